@@ -1,0 +1,145 @@
+import { spawn } from 'node:child_process';
+import { mkdirSync, readFileSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
+import { delimiter, join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { nodePackage, Refusal, root } from './runtime.mjs';
+
+const HEARTBEAT_MS = 1_000;
+const STALE_MS = 15_000; // 15 missed heartbeats: the installer was killed, or the machine slept
+const GIVE_UP_MS = 10 * 60_000; // an npm whose launcher died may still be at work: it gets this long
+
+const lockDir = join(root, '.installing');
+
+/**
+ * Makes sure that node_modules holds what package-lock.json asks for, with the development tools if `dev`.
+ * What is installed already, by us or by hand, is left alone: npm's own record of the tree decides.
+ */
+export async function ensureInstalled({ dev }) {
+  if (isInstalled({ dev }) && !isLocked()) return;
+  await withLock(async () => {
+    if (isInstalled({ dev })) return; // another launcher has just done it
+    // `npm ci` starts from an empty node_modules: whoever has the development tools keeps them.
+    await npmCi({ dev: dev || hasDevelopmentTools() });
+  });
+}
+
+/** Compares package-lock.json with node_modules/.package-lock.json, which npm writes last: half an install has none. */
+function isInstalled({ dev }) {
+  const wanted = readPackages(join(root, 'package-lock.json'));
+  const present = readPackages(join(root, 'node_modules', '.package-lock.json'));
+  if (!wanted)
+    throw new Refusal(`${join(root, 'package-lock.json')} is missing: is this a complete copy of Belfry?`);
+  if (!present) return false;
+  return Object.entries(wanted).every(([path, entry]) => {
+    if (!path.includes('node_modules/')) return true; // the root and the workspaces themselves
+    const found = present[path];
+    // Optional packages are for one platform each and may be left out by choice; only the runtime has to be there.
+    const needed = path === `node_modules/${nodePackage}` || !(entry.optional || entry.devOptional);
+    if (!found) return !needed || (entry.dev === true && !dev);
+    return (
+      found.version === entry.version && found.integrity === entry.integrity && found.link === entry.link
+    );
+  });
+}
+
+function hasDevelopmentTools() {
+  const present = readPackages(join(root, 'node_modules', '.package-lock.json'));
+  return present !== undefined && Object.values(present).some((entry) => entry.dev === true);
+}
+
+function readPackages(file) {
+  try {
+    return JSON.parse(readFileSync(file, 'utf8')).packages;
+  } catch (error) {
+    if (error.code === 'ENOENT') return undefined;
+    throw new Refusal(`${file} cannot be read: ${error.message}`);
+  }
+}
+
+async function npmCi({ dev }) {
+  console.error(`belfry: installing ${dev ? 'what the tests need' : 'its dependencies'} (once) …`);
+  const only = dev ? '--include=dev' : '--omit=dev'; // said either way: NODE_ENV and .npmrc have a say otherwise
+  const flags = ['--include=optional', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error'];
+  const windows = process.platform === 'win32';
+  const child = spawn('npm', ['ci', only, ...flags], {
+    cwd: root,
+    env: { ...process.env, PATH: pathWithoutOwnTools() },
+    shell: windows, // npm is a .cmd file there
+    stdio: ['ignore', 'ignore', 'inherit'], // stdout belongs to the command that was asked for
+  });
+  writeFileSync(join(lockDir, 'npm.pid'), String(child.pid));
+  const interrupt = (signal) => child.kill(signal);
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, interrupt);
+  try {
+    const [code, signal] = await new Promise((resolve, reject) => {
+      child.once('error', reject);
+      child.once('close', (...ended) => resolve(ended));
+    });
+    if (code !== 0) throw new Refusal(`npm ci ended with ${signal ?? code}: nothing was started`);
+  } catch (error) {
+    if (error.code === 'ENOENT')
+      throw new Refusal('npm was not found: it is needed to install the dependencies');
+    throw error;
+  } finally {
+    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.off(signal, interrupt);
+  }
+}
+
+/** npm must not run on the node that it is about to replace in node_modules/.bin. */
+function pathWithoutOwnTools() {
+  const own = join(root, 'node_modules', '.bin');
+  return (process.env.PATH ?? '')
+    .split(delimiter)
+    .filter((folder) => folder !== own)
+    .join(delimiter);
+}
+
+/** Runs `work` while no other launcher of this copy does. The lock is a folder whose mtime its owner keeps fresh. */
+async function withLock(work) {
+  while (!takeLock()) await sleep(100 + Math.random() * 100);
+  const heartbeat = setInterval(() => {
+    const now = new Date();
+    utimesSync(lockDir, now, now);
+  }, HEARTBEAT_MS);
+  try {
+    await work();
+  } finally {
+    clearInterval(heartbeat);
+    rmSync(lockDir, { recursive: true, force: true });
+  }
+}
+
+function takeLock() {
+  try {
+    mkdirSync(lockDir);
+    return true;
+  } catch (error) {
+    if (error.code !== 'EEXIST')
+      throw new Refusal(`${root} cannot be written, and dependencies are missing there: ${error.message}`);
+  }
+  if (!isLocked()) {
+    // Renaming is atomic: of several launchers that see the same stale lock one moves it away, the others try again.
+    const away = `${lockDir}.${process.pid}`;
+    try {
+      renameSync(lockDir, away);
+      rmSync(away, { recursive: true, force: true });
+    } catch (error) {
+      if (error.code !== 'ENOENT') throw error;
+    }
+  }
+  return false;
+}
+
+function isLocked() {
+  const age = Date.now() - (statSync(lockDir, { throwIfNoEntry: false })?.mtimeMs ?? 0);
+  return age < STALE_MS || (age < GIVE_UP_MS && isNpmAlive());
+}
+
+function isNpmAlive() {
+  try {
+    const pid = Number(readFileSync(join(lockDir, 'npm.pid'), 'utf8'));
+    return pid > 0 && process.kill(pid, 0);
+  } catch (error) {
+    return error.code === 'EPERM';
+  }
+}
