@@ -1,0 +1,160 @@
+/**
+ * The contract that every provider satisfies: what it is called, what it is configured with, and a sender that
+ * answers each message with an outcome. The delivery engine knows nothing else of a vendor.
+ *
+ * A provider's file holds four things: `config` (its routes, its form and its reference page are made from it),
+ * a pure `build` (message and config → the vendor's request), a pure `classify` (the vendor's answer or the
+ * transport's error → an outcome), and `connect`, which owns the sockets between the two.
+ */
+import { type Static, type TObject, type TString, Type } from 'typebox';
+import type { Clock } from '../lib/clock.ts';
+import type { EgressGuard } from '../lib/egress.ts';
+
+/** Every channel that a notification can go out on. */
+export type Channel = 'in_app' | 'email' | 'sms' | 'mobile_push' | 'web_push' | 'slack' | 'teams';
+
+/**
+ * How one send ended. A failure of the vendor, the network or the address is a value; a sender that rejects its
+ * promise has a bug. A `reason` is shown to the project in events and in `errors` of the broadcast, so it never
+ * holds a credential; `code` is the vendor's own word for it (`550 5.1.1`, `BadDeviceToken`).
+ */
+export type Outcome =
+  /** The vendor has taken the message. */
+  | { kind: 'sent'; providerId?: string }
+  /**
+   * Nothing is wrong with the message: try again. `ambiguous` when the vendor may have taken it already (the
+   * connection broke after the request was written), for channels where a repeat costs money. `retryAfterMs` is
+   * the vendor's wish, or ours where the cause is known to last. `suspect: 'config'` says whom to blame if it
+   * never works (a host name that does not resolve).
+   */
+  | {
+      kind: 'retry';
+      reason: string;
+      code?: string;
+      retryAfterMs?: number;
+      ambiguous: boolean;
+      suspect?: 'config';
+    }
+  /**
+   * Trying again cannot help. `message`: this message only. `address`: nothing will ever reach this e-mail
+   * address or phone number, suppress it. `config`: nothing will leave by this integration until someone
+   * repairs it, so stop its other sends and try the channel's next integration.
+   */
+  | { kind: 'rejected'; scope: 'message' | 'address' | 'config'; reason: string; code?: string }
+  /**
+   * The device or chat destination is gone: discard the token, or with `scope: 'installation'` every token of
+   * its installation. Not when the token was saved anew after `goneAt`. `suspect: 'config'` when a wrong setting
+   * looks the same (a development token at the production gateway): many of these in a row indict the config.
+   */
+  | {
+      kind: 'token_gone';
+      scope: 'token' | 'installation';
+      reason: string;
+      code?: string;
+      goneAt?: Date;
+      suspect?: 'config';
+    };
+
+/** An e-mail for one recipient, rendered: the same for every e-mail provider. */
+export type EmailMessage = {
+  /** Stable over retries: the Message-ID is made of it, the only aid e-mail has against repeats. */
+  deliveryId: string;
+  to: { email: string; name?: string };
+  subject: string;
+  html: string;
+  text: string;
+  /** List-Unsubscribe and the like, made by the renderer; addresses, Date and Message-ID are the provider's. */
+  headers: Readonly<Record<string, string>>;
+  /** When the delivery became due; the Date header, so that a repeat is byte for byte the same message. */
+  date: Date;
+};
+
+/** What a sender takes on each channel; a channel enters here with its first provider. */
+export type MessageOf = { email: EmailMessage };
+
+/** A live connection to one vendor with one configuration, shared by all messages of an integration. */
+export type Sender<Message> = {
+  /** How many sends are worth having in flight at once; more only wait inside. */
+  readonly concurrency: number;
+  /** Sends one message. Never rejects, and always ends: each wait inside it has a limit. */
+  send(message: Message): Promise<Outcome>;
+  /** Ends the connections; sends under way finish first. Later sends answer a `retry`. */
+  close(): Promise<void>;
+};
+
+/** What a sender may use of the world. */
+export type SenderDeps = {
+  egress: EgressGuard;
+  clock: Clock;
+  timeouts?: Partial<Timeouts>;
+};
+
+/** How long a sender waits for the vendor, in milliseconds. */
+export type Timeouts = {
+  /** DNS, TCP and TLS together. */
+  connectMs: number;
+  /** From the request being written to the answer; for a protocol of many steps, of each step. */
+  replyMs: number;
+  /** A connection without work is closed after this. */
+  idleMs: number;
+};
+
+/** What every integration has, also the ones that send nothing themselves (the inbox widget). */
+export type Integration<Schema extends TObject = TObject> = {
+  /** The path segment of its routes: `/integrations/<name>`. */
+  name: string;
+  /** The vendor's own documentation. */
+  docs: string;
+  /** JSON Schema of the configuration, `description` being the help beside each field. */
+  config: Schema;
+};
+
+/** An integration that delivers on a channel. `Request` and `Reply` are the vendor's own shapes. */
+export type Provider<
+  C extends keyof MessageOf = keyof MessageOf,
+  Schema extends TObject = TObject,
+  Request = unknown,
+  Reply = unknown,
+> = Integration<Schema> & {
+  channel: C;
+  /** Pure: the request that carries this message. */
+  build(message: MessageOf[C], config: Static<Schema>): Request;
+  /** Pure: what the vendor's reply, or the transport's error, means. */
+  classify(reply: Reply): Outcome;
+  /** Opens no socket before the first send. `config` has been validated against the schema when it was saved. */
+  connect(config: Static<Schema>, deps: SenderDeps): Sender<MessageOf[C]>;
+};
+
+/** A string of a config that logs, events and pages mask; `format: password` says so in OpenAPI's own word. */
+export function secret(options: { description: string; minLength?: number; maxLength?: number }): TString {
+  return Type.String({ ...options, format: 'password' });
+}
+
+/** A copy of a config with every secret in it replaced by dots, for eyes that need not see them. */
+export function maskSecrets<Schema extends TObject>(
+  schema: Schema,
+  config: Static<Schema>,
+): Record<string, unknown> {
+  const masked: Record<string, unknown> = {};
+  for (const [key, value] of Object.entries(config as Record<string, unknown>)) {
+    const field: unknown = schema.properties[key];
+    masked[key] = isSecret(field)
+      ? '••••••'
+      : isObjectSchema(field) && isRecord(value)
+        ? maskSecrets(field, value)
+        : value;
+  }
+  return masked;
+}
+
+function isSecret(field: unknown): boolean {
+  return isRecord(field) && field.format === 'password';
+}
+
+function isObjectSchema(field: unknown): field is TObject {
+  return isRecord(field) && field.type === 'object' && isRecord(field.properties);
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
