@@ -1,0 +1,173 @@
+import { homedir } from 'node:os';
+import { resolve } from 'node:path';
+
+/**
+ * Every setting of the server: name, default, what it means, and how its text is read. This is the only file that reads the
+ * environment; the reference page is generated from here.
+ */
+export const SETTINGS = {
+  DATA_DIR: {
+    default: './data',
+    help: 'Where the embedded database, the credentials and the sealing key are kept.',
+    read: (text: string) => resolve(text.replace(/^~(?=$|\/)/, homedir())),
+  },
+  HOST: {
+    default: '127.0.0.1',
+    help: 'The address to listen on. `0.0.0.0` or `::` opens the server to the network.',
+    read: (text: string) => text,
+  },
+  PORT: {
+    default: '3000',
+    help: 'The port to listen on; 0 takes any free one.',
+    read: (text: string) => integer(text, 0, 65_535),
+  },
+  DATABASE_URL: {
+    default: '',
+    help: 'A PostgreSQL 15 or newer to use instead of the embedded one: `postgres://user:password@host:5432/database`.',
+    read: (text: string) => optional(text, (value) => url(value, ['postgres:', 'postgresql:'])),
+    secret: true,
+  },
+  PUBLIC_URL: {
+    default: '',
+    help: 'The address under which clients and mail readers reach the server, for links in answers and e-mails. Default: `http://HOST:PORT`, and for answers the host of the request.',
+    read: (text: string) => optional(text, (value) => url(value, ['http:', 'https:']).replace(/\/+$/, '')),
+  },
+  SECRET_KEY: {
+    default: '',
+    help: 'The key that seals secrets at rest: 32 bytes as 64 hexadecimal or 44 base64 characters. Several, separated by commas: the first seals, all open. Default: a key file in DATA_DIR, made at the first start.',
+    read: (text: string) => text.split(',').map((part) => part.trim()).filter((part) => part !== '').map(secretKey),
+    secret: true,
+  },
+  BRAND: {
+    default: 'service',
+    help: 'The brand word in header names (`X-<BRAND>-…`) and in the path segment `<brand>_slackbot`. The word `service` is always understood too.',
+    read: (text: string) => matching(text.toLowerCase(), /^[a-z][a-z0-9]{0,30}$/, 'a word of letters and digits'),
+  },
+  EGRESS_ALLOW: {
+    default: '',
+    help: 'Address ranges that integrations may reach although they are private, as CIDR separated by commas: `10.0.0.0/8,127.0.0.1/32`.',
+    read: (text: string) => text,
+  },
+  RATE_LIMIT_READS: {
+    default: '250',
+    help: 'GET, HEAD and OPTIONS requests per minute and credential; 0 switches the limit off.',
+    read: (text: string) => integer(text, 0, 1_000_000_000),
+  },
+  RATE_LIMIT_WRITES: {
+    default: '200',
+    help: 'Other requests per minute and credential; 0 switches the limit off.',
+    read: (text: string) => integer(text, 0, 1_000_000_000),
+  },
+  RATE_LIMIT_IP: {
+    default: '500',
+    help: 'Requests per minute and address of callers without a valid credential; 0 switches the limit off.',
+    read: (text: string) => integer(text, 0, 1_000_000_000),
+  },
+  LOG_LEVEL: {
+    default: 'info',
+    help: 'What is logged: `trace`, `debug` (each request), `info`, `warn`, `error`, `fatal` or `silent`.',
+    read: (text: string) => oneOf(text, ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const),
+  },
+} as const satisfies Record<string, Setting>;
+
+interface Setting {
+  default: string;
+  help: string;
+  read: (text: string) => unknown;
+  secret?: boolean;
+}
+
+export type SettingName = keyof typeof SETTINGS;
+
+/** The settings, read. */
+export type Config = { readonly [Name in SettingName]: ReturnType<(typeof SETTINGS)[Name]['read']> };
+
+/** Thrown when settings cannot be used; names every one that is wrong. */
+export class InvalidSettings extends Error {
+  readonly problems: readonly string[];
+
+  constructor(problems: readonly string[]) {
+    super(problems.join('\n'));
+    this.problems = problems;
+  }
+}
+
+/** Reads all settings from the environment. Throws `InvalidSettings` with every malformed or unknown one. */
+export function readConfig(environment: Readonly<Record<string, string | undefined>> = process.env): Config {
+  const problems = unknownSettings(environment);
+  const values: Record<string, unknown> = {};
+  for (const [name, setting] of Object.entries<Setting>(SETTINGS)) {
+    const text = environment[name] ?? '';
+    try {
+      values[name] = setting.read(text === '' ? setting.default : text);
+    } catch (error) {
+      const shown = setting.secret ? '' : ` '${text}'`;
+      problems.push(`${name}${shown} ${error instanceof Error ? error.message : String(error)}`);
+    }
+  }
+  if (problems.length > 0) throw new InvalidSettings(problems);
+  return values as Config;
+}
+
+// The environment holds much that is not ours. A name is taken for a misspelt setting when it starts like a family of ours, or when
+// it is one letter away from one of ours that is long enough for that not to be chance.
+const FAMILIES = /^(RATE_LIMIT_|EGRESS_|BELFRY_)/;
+const INTERNAL = new Set(['BELFRY_PARENT_FD']);
+
+function unknownSettings(environment: Readonly<Record<string, string | undefined>>): string[] {
+  const known = Object.keys(SETTINGS);
+  const problems: string[] = [];
+  for (const name of Object.keys(environment)) {
+    if (name in SETTINGS || INTERNAL.has(name)) continue;
+    const meant = known.find((candidate) => candidate.length >= 7 && oneEditApart(candidate, name));
+    if (meant !== undefined) problems.push(`${name} is not a setting; did you mean ${meant}?`);
+    else if (FAMILIES.test(name)) problems.push(`${name} is not a setting; see docs/reference/settings.md`);
+  }
+  return problems;
+}
+
+/** Whether one letter added, left out, changed or swapped with its neighbour makes `a` into `b`. */
+function oneEditApart(a: string, b: string): boolean {
+  if (Math.abs(a.length - b.length) > 1) return false;
+  let start = 0;
+  while (start < a.length && a[start] === b[start]) start += 1;
+  let end = 0;
+  while (end < Math.min(a.length, b.length) - start && a.at(-1 - end) === b.at(-1 - end)) end += 1;
+  const restA = a.slice(start, a.length - end);
+  const restB = b.slice(start, b.length - end);
+  if (restA.length <= 1 && restB.length <= 1) return true;
+  return restA.length === 2 && restB.length === 2 && restA[0] === restB[1] && restA[1] === restB[0];
+}
+
+function integer(text: string, from: number, to: number): number {
+  const value = Number(text);
+  if (!/^\d+$/.test(text) || value < from || value > to) throw new Error(`must be a whole number from ${from} to ${to}`);
+  return value;
+}
+
+function optional<Value>(text: string, read: (text: string) => Value): Value | undefined {
+  return text === '' ? undefined : read(text);
+}
+
+function url(text: string, protocols: readonly string[]): string {
+  const wanted = protocols.map((protocol) => `${protocol}//`).join(' or ');
+  if (!URL.canParse(text) || !protocols.includes(new URL(text).protocol)) throw new Error(`must be an address that starts with ${wanted}`);
+  return text;
+}
+
+function secretKey(text: string): Buffer {
+  const key = /^[0-9a-f]{64}$/i.test(text) ? Buffer.from(text, 'hex') : Buffer.from(text, 'base64');
+  if (key.length !== 32) throw new Error('must be 32 bytes as 64 hexadecimal or 44 base64 characters (make one with: openssl rand -hex 32)');
+  return key;
+}
+
+function matching(text: string, pattern: RegExp, what: string): string {
+  if (!pattern.test(text)) throw new Error(`must be ${what}`);
+  return text;
+}
+
+function oneOf<const Value extends string>(text: string, values: readonly Value[]): Value {
+  const found = values.find((value) => value === text);
+  if (found === undefined) throw new Error(`must be one of ${values.join(', ')}`);
+  return found;
+}

@@ -1,0 +1,91 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import type pg from 'pg';
+
+const directory = new URL('./migrations/', import.meta.url);
+// Any constant would do; this one is 'belfry' in ASCII. It keeps two starting nodes from migrating at once.
+const LOCK = 0x62656c667279;
+const OLDEST_SERVER = 150_000;
+
+/** A migration file: `0001_foundation.sql` has the version 1. */
+export interface Migration {
+  version: number;
+  name: string;
+  text: string;
+}
+
+/** The migrations of this release, oldest first. */
+export function migrations(): Migration[] {
+  return readdirSync(directory)
+    .filter((file) => /^\d{4}_.+\.sql$/.test(file))
+    .sort()
+    .map((file) => ({
+      version: Number(file.slice(0, 4)),
+      name: file.slice(5, -4),
+      text: readFileSync(new URL(file, directory), 'utf8'),
+    }));
+}
+
+/** Thrown when this release cannot use the database; the message says what to do. */
+export class UnusableDatabase extends Error {}
+
+/**
+ * Brings the database to this release's schema (or to version `to`), each migration in a transaction of its own, and
+ * answers the versions it applied. Nodes that start together wait for one another. Throws `UnusableDatabase` when the server is too
+ * old or the schema is newer than this release.
+ */
+export async function migrate(client: pg.Client | pg.PoolClient, options: { to?: number } = {}): Promise<number[]> {
+  const server = await client.query<{ version: number; text: string }>(
+    "select current_setting('server_version_num')::int as version, current_setting('server_version') as text",
+  );
+  const row = server.rows[0];
+  if (row === undefined || row.version < OLDEST_SERVER) {
+    throw new UnusableDatabase(`the database is PostgreSQL ${row?.text}; Belfry needs 15 or newer`);
+  }
+  await client.query('select pg_advisory_lock($1)', [LOCK]);
+  try {
+    return await applyMissing(client, options.to ?? Number.POSITIVE_INFINITY);
+  } finally {
+    await client.query('select pg_advisory_unlock($1)', [LOCK]);
+  }
+}
+
+/** The version of the schema in the database; 0 where there is none. */
+export async function schemaVersion(client: pg.Client | pg.PoolClient): Promise<number> {
+  const table = await client.query<{ exists: boolean }>("select to_regclass('migrations') is not null as exists");
+  if (table.rows[0]?.exists !== true) return 0;
+  const newest = await client.query<{ version: number }>('select coalesce(max(version), 0)::int as version from migrations');
+  return newest.rows[0]?.version ?? 0;
+}
+
+async function applyMissing(client: pg.Client | pg.PoolClient, to: number): Promise<number[]> {
+  await client.query(
+    `create table if not exists migrations (
+      version integer primary key,
+      name text not null,
+      applied_at timestamptz not null default clock_timestamp()
+    )`,
+  );
+  const known = migrations();
+  const newest = known.at(-1)?.version ?? 0;
+  const present = await schemaVersion(client);
+  if (present > newest) {
+    throw new UnusableDatabase(
+      `the database has schema ${present}, made by a newer Belfry; this release knows ${newest}: start the newer release, or restore a backup`,
+    );
+  }
+  const missing = known.filter(({ version }) => version > present && version <= to);
+  for (const migration of missing) await apply(client, migration);
+  return missing.map(({ version }) => version);
+}
+
+async function apply(client: pg.Client | pg.PoolClient, { version, name, text }: Migration): Promise<void> {
+  await client.query('begin');
+  try {
+    await client.query(text);
+    await client.query('insert into migrations (version, name) values ($1, $2)', [version, name]);
+    await client.query('commit');
+  } catch (error) {
+    await client.query('rollback');
+    throw new Error(`migration ${version} (${name}) failed`, { cause: error });
+  }
+}

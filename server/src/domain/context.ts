@@ -1,0 +1,18 @@
+import type { Config } from '../config.ts';
+import type { Database } from '../db/client.ts';
+import type { Clock } from '../lib/clock.ts';
+import type { EgressGuard } from '../lib/egress.ts';
+import type { Logger } from '../lib/log.ts';
+import type { Sealer } from '../lib/seal.ts';
+import type { Bus } from './realtime/messages.ts';
+
+/** What the domain works with, made once in app.ts. Functions take the parts they need: `({ db, clock }, input)`. */
+export interface Context {
+  readonly config: Config;
+  readonly db: Database;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly sealer: Sealer;
+  readonly egress: EgressGuard;
+  readonly bus: Bus;
+}

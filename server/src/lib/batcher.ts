@@ -1,0 +1,88 @@
+/**
+ * Gathers single items into batches without ever waiting for company: while fewer than `concurrency` batches run, an item
+ * starts one at once (at the end of the current turn of the event loop, so that what arrives together goes together);
+ * otherwise it waits for the next free place, with all that came meanwhile. Under load batches grow by themselves.
+ */
+export class Batcher<Item, Result> {
+  readonly #run: (items: Item[]) => Promise<Result[]>;
+  readonly #concurrency: number;
+  readonly #maxItems: number;
+  readonly #maxWeight: number;
+  readonly #weigh: (item: Item) => number;
+  #queue: Entry<Item, Result>[] = [];
+  #running = 0;
+  #scheduled = false;
+  readonly #idle: (() => void)[] = [];
+
+  /** `run` answers one result for each item, in order; when it throws, every item of the batch fails with that error. */
+  constructor(options: {
+    run: (items: Item[]) => Promise<Result[]>;
+    concurrency: number;
+    maxItems: number;
+    maxWeight?: number;
+    weigh?: (item: Item) => number;
+  }) {
+    this.#run = options.run;
+    this.#concurrency = options.concurrency;
+    this.#maxItems = options.maxItems;
+    this.#maxWeight = options.maxWeight ?? Number.POSITIVE_INFINITY;
+    this.#weigh = options.weigh ?? (() => 1);
+  }
+
+  add(item: Item): Promise<Result> {
+    return new Promise<Result>((resolve, reject) => {
+      this.#queue.push({ item, weight: this.#weigh(item), resolve, reject });
+      this.#schedule();
+    });
+  }
+
+  /** Resolves when nothing is queued or running. */
+  async drained(): Promise<void> {
+    if (this.#queue.length === 0 && this.#running === 0) return;
+    await new Promise<void>((resolve) => this.#idle.push(resolve));
+  }
+
+  #schedule(): void {
+    if (this.#scheduled || this.#running >= this.#concurrency) return;
+    this.#scheduled = true;
+    setImmediate(() => {
+      this.#scheduled = false;
+      while (this.#running < this.#concurrency && this.#queue.length > 0) void this.#start(this.#take());
+    });
+  }
+
+  #take(): Entry<Item, Result>[] {
+    let weight = 0;
+    let count = 0;
+    for (const entry of this.#queue) {
+      weight += entry.weight;
+      if (count > 0 && (weight > this.#maxWeight || count >= this.#maxItems)) break;
+      count += 1;
+    }
+    return this.#queue.splice(0, count);
+  }
+
+  async #start(entries: Entry<Item, Result>[]): Promise<void> {
+    this.#running += 1;
+    try {
+      const results = await this.#run(entries.map((entry) => entry.item));
+      if (results.length !== entries.length) throw new Error(`${results.length} results for ${entries.length} items`);
+      entries.forEach((entry, index) => {
+        entry.resolve(results[index] as Result);
+      });
+    } catch (error) {
+      for (const entry of entries) entry.reject(error);
+    } finally {
+      this.#running -= 1;
+      if (this.#queue.length > 0) this.#schedule();
+      else if (this.#running === 0) for (const resolve of this.#idle.splice(0)) resolve();
+    }
+  }
+}
+
+interface Entry<Item, Result> {
+  item: Item;
+  weight: number;
+  resolve: (result: Result) => void;
+  reject: (error: unknown) => void;
+}
