@@ -107,6 +107,8 @@ export type Integration<Schema extends TObject = TObject> = {
   docs: string;
   /** JSON Schema of the configuration, `description` being the help beside each field. */
   config: Schema;
+  /** The config as it is stored and echoed, where that differs from what may be sent. */
+  complete?(config: Static<Schema>): Static<Schema>;
 };
 
 /** An integration that delivers on a channel. `Request` and `Reply` are the vendor's own shapes. */

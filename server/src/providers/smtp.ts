@@ -1,0 +1,360 @@
+/**
+ * E-mail by any SMTP server. https://www.rfc-editor.org/rfc/rfc5321
+ *
+ * nodemailer's pool speaks the protocol; we build the message, open the sockets (through the egress guard) and say
+ * what each ending means. The pool is used without nodemailer's composer: a message is one buffer that we watch
+ * being read, which is how we know whether a connection that broke had been given all of it.
+ */
+import { Readable } from 'node:stream';
+import { domainToASCII } from 'node:url';
+import SMTPPool from 'nodemailer/lib/smtp-pool';
+import { type Static, Type } from 'typebox';
+import { buildMime, hasForeignLocalPart, isMailbox, withAsciiDomain } from './mime.ts';
+import type { EmailMessage, Outcome, Provider, Sender, SenderDeps, Timeouts } from './provider.ts';
+import { secret } from './provider.ts';
+
+const mailbox = (description: string) =>
+  Type.Object(
+    {
+      email: Type.String({ format: 'email', description: 'E-mail address' }),
+      name: Type.Optional(Type.String({ description: 'Name shown beside the address' })),
+    },
+    { additionalProperties: false, description },
+  );
+
+const config = Type.Object(
+  {
+    host: Type.String({ description: 'Host name of the mail server; certificates must be issued for it' }),
+    port: Type.Integer({
+      minimum: 1,
+      maximum: 65535,
+      description: '587 for STARTTLS, 465 for TLS, 25 between servers',
+    }),
+    username: Type.String({ description: 'Account to log in with; empty to send without logging in' }),
+    password: secret({ description: 'Password of the account' }),
+    from: mailbox('Sender of every e-mail'),
+    reply_to: Type.Optional(mailbox('Where answers go, if not to the sender')),
+    security: Type.Optional(
+      Type.Enum(['none', 'ssl', 'starttls'], {
+        description:
+          'ssl: TLS from the start. starttls: refuse to send unless the server encrypts. none: never encrypt. ' +
+          'Left out: TLS on port 465, elsewhere STARTTLS if the server offers it',
+      }),
+    ),
+  },
+  { additionalProperties: false },
+);
+type Config = Static<typeof config>;
+
+/** One e-mail as the server is given it. */
+export type SmtpRequest = {
+  envelope: { from: string; to: string };
+  messageId: string;
+  raw: Buffer;
+};
+
+/** How the exchange ended: the server's reply to the message, or the error and whether the whole message was out by then. */
+export type SmtpReply = { response: string } | { error: SmtpError; written: boolean };
+
+/** What nodemailer and node put on their errors. */
+export type SmtpError = {
+  message: string;
+  code?: string;
+  /** The system's or TLS's own code, where nodemailer has put its own over it. */
+  originalCode?: string;
+  response?: string;
+  responseCode?: number;
+  command?: string;
+  /** The recipients that were refused; one at most. */
+  rejected?: string[];
+};
+
+export const smtp: Provider<'email', typeof config, SmtpRequest, SmtpReply> = {
+  name: 'smtp',
+  channel: 'email',
+  docs: 'https://www.rfc-editor.org/rfc/rfc5321',
+  config,
+  build,
+  classify,
+  connect,
+};
+
+/** Connections of one integration to its server: enough to hide the round trips, few enough to be a polite client. */
+const MAX_CONNECTIONS = 8;
+/** Each is renewed after so many messages, as many servers limit them; every renewal costs the pool 100 ms. */
+const MAX_MESSAGES = 500;
+
+const DEFAULT_TIMEOUTS: Timeouts = {
+  connectMs: 10_000,
+  replyMs: 60_000,
+  idleMs: 30_000,
+};
+
+function connect(config: Config, { egress, timeouts }: SenderDeps): Sender<EmailMessage> {
+  const limits = { ...DEFAULT_TIMEOUTS, ...timeouts };
+  const pool = new SMTPPool({
+    ...poolOptions(config, limits),
+    getSocket: (_options, callback) => {
+      egress.connect({ host: config.host, port: config.port, timeoutMs: limits.connectMs }).then(
+        (connection) => callback(null, { connection }),
+        (error: Error) => callback(error, undefined),
+      );
+    },
+  });
+  const inFlight = new Set<Promise<Outcome>>();
+  let closed = false;
+
+  function send(message: EmailMessage): Promise<Outcome> {
+    if (closed)
+      return Promise.resolve({ kind: 'retry', reason: 'the connection is being closed', ambiguous: false });
+    if (!isMailbox(message.to.email)) {
+      return Promise.resolve({ kind: 'rejected', scope: 'address', reason: 'this is not an e-mail address' });
+    }
+    const sending = exchange(pool, build(message, config), limits).then((reply) =>
+      redact(classify(reply), config),
+    );
+    inFlight.add(sending);
+    return sending.finally(() => inFlight.delete(sending));
+  }
+
+  async function close(): Promise<void> {
+    closed = true;
+    await Promise.all(inFlight);
+    pool.close();
+  }
+
+  return { concurrency: MAX_CONNECTIONS * 2, send, close };
+}
+
+function poolOptions(
+  { host, port, username, password, security }: Config,
+  limits: Timeouts,
+): SMTPPool.Options {
+  const secure = security === 'ssl' || (security === undefined && port === 465);
+  return {
+    host,
+    port,
+    secure,
+    requireTLS: security === 'starttls',
+    ignoreTLS: security === 'none',
+    // Said aloud, so that no environment variable (NODE_TLS_REJECT_UNAUTHORIZED) switches verification off.
+    tls: { rejectUnauthorized: true, minVersion: 'TLSv1.2' },
+    ...(username === '' ? {} : { auth: { user: username, pass: password } }),
+    maxConnections: MAX_CONNECTIONS,
+    maxMessages: MAX_MESSAGES,
+    // A message that met a connection which the server had just closed goes to another one at once; anything
+    // that lasts longer is for the queue, which outlives this process.
+    maxRequeues: 1,
+    idleTimeout: limits.idleMs,
+    connectionTimeout: limits.connectMs * 2, // DNS, TCP, greeting and TLS together
+    greetingTimeout: limits.connectMs,
+    socketTimeout: limits.replyMs,
+    socketCloseTimeout: 1_000,
+    logger: false,
+  };
+}
+
+/** Hands one message to the pool and waits for its ending, which the deadline brings about if nothing else does. */
+function exchange(
+  pool: SMTPPool,
+  { envelope, messageId, raw }: SmtpRequest,
+  limits: Timeouts,
+): Promise<SmtpReply> {
+  const aborter = new AbortController();
+  // Each wait has a limit of its own, but one that a server can stretch by trickling its reply byte by byte.
+  const deadline = setTimeout(() => aborter.abort(), 2 * limits.connectMs + 5 * limits.replyMs);
+  let written = false;
+  // The part of nodemailer's MimeNode that its pool uses.
+  const message = {
+    getHeader: () => messageId,
+    messageId: () => messageId,
+    getEnvelope: () => ({ from: envelope.from, to: [envelope.to], size: raw.length }),
+    createReadStream: () => Readable.from(raw, { objectMode: false }).once('end', () => (written = true)),
+  };
+  const mail = {
+    message,
+    data: { signal: aborter.signal },
+  } as unknown as Parameters<SMTPPool['send']>[0];
+  return new Promise((resolve) => {
+    pool.send(mail, (error, info) => {
+      clearTimeout(deadline);
+      resolve(error === null ? { response: info?.response ?? '' } : { error: error as SmtpError, written });
+    });
+  });
+}
+
+function build(message: EmailMessage, { from, reply_to: replyTo }: Config): SmtpRequest {
+  const sender = withAsciiDomain(from.email);
+  const recipient = withAsciiDomain(message.to.email);
+  const domain = domainToASCII(from.email.slice(from.email.lastIndexOf('@') + 1));
+  const messageId = `<${message.deliveryId}@${domain}>`;
+  return {
+    envelope: { from: sender, to: recipient },
+    messageId,
+    raw: buildMime({
+      messageId,
+      boundary: message.deliveryId,
+      date: message.date,
+      from,
+      to: message.to,
+      ...(replyTo === undefined ? {} : { replyTo }),
+      subject: message.subject,
+      headers: message.headers,
+      text: message.text,
+      html: message.html,
+    }),
+  };
+}
+
+function classify(reply: SmtpReply): Outcome {
+  if ('response' in reply) return { kind: 'sent', ...queueId(reply.response) };
+  const { error, written } = reply;
+  if (error.code === 'EGRESS_REFUSED') return { kind: 'rejected', scope: 'config', reason: error.message };
+  if (error.code === 'ETLS' || isTlsFailure(error)) return classifyTls(error, written);
+  if (error.responseCode !== undefined) return classifyResponse(error, error.responseCode);
+  return classifyBreak(error, written);
+}
+
+/** The server has spoken, so nothing is ambiguous: what it answered is what happened. */
+function classifyResponse(error: SmtpError, status: number): Outcome {
+  const { enhanced, reason, code } = parseResponse(error.response ?? '', status);
+  const rejected = (scope: 'message' | 'address' | 'config'): Outcome => ({
+    kind: 'rejected',
+    scope,
+    reason,
+    code,
+  });
+  const retry = (retryAfterMs?: number): Outcome => ({
+    kind: 'retry',
+    reason,
+    code,
+    ambiguous: false,
+    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+  });
+
+  if (enhanced === '5.2.2' || enhanced === '4.2.2') return retry(MAILBOX_FULL_RETRY_MS);
+  if (status < 500 || status === 503) return retry(); // 503: the session went out of step, a new one will not
+  if (status === 530 || status === 534 || status === 535 || status === 538) return rejected('config');
+  if (error.code === 'EAUTH' || !isAboutMessage(error)) return rejected('config');
+  if (enhanced === '5.3.4') return rejected('message'); // too big
+  if (error.command === 'MAIL FROM') return rejected(status === 552 ? 'message' : 'config');
+  if (ADDRESS_STATUS.has(enhanced) || status === 556) return rejected('address'); // 556: the domain takes no mail
+  if (enhanced === '5.1.7' || enhanced === '5.1.8' || RELAY_DENIED.test(reason)) return rejected('config');
+  if (error.command !== 'RCPT TO') return rejected('message');
+  if (hasForeignLocalPart(error.rejected?.[0] ?? '')) return rejected('address'); // no SMTPUTF8 there
+  // A server without enhanced codes says no more than this, and at RCPT it speaks of the recipient.
+  return rejected(enhanced === '' && BARE_ADDRESS_STATUS.has(status) ? 'address' : 'message');
+}
+
+/** A mailbox stays full for hours; trying every few seconds only looks like an attack. */
+const MAILBOX_FULL_RETRY_MS = 3_600_000;
+/** Unknown mailbox, unknown host, bad syntax, moved, no mail taken, disabled. */
+const ADDRESS_STATUS = new Set(['5.1.0', '5.1.1', '5.1.2', '5.1.3', '5.1.6', '5.1.10', '5.2.1']);
+const BARE_ADDRESS_STATUS = new Set([550, 551, 553]);
+/** Servers word it alike: the account or our address may not send through here at all. */
+const RELAY_DENIED =
+  /relay|authenticat|client host|not (?:allowed|permitted|authori[sz]ed) to send|5\.7\.[018]\b.*access denied/i;
+
+/** Whether the server spoke of one message, rather than refusing the session at its greeting or HELO. */
+function isAboutMessage({ code }: SmtpError): boolean {
+  return code === 'EENVELOPE' || code === 'EMESSAGE' || code === 'ECONNECTION';
+}
+
+/** No TLS where it is demanded, or a certificate that does not prove the host: someone has to set it right. */
+function classifyTls(error: SmtpError, written: boolean): Outcome {
+  const code = error.originalCode ?? error.code ?? 'ETLS';
+  if (error.responseCode !== undefined && error.responseCode < 500)
+    return classifyResponse(error, error.responseCode);
+  if (error.responseCode === undefined && !isTlsFailure(error)) {
+    return {
+      kind: 'retry',
+      reason: 'the connection broke while TLS was being set up',
+      code,
+      ambiguous: written,
+      suspect: 'config',
+    };
+  }
+  const reason =
+    error.responseCode === undefined
+      ? `TLS with the mail server failed: ${tidy(error.message)}`
+      : `the mail server does not offer STARTTLS: ${tidy(error.response ?? '')}`;
+  return { kind: 'rejected', scope: 'config', reason, code };
+}
+
+function isTlsFailure({ code, originalCode, message }: SmtpError): boolean {
+  const cause = originalCode ?? code ?? '';
+  return (
+    /^(?:ERR_TLS_|ERR_SSL_|CERT_|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_|HOSTNAME_MISMATCH|INVALID_CA|EPROTO$)/.test(
+      cause,
+    ) || /\bcertificate\b|SSL routines/i.test(code === 'ETLS' ? message : '')
+  );
+}
+
+/** Nobody answered. Only a connection that broke after the whole message was out leaves a doubt. */
+function classifyBreak(error: SmtpError, written: boolean): Outcome {
+  const code = error.originalCode ?? error.code ?? 'UNKNOWN';
+  if (error.code === 'EENVELOPE') {
+    const scope = /recipient/i.test(error.message) ? 'address' : 'config';
+    return { kind: 'rejected', scope, reason: tidy(error.message), code };
+  }
+  if (error.code === 'EMESSAGE')
+    return { kind: 'rejected', scope: 'message', reason: tidy(error.message), code };
+  if (error.code === 'EAUTH') return { kind: 'rejected', scope: 'config', reason: tidy(error.message), code };
+  const suspect =
+    SUSPECT_CONFIG.has(code) || error.code === 'EPROTOCOL' ? { suspect: 'config' as const } : {};
+  return {
+    kind: 'retry',
+    reason: BREAKS[code] ?? `no answer from the mail server: ${tidy(error.message)}`,
+    code,
+    ambiguous: written,
+    ...suspect,
+  };
+}
+
+const SUSPECT_CONFIG = new Set(['ENOTFOUND', 'ECONNREFUSED']);
+
+const BREAKS: Record<string, string> = {
+  ENOTFOUND: 'the host name of the mail server does not resolve',
+  EAI_AGAIN: 'the name server did not answer',
+  ECONNREFUSED: 'the mail server refused the connection',
+  EHOSTUNREACH: 'the mail server cannot be reached',
+  ENETUNREACH: 'the mail server cannot be reached',
+  ECONNRESET: 'the mail server broke the connection',
+  EPIPE: 'the mail server broke the connection',
+  ECONNECTION: 'the mail server closed the connection',
+  ETIMEDOUT: 'the mail server did not answer in time',
+  EABORT: 'the mail server did not answer in time',
+};
+
+/** `550-5.1.1 No such user` → the code, its enhanced part and the words of all lines in one. */
+function parseResponse(response: string, status: number): { enhanced: string; reason: string; code: string } {
+  const enhanced = /^\d{3}[ -](\d\.\d{1,3}\.\d{1,3})\b/.exec(response)?.[1] ?? '';
+  return {
+    enhanced,
+    reason: tidy(response),
+    code: enhanced === '' ? String(status) : `${status} ${enhanced}`,
+  };
+}
+
+/** Postfix, Exim and their like name the message in their own log: `250 2.0.0 Ok: queued as 4XyZ`. */
+function queueId(response: string): { providerId?: string } {
+  const id = /\b(?:queued as|id=)\s*([\w.-]{4,64})/i.exec(response.slice(0, 500))?.[1];
+  return id === undefined ? {} : { providerId: id };
+}
+
+/** One short line without control characters: what a server says is shown to people and stored. */
+function tidy(text: string): string {
+  return text
+    .slice(0, 1000)
+    .replace(/[\p{Cc}\s]+/gu, ' ')
+    .trim()
+    .slice(0, 300);
+}
+
+/** A careless server may repeat what it was sent; the password shall not go further than here. */
+function redact(outcome: Outcome, { password }: Config): Outcome {
+  if (outcome.kind === 'sent' || password.length < 4) return outcome; // shorter ones are parts of words
+  const forms = [password, Buffer.from(password).toString('base64')];
+  const reason = forms.reduce((text, form) => text.replaceAll(form, '••••••'), outcome.reason);
+  return { ...outcome, reason };
+}
