@@ -1,0 +1,174 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { type Child, launch } from './embedded/child.ts';
+import { DATABASE_NAME, DATABASE_USER, ensureCluster, passwordOf } from './embedded/cluster.ts';
+import { type Address, findPostmaster, isAlive, type Role, removeStaleLocks } from './embedded/postmaster.ts';
+import { enter, type Presence, whenAlone } from './embedded/presence.ts';
+import { prepareSite, type Site, type SiteOptions } from './embedded/site.ts';
+import { InUseError, StartError } from './embedded/start-error.ts';
+
+/** What a `pg` pool or client needs to connect; `host` is the folder of the unix socket, or 127.0.0.1. */
+export interface EmbeddedConnection {
+  readonly host: string;
+  readonly port: number;
+  readonly user: string;
+  readonly password?: string;
+  readonly database: string;
+}
+
+export interface EmbeddedPostgres {
+  readonly connection: EmbeddedConnection;
+  /** True when the server belongs to another Belfry process, and stop() leaves it running. */
+  readonly adopted: boolean;
+  /** The process id of the server that runs now. */
+  readonly pid: number;
+  stop(): Promise<void>;
+}
+
+export interface EmbeddedOptions extends SiteOptions {
+  /** `server`: the one Belfry of this data directory. `client`: a command, which shares a server that runs already. */
+  role: Role;
+  /** The database ended and cannot be had again (another Belfry took the directory): time to give up. */
+  onLost?: (error: StartError) => void;
+}
+
+const CONFLICT_MS = 10_000; // how long a start waits for another process to be done with the database
+const POLL_MS = 10;
+const RESTART_MS = { first: 100, most: 5_000 };
+
+/** Starts (or for a command shares) the server whose files are in `<dataDir>/postgres`; throws StartError if it cannot. */
+export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedPostgres> {
+  const site = prepareSite(options);
+  const held = await acquire(site, options);
+  if (held.kind === 'shared') {
+    const { pid, presence, address } = held;
+    return { connection: connectionTo(site, address), adopted: true, pid, stop: () => presence.leave() };
+  }
+  if (options.role === 'server') return supervise(site, options, held.child);
+  return forCommand(connectionTo(site, held.child.address), held.child, options.log);
+}
+
+type Held =
+  | { kind: 'own'; child: Child }
+  | { kind: 'shared'; pid: number; address: Address; presence: Presence };
+
+/** Goes round until the server is ours, or shared, or somebody else's for good. */
+async function acquire(site: Site, { role, log }: EmbeddedOptions): Promise<Held> {
+  const deadline = Date.now() + CONFLICT_MS;
+  let obstacle = '';
+  do {
+    await ensureCluster(site, log);
+    const found = await findPostmaster(site.cluster, site.socketDir);
+    if (found.kind === 'elsewhere') {
+      throw new InUseError(
+        `The database in ${site.dataDir} is in use by another container or machine: stop that first.`,
+      );
+    }
+    if (found.kind === 'owned') {
+      obstacle = `another Belfry (pid ${found.owner}) is running on ${site.dataDir}`;
+      if (role === 'server' && found.role === 'server') throw new InUseError(stopFirst(obstacle));
+      if (role === 'client' && found.ready) {
+        const presence = await enter(connectionTo(site, found.address));
+        if (presence !== undefined)
+          return { kind: 'shared', pid: found.pid, address: found.address, presence };
+      }
+    }
+    if (found.kind === 'orphan') {
+      obstacle = `a database server without its Belfry (pid ${found.pid}) does not stop`;
+      await endOrphan(found.pid);
+    }
+    if (found.kind === 'stale' || found.kind === 'none') {
+      removeStaleLocks(site.cluster, site.socketDir);
+      const launched = await launch(site, role, log);
+      if (launched.kind === 'ready') return { kind: 'own', child: launched.child };
+      obstacle = launched.reason;
+    }
+    await delay(POLL_MS);
+  } while (Date.now() < deadline);
+  throw new StartError(stopFirst(obstacle));
+}
+
+const stopFirst = (obstacle: string): string =>
+  `${obstacle.charAt(0).toUpperCase()}${obstacle.slice(1)}: stop it first, then start again.`;
+
+/** Stops a server whose Belfry was killed: politely, and at once when it takes its time (the next start recovers). */
+async function endOrphan(pid: number): Promise<void> {
+  for (const signal of ['SIGINT', 'SIGQUIT'] as const) {
+    try {
+      process.kill(pid, signal);
+    } catch {
+      return; // it has ended by itself
+    }
+    const deadline = Date.now() + CONFLICT_MS / 2;
+    while (isAlive(pid) && Date.now() < deadline) await delay(POLL_MS);
+    if (!isAlive(pid)) return;
+  }
+}
+
+/** A command's own server: it ends with the command, but not under other commands that came to share it. */
+function forCommand(
+  connection: EmbeddedConnection,
+  child: Child,
+  log: EmbeddedOptions['log'],
+): EmbeddedPostgres {
+  const onWait = (): void => log('Another belfry command is still using the database: waiting for it to end');
+  const stop = (): Promise<void> => whenAlone(connection, { onWait, stop: () => child.stop() });
+  return { connection, adopted: false, pid: child.pid, stop };
+}
+
+/** Keeps the server running: when it dies under us (killed, out of memory) it is started again and recovers. */
+function supervise(site: Site, options: EmbeddedOptions, first: Child): EmbeddedPostgres {
+  const { log, onLost } = options;
+  const stopping = new AbortController();
+  let child = first;
+  const watch = async (): Promise<void> => {
+    for (let end = await child.ended; !stopping.signal.aborted; end = await child.ended) {
+      log(`PostgreSQL ended unexpectedly (${end}): starting it again`);
+      const next = await restart(site, options, stopping.signal);
+      if (next === undefined) return;
+      child = next;
+      if (stopping.signal.aborted) await child.stop();
+      else log('PostgreSQL runs again');
+    }
+  };
+  const watching = watch().catch((error: unknown) => {
+    if (!(error instanceof InUseError)) throw error;
+    log(error.message);
+    onLost?.(error);
+  });
+  return {
+    connection: connectionTo(site, first.address),
+    adopted: false,
+    get pid() {
+      return child.pid;
+    },
+    async stop() {
+      stopping.abort();
+      await child.stop();
+      await watching;
+    },
+  };
+}
+
+/** Tries until it runs again: what prevents it (a full disk) may pass, and the program answers 503 meanwhile. */
+async function restart(
+  site: Site,
+  options: EmbeddedOptions,
+  stopping: AbortSignal,
+): Promise<Child | undefined> {
+  for (let waitMs = RESTART_MS.first; !stopping.aborted; waitMs = Math.min(waitMs * 2, RESTART_MS.most)) {
+    try {
+      const held = await acquire(site, options);
+      if (held.kind === 'own') return held.child;
+    } catch (error) {
+      if (error instanceof InUseError || !(error instanceof StartError)) throw error;
+      options.log(error.message);
+    }
+    await delay(waitMs, undefined, { signal: stopping }).catch(() => undefined);
+  }
+  return undefined;
+}
+
+function connectionTo(site: Site, { host, port }: Address): EmbeddedConnection {
+  const password = site.socketDir === undefined ? { password: passwordOf(site) } : {};
+  return { host, port, user: DATABASE_USER, ...password, database: DATABASE_NAME };
+}

@@ -1,0 +1,131 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createServer } from 'node:net';
+import { createInterface } from 'node:readline';
+import { setTimeout as delay } from 'node:timers/promises';
+import { lastLine, removeLeftovers, writeSettings } from './cluster.ts';
+import { type Address, ownerArgument, type Role, readyAddress } from './postmaster.ts';
+import type { Site } from './site.ts';
+import { StartError } from './start-error.ts';
+
+/** A PostgreSQL server that is our child. */
+export interface Child {
+  readonly pid: number;
+  readonly address: Address;
+  /** Settles when the process has ended, with what ended it (for a log line). */
+  readonly ended: Promise<string>;
+  stop(): Promise<void>;
+}
+
+/** What became of an attempt to start: another process may hold the cluster at this moment, which is not an error yet. */
+export type Launch = { kind: 'ready'; child: Child } | { kind: 'held'; reason: string };
+
+// The server must not outlive us, however we end. A pipe tells: its other end closes when our process is gone, and then
+// the guard asks the server for a fast shutdown. A line through the pipe says that the server has ended and dismisses the
+// guard, so that it never signals a number that belongs to somebody else. `exec` keeps the process id; the guard is
+// started through a subshell that ends at once, so the server does not find an unknown child of its own.
+const GUARD = '( (read -r line <&3 || kill -INT $$) >/dev/null 2>&1 & ) ; exec "$@" 3<&-';
+
+const HELD =
+  /lock file ".*" (already exists|is empty)|pre-existing shared memory block|could not bind Unix address/;
+const POLL_MS = 5;
+const FAST_SHUTDOWN_MS = 30_000; // it writes all dirty buffers first: seconds on a slow disk
+const IMMEDIATE_SHUTDOWN_MS = 5_000;
+
+/** Starts the server and waits until it accepts connections, however long a recovery takes. */
+export async function launch(site: Site, role: Role, log: (message: string) => void): Promise<Launch> {
+  writeSettings(site);
+  const output: string[] = [];
+  const process_ = spawnServer(site, role, site.socketDir === undefined ? await freePort() : 5432);
+  const { pid } = process_;
+  const ended = endOf(process_);
+  const state = { chatty: false };
+  follow(process_, (line) => {
+    output.push(line);
+    if (output.length > 50) output.shift();
+    // A normal start and stop is told in eight lines that nobody needs; what is said in between, or after a crash, is news.
+    if (state.chatty || /not properly shut down|redo|FATAL|PANIC/.test(line)) log(`PostgreSQL: ${line}`);
+  });
+  for (;;) {
+    const address = pid === undefined ? undefined : readyAddress(site.cluster, pid);
+    if (pid !== undefined && address !== undefined) {
+      state.chatty = true;
+      removeLeftovers(site);
+      const stop = (): Promise<void> => {
+        state.chatty = false;
+        return stopProcess(process_, ended);
+      };
+      return { kind: 'ready', child: { pid, address, ended, stop } };
+    }
+    const end = await Promise.race([ended, delay(POLL_MS)]);
+    if (end === undefined) continue;
+    const reason = lastLine(output) ?? `it ended with ${end}`;
+    if (output.some((line) => HELD.test(line))) return { kind: 'held', reason };
+    throw new StartError(`PostgreSQL cannot start on ${site.cluster}: ${reason}`);
+  }
+}
+
+function spawnServer(site: Site, role: Role, port: number): ChildProcess {
+  const { binaries, cluster, socketDir, account, home } = site;
+  const settings = [
+    `port=${port}`,
+    `listen_addresses=${socketDir === undefined ? '127.0.0.1' : ''}`,
+    `unix_socket_directories=${socketDir ?? ''}`,
+    ownerArgument(role),
+  ];
+  const command = [binaries.postgres, '-D', cluster, ...settings.flatMap((setting) => ['-c', setting])];
+  const [file, ...args] = process.platform === 'win32' ? command : ['/bin/sh', '-c', GUARD, 'sh', ...command];
+  return spawn(file ?? '', args, {
+    ...account,
+    cwd: home,
+    env: binaries.env,
+    stdio: ['ignore', 'ignore', 'pipe', 'pipe'],
+    // A session of its own: Ctrl-C in a terminal reaches us alone, and we stop the server after draining.
+    detached: true,
+    windowsHide: true,
+  });
+}
+
+function endOf(child: ChildProcess): Promise<string> {
+  const { promise, resolve } = Promise.withResolvers<string>();
+  child.once('error', (error) => resolve(error.message));
+  child.once('close', (code, signal) => resolve(signal ?? `code ${code}`));
+  child.once('exit', () => {
+    const guard = child.stdio[3];
+    if (guard && 'end' in guard) guard.on('error', () => undefined).end('\n'); // the guard may be gone: nothing to dismiss
+  });
+  return promise;
+}
+
+function follow(child: ChildProcess, onLine: (line: string) => void): void {
+  if (child.stderr) createInterface({ input: child.stderr }).on('line', onLine);
+}
+
+async function stopProcess(child: ChildProcess, ended: Promise<string>): Promise<void> {
+  const steps: [NodeJS.Signals, number][] = [
+    ['SIGINT', FAST_SHUTDOWN_MS],
+    ['SIGQUIT', IMMEDIATE_SHUTDOWN_MS],
+  ];
+  for (const [signal, waitMs] of steps) {
+    child.kill(signal);
+    if (await endsWithin(ended, waitMs)) return;
+  }
+  child.kill('SIGKILL');
+  await ended;
+}
+
+async function endsWithin(ended: Promise<string>, waitMs: number): Promise<boolean> {
+  const timer = new AbortController();
+  const end = await Promise.race([ended, delay(waitMs, undefined, { signal: timer.signal })]);
+  timer.abort();
+  return end !== undefined;
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  server.close();
+  await once(server, 'close');
+  return typeof address === 'object' && address !== null ? address.port : 0;
+}

@@ -1,0 +1,134 @@
+import { execFile } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import {
+  closeSync,
+  existsSync,
+  fchownSync,
+  fsyncSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import type { Account } from './account.ts';
+import { accessFile, settingsFile } from './settings.ts';
+import { makePrivateDir, type Site } from './site.ts';
+import { StartError } from './start-error.ts';
+
+export const DATABASE_USER = 'belfry';
+export const DATABASE_NAME = 'postgres';
+
+const FRESH = 'new-';
+const PASSWORD_FILE = 'belfry.password';
+
+/** Makes the cluster if there is none. Made aside and renamed: a kill in the middle or a second start leaves no half. */
+export async function ensureCluster(site: Site, log: (message: string) => void): Promise<void> {
+  if (existsSync(site.cluster)) {
+    checkVersion(site);
+    return;
+  }
+  const fresh = path.join(site.home, `${FRESH}${randomBytes(6).toString('hex')}`);
+  try {
+    makePrivateDir(fresh, site.account);
+    log(`Making the database in ${site.home}`);
+    await runInitdb(site, fresh);
+    renameSync(fresh, site.cluster);
+    syncDir(site.home);
+  } catch (error) {
+    rmSync(fresh, { recursive: true, force: true });
+    // Another start was quicker: its cluster is as good as ours.
+    if (existsSync(path.join(site.cluster, 'PG_VERSION'))) return;
+    throw error;
+  }
+}
+
+/** Removes what starts that were killed have left. Only for the one whose server runs: nobody else makes a cluster then. */
+export function removeLeftovers(site: Site): void {
+  for (const name of readdirSync(site.home)) {
+    if (name.startsWith(FRESH)) rmSync(path.join(site.home, name), { recursive: true, force: true });
+  }
+}
+
+/** Writes the settings of this release into the cluster. */
+export function writeSettings(site: Site): void {
+  writeOwned(path.join(site.cluster, 'postgresql.conf'), settingsFile(), site.account);
+  writeOwned(path.join(site.cluster, 'pg_hba.conf'), accessFile(), site.account);
+}
+
+/** The password for TCP; a cluster that is only reached by its socket has none. */
+export function passwordOf(site: Site): string {
+  return readFileSync(path.join(site.cluster, PASSWORD_FILE), 'utf8').trim();
+}
+
+function checkVersion({ cluster, binaries }: Site): void {
+  let version: string;
+  try {
+    version = readFileSync(path.join(cluster, 'PG_VERSION'), 'utf8').trim();
+  } catch (cause) {
+    throw new StartError(
+      `${cluster} holds no complete database (its PG_VERSION cannot be read): put your copy of it back, or move it away to begin anew.`,
+      { cause },
+    );
+  }
+  if (version === String(binaries.major)) return;
+  throw new StartError(
+    `The database in ${cluster} was made by PostgreSQL ${version}, this release brings ${binaries.major}: run "belfry backup <file>" with the release that made it, then "belfry restore <file>" with this one and an empty DATA_DIR.`,
+  );
+}
+
+async function runInitdb(site: Site, fresh: string): Promise<void> {
+  const overTcp = site.socketDir === undefined;
+  const passwordFile = `${fresh}.password`;
+  if (overTcp) writeOwned(passwordFile, `${randomBytes(24).toString('base64url')}\n`, site.account);
+  const args = [
+    ...['--pgdata', fresh, '--username', DATABASE_USER, '--encoding', 'UTF8', '--no-instructions'],
+    ...['--locale-provider', 'builtin', '--builtin-locale', 'C.UTF-8', '--locale', 'C', '--data-checksums'],
+    ...(overTcp ? ['--auth', 'scram-sha-256', '--pwfile', passwordFile] : ['--auth', 'trust']),
+  ];
+  try {
+    const { env } = site.binaries;
+    await promisify(execFile)(site.binaries.initdb, args, { ...site.account, cwd: site.home, env });
+    // It comes into place together with the cluster, so the two always match.
+    if (overTcp) renameSync(passwordFile, path.join(fresh, PASSWORD_FILE));
+  } catch (cause) {
+    const output = cause instanceof Error && 'stderr' in cause ? String(cause.stderr) : '';
+    const reason = lastLine(output) ?? (cause instanceof Error ? cause.message : String(cause));
+    throw new StartError(`The database could not be made in ${site.home}: ${reason}`, { cause });
+  }
+}
+
+/** The line that says why: the last one that PostgreSQL marked as fatal, or an error, or simply the last. */
+export function lastLine(output: string | readonly string[]): string | undefined {
+  const lines = (typeof output === 'string' ? output.split('\n') : [...output]).filter(
+    (line) => line.trim() !== '',
+  );
+  return (
+    lines.findLast((line) => /\b(FATAL|PANIC):/.test(line)) ??
+    lines.findLast((line) => /error:|ERROR:/.test(line)) ??
+    lines.at(-1)
+  );
+}
+
+/** Writes a whole file or nothing; never through a link that somebody put there. */
+function writeOwned(file: string, text: string, account: Account | undefined): void {
+  const fresh = `${file}.${randomBytes(6).toString('hex')}`;
+  const handle = openSync(fresh, 'wx', 0o600);
+  try {
+    writeFileSync(handle, text);
+    if (account !== undefined) fchownSync(handle, account.uid, account.gid);
+  } finally {
+    closeSync(handle);
+  }
+  renameSync(fresh, file);
+}
+
+function syncDir(dir: string): void {
+  if (process.platform === 'win32') return; // folders cannot be opened there
+  const handle = openSync(dir, 'r');
+  fsyncSync(handle);
+  closeSync(handle);
+}
