@@ -1,0 +1,110 @@
+// The import rule, as ARCHITECTURE.md has it, checked by `npm test`:
+//   lib ◂ contract ◂ providers;  lib ◂ db ◂ queue;  {contract, db, queue, providers} ◂ domain ◂ http ◂ app ◂ cli ◂ main
+// Type-only imports count too: a type is knowledge as well.
+
+const LEAVES = ['config', 'errors', 'metrics'];
+
+/** Each part of server/src and what it may import besides itself. Main, the last, may import everything. */
+const MAY_IMPORT = {
+  lib: [],
+  contract: ['lib'],
+  providers: ['lib', 'contract'],
+  db: ['lib'],
+  queue: ['lib', 'db'],
+  config: ['lib'],
+  errors: ['lib'],
+  metrics: ['lib'],
+  domain: ['lib', 'contract', 'db', 'queue', 'providers', ...LEAVES],
+  http: ['lib', 'contract', 'db', 'queue', 'providers', 'domain', ...LEAVES],
+  app: ['lib', 'contract', 'db', 'queue', 'providers', 'domain', 'http', ...LEAVES],
+  cli: ['lib', 'contract', 'db', 'queue', 'providers', 'domain', 'http', 'app', ...LEAVES],
+};
+
+/** A part is a folder or a file of that name. */
+const part = (names) => `^server/src/(${names.join('|')})(/|[.]ts$)`;
+const TESTS = '[.]test[.]ts$';
+
+const layers = Object.entries(MAY_IMPORT).map(([name, others]) => ({
+  name: `import-rule-${name}`,
+  comment: `${name} may import only ${[name, ...others].join(', ')}`,
+  severity: 'error',
+  from: { path: part([name]), pathNot: TESTS },
+  to: { path: '^(server|bench|examples|sdk|dashboard|inbox)/', pathNot: part([name, ...others]) },
+}));
+
+const translators = ['v2', 'v1', 'graphql'].map((name) => ({
+  name: `${name}-is-a-translator-of-its-own`,
+  comment:
+    'v2, v1 and graphql translate between their callers and domain; what two of them need belongs there',
+  severity: 'error',
+  from: { path: `^server/src/http/${name}/`, pathNot: TESTS },
+  to: { path: '^server/src/http/(v2|v1|graphql)/', pathNot: `^server/src/http/${name}/` },
+}));
+
+module.exports = {
+  forbidden: [
+    ...layers,
+    ...translators,
+    {
+      name: 'known-parts-only',
+      comment: 'a new folder or file in server/src has to be given its place in MAY_IMPORT above',
+      severity: 'error',
+      from: {
+        path: '^server/src/',
+        pathNot: [part([...Object.keys(MAY_IMPORT), 'main'])],
+      },
+      to: {},
+    },
+    {
+      name: 'only-http-imports-the-web-framework',
+      severity: 'error',
+      from: { path: '^server/src/', pathNot: ['^server/src/http/', TESTS] },
+      to: { path: '(^|/)node_modules/(fastify|@fastify)/' },
+    },
+    {
+      name: 'no-database-driver-here',
+      comment: 'providers know no database; http, contract and lib get at it through others',
+      severity: 'error',
+      from: { path: '^server/src/(providers|http|contract|lib)/', pathNot: TESTS },
+      to: { path: '(^|/)node_modules/(@types/)?pg(-|/)' },
+    },
+    {
+      name: 'the-pages-know-the-sdk-only',
+      severity: 'error',
+      from: { path: '^(dashboard|inbox)/' },
+      to: { path: '^(server|bench|examples|dashboard|inbox)/', pathNot: '^$1/' },
+    },
+    {
+      name: 'the-sdk-stands-alone',
+      severity: 'error',
+      from: { path: '^sdk/' },
+      to: { path: '^(server|bench|examples|dashboard|inbox)/' },
+    },
+    {
+      name: 'no-tests-in-the-product',
+      severity: 'error',
+      from: { path: '^server/src/', pathNot: TESTS },
+      to: { path: ['^server/test/', TESTS] },
+    },
+    {
+      name: 'no-development-tools-in-the-product',
+      comment: 'npm start installs without the development dependencies',
+      severity: 'error',
+      from: { path: '^server/src/', pathNot: TESTS },
+      to: { dependencyTypes: ['npm-dev'], dependencyTypesNot: ['type-only'] },
+    },
+    { name: 'no-cycles', severity: 'error', from: {}, to: { circular: true } },
+    { name: 'no-missing-files', severity: 'error', from: {}, to: { couldNotResolve: true } },
+  ],
+  options: {
+    doNotFollow: { path: 'node_modules' },
+    tsPreCompilationDeps: true,
+    tsConfig: { fileName: 'tsconfig.json' },
+    combinedDependencies: true,
+    enhancedResolveOptions: {
+      exportsFields: ['exports'],
+      conditionNames: ['import', 'node', 'default', 'types'],
+      extensions: ['.ts', '.tsx', '.mjs', '.js', '.json', '.d.ts'],
+    },
+  },
+};
