@@ -1,0 +1,231 @@
+/**
+ * A notification as an e-mail. `prepareEmail` does the work that is the same for all recipients of a broadcast, once;
+ * `finishEmail` puts in what differs, the unsubscribe link, and costs a concatenation.
+ *
+ * Content is HTML by contract, so HTML goes in as the sender wrote it. Many senders write plain text all the same:
+ * content without any known HTML element or character reference is taken for that, escaped, and its line breaks
+ * kept. A content that is a whole HTML document is somebody's own design: it is left alone but for the
+ * button and the footer at its end.
+ */
+import { compile } from 'html-to-text';
+
+/** What all recipients of a broadcast have in common. */
+export type EmailContent = {
+  title: string;
+  content: string | null;
+  actionUrl: string | null;
+  /** Language of the frame around the content, a BCP 47 tag; `en` if not given. */
+  lang?: string;
+};
+
+/** An e-mail but for the unsubscribe link. Worth keeping for as long as a broadcast is being delivered. */
+export type PreparedEmail = {
+  subject: string;
+  htmlBefore: string;
+  htmlAfter: string;
+  text: string;
+};
+
+/** Does everything that is the same for every recipient. Pure, and linear in the content whatever is in it. */
+export function prepareEmail({ title, content, actionUrl, lang = 'en' }: EmailContent): PreparedEmail {
+  const subject = clean(title).replace(/\s+/g, ' ').trim();
+  const body = clean(content ?? '');
+  const link = safeLink(actionUrl);
+  const asHtml = looksLikeHtml(body);
+  const text = asHtml ? htmlToText(body) : body.trim();
+  const button = link === undefined ? '' : buttonHtml(link);
+  const [htmlBefore, htmlAfter] =
+    asHtml && isDocument(body)
+      ? intoDocument(body, button)
+      : frame({ subject, lang, content: asHtml ? body : textToHtml(body), preview: preview(text), button });
+  return { subject, htmlBefore, htmlAfter, text: [text, link].filter(Boolean).join('\n\n') };
+}
+
+/** The e-mail for one recipient. */
+export function finishEmail(
+  { subject, htmlBefore, htmlAfter, text }: PreparedEmail,
+  { unsubscribeUrl }: { unsubscribeUrl?: string } = {},
+): { subject: string; html: string; text: string } {
+  if (unsubscribeUrl === undefined) return { subject, html: htmlBefore + htmlAfter, text };
+  return {
+    subject,
+    html: htmlBefore + footerHtml(unsubscribeUrl) + htmlAfter,
+    text: `${text}\n\n-- \nUnsubscribe: ${unsubscribeUrl}\n`, // '-- ' is how mail programs know where a message ends
+  };
+}
+
+/** The headers of a notification's e-mail that do not depend on the provider (RFC 2369, 8058, 3834). */
+export function emailHeaders({
+  notificationId,
+  brand,
+  unsubscribeUrl,
+}: {
+  notificationId: string;
+  brand: string;
+  unsubscribeUrl?: string;
+}): Record<string, string> {
+  return {
+    'Auto-Submitted': 'auto-generated', // no out-of-office replies, please
+    'X-Entity-Ref-ID': notificationId, // Gmail does not thread notifications of the same title
+    [`X-${brand.toUpperCase()}-Notification-Id`]: notificationId,
+    ...(unsubscribeUrl === undefined
+      ? {}
+      : { 'List-Unsubscribe': `<${unsubscribeUrl}>`, 'List-Unsubscribe-Post': 'List-Unsubscribe=One-Click' }),
+  };
+}
+
+/** Text that any mail program can show: no half characters, no NUL, no control characters but line breaks and tabs. */
+function clean(text: string): string {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is being removed
+  return text.toWellFormed().replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f]/g, '');
+}
+
+/** Schemes that run something or read the reader's machine. All others are left to the mail program: apps have their own. */
+const UNSAFE_SCHEMES = new Set([
+  'javascript:',
+  'vbscript:',
+  'livescript:',
+  'data:',
+  'file:',
+  'blob:',
+  'filesystem:',
+  'about:',
+  'view-source:',
+  'jar:',
+]);
+
+/** The URL, normalised; nothing for an unsafe scheme and for a relative URL, which an e-mail has no base for. */
+function safeLink(actionUrl: string | null): string | undefined {
+  const url = actionUrl === null ? null : URL.parse(clean(actionUrl).trim());
+  return url === null || UNSAFE_SCHEMES.has(url.protocol) ? undefined : url.href;
+}
+
+/** Elements that people write mail with. A list, for `Bob <bob@example.com>` and `a <b and c> d` are text. */
+const ELEMENT =
+  /<(?:!doctype|!--|\/?(?:a|abbr|article|b|big|blockquote|body|br|button|center|code|dd|del|details|div|dl|dt|em|figure|font|footer|h[1-6]|head|header|hr|html|i|img|ins|kbd|label|li|link|main|mark|meta|nav|ol|p|picture|pre|q|s|section|small|span|strike|strong|style|sub|summary|sup|svg|table|tbody|td|tfoot|th|thead|time|title|tr|tt|u|ul|video)(?=[\s/>]))/i;
+const CHARACTER_REFERENCE = /&(?:[a-z][a-z0-9]{1,31}|#[0-9]{1,7}|#x[0-9a-f]{1,6});/i;
+
+function looksLikeHtml(content: string): boolean {
+  return ELEMENT.test(content) || CHARACTER_REFERENCE.test(content);
+}
+
+function isDocument(html: string): boolean {
+  return /<(?:!doctype\s+html|html[\s>]|body[\s>])/i.test(html.slice(0, 2000));
+}
+
+function intoDocument(html: string, button: string): [before: string, after: string] {
+  const end = lastIndexOfBodyEnd(html);
+  return [html.slice(0, end) + button, html.slice(end)];
+}
+
+function lastIndexOfBodyEnd(html: string): number {
+  const tail = Math.max(0, html.length - 10_000); // an end tag stands at the end
+  const inTail = html.slice(tail).toLowerCase();
+  const body = inTail.lastIndexOf('</body');
+  const end = body === -1 ? inTail.lastIndexOf('</html') : body;
+  return end === -1 ? html.length : tail + end;
+}
+
+/** The text part is for the few who cannot see HTML, and is cut: converting costs 250 ms a megabyte. */
+const TEXT_SOURCE_LIMIT = 200_000; // characters of HTML
+const MAX_DEPTH = 100; // the converter recurses; real mail nests tables some 20 deep
+
+const convert = compile({
+  wordwrap: false, // mail programs wrap; a hard wrap breaks links
+  limits: { maxDepth: MAX_DEPTH, ellipsis: '…' },
+  selectors: [
+    { selector: 'a', options: { hideLinkHrefIfSameAsText: true } },
+    { selector: 'img', format: 'skip' },
+    { selector: 'style', format: 'skip' },
+    { selector: 'script', format: 'skip' },
+    ...['h1', 'h2', 'h3', 'h4', 'h5', 'h6'].map((selector) => ({ selector, options: { uppercase: false } })),
+  ],
+});
+
+function htmlToText(html: string): string {
+  const cut = html.length > TEXT_SOURCE_LIMIT;
+  const text = clean(convert(cut ? html.slice(0, TEXT_SOURCE_LIMIT) : html)).trim();
+  return cut ? `${text}\n…` : text;
+}
+
+function textToHtml(text: string): string {
+  return text
+    .trim()
+    .split(/\r?\n(?:[ \t]*\r?\n)+/)
+    .filter((paragraph) => paragraph !== '')
+    .map((paragraph) => `<p>${escapeHtml(paragraph).replace(/\r?\n/g, '<br>')}</p>`)
+    .join('\n');
+}
+
+/** What inboxes show beside the subject: the beginning of the content instead of the title once more. */
+function preview(text: string): string {
+  return text
+    .slice(0, 500)
+    .replace(/\s+/g, ' ')
+    .slice(0, 140)
+    .replace(/[\ud800-\udbff]$/, '')
+    .trim();
+}
+
+function escapeHtml(text: string): string {
+  return text
+    .replaceAll('&', '&amp;')
+    .replaceAll('<', '&lt;')
+    .replaceAll('>', '&gt;')
+    .replaceAll('"', '&quot;');
+}
+
+function buttonHtml(href: string): string {
+  return `<p class="action" style="margin:24px 0"><a href="${escapeHtml(href)}" style="display:inline-block;padding:12px 24px;border-radius:6px;background:#1a56db;color:#ffffff;text-decoration:none;font-weight:600">Open</a></p>`;
+}
+
+function footerHtml(unsubscribeUrl: string): string {
+  return `<p class="footer" style="margin:32px 0 0;font-size:13px;color:#6b7280"><a href="${escapeHtml(unsubscribeUrl)}" style="color:inherit">Unsubscribe</a></p>`;
+}
+
+function frame({
+  subject,
+  lang,
+  content,
+  preview,
+  button,
+}: {
+  subject: string;
+  lang: string;
+  content: string;
+  preview: string;
+  button: string;
+}): [before: string, after: string] {
+  const title = escapeHtml(subject);
+  return [
+    `<!DOCTYPE html>
+<html lang="${escapeHtml(lang)}" dir="auto">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta name="supported-color-schemes" content="light dark">
+<title>${title}</title>
+<style>
+:root { color-scheme: light dark; }
+img { max-width: 100%; height: auto; }
+@media (prefers-color-scheme: dark) {
+  body, .page { background: #111827 !important; color: #e5e7eb !important; }
+  .footer { color: #9ca3af !important; }
+}
+</style>
+</head>
+<body style="margin:0;padding:0;background:#ffffff;color:#111827">
+${preview === '' ? '' : `<div style="display:none;max-height:0;overflow:hidden" aria-hidden="true">${escapeHtml(preview)}</div>\n`}<div class="page" role="article" aria-label="${title}" style="max-width:600px;margin:0 auto;padding:24px;font:16px/1.5 -apple-system,'Segoe UI',Roboto,Helvetica,Arial,sans-serif">
+<h1 dir="auto" style="margin:0 0 16px;font-size:22px;line-height:1.3">${title}</h1>
+<div dir="auto">
+${content}
+</div>
+${button}`,
+    `
+</div>
+</body>
+</html>
+`,
+  ];
+}

@@ -1,0 +1,197 @@
+/** A mail server for tests: npm's `smtp-server` on loopback, which keeps what it takes and fails as it is told. */
+import { readFileSync } from 'node:fs';
+import type { AddressInfo, Socket } from 'node:net';
+import PostalMime, { type Email } from 'postal-mime';
+import { SMTPServer, type SMTPServerSession } from 'smtp-server';
+
+export type ReceivedEmail = {
+  from: string;
+  to: string;
+  raw: Buffer;
+  /** The message as another program reads it. */
+  parsed(): Promise<Email>;
+};
+
+/** One way to fail: at this stage, for these e-mails, so many times (else until `heal`). */
+export type Failure = {
+  /** `body`: as the message begins to arrive. `end`: after its final dot. */
+  at: 'connect' | 'auth' | 'mail' | 'rcpt' | 'body' | 'end';
+  /** What to do: answer this (`550 5.1.1 No such user`), break the connection, or never answer. */
+  how: { reply: string } | 'cut' | 'hang';
+  when?: (email: { from?: string; to?: string }) => boolean;
+  times?: number;
+};
+
+export type SmtpStandIn = {
+  host: string;
+  port: number;
+  /** Everything that was taken, in order; also what a connection cut at `end` left unanswered. */
+  received: ReceivedEmail[];
+  /** Connections opened so far. */
+  connections(): number;
+  /** Resolves as soon as so many e-mails have been taken; rejects with the number reached when time is up. */
+  waitFor(count: number, timeoutMs?: number): Promise<ReceivedEmail[]>;
+  fail(failure: Failure): void;
+  heal(): void;
+  /** Breaks every connection and stops listening. */
+  stop(): Promise<void>;
+  /** Listens again on the same port. */
+  restart(): Promise<void>;
+};
+
+/** The authority that signed the stand-in's certificate, in PEM; its path is for NODE_EXTRA_CA_CERTS. */
+export const testAuthorityPath = new URL('tls/ca.crt', import.meta.url).pathname;
+export const testAuthority = readFileSync(testAuthorityPath, 'utf8');
+
+/** Starts a mail server on loopback. With `account`, mail is taken only after logging in with it. */
+export async function startSmtpStandIn({
+  port = 0,
+  security = 'none',
+  account,
+  maxSize,
+}: {
+  port?: number;
+  security?: 'none' | 'ssl' | 'starttls';
+  account?: { username: string; password: string };
+  maxSize?: number;
+} = {}): Promise<SmtpStandIn> {
+  const received: ReceivedEmail[] = [];
+  const failures: Failure[] = [];
+  const waiting = new Set<() => void>();
+  let opened = 0;
+  let running = await start(port);
+  const boundPort = running.port;
+
+  async function start(onPort: number): Promise<{ port: number; stop: () => Promise<void> }> {
+    const sockets = new Map<number, Socket>();
+
+    /** Fails as the first fitting failure says; answers whether one did. */
+    function failed(
+      at: Failure['at'],
+      session: SMTPServerSession,
+      email: { from?: string; to?: string },
+      answer: (error: Error) => void,
+    ): boolean {
+      const failure = failures.find((one) => one.at === at && (one.when?.(email) ?? true));
+      if (failure === undefined) return false;
+      if (failure.times !== undefined && --failure.times <= 0) failures.splice(failures.indexOf(failure), 1);
+      if (failure.how === 'cut') sockets.get(session.remotePort)?.destroy();
+      else if (failure.how !== 'hang') answer(replyError(failure.how.reply));
+      return true;
+    }
+
+    const server = new SMTPServer({
+      secure: security === 'ssl',
+      disabledCommands: [
+        ...(security === 'starttls' ? [] : (['STARTTLS'] as const)),
+        ...(account === undefined ? (['AUTH'] as const) : []),
+      ],
+      allowInsecureAuth: true,
+      authOptional: account === undefined,
+      key: readFileSync(new URL('tls/server.key', import.meta.url)),
+      cert: readFileSync(new URL('tls/server.crt', import.meta.url)),
+      logger: false,
+      disableReverseLookup: true,
+      closeTimeout: 1,
+      ...(maxSize === undefined ? {} : { size: maxSize }),
+      onConnect: (session, done) => {
+        if (!failed('connect', session, {}, done)) done();
+      },
+      onAuth: ({ username, password }, session, done) => {
+        if (failed('auth', session, {}, done)) return;
+        if (username === account?.username && password === account?.password) done(null, { user: username });
+        else done(replyError('535 5.7.8 Authentication credentials invalid'));
+      },
+      onMailFrom: ({ address: from }, session, done) => {
+        if (!failed('mail', session, { from }, done)) done();
+      },
+      onRcptTo: ({ address: to }, session, done) => {
+        if (!failed('rcpt', session, { to }, done)) done();
+      },
+      onData: (stream, session, done) => {
+        const { mailFrom, rcptTo } = session.envelope;
+        const from = mailFrom === false ? '' : mailFrom.address;
+        const to = rcptTo[0]?.address ?? '';
+        const chunks: Buffer[] = [];
+        if (failed('body', session, { from, to }, done)) {
+          stream.resume();
+          return;
+        }
+        stream.on('data', (chunk: Buffer) => chunks.push(chunk));
+        stream.on('end', () => {
+          const raw = Buffer.concat(chunks);
+          let refused = false;
+          const unanswered = failed('end', session, { from, to }, (error) => {
+            refused = true;
+            done(error);
+          });
+          if (!refused) {
+            received.push({ from, to, raw, parsed: () => PostalMime.parse(raw) });
+            for (const wake of waiting) wake();
+          }
+          if (!unanswered) done(null, `2.0.0 Ok: queued as ${received.length}`);
+        });
+      },
+    });
+    server.on('error', () => {}); // a client that breaks off is what some tests want
+    server.server.on('connection', (socket: Socket) => {
+      socket.setNoDelay(true); // else every message waits 40 ms for an acknowledgement
+      opened++;
+      const remotePort = socket.remotePort ?? 0;
+      sockets.set(remotePort, socket);
+      socket.once('close', () => sockets.delete(remotePort));
+    });
+    await new Promise<void>((resolve, reject) => {
+      server.server.once('error', reject);
+      server.listen(onPort, '127.0.0.1', resolve);
+    });
+    return {
+      port: (server.server.address() as AddressInfo).port,
+      stop: () =>
+        new Promise((resolve) => {
+          server.close(resolve);
+          for (const socket of sockets.values()) socket.destroy();
+        }),
+    };
+  }
+
+  function waitFor(count: number, timeoutMs = 10_000): Promise<ReceivedEmail[]> {
+    return new Promise((resolve, reject) => {
+      const finish = (settle: () => void): void => {
+        clearTimeout(timer);
+        waiting.delete(look);
+        settle();
+      };
+      const look = (): void => {
+        if (received.length >= count) finish(() => resolve(received));
+      };
+      const timer = setTimeout(
+        () =>
+          finish(() =>
+            reject(new Error(`${received.length} of ${count} e-mails arrived in ${timeoutMs} ms`)),
+          ),
+        timeoutMs,
+      );
+      waiting.add(look);
+      look();
+    });
+  }
+
+  return {
+    host: '127.0.0.1',
+    port: boundPort,
+    received,
+    connections: () => opened,
+    waitFor,
+    fail: (failure) => void failures.push({ ...failure }),
+    heal: () => void failures.splice(0),
+    stop: () => running.stop(),
+    restart: async () => {
+      running = await start(boundPort);
+    },
+  };
+}
+
+function replyError(reply: string): Error {
+  return Object.assign(new Error(reply.slice(4)), { responseCode: Number(reply.slice(0, 3)) });
+}
