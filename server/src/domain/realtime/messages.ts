@@ -1,10 +1,13 @@
 /** What one part of the server tells the others, on this node and on the rest, after the commit that made it true. */
 export type RealtimeMessage =
   | NotificationsNew
+  | NotificationsNewElsewhere
   | NotificationChanged
   | { type: 'token_discarded'; userId: string; tokenId: string }
   /** Tokens revoked, integrations saved, limits changed: what is cached of the project is out of date. */
-  | { type: 'project_changed'; projectId: string };
+  | { type: 'project_changed'; projectId: string }
+  | MessagesMissing
+  | MessagesMissed;
 
 /** A broadcast's notifications stand in the inboxes of these users. */
 export interface NotificationsNew {
@@ -12,20 +15,62 @@ export interface NotificationsNew {
   projectId: string;
   broadcastId: string;
   userIds: readonly string[];
+  /** The page of recipients that is meant (broadcast_users.page); all of the broadcast's where it is left out. */
+  page?: number;
   /** `sent_at` of the notifications, by the database's clock. */
   sentAtMs: number;
+  /** What is said, where the publisher has it at hand; spares this node a query, and is not sent to the others. */
+  content?: BroadcastContent;
+}
+
+/** The same from another node, where the list was too long to send along: it stands in broadcast_users. */
+export interface NotificationsNewElsewhere extends Omit<NotificationsNew, 'type' | 'userIds' | 'content'> {
+  type: 'new_elsewhere';
+}
+
+/** The columns of a broadcast that its notifications show, packed as they are stored (lib/packed-json.ts). */
+export interface BroadcastContent {
+  category: string | null;
+  topic: string | null;
+  message: Buffer;
+  inApp: Buffer | null;
 }
 
 /** A user changed one notification (`id` is its id) or all of them (`id` is the user's id). */
 export interface NotificationChanged {
   type: 'changed';
   userId: string;
-  name: 'read' | 'unread' | 'seen' | 'archived' | 'unarchived' | 'delete' | 'read/all' | 'seen/all' | 'archive/all';
+  name: ChangeName;
   id: string;
-  /** `updated_at` of the notification, by the database's clock. */
+  /** `updated_at` of the notification (of all that were changed), by the database's clock. */
   atMs: number;
   /** The client that asked for it, so that it can skip its own echo. */
   clientId?: string;
+}
+
+export type ChangeName =
+  | 'read'
+  | 'unread'
+  | 'seen'
+  | 'archived'
+  | 'unarchived'
+  | 'delete'
+  | 'read/all'
+  | 'seen/all'
+  | 'archive/all';
+
+/** The link to the other nodes is down: what they publish does not arrive here. Made by the bus, for this node alone. */
+export interface MessagesMissing {
+  type: 'missing';
+  /** The last time, by the database's clock, at which the link was known to work. */
+  sinceMs: number;
+}
+
+/** The link is back, or another node lost what it had to say: drop what is cached, and look into the database. */
+export interface MessagesMissed {
+  type: 'missed';
+  /** Notifications that came or changed after this time may have gone by. `undefined`: none can have, only cached settings. */
+  sinceMs: number | undefined;
 }
 
 /** Carries messages to every node. Publishing never fails and never waits: what is lost is found again in the database. */
