@@ -1,5 +1,14 @@
 import { spawn } from 'node:child_process';
-import { mkdirSync, readFileSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { nodePackage, Refusal, root } from './runtime.mjs';
@@ -9,6 +18,8 @@ const STALE_MS = 15_000; // 15 missed heartbeats: the installer was killed, or t
 const GIVE_UP_MS = 10 * 60_000; // an npm whose launcher died may still be at work: it gets this long
 
 const lockDir = join(root, '.installing');
+const modules = join(root, 'node_modules');
+const record = join(modules, '.package-lock.json'); // npm writes it when an install is complete
 
 /**
  * Makes sure that node_modules holds what package-lock.json asks for, with the development tools if `dev`.
@@ -18,17 +29,25 @@ export async function ensureInstalled({ dev }) {
   if (isInstalled({ dev }) && !isLocked()) return;
   await withLock(async () => {
     if (isInstalled({ dev })) return; // another launcher has just done it
-    // `npm ci` starts from an empty node_modules: whoever has the development tools keeps them.
-    await npmCi({ dev: dev || hasDevelopmentTools() });
+    const hadDevelopmentTools = Object.values(readPackages(record) ?? {}).some((entry) => entry.dev);
+    // The record goes first and comes back last: without one, an earlier install was cut off and may have left
+    // half a package. With one, the tree is brought up to date in place, under a server that may be running on it.
+    if (existsSync(record)) rmSync(record);
+    else rmSync(modules, { recursive: true, force: true });
+    await npmInstall({ dev: dev || hadDevelopmentTools });
+    if (!isInstalled({ dev }))
+      throw new Refusal('npm has installed something else than package-lock.json says');
   });
 }
 
-/** Compares package-lock.json with node_modules/.package-lock.json, which npm writes last: half an install has none. */
+/** Compares package-lock.json with npm's record. */
 function isInstalled({ dev }) {
   const wanted = readPackages(join(root, 'package-lock.json'));
-  const present = readPackages(join(root, 'node_modules', '.package-lock.json'));
+  const present = readPackages(record);
   if (!wanted)
-    throw new Refusal(`${join(root, 'package-lock.json')} is missing: is this a complete copy of Belfry?`);
+    throw new Refusal(
+      `${join(root, 'package-lock.json')} is missing or broken: is this a complete copy of Belfry?`,
+    );
   if (!present) return false;
   return Object.entries(wanted).every(([path, entry]) => {
     if (!path.includes('node_modules/')) return true; // the root and the workspaces themselves
@@ -42,26 +61,25 @@ function isInstalled({ dev }) {
   });
 }
 
-function hasDevelopmentTools() {
-  const present = readPackages(join(root, 'node_modules', '.package-lock.json'));
-  return present !== undefined && Object.values(present).some((entry) => entry.dev === true);
-}
-
 function readPackages(file) {
   try {
     return JSON.parse(readFileSync(file, 'utf8')).packages;
   } catch (error) {
-    if (error.code === 'ENOENT') return undefined;
+    if (error.code === 'ENOENT' || error instanceof SyntaxError) return undefined;
     throw new Refusal(`${file} cannot be read: ${error.message}`);
   }
 }
 
-async function npmCi({ dev }) {
+/**
+ * `npm install --no-save` rather than `npm ci`: it follows the lock file and leaves it alone, too, but does not empty
+ * node_modules first, and does not refuse where the registry lacks a platform package that is not for this platform.
+ */
+async function npmInstall({ dev }) {
   console.error(`belfry: installing ${dev ? 'what the tests need' : 'its dependencies'} (once) …`);
   const only = dev ? '--include=dev' : '--omit=dev'; // said either way: NODE_ENV and .npmrc have a say otherwise
   const flags = ['--include=optional', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error'];
   const windows = process.platform === 'win32';
-  const child = spawn('npm', ['ci', only, ...flags], {
+  const child = spawn('npm', ['install', '--no-save', only, ...flags], {
     cwd: root,
     env: { ...process.env, PATH: pathWithoutOwnTools() },
     shell: windows, // npm is a .cmd file there
@@ -75,7 +93,7 @@ async function npmCi({ dev }) {
       child.once('error', reject);
       child.once('close', (...ended) => resolve(ended));
     });
-    if (code !== 0) throw new Refusal(`npm ci ended with ${signal ?? code}: nothing was started`);
+    if (code !== 0) throw new Refusal(`npm install ended with ${signal ?? code}: nothing was started`);
   } catch (error) {
     if (error.code === 'ENOENT')
       throw new Refusal('npm was not found: it is needed to install the dependencies');
