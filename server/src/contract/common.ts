@@ -1,0 +1,92 @@
+import { type Static, type TSchema, type TUnsafe, Type } from 'typebox';
+
+/** An id that Belfry made. */
+export const Id = Type.String({ format: 'uuid', examples: ['0197a3c4-5b6e-7f01-8a2b-3c4d5e6f7081'] });
+
+/** A point in time, as ISO 8601 in UTC with milliseconds. */
+export const Timestamp = Type.String({ format: 'date-time', examples: ['2026-01-31T12:00:00.000Z'] });
+
+/** Members of the caller's own choosing. */
+export const FreeObject = Type.Record(Type.String(), Type.Unknown());
+
+/** The reply of an operation that answers 204. */
+export const NoContent = Type.Null({ description: 'Done; there is nothing to answer.' });
+
+/** The same, or `null`. A member that may also be missing is `Type.Optional(nullable(…))`. */
+export function nullable<Schema extends TSchema>(schema: Schema): TUnsafe<Static<Schema> | null> {
+  // `type: [x, null]` rather than a union: a wrong value then is one problem, not one for each branch.
+  const plain = schema as Schema & { type?: unknown; enum?: unknown[]; const?: unknown };
+  if (typeof plain.type !== 'string' || plain.const !== undefined) {
+    return Type.Unsafe<Static<Schema> | null>({ anyOf: [schema, { type: 'null' }] });
+  }
+  const choices = plain.enum === undefined ? {} : { enum: [...plain.enum, null] };
+  return Type.Unsafe<Static<Schema> | null>({ ...plain, ...choices, type: [plain.type, 'null'] });
+}
+
+/** One of these words. */
+export function oneOf<const Words extends readonly string[]>(
+  words: Words,
+  options: { description?: string } = {},
+): TUnsafe<Words[number]> {
+  return Type.Unsafe<Words[number]>({ type: 'string', enum: [...words], ...options });
+}
+
+/**
+ * A string that goes into a text column. PostgreSQL cannot store U+0000, and a surrogate without its other half is no
+ * character: both are refused here, by name, instead of being changed or failing below.
+ */
+export function storedString(
+  options: { minLength?: number; maxLength?: number; description?: string; examples?: string[] } = {},
+) {
+  return Type.String({ ...options, format: 'text' });
+}
+
+const cursor = (description: string) =>
+  Type.Optional(Type.Unsafe<string | null>({ type: ['string', 'null'], maxLength: 255, description }));
+
+/** The query members of every list; spread them to add filters: `Type.Object({ ...pageQuery, status: … })`. */
+export const pageQuery = {
+  limit: Type.Optional(
+    Type.Integer({ minimum: 1, maximum: 100, default: 50, description: 'How many records a page has.' }),
+  ),
+  starting_after: cursor('The id of the last record of a page: answers the page after it.'),
+  ending_before: cursor('The id of the first record of a page: answers the page before it.'),
+};
+
+export const PageQuery = Type.Object(pageQuery);
+export type PageQuery = Static<typeof PageQuery>;
+
+/** A page of a list, newest first. */
+export function page<Item extends TSchema>(item: Item) {
+  return Type.Object({
+    data: Type.Array(item),
+    links: Type.Object({
+      first: Type.String({ description: 'The address of the first page.' }),
+      next: nullable(
+        Type.String({ description: 'The address of the page after this one, `null` on the last.' }),
+      ),
+      prev: nullable(
+        Type.String({ description: 'The address of the page before this one, `null` on the first.' }),
+      ),
+    }),
+  });
+}
+
+/** What a page is on the wire. */
+export interface Page<Item> {
+  data: Item[];
+  links: { first: string; next: string | null; prev: string | null };
+}
+
+/** The body of every answer that is not a success. */
+export const Errors = Type.Object({
+  errors: Type.Array(
+    Type.Object({
+      code: Type.Optional(Type.String({ description: 'What went wrong, for programs.' })),
+      message: Type.String({ description: 'What went wrong, for people; names the field.' }),
+      suggestion: Type.Optional(Type.String({ description: 'How to put it right.' })),
+      help_link: Type.Optional(Type.String({ description: 'Where to read more.' })),
+    }),
+    { description: 'All problems that were found.' },
+  ),
+});

@@ -1,0 +1,162 @@
+import { createHash } from 'node:crypto';
+import { type Database, type Queryable, sql } from '../db/client.ts';
+import { ClientError } from '../errors.ts';
+import type { Clock } from '../lib/clock.ts';
+
+/** An `Idempotency-Key` with all that it is scoped to. */
+export interface IdempotencyKey {
+  readonly projectId: string;
+  readonly scope: string;
+  readonly key: string;
+  readonly requestHash: Buffer;
+}
+
+/** What was answered, or is to be answered, under a key. */
+export interface KeptAnswer {
+  status: number;
+  body: string;
+}
+
+/** How long an answer is kept: the contract's 24 hours. */
+export const KEPT_MS = 24 * 60 * 60 * 1000;
+
+/** What tells one request from another under the same key. `target` is the path with its query. */
+export function requestHash(target: string, bodyHash: Buffer | undefined): Buffer {
+  const hash = createHash('sha256').update(target).update('\0');
+  return (bodyHash === undefined ? hash : hash.update(bodyHash)).digest();
+}
+
+/** The answer kept under this key, if any. Throws `idempotency_conflict` when it belongs to another request. */
+export async function findReplay(
+  { db, clock }: { db: Queryable; clock: Clock },
+  key: IdempotencyKey,
+): Promise<KeptAnswer | undefined> {
+  const rows = await db.query<{ status: number; body: string; request_hash: Buffer }>(selectKey, [
+    key.projectId,
+    key.scope,
+    key.key,
+    oldestKept(clock),
+  ]);
+  const kept = rows[0];
+  if (kept !== undefined && !kept.request_hash.equals(key.requestHash))
+    throw new ClientError('idempotency_conflict');
+  return kept;
+}
+
+/**
+ * Answers a request at most once per key. The key, what `work` writes through its transaction and the answer are committed
+ * together, so there is no state in between: a crash leaves nothing, and a twin that comes meanwhile waits for the commit and
+ * is answered the same. A `ClientError` of `work` is an answer too (its writes are undone, the answer is kept); anything else undoes all.
+ */
+export async function answerOnce(
+  deps: { db: Database; clock: Clock },
+  key: IdempotencyKey,
+  work: (tx: Queryable) => Promise<KeptAnswer>,
+): Promise<KeptAnswer & { replayed: boolean }> {
+  const name = `${key.projectId} ${key.scope} ${key.key}`;
+  // Twins in this process wait here, where it costs no connection: enough of them would otherwise take the whole pool.
+  while (underWay.has(name)) await underWay.get(name);
+  const { promise, resolve } = Promise.withResolvers<void>();
+  underWay.set(name, promise);
+  try {
+    return await claimAndAnswer(deps, key, work);
+  } finally {
+    underWay.delete(name);
+    resolve();
+  }
+}
+
+/** Deletes keys that ran out, a small batch; answers how many. Call it again while it answers `batch`. */
+export async function purgeIdempotencyKeys(
+  { db, clock }: { db: Queryable; clock: Clock },
+  batch = 1000,
+): Promise<number> {
+  return (await db.query(deleteOldKeys, [oldestKept(clock), batch])).length;
+}
+
+const underWay = new Map<string, Promise<void>>();
+
+async function claimAndAnswer(
+  deps: { db: Database; clock: Clock },
+  key: IdempotencyKey,
+  work: (tx: Queryable) => Promise<KeptAnswer>,
+): Promise<KeptAnswer & { replayed: boolean }> {
+  const { clock } = deps;
+  return deps.db.transaction(async (tx) => {
+    const where = [key.projectId, key.scope, key.key];
+    const claimed = await tx.query(claimKey, [
+      ...where,
+      key.requestHash,
+      new Date(clock.now()),
+      oldestKept(clock),
+    ]);
+    if (claimed.length === 0) {
+      const kept = await findReplay({ db: tx, clock }, key);
+      if (kept === undefined) throw new Error('an idempotency key vanished between two statements');
+      return { ...kept, replayed: true };
+    }
+    const answer = await attempt(tx, work);
+    await tx.query(keepAnswer, [...where, answer.status, answer.body]);
+    return { ...answer, replayed: false };
+  });
+}
+
+async function attempt(tx: Queryable, work: (tx: Queryable) => Promise<KeptAnswer>): Promise<KeptAnswer> {
+  await tx.query(savepoint);
+  try {
+    return await work(tx);
+  } catch (error) {
+    if (!(error instanceof ClientError) || error.status >= 500) throw error;
+    await tx.query(rollbackToSavepoint);
+    return { status: error.status, body: JSON.stringify({ errors: error.problems }) };
+  }
+}
+
+function oldestKept(clock: Clock): Date {
+  return new Date(clock.now() - KEPT_MS);
+}
+
+const savepoint = sql('savepoint_effect', 'savepoint effect');
+const rollbackToSavepoint = sql('rollback_effect', 'rollback to savepoint effect');
+
+// idempotency_keys_pkey. Waits for a transaction that has the key in hand; a row that ran out is taken over.
+const claimKey = sql(
+  'claim_idempotency_key',
+  `insert into idempotency_keys as k (project_id, scope, key, request_hash, status, body, created_at)
+  values ($1, $2, $3, $4, 0, '', $5)
+  on conflict (project_id, scope, key) do update
+  set request_hash = excluded.request_hash, created_at = excluded.created_at
+  where k.created_at <= $6
+  returning 1`,
+);
+
+// idempotency_keys_pkey.
+const keepAnswer = sql(
+  'keep_idempotent_answer',
+  `update idempotency_keys
+  set status = $4, body = $5
+  where project_id = $1 and scope = $2 and key = $3`,
+);
+
+// idempotency_keys_pkey.
+const selectKey = sql(
+  'select_idempotency_key',
+  `select status, body, request_hash
+  from idempotency_keys
+  where project_id = $1 and scope = $2 and key = $3 and created_at > $4`,
+);
+
+// idempotency_keys_by_age. skip locked: a key that is being taken over this moment is not ours to delete.
+const deleteOldKeys = sql(
+  'delete_old_idempotency_keys',
+  `delete from idempotency_keys
+  where ctid = any(array(
+    select ctid
+    from idempotency_keys
+    where created_at <= $1
+    order by created_at
+    limit $2
+    for update skip locked
+  ))
+  returning 1`,
+);

@@ -1,0 +1,150 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import { LRUCache } from 'lru-cache';
+import type { Database } from '../db/client.ts';
+import type { Project, ProjectCache } from '../domain/projects/cache.ts';
+import { identifyUser } from '../domain/users/identify.ts';
+import type { Identities } from '../domain/users/identities.ts';
+import type { LastSeen } from '../domain/users/last-seen.ts';
+import { ClientError } from '../errors.ts';
+import type { Clock } from '../lib/clock.ts';
+import { type Claims, decodeJwt, verifyDecoded } from '../lib/jwt.ts';
+
+/** Who speaks with a Project JWT. */
+export interface ProjectCaller {
+  readonly kind: 'project';
+  readonly project: Project;
+  readonly tokenId: string;
+}
+
+/** Who speaks with a User JWT. */
+export interface UserCaller {
+  readonly kind: 'user';
+  readonly project: Project;
+  readonly userId: string;
+}
+
+export type Caller = ProjectCaller | UserCaller;
+
+/** Finds out who sends a request. Throws the `ClientError` to answer if it is nobody that this server knows. */
+export type Authenticator = (headers: IncomingHttpHeaders) => Caller | Promise<Caller>;
+
+export interface AuthenticatorDeps {
+  db: Database;
+  clock: Clock;
+  projects: ProjectCache;
+  identities: Identities;
+  lastSeen: LastSeen;
+}
+
+// A token has about 300 characters: with its entry about 1 kB, so 20 MB at most.
+const MAX_TOKENS = 20_000;
+
+/**
+ * An authenticator for the v2 `Authorization: Bearer <jwt>`. A token that was verified is remembered until it expires or
+ * its project changes; the same token then costs one look-up.
+ */
+export function createAuthenticator(deps: AuthenticatorDeps): Authenticator {
+  const { projects, lastSeen, clock } = deps;
+  const verified = new LRUCache<string, Verified>({ max: MAX_TOKENS });
+
+  function authenticate(headers: IncomingHttpHeaders): Caller | Promise<Caller> {
+    const token = bearerToken(headers.authorization);
+    const known = verified.get(token);
+    // Any change of the project (a token revoked, a secret renewed) makes another object of it.
+    if (
+      known !== undefined &&
+      known.expiresAtMs > clock.now() &&
+      projects.byId(known.project.id) === known.project
+    ) {
+      return toCaller(known);
+    }
+    return verify(token).then(toCaller);
+  }
+
+  async function verify(token: string): Promise<Verified> {
+    verified.delete(token);
+    const decoded = decodeJwt(token);
+    if (decoded === undefined) throw new ClientError('unparsable_jwt_token');
+    const { api_key: apiKey, sub } = decoded.claims;
+    const isUser = typeof apiKey === 'string';
+    // An unknown project and a wrong signature get the same answer: which projects exist is nobody's business.
+    const project = isUser
+      ? await projects.byApiKey(apiKey)
+      : typeof sub === 'string'
+        ? await projects.byId(sub)
+        : undefined;
+    if (project === undefined) throw new ClientError('jwt_auth_failed');
+    const verdict = verifyDecoded(decoded, isUser ? project.apiSecret : project.signingKey, clock.now());
+    if (!verdict.ok)
+      throw new ClientError(verdict.reason === 'unparsable' ? 'unparsable_jwt_token' : 'jwt_auth_failed');
+    const fresh = isUser ? userToken(verdict.claims, project) : projectToken(verdict.claims, project);
+    verified.set(token, fresh);
+    return fresh;
+  }
+
+  function toCaller(token: Verified): Caller | Promise<Caller> {
+    return token.kind === 'project' ? token.caller : toUser(token.project, token.named);
+  }
+
+  async function toUser(project: Project, named: Named): Promise<UserCaller> {
+    const { userId } = await identifyUser(deps, project.id, named);
+    lastSeen.note(userId);
+    return { kind: 'user', project, userId };
+  }
+
+  return authenticate;
+}
+
+type Verified = { project: Project; expiresAtMs: number } & (
+  | { kind: 'project'; caller: ProjectCaller }
+  | { kind: 'user'; named: Named }
+);
+
+/** Whom a User JWT names. With both, the external id decides; the address is told along for a user who is new. */
+type Named = { externalId?: string; email?: string };
+
+/** The token of a header of the form `Bearer <token>`; the scheme's case does not matter (RFC 9110). */
+export function bearerToken(authorization: string | undefined): string {
+  const token = /^Bearer +([^\s,]+)$/i.exec(authorization ?? '')?.[1];
+  if (token === undefined) throw new ClientError('invalid_jwt_format', [], { 'www-authenticate': 'Bearer' });
+  return token;
+}
+
+function projectToken(claims: Claims, project: Project): Verified {
+  const { jti, role } = claims;
+  if (role !== 'project' || typeof jti !== 'string' || project.revokedTokens.has(jti))
+    throw new ClientError('jwt_auth_failed');
+  return {
+    kind: 'project',
+    project,
+    expiresAtMs: expiry(claims),
+    caller: { kind: 'project', project, tokenId: jti },
+  };
+}
+
+function userToken(claims: Claims, project: Project): Verified {
+  const { user_external_id: externalId, user_email: email } = claims;
+  const named: Named = {};
+  if (isKey(externalId)) named.externalId = externalId;
+  if (isKey(email)) named.email = email;
+  if (named.externalId === undefined && named.email === undefined) {
+    throw new ClientError('jwt_auth_failed', [
+      'The token names no user: it needs a user_external_id or a user_email',
+    ]);
+  }
+  return { kind: 'user', project, expiresAtMs: expiry(claims), named };
+}
+
+function isKey(value: unknown): value is string {
+  return (
+    typeof value === 'string' &&
+    value !== '' &&
+    value.length <= 255 &&
+    value.isWellFormed() &&
+    !value.includes('\0')
+  );
+}
+
+function expiry({ exp }: Claims): number {
+  return typeof exp === 'number' ? exp * 1000 : Number.POSITIVE_INFINITY;
+}

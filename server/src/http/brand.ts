@@ -1,0 +1,68 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import type { FastifyRequest } from 'fastify';
+import { ClientError } from '../errors.ts';
+
+// Understood whatever BRAND says: it is how the contract itself spells the brand.
+const CONTRACT_BRAND = 'service';
+
+/** The headers `x-<brand>-…` that clients may send. */
+export const BRAND_HEADERS = [
+  'api-key',
+  'api-secret',
+  'user-external-id',
+  'user-email',
+  'user-hmac',
+  'client-user-agent',
+  'client-telemetry',
+  'client-id',
+] as const;
+
+/** The brand words that are understood, the published one first. */
+export function brandWords(brand: string): string[] {
+  return brand === CONTRACT_BRAND ? [brand] : [brand, CONTRACT_BRAND];
+}
+
+/** The value of the header `x-<brand>-<name>` in either spelling. */
+export function brandHeader(
+  headers: IncomingHttpHeaders,
+  brand: string,
+  name: (typeof BRAND_HEADERS)[number],
+): string | undefined {
+  const value = headers[`x-${brand}-${name}`] ?? headers[`x-${CONTRACT_BRAND}-${name}`];
+  return Array.isArray(value) ? value[0] : value;
+}
+
+/** A route's address in every spelling of `<brand>`; one of them is published. */
+export function spellings(url: string, brand: string): { url: string; published: boolean }[] {
+  if (!url.includes('<brand>')) return [{ url, published: true }];
+  return brandWords(brand).map((word, index) => ({
+    url: url.replace('<brand>', word),
+    published: index === 0,
+  }));
+}
+
+/** Throws with every query parameter that is not `known`, every cookie, and every header of the brand that nobody knows. */
+export function refuseUnknown(request: FastifyRequest, brand: string, known: readonly string[]): void {
+  const problems = Object.keys(request.query as object)
+    .filter((name) => !known.includes(name))
+    .map((name) => `Query parameter '${shorten(name)}' is not known`);
+  for (const cookie of cookieNames(request.headers.cookie))
+    problems.push(`Cookie '${shorten(cookie)}' is not known`);
+  for (const name of Object.keys(request.headers)) {
+    const word = brandWords(brand).find((candidate) => name.startsWith(`x-${candidate}-`));
+    if (word === undefined) continue;
+    const rest = name.slice(word.length + 3);
+    if (!BRAND_HEADERS.some((header) => header === rest))
+      problems.push(`Header '${shorten(name)}' is not known`);
+  }
+  if (problems.length > 0) throw new ClientError('validation_failed', problems.slice(0, 100));
+}
+
+function cookieNames(header: string | undefined): string[] {
+  if (header === undefined) return [];
+  return header.split(';').map((pair) => pair.split('=', 1)[0]?.trim() ?? '');
+}
+
+function shorten(name: string): string {
+  return name.length > 100 ? `${name.slice(0, 100)}…` : name;
+}

@@ -1,0 +1,85 @@
+import type { FastifyRequest } from 'fastify';
+import type { Page, PageQuery } from '../contract/common.ts';
+import { ClientError } from '../errors.ts';
+import { type Cursor, NEWEST, OLDEST } from '../lib/cursor.ts';
+import { isId } from '../lib/ids.ts';
+
+/**
+ * Answers one page of a list that is ordered by id, newest first.
+ *
+ * `list` reads at most `limit` rows beyond a cursor, and is two statements, each of which the index answers alone:
+ *
+ *     older:  where project_id = $1 and id < $2 order by id desc limit $3
+ *     newer:  where project_id = $1 and id > $2 order by id asc limit $3
+ *
+ * It is asked for one row more than the page holds: the row that is over says that there is another page. A page in the
+ * middle asks once more for a single row in the other direction, because the cursor's own record may be gone by now, and
+ * with it everything on that side.
+ */
+export async function paginate<Row extends { id: string }, Item>(options: {
+  base: string;
+  request: Pick<FastifyRequest, 'url'>;
+  query: PageQuery;
+  list: (cursor: Cursor) => Promise<Row[]>;
+  item: (row: Row) => Item;
+}): Promise<Page<Item>> {
+  const { base, request, query, list, item } = options;
+  const cursor = readCursor(query);
+  const found = await list({ ...cursor, limit: cursor.limit + 1 });
+  const rows = found.slice(0, cursor.limit);
+  const more = found.length > cursor.limit;
+  if (cursor.direction === 'newer') rows.reverse();
+  const newer =
+    cursor.direction === 'newer'
+      ? more
+      : cursor.id !== NEWEST && (await any(list, 'newer', rows[0]?.id ?? OLDEST));
+  const older = cursor.direction === 'older' ? more : await any(list, 'older', rows.at(-1)?.id ?? NEWEST);
+  const link = linkTo(base, request.url);
+  return {
+    data: rows.map(item),
+    links: {
+      first: link({}),
+      // Beyond an end of the list a page is empty and has no id of its own; its only neighbour is that end.
+      next: older ? link(rows.length > 0 ? { starting_after: rows.at(-1)?.id } : {}) : null,
+      prev: newer ? link({ ending_before: rows[0]?.id ?? OLDEST }) : null,
+    },
+  };
+}
+
+/** The cursor that the query names: the newest end of the list if none. */
+export function readCursor({ limit = 50, starting_after, ending_before }: PageQuery): Cursor {
+  const problems: string[] = [];
+  if (starting_after && !isId(starting_after))
+    problems.push("Param 'starting_after' is not the id of a record");
+  if (ending_before && !isId(ending_before)) problems.push("Param 'ending_before' is not the id of a record");
+  if (starting_after && ending_before)
+    problems.push("Param 'ending_before' cannot be combined with 'starting_after'");
+  if (problems.length > 0) throw new ClientError('validation_failed', problems);
+  if (ending_before) return { direction: 'newer', id: ending_before.toLowerCase(), limit };
+  return { direction: 'older', id: starting_after?.toLowerCase() || NEWEST, limit };
+}
+
+async function any<Row>(
+  list: (cursor: Cursor) => Promise<Row[]>,
+  direction: Cursor['direction'],
+  id: string,
+): Promise<boolean> {
+  return (await list({ direction, id, limit: 1 })).length > 0;
+}
+
+/** Makes absolute addresses of the list that was asked for, with its query but for the cursor. */
+function linkTo(
+  base: string,
+  requestUrl: string,
+): (cursor: { starting_after?: string | undefined; ending_before?: string }) => string {
+  const at = requestUrl.indexOf('?');
+  const path = at < 0 ? requestUrl : requestUrl.slice(0, at);
+  const kept = new URLSearchParams(at < 0 ? '' : requestUrl.slice(at + 1));
+  kept.delete('starting_after');
+  kept.delete('ending_before');
+  return (cursor) => {
+    const query = new URLSearchParams(kept);
+    for (const [name, id] of Object.entries(cursor)) if (id !== undefined) query.set(name, id);
+    return `${base}${path}${query.size > 0 ? `?${query}` : ''}`;
+  };
+}

@@ -1,0 +1,312 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from 'fastify';
+import type { Static, TNull, TObject, TSchema } from 'typebox';
+import type { Page, PageQuery } from '../contract/common.ts';
+import type { Database } from '../db/client.ts';
+import type { Context } from '../domain/context.ts';
+import type { IdempotencyKey } from '../domain/idempotency.ts';
+import type { Project, ProjectCache } from '../domain/projects/cache.ts';
+import type { Bus } from '../domain/realtime/messages.ts';
+import type { LastSeen } from '../domain/users/last-seen.ts';
+import { ClientError } from '../errors.ts';
+import type { Cursor } from '../lib/cursor.ts';
+import type { Authenticator, Caller } from './auth.ts';
+import { brandHeader, refuseUnknown, spellings } from './brand.ts';
+import { answerIdempotently, idempotencyKeyOf } from './idempotency.ts';
+import { paginate } from './pagination.ts';
+import type { RateLimits } from './rate-limit.ts';
+
+/** What the HTTP part works with: the domain's context and the caches that requests need. */
+export interface HttpContext extends Context {
+  readonly projects: ProjectCache;
+  readonly lastSeen: LastSeen;
+}
+
+/** Where routes are registered. */
+export interface App {
+  readonly fastify: FastifyInstance;
+  readonly context: HttpContext;
+  readonly authenticate: Authenticator;
+  readonly limits: RateLimits;
+  /** What stands before the `url` of a route: `/v2`. */
+  readonly prefix: string;
+  /** Judges replies by their schemas; in tests only, where a wrong reply should be an error. */
+  readonly checkReplies: boolean;
+}
+
+/** A route: everything about it but who may call it. Validation, types and the API's description come from here. */
+export interface Route<
+  Params extends TObject,
+  Query extends TObject,
+  Body extends TSchema,
+  Reply extends Replies,
+  Who,
+> {
+  method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+  /** Below the prefix, `:id` for a parameter, `<brand>` for the brand word: `/channels/slack/<brand>_slackbot/tokens`. */
+  url: string;
+  operationId: string;
+  summary: string;
+  description?: string;
+  tags: [string, ...string[]];
+  params?: Params;
+  /** Without one, the query is ignored. */
+  query?: Query;
+  body?: Body;
+  /** The status of success and its body: `{ 200: User }`, `{ 204: NoContent }`. */
+  reply: Reply;
+  /** Bytes of body; 1 MiB if not given. */
+  bodyLimit?: number;
+  /** Refuses unknown query parameters, any cookie and unknown `x-<brand>-*` headers, naming each. */
+  refuseUnknown?: boolean;
+  /** `automatic` (POST's default): the route's writes and its answer are kept together. `own`: the handler does it. */
+  idempotency?: 'automatic' | 'own' | 'none';
+  /** Not part of the published description. */
+  hidden?: boolean;
+  handler: (call: Call<Static<Params>, Static<Query>, Static<Body>> & Who) => Promise<Answer<Reply>>;
+}
+
+type Replies = { 200: TSchema } | { 201: TSchema } | { 204: TNull };
+type Answer<Reply extends Replies> = Reply extends { 204: TNull }
+  ? void
+  :
+      | (Reply extends { 200: infer Body extends TSchema } | { 201: infer Body extends TSchema }
+          ? Static<Body>
+          : never)
+      | RawJson;
+
+/** What a handler is given. */
+export interface Call<Params, Query, Body> {
+  params: Params;
+  query: Query;
+  body: Body;
+  /**
+   * For the domain: `readUser(context, …)`. Under an Idempotency-Key its `db` is the transaction that also keeps the answer
+   * (`db.transaction` joins it), and its `bus` holds messages back until that is committed. So write and publish through this
+   * one only.
+   */
+  context: CallContext;
+  /** Runs after the commit of what this call wrote; at once where there is no transaction around it. */
+  afterCommit(effect: () => void): void;
+  /** With `idempotency: 'own'`: the key that the request names, if any. */
+  idempotencyKey: IdempotencyKey | undefined;
+  /** The `x-<brand>-client-id` header: who asked, so that it can skip the echo of its own change. */
+  clientId: string | undefined;
+  /** One page of a list, see pagination.ts. */
+  paginate<Row extends { id: string }, Item>(
+    query: PageQuery,
+    list: (cursor: Cursor) => Promise<Row[]>,
+    item: (row: Row) => Item,
+  ): Promise<Page<Item>>;
+  request: FastifyRequest;
+  reply: FastifyReply;
+}
+
+/** The database as handlers see it: the pool, or the transaction of an idempotent call. */
+export type CallDatabase = Pick<Database, 'query' | 'transaction'>;
+export type CallContext = Omit<HttpContext, 'db'> & { readonly db: CallDatabase; readonly bus: Bus };
+
+type ProjectCall = { project: Project };
+type UserCall = { project: Project; user: { id: string } };
+
+/** A reply that is JSON text already: sent as it is. */
+export interface RawJson {
+  readonly [RAW]: string | Buffer;
+}
+const RAW: unique symbol = Symbol('json');
+export function rawJson(text: string | Buffer): RawJson {
+  return { [RAW]: text };
+}
+
+/** Registers a route for a Project JWT; its handler is given the `project`. */
+export function projectRoute<
+  Params extends TObject,
+  Query extends TObject,
+  Body extends TSchema,
+  const Reply extends Replies,
+>(app: App, route: Route<Params, Query, Body, Reply, ProjectCall>): void {
+  register(app, route, {
+    security: [{ ProjectJWT: [] }],
+    admit: (request, reply) => admit(app, request, reply, 'project'),
+    who: ({ caller }) => ({ project: known(caller).project }),
+  });
+}
+
+/** Registers a route for a User JWT; its handler is given the `user` and the `project`. */
+export function userRoute<
+  Params extends TObject,
+  Query extends TObject,
+  Body extends TSchema,
+  const Reply extends Replies,
+>(app: App, route: Route<Params, Query, Body, Reply, UserCall>): void {
+  register(app, route, {
+    security: [{ UserJWT: [] }],
+    admit: (request, reply) => admit(app, request, reply, 'user'),
+    who({ caller }) {
+      const { project, ...rest } = known(caller);
+      if (rest.kind !== 'user') throw new ClientError('forbidden');
+      return { project, user: { id: rest.userId } };
+    },
+  });
+}
+
+/** Registers a route that anyone may call; it is limited by address. */
+export function publicRoute<
+  Params extends TObject,
+  Query extends TObject,
+  Body extends TSchema,
+  const Reply extends Replies,
+>(app: App, route: Route<Params, Query, Body, Reply, unknown>): void {
+  register(
+    app,
+    { idempotency: 'none', ...route },
+    {
+      security: [],
+      admit: async (request, reply) => app.limits.stranger(request, reply),
+      who: () => ({}),
+    },
+  );
+}
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** Who sent it, from the `onRequest` hook of its route on. */
+    caller: Caller | undefined;
+    /** SHA-256 of the body, where the request has an Idempotency-Key. */
+    bodyHash: Buffer | undefined;
+  }
+  interface FastifyContextConfig {
+    /** The operation's name in metrics and logs. */
+    operationId?: string;
+  }
+}
+
+interface Access<Who> {
+  security: Record<string, string[]>[];
+  /** Before the body is read: throws for whom this route is not. */
+  admit: (request: FastifyRequest, reply: FastifyReply) => Promise<void>;
+  who: (request: FastifyRequest) => Who;
+}
+
+const JSON_TYPE = 'application/json; charset=utf-8';
+const DEFAULT_BODY_LIMIT = 1_048_576;
+
+function register<
+  Params extends TObject,
+  Query extends TObject,
+  Body extends TSchema,
+  Reply extends Replies,
+  Who,
+>(app: App, route: Route<Params, Query, Body, Reply, Who>, access: Access<Who>): void {
+  const [status, replySchema] = statusAndBody(route.reply);
+  const brand = app.context.config.BRAND;
+  for (const { url, published } of spellings(route.url, brand)) {
+    app.fastify.route({
+      method: route.method satisfies HTTPMethods,
+      url: `${app.prefix}${url}`,
+      bodyLimit: route.bodyLimit ?? DEFAULT_BODY_LIMIT,
+      config: { operationId: route.operationId },
+      schema: {
+        operationId: route.operationId,
+        summary: route.summary,
+        ...(route.description === undefined ? {} : { description: route.description }),
+        tags: route.tags,
+        security: access.security,
+        hide: route.hidden === true || !published,
+        ...(route.params === undefined ? {} : { params: route.params }),
+        ...(route.query === undefined ? {} : { querystring: route.query }),
+        ...(route.body === undefined ? {} : { body: route.body }),
+        response: { [status]: replySchema },
+      },
+      async onRequest(request, reply) {
+        await access.admit(request, reply);
+        if (route.refuseUnknown) refuseUnknown(request, brand, Object.keys(route.query?.properties ?? {}));
+      },
+      handler: (request, reply) => answer(app, route, status, access.who(request), request, reply),
+    });
+  }
+}
+
+/** Runs the handler, under the request's Idempotency-Key if there is one, and sends what it answers. */
+async function answer<
+  Params extends TObject,
+  Query extends TObject,
+  Body extends TSchema,
+  Reply extends Replies,
+  Who,
+>(
+  app: App,
+  route: Route<Params, Query, Body, Reply, Who>,
+  status: number,
+  who: Who,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const mode = route.method === 'POST' ? (route.idempotency ?? 'automatic') : 'none';
+  const key = mode === 'none' ? undefined : idempotencyKeyOf(request, route.operationId);
+  const run = async (context: CallContext, afterCommit: (effect: () => void) => void) => {
+    const call: Call<Static<Params>, Static<Query>, Static<Body>> = {
+      params: request.params as Static<Params>,
+      query: request.query as Static<Query>,
+      body: request.body as Static<Body>,
+      context,
+      afterCommit,
+      idempotencyKey: mode === 'own' ? key : undefined,
+      clientId: brandHeader(request.headers, app.context.config.BRAND, 'client-id'),
+      paginate: (query, list, item) => paginate({ base: baseUrl(app, request), request, query, list, item }),
+      request,
+      reply,
+    };
+    return toJson(await route.handler({ ...call, ...who }));
+  };
+  if (key !== undefined && mode === 'automatic') {
+    const kept = await answerIdempotently(app.context, key, status, run);
+    if (kept.replayed) reply.header('idempotency-replayed', 'true');
+    return send(reply, kept.status, kept.body);
+  }
+  return send(reply, status, await run(app.context, (effect) => effect()));
+}
+
+async function admit(
+  app: App,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  kind: Caller['kind'],
+): Promise<void> {
+  try {
+    request.caller = await app.authenticate(request.headers);
+  } catch (error) {
+    if (error instanceof ClientError) app.limits.stranger(request, reply);
+    throw error;
+  }
+  app.limits.caller(request.caller, request, reply);
+  if (request.caller.kind !== kind) {
+    const [needed, given] =
+      kind === 'project' ? ['a Project JWT', 'a User JWT'] : ['a User JWT', 'a Project JWT'];
+    throw new ClientError('forbidden', [`This operation needs ${needed}; the request has ${given}`]);
+  }
+}
+
+function known(caller: Caller | undefined): Caller {
+  if (caller === undefined) throw new Error('a handler ran before its caller was admitted');
+  return caller;
+}
+
+/** The address that links in the reply start with. `X-Forwarded-*` is not believed: behind a proxy, set PUBLIC_URL. */
+function baseUrl(app: App, request: FastifyRequest): string {
+  return app.context.config.PUBLIC_URL ?? `http://${request.host}`;
+}
+
+function statusAndBody(reply: Replies): [number, TSchema] {
+  const [status, schema] = Object.entries(reply)[0] as [string, TSchema];
+  return [Number(status), schema];
+}
+
+function toJson(value: unknown): string | Buffer {
+  if (value === undefined || value === null) return '';
+  return typeof value === 'object' && RAW in value ? (value as RawJson)[RAW] : JSON.stringify(value);
+}
+
+function send(reply: FastifyReply, status: number, body: string | Buffer): FastifyReply {
+  reply.code(status);
+  return body.length === 0 ? reply.send() : reply.header('content-type', JSON_TYPE).send(body);
+}

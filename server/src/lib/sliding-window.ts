@@ -1,0 +1,47 @@
+const BUCKET_MS = 1_000;
+// A minute, and the second that is under way.
+const BUCKETS = 61;
+
+/**
+ * Counts what happened in the last minute, by the second. Never more than the limit is allowed in any 60 seconds: a fixed
+ * window would let twice as many through around its edge. It takes the same memory whatever the limit.
+ */
+export class SlidingWindow {
+  readonly #counts = new Uint32Array(BUCKETS);
+  #total = 0;
+  #second = 0;
+
+  /** Takes one place if there is one. `resetSeconds`: until a place is free (when refused), or until the next one falls free. */
+  take(limit: number, nowMs: number): { allowed: boolean; remaining: number; resetSeconds: number } {
+    this.#advance(Math.floor(nowMs / BUCKET_MS));
+    const allowed = this.#total < limit;
+    if (allowed) {
+      const bucket = this.#second % BUCKETS;
+      this.#counts[bucket] = (this.#counts[bucket] ?? 0) + 1;
+      this.#total += 1;
+    }
+    return { allowed, remaining: Math.max(0, limit - this.#total), resetSeconds: this.#untilFree() };
+  }
+
+  #advance(second: number): void {
+    // A clock that went back counts on in the newest second.
+    if (second <= this.#second) return;
+    if (second - this.#second >= BUCKETS) {
+      this.#counts.fill(0);
+      this.#total = 0;
+    } else {
+      for (let next = this.#second + 1; next <= second; next += 1) {
+        this.#total -= this.#counts[next % BUCKETS] ?? 0;
+        this.#counts[next % BUCKETS] = 0;
+      }
+    }
+    this.#second = second;
+  }
+
+  #untilFree(): number {
+    for (let age = BUCKETS - 1; age >= 0; age -= 1) {
+      if ((this.#counts[(this.#second - age + BUCKETS) % BUCKETS] ?? 0) > 0) return BUCKETS - age;
+    }
+    return 0;
+  }
+}
