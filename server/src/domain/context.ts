@@ -5,6 +5,7 @@ import type { EgressGuard } from '../lib/egress.ts';
 import type { Logger } from '../lib/log.ts';
 import type { Sealer } from '../lib/seal.ts';
 import type { Bus } from './realtime/messages.ts';
+import type { Identities } from './users/identities.ts';
 
 /** What the domain works with, made once in app.ts. Functions take the parts they need: `({ db, clock }, input)`. */
 export interface Context {
@@ -15,4 +16,5 @@ export interface Context {
   readonly sealer: Sealer;
   readonly egress: EgressGuard;
   readonly bus: Bus;
+  readonly identities: Identities;
 }

@@ -9,9 +9,11 @@ export class Batcher<Item, Result> {
   readonly #maxItems: number;
   readonly #maxWeight: number;
   readonly #weigh: (item: Item) => number;
+  readonly #lingerMs: number;
   #queue: Entry<Item, Result>[] = [];
   #running = 0;
   #scheduled = false;
+  #linger: NodeJS.Timeout | undefined;
   readonly #idle: (() => void)[] = [];
 
   /** `run` answers one result for each item, in order; when it throws, every item of the batch fails with that error. */
@@ -21,12 +23,15 @@ export class Batcher<Item, Result> {
     maxItems: number;
     maxWeight?: number;
     weigh?: (item: Item) => number;
+    /** Lets a batch gather for this long before it starts, unless it is full: for work that nobody waits for. */
+    lingerMs?: number;
   }) {
     this.#run = options.run;
     this.#concurrency = options.concurrency;
     this.#maxItems = options.maxItems;
     this.#maxWeight = options.maxWeight ?? Number.POSITIVE_INFINITY;
     this.#weigh = options.weigh ?? (() => 1);
+    this.#lingerMs = options.lingerMs ?? 0;
   }
 
   add(item: Item): Promise<Result> {
@@ -43,12 +48,21 @@ export class Batcher<Item, Result> {
   }
 
   #schedule(): void {
-    if (this.#scheduled || this.#running >= this.#concurrency) return;
+    if (this.#running >= this.#concurrency) return;
+    if (this.#lingerMs > 0 && this.#queue.length < this.#maxItems) {
+      this.#linger ??= setTimeout(() => this.#startAll(), this.#lingerMs);
+      return;
+    }
+    if (this.#scheduled) return;
     this.#scheduled = true;
-    setImmediate(() => {
-      this.#scheduled = false;
-      while (this.#running < this.#concurrency && this.#queue.length > 0) void this.#start(this.#take());
-    });
+    setImmediate(() => this.#startAll());
+  }
+
+  #startAll(): void {
+    this.#scheduled = false;
+    clearTimeout(this.#linger);
+    this.#linger = undefined;
+    while (this.#running < this.#concurrency && this.#queue.length > 0) void this.#start(this.#take());
   }
 
   #take(): Entry<Item, Result>[] {
@@ -66,7 +80,8 @@ export class Batcher<Item, Result> {
     this.#running += 1;
     try {
       const results = await this.#run(entries.map((entry) => entry.item));
-      if (results.length !== entries.length) throw new Error(`${results.length} results for ${entries.length} items`);
+      if (results.length !== entries.length)
+        throw new Error(`${results.length} results for ${entries.length} items`);
       entries.forEach((entry, index) => {
         entry.resolve(results[index] as Result);
       });

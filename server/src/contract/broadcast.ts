@@ -1,0 +1,149 @@
+import { type Static, Type } from 'typebox';
+import { FreeObject, Id, nullable, oneOf, storedString, Timestamp } from './common.ts';
+
+// The shapes of a broadcast, from the contract's tables "Broadcast" and "overrides". Lengths count characters, as JSON Schema does.
+
+const label = () => Type.String({ maxLength: 255, pattern: '^[A-Za-z0-9_\\.\\-/:]+$' });
+
+const freeObject = (description: string) => ({ ...FreeObject, description });
+
+export const RecipientSchema = Type.Object(
+  {
+    external_id: Type.Optional(
+      storedString({ minLength: 1, maxLength: 255, description: "The user's id in your system." }),
+    ),
+    email: Type.Optional(
+      storedString({ minLength: 1, maxLength: 320, description: "The user's e-mail address." }),
+    ),
+    first_name: Type.Optional(nullable(storedString({ maxLength: 255 }))),
+    last_name: Type.Optional(nullable(storedString({ maxLength: 255 }))),
+    custom_attributes: Type.Optional(nullable(freeObject('Anything you want to keep about the user.'))),
+    phone_numbers: Type.Optional(
+      Type.Array(Type.String({ maxLength: 32, pattern: '^\\+[0-9][0-9 ().-]{2,30}$' }), {
+        maxItems: 20,
+        description: 'In international form: +15005550001.',
+      }),
+    ),
+  },
+  {
+    additionalProperties: false,
+    anyOf: [{ required: ['external_id'] }, { required: ['email'] }],
+    description:
+      'A user, named by external_id or email. Who is not known yet is created; members that are given replace what is stored.',
+  },
+);
+
+const channelOverride = () =>
+  Type.Object(
+    {
+      title: Type.Optional(Type.String({ minLength: 1, maxLength: 255 })),
+      content: Type.Optional(Type.String({ maxLength: 1_048_576 })),
+      action_url: Type.Optional(nullable(Type.String({ maxLength: 2048 }))),
+    },
+    { additionalProperties: false },
+  );
+
+const providerOverride = () => freeObject("Merged into the provider's own payload.");
+
+export const OverridesSchema = Type.Object(
+  {
+    channels: Type.Optional(
+      Type.Object(
+        {
+          in_app: Type.Optional(channelOverride()),
+          mobile_push: Type.Optional(channelOverride()),
+          email: Type.Optional(channelOverride()),
+          sms: Type.Optional(channelOverride()),
+        },
+        { additionalProperties: false, description: 'Other texts for a channel.' },
+      ),
+    ),
+    providers: Type.Optional(
+      Type.Object(
+        {
+          sendgrid: Type.Optional(providerOverride()),
+          twilio: Type.Optional(providerOverride()),
+          ses: Type.Optional(providerOverride()),
+          fcm: Type.Optional(providerOverride()),
+          slack: Type.Optional(providerOverride()),
+          web_push: Type.Optional(providerOverride()),
+          mailgun: Type.Optional(providerOverride()),
+          expo: Type.Optional(providerOverride()),
+          apns: Type.Optional(providerOverride()),
+          teams: Type.Optional(providerOverride()),
+        },
+        { additionalProperties: false },
+      ),
+    ),
+  },
+  { additionalProperties: false },
+);
+
+const members = {
+  title: Type.String({
+    minLength: 1,
+    maxLength: 255,
+    description: 'What the notification says first; the subject of an e-mail.',
+  }),
+  content: Type.Optional(
+    nullable(
+      Type.String({
+        maxLength: 10_485_760,
+        description: 'The text; HTML is rendered by the inbox and in e-mails.',
+      }),
+    ),
+  ),
+  action_url: Type.Optional(nullable(Type.String({ maxLength: 2048, description: 'Where a click leads.' }))),
+  category: Type.Optional(nullable(label())),
+  topic: Type.Optional(nullable(label())),
+  custom_attributes: Type.Optional(nullable(freeObject('Handed through to the clients as it is.'))),
+  recipients: nullable(Type.Array(RecipientSchema, { minItems: 1, maxItems: 1000 })),
+  overrides: Type.Optional(nullable(OverridesSchema)),
+};
+
+/** What POST /broadcasts takes. */
+export const NewBroadcastSchema = Type.Object(members, {
+  additionalProperties: false,
+  examples: [
+    {
+      title: 'Your order is on its way',
+      content: 'It arrives <b>tomorrow</b>.',
+      action_url: 'https://shop.example/orders/1042',
+      category: 'orders',
+      recipients: [{ external_id: '42', email: 'ada@example.com', first_name: 'Ada' }],
+    },
+  ],
+});
+
+export const BroadcastStatusSchema = Type.Object({
+  status: oneOf(['enqueued', 'processing', 'processed']),
+  summary: Type.Object({
+    failures: Type.Integer({
+      description: 'Recipients that could not be used, and users whom a channel failed to reach.',
+    }),
+    total: Type.Integer({
+      description: 'Users addressed, each counted once, and recipients that could not be used.',
+    }),
+  }),
+  errors: nullable(Type.Array(Type.Object({ message: Type.String() }))),
+});
+
+/** A broadcast as the API answers it. */
+export const BroadcastSchema = Type.Object({
+  id: Id,
+  title: Type.String(),
+  content: nullable(Type.String()),
+  action_url: nullable(Type.String()),
+  category: nullable(Type.String()),
+  topic: nullable(Type.String()),
+  custom_attributes: nullable(freeObject('As given.')),
+  recipients: nullable(Type.Array(Type.Unknown())),
+  overrides: nullable(Type.Unknown()),
+  created_at: Timestamp,
+  status: BroadcastStatusSchema,
+});
+
+export type Recipient = Static<typeof RecipientSchema>;
+export type Overrides = Static<typeof OverridesSchema>;
+export type NewBroadcast = Static<typeof NewBroadcastSchema>;
+export type ChannelOverride = Static<ReturnType<typeof channelOverride>>;

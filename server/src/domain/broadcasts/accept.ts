@@ -1,0 +1,225 @@
+import type { NewBroadcast } from '../../contract/broadcast.ts';
+import { type Database, isDatabaseUnavailable, type Statement, sql } from '../../db/client.ts';
+import { ClientError } from '../../errors.ts';
+import { Batcher } from '../../lib/batcher.ts';
+import type { Clock } from '../../lib/clock.ts';
+import { newId } from '../../lib/ids.ts';
+import { priorityFor } from '../../queue/jobs.ts';
+import { findReplay, type IdempotencyKey, KEPT_MS, type KeptAnswer } from '../idempotency.ts';
+import { acceptedJson, packed, storedBody } from './wire.ts';
+
+/** What became of a request to send: accepted now, or earlier under the same key. */
+export type Acceptance = { replayed: boolean; status: number; json: string };
+
+// Two commits under way: while the disk syncs one, the next gathers what comes in.
+const CONCURRENCY = 2;
+const MAX_BROADCASTS = 512;
+const MAX_BYTES = 8 * 1024 * 1024;
+
+/**
+ * Takes broadcasts in. Requests that arrive together share one statement and one commit: the broadcast, the job that will fan it out and,
+ * where the client sent one, the idempotency key with its answer. Nothing is accepted before that commit.
+ */
+export class Acceptor {
+  readonly #db: Database;
+  readonly #clock: Clock;
+  readonly #onAccepted: (broadcasts: number) => void;
+  readonly #plain: Batcher<Entry, Acceptance | undefined>;
+  readonly #keyed: Batcher<Entry, Acceptance | undefined>;
+
+  constructor(options: { db: Database; clock: Clock; onAccepted: (broadcasts: number) => void }) {
+    this.#db = options.db;
+    this.#clock = options.clock;
+    this.#onAccepted = options.onAccepted;
+    const batching = {
+      concurrency: CONCURRENCY,
+      maxItems: MAX_BROADCASTS,
+      maxWeight: MAX_BYTES,
+      weigh: (entry: Entry) => entry.bytes,
+    };
+    this.#plain = new Batcher({ ...batching, run: (entries) => this.#commit(acceptPlain, entries, entries) });
+    this.#keyed = new Batcher({
+      ...batching,
+      run: (entries) => this.#commit(acceptKeyed, entries, firstOfEachKey(entries)),
+    });
+  }
+
+  /** Resolves when the broadcast is committed. Throws `idempotency_conflict` for a key that was used for another request. */
+  async accept(projectId: string, body: NewBroadcast, idempotency?: IdempotencyKey): Promise<Acceptance> {
+    const entry = entryOf(projectId, newId(this.#clock.now()), body, idempotency);
+    const result = await (idempotency === undefined ? this.#plain : this.#keyed).add(entry);
+    if (result === undefined) throw new ClientError('idempotency_conflict');
+    return result;
+  }
+
+  async #commit(
+    statement: Statement,
+    entries: Entry[],
+    distinct: Entry[],
+  ): Promise<(Acceptance | undefined)[]> {
+    const results = new Map<Entry, Acceptance>();
+    await this.#insert(statement, distinct, results);
+    if (results.size > 0) this.#onAccepted(results.size);
+    await this.#answerRepeats(entries, results);
+    return entries.map((entry) => results.get(entry));
+  }
+
+  async #insert(statement: Statement, entries: Entry[], results: Map<Entry, Acceptance>): Promise<void> {
+    try {
+      const rows = await this.#db.query<{ id: string }>(statement, values(entries, this.#clock.now()));
+      const accepted = new Set(rows.map((row) => row.id));
+      for (const entry of entries)
+        if (accepted.has(entry.id)) results.set(entry, { replayed: false, status: 201, json: entry.json });
+    } catch (error) {
+      // What one broadcast did to the statement must not be held against the others of the batch.
+      if (entries.length === 1 || isDatabaseUnavailable(error)) throw error;
+      for (const entry of entries) await this.#insert(statement, [entry], results);
+    }
+  }
+
+  /** Who was not accepted has used a key before, or just now at the same moment. A key that means another request gets no answer. */
+  async #answerRepeats(entries: Entry[], results: Map<Entry, Acceptance>): Promise<void> {
+    for (const entry of entries) {
+      if (results.has(entry) || entry.idempotency === undefined) continue;
+      const kept = await this.#keptAnswer(entry.idempotency);
+      if (kept) results.set(entry, { replayed: true, status: kept.status, json: kept.body });
+    }
+  }
+
+  async #keptAnswer(key: IdempotencyKey): Promise<KeptAnswer | undefined> {
+    try {
+      return await findReplay({ db: this.#db, clock: this.#clock }, key);
+    } catch (error) {
+      if (error instanceof ClientError) return undefined;
+      throw error;
+    }
+  }
+}
+
+interface Entry {
+  id: string;
+  projectId: string;
+  idempotency: IdempotencyKey | undefined;
+  category: string | null;
+  topic: string | null;
+  columns: ReturnType<typeof packed>;
+  recipients: number;
+  json: string;
+  bytes: number;
+}
+
+function entryOf(
+  projectId: string,
+  id: string,
+  body: NewBroadcast,
+  idempotency: IdempotencyKey | undefined,
+): Entry {
+  const stored = storedBody(body);
+  const columns = packed(stored);
+  return {
+    id,
+    projectId,
+    idempotency,
+    category: stored.category,
+    topic: stored.topic,
+    columns,
+    recipients: stored.recipients,
+    json: acceptedJson(id, stored),
+    bytes: columns.message.length + (columns.overrides?.length ?? 0) + (columns.recipients?.length ?? 0),
+  };
+}
+
+/** The keyed entries without those whose key came twice in the batch: one statement can take a key only once. */
+function firstOfEachKey(entries: readonly Entry[]): Entry[] {
+  const byKey = new Map<string, Entry>();
+  for (const entry of entries) {
+    if (entry.idempotency === undefined) continue;
+    const key = JSON.stringify([entry.projectId, entry.idempotency.scope, entry.idempotency.key]);
+    if (!byKey.has(key)) byKey.set(key, entry);
+  }
+  // In one order everywhere, so that two batches that want the same keys do not wait for each other in a circle.
+  return [...byKey].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, entry]) => entry);
+}
+
+function values(entries: readonly Entry[], nowMs: number): unknown[] {
+  const common = [
+    entries.map((entry) => entry.id),
+    entries.map((entry) => entry.projectId),
+    entries.map((entry) => entry.category),
+    entries.map((entry) => entry.topic),
+    entries.map((entry) => entry.columns.message),
+    entries.map((entry) => entry.columns.inApp),
+    entries.map((entry) => entry.columns.overrides),
+    entries.map((entry) => entry.columns.recipients),
+    entries.map((entry) => entry.recipients),
+    entries.map((entry) => priorityFor(entry.recipients)),
+  ];
+  if (entries[0]?.idempotency === undefined) return common;
+  return [
+    ...common,
+    entries.map((entry) => entry.idempotency?.scope),
+    entries.map((entry) => entry.idempotency?.key),
+    entries.map((entry) => entry.idempotency?.requestHash),
+    entries.map((entry) => entry.json),
+    new Date(nowMs),
+    new Date(nowMs - KEPT_MS),
+  ];
+}
+
+const INPUT = `unnest(
+      $1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::bytea[], $6::bytea[], $7::bytea[], $8::bytea[], $9::int[], $10::smallint[]`;
+const INPUT_COLUMNS =
+  'id, project_id, category, topic, message, in_app, overrides, recipients, total, priority';
+const INSERT_BROADCASTS = `insert into broadcasts (id, project_id, category, topic, message, in_app, overrides, recipients, total)
+    select id, project_id, category, topic, message, in_app, overrides, recipients, total`;
+const INSERT_JOBS = `insert into jobs (kind, project_id, priority, weight, payload)
+    select 'fan_out', project_id, priority, greatest(total, 1), json_build_object('broadcast_id', id)`;
+
+// A broadcast and the job that acts on it are written by one statement: neither is ever there without the other.
+const acceptPlain = sql(
+  'accept',
+  `with input as (
+    select * from ${INPUT}) as i (${INPUT_COLUMNS})
+  ),
+  accepted as (
+    ${INSERT_BROADCASTS}
+    from input
+    returning id
+  ),
+  queued as (
+    ${INSERT_JOBS}
+    from input
+  )
+  select id from accepted`,
+);
+
+// The key's row decides (primary key of idempotency_keys): a twin waits for the first to commit, then gets no row and writes nothing.
+const acceptKeyed = sql(
+  'accept_keyed',
+  `with input as (
+    select * from ${INPUT}, $11::text[], $12::text[], $13::bytea[], $14::text[])
+      as i (${INPUT_COLUMNS}, scope, key, request_hash, reply)
+  ),
+  fresh as (
+    insert into idempotency_keys as k (project_id, scope, key, request_hash, status, body, created_at)
+    select project_id, scope, key, request_hash, 201, reply, $15
+    from input
+    on conflict (project_id, scope, key) do update
+      set request_hash = excluded.request_hash, status = excluded.status, body = excluded.body, created_at = excluded.created_at
+      where k.created_at <= $16
+    returning project_id, scope, key
+  ),
+  chosen as (
+    select input.* from input join fresh using (project_id, scope, key)
+  ),
+  accepted as (
+    ${INSERT_BROADCASTS}
+    from chosen
+    returning id
+  ),
+  queued as (
+    ${INSERT_JOBS}
+    from chosen
+  )
+  select id from accepted`,
+);

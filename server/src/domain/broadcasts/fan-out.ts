@@ -1,0 +1,353 @@
+import type { Recipient } from '../../contract/broadcast.ts';
+import { type Queryable, sql } from '../../db/client.ts';
+import { notificationId } from '../../lib/ids.ts';
+import { unpackJson } from '../../lib/packed-json.ts';
+import { enqueue } from '../../queue/enqueue.ts';
+import { type Job, type NewJob, priorityFor } from '../../queue/jobs.ts';
+import { settle } from '../../queue/settle.ts';
+import type { Handler } from '../../queue/worker.ts';
+import type { Context } from '../context.ts';
+import { chooseChannels } from '../deliveries/choose-channels.ts';
+import { type NewEvent, recordEvents } from '../events/record.ts';
+import { channelsOf } from '../integrations/of-project.ts';
+import { switchedOff } from '../preferences/switched-off.ts';
+import type { NotificationsNew } from '../realtime/messages.ts';
+import { type Resolved, resolveUsers } from '../users/resolve.ts';
+import { broadcastProcessed, finishBroadcasts } from './finish.ts';
+import { type ReadRecipients, readRecipients } from './recipients.ts';
+
+/** What a fan-out tells the rest of the server, after its commit. */
+export interface FanOutListener {
+  onNotifications(count: number): void;
+  onDeliveriesQueued(): void;
+}
+
+// A chunk of recipients on one channel is one job: small enough that its outcomes are soon written down, large enough that the
+// queue's cost vanishes beside the sending.
+const RECIPIENTS_PER_DELIVERY = 100;
+
+/**
+ * Turns broadcasts into notifications and deliveries: a whole batch of them in one transaction of a dozen statements, whatever the
+ * number of recipients. Running twice changes nothing, because a notification's id is a function of broadcast and user.
+ */
+export function fanOutHandler(context: Context, listener: FanOutListener): Handler<'fan_out'> {
+  return {
+    slots: 2,
+    slotsPerProject: 2,
+    maxJobs: 256,
+    // About 50 ms of work: long enough to share the costs of a commit, short enough that nobody waits for it.
+    maxWeight: 4_000,
+    maxProjects: 32,
+    run: (jobs, leaseId) => fanOut(context, listener, jobs, leaseId),
+    giveUp: (job, leaseId) => giveUp(context, job, leaseId),
+  };
+}
+
+async function fanOut(
+  context: Context,
+  listener: FanOutListener,
+  jobs: readonly Job<'fan_out'>[],
+  leaseId: string,
+): Promise<void> {
+  const { done, resolved, queued } = await context.db.transaction(async (tx) => {
+    await settle(
+      tx,
+      leaseId,
+      jobs.map((job) => job.id),
+    );
+    const broadcasts = await load(tx, jobs);
+    const people = broadcasts.flatMap((broadcast) => broadcast.read.people);
+    const resolved = await resolveUsers(tx, context.identities, people);
+    assignUsers(broadcasts, resolved);
+    await insertNotifications(tx, broadcasts);
+    const deliveries = await planDeliveries(context, tx, broadcasts);
+    await enqueue(tx, deliveries);
+    await writeProgress(tx, broadcasts);
+    await recordEvents(tx, broadcasts.flatMap(eventsOf));
+    return { done: broadcasts, resolved, queued: deliveries.length };
+  });
+  resolved.remember();
+  for (const message of done.map(announcement)) if (message.userIds.length > 0) context.bus.publish(message);
+  listener.onNotifications(done.reduce((sum, broadcast) => sum + broadcast.userIds.length, 0));
+  if (queued > 0) listener.onDeliveriesQueued();
+}
+
+/** A broadcast on its way through the fan-out: each step adds what it found out. */
+interface Broadcast {
+  id: string;
+  projectId: string;
+  category: string | null;
+  topic: string | null;
+  message: Buffer;
+  inApp: Buffer | null;
+  sentAt: Date;
+  read: ReadRecipients;
+  /** The users addressed, each once, ascending; and their notifications' ids in the same order. */
+  userIds: string[];
+  notificationIds: string[];
+  errors: string[];
+  /** Deliveries outside the inbox that wait for an outcome. */
+  pending: number;
+}
+
+async function load(tx: Queryable, jobs: readonly Job<'fan_out'>[]): Promise<Broadcast[]> {
+  const rows = await tx.query<{
+    id: string;
+    project_id: string;
+    category: string | null;
+    topic: string | null;
+    message: Buffer;
+    in_app: Buffer | null;
+    recipients: Buffer | null;
+    now: Date;
+  }>(selectBroadcasts, [jobs.map((job) => job.payload.broadcast_id)]);
+  return rows.map((row) => {
+    const recipients = row.recipients ? (JSON.parse(unpackJson(row.recipients)) as Recipient[]) : [];
+    const read = readRecipients(row.project_id, recipients);
+    return {
+      id: row.id,
+      projectId: row.project_id,
+      category: row.category,
+      topic: row.topic,
+      message: row.message,
+      inApp: row.in_app,
+      sentAt: row.now,
+      read,
+      userIds: [],
+      notificationIds: [],
+      errors: read.errors,
+      pending: 0,
+    };
+  });
+}
+
+/** Gives each broadcast its users: named twice is addressed once. */
+function assignUsers(broadcasts: readonly Broadcast[], resolved: Resolved): void {
+  const conflicts = new Map(resolved.conflicts.map((conflict) => [conflict.person, conflict.message]));
+  let person = 0;
+  for (const broadcast of broadcasts) {
+    const users = new Set<string>();
+    for (const position of broadcast.read.positions) {
+      users.add(resolved.userIds[person] as string);
+      const conflict = conflicts.get(person);
+      if (conflict !== undefined) broadcast.errors.push(`recipients.${position}: ${conflict}`);
+      person += 1;
+    }
+    // Sorted, so that the rows go into the primary key from left to right.
+    broadcast.userIds = [...users].sort();
+    broadcast.notificationIds = broadcast.userIds.map((userId) => notificationId(broadcast.id, userId));
+  }
+}
+
+async function insertNotifications(tx: Queryable, broadcasts: readonly Broadcast[]): Promise<void> {
+  // A large broadcast has a statement of its own, in which all that is equal for its rows travels once; small ones share one.
+  const shared: Broadcast[] = [];
+  for (const broadcast of broadcasts) {
+    if (broadcast.userIds.length === 0) continue;
+    if (broadcast.userIds.length < 50) {
+      shared.push(broadcast);
+      continue;
+    }
+    await tx.query(insertSameBroadcast, [
+      uuids(broadcast.userIds),
+      uuids(broadcast.notificationIds),
+      broadcast.id,
+      broadcast.sentAt,
+      broadcast.category,
+      broadcast.topic,
+    ]);
+  }
+  if (shared.length === 0) return;
+  const rows = shared.flatMap((broadcast) =>
+    broadcast.userIds.map((userId, index) => ({
+      userId,
+      id: broadcast.notificationIds[index] as string,
+      broadcast,
+    })),
+  );
+  rows.sort((a, b) => (a.userId === b.userId ? (a.id < b.id ? -1 : 1) : a.userId < b.userId ? -1 : 1));
+  await tx.query(insertMixed, [
+    uuids(rows.map((row) => row.userId)),
+    uuids(rows.map((row) => row.id)),
+    uuids(rows.map((row) => row.broadcast.id)),
+    rows[0]?.broadcast.sentAt,
+    rows.map((row) => row.broadcast.category),
+    rows.map((row) => row.broadcast.topic),
+  ]);
+}
+
+/** The jobs that bring each broadcast to the channels outside the inbox. */
+async function planDeliveries(
+  context: Context,
+  tx: Queryable,
+  broadcasts: readonly Broadcast[],
+): Promise<NewJob<'deliver'>[]> {
+  const jobs: NewJob<'deliver'>[] = [];
+  for (const [projectId, group] of Map.groupBy(broadcasts, (broadcast) => broadcast.projectId)) {
+    const available = await channelsOf(context, projectId);
+    if (available.size === 0) continue;
+    const reachable = await tx.query<{ id: string }>(selectWithEmail, [
+      uuids([...new Set(group.flatMap((one) => one.userIds))]),
+    ]);
+    const withEmail = new Set(reachable.map((row) => row.id));
+    for (const [category, sameCategory] of Map.groupBy(group, (broadcast) => broadcast.category)) {
+      const users = [...new Set(sameCategory.flatMap((one) => one.userIds))];
+      const off = await switchedOff(tx, users, category);
+      for (const broadcast of sameCategory)
+        jobs.push(...deliveriesOf(broadcast, { available, withEmail, off }));
+    }
+  }
+  return jobs;
+}
+
+const EMAIL: ReadonlySet<string> = new Set(['email']);
+const NONE: ReadonlySet<string> = new Set();
+
+function deliveriesOf(
+  broadcast: Broadcast,
+  known: {
+    available: ReadonlySet<string>;
+    withEmail: ReadonlySet<string>;
+    off: ReadonlyMap<string, ReadonlySet<string>>;
+  },
+): NewJob<'deliver'>[] {
+  const byChannel = new Map<string, string[]>();
+  for (const userId of broadcast.userIds) {
+    const reachable = known.withEmail.has(userId) ? EMAIL : NONE;
+    const off = known.off.get(userId) ?? NONE;
+    for (const channel of chooseChannels({ available: known.available, reachable, switchedOff: off })) {
+      const users = byChannel.get(channel);
+      if (users) users.push(userId);
+      else byChannel.set(channel, [userId]);
+    }
+  }
+  const jobs: NewJob<'deliver'>[] = [];
+  for (const [channel, users] of byChannel) {
+    broadcast.pending += users.length;
+    for (let start = 0; start < users.length; start += RECIPIENTS_PER_DELIVERY) {
+      const chunk = users.slice(start, start + RECIPIENTS_PER_DELIVERY);
+      jobs.push({
+        kind: 'deliver',
+        projectId: broadcast.projectId,
+        priority: priorityFor(broadcast.userIds.length),
+        weight: chunk.length,
+        payload: {
+          broadcast_id: broadcast.id,
+          channel,
+          user_ids: chunk,
+          attempt: 0,
+          first_attempt_ms: broadcast.sentAt.getTime(),
+        },
+      });
+    }
+  }
+  return jobs;
+}
+
+async function writeProgress(tx: Queryable, broadcasts: readonly Broadcast[]): Promise<void> {
+  const reached = broadcasts.filter((broadcast) => broadcast.userIds.length > 0);
+  if (reached.length > 0) {
+    await tx.query(insertBroadcastUsers, [
+      reached.map((one) => one.id),
+      reached.map((one) => uuids(one.userIds)),
+    ]);
+  }
+  await tx.query(updateBroadcasts, [
+    broadcasts.map((one) => one.id),
+    broadcasts.map((one) => (one.pending === 0 ? 'processed' : 'processing')),
+    broadcasts.map((one) => one.userIds.length + one.read.unusable),
+    broadcasts.map((one) => one.read.unusable),
+    broadcasts.map((one) => one.pending),
+    broadcasts.map((one) =>
+      one.errors.length === 0 ? null : JSON.stringify(one.errors.map((message) => ({ message }))),
+    ),
+  ]);
+}
+
+function eventsOf(broadcast: Broadcast): NewEvent[] {
+  const { projectId, id: broadcastId, userIds } = broadcast;
+  const events: NewEvent[] = [{ projectId, type: 'broadcast.created', broadcastId }];
+  if (userIds.length > 0) events.push({ projectId, type: 'notification.created', broadcastId, userIds });
+  if (broadcast.pending === 0) {
+    const failures = broadcast.read.unusable;
+    events.push(broadcastProcessed(projectId, broadcastId, { total: userIds.length + failures, failures }));
+  }
+  return events;
+}
+
+function announcement(broadcast: Broadcast): NotificationsNew {
+  return {
+    type: 'new',
+    projectId: broadcast.projectId,
+    broadcastId: broadcast.id,
+    userIds: broadcast.userIds,
+    sentAtMs: broadcast.sentAt.getTime(),
+    content: {
+      message: broadcast.message,
+      inApp: broadcast.inApp,
+      category: broadcast.category,
+      topic: broadcast.topic,
+    },
+  };
+}
+
+/** A broadcast that cannot be fanned out, by an error of ours, ends as failed for everybody rather than never. */
+async function giveUp(context: Context, job: Job<'fan_out'>, leaseId: string): Promise<void> {
+  await context.db.transaction(async (tx) => {
+    await settle(tx, leaseId, [job.id]);
+    await finishBroadcasts(tx, [
+      {
+        projectId: job.projectId,
+        broadcastId: job.payload.broadcast_id,
+        error: 'The broadcast could not be processed: internal error',
+      },
+    ]);
+  });
+}
+
+/** UUIDs as the text of an array: they need no quoting, which is most of what the driver would do. */
+function uuids(ids: readonly string[]): string {
+  return `{${ids.join(',')}}`;
+}
+
+// Primary key. now() is the time of the transaction: one time for all its rows.
+const selectBroadcasts = sql(
+  'fan_out_load',
+  `select id, project_id, category, topic, message, in_app, recipients, date_trunc('milliseconds', now()) as now
+  from broadcasts
+  where id = any ($1::uuid[])
+  order by id`,
+);
+const insertSameBroadcast = sql(
+  'fan_out_insert_same',
+  `insert into notifications (user_id, id, broadcast_id, sent_at, category, topic)
+  select user_id, id, $3, $4, $5, $6
+  from unnest($1::uuid[], $2::uuid[]) as n (user_id, id)
+  on conflict do nothing`,
+);
+const insertMixed = sql(
+  'fan_out_insert_mixed',
+  `insert into notifications (user_id, id, broadcast_id, sent_at, category, topic)
+  select user_id, id, broadcast_id, $4, category, topic
+  from unnest($1::uuid[], $2::uuid[], $3::uuid[], $5::text[], $6::text[]) as n (user_id, id, broadcast_id, category, topic)
+  on conflict do nothing`,
+);
+const insertBroadcastUsers = sql(
+  'fan_out_users',
+  `insert into broadcast_users (broadcast_id, page, user_ids)
+  select broadcast_id, 0, user_ids::uuid[]
+  from unnest($1::uuid[], $2::text[]) as b (broadcast_id, user_ids)
+  on conflict do nothing`,
+);
+const updateBroadcasts = sql(
+  'fan_out_progress',
+  `update broadcasts
+  set status = p.status, total = p.total, failures = p.failures, pending = p.pending, errors = p.errors::json
+  from unnest($1::uuid[], $2::text[], $3::int[], $4::int[], $5::int[], $6::text[])
+    as p (id, status, total, failures, pending, errors)
+  where broadcasts.id = p.id`,
+);
+const selectWithEmail = sql(
+  'users_with_email',
+  'select id from users where id = any ($1::uuid[]) and email is not null',
+);

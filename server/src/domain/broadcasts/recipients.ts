@@ -1,0 +1,58 @@
+import type { Recipient } from '../../contract/broadcast.ts';
+import type { Person } from '../users/plan.ts';
+
+/** A broadcast's recipients as people, and what is wrong with those that cannot be used. */
+export interface ReadRecipients {
+  people: Person[];
+  /** Where each of `people` stands in the request. */
+  positions: number[];
+  /** How many recipients cannot be used at all. */
+  unusable: number;
+  errors: string[];
+}
+
+/**
+ * Reads recipients. One that names nobody that can be reached is counted and told, and the others go on; an unusable address
+ * beside an external id only costs the address. Pure.
+ */
+export function readRecipients(projectId: string, recipients: readonly Recipient[]): ReadRecipients {
+  const read: ReadRecipients = { people: [], positions: [], unusable: 0, errors: [] };
+  recipients.forEach((recipient, index) => {
+    const email = recipient.email?.trim();
+    const badAddress = email !== undefined && !isEmailAddress(email);
+    if (badAddress) read.errors.push(`recipients.${index}: '${shorten(email)}' is not an e-mail address`);
+    if (recipient.external_id === undefined && badAddress) {
+      read.unusable += 1;
+      return;
+    }
+    read.positions.push(index);
+    read.people.push(personOf(projectId, recipient, badAddress ? undefined : email));
+  });
+  return read;
+}
+
+/** Whether a mail could be sent there at all: one @ with something before it and a plain domain after it. */
+export function isEmailAddress(text: string): boolean {
+  return text.length <= 320 && ADDRESS.test(text);
+}
+
+// Each part excludes what ends it, so that no input makes the match backtrack.
+const ADDRESS = /^[^\s@<>(),;:\\"[\]]+@[^\s@<>(),;:\\"[\].]+(\.[^\s@<>(),;:\\"[\].]+)*$/u;
+
+function personOf(projectId: string, recipient: Recipient, email: string | undefined): Person {
+  const person: Person = { projectId };
+  if (recipient.external_id !== undefined) person.externalId = recipient.external_id;
+  if (email !== undefined) person.email = email;
+  if (recipient.first_name !== undefined) person.firstName = recipient.first_name;
+  if (recipient.last_name !== undefined) person.lastName = recipient.last_name;
+  if (recipient.custom_attributes !== undefined) {
+    person.customAttributes =
+      recipient.custom_attributes === null ? null : JSON.stringify(recipient.custom_attributes);
+  }
+  if (recipient.phone_numbers !== undefined) person.phoneNumbers = recipient.phone_numbers;
+  return person;
+}
+
+function shorten(text: string): string {
+  return text.length > 80 ? `${text.slice(0, 79)}…` : text;
+}

@@ -1,0 +1,97 @@
+import type { NewBroadcast } from '../../contract/broadcast.ts';
+import { timeOf } from '../../lib/ids.ts';
+import { packJson, unpackJson } from '../../lib/packed-json.ts';
+
+/** A broadcast's columns that hold what was sent, and the JSON they were made of. */
+export interface StoredBody {
+  category: string | null;
+  topic: string | null;
+  messageJson: string;
+  inAppJson: string | null;
+  overridesJson: string | null;
+  recipientsJson: string | null;
+  recipients: number;
+}
+
+/** Splits a request into what is stored: the message by itself, because inboxes read it without the recipients. */
+export function storedBody(body: NewBroadcast): StoredBody {
+  const inApp = body.overrides?.channels?.in_app;
+  return {
+    category: body.category ?? null,
+    topic: body.topic ?? null,
+    messageJson: JSON.stringify({
+      title: body.title,
+      content: body.content ?? null,
+      action_url: body.action_url ?? null,
+      custom_attributes: body.custom_attributes ?? null,
+    }),
+    inAppJson: inApp ? JSON.stringify(inApp) : null,
+    overridesJson: body.overrides ? JSON.stringify(body.overrides) : null,
+    recipientsJson: body.recipients ? JSON.stringify(body.recipients) : null,
+    recipients: body.recipients?.length ?? 0,
+  };
+}
+
+export type BroadcastStatus = 'enqueued' | 'processing' | 'processed';
+
+/** A broadcast's row with its packed columns. */
+export interface BroadcastRow {
+  id: string;
+  category: string | null;
+  topic: string | null;
+  message: Buffer;
+  overrides: Buffer | null;
+  recipients: Buffer | null;
+  status: BroadcastStatus;
+  total: number;
+  failures: number;
+  errors: string | null;
+}
+
+/** The wire form of a stored broadcast, as JSON text: the stored parts are put together without being parsed. */
+export function broadcastJson(row: BroadcastRow): string {
+  return assemble(
+    row.id,
+    {
+      category: row.category,
+      topic: row.topic,
+      messageJson: unpackJson(row.message),
+      overridesJson: row.overrides && unpackJson(row.overrides),
+      recipientsJson: row.recipients && unpackJson(row.recipients),
+    },
+    { status: row.status, total: row.total, failures: row.failures, errors: row.errors },
+  );
+}
+
+/** The wire form of a broadcast that has just been accepted. */
+export function acceptedJson(id: string, body: StoredBody): string {
+  return assemble(id, body, { status: 'enqueued', total: body.recipients, failures: 0, errors: null });
+}
+
+/** The packed columns of a body. */
+export function packed(body: StoredBody): {
+  message: Buffer;
+  inApp: Buffer | null;
+  overrides: Buffer | null;
+  recipients: Buffer | null;
+} {
+  return {
+    message: packJson(body.messageJson),
+    inApp: body.inAppJson === null ? null : packJson(body.inAppJson),
+    overrides: body.overridesJson === null ? null : packJson(body.overridesJson),
+    recipients: body.recipientsJson === null ? null : packJson(body.recipientsJson),
+  };
+}
+
+function assemble(
+  id: string,
+  body: Pick<StoredBody, 'category' | 'topic' | 'messageJson' | 'overridesJson' | 'recipientsJson'>,
+  state: { status: BroadcastStatus; total: number; failures: number; errors: string | null },
+): string {
+  return (
+    `{"id":"${id}",${body.messageJson.slice(1, -1)},"category":${JSON.stringify(body.category)},"topic":${JSON.stringify(body.topic)},` +
+    `"recipients":${body.recipientsJson ?? 'null'},"overrides":${body.overridesJson ?? 'null'},` +
+    `"created_at":"${new Date(timeOf(id)).toISOString()}","status":{"status":"${state.status}",` +
+    `"summary":{"total":${state.total},"failures":${state.failures}},"errors":${state.errors ?? 'null'}}}`
+  );
+}

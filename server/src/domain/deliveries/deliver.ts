@@ -1,0 +1,292 @@
+import type { ChannelOverride } from '../../contract/broadcast.ts';
+import { type Queryable, sql } from '../../db/client.ts';
+import { notificationId } from '../../lib/ids.ts';
+import { unpackJson } from '../../lib/packed-json.ts';
+import type { EmailMessage, Outcome, Sender } from '../../providers/provider.ts';
+import { backoff } from '../../queue/backoff.ts';
+import type { Job, NewJob } from '../../queue/jobs.ts';
+import type { Handler } from '../../queue/worker.ts';
+import type { Context } from '../context.ts';
+import { integrationsOf, type OpenedIntegration } from '../integrations/of-project.ts';
+import { unsubscribeUrl } from '../preferences/unsubscribe-link.ts';
+import type { DeliveryOutcome, OutcomeRecorder } from './record-outcomes.ts';
+import { emailHeaders, finishEmail, type PreparedEmail, prepareEmail } from './render/email.ts';
+import type { Senders } from './senders.ts';
+
+// An e-mail that could not be handed over within a day is no news any more.
+const EMAIL_TTL_MS = 24 * 3_600_000;
+
+/**
+ * Brings broadcasts to their users over one channel: load, render, send, and report each outcome as it comes. A job that runs twice sends
+ * only to those for whom no final outcome was written.
+ */
+export function deliverHandler(
+  context: Context,
+  engine: { senders: Senders; recorder: OutcomeRecorder },
+): Handler<'deliver'> {
+  return {
+    // A batch waits for its provider most of the time. One project's provider can hang in all its slots and the others still have theirs.
+    slots: 32,
+    slotsPerProject: 4,
+    maxJobs: 100,
+    maxWeight: 200,
+    maxProjects: 1,
+    run: (jobs, leaseId) => deliver(context, engine, jobs, leaseId),
+    giveUp: (job, leaseId) => giveUp(engine.recorder, job, leaseId),
+  };
+}
+
+type Engine = { senders: Senders; recorder: OutcomeRecorder };
+
+async function deliver(
+  context: Context,
+  engine: Engine,
+  jobs: readonly Job<'deliver'>[],
+  leaseId: string,
+): Promise<void> {
+  const loaded = await load(context, jobs);
+  await Promise.all(jobs.map((job) => deliverJob(context, engine, job, leaseId, loaded)));
+}
+
+/** What the jobs of a batch need, loaded together. */
+interface Loaded {
+  integration: OpenedIntegration | undefined;
+  broadcasts: ReadonlyMap<string, LoadedBroadcast>;
+  users: ReadonlyMap<string, LoadedUser>;
+  /** `<notification id><channel>` of deliveries that have their final state. */
+  finals: ReadonlySet<string>;
+}
+
+interface LoadedBroadcast {
+  id: string;
+  category: string | null;
+  email: PreparedEmail;
+}
+
+interface LoadedUser {
+  id: string;
+  email: string | null;
+  first_name: string | null;
+  last_name: string | null;
+}
+
+async function load(context: Context, jobs: readonly Job<'deliver'>[]): Promise<Loaded> {
+  const { db } = context;
+  const projectId = jobs[0]?.projectId ?? '';
+  const userIds = [...new Set(jobs.flatMap((job) => job.payload.user_ids))];
+  const [integrations, broadcasts, users, finals] = await Promise.all([
+    integrationsOf(context, projectId),
+    loadBroadcasts(db, jobs),
+    db.query<LoadedUser>(selectUsers, [userIds]),
+    loadFinals(db, jobs),
+  ]);
+  return {
+    integration: integrations.find((integration) => integration.channel === 'email'),
+    broadcasts: new Map(broadcasts.map((broadcast) => [broadcast.id, broadcast])),
+    users: new Map(users.map((user) => [user.id, user])),
+    finals,
+  };
+}
+
+async function loadBroadcasts(db: Queryable, jobs: readonly Job<'deliver'>[]): Promise<LoadedBroadcast[]> {
+  const ids = [...new Set(jobs.map((job) => job.payload.broadcast_id))];
+  const rows = await db.query<{
+    id: string;
+    category: string | null;
+    message: Buffer;
+    overrides: Buffer | null;
+  }>(selectBroadcasts, [ids]);
+  return rows.map((row) => {
+    const message = JSON.parse(unpackJson(row.message)) as {
+      title: string;
+      content: string | null;
+      action_url: string | null;
+    };
+    const overrides = row.overrides
+      ? (JSON.parse(unpackJson(row.overrides)) as { channels?: { email?: ChannelOverride } })
+      : {};
+    const email = overrides.channels?.email ?? {};
+    const prepared = prepareEmail({
+      title: email.title ?? message.title,
+      content: email.content ?? message.content,
+      // An override's null takes the link away; an absent one leaves the broadcast's.
+      actionUrl: email.action_url === undefined ? message.action_url : email.action_url,
+    });
+    return { id: row.id, category: row.category, email: prepared };
+  });
+}
+
+/** Only a job that was begun before can have results. */
+async function loadFinals(db: Queryable, jobs: readonly Job<'deliver'>[]): Promise<Set<string>> {
+  const begun = jobs.filter((job) => job.attempt > 1);
+  if (begun.length === 0) return new Set();
+  const pairs = begun.flatMap(({ payload }) => payload.user_ids.map((userId) => ({ userId, payload })));
+  const rows = await db.query<{ notification_id: string; channel: string }>(selectFinals, [
+    pairs.map(({ userId }) => userId),
+    pairs.map(({ userId, payload }) => notificationId(payload.broadcast_id, userId)),
+    pairs.map(({ payload }) => payload.channel),
+  ]);
+  return new Set(rows.map((row) => row.notification_id + row.channel));
+}
+
+async function deliverJob(
+  context: Context,
+  engine: Engine,
+  job: Job<'deliver'>,
+  leaseId: string,
+  loaded: Loaded,
+): Promise<void> {
+  const { payload } = job;
+  const retries: { userId: string; delayMs: number }[] = [];
+  // One wait for all of the job that the provider named no time for: they come back as one batch.
+  const ownDelayMs = backoff(payload.attempt + 1);
+  const deliverTo = async (userId: string) => {
+    const id = notificationId(payload.broadcast_id, userId);
+    if (loaded.finals.has(id + payload.channel)) return;
+    const startedMs = context.clock.now();
+    const outcome = await sendTo(context, engine, job, loaded, userId, id);
+    const delayMs =
+      outcome.kind === 'retry' && outcome.retryAfterMs !== undefined
+        ? backoff(1, { retryAfterMs: outcome.retryAfterMs })
+        : ownDelayMs;
+    const tooLate = context.clock.now() + delayMs > payload.first_attempt_ms + EMAIL_TTL_MS;
+    const retrying = outcome.kind === 'retry' && !tooLate;
+    if (retrying) retries.push({ userId, delayMs });
+    await engine.recorder.report({
+      outcome: {
+        projectId: job.projectId,
+        broadcastId: payload.broadcast_id,
+        userId,
+        notificationId: id,
+        channel: payload.channel,
+        state: outcome.kind === 'sent' ? 'sent' : retrying ? 'retrying' : 'failed',
+        attempts: payload.attempt + 1,
+        integrationId: loaded.integration?.id ?? null,
+        provider: loaded.integration?.provider ?? null,
+        ...words(outcome, tooLate),
+        firstAttemptMs: payload.first_attempt_ms,
+        durationMs: Math.max(0, context.clock.now() - startedMs),
+      },
+    });
+  };
+  await Promise.all(payload.user_ids.map(deliverTo));
+  await engine.recorder.report({
+    finished: { jobId: job.id, leaseId, retries: retryJobs(job, retries, context.clock.now()) },
+  });
+}
+
+async function sendTo(
+  context: Context,
+  engine: Engine,
+  job: Job<'deliver'>,
+  loaded: Loaded,
+  userId: string,
+  id: string,
+): Promise<Outcome> {
+  const broadcast = loaded.broadcasts.get(job.payload.broadcast_id);
+  const user = loaded.users.get(userId);
+  if (broadcast === undefined || user === undefined || user.email === null) {
+    return { kind: 'rejected', scope: 'address', reason: 'the user has no e-mail address any more' };
+  }
+  if (loaded.integration === undefined) {
+    return {
+      kind: 'rejected',
+      scope: 'config',
+      reason: 'the project has no integration for e-mail any more',
+    };
+  }
+  const sender: Sender<EmailMessage> = engine.senders.email(loaded.integration);
+  const unsubscribe = unsubscribeUrl(context, {
+    projectId: job.projectId,
+    userId,
+    category: broadcast.category,
+    channel: 'email',
+  });
+  const name = [user.first_name, user.last_name].filter(Boolean).join(' ');
+  return sender.send({
+    deliveryId: id,
+    to: { email: user.email, ...(name === '' ? {} : { name }) },
+    ...finishEmail(broadcast.email, { unsubscribeUrl: unsubscribe }),
+    headers: emailHeaders({ notificationId: id, brand: context.config.BRAND, unsubscribeUrl: unsubscribe }),
+    date: new Date(job.payload.first_attempt_ms),
+  });
+}
+
+/** The outcome in the words that are kept and shown: what a provider says is text from outside. */
+function words(outcome: Outcome, tooLate: boolean): Pick<DeliveryOutcome, 'providerId' | 'code' | 'reason'> {
+  if (outcome.kind === 'sent') return { providerId: clean(outcome.providerId), code: null, reason: null };
+  const late = outcome.kind === 'retry' && tooLate ? 'gave up after a day: ' : '';
+  return { providerId: null, code: clean(outcome.code), reason: clean(late + outcome.reason) };
+}
+
+function clean(text: string | undefined): string | null {
+  return text === undefined
+    ? null
+    : text
+        .toWellFormed()
+        .replace(/\p{Cc}+/gu, ' ')
+        .slice(0, 500);
+}
+
+function retryJobs(
+  job: Job<'deliver'>,
+  retries: readonly { userId: string; delayMs: number }[],
+  nowMs: number,
+): NewJob<'deliver'>[] {
+  return [...Map.groupBy(retries, ({ delayMs }) => delayMs)].map(([delayMs, group]) => ({
+    kind: 'deliver',
+    projectId: job.projectId,
+    priority: job.priority,
+    weight: group.length,
+    dueAtMs: nowMs + delayMs,
+    payload: {
+      ...job.payload,
+      user_ids: group.map(({ userId }) => userId),
+      attempt: job.payload.attempt + 1,
+    },
+  }));
+}
+
+/** A job that an error of ours stops again and again: its deliveries end as failed rather than never. */
+async function giveUp(recorder: OutcomeRecorder, job: Job<'deliver'>, leaseId: string): Promise<void> {
+  const { payload } = job;
+  const failed = payload.user_ids.map(
+    (userId): Promise<void> =>
+      recorder.report({
+        outcome: {
+          projectId: job.projectId,
+          broadcastId: payload.broadcast_id,
+          userId,
+          notificationId: notificationId(payload.broadcast_id, userId),
+          channel: payload.channel,
+          state: 'failed',
+          attempts: payload.attempt,
+          integrationId: null,
+          provider: null,
+          providerId: null,
+          code: 'internal_error',
+          reason: 'internal error',
+          firstAttemptMs: payload.first_attempt_ms,
+          durationMs: 0,
+        },
+      }),
+  );
+  await Promise.all([...failed, recorder.report({ finished: { jobId: job.id, leaseId, retries: [] } })]);
+}
+
+// All by primary key.
+const selectBroadcasts = sql(
+  'deliver_broadcasts',
+  'select id, category, message, overrides from broadcasts where id = any ($1::uuid[])',
+);
+const selectUsers = sql(
+  'deliver_users',
+  'select id, email, first_name, last_name from users where id = any ($1::uuid[])',
+);
+const selectFinals = sql(
+  'deliver_finals',
+  `select d.notification_id, d.channel
+  from unnest($1::uuid[], $2::uuid[], $3::text[]) as wanted (user_id, notification_id, channel)
+  join deliveries d using (user_id, notification_id, channel)
+  where d.state <> 'retrying'`,
+);

@@ -1,0 +1,213 @@
+import { type Database, isDatabaseUnavailable, type Queryable, sql } from '../../db/client.ts';
+import { Batcher } from '../../lib/batcher.ts';
+import { waitMs } from '../../lib/wait.ts';
+import { enqueue } from '../../queue/enqueue.ts';
+import type { NewJob } from '../../queue/jobs.ts';
+import { countDown } from '../broadcasts/finish.ts';
+import { type EventDetails, type NewEvent, recordEvents } from '../events/record.ts';
+
+export type DeliveryState = 'sent' | 'failed' | 'retrying';
+
+/** How one attempt to reach one user on one channel ended. */
+export interface DeliveryOutcome {
+  projectId: string;
+  broadcastId: string;
+  userId: string;
+  notificationId: string;
+  channel: string;
+  state: DeliveryState;
+  /** Attempts made, this one included. */
+  attempts: number;
+  integrationId: string | null;
+  provider: string | null;
+  providerId: string | null;
+  code: string | null;
+  reason: string | null;
+  firstAttemptMs: number;
+  durationMs: number;
+}
+
+/** The end of a job: it is deleted, and what is left of it becomes new jobs. */
+export interface FinishedJob {
+  jobId: number;
+  leaseId: string;
+  retries: readonly NewJob<'deliver'>[];
+}
+
+export type Report = { outcome: DeliveryOutcome } | { finished: FinishedJob };
+
+// Written down every 50 ms or 200 results: what a crash repeats is what was sent since.
+const LINGER_MS = 50;
+const MAX_REPORTS = 200;
+// While the database is away the outcomes are kept; after that the job is repeated by whoever claims it.
+const KEEP_TRYING_MS = 120_000;
+const RETRY_EVERY_MS = 250;
+
+/**
+ * Writes down what became of deliveries, in batches, in the order of the reports. An outcome is a fact, true whoever holds the lease by now,
+ * and a final one is never overwritten; that makes the count of finals exact whatever is repeated. The job itself is only
+ * ended under the lease that it was claimed with.
+ */
+export class OutcomeRecorder {
+  readonly #db: Database;
+  readonly #onRecorded: (outcomes: readonly DeliveryOutcome[], retriesQueued: boolean) => void;
+  readonly #batcher: Batcher<Report, void>;
+
+  constructor(options: {
+    db: Database;
+    onRecorded: (outcomes: readonly DeliveryOutcome[], retriesQueued: boolean) => void;
+  }) {
+    this.#db = options.db;
+    this.#onRecorded = options.onRecorded;
+    this.#batcher = new Batcher({
+      run: (reports) => this.#write(reports),
+      concurrency: 1,
+      maxItems: MAX_REPORTS,
+      lingerMs: LINGER_MS,
+    });
+  }
+
+  /** Resolves when the report is committed. */
+  report(report: Report): Promise<void> {
+    return this.#batcher.add(report);
+  }
+
+  async #write(reports: Report[]): Promise<void[]> {
+    const outcomes = reports.flatMap((report) => ('outcome' in report ? [report.outcome] : []));
+    const finished = reports.flatMap((report) => ('finished' in report ? [report.finished] : []));
+    const until = Date.now() + KEEP_TRYING_MS;
+    for (;;) {
+      try {
+        const retries = await this.#db.transaction((tx) => write(tx, outcomes, finished));
+        this.#onRecorded(outcomes, retries > 0);
+        return reports.map(() => undefined);
+      } catch (error) {
+        if (!isDatabaseUnavailable(error) || Date.now() > until) throw error;
+        await waitMs(RETRY_EVERY_MS);
+      }
+    }
+  }
+}
+
+async function write(
+  tx: Queryable,
+  outcomes: readonly DeliveryOutcome[],
+  finished: readonly FinishedJob[],
+): Promise<number> {
+  const finals = new Map<string, number>();
+  for (const row of await upsert(tx, outcomes))
+    finals.set(row.broadcast_id, (finals.get(row.broadcast_id) ?? 0) + 1);
+  await recordEvents(tx, eventsOf(outcomes));
+  const retries = await endJobs(tx, finished);
+  await countDown(tx, finals);
+  return retries;
+}
+
+/** Writes the outcomes; answers the deliveries that have reached their final state by it. */
+async function upsert(
+  tx: Queryable,
+  outcomes: readonly DeliveryOutcome[],
+): Promise<{ broadcast_id: string }[]> {
+  if (outcomes.length === 0) return [];
+  // One statement can touch a row once; a delivery that is reported twice in a batch is reported by its last.
+  const last = new Map(outcomes.map((outcome) => [`${outcome.notificationId}${outcome.channel}`, outcome]));
+  const rows = [...last.values()].sort((a, b) => (a.userId < b.userId ? -1 : 1));
+  return tx.query<{ broadcast_id: string }>(upsertDeliveries, [
+    rows.map((row) => row.userId),
+    rows.map((row) => row.notificationId),
+    rows.map((row) => row.channel),
+    rows.map((row) => row.broadcastId),
+    rows.map((row) => row.state),
+    rows.map((row) => row.attempts),
+    rows.map((row) => row.integrationId),
+    rows.map((row) => row.provider),
+    rows.map((row) => row.providerId),
+    rows.map((row) => row.code),
+    rows.map((row) => row.reason),
+    rows.map((row) => new Date(row.firstAttemptMs)),
+  ]);
+}
+
+/** Ends the jobs that are still held and adds their retries; answers the number of new jobs. */
+async function endJobs(tx: Queryable, finished: readonly FinishedJob[]): Promise<number> {
+  if (finished.length === 0) return 0;
+  const rows = await tx.query<{ id: number }>(deleteHeldJobs, [
+    finished.map((job) => job.jobId),
+    finished.map((job) => job.leaseId),
+  ]);
+  const ended = new Set(rows.map((row) => row.id));
+  const retries = finished.filter((job) => ended.has(job.jobId)).flatMap((job) => job.retries);
+  await enqueue(tx, retries);
+  return retries.length;
+}
+
+const EVENT_TYPES = {
+  sent: 'delivery.sent',
+  failed: 'delivery.failed',
+  retrying: 'delivery.retried',
+} as const;
+
+function eventsOf(outcomes: readonly DeliveryOutcome[]): NewEvent[] {
+  const events: NewEvent[] = [];
+  for (const group of Map.groupBy(outcomes, (one) => `${one.broadcastId}${one.state}`).values()) {
+    const [first] = group;
+    if (first === undefined) continue;
+    events.push({
+      projectId: first.projectId,
+      type: EVENT_TYPES[first.state],
+      broadcastId: first.broadcastId,
+      userIds: group.map((one) => one.userId),
+      details: group.map(detailsOf),
+    });
+  }
+  return events;
+}
+
+function detailsOf(outcome: DeliveryOutcome): EventDetails {
+  const { channel, provider, userId, notificationId, attempts, durationMs } = outcome;
+  return {
+    ...(outcome.code === null ? {} : { code: outcome.code }),
+    ...(outcome.reason === null ? {} : { log: outcome.reason }),
+    level: outcome.state === 'failed' ? 'error' : outcome.state === 'retrying' ? 'warn' : 'info',
+    context: {
+      channel,
+      provider,
+      user_id: userId,
+      notification_id: notificationId,
+      delivery_id: `${notificationId}.${channel}`,
+      attempt: attempts,
+      duration_ms: durationMs,
+    },
+  };
+}
+
+// Primary key (user_id, notification_id, channel). A final state stays: only a delivery that was still open is answered as having become final.
+const upsertDeliveries = sql(
+  'record_outcomes',
+  `with written as (
+    insert into deliveries as d (
+      user_id, notification_id, channel, broadcast_id, state, attempts, integration_id, provider, provider_id, code, reason,
+      first_attempt_at, last_attempt_at
+    )
+    select user_id, notification_id, channel, broadcast_id, state, attempts, integration_id, provider, provider_id, code, reason,
+      first_attempt_at, now()
+    from unnest(
+      $1::uuid[], $2::uuid[], $3::text[], $4::uuid[], $5::text[], $6::int[], $7::uuid[], $8::text[], $9::text[], $10::text[], $11::text[],
+      $12::timestamptz[]
+    ) as o (user_id, notification_id, channel, broadcast_id, state, attempts, integration_id, provider, provider_id, code, reason, first_attempt_at)
+    on conflict (user_id, notification_id, channel) do update
+      set state = excluded.state, attempts = excluded.attempts, integration_id = excluded.integration_id,
+        provider = excluded.provider, provider_id = excluded.provider_id, code = excluded.code, reason = excluded.reason,
+        last_attempt_at = excluded.last_attempt_at
+      where d.state = 'retrying'
+    returning d.broadcast_id, d.state
+  )
+  select broadcast_id from written where state <> 'retrying'`,
+);
+const deleteHeldJobs = sql(
+  'end_jobs',
+  `delete from jobs
+  using unnest($1::bigint[], $2::uuid[]) as f (id, lease_id)
+  where jobs.id = f.id and jobs.lease_id = f.lease_id
+  returning jobs.id`,
+);

@@ -1,0 +1,36 @@
+import { LRUCache } from 'lru-cache';
+
+/** How a user is named: by the project's own id, or by e-mail address. */
+export type IdentityKind = 'external_id' | 'email';
+
+// About 30 MB when full. A project's active users fit; what does not is looked up by primary key.
+const MAX_ENTRIES = 200_000;
+// An identity hardly ever moves to another user. When another process moves one, it is noticed after this long at the latest.
+const TTL_MS = 60_000;
+
+/** Remembers which user an identity means, so that a broadcast to known users needs no look-up. Only committed facts go in. */
+export class Identities {
+  readonly #ids = new LRUCache<string, string>({ max: MAX_ENTRIES, ttl: TTL_MS, ttlResolution: 1_000 });
+
+  get(key: string): string | undefined {
+    return this.#ids.get(key);
+  }
+
+  remember(key: string, userId: string): void {
+    this.#ids.set(key, userId);
+  }
+
+  forget(key: string): void {
+    this.#ids.delete(key);
+  }
+}
+
+/** The one spelling of an identity. E-mail addresses are compared without regard to case; external ids as they are. */
+export function identityKey(projectId: string, kind: IdentityKind, value: string): string {
+  return `${projectId}${kind === 'email' ? 'm' : 'x'}${identityValue(kind, value)}`;
+}
+
+/** What stands in user_keys.value. */
+export function identityValue(kind: IdentityKind, value: string): string {
+  return kind === 'email' ? value.trim().toLowerCase() : value;
+}

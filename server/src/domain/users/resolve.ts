@@ -1,0 +1,341 @@
+import { type Queryable, sql } from '../../db/client.ts';
+import { newId } from '../../lib/ids.ts';
+import { type NewEvent, recordEvents } from '../events/record.ts';
+import { type Identities, type IdentityKind, identityKey, identityValue } from './identities.ts';
+import { type AddedKey, type KnownUser, type Person, type Plan, planUsers } from './plan.ts';
+
+/** Who the people are. `remember` puts what was learnt into the cache: call it after the commit, and only then. */
+export interface Resolved {
+  userIds: string[];
+  created: ReadonlySet<string>;
+  conflicts: Plan['conflicts'];
+  remember(): void;
+}
+
+// Two processes that name the same new user at the same moment: one wins, the other looks again and finds it. It takes an unlucky
+// third and fourth to look more often.
+const MAX_ROUNDS = 8;
+
+/**
+ * Finds or creates the user of every person, all in a handful of statements, and writes what is said about them: a member that is
+ * given replaces the stored one, an absent one stays. Runs in the caller's transaction.
+ */
+export async function resolveUsers(
+  tx: Queryable,
+  identities: Identities,
+  people: readonly Person[],
+): Promise<Resolved> {
+  for (let round = 1; round <= MAX_ROUNDS; round += 1) {
+    const owners = await findOwners(tx, identities, people, round > 1);
+    const details = await findDetails(tx, people, owners);
+    const plan = planUsers(people, {
+      owner: (key) => owners.get(key),
+      known: (id) => details.get(id),
+      newId,
+    });
+    if (!(await writeKeys(tx, plan))) continue;
+    await writeUsers(tx, people, plan);
+    return {
+      userIds: plan.userIds,
+      created: new Set(plan.created.keys()),
+      conflicts: plan.conflicts,
+      remember: () => remember(identities, people, plan, owners),
+    };
+  }
+  throw new Error(`users could not be identified in ${MAX_ROUNDS} rounds`);
+}
+
+function keysOf(person: Person): { key: string; kind: IdentityKind; value: string }[] {
+  const keys: { key: string; kind: IdentityKind; value: string }[] = [];
+  for (const [kind, value] of [
+    ['external_id', person.externalId],
+    ['email', person.email],
+  ] as const) {
+    if (value !== undefined)
+      keys.push({ key: identityKey(person.projectId, kind, value), kind, value: identityValue(kind, value) });
+  }
+  return keys;
+}
+
+/** The owner of each identity that has one, from memory or by primary key of user_keys. */
+async function findOwners(
+  tx: Queryable,
+  identities: Identities,
+  people: readonly Person[],
+  fresh: boolean,
+): Promise<Map<string, string>> {
+  const owners = new Map<string, string>();
+  const unknown = { projectIds: [] as string[], kinds: [] as string[], values: [] as string[] };
+  const asked = new Set<string>();
+  for (const person of people) {
+    for (const { key, kind, value } of keysOf(person)) {
+      if (asked.has(key)) continue;
+      asked.add(key);
+      const cached = fresh ? undefined : identities.get(key);
+      if (cached !== undefined) {
+        owners.set(key, cached);
+        continue;
+      }
+      unknown.projectIds.push(person.projectId);
+      unknown.kinds.push(kind);
+      unknown.values.push(value);
+    }
+  }
+  if (unknown.values.length === 0) return owners;
+  const rows = await tx.query<{ project_id: string; kind: IdentityKind; value: string; user_id: string }>(
+    selectOwners,
+    [unknown.projectIds, unknown.kinds, unknown.values],
+  );
+  for (const row of rows) owners.set(identityKey(row.project_id, row.kind, row.value), row.user_id);
+  return owners;
+}
+
+/** What is stored of users whose two identities are named together and do not both lead to them: only there can one change. */
+async function findDetails(
+  tx: Queryable,
+  people: readonly Person[],
+  owners: ReadonlyMap<string, string>,
+): Promise<Map<string, KnownUser>> {
+  const wanted = new Set<string>();
+  for (const person of people) {
+    if (person.externalId === undefined || person.email === undefined) continue;
+    const byId = owners.get(identityKey(person.projectId, 'external_id', person.externalId));
+    const byMail = owners.get(identityKey(person.projectId, 'email', person.email));
+    if (byId === byMail) continue;
+    if (byId !== undefined) wanted.add(byId);
+    if (byMail !== undefined) wanted.add(byMail);
+  }
+  if (wanted.size === 0) return new Map();
+  const rows = await tx.query<{ id: string; external_id: string | null; email: string | null }>(
+    selectDetails,
+    [[...wanted]],
+  );
+  return new Map(rows.map((row) => [row.id, { id: row.id, externalId: row.external_id, email: row.email }]));
+}
+
+/** Writes the identities; answers false, with nothing written, when somebody else took one of them in the meantime. */
+async function writeKeys(tx: Queryable, plan: Plan): Promise<boolean> {
+  if (plan.addedKeys.size === 0) return true;
+  const removed = sorted(plan.removedKeys.values());
+  const added = sorted(plan.addedKeys.values());
+  await tx.query(savepoint);
+  if (removed.length > 0) await tx.query(deleteKeys, [...columns(removed), removed.map((key) => key.userId)]);
+  const rows = await tx.query<{ user_id: string }>(insertKeys, [
+    ...columns(added),
+    added.map((key) => key.userId),
+  ]);
+  if (rows.length === added.length) {
+    await tx.query(releaseSavepoint);
+    return true;
+  }
+  await tx.query(rollbackToSavepoint);
+  return false;
+}
+
+// In one order everywhere: two transactions that want the same identities then wait for each other, and never in a circle.
+function sorted(keys: Iterable<AddedKey>): AddedKey[] {
+  const position = (key: AddedKey) => `${key.projectId}${key.kind}${identityValue(key.kind, key.value)}`;
+  return [...keys]
+    .map((key) => ({ key, position: position(key) }))
+    .sort((a, b) => (a.position < b.position ? -1 : 1))
+    .map(({ key }) => key);
+}
+
+function columns(keys: readonly AddedKey[]): [string[], string[], string[]] {
+  return [
+    keys.map((key) => key.projectId),
+    keys.map((key) => key.kind),
+    keys.map((key) => identityValue(key.kind, key.value)),
+  ];
+}
+
+async function writeUsers(tx: Queryable, people: readonly Person[], plan: Plan): Promise<void> {
+  const described = describe(people, plan);
+  const events: NewEvent[] = [];
+  const created = [...plan.created]
+    .map(([id, person]) => ({ id, ...person, ...described.get(id) }))
+    .sort(byId);
+  if (created.length > 0) {
+    await tx.query(insertUsers, [
+      created.map((user) => user.id),
+      created.map((user) => user.projectId),
+      created.map((user) => user.externalId ?? null),
+      created.map((user) => user.email?.trim() ?? null),
+      created.map((user) => user.firstName ?? null),
+      created.map((user) => user.lastName ?? null),
+      created.map((user) => user.customAttributes ?? null),
+      created.map((user) => JSON.stringify(user.phoneNumbers ?? [])),
+    ]);
+    for (const user of created) described.delete(user.id);
+    events.push(...grouped('user.created', created));
+  }
+  for (const [id, members] of plan.changed) {
+    const person = described.get(id);
+    described.set(id, { ...person, projectId: person?.projectId ?? projectOf(people, plan, id), ...members });
+  }
+  const updates = [...described].map(([id, person]) => ({ id, ...person })).sort(byId);
+  if (updates.length > 0) {
+    const rows = await tx.query<{ id: string; project_id: string }>(updateUsers, [
+      updates.map((user) => user.id),
+      JSON.stringify(updates.map((user) => given(user, plan.changed.get(user.id)))),
+    ]);
+    events.push(
+      ...grouped(
+        'user.updated',
+        rows.map((row) => ({ id: row.id, projectId: row.project_id })),
+      ),
+    );
+  }
+  await recordEvents(tx, events);
+}
+
+/** What is said about each user, by all who speak of it: where two differ, the later one counts. */
+function describe(people: readonly Person[], plan: Plan): Map<string, Person> {
+  const described = new Map<string, Person>();
+  people.forEach((person, index) => {
+    const { projectId, firstName, lastName, customAttributes, phoneNumbers } = person;
+    if (
+      firstName === undefined &&
+      lastName === undefined &&
+      customAttributes === undefined &&
+      phoneNumbers === undefined
+    )
+      return;
+    const id = plan.userIds[index] as string;
+    const said: Person = { projectId, ...described.get(id) };
+    if (firstName !== undefined) said.firstName = firstName;
+    if (lastName !== undefined) said.lastName = lastName;
+    if (customAttributes !== undefined) said.customAttributes = customAttributes;
+    if (phoneNumbers !== undefined) said.phoneNumbers = phoneNumbers;
+    described.set(id, said);
+  });
+  return described;
+}
+
+function projectOf(people: readonly Person[], plan: Plan, userId: string): string {
+  return people[plan.userIds.indexOf(userId)]?.projectId ?? '';
+}
+
+/** The members that are to be written, as the update statement reads them: an absent one stays. */
+function given(
+  person: Person,
+  identity: { externalId?: string; email?: string } | undefined,
+): Record<string, unknown> {
+  const members: Record<string, unknown> = {};
+  if (identity?.externalId !== undefined) members.external_id = identity.externalId;
+  if (identity?.email !== undefined) members.email = identity.email.trim();
+  if (person.firstName !== undefined) members.first_name = person.firstName;
+  if (person.lastName !== undefined) members.last_name = person.lastName;
+  // As text: the column keeps the object's JSON as it came.
+  if (person.customAttributes !== undefined) members.custom_attributes = person.customAttributes;
+  if (person.phoneNumbers !== undefined) members.phone_numbers = person.phoneNumbers;
+  return members;
+}
+
+function grouped(
+  type: 'user.created' | 'user.updated',
+  users: readonly { id: string; projectId: string }[],
+): NewEvent[] {
+  const events: NewEvent[] = [];
+  for (const [projectId, members] of Map.groupBy(users, (user) => user.projectId)) {
+    for (let start = 0; start < members.length; start += 1000) {
+      events.push({ projectId, type, userIds: members.slice(start, start + 1000).map((user) => user.id) });
+    }
+  }
+  return events;
+}
+
+function remember(
+  identities: Identities,
+  people: readonly Person[],
+  plan: Plan,
+  owners: ReadonlyMap<string, string>,
+): void {
+  for (const [key] of plan.removedKeys) identities.forget(key);
+  for (const [key, { userId }] of plan.addedKeys) identities.remember(key, userId);
+  for (const person of people) {
+    for (const { key } of keysOf(person)) {
+      const owner = owners.get(key);
+      if (owner !== undefined && !plan.addedKeys.has(key) && !plan.removedKeys.has(key))
+        identities.remember(key, owner);
+    }
+  }
+}
+
+function byId(a: { id: string }, b: { id: string }): number {
+  return a.id < b.id ? -1 : 1;
+}
+
+const savepoint = sql('users_savepoint', 'savepoint identities');
+const releaseSavepoint = sql('users_release', 'release savepoint identities');
+const rollbackToSavepoint = sql('users_rollback', 'rollback to savepoint identities');
+
+// Primary key of user_keys.
+const selectOwners = sql(
+  'select_owners',
+  `select k.project_id, k.kind, k.value, k.user_id
+  from unnest($1::uuid[], $2::text[], $3::text[]) as wanted (project_id, kind, value)
+  join user_keys k using (project_id, kind, value)`,
+);
+const selectDetails = sql(
+  'select_identities',
+  'select id, external_id, email from users where id = any ($1::uuid[])',
+);
+const deleteKeys = sql(
+  'delete_keys',
+  `delete from user_keys k
+  using unnest($1::uuid[], $2::text[], $3::text[], $4::uuid[]) as gone (project_id, kind, value, user_id)
+  where k.project_id = gone.project_id and k.kind = gone.kind and k.value = gone.value and k.user_id = gone.user_id`,
+);
+// The primary key decides who creates a user: the loser waits here for the winner's commit, and then gets no row.
+const insertKeys = sql(
+  'insert_keys',
+  `insert into user_keys (project_id, kind, value, user_id)
+  select project_id, kind, value, user_id
+  from unnest($1::uuid[], $2::text[], $3::text[], $4::uuid[]) as k (project_id, kind, value, user_id)
+  on conflict do nothing
+  returning user_id`,
+);
+const insertUsers = sql(
+  'insert_users',
+  `insert into users (id, project_id, external_id, email, first_name, last_name, custom_attributes, phone_numbers, created_at, updated_at)
+  select id, project_id, external_id, email, first_name, last_name, custom_attributes::json,
+    array(select json_array_elements_text(phone_numbers::json)), now(), now()
+  from unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[])
+    as u (id, project_id, external_id, email, first_name, last_name, custom_attributes, phone_numbers)`,
+);
+// A row is only written when something about it is new: most requests repeat what is known.
+const updateUsers = sql(
+  'update_users',
+  `with said as (
+    select id, said
+    from unnest($1::uuid[], array(select value from json_array_elements($2::json))) as s (id, said)
+  ),
+  next as (
+    select u.id,
+      case when said::jsonb ? 'external_id' then said ->> 'external_id' else u.external_id end as external_id,
+      case when said::jsonb ? 'email' then said ->> 'email' else u.email end as email,
+      case when said::jsonb ? 'first_name' then said ->> 'first_name' else u.first_name end as first_name,
+      case when said::jsonb ? 'last_name' then said ->> 'last_name' else u.last_name end as last_name,
+      case when said::jsonb ? 'custom_attributes' then said ->> 'custom_attributes' else u.custom_attributes::text end as custom_attributes,
+      case
+        when said::jsonb ? 'phone_numbers' then array(select json_array_elements_text(said -> 'phone_numbers'))
+        else u.phone_numbers
+      end as phone_numbers
+    from said
+    join users u using (id)
+  )
+  update users u
+  set external_id = next.external_id,
+    email = next.email,
+    first_name = next.first_name,
+    last_name = next.last_name,
+    custom_attributes = next.custom_attributes::json,
+    phone_numbers = next.phone_numbers,
+    updated_at = now()
+  from next
+  where u.id = next.id
+    and (u.external_id, u.email, u.first_name, u.last_name, u.custom_attributes::text, u.phone_numbers)
+      is distinct from (next.external_id, next.email, next.first_name, next.last_name, next.custom_attributes, next.phone_numbers)
+  returning u.id, u.project_id`,
+);

@@ -1,0 +1,66 @@
+import { Type } from 'typebox';
+import { BroadcastSchema, NewBroadcastSchema } from '../../contract/broadcast.ts';
+import { Id, PageQuery, page } from '../../contract/common.ts';
+import type { Acceptor } from '../../domain/broadcasts/accept.ts';
+import { getBroadcast, listBroadcasts } from '../../domain/broadcasts/get.ts';
+import { ClientError } from '../../errors.ts';
+import { type App, projectRoute, rawJson } from '../route.ts';
+
+// The longest content has 10,485,760 characters, and JSON may spell each as \uXXXX; overrides and a thousand recipients come on top.
+const BODY_LIMIT_BYTES = 96 * 1024 * 1024;
+
+/** POST, GET and list of /broadcasts. */
+export function broadcastRoutes(app: App, { acceptor }: { acceptor: Acceptor }): void {
+  projectRoute(app, {
+    method: 'POST',
+    url: '/broadcasts',
+    operationId: 'createBroadcast',
+    summary: 'Send a broadcast to up to 1000 recipients',
+    description:
+      'Each user addressed gets one notification; users that do not exist yet are created. Answers as soon as the broadcast is safely stored; `status` of the broadcast tells how delivery goes on.',
+    tags: ['Broadcasts'],
+    body: NewBroadcastSchema,
+    bodyLimit: BODY_LIMIT_BYTES,
+    reply: { 201: BroadcastSchema },
+    refuseUnknown: true,
+    idempotency: 'own',
+    async handler({ project, body, idempotencyKey, reply }) {
+      const accepted = await acceptor.accept(project.id, body, idempotencyKey);
+      if (accepted.replayed) reply.header('idempotency-replayed', 'true');
+      return rawJson(accepted.json);
+    },
+  });
+
+  projectRoute(app, {
+    method: 'GET',
+    url: '/broadcasts',
+    operationId: 'listBroadcasts',
+    summary: 'List the broadcasts of the project, newest first',
+    tags: ['Broadcasts'],
+    query: PageQuery,
+    reply: { 200: page(BroadcastSchema) },
+    async handler({ project, query, paginate, context }) {
+      const list = await paginate(
+        query,
+        (cursor) => listBroadcasts(context.db, project.id, cursor),
+        (row) => row.json,
+      );
+      return rawJson(`{"data":[${list.data.join(',')}],"links":${JSON.stringify(list.links)}}`);
+    },
+  });
+
+  projectRoute(app, {
+    method: 'GET',
+    url: '/broadcasts/:broadcast_id',
+    operationId: 'getBroadcast',
+    summary: 'Get a broadcast with the state of its delivery',
+    tags: ['Broadcasts'],
+    params: Type.Object({ broadcast_id: Id }),
+    reply: { 200: BroadcastSchema },
+    async handler({ project, params, context }) {
+      const json = await getBroadcast(context.db, project.id, params.broadcast_id);
+      if (json === undefined) throw new ClientError('not_found');
+      return rawJson(json);
+    },
+  });
+}

@@ -1,0 +1,23 @@
+import { type Queryable, sql } from '../db/client.ts';
+import type { NewJob } from './jobs.ts';
+
+/** Adds jobs in the caller's transaction: the rows that a job acts on and the job are committed together. */
+export async function enqueue(tx: Queryable, jobs: readonly NewJob[]): Promise<void> {
+  if (jobs.length === 0) return;
+  await tx.query(insertJobs, [
+    jobs.map((job) => job.kind),
+    jobs.map((job) => job.projectId),
+    jobs.map((job) => job.priority),
+    jobs.map((job) => job.weight),
+    jobs.map((job) => (job.dueAtMs === undefined ? null : new Date(job.dueAtMs))),
+    jobs.map((job) => JSON.stringify(job.payload)),
+  ]);
+}
+
+const insertJobs = sql(
+  'enqueue',
+  `insert into jobs (kind, project_id, priority, weight, due_at, payload)
+  select kind, project_id, priority, weight, due_at, payload::json
+  from unnest($1::text[], $2::uuid[], $3::smallint[], $4::int[], $5::timestamptz[], $6::text[])
+    as j (kind, project_id, priority, weight, due_at, payload)`,
+);

@@ -1,0 +1,50 @@
+import { type Queryable, sql } from '../db/client.ts';
+
+/** Thrown when a job is no longer ours: another worker has it, so what we did about it must not be recorded. */
+export class LeaseLost extends Error {
+  constructor(jobIds: readonly number[]) {
+    super(`the lease of ${jobIds.length} jobs was lost`);
+  }
+}
+
+/** Deletes finished jobs in the caller's transaction. Throws `LeaseLost`, and so undoes the transaction, unless all are still held. */
+export async function settle(tx: Queryable, leaseId: string, jobIds: readonly number[]): Promise<void> {
+  if (jobIds.length === 0) return;
+  const rows = await tx.query<{ id: number }>(deleteJobs, [jobIds, leaseId]);
+  if (rows.length !== jobIds.length) throw new LeaseLost(jobIds);
+}
+
+/** Locks jobs that are about to be reported on; throws `LeaseLost` unless all are still held. */
+export async function holdLease(tx: Queryable, leaseId: string, jobIds: readonly number[]): Promise<void> {
+  const rows = await tx.query<{ id: number }>(lockJobs, [jobIds, leaseId]);
+  if (rows.length !== jobIds.length) throw new LeaseLost(jobIds);
+}
+
+/** Gives jobs back, to run again at `dueAtMs` (unix milliseconds) or at once. Jobs that are no longer ours are left alone. */
+export async function release(
+  db: Queryable,
+  leaseId: string,
+  jobIds: readonly number[],
+  dueAtMs?: number,
+): Promise<void> {
+  if (jobIds.length === 0) return;
+  await db.query(releaseJobs, [jobIds, leaseId, dueAtMs === undefined ? null : new Date(dueAtMs)]);
+}
+
+// All by primary key.
+const deleteJobs = sql(
+  'settle',
+  'delete from jobs where id = any ($1::bigint[]) and lease_id = $2 returning id',
+);
+const lockJobs = sql(
+  'hold_lease',
+  `select id
+  from jobs
+  where id = any ($1::bigint[]) and lease_id = $2
+  order by id
+  for update`,
+);
+const releaseJobs = sql(
+  'release',
+  'update jobs set lease_id = null, due_at = $3 where id = any ($1::bigint[]) and lease_id = $2',
+);
