@@ -1,0 +1,69 @@
+import { expect, test } from 'vitest';
+import { Batcher } from './batcher.ts';
+
+/** A batcher whose runs end when the test says so. */
+function controlled(options: {
+  concurrency?: number;
+  maxItems?: number;
+  maxWeight?: number;
+  weigh?: (item: number) => number;
+}) {
+  const runs: { items: number[]; end: () => void; fail: (error: Error) => void }[] = [];
+  let started = Promise.withResolvers<void>();
+  const batcher = new Batcher<number, string>({
+    concurrency: 1,
+    maxItems: 100,
+    ...options,
+    run: (items) =>
+      new Promise((resolve, reject) => {
+        runs.push({ items, end: () => resolve(items.map((item) => `r${item}`)), fail: reject });
+        started.resolve();
+        started = Promise.withResolvers();
+      }),
+  });
+  return { batcher, runs, nextRun: () => started.promise };
+}
+
+test('what comes in one turn goes in one batch, and what comes meanwhile in the next', async () => {
+  const { batcher, runs, nextRun } = controlled({});
+  let begun = nextRun();
+  const first = [batcher.add(1), batcher.add(2)];
+  await begun;
+  begun = nextRun();
+  const second = [batcher.add(3), batcher.add(4), batcher.add(5)];
+  runs[0]?.end();
+  expect(await Promise.all(first)).toEqual(['r1', 'r2']);
+  await begun;
+  runs[1]?.end();
+  expect(await Promise.all(second)).toEqual(['r3', 'r4', 'r5']);
+  expect(runs.map((run) => run.items)).toEqual([
+    [1, 2],
+    [3, 4, 5],
+  ]);
+});
+
+test('a batch has at most so many items and so much weight, and one item always goes', async () => {
+  const { batcher, runs, nextRun } = controlled({ maxItems: 2, maxWeight: 10, weigh: (item) => item });
+  const all = [50, 4, 5, 6, 1].map((item) => batcher.add(item));
+  for (let index = 0; index < 3; index += 1) {
+    if (runs.length <= index) await nextRun();
+    runs[index]?.end();
+  }
+  await Promise.all(all);
+  expect(runs.map((run) => run.items)).toEqual([[50], [4, 5], [6, 1]]);
+});
+
+test('a failing batch fails its own items only', async () => {
+  const { batcher, runs, nextRun } = controlled({ maxItems: 1 });
+  let begun = nextRun();
+  const bad = batcher.add(1);
+  await begun;
+  begun = nextRun();
+  const good = batcher.add(2);
+  runs[0]?.fail(new Error('broken'));
+  await expect(bad).rejects.toThrow('broken');
+  await begun;
+  runs[1]?.end();
+  expect(await good).toBe('r2');
+  await batcher.drained();
+});

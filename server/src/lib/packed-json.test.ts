@@ -1,0 +1,19 @@
+import { expect, test } from 'vitest';
+import { packJson, unpackJson } from './packed-json.ts';
+
+test.each([
+  ['small', { a: 1 }],
+  ['large and repetitive', Array.from({ length: 1000 }, (_, index) => ({ external_id: `user-${index}` }))],
+  [
+    'NUL, half characters, emoji and right-to-left',
+    { text: '\0 \ud800 \u{1f600} \u0645\u0631\u062d\u0628\u0627' },
+  ],
+])('JSON comes back as it went in: %s', (_, value) => {
+  const json = JSON.stringify(value);
+  expect(unpackJson(packJson(json))).toBe(json);
+});
+
+test('large JSON is stored smaller than it is', () => {
+  const json = JSON.stringify(Array.from({ length: 1000 }, (_, index) => ({ external_id: `user-${index}` })));
+  expect(packJson(json).length).toBeLessThan(json.length / 3);
+});
