@@ -32,8 +32,7 @@ export function findNode() {
 
 /**
  * Runs a script in a Node that is new enough and ends as it ends. Where possible no second process stays: this one
- * imports the script, or is replaced by it. Otherwise it supervises: it passes signals on, and the IPC channel tells
- * the child when this process is gone (`disconnect`), even by SIGKILL.
+ * imports the script, or is replaced by it. Otherwise it supervises.
  */
 export async function runScript(script, args) {
   if (isNewEnough()) {
@@ -45,14 +44,18 @@ export async function runScript(script, args) {
   const argv = ['--disable-warning=ExperimentalWarning', script, ...args];
   if (typeof process.execve === 'function' && process.platform !== 'win32')
     process.execve(node, [node, ...argv]);
-  await supervise(spawn(node, argv, { stdio: ['inherit', 'inherit', 'inherit', 'ipc'] }));
+  await supervise(node, argv);
 }
 
 /**
+ * Runs `node` with these arguments as a child and ends as it ends: signals are passed on, and the IPC channel tells
+ * the child when this process is gone (`disconnect`), even by SIGKILL.
+ *
  * A terminal's Ctrl-C reaches the child by itself as well as from here, and from npm a third time: whether it did
  * cannot be told, so every signal is passed on, and the child counts those within a second as one.
  */
-async function supervise(child) {
+export async function supervise(node, argv) {
+  const child = spawn(node, argv, { stdio: ['inherit', 'inherit', 'inherit', 'ipc'] });
   const forward = (signal) => child.kill(signal);
   const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'];
   for (const signal of signals) process.on(signal, forward);

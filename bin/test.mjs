@@ -10,11 +10,25 @@ import { ensureInstalled } from './install.mjs';
 import { findNode, Refusal, root } from './runtime.mjs';
 
 const CHECKS = [
-  ['format and lint', 'node_modules/@biomejs/biome/bin/biome', 'ci', '--error-on-warnings', '.'],
+  [
+    'format and lint',
+    'node_modules/@biomejs/biome/bin/biome',
+    'ci',
+    '--error-on-warnings',
+    '--colors=off',
+    '.',
+  ],
   ['types', 'node_modules/typescript/bin/tsc', '-p', 'tsconfig.json'],
-  ['import rule', 'node_modules/dependency-cruiser/bin/dependency-cruise.mjs', 'server', 'bench', 'examples'],
+  [
+    'import rule',
+    'node_modules/dependency-cruiser/bin/dependency-cruiser.mjs',
+    'server',
+    'bench',
+    'examples',
+  ],
   ['unused code', 'node_modules/knip/bin/knip.js', '--no-progress'],
   ['licences', 'bin/licences.mjs'],
+  ['generated files', 'server/src/main.ts', 'generate', '--check'],
 ];
 const AT_ONCE = 2; // each of them is a program of one or two threads
 
@@ -92,9 +106,10 @@ function count(reportFile, code) {
 /** Runs one of the tools with our Node, which everything that it starts finds first, too. */
 function run([script, ...args], { capture }) {
   const node = findNode();
+  const plain = process.stdout.isTTY ? {} : { NO_COLOR: '1' }; // some of the tools colour the log of a CI
   const child = spawn(node, [script, ...args], {
     cwd: root,
-    env: { ...process.env, PATH: `${dirname(node)}${delimiter}${process.env.PATH}` },
+    env: { ...process.env, ...plain, PATH: `${dirname(node)}${delimiter}${process.env.PATH}` },
     stdio: capture ? ['ignore', 'pipe', 'pipe'] : ['ignore', 'inherit', 'inherit'],
   });
   let output = '';

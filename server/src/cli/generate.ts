@@ -1,0 +1,73 @@
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { SETTINGS } from '../config.ts';
+import { allErrors } from '../errors.ts';
+
+const root = fileURLToPath(new URL('../../../', import.meta.url));
+
+/**
+ * Writes every file of the repository that is made from code, and answers the paths of those that were not up to date.
+ * With `check` nothing is written. `openApi` is the document that the server answers at `/v2/openapi.json`.
+ */
+export function generate({ openApi, check }: { openApi: object; check: boolean }): string[] {
+  const files: Record<string, string> = {
+    'openapi.json': `${JSON.stringify(openApi, null, 2)}\n`,
+    'docs/reference/settings.md': settingsPage(),
+    'docs/reference/errors.md': errorsPage(),
+  };
+  const stale = Object.entries(files).filter(([path, text]) => read(join(root, path)) !== text);
+  if (!check) for (const [path, text] of stale) write(join(root, path), text);
+  return stale.map(([path]) => path);
+}
+
+function settingsPage(): string {
+  const rows = Object.entries(SETTINGS).map(([name, setting]) => {
+    const standard = setting.default === '' ? '' : code(setting.default);
+    return [code(name), standard, setting.help];
+  });
+  return page(
+    'Settings',
+    'Settings are environment variables. One that is malformed, or whose name is nearly that of a setting, is named at start.',
+    table(['Setting', 'Default', 'Meaning'], rows),
+  );
+}
+
+function errorsPage(): string {
+  const rows = allErrors().map(({ code: name, status, message }) => [
+    code(name),
+    String(status),
+    message.replaceAll('<', '\\<'),
+  ]);
+  return page(
+    'Errors',
+    'Every answer that is not a success is `{"errors": [{"code", "message"}, …]}` and names all problems at once. A `message` may be more exact than the one below; the `code` is what programs go by.',
+    table(['Code', 'Status', 'Message'], rows),
+  );
+}
+
+function page(title: string, introduction: string, body: string): string {
+  return `# ${title}\n\n<!-- Made by \`npm run generate\`: change the source, not this page. -->\n\n${introduction}\n\n${body}`;
+}
+
+function table(head: string[], rows: string[][]): string {
+  const line = (cells: string[]) => `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |\n`;
+  return line(head) + line(head.map(() => '---')) + rows.map(line).join('');
+}
+
+function code(text: string): string {
+  return `\`${text}\``;
+}
+
+function read(path: string): string | undefined {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch {
+    return undefined; // not made yet, which is as stale as it gets
+  }
+}
+
+function write(path: string, text: string): void {
+  mkdirSync(dirname(path), { recursive: true });
+  writeFileSync(path, text);
+}
