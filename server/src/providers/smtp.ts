@@ -169,7 +169,8 @@ function exchange(
     getHeader: () => messageId,
     messageId: () => messageId,
     getEnvelope: () => ({ from: envelope.from, to: [envelope.to], size: raw.length }),
-    createReadStream: () => Readable.from(raw, { objectMode: false }).once('end', () => (written = true)),
+    createReadStream: () =>
+      Readable.from(pieces(raw), { objectMode: false }).once('end', () => (written = true)),
   };
   const mail = {
     message,
@@ -181,6 +182,16 @@ function exchange(
       resolve(error === null ? { response: info?.response ?? '' } : { error: error as SmtpError, written });
     });
   });
+}
+
+/** Small enough that the stream ends when the socket has taken nearly all of it, not when it has been shown it. */
+const PIECE_BYTES = 64 * 1024;
+
+function pieces(raw: Buffer): Buffer | Iterable<Buffer> {
+  if (raw.length <= PIECE_BYTES) return raw;
+  return Array.from({ length: Math.ceil(raw.length / PIECE_BYTES) }, (_, n) =>
+    raw.subarray(n * PIECE_BYTES, (n + 1) * PIECE_BYTES),
+  );
 }
 
 function build(message: EmailMessage, { from, reply_to: replyTo }: Config): SmtpRequest {
@@ -338,7 +349,7 @@ function parseResponse(response: string, status: number): { enhanced: string; re
 
 /** Postfix, Exim and their like name the message in their own log: `250 2.0.0 Ok: queued as 4XyZ`. */
 function queueId(response: string): { providerId?: string } {
-  const id = /\b(?:queued as|id=)\s*([\w.-]{4,64})/i.exec(response.slice(0, 500))?.[1];
+  const id = /\b(?:queued as|id=)\s*([\w.-]{1,64})/i.exec(response.slice(0, 500))?.[1];
   return id === undefined ? {} : { providerId: id };
 }
 

@@ -1,0 +1,88 @@
+/** A mail server that says at each step exactly what the test wants said, sense or nonsense. */
+import { createServer, type Socket } from 'node:net';
+
+export type Stage = 'GREETING' | 'EHLO' | 'HELO' | 'AUTH' | 'MAIL' | 'RCPT' | 'DATA' | 'BODY' | 'END';
+
+/** A line to answer, `cut` to break the connection, `hang` to say and hear nothing more. */
+export type Step = string | 'cut' | 'hang';
+
+const USUAL: Record<Stage, Step> = {
+  GREETING: '220 script ESMTP',
+  EHLO: '250-script\r\n250-AUTH PLAIN\r\n250 8BITMIME',
+  HELO: '250 script',
+  AUTH: '235 2.7.0 ok',
+  MAIL: '250 2.1.0 ok',
+  RCPT: '250 2.1.5 ok',
+  DATA: '354 go on',
+  BODY: '',
+  END: '250 2.0.0 Ok: queued as 4Script',
+};
+
+/** Starts the server on loopback. `steps` replaces what is usually said. */
+export async function startSmtpScript(
+  steps: Partial<Record<Stage, Step>>,
+  { pipelining = false }: { pipelining?: boolean } = {},
+): Promise<{ port: number; stop: () => Promise<void> }> {
+  const script = { ...USUAL, ...(pipelining ? { EHLO: `250-PIPELINING\r\n${USUAL.EHLO}` } : {}), ...steps };
+  const sockets = new Set<Socket>();
+  const server = createServer({ noDelay: true }, (socket) => {
+    sockets.add(socket);
+    socket.on('close', () => sockets.delete(socket));
+    socket.on('error', () => {}); // the client may break off too
+    converse(socket, script);
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const address = server.address();
+  return {
+    port: typeof address === 'object' && address !== null ? address.port : 0,
+    stop: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        for (const socket of sockets) socket.destroy();
+      }),
+  };
+}
+
+function converse(socket: Socket, script: Record<Stage, Step>): void {
+  let heard = '';
+  let inBody = false;
+  let recipientRefused = false;
+  let silent = false;
+
+  function act(stage: Stage): void {
+    const step = script[stage];
+    if (step === 'cut') socket.destroy();
+    else if (step === 'hang') {
+      silent = true;
+      socket.pause(); // nor does it take any more
+    } else if (step !== '') socket.write(`${step}\r\n`);
+  }
+
+  act('GREETING');
+  socket.setEncoding('latin1').on('data', (chunk: string) => {
+    heard += chunk;
+    while (!silent && !socket.destroyed) {
+      if (inBody) {
+        if (script.BODY !== '') return act('BODY');
+        const end = heard.indexOf('\r\n.\r\n');
+        if (end === -1) return;
+        heard = heard.slice(end + 5);
+        inBody = false;
+        act('END');
+        continue;
+      }
+      const end = heard.indexOf('\r\n');
+      if (end === -1) return;
+      const verb = heard.slice(0, end).split(/[ :]/)[0]?.toUpperCase() ?? '';
+      heard = heard.slice(end + 2);
+      if (verb === 'RCPT') recipientRefused = !script.RCPT.startsWith('2');
+      if (verb === 'DATA' && recipientRefused) {
+        socket.write('554 5.5.1 no valid recipients\r\n'); // pipelined, so it came all the same
+        continue;
+      }
+      if (verb in script) act(verb as Stage);
+      else socket.write(verb === 'QUIT' ? '221 bye\r\n' : verb === 'RSET' ? '250 ok\r\n' : '500 what?\r\n');
+      if (verb === 'DATA' && script.DATA.startsWith('3')) inBody = true;
+    }
+  });
+}
