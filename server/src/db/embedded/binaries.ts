@@ -20,6 +20,7 @@ import { StartError } from './start-error.ts';
 export interface Binaries {
   readonly postgres: string;
   readonly initdb: string;
+  readonly version: string;
   readonly major: number;
   /** The whole environment of the child: nothing of ours (PGDATA, PGOPTIONS, locale) may leak into it. */
   readonly env: Readonly<Record<string, string>>;
@@ -83,6 +84,7 @@ export function prepareBinaries(options: {
   return {
     postgres: path.join(native, 'bin', `postgres${suffix}`),
     initdb: path.join(native, 'bin', `initdb${suffix}`),
+    version,
     major: Number.parseInt(version, 10),
     env: {
       PATH: '/usr/bin:/bin',

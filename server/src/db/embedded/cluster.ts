@@ -18,11 +18,14 @@ import type { Account } from './account.ts';
 import { accessFile, settingsFile } from './settings.ts';
 import { makePrivateDir, type Site } from './site.ts';
 import { StartError } from './start-error.ts';
+import { readTemplate, unpackTemplate } from './template.ts';
 
 export const DATABASE_USER = 'belfry';
 export const DATABASE_NAME = 'postgres';
 
 const FRESH = 'new-';
+// What initdb says to a user without a passwd entry; its messages are English, LC_ALL is C.
+const NAMELESS = 'could not look up effective user ID';
 const PASSWORD_FILE = 'belfry.password';
 
 /** Makes the cluster if there is none. Made aside and renamed: a kill in the middle or a second start leaves no half. */
@@ -35,11 +38,12 @@ export async function ensureCluster(site: Site, log: (message: string) => void):
   try {
     makePrivateDir(fresh, site.account);
     log(`Making the database in ${site.home}`);
-    await runInitdb(site, fresh);
+    await fill(site, fresh);
     renameSync(fresh, site.cluster);
     syncDir(site.home);
   } catch (error) {
     rmSync(fresh, { recursive: true, force: true });
+    rmSync(`${fresh}.password`, { force: true });
     // Another start was quicker: its cluster is as good as ours.
     if (existsSync(path.join(site.cluster, 'PG_VERSION'))) return;
     throw error;
@@ -80,6 +84,21 @@ function checkVersion({ cluster, binaries }: Site): void {
   );
 }
 
+async function fill(site: Site, fresh: string): Promise<void> {
+  try {
+    await runInitdb(site, fresh);
+  } catch (cause) {
+    const output = cause instanceof Error && 'stderr' in cause ? String(cause.stderr) : '';
+    if (output.includes(NAMELESS) && readTemplate().index.version === site.binaries.version) {
+      unpackTemplate(fresh, site.account);
+      await initdb(site, ['--sync-only', '--pgdata', fresh]); // this it does for the nameless too
+      return;
+    }
+    const reason = lastLine(output) ?? (cause instanceof Error ? cause.message : String(cause));
+    throw new StartError(`The database could not be made in ${site.home}: ${reason}`, { cause });
+  }
+}
+
 async function runInitdb(site: Site, fresh: string): Promise<void> {
   const overTcp = site.socketDir === undefined;
   const passwordFile = `${fresh}.password`;
@@ -89,16 +108,17 @@ async function runInitdb(site: Site, fresh: string): Promise<void> {
     ...['--locale-provider', 'builtin', '--builtin-locale', 'C.UTF-8', '--locale', 'C', '--data-checksums'],
     ...(overTcp ? ['--auth', 'scram-sha-256', '--pwfile', passwordFile] : ['--auth', 'trust']),
   ];
-  try {
-    const { env } = site.binaries;
-    await promisify(execFile)(site.binaries.initdb, args, { ...site.account, cwd: site.home, env });
-    // It comes into place together with the cluster, so the two always match.
-    if (overTcp) renameSync(passwordFile, path.join(fresh, PASSWORD_FILE));
-  } catch (cause) {
-    const output = cause instanceof Error && 'stderr' in cause ? String(cause.stderr) : '';
-    const reason = lastLine(output) ?? (cause instanceof Error ? cause.message : String(cause));
-    throw new StartError(`The database could not be made in ${site.home}: ${reason}`, { cause });
-  }
+  await promisify(execFile)(site.binaries.initdb, args, {
+    ...site.account,
+    cwd: site.home,
+    env: site.binaries.env,
+  });
+  // It comes into place together with the cluster, so the two always match.
+  if (overTcp) renameSync(passwordFile, path.join(fresh, PASSWORD_FILE));
+}
+
+async function initdb({ binaries, account, home }: Site, args: string[]): Promise<void> {
+  await promisify(execFile)(binaries.initdb, args, { ...account, cwd: home, env: binaries.env });
 }
 
 /** The line that says why: the last one that PostgreSQL marked as fatal, or an error, or simply the last. */

@@ -113,7 +113,11 @@ function parseLock(text: string): { pid: number; ready: boolean; address: Addres
 }
 
 function servesCluster(command: string, cluster: string): boolean {
-  return command.includes('postgres') && command.includes(`-D${SEPARATOR}${cluster}${SEPARATOR}`);
+  // The guard has the same words in its arguments; it is a shell.
+  return (
+    !command.startsWith('/bin/sh') &&
+    command.includes(`postgres${SEPARATOR}-D${SEPARATOR}${cluster}${SEPARATOR}`)
+  );
 }
 
 // Arguments are separated by a zero byte in /proc; `ps` prints a space.

@@ -1,0 +1,52 @@
+import {
+  chownSync,
+  closeSync,
+  fchownSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  writeSync,
+} from 'node:fs';
+import path from 'node:path';
+import { brotliDecompressSync } from 'node:zlib';
+import type { Account } from './account.ts';
+
+/** A ready cluster in one file: a line of JSON with its contents, then the bytes; equal files are kept once. */
+export interface TemplateIndex {
+  /** The whole version of the programs that made it. */
+  readonly version: string;
+  readonly dirs: readonly string[];
+  readonly files: readonly { path: string; start: number; size: number }[];
+}
+
+/** Where the template is kept; `make-template.ts` writes it. */
+export const TEMPLATE_FILE = new URL('./template.br', import.meta.url);
+
+/**
+ * Puts a ready cluster into the (empty) directory; the caller syncs it to the disk. Only for users without a name, whom initdb refuses and containers often
+ * have (`docker run --user 12345`): everybody else gets a cluster that initdb makes, as on any other PostgreSQL.
+ */
+export function unpackTemplate(dir: string, account: Account | undefined): void {
+  const { index, content } = readTemplate();
+  for (const name of index.dirs) {
+    mkdirSync(path.join(dir, name), { mode: 0o700 });
+    if (account !== undefined) chownSync(path.join(dir, name), account.uid, account.gid);
+  }
+  for (const { path: name, start, size } of index.files) {
+    const handle = openSync(path.join(dir, name), 'wx', 0o600);
+    writeSync(handle, content, start, size);
+    if (account !== undefined) fchownSync(handle, account.uid, account.gid);
+    closeSync(handle);
+  }
+}
+
+/** The template's contents. */
+export function readTemplate(): { index: TemplateIndex; content: Buffer } {
+  const bytes = brotliDecompressSync(readFileSync(TEMPLATE_FILE));
+  const end = bytes.indexOf('\n');
+  return {
+    index: JSON.parse(bytes.toString('utf8', 0, end)) as TemplateIndex,
+    content: bytes.subarray(end + 1),
+  };
+}
