@@ -1,8 +1,9 @@
-/**
- * How far back a resume looks behind the newest thing that was delivered. A transaction that took its time stamp earlier may
- * commit later: at most a statement timeout (30 s) later. And a broken link between nodes is noticed within 13 s.
- */
-export const RESUME_MARGIN_MS = 45_000;
+// A transaction that took its time stamp earlier may commit later: at most a statement timeout later.
+const LATEST_COMMIT_MS = 30_000;
+/** A broken link between nodes is noticed within this time (bus.ts: heartbeat and answer). */
+export const NOTICE_MS = 15_000;
+/** How far back a resume looks behind the newest thing that was delivered. */
+export const RESUME_MARGIN_MS = LATEST_COMMIT_MS + NOTICE_MS;
 /** So many deliveries within the margin are remembered one by one: 6 bytes each in every event id of a busy user. */
 export const MAX_REMEMBERED = 128;
 
