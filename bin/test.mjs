@@ -112,6 +112,10 @@ function run([script, ...args], { capture }) {
     env: { ...process.env, ...plain, PATH: `${dirname(node)}${delimiter}${process.env.PATH}` },
     stdio: capture ? ['ignore', 'pipe', 'pipe'] : ['ignore', 'inherit', 'inherit'],
   });
+  // A terminal's Ctrl-C reaches the tool by itself, and this process has to outlive it; SIGTERM comes here alone.
+  const outlive = () => {};
+  const forward = (signal) => child.kill(signal);
+  process.on('SIGINT', outlive).on('SIGTERM', forward);
   let output = '';
   const append = (chunk) => {
     output += chunk;
@@ -120,6 +124,9 @@ function run([script, ...args], { capture }) {
   child.stderr?.setEncoding('utf8').on('data', append);
   return new Promise((resolve, reject) => {
     child.once('error', reject);
-    child.once('close', (code, signal) => resolve({ code: code ?? signal, output }));
+    child.once('close', (code, signal) => {
+      process.off('SIGINT', outlive).off('SIGTERM', forward);
+      resolve({ code: code ?? signal, output });
+    });
   });
 }
