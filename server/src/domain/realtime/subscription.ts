@@ -73,20 +73,17 @@ export class Subscription {
   /** Starts with what the client has missed since `resumeFrom`. Rejects, with nothing written, when the database does not answer. */
   async open(resumeFrom: string | undefined): Promise<void> {
     this.#held = [];
-    const resumed = resumeFrom === undefined ? undefined : ResumeCursor.parse(resumeFrom);
-    const sinceMs = resumed === undefined || resumed.uncertain ? undefined : resumed.sinceMs;
-    let missed = await this.#readMissed(sinceMs);
-    const resync = resumeFrom !== undefined && (sinceMs === undefined || missed.tooMany);
-    if (missed.tooMany) missed = await this.#readMissed(undefined);
-    if (this.#ended) return;
-    if (resumed === undefined || sinceMs === undefined || resync) {
-      this.#work = this.#startAnew(missed, resync);
-    } else {
-      this.#cursor = resumed;
-      this.connection.begin(resumed);
-      this.#work = this.#tell(missed, sinceMs);
+    const begun = Promise.withResolvers<void>();
+    // Whatever it was, the client is told to connect again, and starts from its own cursor then.
+    this.#work = begun.promise.catch(() => this.close('behind'));
+    try {
+      const begin = await this.#prepare(resumeFrom);
+      begun.resolve(begin());
+    } catch (error) {
+      this.end();
+      begun.resolve();
+      throw error;
     }
-    this.#work = this.#work.catch(() => this.close('behind'));
   }
 
   /**
@@ -101,88 +98,6 @@ export class Subscription {
         this.#queued -= 1;
         return this.#catchUp(lostAtMs, heldBack);
       })
-      // Whatever it was, the client is told to connect again, and starts from its own cursor then.
-      .catch(() => this.close('behind'));
-  }
-
-  close(reason: CloseReason): void;
-}
-
-export type CloseReason =
-  | 'token_discarded' // nobody may listen with it any more
-  | 'replaced' // a newer connection of an exclusive token
-  | 'too_many' // of one user
-  | 'slow' // reads more slowly than things happen
-  | 'behind' // could not be brought up to date: connect again
-  | 'shutdown';
-
-// Frames that wait while a client is brought up to date. Beyond it the client starts anew.
-const MAX_HELD = 1_000;
-// Contents are loaded for so many frames at a time, so that a client with much to catch up on costs little memory.
-const EVENTS_PER_LOAD = 50;
-
-export interface SubscriptionDeps {
-  contents: BroadcastContents;
-  readMissed(request: MissedRequest): Promise<Missed>;
-}
-
-/**
- * One connection's place in the stream of its user: it passes frames on, or holds them back while it looks into the
- * database for what came before them, so that nothing is told twice or left out.
- */
-export class Subscription {
-  readonly connection: Connection;
-  readonly #deps: SubscriptionDeps;
-  #cursor = new ResumeCursor();
-  #held: { frame: Frame; ceilingMs: number }[] | undefined;
-  // Catch-ups that have not begun: frames are held until the last is done.
-  #queued = 0;
-  #ended = false;
-  #work: Promise<void> = Promise.resolve();
-
-  constructor(deps: SubscriptionDeps, connection: Connection) {
-    this.#deps = deps;
-    this.connection = connection;
-  }
-
-  /** Hands a frame to the client, or keeps it until it is its turn. `ceilingMs`: see `ResumeCursor.add`. */
-  deliver(frame: Frame, ceilingMs: number): void {
-    if (this.#ended) return;
-    if (this.#held === undefined) {
-      // A new notification may be announced twice, when a node could not tell whether its message had arrived.
-      if (frame.name !== 'notifications/new' || !this.#cursor.has(frame.key)) this.#pass(frame, ceilingMs);
-    } else if (this.#held.length < MAX_HELD) this.#held.push({ frame, ceilingMs });
-    else this.close('behind');
-  }
-
-  /** Starts with what the client has missed since `resumeFrom`. Rejects, with nothing written, when the database does not answer. */
-  async open(resumeFrom: string | undefined): Promise<void> {
-    this.#held = [];
-    const resumed = resumeFrom === undefined ? undefined : ResumeCursor.parse(resumeFrom);
-    const sinceMs = resumed === undefined || resumed.uncertain ? undefined : resumed.sinceMs;
-    const missed = await this.#deps.readMissed({ userId: this.connection.userId, sinceMs });
-    if (this.#ended) return;
-    if (resumed !== undefined && sinceMs !== undefined && !missed.tooMany) {
-      this.#cursor = resumed;
-      this.connection.begin(resumed);
-      this.#work = this.#tell(missed, sinceMs);
-    } else {
-      this.#work = this.#startAnew(missed, resumeFrom !== undefined);
-    }
-    this.#work = this.#work.catch(() => this.close('behind'));
-  }
-
-  /** Looks for what went by since `sinceMs` while the link between nodes was down. */
-  catchUp(sinceMs: number): void {
-    if (this.#ended) return;
-    this.#held ??= [];
-    this.#queued += 1;
-    this.#work = this.#work
-      .then(() => {
-        this.#queued -= 1;
-        return this.#catchUp(sinceMs);
-      })
-      // Whatever it was, the client is told to connect again, and starts from its own cursor then.
       .catch(() => this.close('behind'));
   }
 
@@ -196,6 +111,22 @@ export class Subscription {
   end(): void {
     this.#ended = true;
     this.#held = undefined;
+  }
+
+  /** Asks the database; the answer tells the client what it said. */
+  async #prepare(resumeFrom: string | undefined): Promise<() => Promise<void>> {
+    const resumed = resumeFrom === undefined ? undefined : ResumeCursor.parse(resumeFrom);
+    if (resumed === undefined || resumed.uncertain) {
+      const known = await this.#readMissed(undefined);
+      return () => this.#startAnew(known, resumeFrom !== undefined);
+    }
+    const missed = await this.#readMissed(resumed.sinceMs);
+    if (missed.tooMany) return () => this.#startAgain();
+    return () => {
+      this.#cursor = resumed;
+      if (!this.#ended) this.connection.begin(resumed);
+      return this.#tell(missed, resumed.sinceMs);
+    };
   }
 
   async #catchUp(lostAtMs: number, heldBack: boolean): Promise<void> {
@@ -212,7 +143,6 @@ export class Subscription {
 
   async #startAgain(): Promise<void> {
     const known = await this.#readMissed(undefined);
-    if (this.#ended) return;
     this.#cursor = new ResumeCursor();
     await this.#startAnew(known, true);
   }
@@ -223,13 +153,14 @@ export class Subscription {
 
   /** What stands in the database counts as known: from here on everything is told. */
   async #startAnew(known: Missed, resync: boolean): Promise<void> {
+    if (this.#ended) return;
     this.#cursor.advance(known.nowMs);
     for (const { key, atMs } of keysOf(known.states)) this.#cursor.add(key, Math.min(atMs, known.nowMs));
     this.connection.begin(this.#cursor);
     if (resync) this.connection.resync(this.#cursor);
-    // The client may have read its list before what is held here was committed, so all of it is told. After a resync
-    // it reads the list again.
-    await this.#release(resync);
+    // A client that is new may have read its list before what is held here was committed: it is told all of it. After a
+    // resync it reads the list again.
+    await this.#release(resync ? keysOf(known.states) : undefined);
   }
 
   async #tell(missed: Missed, sinceMs: number): Promise<void> {
@@ -239,7 +170,7 @@ export class Subscription {
       if (this.#ended) return;
     }
     this.#cursor.advance(missed.nowMs);
-    await this.#release(true);
+    await this.#release(keysOf(missed.states));
   }
 
   async #tellSome(events: readonly MissedEvent[]): Promise<void> {
@@ -251,10 +182,13 @@ export class Subscription {
     }
   }
 
-  /** Passes on what was held, less what is known by now where that was told, and goes on live. */
-  async #release(skipKnown: boolean): Promise<void> {
+  /** Passes on what was held, less what was told already (all of it where that is undefined), and goes on live. */
+  async #release(told: { key: number }[] | undefined): Promise<void> {
+    const keys = new Set(told?.map(({ key }) => key));
     for (let next = this.#held?.shift(); next !== undefined; next = this.#held?.shift()) {
-      if (!skipKnown || !this.#cursor.has(next.frame.key)) this.#pass(next.frame, next.ceilingMs);
+      const { frame, ceilingMs } = next;
+      const known = keys.has(frame.key) || (told !== undefined && this.#cursor.has(frame.key));
+      if (!known) this.#pass(frame, ceilingMs);
       await this.connection.drained();
     }
     if (this.#queued === 0) this.#held = undefined;
