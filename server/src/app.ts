@@ -1,0 +1,184 @@
+import type { FastifyInstance } from 'fastify';
+import type { Config } from './config.ts';
+import { type CredentialsFile, writeCredentials } from './credentials.ts';
+import { StartError } from './db/embedded/start-error.ts';
+import { Acceptor } from './domain/broadcasts/accept.ts';
+import { fanOutHandler } from './domain/broadcasts/fan-out.ts';
+import { deliverHandler } from './domain/deliveries/deliver.ts';
+import { type DeliveryOutcome, OutcomeRecorder } from './domain/deliveries/record-outcomes.ts';
+import { Senders } from './domain/deliveries/senders.ts';
+import { purgeIdempotencyKeys } from './domain/idempotency.ts';
+import { ProjectCache } from './domain/projects/cache.ts';
+import { Hub } from './domain/realtime/hub.ts';
+import { LastSeen } from './domain/users/last-seen.ts';
+import { createRealtime } from './http/realtime/index.ts';
+import { createServer } from './http/server.ts';
+import type { Clock } from './lib/clock.ts';
+import type { Logger } from './lib/log.ts';
+import { broadcastsAccepted, deliveries, notificationsCreated } from './metrics.ts';
+import { type Opened, open } from './open.ts';
+import type { Timeouts } from './providers/provider.ts';
+import { rescueAll } from './queue/lease.ts';
+import { Worker } from './queue/worker.ts';
+
+/** A running Belfry. */
+export interface Service {
+  /** Where it listens: `http://127.0.0.1:3000`. */
+  readonly address: string;
+  readonly credentials: CredentialsFile | undefined;
+  readonly context: Opened;
+  /** Takes no more requests, lets what runs end, and stops everything, the embedded database too. */
+  stop(): Promise<void>;
+}
+
+export interface ServiceOptions {
+  log: Logger;
+  clock?: Clock;
+  /** How long providers are waited for; tests shorten it. */
+  timeouts?: Partial<Timeouts>;
+  /** Judges every reply by its schema: for tests. */
+  checkReplies?: boolean;
+  /** The database is gone for good: the process has to end. */
+  onLost?: (error: StartError) => void;
+}
+
+// Fan-outs hold a connection each for a transaction; outcomes, claims and the lease need one now and then.
+const WORKER_POOL_SIZE = 10;
+// How long running work may go on after a stop was asked for. What has not ended by then is done by the next start.
+const GRACE_MS = 10_000;
+const MAINTENANCE_EVERY_MS = 10 * 60_000;
+
+/** Puts the parts together and starts them. Throws `StartError` when that cannot be, with everything stopped again. */
+export async function startService(config: Config, options: ServiceOptions): Promise<Service> {
+  const context = await open(config, { role: 'server', ...options });
+  const undo: (() => Promise<void>)[] = [() => context.close()];
+  const stop = async () => {
+    for (const step of undo.splice(0).reverse()) await step();
+  };
+  try {
+    if (context.alone) await rescueAll(context.db);
+    const worker = startWorker(context, options, undo);
+    const acceptor = new Acceptor({
+      db: context.db,
+      clock: context.clock,
+      onAccepted(broadcasts) {
+        broadcastsAccepted.inc(broadcasts);
+        worker.wake('fan_out');
+      },
+    });
+    const server = await startServer(context, acceptor, options, undo);
+    startMaintenance(context, undo);
+    await worker.start();
+    const address = config.PUBLIC_URL ?? localAddress(server);
+    const credentials = await writeCredentials(context, address);
+    return { address: localAddress(server), credentials, context, stop };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+function startWorker(context: Opened, { timeouts }: ServiceOptions, undo: (() => Promise<void>)[]): Worker {
+  // A pool of its own: a flood of requests must not take the connections with which their work gets done.
+  const db = context.pool('worker', WORKER_POOL_SIZE);
+  const workerContext = { ...context, db };
+  const senders = new Senders({ ...context, ...(timeouts ? { timeouts } : {}) });
+  const recorder = new OutcomeRecorder({
+    db,
+    onRecorded(outcomes, retriesQueued) {
+      countOutcomes(outcomes);
+      if (retriesQueued) worker.wake('deliver');
+    },
+  });
+  const worker: Worker = new Worker({
+    db,
+    clock: context.clock,
+    log: context.log,
+    node: context.nodeId,
+    handlers: {
+      fan_out: fanOutHandler(workerContext, {
+        onNotifications: (count) => notificationsCreated.inc(count),
+        onDeliveriesQueued: () => worker.wake('deliver'),
+      }),
+      deliver: deliverHandler(workerContext, { senders, recorder }),
+    },
+  });
+  undo.push(
+    () => senders.close(),
+    () => worker.stop(GRACE_MS),
+  );
+  return worker;
+}
+
+async function startServer(
+  context: Opened,
+  acceptor: Acceptor,
+  options: ServiceOptions,
+  undo: (() => Promise<void>)[],
+): Promise<FastifyInstance> {
+  const projects = new ProjectCache(context);
+  const lastSeen = new LastSeen(context);
+  const hub = new Hub(context);
+  const httpContext = { ...context, projects, lastSeen, acceptor, hub };
+  const server = await createServer(httpContext, options.checkReplies ? { checkReplies: true } : {});
+  const realtime = createRealtime(httpContext, server.server);
+  undo.push(async () => {
+    projects.close();
+    await lastSeen.close();
+  });
+  undo.push(async () => {
+    // Sockets first: the server's close waits for every connection that is still open.
+    await realtime.close();
+    await server.close();
+  });
+  try {
+    await server.listen({ host: context.config.HOST, port: context.config.PORT });
+  } catch (error) {
+    throw new StartError(whyNotListening(context.config, error), { cause: error });
+  }
+  return server;
+}
+
+/** Small housekeeping that nobody waits for. */
+function startMaintenance(context: Opened, undo: (() => Promise<void>)[]): void {
+  let running = Promise.resolve();
+  const timer = setInterval(() => {
+    running = running.then(() => purge(context));
+  }, MAINTENANCE_EVERY_MS);
+  undo.push(async () => {
+    clearInterval(timer);
+    await running;
+  });
+}
+
+async function purge(context: Opened): Promise<void> {
+  const batch = 1_000;
+  try {
+    while ((await purgeIdempotencyKeys(context, batch)) === batch);
+  } catch (error) {
+    context.log.warn({ err: error }, 'old idempotency keys could not be deleted; it is tried again later');
+  }
+}
+
+function countOutcomes(outcomes: readonly DeliveryOutcome[]): void {
+  for (const { channel, state } of outcomes) deliveries.inc({ channel, outcome: state });
+}
+
+function localAddress(server: FastifyInstance): string {
+  const address = server.server.address();
+  if (address === null || typeof address === 'string')
+    throw new Error('the server does not listen on a port');
+  const host = address.family === 'IPv6' ? `[${address.address}]` : address.address;
+  return `http://${host === '0.0.0.0' || host === '[::]' ? '127.0.0.1' : host}:${address.port}`;
+}
+
+function whyNotListening({ HOST, PORT }: Config, error: unknown): string {
+  const code = error instanceof Error ? (error as NodeJS.ErrnoException).code : undefined;
+  if (code === 'EADDRINUSE')
+    return `port ${PORT} of ${HOST} is in use: stop what listens there, or choose another with PORT=…`;
+  if (code === 'EACCES')
+    return `port ${PORT} may not be opened by this user: choose one above 1023 with PORT=…`;
+  if (code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND')
+    return `HOST ${HOST} is not an address of this machine`;
+  return `cannot listen on ${HOST}:${PORT} (${code ?? String(error)})`;
+}

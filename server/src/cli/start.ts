@@ -1,0 +1,74 @@
+import { type Service, startService } from '../app.ts';
+import { readConfig } from '../config.ts';
+import { createLogger } from '../lib/log.ts';
+
+// npm, the launcher and a terminal may each pass the same Ctrl-C on: within this time it counts once.
+const SAME_SIGNAL_MS = 1_000;
+
+/** `belfry start`: runs until SIGTERM or SIGINT, or until the launcher is gone. */
+export async function start(): Promise<void> {
+  const config = readConfig();
+  const log = createLogger({ level: config.LOG_LEVEL });
+  const stopped = Promise.withResolvers<number>();
+  // Signals that come while it starts count: it stops as soon as it can.
+  listenForStop(stopped.resolve);
+  const service = await startService(config, {
+    log,
+    onLost(error) {
+      console.error(`belfry: ${error.message}`);
+      stopped.resolve(1);
+    },
+  });
+  greet(service);
+  const code = await stopped.promise;
+  console.log('Stopping…');
+  await service.stop();
+  process.exit(code);
+}
+
+function listenForStop(stop: (code: number) => void): void {
+  let firstAt: number | undefined;
+  const onSignal = () => {
+    const now = Date.now();
+    if (firstAt !== undefined && now - firstAt > SAME_SIGNAL_MS) process.exit(1); // asked again: at once, then
+    firstAt ??= now;
+    stop(0);
+  };
+  process.on('SIGINT', onSignal);
+  process.on('SIGTERM', onSignal);
+  process.on('SIGHUP', onSignal);
+  // The launcher holds the other end of this channel: when it is killed, nobody would stop us any more.
+  if (process.channel) {
+    process.channel.unref();
+    process.on('disconnect', () => stop(0));
+  }
+}
+
+function greet({ address, credentials, context }: Service): void {
+  const { DATA_DIR, DATABASE_URL } = context.config;
+  const lines = [
+    '',
+    `Belfry is ready at ${address}`,
+    `  API            ${address}/v2`,
+    `  Documentation  ${address}/docs`,
+    `  Data           ${DATABASE_URL === undefined ? DATA_DIR : 'the database of DATABASE_URL'}`,
+  ];
+  if (credentials) {
+    lines.push(
+      `  Credentials    ${DATA_DIR}/credentials.json`,
+      '',
+      'Watch an inbox:',
+      '',
+      '  npx belfry listen ada',
+      '',
+      'and, in another terminal, send it a notification:',
+      '',
+      `  curl -X POST ${address}/v2/broadcasts \\`,
+      `    -H "Authorization: Bearer $(node -p "require('${DATA_DIR}/credentials.json').project_jwt")" \\`,
+      "    -H 'Content-Type: application/json' \\",
+      `    -d '{"title": "Hello from Belfry", "content": "It works.", "recipients": [{"external_id": "ada"}]}'`,
+    );
+  }
+  lines.push('');
+  console.log(lines.join('\n'));
+}

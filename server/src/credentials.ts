@@ -1,0 +1,49 @@
+import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type Credentials, defaultCredentials } from './domain/projects/default-project.ts';
+import type { Opened } from './open.ts';
+
+/** `<DATA_DIR>/credentials.json`: what a newcomer, and the command line, need to use this server. */
+export interface CredentialsFile extends Credentials {
+  base_url: string;
+  legacy_base_url: string;
+}
+
+/** The file in a data directory; undefined when there is none that can be read. */
+export function readCredentials(dataDir: string): CredentialsFile | undefined {
+  try {
+    return JSON.parse(readFileSync(pathIn(dataDir), 'utf8')) as CredentialsFile;
+  } catch {
+    return undefined; // missing or damaged comes to the same: it is made anew
+  }
+}
+
+/**
+ * Sees to it that the file is there and names the address at which the server listens now; the first time with the project `default`
+ * made for it. Answers `undefined` when the operator has other projects and removed the file.
+ */
+export async function writeCredentials(
+  context: Opened,
+  address: string,
+): Promise<CredentialsFile | undefined> {
+  const { DATA_DIR } = context.config;
+  const before = readCredentials(DATA_DIR);
+  const credentials = before ?? (await defaultCredentials(context));
+  if (credentials === undefined) return undefined;
+  const file: CredentialsFile = { ...credentials, base_url: `${address}/v2`, legacy_base_url: address };
+  if (JSON.stringify(file) !== JSON.stringify(before))
+    replace(pathIn(DATA_DIR), `${JSON.stringify(file, null, 2)}\n`);
+  return file;
+}
+
+/** Whole or not at all, and never readable by others, not even while it is written. */
+function replace(path: string, text: string): void {
+  const draft = `${path}.${process.pid}`;
+  rmSync(draft, { force: true });
+  writeFileSync(draft, text, { mode: 0o600, flag: 'wx' });
+  renameSync(draft, path);
+}
+
+function pathIn(dataDir: string): string {
+  return join(dataDir, 'credentials.json');
+}

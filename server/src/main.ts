@@ -1,0 +1,17 @@
+import { Command } from 'commander';
+import { reportErrors } from './cli/command.ts';
+import { start } from './cli/start.ts';
+
+// The command line, as a table of contents: each verb has a file in cli/.
+const belfry = new Command('belfry')
+  .description(
+    'A self-hosted notification delivery service. Settings come from the environment: see docs/reference/settings.md.',
+  )
+  .showHelpAfterError();
+
+belfry
+  .command('start')
+  .description('run the server, with the embedded database unless DATABASE_URL names another')
+  .action(() => reportErrors(start));
+
+await belfry.parseAsync();

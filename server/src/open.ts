@@ -1,0 +1,142 @@
+import { mkdirSync } from 'node:fs';
+import { hostname } from 'node:os';
+import type { Config } from './config.ts';
+import { type ConnectionSettings, type Database, openDatabase } from './db/client.ts';
+import { StartError } from './db/embedded/start-error.ts';
+import { startEmbedded } from './db/embedded.ts';
+import { migrate, UnusableDatabase } from './db/migrate.ts';
+import type { Context } from './domain/context.ts';
+import { createBus, type PostgresBus } from './domain/realtime/bus.ts';
+import { Identities } from './domain/users/identities.ts';
+import { type Clock, systemClock } from './lib/clock.ts';
+import { createEgressGuard } from './lib/egress.ts';
+import { newId } from './lib/ids.ts';
+import type { Logger } from './lib/log.ts';
+import { createSealer, loadOrCreateKey } from './lib/seal.ts';
+
+/** The domain's context on an open database of this release's schema, and its end. */
+export interface Opened extends Context {
+  readonly bus: PostgresBus;
+  /** Tells this process from others on the same database. */
+  readonly nodeId: string;
+  /** Whether this process alone works on the database. */
+  readonly alone: boolean;
+  /** Opens another pool on the same database; `close` closes it too. */
+  pool(name: string, size: number): Database;
+  close(): Promise<void>;
+}
+
+// With both pools of a server well below the 60 connections of the embedded one, and below the 100 that a PostgreSQL has by default.
+const POOL_SIZE = 12;
+
+/**
+ * Opens the database: the one of DATABASE_URL, or the embedded one in DATA_DIR, started as a `server` (which may only one process be) or
+ * shared as a `client` (a command). Throws `StartError`, in one line that says what to do, when that cannot be.
+ */
+export async function open(
+  config: Config,
+  options: { role: 'server' | 'client'; log: Logger; clock?: Clock; onLost?: (error: StartError) => void },
+): Promise<Opened> {
+  const { role, log } = options;
+  makeDataDir(config.DATA_DIR);
+  const sealer = createSealer(config.SECRET_KEY.length > 0 ? config.SECRET_KEY : [keyOf(config.DATA_DIR)]);
+  const egress = createEgressGuard({ allow: config.EGRESS_ALLOW });
+  const { connection, stop, embedded } = await connect(config, options);
+  const databases: Database[] = [];
+  const pool = (name: string, size: number) => {
+    const database = openDatabase(connection, { size, name: `belfry ${name}` });
+    databases.push(database);
+    return database;
+  };
+  try {
+    const db = pool(role === 'server' ? 'api' : 'command', POOL_SIZE);
+    await bringUpToDate(db);
+    const nodeId = `${hostname()}-${newId()}`;
+    const bus = createBus({ db, log, nodeId, shared: !embedded });
+    return {
+      config,
+      db,
+      clock: options.clock ?? systemClock,
+      log,
+      sealer,
+      egress,
+      bus,
+      identities: new Identities(),
+      nodeId,
+      alone: embedded && role === 'server',
+      pool,
+      async close() {
+        await bus.close();
+        await Promise.all(databases.map((database) => database.close()));
+        await stop();
+      },
+    };
+  } catch (error) {
+    await Promise.all(databases.map((database) => database.close()));
+    await stop();
+    throw error;
+  }
+}
+
+function makeDataDir(dataDir: string): void {
+  try {
+    mkdirSync(dataDir, { recursive: true });
+  } catch (error) {
+    throw new StartError(
+      `DATA_DIR ${dataDir} cannot be made (${codeOf(error)}): choose a directory that this user may write to`,
+    );
+  }
+}
+
+function keyOf(dataDir: string): Buffer {
+  try {
+    return loadOrCreateKey(dataDir);
+  } catch (error) {
+    if (codeOf(error) === undefined)
+      throw new StartError(error instanceof Error ? error.message : String(error));
+    throw new StartError(
+      `DATA_DIR ${dataDir} cannot be written (${codeOf(error)}): choose a directory that this user may write to`,
+    );
+  }
+}
+
+async function connect(
+  config: Config,
+  { role, log, onLost }: { role: 'server' | 'client'; log: Logger; onLost?: (error: StartError) => void },
+): Promise<{ connection: ConnectionSettings; stop: () => Promise<void>; embedded: boolean }> {
+  if (config.DATABASE_URL !== undefined) {
+    return { connection: { connectionString: config.DATABASE_URL }, stop: async () => {}, embedded: false };
+  }
+  const server = await startEmbedded({
+    dataDir: config.DATA_DIR,
+    role,
+    log: (message) => log.info(message),
+    ...(onLost ? { onLost } : {}),
+  });
+  return { connection: server.connection, stop: () => server.stop(), embedded: true };
+}
+
+async function bringUpToDate(db: Database): Promise<void> {
+  let client: Awaited<ReturnType<Database['connect']>>;
+  try {
+    client = await db.connect();
+  } catch (error) {
+    const reason = codeOf(error) ?? (error instanceof Error ? error.message : String(error));
+    throw new StartError(
+      `the database of DATABASE_URL cannot be reached (${reason}): check the address, the user and the password`,
+    );
+  }
+  try {
+    await migrate(client);
+  } catch (error) {
+    if (error instanceof UnusableDatabase) throw new StartError(error.message);
+    throw error;
+  } finally {
+    await client.end();
+  }
+}
+
+function codeOf(error: unknown): string | undefined {
+  const code = error instanceof Error ? (error as NodeJS.ErrnoException).code : undefined;
+  return typeof code === 'string' ? code : undefined;
+}
