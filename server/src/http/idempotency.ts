@@ -3,7 +3,7 @@ import type { Queryable } from '../db/client.ts';
 import { answerOnce, type IdempotencyKey, type KeptAnswer, requestHash } from '../domain/idempotency.ts';
 import type { RealtimeMessage } from '../domain/realtime/messages.ts';
 import { ClientError } from '../errors.ts';
-import type { CallContext, HttpContext } from './route.ts';
+import type { CallContext, HttpContext } from './context.ts';
 
 /** The request's Idempotency-Key, scoped to its caller and operation. Throws 422 for one that is too long or not visible. */
 export function idempotencyKeyOf(request: FastifyRequest, operationId: string): IdempotencyKey | undefined {

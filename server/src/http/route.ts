@@ -1,25 +1,23 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from 'fastify';
+import type {
+  FastifyInstance,
+  FastifyReply,
+  FastifyRequest,
+  HTTPMethods,
+  preValidationHookHandler,
+} from 'fastify';
 import type { Static, TNull, TObject, TSchema } from 'typebox';
 import type { Page, PageQuery } from '../contract/common.ts';
-import type { Database } from '../db/client.ts';
-import type { Context } from '../domain/context.ts';
 import type { IdempotencyKey } from '../domain/idempotency.ts';
-import type { Project, ProjectCache } from '../domain/projects/cache.ts';
-import type { Bus } from '../domain/realtime/messages.ts';
-import type { LastSeen } from '../domain/users/last-seen.ts';
+import type { Project } from '../domain/projects/cache.ts';
 import { ClientError } from '../errors.ts';
 import type { Cursor } from '../lib/cursor.ts';
 import type { Authenticator, Caller } from './auth.ts';
 import { brandHeader, refuseUnknown, spellings } from './brand.ts';
+import type { CallContext, HttpContext } from './context.ts';
 import { answerIdempotently, idempotencyKeyOf } from './idempotency.ts';
 import { paginate } from './pagination.ts';
 import type { RateLimits } from './rate-limit.ts';
-
-/** What the HTTP part works with: the domain's context and the caches that requests need. */
-export interface HttpContext extends Context {
-  readonly projects: ProjectCache;
-  readonly lastSeen: LastSeen;
-}
+import { replyChecker } from './validation.ts';
 
 /** Where routes are registered. */
 export interface App {
@@ -52,6 +50,8 @@ export interface Route<
   /** Without one, the query is ignored. */
   query?: Query;
   body?: Body;
+  /** The body may also come as the only member of an object, under this key: `{"broadcast": {…}}`. */
+  unwrap?: string;
   /** The status of success and its body: `{ 200: User }`, `{ 204: NoContent }`. */
   reply: Reply;
   /** Bytes of body; 1 MiB if not given. */
@@ -66,6 +66,7 @@ export interface Route<
 }
 
 type Replies = { 200: TSchema } | { 201: TSchema } | { 204: TNull };
+// biome-ignore lint/suspicious/noConfusingVoidType: a handler of a 204 may pass on the promise of a domain function that answers nothing
 type Answer<Reply extends Replies> = Reply extends { 204: TNull }
   ? void
   :
@@ -100,10 +101,6 @@ export interface Call<Params, Query, Body> {
   request: FastifyRequest;
   reply: FastifyReply;
 }
-
-/** The database as handlers see it: the pool, or the transaction of an idempotent call. */
-export type CallDatabase = Pick<Database, 'query' | 'transaction'>;
-export type CallContext = Omit<HttpContext, 'db'> & { readonly db: CallDatabase; readonly bus: Bus };
 
 type ProjectCall = { project: Project };
 type UserCall = { project: Project; user: { id: string } };
@@ -198,6 +195,8 @@ function register<
   Who,
 >(app: App, route: Route<Params, Query, Body, Reply, Who>, access: Access<Who>): void {
   const [status, replySchema] = statusAndBody(route.reply);
+  const checkReply =
+    app.checkReplies && status !== 204 ? strictly(route.operationId, replySchema) : undefined;
   const brand = app.context.config.BRAND;
   for (const { url, published } of spellings(route.url, brand)) {
     app.fastify.route({
@@ -221,7 +220,9 @@ function register<
         await access.admit(request, reply);
         if (route.refuseUnknown) refuseUnknown(request, brand, Object.keys(route.query?.properties ?? {}));
       },
-      handler: (request, reply) => answer(app, route, status, access.who(request), request, reply),
+      ...(route.unwrap === undefined ? {} : { preValidation: unwrapBody(route.unwrap) }),
+      handler: (request, reply) =>
+        answer(app, route, { status, checkReply }, access.who(request), request, reply),
     });
   }
 }
@@ -236,7 +237,7 @@ async function answer<
 >(
   app: App,
   route: Route<Params, Query, Body, Reply, Who>,
-  status: number,
+  { status, checkReply }: { status: number; checkReply: ((reply: unknown) => void) | undefined },
   who: Who,
   request: FastifyRequest,
   reply: FastifyReply,
@@ -256,7 +257,9 @@ async function answer<
       request,
       reply,
     };
-    return toJson(await route.handler({ ...call, ...who }));
+    const answered = await route.handler({ ...call, ...who });
+    checkReply?.(answered);
+    return toJson(answered);
   };
   if (key !== undefined && mode === 'automatic') {
     const kept = await answerIdempotently(app.context, key, status, run);
@@ -286,6 +289,15 @@ async function admit(
   }
 }
 
+function unwrapBody(key: string): preValidationHookHandler {
+  return (request, _reply, done) => {
+    const { body } = request;
+    const keys = typeof body === 'object' && body !== null ? Object.keys(body) : [];
+    if (keys.length === 1 && keys[0] === key) request.body = (body as Record<string, unknown>)[key];
+    done();
+  };
+}
+
 function known(caller: Caller | undefined): Caller {
   if (caller === undefined) throw new Error('a handler ran before its caller was admitted');
   return caller;
@@ -293,12 +305,27 @@ function known(caller: Caller | undefined): Caller {
 
 /** The address that links in the reply start with. `X-Forwarded-*` is not believed: behind a proxy, set PUBLIC_URL. */
 function baseUrl(app: App, request: FastifyRequest): string {
-  return app.context.config.PUBLIC_URL ?? `http://${request.host}`;
+  const { PUBLIC_URL, HOST, PORT } = app.context.config;
+  return PUBLIC_URL ?? `http://${request.host || `${HOST}:${PORT}`}`;
 }
 
 function statusAndBody(reply: Replies): [number, TSchema] {
   const [status, schema] = Object.entries(reply)[0] as [string, TSchema];
   return [Number(status), schema];
+}
+
+/** Throws for a reply that is not what its route says: a bug, which tests should not have to look for. */
+function strictly(operationId: string, schema: TSchema): (reply: unknown) => void {
+  const check = replyChecker(schema);
+  return (reply) => {
+    const raw =
+      typeof reply === 'object' && reply !== null && RAW in reply
+        ? (reply as RawJson)[RAW]
+        : JSON.stringify(reply);
+    const problems = check(raw === undefined ? undefined : JSON.parse(raw.toString()));
+    if (problems.length > 0)
+      throw new Error(`${operationId} answers what its schema refuses: ${problems.join('; ')}`);
+  };
 }
 
 function toJson(value: unknown): string | Buffer {

@@ -1,0 +1,74 @@
+import type { Socket } from 'node:net';
+import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
+import { isDatabaseUnavailable } from '../db/client.ts';
+import { ClientError, type ErrorCode } from '../errors.ts';
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** What made the answer a 5xx, for the log line of the request. */
+    failure: unknown;
+  }
+}
+
+/** Turns whatever was thrown below a route into the answer that the contract has for it. */
+export function handleError(error: FastifyError, request: FastifyRequest, reply: FastifyReply): FastifyReply {
+  const told = toClientError(error);
+  if (told.status >= 500) request.failure = error;
+  reply.code(told.status).headers(told.headers).header('content-type', 'application/json; charset=utf-8');
+  return reply.send(errorBody(told));
+}
+
+/** The body of an error's answer. */
+export function errorBody(error: ClientError): string {
+  return JSON.stringify({ errors: error.problems });
+}
+
+// What Fastify itself says no to, by its code.
+const BY_FASTIFY: Record<string, ErrorCode> = {
+  FST_ERR_CTP_BODY_TOO_LARGE: 'payload_too_large',
+  FST_ERR_CTP_INVALID_MEDIA_TYPE: 'unsupported_media_type',
+};
+// Text that PostgreSQL cannot store, and JSON that is nested too deeply for it: the request's fault, found out late.
+const UNSTORABLE: Record<string, string> = {
+  '22021': 'The request contains a character that cannot be stored',
+  '22P05': 'The request contains a character that cannot be stored',
+  '54001': 'The request is nested too deeply',
+};
+
+/** What a client is told of an error. Whatever is not known to be its own fault is ours. */
+export function toClientError(error: unknown): ClientError {
+  if (error instanceof ClientError) return error;
+  if (isDatabaseUnavailable(error)) return new ClientError('service_unavailable', [], { 'retry-after': '1' });
+  const { code, statusCode, message } = error as Partial<FastifyError>;
+  const unstorable = code === undefined ? undefined : UNSTORABLE[code];
+  if (unstorable !== undefined) return new ClientError('validation_failed', [unstorable]);
+  if (error instanceof RangeError && message === 'Maximum call stack size exceeded') {
+    return new ClientError('validation_failed', ['The request is nested too deeply']);
+  }
+  const known = code === undefined ? undefined : BY_FASTIFY[code];
+  if (known !== undefined) return new ClientError(known);
+  if (code?.startsWith('FST_') && statusCode !== undefined && statusCode >= 400 && statusCode < 500) {
+    return new ClientError('bad_request', message === undefined ? [] : [message]);
+  }
+  return new ClientError('internal_error');
+}
+
+/** Answers what is not even HTTP, or comes too slowly, where there is no request to answer to. */
+export function answerBadSocket(error: Error & { code?: string }, socket: Socket): void {
+  if (error.code === 'ECONNRESET' || socket.destroyed) return;
+  if (!socket.writable) {
+    socket.destroy();
+    return;
+  }
+  const status =
+    error.code === 'ERR_HTTP_REQUEST_TIMEOUT'
+      ? '408 Request Timeout'
+      : error.code === 'HPE_HEADER_OVERFLOW'
+        ? '431 Request Header Fields Too Large'
+        : '400 Bad Request';
+  const body = errorBody(new ClientError('bad_request'));
+  socket.end(
+    `HTTP/1.1 ${status}\r\nContent-Type: application/json; charset=utf-8\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
+    () => socket.destroy(),
+  );
+}

@@ -1,0 +1,144 @@
+import { readFileSync } from 'node:fs';
+import fastifySwagger from '@fastify/swagger';
+import fastifySwaggerUi from '@fastify/swagger-ui';
+import type { FastifyInstance } from 'fastify';
+import { Errors } from '../contract/common.ts';
+import { allErrors, type ErrorCode } from '../errors.ts';
+
+/** Collects the description of every route that is registered after it. */
+export async function describeRoutes(fastify: FastifyInstance, prefix: string): Promise<void> {
+  await fastify.register(fastifySwagger, {
+    openapi: {
+      openapi: '3.1.0',
+      info: {
+        title: 'Belfry',
+        version: '2.0.0',
+        description: DESCRIPTION,
+        license: { name: 'MIT', identifier: 'MIT' },
+      },
+      servers: [{ url: prefix }], // relative: the document is the same wherever the server runs
+      tags: TAGS,
+      components: {
+        securitySchemes: {
+          ProjectJWT: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT', description: PROJECT_JWT },
+          UserJWT: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT', description: USER_JWT },
+        },
+        // The description's own shape for errors, under one name.
+        schemas: { Errors: JSON.parse(JSON.stringify(Errors)) as Record<string, unknown> },
+        responses: errorResponses(),
+      },
+    },
+    transformObject: (document) => withErrors('openapiObject' in document ? document.openapiObject : {}),
+  });
+}
+
+/** Serves the description as JSON, and as a page to read and try it. */
+export async function serveDescription(fastify: FastifyInstance, prefix: string): Promise<void> {
+  let text: string | undefined;
+  fastify.get(`${prefix}/openapi.json`, { schema: { hide: true } }, (_request, reply) => {
+    text ??= JSON.stringify(fastify.swagger());
+    return reply
+      .header('content-type', 'application/json; charset=utf-8')
+      .header('cache-control', 'no-cache')
+      .send(text);
+  });
+  await fastify.register(fastifySwaggerUi, {
+    routePrefix: '/docs',
+    uiConfig: {
+      url: `${prefix}/openapi.json`,
+      deepLinking: true,
+      docExpansion: 'list',
+      tryItOutEnabled: true,
+    },
+    staticCSP: {
+      'default-src': "'none'",
+      'base-uri': "'none'",
+      'connect-src': "'self'",
+      'font-src': "'self'",
+      'form-action': "'none'",
+      'frame-ancestors': "'none'",
+      'img-src': ["'self'", 'data:'],
+      'script-src': "'self'",
+      'style-src': ["'self'", "'unsafe-inline'"], // the page's component sets styles on its elements
+    },
+  });
+}
+
+/** The release, from the package. */
+export const VERSION: string = (
+  JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as { version: string }
+).version;
+
+const DESCRIPTION = `Send a notification to up to 1000 users through their inbox, e-mail and other channels with one request.
+
+Every answer that is not a success is \`{"errors": [{"code", "message"}]}\` and names all problems. Lists are newest first, and page with
+\`starting_after\` and \`ending_before\`. Every POST may carry an \`Idempotency-Key\`: a repeat within 24 hours gets the first answer again.`;
+const PROJECT_JWT = 'Speaks for the whole project. Made with `belfry token issue`; keep it on your servers.';
+const USER_JWT =
+  "Speaks for one user. Made by your server: HS256 with the project's API secret, claims `api_key`, and `user_external_id` or `user_email`.";
+
+const TAGS = [
+  { name: 'Broadcasts', description: 'One message to many users.' },
+  { name: 'Notifications', description: "What a user received: the inbox's list and states." },
+  { name: 'Channels', description: 'Tokens: where a user can be reached.' },
+  { name: 'Integrations', description: 'The providers that a project sends through.' },
+  { name: 'Users', description: 'Who can be reached.' },
+];
+
+interface Operation {
+  security?: Record<string, string[]>[];
+  parameters?: { in: string; name?: string }[];
+  requestBody?: unknown;
+  responses: Record<string, unknown>;
+}
+
+function errorResponses() {
+  const responses: Record<string, { description: string; content: Record<string, object> }> = {};
+  for (const { status, codes } of byStatus()) {
+    const examples = Object.fromEntries(
+      codes.map(({ code, message }) => [code, { value: { errors: [{ code, message }] } }]),
+    );
+    responses[`Error${status}`] = {
+      description: codes.map(({ code, message }) => `\`${code}\`: ${message}.`).join(' '),
+      content: { 'application/json': { schema: { $ref: '#/components/schemas/Errors' }, examples } },
+    };
+  }
+  return responses;
+}
+
+function byStatus(): { status: number; codes: { code: ErrorCode; message: string }[] }[] {
+  return [...Map.groupBy(allErrors(), ({ status }) => status)].map(([status, codes]) => ({ status, codes }));
+}
+
+/** Adds to each operation the errors that it can answer, and the header that every POST understands. */
+function withErrors<Document extends { paths?: object }>(document: Document): Document {
+  for (const methods of Object.values(document.paths ?? {})) {
+    for (const [method, operation] of Object.entries(methods as Record<string, Operation>)) {
+      for (const status of statusesOf(method, operation)) {
+        operation.responses[status] ??= { $ref: `#/components/responses/Error${status}` };
+      }
+      const authenticated = (operation.security ?? []).length > 0;
+      if (method === 'post' && authenticated)
+        operation.parameters = [...(operation.parameters ?? []), IDEMPOTENCY_KEY];
+    }
+  }
+  return document;
+}
+
+function statusesOf(method: string, { security = [], parameters = [], requestBody }: Operation): number[] {
+  const statuses = [429, 500, 503];
+  if (security.length > 0) statuses.unshift(401, 403);
+  if (requestBody !== undefined) statuses.unshift(400, 413, 415, 422);
+  if (parameters.some((parameter) => parameter.in === 'path')) statuses.unshift(400, 404);
+  if (parameters.some((parameter) => parameter.in === 'query')) statuses.unshift(422);
+  if (method === 'post' && security.length > 0) statuses.unshift(409, 422);
+  return statuses;
+}
+
+const IDEMPOTENCY_KEY = {
+  in: 'header',
+  name: 'Idempotency-Key',
+  required: false,
+  description: 'Any text that is new for a new request; a UUID is a good choice.',
+  schema: { type: 'string', minLength: 1, maxLength: 255 },
+};

@@ -1,0 +1,84 @@
+import type { FastifyInstance } from 'fastify';
+import { type Queryable, sql } from '../db/client.ts';
+import { migrations } from '../db/migrate.ts';
+import { databaseConnections, queueAge, queueJobs, registry } from '../metrics.ts';
+import type { HttpContext } from './context.ts';
+
+// An answer that comes later is of no use to who asks whether to send requests here.
+const READY_TIMEOUT_MS = 2_000;
+
+/** `/healthz`: the process lives. `/readyz`: it can serve. `/metrics`: what it does, for Prometheus. */
+export function operationsRoutes(fastify: FastifyInstance, context: HttpContext): void {
+  const hidden = { schema: { hide: true } };
+  const newest = migrations().at(-1)?.version ?? 0;
+
+  fastify.get('/healthz', hidden, (_request, reply) => {
+    reply.header('cache-control', 'no-store').send({ status: 'ok' });
+  });
+
+  fastify.get('/readyz', hidden, async (_request, reply) => {
+    const problem = await whyNotReady(context.db, newest);
+    reply.code(problem === undefined ? 200 : 503).header('cache-control', 'no-store');
+    return problem === undefined ? { status: 'ok' } : { status: 'unavailable', reason: problem };
+  });
+
+  fastify.get('/metrics', hidden, async (_request, reply) => {
+    const { total, idle, waiting } = context.db.stats();
+    databaseConnections.set({ state: 'active' }, total - idle);
+    databaseConnections.set({ state: 'idle' }, idle);
+    databaseConnections.set({ state: 'waiting' }, waiting);
+    await within(READY_TIMEOUT_MS, collectQueue(context.db)).catch((error: unknown) => {
+      // The figures of the process are worth most when its database is not to be had.
+      context.log.warn({ err: error }, 'the queue could not be measured');
+    });
+    return reply.header('content-type', registry.contentType).send(await registry.metrics());
+  });
+}
+
+async function whyNotReady(db: Queryable, newest: number): Promise<string | undefined> {
+  try {
+    const [row] = await within(READY_TIMEOUT_MS, db.query<{ version: number }>(selectVersion));
+    if (row?.version === newest) return undefined;
+    return `the database has schema ${row?.version ?? 0}, this release needs ${newest}`;
+  } catch {
+    return 'the database cannot be reached'; // why is for the log of whoever else needs it; this is asked every second
+  }
+}
+
+async function within<Result>(timeoutMs: number, work: Promise<Result>): Promise<Result> {
+  const { promise, reject } = Promise.withResolvers<never>();
+  const timer = setTimeout(() => reject(new Error(`no answer within ${timeoutMs} ms`)), timeoutMs);
+  try {
+    return await Promise.race([work, promise]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+async function collectQueue(db: Queryable): Promise<void> {
+  const rows = await db.query<{ kind: string; state: string; jobs: number; age: number }>(measureQueue);
+  queueJobs.reset();
+  queueAge.reset();
+  for (const { kind, state, jobs, age } of rows) {
+    queueJobs.set({ kind, state }, jobs);
+    if (state === 'ready') queueAge.set({ kind }, age);
+  }
+}
+
+// migrations is a handful of rows.
+const selectVersion = sql(
+  'select_schema_version',
+  'select coalesce(max(version), 0)::int as version from migrations',
+);
+
+// The whole table: finished jobs are deleted from it, so it holds only what is to be done.
+const measureQueue = sql(
+  'measure_queue',
+  `select
+    kind,
+    case when lease_id is not null then 'leased' when due_at is not null then 'scheduled' else 'ready' end as state,
+    count(*) as jobs,
+    extract(epoch from clock_timestamp() - min(enqueued_at))::float8 as age
+  from jobs
+  group by 1, 2`,
+);

@@ -1,0 +1,180 @@
+import type { ErrorObject } from 'ajv';
+
+export type Located = Pick<
+  ErrorObject,
+  'keyword' | 'instancePath' | 'schemaPath' | 'params' | 'parentSchema' | 'message'
+>;
+
+// A request can be wrong in a thousand places. A hundred messages say enough, and keep the answer small.
+const MAX_MESSAGES = 100;
+// What is looked at to find them: one message can stand for several errors of a union's branches.
+const MAX_ERRORS = 5_000;
+
+/**
+ * The validator's errors as sentences: `Param 'recipients.0.email' is missing`. A union is one problem, not one for each
+ * of its branches. A schema may say it in its own words as `x-problem`: `needs an external_id or an email`.
+ */
+export function problemsOf(errors: readonly Located[]): string[] {
+  const told = new Set<string>();
+  for (const error of withoutBranches(errors.slice(0, MAX_ERRORS))) told.add(sentence(error));
+  const messages = [...told];
+  if (messages.length <= MAX_MESSAGES) return messages;
+  const more = errors.length > MAX_ERRORS ? 'many' : messages.length - MAX_MESSAGES;
+  return [...messages.slice(0, MAX_MESSAGES), `… and ${more} more problems`];
+}
+
+/** Replaces the errors of a union's branches by those of the branch that was meant, where one can tell. */
+function withoutBranches(errors: readonly Located[]): Located[] {
+  const kept: Located[] = [];
+  for (const error of errors) {
+    if (error.keyword !== 'anyOf' && error.keyword !== 'oneOf') {
+      kept.push(error);
+      continue;
+    }
+    // The branches' errors come right before the union's own.
+    const branches: Located[] = [];
+    while (kept.length > 0 && isWithin(kept.at(-1), error)) branches.unshift(...kept.splice(-1));
+    kept.push(...meant(branches, error));
+  }
+  return kept;
+}
+
+function isWithin(inner: Located | undefined, union: Located): boolean {
+  return (
+    inner?.schemaPath.startsWith(`${union.schemaPath}/`) === true &&
+    inner.instancePath.startsWith(union.instancePath)
+  );
+}
+
+function meant(errors: Located[], union: Located): Located[] {
+  if (typeof ownWords(union) === 'string') return [union];
+  const needed = errors.filter(
+    (error) => error.keyword === 'required' && error.instancePath === union.instancePath,
+  );
+  if (needed.length > 0 && needed.length === errors.length) {
+    const params = { needed: [...new Set(needed.map((error) => String(error.params.missingProperty)))] };
+    return [{ ...union, keyword: 'required-any', params }];
+  }
+  const branches = Map.groupBy(
+    errors,
+    (error) => error.schemaPath.slice(union.schemaPath.length + 1).split('/', 1)[0],
+  );
+  // A branch of another type was not meant.
+  const fitting = [...branches.values()].filter(
+    (branch) => !branch.some((error) => error.instancePath === union.instancePath && isOtherKind(error)),
+  );
+  if (fitting.length === 1) return fitting[0] ?? [union];
+  const types = errors.filter(
+    (error) => error.instancePath === union.instancePath && error.keyword === 'type',
+  );
+  if (fitting.length === 0 && types.length === errors.length) {
+    return [
+      { ...union, keyword: 'type', params: { type: [...new Set(types.flatMap((error) => typesOf(error)))] } },
+    ];
+  }
+  const fewest = fitting.sort((a, b) => a.length - b.length);
+  const [best, next] = fewest;
+  return best !== undefined && next !== undefined && best.length < next.length ? best : [union];
+}
+
+function isOtherKind({ keyword }: Located): boolean {
+  return keyword === 'type' || keyword === 'const' || keyword === 'enum';
+}
+
+function typesOf({ params }: Located): string[] {
+  const type: unknown = params.type;
+  return Array.isArray(type) ? type.map(String) : String(type).split(',');
+}
+
+function ownWords({ parentSchema }: Located): unknown {
+  return parentSchema?.['x-problem'];
+}
+
+function sentence(error: Located): string {
+  const { keyword, params } = error;
+  if (keyword === 'required') return `Param '${nameOf(error, String(params.missingProperty))}' is missing`;
+  if (keyword === 'additionalProperties') {
+    return `Param '${nameOf(error)}' doesn't allow key: ${shorten(String(params.additionalProperty))}`;
+  }
+  const words = ownWords(error);
+  return `Param '${nameOf(error)}' ${typeof words === 'string' ? words : complaint(error)}`;
+}
+
+function complaint(error: Located): string {
+  const { keyword, params, message } = error;
+  const limit = Number(params.limit);
+  switch (keyword) {
+    case 'type':
+      return `must be ${typesOf(error).map(article).join(' or ')}`;
+    case 'required-any':
+      return `must have ${(params.needed as string[]).join(' or ')}`;
+    case 'minLength':
+      return `must have at least ${count(limit, 'character')}`;
+    case 'maxLength':
+      return `must have at most ${count(limit, 'character')}`;
+    case 'minItems':
+      return `must have at least ${count(limit, 'item')}`;
+    case 'maxItems':
+      return `must have at most ${count(limit, 'item')}`;
+    case 'minProperties':
+      return `must have at least ${count(limit, 'key')}`;
+    case 'maxProperties':
+      return `must have at most ${count(limit, 'key')}`;
+    case 'minimum':
+      return `must be ${limit} or more`;
+    case 'maximum':
+      return `must be ${limit} or less`;
+    case 'enum':
+      return `must be one of: ${(params.allowedValues as unknown[]).map((value) => String(value)).join(', ')}`;
+    case 'const':
+      return `must be ${JSON.stringify(params.allowedValue)}`;
+    case 'pattern':
+      return `must match the pattern ${params.pattern}`;
+    case 'format':
+      return FORMATS[String(params.format)] ?? `must be a valid ${params.format}`;
+    case 'uniqueItems':
+      return `must not hold the same item twice (${params.j} and ${params.i})`;
+    case 'anyOf':
+    case 'oneOf':
+      return 'has none of the forms that are allowed here';
+    default:
+      return message ?? 'is not valid';
+  }
+}
+
+const FORMATS: Record<string, string> = {
+  uuid: 'must be a UUID',
+  email: 'must be an e-mail address',
+  uri: 'must be an absolute URI',
+  'date-time': 'must be a date and time as in 2026-01-31T12:00:00Z',
+  text: 'must not contain the character U+0000 or half of a surrogate pair',
+};
+
+const ARTICLES: Record<string, string> = {
+  array: 'an array',
+  object: 'an object',
+  integer: 'an integer',
+  null: 'null',
+};
+
+function article(type: string): string {
+  return ARTICLES[type] ?? `a ${type}`;
+}
+
+function count(number: number, noun: string): string {
+  return `${number} ${noun}${number === 1 ? '' : 's'}`;
+}
+
+/** `/recipients/0/email` as `recipients.0.email`. */
+function nameOf({ instancePath }: Located, member?: string): string {
+  const parts = instancePath
+    .split('/')
+    .slice(1)
+    .map((part) => part.replaceAll('~1', '/').replaceAll('~0', '~'));
+  if (member !== undefined) parts.push(member);
+  return parts.length === 0 ? '(root)' : parts.map(shorten).join('.');
+}
+
+function shorten(name: string): string {
+  return name.length > 100 ? `${name.slice(0, 100)}…` : name;
+}

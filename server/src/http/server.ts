@@ -1,0 +1,169 @@
+import { isUtf8 } from 'node:buffer';
+import { createHash } from 'node:crypto';
+import Fastify, {
+  type FastifyBaseLogger,
+  type FastifyInstance,
+  type FastifyRequest,
+  LogController,
+} from 'fastify';
+import { ClientError } from '../errors.ts';
+import { newId } from '../lib/ids.ts';
+import { httpSeconds } from '../metrics.ts';
+import { createAuthenticator } from './auth.ts';
+import type { HttpContext } from './context.ts';
+import { allowOrigins } from './cors.ts';
+import { answerBadSocket, handleError } from './error-handler.ts';
+import { refuseOtherMethods } from './methods.ts';
+import { describeRoutes, serveDescription } from './openapi.ts';
+import { operationsRoutes } from './operations.ts';
+import { createRateLimits } from './rate-limit.ts';
+import type { App } from './route.ts';
+import { v2Routes } from './v2/index.ts';
+import { refusal, validatorFor } from './validation.ts';
+
+export interface ServerOptions {
+  /** Judges every reply by its route's schema: for tests. */
+  checkReplies?: boolean;
+  /** Registers more routes, with the same rules: for tests. */
+  routes?: (app: App) => void;
+}
+
+/** The HTTP server with all its routes, not yet listening. `close` answers what is under way, and closes the connections. */
+export async function createServer(
+  context: HttpContext,
+  options: ServerOptions = {},
+): Promise<FastifyInstance> {
+  const { config, clock } = context;
+  const fastify = newFastify(context);
+  const app: App = {
+    fastify,
+    context,
+    authenticate: createAuthenticator(context),
+    limits: createRateLimits({ config, clock }),
+    prefix: '/v2',
+    checkReplies: options.checkReplies ?? false,
+  };
+  readJson(fastify);
+  observe(fastify, context);
+  allowOrigins(fastify, config.BRAND);
+  fastify.setErrorHandler(handleError);
+  fastify.setNotFoundHandler((request, reply) => {
+    app.limits.stranger(request, reply);
+    throw new ClientError('not_found', [
+      `There is nothing at ${request.method} ${request.url.split('?', 1)[0]?.slice(0, 200)}`,
+    ]);
+  });
+  fastify.setValidatorCompiler(({ schema, httpPart }) => validatorFor(httpPart, schema as object));
+  fastify.setSchemaErrorFormatter((errors, part) => refusal(errors as Parameters<typeof refusal>[0], part));
+  // Replies are made by JSON.stringify: a serializer made from a schema drops or bends what the schema does not foresee.
+  fastify.setSerializerCompiler(() => JSON.stringify);
+  await describeRoutes(fastify, app.prefix);
+  const finishMethods = refuseOtherMethods(fastify, app.prefix);
+  v2Routes(app);
+  options.routes?.(app);
+  operationsRoutes(fastify, context);
+  await serveDescription(fastify, app.prefix);
+  finishMethods();
+  await fastify.ready();
+  return fastify;
+}
+
+function newFastify(context: HttpContext): FastifyInstance {
+  return Fastify({
+    loggerInstance: context.log as FastifyBaseLogger,
+    logController: new LogController({ disableRequestLogging: true }), // `observe` writes one line a request
+    childLoggerFactory: (logger) => logger, // a logger for each request costs more than all else here
+    requestIdHeader: false,
+    genReqId: (request) => requestId(request.headers['x-request-id']),
+    // Links are built on PUBLIC_URL or the Host header, limits on the socket's address: what a proxy says is not believed.
+    trustProxy: false,
+    routerOptions: { ignoreTrailingSlash: true, maxParamLength: 1024 },
+    // A head has to come within 10 s and all of a request within 2 min (10 MiB over a bad line): no one can hold sockets with trickles.
+    requestTimeout: 120_000,
+    http: { headersTimeout: 10_000, connectionsCheckingInterval: 2_000 },
+    keepAliveTimeout: 72_000, // longer than the 60 s of common load balancers, so that they close first
+    forceCloseConnections: 'idle',
+    return503OnClosing: false, // what still arrives while draining is answered, with `Connection: close`
+    clientErrorHandler: (error, socket) => answerBadSocket(error, socket),
+    frameworkErrors: (error, request, reply) => {
+      handleError(error, request, reply);
+    },
+  });
+}
+
+function requestId(given: string | string[] | undefined): string {
+  return typeof given === 'string' && /^[\w.:=+/-]{1,128}$/.test(given) ? given : newId();
+}
+
+/**
+ * Bodies are JSON in UTF-8 and nothing else. A member named `__proto__` is kept: JSON.parse makes it an own member like any other, and
+ * nothing below copies by assignment.
+ */
+function readJson(fastify: FastifyInstance): void {
+  fastify.decorateRequest('bodyHash', undefined);
+  fastify.removeAllContentTypeParsers();
+  fastify.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body, done) => {
+    try {
+      done(null, parseBody(request, body as Buffer));
+    } catch (error) {
+      done(error as Error);
+    }
+  });
+}
+
+function parseBody(request: FastifyRequest, body: Buffer): unknown {
+  // A deflated body could swell to any size.
+  if ((request.headers['content-encoding'] ?? 'identity') !== 'identity') {
+    throw new ClientError('unsupported_media_type', ['The request body must not have a Content-Encoding']);
+  }
+  if (request.headers['idempotency-key'] !== undefined)
+    request.bodyHash = createHash('sha256').update(body).digest();
+  if (body.length === 0) return undefined; // v1 clients send the content type with no body
+  if (!isUtf8(body))
+    throw new ClientError('invalid_json', ['The request body is not valid JSON: it is not UTF-8']);
+  try {
+    return JSON.parse(body.toString());
+  } catch (error) {
+    throw new ClientError('invalid_json', [
+      `The request body is not valid JSON: ${error instanceof Error ? error.message : error}`,
+    ]);
+  }
+}
+
+/** Gives every answer its request's id, and every request a line in the log and its place in the metrics. */
+function observe(fastify: FastifyInstance, { log }: HttpContext): void {
+  let draining = false;
+  fastify.decorateRequest('caller', undefined);
+  fastify.decorateRequest('failure', undefined);
+  fastify.addHook('preClose', async () => {
+    draining = true;
+  });
+  fastify.addHook('onRequest', (request, reply, done) => {
+    reply.header('x-request-id', request.id);
+    done();
+  });
+  fastify.addHook('onSend', (_request, reply, _payload, done) => {
+    if (draining) reply.header('connection', 'close');
+    done();
+  });
+  fastify.addHook('onResponse', (request, reply, done) => {
+    const { statusCode, elapsedTime } = reply;
+    const operation = request.routeOptions.config.operationId ?? 'other';
+    httpSeconds.observe({ operation, status: statusCode }, elapsedTime / 1000);
+    const level = statusCode >= 500 ? 'error' : statusCode >= 400 ? 'info' : 'debug';
+    if (log.isLevelEnabled(level)) log[level](lineOf(request, statusCode, elapsedTime), 'request');
+    done();
+  });
+}
+
+function lineOf(request: FastifyRequest, status: number, elapsedMs: number): object {
+  return {
+    request_id: request.id,
+    method: request.method,
+    path: request.url.split('?', 1)[0]?.slice(0, 300), // without the query, which may hold what is nobody's business
+    status,
+    ms: Math.round(elapsedMs * 10) / 10,
+    ...(request.caller === undefined ? {} : { project_id: request.caller.project.id }),
+    ...(request.failure === undefined ? {} : { err: request.failure }),
+  };
+}

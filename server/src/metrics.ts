@@ -1,0 +1,63 @@
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+
+/** All that `/metrics` shows. One registry for the process, as the process is what is measured. */
+export const registry = new Registry();
+
+collectDefaultMetrics({ register: registry });
+
+const registers = [registry];
+
+export const broadcastsAccepted = new Counter({
+  name: 'belfry_broadcasts_accepted_total',
+  help: 'Broadcasts that were answered 201.',
+  registers,
+});
+
+export const notificationsCreated = new Counter({
+  name: 'belfry_notifications_total',
+  help: 'Notifications that were written.',
+  registers,
+});
+
+export const deliveries = new Counter({
+  name: 'belfry_deliveries_total',
+  help: 'Outcomes of deliveries, by channel.',
+  labelNames: ['channel', 'outcome'] as const,
+  registers,
+});
+
+export const queueJobs = new Gauge({
+  name: 'belfry_queue_jobs',
+  help: 'Jobs in the queue, by kind and state (ready, scheduled, leased).',
+  labelNames: ['kind', 'state'] as const,
+  registers,
+});
+
+export const queueAge = new Gauge({
+  name: 'belfry_queue_oldest_ready_seconds',
+  help: 'How long the oldest job that could run has been waiting, by kind.',
+  labelNames: ['kind'] as const,
+  registers,
+});
+
+export const sockets = new Gauge({
+  name: 'belfry_realtime_connections',
+  help: 'Open realtime connections (websocket, sse).',
+  labelNames: ['transport'] as const,
+  registers,
+});
+
+export const databaseConnections = new Gauge({
+  name: 'belfry_database_connections',
+  help: 'Connections of the database pool, by state (active, idle), and callers that wait for one (waiting).',
+  labelNames: ['state'] as const,
+  registers,
+});
+
+export const httpSeconds = new Histogram({
+  name: 'belfry_http_request_duration_seconds',
+  help: 'Requests by operation and status, from the last byte of the head to the end of the answer.',
+  labelNames: ['operation', 'status'] as const,
+  buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
+  registers,
+});
