@@ -22,9 +22,7 @@ const CHECKS = [
   [
     'import rule',
     'node_modules/dependency-cruiser/bin/dependency-cruiser.mjs',
-    'server',
-    'bench',
-    'examples',
+    '{server,bench,examples,sdk,dashboard,inbox}/**/*.{ts,tsx}',
   ],
   ['unused code', 'node_modules/knip/bin/knip.js', '--no-progress'],
   ['licences', 'bin/licences.mjs'],

@@ -3,22 +3,26 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { SETTINGS } from '../config.ts';
 import { allErrors } from '../errors.ts';
+import { openapiDocument } from '../http/openapi-document.ts';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 
 /**
- * Writes every file of the repository that is made from code, and answers the paths of those that were not up to date.
- * With `check` nothing is written. `openApi` is the document that the server answers at `/v2/openapi.json`.
+ * Writes every file of the repository that is made from code and names those that were not up to date. With `check` it writes
+ * nothing, and ends the process with exit code 1 if there are any.
  */
-export function generate({ openApi, check }: { openApi: object; check: boolean }): string[] {
+export async function generate({ check = false }: { check?: boolean }): Promise<void> {
   const files: Record<string, string> = {
-    'openapi.json': `${JSON.stringify(openApi, null, 2)}\n`,
+    'openapi.json': `${JSON.stringify(await openapiDocument(), null, 2)}\n`,
     'docs/reference/settings.md': settingsPage(),
     'docs/reference/errors.md': errorsPage(),
   };
-  const stale = Object.entries(files).filter(([path, text]) => read(join(root, path)) !== text);
-  if (!check) for (const [path, text] of stale) write(join(root, path), text);
-  return stale.map(([path]) => path);
+  for (const [path, text] of Object.entries(files)) {
+    if (read(join(root, path)) === text) continue;
+    console.log(check ? `${path} is not what the code says: run "npm run generate"` : path);
+    if (check) process.exitCode = 1;
+    else write(join(root, path), text);
+  }
 }
 
 function settingsPage(): string {
