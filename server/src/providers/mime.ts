@@ -6,9 +6,9 @@ import { domainToASCII } from 'node:url';
 import MimeNode from 'nodemailer/lib/mime-node';
 import { encode as quotedPrintable, wrap } from 'nodemailer/lib/qp';
 
-export type Mailbox = { email: string; name?: string };
+type Mailbox = { email: string; name?: string };
 
-export type Mime = {
+type Mime = {
   messageId: string;
   /** Unique to the message; what makes the boundary between its parts. */
   boundary: string;
@@ -54,10 +54,11 @@ export function buildMime({
   );
 }
 
-/** Whether this can stand in an envelope: one `@` after a local part, a domain behind it, nothing that ends the line or the path. */
+/** Whether this can stand in an envelope: a local part without blanks unless quoted, a domain, nothing that ends the line or the path. */
 export function isMailbox(email: string): boolean {
   const at = email.lastIndexOf('@');
-  return at > 0 && !/[\p{Cc}<>]/u.test(email) && domainToASCII(email.slice(at + 1)) !== '';
+  const blanks = !email.startsWith('"') && /\s/.test(email);
+  return at > 0 && !blanks && !/[\p{Cc}<>]/u.test(email) && domainToASCII(email.slice(at + 1)) !== '';
 }
 
 /** The address as the envelope has it: the domain in ASCII (RFC 5891), unless the local part needs SMTPUTF8 anyway. */

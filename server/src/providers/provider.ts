@@ -78,8 +78,8 @@ export type Sender<Message> = {
   readonly concurrency: number;
   /** Sends one message. Never rejects, and always ends: each wait inside it has a limit. */
   send(message: Message): Promise<Outcome>;
-  /** Ends the connections; sends under way finish first. Later sends answer a `retry`. */
-  close(): Promise<void>;
+  /** Ends the connections. Sends under way have `graceMs` (10 s if not given) to finish; these and later ones answer a `retry`. */
+  close(options?: { graceMs?: number }): Promise<void>;
 };
 
 /** What a sender may use of the world. */
@@ -103,6 +103,8 @@ export type Timeouts = {
 export type Integration<Schema extends TObject = TObject> = {
   /** The path segment of its routes: `/integrations/<name>`. */
   name: string;
+  /** What it delivers on; none for those that only take events in. */
+  channel?: Channel;
   /** The vendor's own documentation. */
   docs: string;
   /** JSON Schema of the configuration, `description` being the help beside each field. */

@@ -1,6 +1,6 @@
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import type { Static } from 'typebox';
-import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { type Stage, type Step, startSmtpScript } from '../../test/support/smtp-script.ts';
 import { startSmtpStandIn, testAuthority } from '../../test/support/smtp-stand-in.ts';
 import { systemClock } from '../lib/clock.ts';
@@ -245,6 +245,7 @@ describe('addresses', () => {
     'a>b@example.org',
     'a\u0000@b.de',
     'a@b c',
+    'a b@c.de',
   ])('%j is no address, and no server is asked', async (address) => {
     expect(await connect({}).send(email({ to: { email: address } }))).toMatchObject({
       kind: 'rejected',
@@ -260,6 +261,15 @@ describe('security', () => {
     const server = await standIn({ security, account });
     const sender = connect({ port: server.port, security, ...account });
     expect(await sender.send(email())).toMatchObject({ kind: 'sent' });
+  });
+
+  test('an address will do as host where the certificate is for the address', async () => {
+    const server = await standIn({ security: 'ssl' });
+    expect(
+      await connect({ host: '127.0.0.1', port: server.port, security: 'ssl' }).send(email()),
+    ).toMatchObject({
+      kind: 'sent',
+    });
   });
 
   test('left out: encrypted as soon as the server offers it', async () => {
@@ -302,9 +312,6 @@ describe('security', () => {
     '%s: a certificate for another name is refused',
     async (security) => {
       const server = await standIn({ security });
-      const outcome = await connect({ host: '127.0.0.2', port: server.port, security }).send(email());
-      // The stand-in listens on 127.0.0.1 alone, where the certificate's address is: so ask for it by another one.
-      expect(outcome.kind).toBe('retry');
       const egress = createEgressGuard({
         allow: '127.0.0.0/8',
         resolver: async () => [{ address: '127.0.0.1', family: 4 }],
@@ -424,6 +431,13 @@ describe('failures', () => {
     expect(await sender.send(email({ text: body }))).toMatchObject(expected);
   });
 
+  test.each(['GREETING', 'MAIL', 'END'] as const)('a reply at %s that never ends', async (stage) => {
+    const server = await startSmtpScript({ [stage]: 'trickle' });
+    cleanups.push(server.stop);
+    const sender = connect({ port: server.port }, { connectMs: 100, replyMs: 100 });
+    expect(await sender.send(email())).toMatchObject({ ...retry, ambiguous: stage === 'END' });
+  });
+
   test('a port that nobody listens on', async () => {
     const server = await standIn();
     await server.stop();
@@ -457,7 +471,7 @@ describe('failures', () => {
       scope: 'config',
       reason: '127.0.0.1 is a loopback address; set EGRESS_ALLOW=127.0.0.1/32 (or its network) to permit it',
     });
-    expect(server.connections()).toBe(0);
+    expect(server.connections().opened).toBe(0);
   });
 
   test('one refused recipient does not disturb the others', async () => {
@@ -520,10 +534,18 @@ describe('connections', () => {
     const sender = connect({ port: server.port });
     await Promise.all(Array.from({ length: 200 }, (_, n) => sender.send(email({ deliveryId: `d${n}` }))));
     expect(server.received).toHaveLength(200);
-    expect(server.connections()).toBeLessThanOrEqual(sender.concurrency);
-    const before = server.connections();
+    expect(server.connections().opened).toBeLessThanOrEqual(sender.concurrency);
+    const before = server.connections().opened;
     await sender.send(email());
-    expect(server.connections()).toBe(before);
+    expect(server.connections().opened).toBe(before);
+  });
+
+  test('without work are closed', async () => {
+    const server = await standIn();
+    const sender = connect({ port: server.port }, { idleMs: 50 });
+    await sender.send(email());
+    await expect.poll(() => server.connections(), { timeout: 5_000 }).toEqual({ opened: 1, open: 0 });
+    expect(await sender.send(email())).toMatchObject({ kind: 'sent' });
   });
 
   test('that the server closed meanwhile are replaced without an e-mail suffering', async () => {
@@ -546,8 +568,13 @@ describe('connections', () => {
     expect(server.received).toHaveLength(40);
     expect(await sender.send(email())).toMatchObject({ kind: 'retry', ambiguous: false });
   });
-});
 
-beforeAll(() => {
-  expect(publicAuthorities).not.toContain(testAuthority);
+  test('closing does not wait for a server that has stopped answering', async () => {
+    const server = await startSmtpScript({ END: 'hang' });
+    cleanups.push(server.stop);
+    const sender = connect({ port: server.port });
+    const sending = sender.send(email());
+    await sender.close({ graceMs: 200 });
+    expect(await sending).toMatchObject({ kind: 'retry', ambiguous: true });
+  });
 });

@@ -47,7 +47,7 @@ const config = Type.Object(
 type Config = Static<typeof config>;
 
 /** One e-mail as the server is given it. */
-export type SmtpRequest = {
+type SmtpRequest = {
   envelope: { from: string; to: string };
   messageId: string;
   raw: Buffer;
@@ -57,7 +57,7 @@ export type SmtpRequest = {
 export type SmtpReply = { response: string } | { error: SmtpError; written: boolean };
 
 /** What nodemailer and node put on their errors. */
-export type SmtpError = {
+type SmtpError = {
   message: string;
   code?: string;
   /** The system's or TLS's own code, where nodemailer has put its own over it. */
@@ -117,9 +117,11 @@ function connect(config: Config, { egress, timeouts }: SenderDeps): Sender<Email
     return sending.finally(() => inFlight.delete(sending));
   }
 
-  async function close(): Promise<void> {
+  async function close({ graceMs = 10_000 }: { graceMs?: number } = {}): Promise<void> {
     closed = true;
+    const impatience = setTimeout(() => pool.close({ force: true }), graceMs);
     await Promise.all(inFlight);
+    clearTimeout(impatience);
     pool.close();
   }
 

@@ -3,8 +3,8 @@ import { createServer, type Socket } from 'node:net';
 
 export type Stage = 'GREETING' | 'EHLO' | 'HELO' | 'AUTH' | 'MAIL' | 'RCPT' | 'DATA' | 'BODY' | 'END';
 
-/** A line to answer, `cut` to break the connection, `hang` to say and hear nothing more. */
-export type Step = string | 'cut' | 'hang';
+/** A line to answer, `cut` to break the connection, `hang` to say and hear nothing more, `trickle` to answer without end. */
+export type Step = string | 'cut' | 'hang' | 'trickle';
 
 const USUAL: Record<Stage, Step> = {
   GREETING: '220 script ESMTP',
@@ -55,6 +55,10 @@ function converse(socket: Socket, script: Record<Stage, Step>): void {
     else if (step === 'hang') {
       silent = true;
       socket.pause(); // nor does it take any more
+    } else if (step === 'trickle') {
+      silent = true;
+      const timer = setInterval(() => socket.write('2'), 20);
+      socket.once('close', () => clearInterval(timer));
     } else if (step !== '') socket.write(`${step}\r\n`);
   }
 

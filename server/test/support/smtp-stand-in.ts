@@ -27,8 +27,8 @@ export type SmtpStandIn = {
   port: number;
   /** Everything that was taken, in order; also what a connection cut at `end` left unanswered. */
   received: ReceivedEmail[];
-  /** Connections opened so far. */
-  connections(): number;
+  /** Connections opened so far, and those open now. */
+  connections(): { opened: number; open: number };
   /** Resolves as soon as so many e-mails have been taken; rejects with the number reached when time is up. */
   waitFor(count: number, timeoutMs?: number): Promise<ReceivedEmail[]>;
   fail(failure: Failure): void;
@@ -58,13 +58,12 @@ export async function startSmtpStandIn({
   const received: ReceivedEmail[] = [];
   const failures: Failure[] = [];
   const waiting = new Set<() => void>();
+  const sockets = new Map<number, Socket>(); // by the client's port, which is all that smtp-server tells of them
   let opened = 0;
   let running = await start(port);
   const boundPort = running.port;
 
   async function start(onPort: number): Promise<{ port: number; stop: () => Promise<void> }> {
-    const sockets = new Map<number, Socket>();
-
     /** Fails as the first fitting failure says; answers whether one did. */
     function failed(
       at: Failure['at'],
@@ -181,7 +180,7 @@ export async function startSmtpStandIn({
     host: '127.0.0.1',
     port: boundPort,
     received,
-    connections: () => opened,
+    connections: () => ({ opened, open: sockets.size }),
     waitFor,
     fail: (failure) => void failures.push({ ...failure }),
     heal: () => void failures.splice(0),
