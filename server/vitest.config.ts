@@ -8,6 +8,6 @@ export default defineConfig({
     // Processes, not threads: tests send signals and look at what their process holds.
     pool: 'forks',
     testTimeout: 20_000,
-    hookTimeout: 60_000, // the first connection to a database may wait for the template
+    hookTimeout: 60_000, // a service of its own, with its database, on a busy machine
   },
 });
