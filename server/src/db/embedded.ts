@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Child, launch } from './embedded/child.ts';
 import { DATABASE_NAME, DATABASE_USER, ensureCluster, passwordOf } from './embedded/cluster.ts';
-import { type Address, findPostmaster, isAlive, type Role, removeStaleLocks } from './embedded/postmaster.ts';
+import { type Address, findPostmaster, type Role, removeStaleLocks } from './embedded/postmaster.ts';
 import { enter, type Presence, whenAlone } from './embedded/presence.ts';
 import { prepareSite, type Site, type SiteOptions } from './embedded/site.ts';
 import { InUseError, StartError } from './embedded/start-error.ts';
@@ -37,14 +37,17 @@ const RESTART_MS = { first: 100, most: 5_000 };
 
 /** Starts (or for a command shares) the server whose files are in `<dataDir>/postgres`; throws StartError if it cannot. */
 export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedPostgres> {
-  const site = prepareSite(options);
-  const held = await acquire(site, options);
-  if (held.kind === 'shared') {
-    const { pid, presence, address } = held;
-    return { connection: connectionTo(site, address), adopted: true, pid, stop: () => presence.leave() };
+  try {
+    const site = await prepareSite(options);
+    const held = await acquire(site, options);
+    if (held.kind === 'shared') return shared(site, held);
+    return options.role === 'server'
+      ? supervise(site, options, held.child)
+      : forCommand(site, options, held.child);
+  } catch (cause) {
+    if (cause instanceof StartError || !(cause instanceof Error)) throw cause;
+    throw new StartError(`The database in ${options.dataDir} cannot be started: ${cause.message}`, { cause });
   }
-  if (options.role === 'server') return supervise(site, options, held.child);
-  return forCommand(connectionTo(site, held.child.address), held.child, options.log);
 }
 
 type Held =
@@ -53,7 +56,7 @@ type Held =
 
 /** Goes round until the server is ours, or shared, or somebody else's for good. */
 async function acquire(site: Site, { role, log }: EmbeddedOptions): Promise<Held> {
-  const deadline = Date.now() + CONFLICT_MS;
+  let deadline = Date.now() + CONFLICT_MS;
   let obstacle = '';
   do {
     await ensureCluster(site, log);
@@ -73,8 +76,8 @@ async function acquire(site: Site, { role, log }: EmbeddedOptions): Promise<Held
       }
     }
     if (found.kind === 'orphan') {
-      obstacle = `a database server without its Belfry (pid ${found.pid}) does not stop`;
-      await endOrphan(found.pid);
+      await endOrphan(site, found.pid);
+      deadline = Date.now() + CONFLICT_MS;
     }
     if (found.kind === 'stale' || found.kind === 'none') {
       removeStaleLocks(site.cluster, site.socketDir);
@@ -91,25 +94,30 @@ const stopFirst = (obstacle: string): string =>
   `${obstacle.charAt(0).toUpperCase()}${obstacle.slice(1)}: stop it first, then start again.`;
 
 /** Stops a server whose Belfry was killed: politely, and at once when it takes its time (the next start recovers). */
-async function endOrphan(pid: number): Promise<void> {
+async function endOrphan(site: Site, pid: number): Promise<void> {
   for (const signal of ['SIGINT', 'SIGQUIT'] as const) {
     try {
       process.kill(pid, signal);
     } catch {
-      return; // it has ended by itself
+      return; // it has ended by itself; the caller looks again
     }
-    const deadline = Date.now() + CONFLICT_MS / 2;
-    while (isAlive(pid) && Date.now() < deadline) await delay(POLL_MS);
-    if (!isAlive(pid)) return;
+    const deadline = Date.now() + CONFLICT_MS;
+    while (Date.now() < deadline) {
+      const found = await findPostmaster(site.cluster, site.socketDir);
+      if (found.kind !== 'orphan' || found.pid !== pid) return;
+      await delay(POLL_MS);
+    }
   }
+  throw new StartError(stopFirst(`a database server without its Belfry (pid ${pid}) does not stop`));
+}
+
+function shared(site: Site, { pid, address, presence }: Extract<Held, { kind: 'shared' }>): EmbeddedPostgres {
+  return { connection: connectionTo(site, address), adopted: true, pid, stop: () => presence.leave() };
 }
 
 /** A command's own server: it ends with the command, but not under other commands that came to share it. */
-function forCommand(
-  connection: EmbeddedConnection,
-  child: Child,
-  log: EmbeddedOptions['log'],
-): EmbeddedPostgres {
+function forCommand(site: Site, { log }: EmbeddedOptions, child: Child): EmbeddedPostgres {
+  const connection = connectionTo(site, child.address);
   const onWait = (): void => log('Another belfry command is still using the database: waiting for it to end');
   const stop = (): Promise<void> => whenAlone(connection, { onWait, stop: () => child.stop() });
   return { connection, adopted: false, pid: child.pid, stop };
@@ -160,8 +168,8 @@ async function restart(
       const held = await acquire(site, options);
       if (held.kind === 'own') return held.child;
     } catch (error) {
-      if (error instanceof InUseError || !(error instanceof StartError)) throw error;
-      options.log(error.message);
+      if (error instanceof InUseError) throw error;
+      options.log(error instanceof Error ? error.message : String(error));
     }
     await delay(waitMs, undefined, { signal: stopping }).catch(() => undefined);
   }

@@ -33,7 +33,7 @@ const say = (line: string): void => void process.stdout.write(`${line}\n`);
 const dataDir = mkdtempSync(path.join(tmpdir(), 'belfry-template-'));
 chmodSync(dataDir, 0o711);
 try {
-  const site = prepareSite({ dataDir, log: say });
+  const site = await prepareSite({ dataDir, log: say });
   await ensureCluster(site, say);
   for (const statements of [SHRINK, COPY, FRESH_LOG, FRESH_LOG]) runAlone(site, statements);
   const packed = pack(site);

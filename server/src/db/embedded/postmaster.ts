@@ -79,16 +79,6 @@ export function removeStaleLocks(cluster: string, socketDir: string | undefined)
   }
 }
 
-/** Whether a process with this id exists. */
-export function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    return hasCode(error, 'EPERM');
-  }
-}
-
 function belongsToServer(text: string, cluster: string): boolean {
   const running = processOf(Number.parseInt(text, 10));
   return running !== undefined && servesCluster(running.command, cluster);

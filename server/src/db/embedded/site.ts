@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { once } from 'node:events';
 import {
   accessSync,
   chmodSync,
@@ -12,6 +13,7 @@ import {
   statSync,
   symlinkSync,
 } from 'node:fs';
+import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { type Account, accountCan, chooseAccount, databaseUid } from './account.ts';
@@ -47,7 +49,7 @@ const SOCKET_PATH_BYTES = process.platform === 'linux' ? 107 : 103;
 const SOCKET_FILE = '.s.PGSQL.5432';
 
 /** Makes the folders of the database, owned by the user that will run it and reachable for that user. */
-export function prepareSite(options: SiteOptions): Site {
+export async function prepareSite(options: SiteOptions): Promise<Site> {
   const { log, systemDir = '/var/lib/belfry', packageDir = findPackage() } = options;
   const dataDir = makeDataDir(options.dataDir);
   const link = path.join(dataDir, 'postgres');
@@ -61,7 +63,7 @@ export function prepareSite(options: SiteOptions): Site {
     home,
     cluster,
     account,
-    socketDir: transport === 'socket' ? prepareSocketDir(home, account) : undefined,
+    socketDir: transport === 'socket' ? await prepareSocketDir(home, account) : undefined,
     binaries: prepareBinaries({ packageDir, account, home, systemDir }),
   };
 }
@@ -198,12 +200,12 @@ function refuseForeignCluster(cluster: string, account: Account | undefined): vo
   );
 }
 
-/** The folder of the socket: in the home, or under the temporary directory when that path would be too long. */
-function prepareSocketDir(home: string, account: Account | undefined): string {
+/** The folder of the socket: in the home, or under the temporary directory when that path is too long or takes no sockets. */
+async function prepareSocketDir(home: string, account: Account | undefined): Promise<string> {
   const inHome = path.join(home, 'run');
   if (fits(inHome)) {
     makePrivateDir(inHome, account);
-    return inHome;
+    if (await takesSockets(inHome)) return inHome;
   }
   const name = `belfry-${databaseUid(account)}-${shortHash(home)}`;
   const dir =
@@ -227,5 +229,18 @@ function prepareSocketDir(home: string, account: Account | undefined): string {
 }
 
 const fits = (dir: string): boolean => Buffer.byteLength(path.join(dir, SOCKET_FILE)) <= SOCKET_PATH_BYTES;
+
+/** Shared folders of virtual machines and some network file systems have files, but no sockets. */
+async function takesSockets(dir: string): Promise<boolean> {
+  const server = createServer();
+  try {
+    await once(server.listen(path.join(dir, `.p${process.pid}`)), 'listening');
+    return true;
+  } catch (error) {
+    return hasCode(error, 'EADDRINUSE'); // left by a killed start: sockets are to be had
+  } finally {
+    server.close();
+  }
+}
 
 const shortHash = (text: string): string => createHash('sha256').update(text).digest('hex').slice(0, 16);

@@ -1,13 +1,4 @@
-import {
-  chownSync,
-  closeSync,
-  fchownSync,
-  fsyncSync,
-  mkdirSync,
-  openSync,
-  readFileSync,
-  writeSync,
-} from 'node:fs';
+import { chownSync, closeSync, fchownSync, mkdirSync, openSync, readFileSync, writeSync } from 'node:fs';
 import path from 'node:path';
 import { brotliDecompressSync } from 'node:zlib';
 import type { Account } from './account.ts';
