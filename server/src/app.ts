@@ -8,10 +8,11 @@ import { deliverHandler } from './domain/deliveries/deliver.ts';
 import { type DeliveryOutcome, OutcomeRecorder } from './domain/deliveries/record-outcomes.ts';
 import { Senders } from './domain/deliveries/senders.ts';
 import { purgeIdempotencyKeys } from './domain/idempotency.ts';
-import { ProjectCache } from './domain/projects/cache.ts';
 import { Hub } from './domain/realtime/hub.ts';
 import { LastSeen } from './domain/users/last-seen.ts';
-import { createRealtime } from './http/realtime/index.ts';
+import { createSocketAuthenticator } from './http/realtime/authenticate-socket.ts';
+import { serveSockets } from './http/realtime/socket.ts';
+import { Streams } from './http/realtime/stream.ts';
 import { createServer } from './http/server.ts';
 import type { Clock } from './lib/clock.ts';
 import type { Logger } from './lib/log.ts';
@@ -116,20 +117,23 @@ async function startServer(
   options: ServiceOptions,
   undo: (() => Promise<void>)[],
 ): Promise<FastifyInstance> {
-  const projects = new ProjectCache(context);
   const lastSeen = new LastSeen(context);
   const hub = new Hub(context);
-  const httpContext = { ...context, projects, lastSeen, acceptor, hub };
+  const streams = new Streams({ hub, clock: context.clock });
+  const httpContext = { ...context, lastSeen, acceptor, streams };
   const server = await createServer(httpContext, options.checkReplies ? { checkReplies: true } : {});
-  const realtime = createRealtime(httpContext, server.server);
-  undo.push(async () => {
-    projects.close();
-    await lastSeen.close();
+  const webSockets = serveSockets({
+    server: server.server,
+    hub,
+    authenticate: createSocketAuthenticator(httpContext),
+    log: context.log,
   });
+  undo.push(() => lastSeen.close());
   undo.push(async () => {
-    // Sockets first: the server's close waits for every connection that is still open.
-    await realtime.close();
+    // What stays open goes first: the server's close waits for every connection.
+    await Promise.all([webSockets.close(), streams.close()]);
     await server.close();
+    hub.close();
   });
   try {
     await server.listen({ host: context.config.HOST, port: context.config.PORT });

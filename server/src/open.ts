@@ -6,6 +6,8 @@ import { StartError } from './db/embedded/start-error.ts';
 import { startEmbedded } from './db/embedded.ts';
 import { migrate, UnusableDatabase } from './db/migrate.ts';
 import type { Context } from './domain/context.ts';
+import { IntegrationCache } from './domain/integrations/of-project.ts';
+import { ProjectCache } from './domain/projects/cache.ts';
 import { createBus, type PostgresBus } from './domain/realtime/bus.ts';
 import { Identities } from './domain/users/identities.ts';
 import { type Clock, systemClock } from './lib/clock.ts';
@@ -53,19 +55,26 @@ export async function open(
     await bringUpToDate(db);
     const nodeId = `${hostname()}-${newId()}`;
     const bus = createBus({ db, log, nodeId, shared: !embedded });
+    const clock = options.clock ?? systemClock;
+    const projects = new ProjectCache({ db, sealer, clock, bus });
+    const integrations = new IntegrationCache({ db, sealer, log, bus });
     return {
       config,
       db,
-      clock: options.clock ?? systemClock,
+      clock,
       log,
       sealer,
       egress,
       bus,
       identities: new Identities(),
+      projects,
+      integrations,
       nodeId,
       alone: embedded && role === 'server',
       pool,
       async close() {
+        projects.close();
+        integrations.close();
         await bus.close();
         await Promise.all(databases.map((database) => database.close()));
         await stop();

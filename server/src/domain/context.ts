@@ -4,6 +4,8 @@ import type { Clock } from '../lib/clock.ts';
 import type { EgressGuard } from '../lib/egress.ts';
 import type { Logger } from '../lib/log.ts';
 import type { Sealer } from '../lib/seal.ts';
+import type { IntegrationCache } from './integrations/of-project.ts';
+import type { ProjectCache } from './projects/cache.ts';
 import type { Bus } from './realtime/messages.ts';
 import type { Identities } from './users/identities.ts';
 
@@ -17,4 +19,6 @@ export interface Context {
   readonly egress: EgressGuard;
   readonly bus: Bus;
   readonly identities: Identities;
+  readonly projects: ProjectCache;
+  readonly integrations: IntegrationCache;
 }

@@ -1,12 +1,14 @@
 import type { Database } from '../db/client.ts';
+import type { Acceptor } from '../domain/broadcasts/accept.ts';
 import type { Context } from '../domain/context.ts';
-import type { ProjectCache } from '../domain/projects/cache.ts';
 import type { LastSeen } from '../domain/users/last-seen.ts';
+import type { Streams } from './realtime/stream.ts';
 
-/** What the HTTP part works with: the domain's context and the caches that requests need. */
+/** What the HTTP part works with: the domain's context and what requests are handed to. */
 export interface HttpContext extends Context {
-  readonly projects: ProjectCache;
   readonly lastSeen: LastSeen;
+  readonly acceptor: Acceptor;
+  readonly streams: Streams;
 }
 
 /** The context as handlers get it: the database is the pool, or the transaction of an idempotent call. */

@@ -9,7 +9,6 @@ import type { Handler } from '../../queue/worker.ts';
 import type { Context } from '../context.ts';
 import { chooseChannels } from '../deliveries/choose-channels.ts';
 import { type NewEvent, recordEvents } from '../events/record.ts';
-import { channelsOf } from '../integrations/of-project.ts';
 import { switchedOff } from '../preferences/switched-off.ts';
 import type { NotificationsNew } from '../realtime/messages.ts';
 import { type Resolved, resolveUsers } from '../users/resolve.ts';
@@ -184,7 +183,9 @@ async function planDeliveries(
 ): Promise<NewJob<'deliver'>[]> {
   const jobs: NewJob<'deliver'>[] = [];
   for (const [projectId, group] of Map.groupBy(broadcasts, (broadcast) => broadcast.projectId)) {
-    const available = await channelsOf(context, projectId);
+    const available = new Set(
+      (await context.integrations.of(projectId)).map((integration) => integration.channel),
+    );
     if (available.size === 0) continue;
     const reachable = await tx.query<{ id: string }>(selectWithEmail, [
       uuids([...new Set(group.flatMap((one) => one.userIds))]),

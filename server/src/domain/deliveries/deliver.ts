@@ -7,8 +7,9 @@ import { backoff } from '../../queue/backoff.ts';
 import type { Job, NewJob } from '../../queue/jobs.ts';
 import type { Handler } from '../../queue/worker.ts';
 import type { Context } from '../context.ts';
-import { integrationsOf, type OpenedIntegration } from '../integrations/of-project.ts';
+import type { OpenedIntegration } from '../integrations/of-project.ts';
 import { unsubscribeUrl } from '../preferences/unsubscribe-link.ts';
+import type { Project } from '../projects/cache.ts';
 import type { DeliveryOutcome, OutcomeRecorder } from './record-outcomes.ts';
 import { emailHeaders, finishEmail, type PreparedEmail, prepareEmail } from './render/email.ts';
 import type { Senders } from './senders.ts';
@@ -50,6 +51,7 @@ async function deliver(
 
 /** What the jobs of a batch need, loaded together. */
 interface Loaded {
+  project: Project;
   integration: OpenedIntegration | undefined;
   broadcasts: ReadonlyMap<string, LoadedBroadcast>;
   users: ReadonlyMap<string, LoadedUser>;
@@ -74,13 +76,16 @@ async function load(context: Context, jobs: readonly Job<'deliver'>[]): Promise<
   const { db } = context;
   const projectId = jobs[0]?.projectId ?? '';
   const userIds = [...new Set(jobs.flatMap((job) => job.payload.user_ids))];
-  const [integrations, broadcasts, users, finals] = await Promise.all([
-    integrationsOf(context, projectId),
+  const [project, integrations, broadcasts, users, finals] = await Promise.all([
+    context.projects.byId(projectId),
+    context.integrations.of(projectId),
     loadBroadcasts(db, jobs),
     db.query<LoadedUser>(selectUsers, [userIds]),
     loadFinals(db, jobs),
   ]);
+  if (project === undefined) throw new Error('a job of a project that does not exist');
   return {
+    project,
     integration: integrations.find((integration) => integration.channel === 'email'),
     broadcasts: new Map(broadcasts.map((broadcast) => [broadcast.id, broadcast])),
     users: new Map(users.map((user) => [user.id, user])),
@@ -196,8 +201,7 @@ async function sendTo(
     };
   }
   const sender: Sender<EmailMessage> = engine.senders.email(loaded.integration);
-  const unsubscribe = unsubscribeUrl(context, {
-    projectId: job.projectId,
+  const unsubscribe = unsubscribeUrl(context.config, loaded.project, {
     userId,
     category: broadcast.category,
     channel: 'email',

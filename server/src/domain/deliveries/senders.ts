@@ -23,7 +23,7 @@ export class Senders {
   email(integration: OpenedIntegration): Sender<EmailMessage> {
     const nowMs = this.#deps.clock.now();
     const held = this.#senders.get(integration.id);
-    if (held?.version === integration.version) {
+    if (held !== undefined && held.version === integration.version) {
       held.usedAtMs = nowMs;
       return held.sender;
     }

@@ -35,7 +35,7 @@ export async function recordEvents(tx: Queryable, events: readonly NewEvent[]): 
   if (events.length === 0) return;
   await tx.query(insertEvents, [
     events.map((event) => event.projectId),
-    events.map(eventId),
+    events.map(newEventId),
     events.map((event) => event.type),
     events.map((event) => event.broadcastId ?? null),
     events.map((event) => (event.userIds ? `{${event.userIds.join(',')}}` : null)),
@@ -53,6 +53,6 @@ const insertEvents = sql(
 );
 
 /** An id whose low 16 bits are zero: they number the users of the row. */
-function eventId(): string {
+export function newEventId(): string {
   return `${newId().slice(0, -4)}0000`;
 }

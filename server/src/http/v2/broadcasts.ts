@@ -1,16 +1,16 @@
 import { Type } from 'typebox';
 import { BroadcastSchema, NewBroadcastSchema } from '../../contract/broadcast.ts';
 import { Id, PageQuery, page } from '../../contract/common.ts';
-import type { Acceptor } from '../../domain/broadcasts/accept.ts';
 import { getBroadcast, listBroadcasts } from '../../domain/broadcasts/get.ts';
 import { ClientError } from '../../errors.ts';
-import { type App, projectRoute, rawJson } from '../route.ts';
+import { rawJson } from '../reply.ts';
+import { type App, projectRoute } from '../route.ts';
 
 // The longest content has 10,485,760 characters, and JSON may spell each as \uXXXX; overrides and a thousand recipients come on top.
 const BODY_LIMIT_BYTES = 96 * 1024 * 1024;
 
 /** POST, GET and list of /broadcasts. */
-export function broadcastRoutes(app: App, { acceptor }: { acceptor: Acceptor }): void {
+export function broadcastRoutes(app: App): void {
   projectRoute(app, {
     method: 'POST',
     url: '/broadcasts',
@@ -25,7 +25,7 @@ export function broadcastRoutes(app: App, { acceptor }: { acceptor: Acceptor }):
     refuseUnknown: true,
     idempotency: 'own',
     async handler({ project, body, idempotencyKey, reply }) {
-      const accepted = await acceptor.accept(project.id, body, idempotencyKey);
+      const accepted = await app.context.acceptor.accept(project.id, body, idempotencyKey);
       if (accepted.replayed) reply.header('idempotency-replayed', 'true');
       return rawJson(accepted.json);
     },

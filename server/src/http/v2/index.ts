@@ -1,4 +1,9 @@
+import { streamRoute } from '../realtime/stream.ts';
 import type { App } from '../route.ts';
+import { broadcastRoutes } from './broadcasts.ts';
 
-/** Every v2 resource, in the order of the published description. A path that names a word comes before one with a parameter. */
-export function v2Routes(_app: App): void {}
+/** Every v2 resource, in the order of the published description. */
+export function v2Routes(app: App): void {
+  broadcastRoutes(app);
+  streamRoute(app, app.context.streams);
+}
