@@ -17,7 +17,10 @@ import type { CallContext, HttpContext } from './context.ts';
 import { answerIdempotently, idempotencyKeyOf } from './idempotency.ts';
 import { paginate } from './pagination.ts';
 import type { RateLimits } from './rate-limit.ts';
-import { replyChecker } from './validation.ts';
+import { type RawJson, replyChecker, sendJson, toJson } from './reply.ts';
+
+// What routes are written with comes from one place.
+export { rawJson } from './reply.ts';
 
 /** Where routes are registered. */
 export interface App {
@@ -62,18 +65,18 @@ export interface Route<
   idempotency?: 'automatic' | 'own' | 'none';
   /** Not part of the published description. */
   hidden?: boolean;
-  handler: (call: Call<Static<Params>, Static<Query>, Static<Body>> & Who) => Promise<Answer<Reply>>;
+  handler: (call: Call<Static<Params>, Static<Query>, Static<Body>> & Who) => Answer<Reply>;
 }
 
 type Replies = { 200: TSchema } | { 201: TSchema } | { 204: TNull };
-// biome-ignore lint/suspicious/noConfusingVoidType: a handler of a 204 may pass on the promise of a domain function that answers nothing
 type Answer<Reply extends Replies> = Reply extends { 204: TNull }
-  ? void
-  :
+  ? Promise<void>
+  : Promise<
       | (Reply extends { 200: infer Body extends TSchema } | { 201: infer Body extends TSchema }
           ? Static<Body>
           : never)
-      | RawJson;
+      | RawJson
+    >;
 
 /** What a handler is given. */
 export interface Call<Params, Query, Body> {
@@ -104,15 +107,6 @@ export interface Call<Params, Query, Body> {
 
 type ProjectCall = { project: Project };
 type UserCall = { project: Project; user: { id: string } };
-
-/** A reply that is JSON text already: sent as it is. */
-export interface RawJson {
-  readonly [RAW]: string | Buffer;
-}
-const RAW: unique symbol = Symbol('json');
-export function rawJson(text: string | Buffer): RawJson {
-  return { [RAW]: text };
-}
 
 /** Registers a route for a Project JWT; its handler is given the `project`. */
 export function projectRoute<
@@ -184,7 +178,6 @@ interface Access<Who> {
   who: (request: FastifyRequest) => Who;
 }
 
-const JSON_TYPE = 'application/json; charset=utf-8';
 const DEFAULT_BODY_LIMIT = 1_048_576;
 
 function register<
@@ -196,7 +189,7 @@ function register<
 >(app: App, route: Route<Params, Query, Body, Reply, Who>, access: Access<Who>): void {
   const [status, replySchema] = statusAndBody(route.reply);
   const checkReply =
-    app.checkReplies && status !== 204 ? strictly(route.operationId, replySchema) : undefined;
+    app.checkReplies && status !== 204 ? replyChecker(route.operationId, replySchema) : undefined;
   const brand = app.context.config.BRAND;
   for (const { url, published } of spellings(route.url, brand)) {
     app.fastify.route({
@@ -264,9 +257,10 @@ async function answer<
   if (key !== undefined && mode === 'automatic') {
     const kept = await answerIdempotently(app.context, key, status, run);
     if (kept.replayed) reply.header('idempotency-replayed', 'true');
-    return send(reply, kept.status, kept.body);
+    return sendJson(reply, kept.status, kept.body);
   }
-  return send(reply, status, await run(app.context, (effect) => effect()));
+  const body = await run(app.context, (effect) => effect());
+  return reply.sent ? reply : sendJson(reply, status, body); // a stream took the connection over
 }
 
 async function admit(
@@ -312,28 +306,4 @@ function baseUrl(app: App, request: FastifyRequest): string {
 function statusAndBody(reply: Replies): [number, TSchema] {
   const [status, schema] = Object.entries(reply)[0] as [string, TSchema];
   return [Number(status), schema];
-}
-
-/** Throws for a reply that is not what its route says: a bug, which tests should not have to look for. */
-function strictly(operationId: string, schema: TSchema): (reply: unknown) => void {
-  const check = replyChecker(schema);
-  return (reply) => {
-    const raw =
-      typeof reply === 'object' && reply !== null && RAW in reply
-        ? (reply as RawJson)[RAW]
-        : JSON.stringify(reply);
-    const problems = check(raw === undefined ? undefined : JSON.parse(raw.toString()));
-    if (problems.length > 0)
-      throw new Error(`${operationId} answers what its schema refuses: ${problems.join('; ')}`);
-  };
-}
-
-function toJson(value: unknown): string | Buffer {
-  if (value === undefined || value === null) return '';
-  return typeof value === 'object' && RAW in value ? (value as RawJson)[RAW] : JSON.stringify(value);
-}
-
-function send(reply: FastifyReply, status: number, body: string | Buffer): FastifyReply {
-  reply.code(status);
-  return body.length === 0 ? reply.send() : reply.header('content-type', JSON_TYPE).send(body);
 }

@@ -2,7 +2,7 @@ import { Ajv, type ErrorObject, type Options, type ValidateFunction } from 'ajv'
 import addFormats from 'ajv-formats';
 import { ClientError } from '../errors.ts';
 import { isId } from '../lib/ids.ts';
-import { type Located, problemsOf } from './problems.ts';
+import { problemsOf } from './problems.ts';
 
 const OPTIONS: Options = {
   allErrors: true,
@@ -18,18 +18,17 @@ export function validatorFor(part: string | undefined, schema: object): Validate
   return (part === 'body' ? bodyAjv : urlAjv).compile(schema);
 }
 
-/** Compiles a schema for a reply, to be held against what a handler answers. */
-export function replyChecker(schema: object): (reply: unknown) => string[] {
+/** Compiles a schema into a function that answers what is wrong with a value. */
+export function problemsIn(schema: object): (value: unknown) => string[] {
   const validate = bodyAjv.compile(schema);
-  return (reply) => (validate(reply) ? [] : problemsOf(validate.errors ?? []));
+  return (value) => (validate(value) ? [] : problemsOf(validate.errors ?? []));
 }
 
 /** The error for a request that its schema refuses: every problem, each naming its field. */
 export function refusal(errors: readonly ErrorObject[], part: string): ClientError {
-  const located: readonly Located[] = errors;
   // What stands in a path is an id: one that cannot be any is not a matter of validation but of addressing.
   if (part === 'params') return new ClientError('invalid_id');
-  return new ClientError('validation_failed', problemsOf(located));
+  return new ClientError('validation_failed', problemsOf(errors));
 }
 
 const bodyAjv = withFormats(new Ajv(OPTIONS));
