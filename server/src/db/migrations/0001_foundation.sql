@@ -47,7 +47,8 @@ create index users_of_project on users (project_id, id);
 create table user_keys (
   project_id uuid not null,
   kind text not null check (kind in ('external_id', 'email')),
-  value text not null,
+  -- "C": in the order of bytes the primary key finds the users whose identity begins with a text, too
+  value text collate "C" not null,
   user_id uuid not null,
   primary key (project_id, kind, value)
 );
@@ -74,7 +75,8 @@ create table tokens (
   discarded_at timestamptz,
   primary key (user_id, id)
 );
-create index tokens_active_of_user on tokens (user_id, channel) where discarded_at is null;
+-- A token is unique per user and channel; what was discarded may come back as a record of its own.
+create unique index tokens_active_of_user on tokens (user_id, channel, hash) where discarded_at is null;
 
 -- The one active owner of a device's token (inbox, mobile push, web push): a token saved by another user moves.
 create table token_owners (
@@ -148,7 +150,14 @@ create table notifications (
 ) with (fillfactor = 95, autovacuum_vacuum_insert_scale_factor = 0.05);
 create index notifications_unread on notifications (user_id, id)
   where read_at is null and archived_at is null and discarded_at is null;
--- Only rows that were touched since they arrived stand in it: what a realtime client missed is found here.
+-- An inbox shows what is unread and what is read, in the order of ids: each has an index of its own, so that neither
+-- thousands of archived nor of unread notifications are waded through for the others. Only rows that were touched since they
+-- arrived stand in these, so inserts pay nothing for them.
+create index notifications_read on notifications (user_id, id)
+  where read_at is not null and archived_at is null and discarded_at is null;
+create index notifications_archived on notifications (user_id, id)
+  where archived_at is not null and discarded_at is null;
+-- Here too: what a realtime client missed.
 create index notifications_changed on notifications (user_id, updated_at) where updated_at is not null;
 
 -- The state of a notification on a channel outside the inbox. A row appears with the first outcome.
