@@ -1,5 +1,6 @@
 import { Command } from 'commander';
 import { reportErrors } from './cli/command.ts';
+import { generate } from './cli/generate.ts';
 import { start } from './cli/start.ts';
 
 // The command line, as a table of contents: each verb has a file in cli/.
@@ -13,5 +14,11 @@ belfry
   .command('start')
   .description('run the server, with the embedded database unless DATABASE_URL names another')
   .action(() => reportErrors(start));
+
+belfry
+  .command('generate', { hidden: true })
+  .description('write openapi.json and the reference pages of this repository from the code')
+  .option('--check', 'only say which are out of date')
+  .action((options: { check?: boolean }) => reportErrors(() => generate(options)));
 
 await belfry.parseAsync();
