@@ -1,6 +1,8 @@
+import { LRUCache } from 'lru-cache';
 import { type Queryable, sql } from '../../db/client.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { Logger } from '../../lib/log.ts';
+import { sockets } from '../../metrics.ts';
 import { BroadcastContents } from './contents.ts';
 import { changeFrame, newFrames } from './frame.ts';
 import type {
@@ -27,6 +29,8 @@ export interface HubDeps {
   log: Logger;
 }
 
+const TRANSPORT = { socket: 'websocket', stream: 'sse' } as const;
+
 /** What is connected now, and what has been written since the start. */
 export interface HubCounts {
   socket: number;
@@ -43,6 +47,8 @@ export class Hub {
   readonly #users = new Map<string, Set<Subscription>>();
   readonly #counts: HubCounts = { socket: 0, stream: 0, frames: 0 };
   readonly #unsubscribe: () => void;
+  // A token may be discarded between the look-up of a socket's owner and its entry here.
+  readonly #discarded = new LRUCache<string, true>({ max: 10_000, ttl: 60_000 });
   #waiting: Waiting[] = [];
   #pumping = false;
   // While the link between nodes is down: the time after which something may have gone by.
@@ -100,7 +106,9 @@ export class Hub {
     const replaced = exclusive ? [...others].filter(({ connection }) => connection.tokenId === tokenId) : [];
     others.add(subscription);
     this.#counts[kind] += 1;
+    sockets.inc({ transport: TRANSPORT[kind] });
     for (const one of replaced) this.#dismiss(one, 'replaced');
+    if (tokenId !== undefined && this.#discarded.has(tokenId)) this.#dismiss(subscription, 'token_discarded');
     if (others.size > MAX_CONNECTIONS_PER_USER) {
       const [oldest] = others;
       if (oldest !== undefined) this.#dismiss(oldest, 'too_many');
@@ -113,6 +121,7 @@ export class Hub {
     const others = this.#users.get(userId);
     if (others?.delete(subscription) !== true) return;
     this.#counts[kind] -= 1;
+    sockets.dec({ transport: TRANSPORT[kind] });
     if (others.size === 0) this.#users.delete(userId);
   }
 
@@ -134,6 +143,7 @@ export class Hub {
         if (this.#users.has(message.userId)) this.#queue({ kind: 'changed', message });
         return;
       case 'token_discarded':
+        this.#discarded.set(message.tokenId, true);
         for (const one of [...(this.#users.get(message.userId) ?? [])]) {
           if (one.connection.tokenId === message.tokenId) this.#dismiss(one, 'token_discarded');
         }

@@ -1,0 +1,262 @@
+import { type IncomingMessage, type Server, STATUS_CODES } from 'node:http';
+import type { Duplex } from 'node:stream';
+import { type WebSocket, WebSocketServer } from 'ws';
+import { isDatabaseUnavailable } from '../../db/client.ts';
+import type { Frame } from '../../domain/realtime/frame.ts';
+import type { Hub } from '../../domain/realtime/hub.ts';
+import type { CloseReason, Connection } from '../../domain/realtime/subscription.ts';
+import { ClientError } from '../../errors.ts';
+import type { Logger } from '../../lib/log.ts';
+import type { SocketAuthenticator, SocketCaller } from './authenticate-socket.ts';
+import { type Every, MAX_PENDING_BYTES, Rounds, realEvery, whenDrained } from './pending.ts';
+
+// Common proxies drop connections on which nothing moved for 30 to 60 s.
+const PING_EVERY_MS = 25_000;
+// Clients have nothing to say. Enough for what a library may send by itself, too little to fill memory with.
+const MAX_INCOMING_BYTES = 4_096;
+const CLOSE_TIMEOUT_MS = 5_000;
+const SHUTDOWN_TIMEOUT_MS = 800;
+const MAX_TOKEN_CHARACTERS = 4_096;
+
+/** What a client is told when its socket is closed, with the status code of RFC 6455 (4000 and up are ours). */
+const CLOSINGS: Record<CloseReason, [code: number, reason: string]> = {
+  token_discarded: [4001, 'the token was discarded'],
+  replaced: [4002, 'a newer connection has taken over'],
+  too_many: [4003, 'too many connections of this user'],
+  slow: [1013, 'reads too slowly: connect again and fetch what was missed'],
+  behind: [1013, 'some messages may be missing: connect again and fetch the list'],
+  shutdown: [1001, 'going away'],
+};
+
+export interface SocketOptions {
+  server: Server;
+  hub: Hub;
+  authenticate: SocketAuthenticator;
+  log: Logger;
+  every?: Every;
+}
+
+/** Serves WebSockets at `/` of the HTTP server: `?api_key=…&token=…[&connection_id=…]`. Close it before the server. */
+export function serveSockets(options: SocketOptions): Sockets {
+  return new Sockets(options);
+}
+
+/** All WebSockets of this node. */
+export class Sockets {
+  readonly #options: SocketOptions;
+  readonly #open = new Set<Socket>();
+  readonly #rounds: Rounds<Socket>;
+  readonly #webSockets = new WebSocketServer({
+    noServer: true,
+    clientTracking: false,
+    perMessageDeflate: false, // costs 300 kB a connection
+    maxPayload: MAX_INCOMING_BYTES,
+    // A client that does not answer to the end of the connection is cut off then. The types lag behind the library here.
+    ...{ closeTimeout: CLOSE_TIMEOUT_MS },
+  });
+  readonly #onUpgrade = (request: IncomingMessage, socket: Duplex, head: Buffer) =>
+    void this.#upgrade(request, socket, head);
+  #closing = false;
+  #onEmpty: (() => void) | undefined;
+
+  constructor(options: SocketOptions) {
+    this.#options = options;
+    this.#rounds = new Rounds(PING_EVERY_MS, (socket) => socket.ping(), options.every ?? realEvery);
+    options.server.on('upgrade', this.#onUpgrade);
+  }
+
+  /** Tells all clients that the server goes away, and waits for them, but less than a second. */
+  async close(): Promise<void> {
+    this.#closing = true;
+    this.#rounds.stop();
+    if (this.#open.size === 0) return;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#onEmpty = resolve;
+    const timer = setTimeout(() => {
+      for (const socket of this.#open) socket.cut();
+    }, SHUTDOWN_TIMEOUT_MS);
+    for (const socket of this.#open) socket.close('shutdown');
+    await promise;
+    clearTimeout(timer);
+  }
+
+  async #upgrade(request: IncomingMessage, stream: Duplex, head: Buffer): Promise<void> {
+    // Nobody listens to the connection until the handshake is done; a break is seen by `destroyed` below.
+    const ignore = () => {};
+    stream.on('error', ignore);
+    try {
+      const caller = await this.#admit(request);
+      if (stream.destroyed) return;
+      stream.off('error', ignore);
+      this.#webSockets.handleUpgrade(request, stream, head, (webSocket) =>
+        this.#accept(webSocket, stream, caller),
+      );
+    } catch (error) {
+      refuse(stream, this.#toClientError(error));
+    }
+  }
+
+  async #admit(request: IncomingMessage): Promise<SocketCaller> {
+    if (this.#closing)
+      throw new ClientError('service_unavailable', ['The server is going away'], { 'retry-after': '1' });
+    const [path = '', query = ''] = (request.url ?? '').split('?', 2);
+    if (path !== '/') throw new ClientError('not_found', ['There is no WebSocket at this path; it is at /']);
+    const parameters = new URLSearchParams(query);
+    const apiKey = parameters.get('api_key') ?? '';
+    const token = parameters.get('token') ?? '';
+    const missing = ['api_key', 'token'].filter((name) => (parameters.get(name) ?? '') === '');
+    if (missing.length > 0) {
+      throw new ClientError(
+        'jwt_auth_failed',
+        missing.map((name) => `The query parameter '${name}' is missing`),
+      );
+    }
+    const fits = token.length <= MAX_TOKEN_CHARACTERS;
+    const caller = fits ? await this.#options.authenticate({ apiKey, token }) : undefined;
+    if (caller === undefined) {
+      throw new ClientError('jwt_auth_failed', [
+        'The API key or the token is unknown, or the token was discarded',
+      ]);
+    }
+    if (caller.connectionId !== null && caller.connectionId !== parameters.get('connection_id')) {
+      throw new ClientError('forbidden', [
+        'The token is meant for another connection: connection_id differs',
+      ]);
+    }
+    return caller;
+  }
+
+  #toClientError(error: unknown): ClientError {
+    if (error instanceof ClientError) return error;
+    if (isDatabaseUnavailable(error))
+      return new ClientError('service_unavailable', [], { 'retry-after': '1' });
+    this.#options.log.error({ err: error }, 'a socket could not be opened');
+    return new ClientError('internal_error');
+  }
+
+  #accept(webSocket: WebSocket, stream: Duplex, caller: SocketCaller): void {
+    const socket = new Socket(webSocket, stream, caller);
+    this.#open.add(socket);
+    const leaveRounds = this.#rounds.add(socket);
+    const leaveHub = this.#options.hub.add(socket);
+    socket.onGone = leaveHub;
+    webSocket.on('close', () => {
+      leaveHub();
+      leaveRounds();
+      this.#open.delete(socket);
+      if (this.#open.size === 0) this.#onEmpty?.();
+    });
+    if (this.#closing) socket.close('shutdown');
+  }
+}
+
+/** One client's WebSocket. */
+class Socket implements Connection {
+  readonly kind = 'socket';
+  readonly projectId: string;
+  readonly userId: string;
+  readonly tokenId: string;
+  readonly exclusive: boolean;
+  /** Takes it out of the hub, so that nothing more is written. */
+  onGone: () => void = () => {};
+  readonly #webSocket: WebSocket;
+  readonly #stream: Duplex;
+  #answered = true;
+
+  constructor(webSocket: WebSocket, stream: Duplex, caller: SocketCaller) {
+    this.projectId = caller.projectId;
+    this.userId = caller.userId;
+    this.tokenId = caller.tokenId;
+    this.exclusive = caller.connectionId !== null;
+    this.#webSocket = webSocket;
+    this.#stream = stream;
+    webSocket.on('pong', () => {
+      this.#answered = true;
+    });
+    // A protocol error or a broken connection; `close` follows.
+    webSocket.on('error', () => {});
+  }
+
+  /**
+   * Writes the frame to the TCP connection itself: one buffer for all of a user's sockets, one system call. Without
+   * compression the library keeps no state between frames that this could disturb.
+   */
+  send(frame: Frame): void {
+    if (this.#webSocket.readyState !== this.#webSocket.OPEN) return;
+    if (this.#stream.writableLength > MAX_PENDING_BYTES) this.close('slow');
+    else this.#stream.write(encoded(frame));
+  }
+
+  begin(): void {} // the protocol has no place for where a client stands
+
+  resync(): void {
+    this.close('behind');
+  }
+
+  drained(): Promise<void> | undefined {
+    return whenDrained(this.#stream);
+  }
+
+  close(reason: CloseReason): void {
+    this.onGone();
+    this.#webSocket.close(...CLOSINGS[reason]);
+  }
+
+  cut(): void {
+    this.#webSocket.terminate();
+  }
+
+  /** Asks whether the client is still there, and drops it if it has not answered the last time. */
+  ping(): void {
+    if (!this.#answered) {
+      this.cut();
+      return;
+    }
+    this.#answered = false;
+    if (this.#webSocket.readyState === this.#webSocket.OPEN) this.#webSocket.ping();
+  }
+}
+
+// The sockets of one user are written to one after another, all with the same frame.
+let lastFrame: Frame | undefined;
+let lastBytes: Buffer = Buffer.alloc(0);
+
+function encoded(frame: Frame): Buffer {
+  if (frame === lastFrame) return lastBytes;
+  lastFrame = frame;
+  lastBytes = encodeTextFrame(frame.json);
+  return lastBytes;
+}
+
+/** A whole, unmasked text message as RFC 6455 (5.2) frames it. */
+export function encodeTextFrame(text: string): Buffer {
+  const length = Buffer.byteLength(text);
+  const head = length < 126 ? 2 : length < 65_536 ? 4 : 10;
+  const bytes = Buffer.allocUnsafe(head + length);
+  bytes[0] = 0x81; // final fragment, text
+  if (head === 2) bytes[1] = length;
+  else if (head === 4) {
+    bytes[1] = 126;
+    bytes.writeUInt16BE(length, 2);
+  } else {
+    bytes[1] = 127;
+    bytes.writeBigUInt64BE(BigInt(length), 2);
+  }
+  bytes.write(text, head);
+  return bytes;
+}
+
+/** Answers a request for a WebSocket that is not granted, as any other request would be answered. */
+function refuse(stream: Duplex, error: ClientError): void {
+  if (stream.destroyed) return;
+  const body = JSON.stringify({ errors: error.problems });
+  const headers = {
+    connection: 'close',
+    'content-type': 'application/json; charset=utf-8',
+    'content-length': String(Buffer.byteLength(body)),
+    ...error.headers,
+  };
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
+  stream.once('finish', () => stream.destroy());
+  stream.end(`HTTP/1.1 ${error.status} ${STATUS_CODES[error.status]}\r\n${lines.join('')}\r\n${body}`);
+}
