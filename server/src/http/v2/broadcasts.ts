@@ -3,8 +3,7 @@ import { BroadcastSchema, NewBroadcastSchema } from '../../contract/broadcast.ts
 import { Id, PageQuery, page } from '../../contract/common.ts';
 import { getBroadcast, listBroadcasts } from '../../domain/broadcasts/get.ts';
 import { ClientError } from '../../errors.ts';
-import { rawJson } from '../reply.ts';
-import { type App, projectRoute } from '../route.ts';
+import { type App, projectRoute, rawJson } from '../route.ts';
 
 // The longest content has 10,485,760 characters, and JSON may spell each as \uXXXX; overrides and a thousand recipients come on top.
 const BODY_LIMIT_BYTES = 96 * 1024 * 1024;
@@ -20,6 +19,7 @@ export function broadcastRoutes(app: App): void {
       'Each user addressed gets one notification; users that do not exist yet are created. Answers as soon as the broadcast is safely stored; `status` of the broadcast tells how delivery goes on.',
     tags: ['Broadcasts'],
     body: NewBroadcastSchema,
+    bodyKey: 'broadcast',
     bodyLimit: BODY_LIMIT_BYTES,
     reply: { 201: BroadcastSchema },
     refuseUnknown: true,
