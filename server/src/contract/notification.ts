@@ -1,0 +1,58 @@
+import { type Static, Type } from 'typebox';
+import { FreeObject, Id, nullable, oneOf, page, pageQuery, storedString, Timestamp } from './common.ts';
+
+const filter = {
+  category: Type.Optional(
+    storedString({
+      maxLength: 255,
+      description: 'Only those of this category; `uncategorized` selects those without one.',
+    }),
+  ),
+  topic: Type.Optional(storedString({ maxLength: 255, description: 'Only those of this topic.' })),
+};
+
+/** Which notifications an operation on many is about. */
+export const NotificationFilter = Type.Object(filter);
+export type NotificationFilter = Static<typeof NotificationFilter>;
+
+export const NotificationListQuery = Type.Object({
+  ...pageQuery,
+  status: Type.Optional(
+    oneOf(['unread', 'read', 'archived'], {
+      description:
+        'Only those that are unread (seen or not), read, or archived. Left out: all that are not archived.',
+    }),
+  ),
+  ...filter,
+});
+
+/** A message in a user's inbox. */
+export const Notification = Type.Object({
+  id: Id,
+  user_id: Id,
+  status: oneOf(['unseen', 'unread', 'read', 'archived'], {
+    description: '`unread`: seen, but not read. Archived wins over read, read over seen.',
+  }),
+  title: Type.String(),
+  content: nullable(Type.String()),
+  action_url: nullable(Type.String()),
+  category: nullable(Type.String()),
+  topic: nullable(Type.String()),
+  custom_attributes: nullable(FreeObject),
+  created_at: Timestamp,
+  updated_at: Timestamp,
+  sent_at: nullable(Timestamp),
+  seen_at: nullable(Timestamp),
+  read_at: nullable(Timestamp),
+  archived_at: nullable(Timestamp),
+  discarded_at: nullable(Timestamp),
+});
+
+export const NotificationPage = page(Notification);
+
+export const UnreadCount = Type.Object({
+  count: Type.Integer({
+    minimum: 0,
+    description: 'How many are neither read nor archived: exact up to 5,000, which also stands for more.',
+  }),
+});

@@ -1,0 +1,143 @@
+import { Type } from 'typebox';
+import { Id, NoContent } from '../../contract/common.ts';
+import {
+  Notification,
+  NotificationFilter,
+  NotificationListQuery,
+  NotificationPage,
+  UnreadCount,
+} from '../../contract/notification.ts';
+import { changeNotification, type NotificationAction } from '../../domain/notifications/change.ts';
+import { type BulkAction, changeAllNotifications } from '../../domain/notifications/change-all.ts';
+import { countUnread } from '../../domain/notifications/count-unread.ts';
+import { getNotification } from '../../domain/notifications/get.ts';
+import { notificationsJson } from '../../domain/notifications/json.ts';
+import { listNotifications } from '../../domain/notifications/list.ts';
+import type { NotificationFilter as DomainFilter } from '../../domain/notifications/row.ts';
+import { BroadcastContents } from '../../domain/realtime/contents.ts';
+import { ClientError } from '../../errors.ts';
+import { rawJson } from '../reply.ts';
+import { type App, userRoute } from '../route.ts';
+
+const tags: [string] = ['Notifications'];
+const ById = Type.Object({ notification_id: Id });
+
+/** A user's inbox: /notifications and what can be done to them. */
+export function notificationRoutes(app: App): void {
+  const contents = new BroadcastContents(app.context);
+
+  userRoute(app, {
+    method: 'GET',
+    url: '/notifications',
+    operationId: 'listNotifications',
+    summary: "List the user's notifications, newest first",
+    description:
+      'A page whose texts are very large (16 MiB and more together) may hold fewer than `limit`; `links.next` tells whether there are more.',
+    tags,
+    query: NotificationListQuery,
+    reply: { 200: NotificationPage },
+    async handler({ user, query, paginate, context }) {
+      const { status, ...rest } = query;
+      const filter = { ...domainFilter(rest), ...(status === undefined ? {} : { status }) };
+      const read = (limit?: number) =>
+        paginate(
+          limit === undefined ? query : { ...query, limit },
+          (cursor) => listNotifications(context.db, user.id, filter, cursor),
+          (row) => row,
+        );
+      let list = await read();
+      let texts = await notificationsJson({ db: context.db, contents }, list.data);
+      // Asked anew with the limit that fits, so that the links are those of the shorter page.
+      while (texts.length < list.data.length) {
+        list = await read(texts.length);
+        texts = await notificationsJson({ db: context.db, contents }, list.data);
+      }
+      return rawJson(`{"data":[${texts.join(',')}],"links":${JSON.stringify(list.links)}}`);
+    },
+  });
+
+  userRoute(app, {
+    method: 'GET',
+    url: '/notifications/unread/count',
+    operationId: 'countUnreadNotifications',
+    summary: "Count the user's unread notifications",
+    tags,
+    query: NotificationFilter,
+    reply: { 200: UnreadCount },
+    async handler({ user, query, context }) {
+      return { count: await countUnread(context.db, user.id, domainFilter(query)) };
+    },
+  });
+
+  bulkRoute(app, 'read', 'Mark all notifications read');
+  bulkRoute(app, 'seen', 'Mark all notifications seen');
+  bulkRoute(app, 'archive', 'Archive all notifications');
+
+  userRoute(app, {
+    method: 'GET',
+    url: '/notifications/:notification_id',
+    operationId: 'getNotification',
+    summary: 'Get a notification',
+    tags,
+    params: ById,
+    reply: { 200: Notification },
+    async handler({ user, params, context }) {
+      const row = await getNotification(context.db, user.id, params.notification_id);
+      if (row === undefined) throw new ClientError('not_found');
+      const [json] = await notificationsJson({ db: context.db, contents }, [row]);
+      return rawJson(json ?? '');
+    },
+  });
+
+  changeRoute(app, 'read', 'Mark a notification read, and seen');
+  changeRoute(app, 'unread', 'Mark a notification unread; it stays seen');
+  changeRoute(app, 'seen', 'Mark a notification seen');
+  changeRoute(app, 'archive', 'Archive a notification');
+  changeRoute(app, 'unarchive', 'Take a notification out of the archive');
+  changeRoute(app, 'delete', 'Delete a notification');
+}
+
+function changeRoute(app: App, action: NotificationAction, summary: string): void {
+  userRoute(app, {
+    method: action === 'delete' ? 'DELETE' : 'POST',
+    url: `/notifications/:notification_id${action === 'delete' ? '' : `/${action}`}`,
+    operationId: `${action}Notification`,
+    summary,
+    tags,
+    params: ById,
+    reply: { 204: NoContent },
+    async handler({ user, project, params, clientId, context }) {
+      const request = { projectId: project.id, userId: user.id, id: params.notification_id, clientId };
+      if (!(await changeNotification(context, action, request))) throw new ClientError('not_found');
+    },
+  });
+}
+
+function bulkRoute(app: App, action: BulkAction, summary: string): void {
+  userRoute(app, {
+    method: 'POST',
+    url: `/notifications/${action}`,
+    operationId: `${action}AllNotifications`,
+    summary,
+    description: 'All, or those of a category or topic.',
+    tags,
+    query: NotificationFilter,
+    reply: { 204: NoContent },
+    async handler({ user, project, query, clientId, context }) {
+      await changeAllNotifications(context, action, {
+        projectId: project.id,
+        userId: user.id,
+        filter: domainFilter(query),
+        clientId,
+      });
+    },
+  });
+}
+
+/** An empty value is what forms send for "any". */
+function domainFilter({ category, topic }: { category?: string; topic?: string }): DomainFilter {
+  return {
+    ...(category ? { category: category === 'uncategorized' ? null : category } : {}),
+    ...(topic ? { topic } : {}),
+  };
+}
