@@ -191,7 +191,6 @@ function register<
   const checkReply =
     app.checkReplies && status !== 204 ? replyChecker(route.operationId, replySchema) : undefined;
   const brand = app.context.config.BRAND;
-  const { bodyKey } = route;
   for (const { url, published } of spellings(route.url, brand)) {
     app.fastify.route({
       method: route.method satisfies HTTPMethods,
@@ -219,13 +218,6 @@ function register<
         answer(app, route, { status, checkReply }, access.who(request), request, reply),
     });
   }
-}
-
-function unwrap(request: FastifyRequest, key: string): void {
-  const { body } = request;
-  if (typeof body !== 'object' || body === null || Array.isArray(body)) return;
-  const members = Object.entries(body);
-  if (members.length === 1 && members[0]?.[0] === key) request.body = members[0][1];
 }
 
 /** Runs the handler, under the request's Idempotency-Key if there is one, and sends what it answers. */

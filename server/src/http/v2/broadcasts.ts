@@ -19,7 +19,7 @@ export function broadcastRoutes(app: App): void {
       'Each user addressed gets one notification; users that do not exist yet are created. Answers as soon as the broadcast is safely stored; `status` of the broadcast tells how delivery goes on.',
     tags: ['Broadcasts'],
     body: NewBroadcastSchema,
-    bodyKey: 'broadcast',
+    unwrap: 'broadcast',
     bodyLimit: BODY_LIMIT_BYTES,
     reply: { 201: BroadcastSchema },
     refuseUnknown: true,
