@@ -1,39 +1,24 @@
-import { createHash } from 'node:crypto';
 import { type Queryable, sql } from '../../db/client.ts';
+import { inboxTokens, tokenHash } from './channels.ts';
 
-/** The active inbox token of a value, and whose it is. */
-export interface InboxTokenOwner {
-  userId: string;
-  tokenId: string;
-  /** The one realtime connection that it is meant for. */
-  connectionId: string | null;
-}
-
-/** Whose inbox token this is; undefined when it is unknown to the project or discarded. */
+/** Whose active inbox token this is; undefined for one that is unknown or discarded. */
 export async function findInboxToken(
   db: Queryable,
   projectId: string,
-  value: string,
-): Promise<InboxTokenOwner | undefined> {
-  const hash = createHash('sha256').update(value).digest();
-  const [row] = await db.query<{ user_id: string; id: string; data: string }>(selectOwner, [projectId, hash]);
-  if (row === undefined) return undefined;
-  const { connection_id: connectionId } = JSON.parse(row.data) as { connection_id?: unknown };
-  return {
-    userId: row.user_id,
-    tokenId: row.id,
-    connectionId: typeof connectionId === 'string' ? connectionId : null,
-  };
+  token: string,
+): Promise<{ userId: string; tokenId: string; connectionId: string | null } | undefined> {
+  const [row] = await db.query<{ user_id: string; token_id: string; connection_id: string | null }>(
+    selectOwner,
+    [projectId, inboxTokens.name, tokenHash(token)],
+  );
+  return row && { userId: row.user_id, tokenId: row.token_id, connectionId: row.connection_id };
 }
 
-// Primary keys of token_owners (project_id, channel, hash) and of tokens (user_id, id).
+// Primary keys of token_owners and tokens.
 const selectOwner = sql(
-  'select_inbox_token_owner',
-  `select t.user_id, t.id, t.data
+  'find_token_owner',
+  `select o.user_id, o.token_id, t.data ->> 'connection_id' as connection_id
   from token_owners o
   join tokens t on t.user_id = o.user_id and t.id = o.token_id
-  where o.project_id = $1
-    and o.channel = 'in_app/inbox'
-    and o.hash = $2
-    and t.discarded_at is null`,
+  where o.project_id = $1 and o.channel = $2 and o.hash = $3`,
 );

@@ -2,10 +2,12 @@ import { streamRoute } from '../realtime/stream.ts';
 import type { App } from '../route.ts';
 import { broadcastRoutes } from './broadcasts.ts';
 import { notificationRoutes } from './notifications.ts';
+import { tokenRoutes } from './tokens.ts';
 
 /** Every v2 resource, in the order of the published description. */
 export function v2Routes(app: App): void {
   broadcastRoutes(app);
   notificationRoutes(app);
+  tokenRoutes(app);
   streamRoute(app, app.context.streams);
 }

@@ -1,0 +1,55 @@
+import { type Database, sql } from '../../db/client.ts';
+import { recordEvents } from '../events/record.ts';
+import type { Bus } from '../realtime/messages.ts';
+import { discarded } from './events.ts';
+
+/**
+ * Discards a token of the user for good and closes what hangs on it. Answers when that was: of a token that was discarded
+ * before, then. Undefined for a token that the user does not have on this channel.
+ */
+export async function discardToken(
+  { db, bus }: { db: Pick<Database, 'query' | 'transaction'>; bus: Bus },
+  channel: string,
+  { projectId, userId, id }: { projectId: string; userId: string; id: string },
+): Promise<Date | undefined> {
+  const result = await db.transaction(async (tx) => {
+    const [token] = await tx.query<Token>(selectToken, [userId, id, channel]);
+    if (token === undefined) return undefined;
+    if (token.discarded_at !== null) return { at: token.discarded_at, now: false };
+    // The owner first, as in `saveToken`; then nobody can take the token away from under us.
+    await tx.query(deleteOwner, [projectId, channel, token.hash, userId, token.id]);
+    const [done] = await tx.query<{ discarded_at: Date }>(markDiscarded, [userId, token.id]);
+    if (done !== undefined) {
+      await recordEvents(tx, [discarded({ projectId, userId, channel }, token.id)]);
+      return { at: done.discarded_at, now: true };
+    }
+    const [before] = await tx.query<Token>(selectToken, [userId, id, channel]);
+    return before?.discarded_at ? { at: before.discarded_at, now: false } : undefined;
+  });
+  if (result?.now) bus.publish({ type: 'token_discarded', userId, tokenId: id });
+  return result?.at;
+}
+
+interface Token {
+  id: string;
+  hash: Buffer;
+  discarded_at: Date | null;
+}
+
+// Primary keys.
+const selectToken = sql(
+  'select_token_to_discard',
+  'select id, hash, discarded_at from tokens where user_id = $1 and id = $2 and channel = $3',
+);
+const deleteOwner = sql(
+  'delete_token_owner',
+  `delete from token_owners
+  where project_id = $1 and channel = $2 and hash = $3 and user_id = $4 and token_id = $5`,
+);
+const markDiscarded = sql(
+  'discard_token',
+  `update tokens
+  set discarded_at = now()
+  where user_id = $1 and id = $2 and discarded_at is null
+  returning discarded_at`,
+);

@@ -1,0 +1,25 @@
+import type { NewEvent } from '../events/record.ts';
+
+interface Subject {
+  projectId: string;
+  userId: string;
+  channel: string;
+}
+
+/** The event of a token that was saved: which one, but not what it is. */
+export function saved(subject: Subject, tokenId: string): NewEvent {
+  return event('token.saved', subject, tokenId);
+}
+
+/** The event of a token that was discarded. */
+export function discarded(subject: Subject, tokenId: string): NewEvent {
+  return event('token.discarded', subject, tokenId);
+}
+
+function event(
+  type: 'token.saved' | 'token.discarded',
+  { projectId, userId, channel }: Subject,
+  tokenId: string,
+): NewEvent {
+  return { projectId, type, userIds: [userId], details: { context: { channel, token_id: tokenId } } };
+}
