@@ -39,20 +39,21 @@ export async function launch(site: Site, role: Role, log: (message: string) => v
   const process_ = spawnServer(site, role, site.socketDir === undefined ? await freePort() : 5432);
   const { pid } = process_;
   const ended = endOf(process_);
-  const state = { chatty: false };
+  let phase: 'starting' | 'running' | 'stopping' = 'starting';
   follow(process_, (line) => {
     output.push(line);
     if (output.length > 50) output.shift();
     // A normal start and stop is told in eight lines that nobody needs; what is said in between, or after a crash, is news.
-    if (state.chatty || /not properly shut down|redo|FATAL|PANIC/.test(line)) log(`PostgreSQL: ${line}`);
+    const news = /not properly shut down|redo|FATAL|PANIC/;
+    if (phase === 'running' || (phase === 'starting' && news.test(line))) log(`PostgreSQL: ${line}`);
   });
   for (;;) {
     const address = pid === undefined ? undefined : readyAddress(site.cluster, pid);
     if (pid !== undefined && address !== undefined) {
-      state.chatty = true;
+      phase = 'running';
       removeLeftovers(site);
       const stop = (): Promise<void> => {
-        state.chatty = false;
+        phase = 'stopping';
         return stopProcess(process_, ended);
       };
       return { kind: 'ready', child: { pid, address, ended, stop } };
