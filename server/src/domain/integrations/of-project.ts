@@ -95,5 +95,5 @@ interface Row {
 // Index integrations_of_project (project_id, id).
 const selectIntegrations = sql(
   'select_integrations_of_project',
-  'select id, provider, sealed_config, updated_at from integrations where project_id = $1 order by id',
+  'select id, provider, sealed_config, updated_at from integrations where project_id = $1 order by created_at, id',
 );

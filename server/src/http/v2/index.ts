@@ -1,6 +1,7 @@
 import { streamRoute } from '../realtime/stream.ts';
 import type { App } from '../route.ts';
 import { broadcastRoutes } from './broadcasts.ts';
+import { integrationRoutes } from './integrations.ts';
 import { notificationRoutes } from './notifications.ts';
 import { tokenRoutes } from './tokens.ts';
 
@@ -9,5 +10,6 @@ export function v2Routes(app: App): void {
   broadcastRoutes(app);
   notificationRoutes(app);
   tokenRoutes(app);
+  integrationRoutes(app);
   streamRoute(app, app.context.streams);
 }

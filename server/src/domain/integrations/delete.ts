@@ -1,0 +1,32 @@
+import { type Database, sql } from '../../db/client.ts';
+import { recordEvents } from '../events/record.ts';
+import type { Bus } from '../realtime/messages.ts';
+
+/** Deletes the project's integration of a provider with this id, or all of them. False when there is none. */
+export async function deleteIntegrations(
+  { db, bus }: { db: Pick<Database, 'transaction'>; bus: Bus },
+  { projectId, provider, id }: { projectId: string; provider: string; id?: string },
+): Promise<boolean> {
+  const deleted = await db.transaction(async (tx) => {
+    const rows = await tx.query<{ id: string }>(deleteThem, [projectId, provider, id ?? null]);
+    await recordEvents(
+      tx,
+      rows.map((row) => ({
+        projectId,
+        type: 'integration.deleted' as const,
+        details: { context: { provider }, payload: { id: row.id, name: provider } },
+      })),
+    );
+    return rows.length;
+  });
+  if (deleted > 0) bus.publish({ type: 'project_changed', projectId });
+  return deleted > 0;
+}
+
+// Index integrations_of_project.
+const deleteThem = sql(
+  'delete_integrations',
+  `delete from integrations
+  where project_id = $1 and provider = $2 and ($3::uuid is null or id = $3)
+  returning id`,
+);
