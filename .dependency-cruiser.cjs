@@ -44,7 +44,10 @@ const layers = Object.entries(MAY_IMPORT).map(([name, others]) => ({
   comment: `${name} may import only ${[name, ...others].join(', ')}`,
   severity: 'error',
   from: { path: part([name]), pathNot: TESTS },
-  to: { path: '^(server|bench|examples|sdk|dashboard|inbox)/', pathNot: part([name, ...others]) },
+  to: {
+    path: '^(server|bench|examples|sdk|dashboard|inbox)/',
+    pathNot: ['/node_modules/', part([name, ...others])],
+  },
 }));
 
 const translators = ['v2', 'v1', 'graphql'].map((name) => ({

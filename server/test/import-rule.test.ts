@@ -47,7 +47,8 @@ const PERMITTED = {
   'server/src/domain/fine.ts': "import '../queue/fine.ts'; import '../config.ts'; export type D = 1;",
   'server/src/http/fine.ts': "import 'fastify'; import '../domain/fine.ts';",
   'server/src/http/v2/fine.ts': "import '../fine.ts';",
-  'server/src/cli/fine.ts': "import '../http/fine.ts';",
+  'server/src/cli/fine.ts': "import '../http/fine.ts'; import 'commander';",
+  'server/node_modules/commander/index.js': '',
   'server/test/fine.ts': "import '../src/app.ts'; import 'vitest';",
   'inbox/src/fine.ts': "import '../../sdk/src/client.ts';",
 };
