@@ -1,5 +1,6 @@
 import { homedir } from 'node:os';
 import { resolve } from 'node:path';
+import { createEgressGuard } from './lib/egress.ts';
 
 /**
  * Every setting of the server: name, default, what it means, and how its text is read. This is the only file that reads the
@@ -35,18 +36,24 @@ export const SETTINGS = {
   SECRET_KEY: {
     default: '',
     help: 'The key that seals secrets at rest: 32 bytes as 64 hexadecimal or 44 base64 characters. Several, separated by commas: the first seals, all open. Default: a key file in DATA_DIR, made at the first start.',
-    read: (text: string) => text.split(',').map((part) => part.trim()).filter((part) => part !== '').map(secretKey),
+    read: (text: string) =>
+      text
+        .split(',')
+        .map((part) => part.trim())
+        .filter((part) => part !== '')
+        .map(secretKey),
     secret: true,
   },
   BRAND: {
     default: 'service',
     help: 'The brand word in header names (`X-<BRAND>-…`) and in the path segment `<brand>_slackbot`. The word `service` is always understood too.',
-    read: (text: string) => matching(text.toLowerCase(), /^[a-z][a-z0-9]{0,30}$/, 'a word of letters and digits'),
+    read: (text: string) =>
+      matching(text.toLowerCase(), /^[a-z][a-z0-9]{0,30}$/, 'a word of letters and digits'),
   },
   EGRESS_ALLOW: {
     default: '',
     help: 'Address ranges that integrations may reach although they are private, as CIDR separated by commas: `10.0.0.0/8,127.0.0.1/32`.',
-    read: (text: string) => text,
+    read: networks,
   },
   RATE_LIMIT_READS: {
     default: '250',
@@ -66,7 +73,8 @@ export const SETTINGS = {
   LOG_LEVEL: {
     default: 'info',
     help: 'What is logged: `trace`, `debug` (each request), `info`, `warn`, `error`, `fatal` or `silent`.',
-    read: (text: string) => oneOf(text, ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const),
+    read: (text: string) =>
+      oneOf(text, ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const),
   },
 } as const satisfies Record<string, Setting>;
 
@@ -112,13 +120,12 @@ export function readConfig(environment: Readonly<Record<string, string | undefin
 // The environment holds much that is not ours. A name is taken for a misspelt setting when it starts like a family of ours, or when
 // it is one letter away from one of ours that is long enough for that not to be chance.
 const FAMILIES = /^(RATE_LIMIT_|EGRESS_|BELFRY_)/;
-const INTERNAL = new Set(['BELFRY_PARENT_FD']);
 
 function unknownSettings(environment: Readonly<Record<string, string | undefined>>): string[] {
   const known = Object.keys(SETTINGS);
   const problems: string[] = [];
   for (const name of Object.keys(environment)) {
-    if (name in SETTINGS || INTERNAL.has(name)) continue;
+    if (name in SETTINGS) continue;
     const meant = known.find((candidate) => candidate.length >= 7 && oneEditApart(candidate, name));
     if (meant !== undefined) problems.push(`${name} is not a setting; did you mean ${meant}?`);
     else if (FAMILIES.test(name)) problems.push(`${name} is not a setting; see docs/reference/settings.md`);
@@ -141,7 +148,8 @@ function oneEditApart(a: string, b: string): boolean {
 
 function integer(text: string, from: number, to: number): number {
   const value = Number(text);
-  if (!/^\d+$/.test(text) || value < from || value > to) throw new Error(`must be a whole number from ${from} to ${to}`);
+  if (!/^\d+$/.test(text) || value < from || value > to)
+    throw new Error(`must be a whole number from ${from} to ${to}`);
   return value;
 }
 
@@ -151,13 +159,26 @@ function optional<Value>(text: string, read: (text: string) => Value): Value | u
 
 function url(text: string, protocols: readonly string[]): string {
   const wanted = protocols.map((protocol) => `${protocol}//`).join(' or ');
-  if (!URL.canParse(text) || !protocols.includes(new URL(text).protocol)) throw new Error(`must be an address that starts with ${wanted}`);
+  if (!URL.canParse(text) || !protocols.includes(new URL(text).protocol))
+    throw new Error(`must be an address that starts with ${wanted}`);
+  return text;
+}
+
+function networks(text: string): string {
+  try {
+    createEgressGuard({ allow: text });
+  } catch {
+    throw new Error('must be CIDR blocks separated by commas, such as 10.0.0.0/8,127.0.0.1/32');
+  }
   return text;
 }
 
 function secretKey(text: string): Buffer {
   const key = /^[0-9a-f]{64}$/i.test(text) ? Buffer.from(text, 'hex') : Buffer.from(text, 'base64');
-  if (key.length !== 32) throw new Error('must be 32 bytes as 64 hexadecimal or 44 base64 characters (make one with: openssl rand -hex 32)');
+  if (key.length !== 32)
+    throw new Error(
+      'must be 32 bytes as 64 hexadecimal or 44 base64 characters (make one with: openssl rand -hex 32)',
+    );
   return key;
 }
 

@@ -23,6 +23,8 @@ export interface Opened extends Context {
   readonly nodeId: string;
   /** Whether this process alone works on the database. */
   readonly alone: boolean;
+  /** The versions of the schema that this opening brought the database to. */
+  readonly migrated: readonly number[];
   /** Opens another pool on the same database; `close` closes it too. */
   pool(name: string, size: number): Database;
   close(): Promise<void>;
@@ -52,7 +54,7 @@ export async function open(
   };
   try {
     const db = pool(role === 'server' ? 'api' : 'command', POOL_SIZE);
-    await bringUpToDate(db);
+    const migrated = await bringUpToDate(db);
     const nodeId = `${hostname()}-${newId()}`;
     const bus = createBus({ db, log, nodeId, shared: !embedded });
     const clock = options.clock ?? systemClock;
@@ -71,6 +73,7 @@ export async function open(
       integrations,
       nodeId,
       alone: embedded && role === 'server',
+      migrated,
       pool,
       async close() {
         projects.close();
@@ -125,7 +128,7 @@ async function connect(
   return { connection: server.connection, stop: () => server.stop(), embedded: true };
 }
 
-async function bringUpToDate(db: Database): Promise<void> {
+async function bringUpToDate(db: Database): Promise<number[]> {
   let client: Awaited<ReturnType<Database['connect']>>;
   try {
     client = await db.connect();
@@ -136,7 +139,7 @@ async function bringUpToDate(db: Database): Promise<void> {
     );
   }
   try {
-    await migrate(client);
+    return await migrate(client);
   } catch (error) {
     if (error instanceof UnusableDatabase) throw new StartError(error.message);
     throw error;

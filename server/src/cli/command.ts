@@ -1,39 +1,32 @@
-import { type Config, InvalidSettings, readConfig } from '../config.ts';
+import { InvalidSettings } from '../config.ts';
 import { StartError } from '../db/embedded/start-error.ts';
-import { createLogger } from '../lib/log.ts';
-import { type Opened, open } from '../open.ts';
 
-/** What a command cannot do, in one line that says what to do instead. It ends the process with exit code 1. */
-export class CommandError extends Error {}
+/** What a command cannot do, in one line (or one for each problem) that says what to do instead. It ends the process with exit code 1. */
+export class CommandError extends Error {
+  readonly problems: readonly string[];
 
-/** Runs a command on an open database and closes it, whatever happens. Log lines go nowhere: a command's output is its answer. */
-export async function withContext<Result>(work: (context: Opened) => Promise<Result>): Promise<Result> {
-  const context = await open(readConfig(), { role: 'client', log: quiet() });
-  try {
-    return await work(context);
-  } finally {
-    await context.close();
+  constructor(...problems: [string, ...string[]]) {
+    super(problems.join('; '));
+    this.problems = problems;
   }
 }
 
-/** Runs a command's action; what the user can put right is told in one line without a stack, exit code 1. */
+/** The same where the command was given wrongly: exit code 2, as for what commander finds wrong. */
+export class UsageError extends CommandError {}
+
+/** Runs a command's action; what the user can put right is told in one line without a stack, exit code 1 or 2. */
 export async function reportErrors(action: () => Promise<void>): Promise<void> {
   try {
     await action();
   } catch (error) {
-    if (error instanceof InvalidSettings)
-      for (const problem of error.problems) console.error(`belfry: ${problem}`);
-    else if (error instanceof StartError || error instanceof CommandError)
-      console.error(`belfry: ${error.message}`);
-    else throw error;
-    process.exitCode = 1;
+    const problems = problemsOf(error);
+    if (problems === undefined) throw error;
+    for (const problem of problems) console.error(`belfry: ${problem}`);
+    process.exitCode = error instanceof UsageError ? 2 : 1;
   }
 }
 
-export function settings(): Config {
-  return readConfig();
-}
-
-function quiet() {
-  return createLogger({ level: 'silent' });
+function problemsOf(error: unknown): readonly string[] | undefined {
+  if (error instanceof InvalidSettings || error instanceof CommandError) return error.problems;
+  return error instanceof StartError ? [error.message] : undefined;
 }

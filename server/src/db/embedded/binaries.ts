@@ -64,6 +64,12 @@ export function findPackage(
   }
 }
 
+/** The version of a package, which begins with that of its PostgreSQL. */
+export function packageVersion(packageDir: string): string {
+  const text = readFileSync(path.join(packageDir, 'package.json'), 'utf8');
+  return (JSON.parse(text) as { version: string }).version;
+}
+
 /** Makes the programs of a package runnable by the account that is to run them, without writing into the package. */
 export function prepareBinaries(options: {
   packageDir: string;
@@ -72,9 +78,7 @@ export function prepareBinaries(options: {
   systemDir: string;
 }): Binaries {
   const { packageDir, account, home, systemDir } = options;
-  const { version } = JSON.parse(readFileSync(path.join(packageDir, 'package.json'), 'utf8')) as {
-    version: string;
-  };
+  const version = packageVersion(packageDir);
   const suffix = process.platform === 'win32' ? '.exe' : '';
   const packaged = path.join(packageDir, 'native');
   const reachable = account === undefined || canRun(account, packaged);

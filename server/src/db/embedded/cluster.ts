@@ -64,8 +64,8 @@ export function writeSettings(site: Site): void {
 }
 
 /** The password for TCP; a cluster that is only reached by its socket has none. */
-export function passwordOf(site: Site): string {
-  return readFileSync(path.join(site.cluster, PASSWORD_FILE), 'utf8').trim();
+export function passwordOf({ cluster }: Pick<Site, 'cluster'>): string {
+  return readFileSync(path.join(cluster, PASSWORD_FILE), 'utf8').trim();
 }
 
 function checkVersion({ cluster, binaries }: Site): void {

@@ -2,9 +2,10 @@ import type { Database } from '../../db/client.ts';
 import { sql } from '../../db/client.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { Sealer } from '../../lib/seal.ts';
-import { createProject, sealingPurpose } from './create.ts';
+import { createProject } from './create.ts';
 import { findProject } from './find.ts';
 import { issueToken } from './tokens.ts';
+import { apiSecretOf } from './user-token.ts';
 
 /** What a program needs to speak for a project. */
 export interface Credentials {
@@ -25,21 +26,19 @@ export async function defaultCredentials(deps: {
   sealer: Sealer;
   clock: Clock;
 }): Promise<Credentials | undefined> {
-  const { db, sealer } = deps;
+  const { db } = deps;
   const [count] = await db.query<{ any: boolean }>(anyProject);
   if (!count?.any) await createProject(deps, NAME);
   const project = await findProject(deps, NAME);
   if (project === undefined) return undefined;
-  const [row] = await db.query<{ sealed_api_secret: Buffer }>(selectSecret, [project.id]);
   const issued = await issueToken(deps, { projectId: project.id, name: 'credentials.json' });
-  if (row === undefined || issued === undefined) return undefined;
+  if (issued === undefined) return undefined;
   return {
     project_id: project.id,
     api_key: project.apiKey,
-    api_secret: sealer.open(row.sealed_api_secret, sealingPurpose(project.id, 'api_secret')).toString(),
+    api_secret: await apiSecretOf(deps, project.id),
     project_jwt: issued.token,
   };
 }
 
 const anyProject = sql('any_project', 'select exists (select from projects) as any');
-const selectSecret = sql('select_api_secret', 'select sealed_api_secret from projects where id = $1');

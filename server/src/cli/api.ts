@@ -1,0 +1,97 @@
+import { readConfig } from '../config.ts';
+import { type CredentialsFile, readCredentials } from '../credentials.ts';
+import { CommandError } from './command.ts';
+
+/** A running server, and the token that it is spoken to with. */
+export interface Target {
+  /** Ends with `/v2`. */
+  baseUrl: string;
+  jwt: string;
+}
+
+/** An answer that is not a success. */
+export class ApiError extends CommandError {
+  readonly status: number;
+  readonly retryAfterMs: number | undefined;
+
+  constructor(status: number, retryAfterMs: number | undefined, problems: [string, ...string[]]) {
+    super(...problems);
+    this.status = status;
+    this.retryAfterMs = retryAfterMs;
+  }
+}
+
+/** What the server's last start wrote down; `instead` says which options make up for it. */
+export function credentials(instead: string): CredentialsFile {
+  const { DATA_DIR } = readConfig();
+  const found = readCredentials(DATA_DIR);
+  if (found !== undefined) return found;
+  throw new CommandError(
+    `there is no ${DATA_DIR}/credentials.json: start the server first (npm start), set DATA_DIR, or give ${instead}`,
+  );
+}
+
+/** The address of the API on a server that is named with or without `/v2`. */
+export function baseUrlOf(url: string): string {
+  if (!URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol)) {
+    throw new CommandError(`${url} is no address of a server: give one such as http://127.0.0.1:3000`);
+  }
+  return `${url.replace(/\/+$/, '').replace(/\/v2$/, '')}/v2`;
+}
+
+/** Sends a request and answers the response of a success; throws a `CommandError` with all that is wrong. */
+export async function request(
+  { baseUrl, jwt }: Target,
+  path: string,
+  { headers, ...init }: RequestInit & { headers?: Record<string, string> } = {},
+): Promise<Response> {
+  let response: Response;
+  try {
+    response = await fetch(`${baseUrl}${path}`, {
+      ...init,
+      headers: { authorization: `Bearer ${jwt}`, ...headers },
+    });
+  } catch (error) {
+    if (init.signal?.aborted) throw error;
+    throw new CommandError(unreachable(baseUrl, error));
+  }
+  if (response.ok) return response;
+  const retryAfter = Number(response.headers.get('retry-after') ?? Number.NaN);
+  const retryAfterMs = Number.isFinite(retryAfter) ? retryAfter * 1000 : undefined;
+  throw new ApiError(response.status, retryAfterMs, await problemsIn(response));
+}
+
+async function problemsIn(response: Response): Promise<[string, ...string[]]> {
+  const text = await response.text();
+  const [first, ...more] = messagesIn(text).map((message) => `${message} (${response.status})`);
+  return first === undefined
+    ? [`${response.url} answered ${response.status}, and not as a Belfry does: check the address`]
+    : [first, ...more];
+}
+
+function messagesIn(text: string): string[] {
+  try {
+    const { errors } = JSON.parse(text) as { errors?: unknown };
+    if (!Array.isArray(errors)) return [];
+    return errors.map((error: unknown) => String((error as { message?: unknown } | null)?.message));
+  } catch {
+    return []; // something else listens there, and the caller says so
+  }
+}
+
+function unreachable(baseUrl: string, error: unknown): string {
+  const address = baseUrl.replace(/\/v2$/, '');
+  const code = codeOf(error);
+  if (code === 'ECONNREFUSED')
+    return `no server is running at ${address}: start it with npm start, or name another with --url`;
+  return `the server at ${address} cannot be reached (${code}): check the address, or name another with --url`;
+}
+
+/** The system's word for what went wrong: fetch wraps it, and names all addresses it tried. */
+function codeOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  const { code } = error as NodeJS.ErrnoException;
+  if (typeof code === 'string') return code;
+  const inner: unknown = error instanceof AggregateError ? error.errors[0] : error.cause;
+  return inner === undefined ? error.message : codeOf(inner);
+}

@@ -1,0 +1,79 @@
+import { type Config, InvalidSettings, readConfig } from '../config.ts';
+import { checkDataDir } from './doctor/data-dir.ts';
+import { checkDatabase } from './doctor/database.ts';
+import { type Finding, ok, problem } from './doctor/finding.ts';
+import { checkProjects } from './doctor/projects.ts';
+import { checkPublicUrl, checkServer } from './doctor/server.ts';
+import { print, printJson } from './output.ts';
+
+const NEEDED_NODE = 24; // the oldest that runs our TypeScript as it is
+
+/** `belfry doctor`: looks at everything that Belfry needs, changes nothing, starts nothing. Exit code 1 if something does not work. */
+export async function doctor({ json }: { json?: boolean }): Promise<void> {
+  const findings = await examine();
+  const sound = findings.every(({ status }) => status !== 'problem');
+  if (json) printJson({ ok: sound, checks: findings });
+  else report(findings);
+  if (!sound) process.exitCode = 1;
+}
+
+async function examine(): Promise<Finding[]> {
+  const { config, findings } = readSettings();
+  if (config === undefined) return [checkNode(), ...findings];
+  const database = await checkDatabase(config);
+  try {
+    const server = await checkServer(config, database.serverPid);
+    const projects =
+      database.db !== undefined && database.current
+        ? await checkProjects(config, database.db)
+        : { findings: [], sendsEmail: false };
+    return [
+      checkNode(),
+      ...findings,
+      ...checkDataDir(config.DATA_DIR),
+      ...database.findings,
+      ...server.findings,
+      ...projects.findings,
+      ...(await checkPublicUrl(config, { ...server, ...projects })),
+    ];
+  } finally {
+    await database.db?.close();
+  }
+}
+
+function checkNode(): Finding {
+  const { node } = process.versions;
+  return Number.parseInt(node, 10) >= NEEDED_NODE
+    ? ok('node', node)
+    : problem(
+        'node',
+        `${node} is too old`,
+        `install Node ${NEEDED_NODE} or newer, or start through npm, which brings it`,
+      );
+}
+
+/** The settings, or everything that is wrong with them: then nothing else can be looked at. */
+function readSettings(): { config?: Config; findings: Finding[] } {
+  try {
+    return { config: readConfig(), findings: [ok('settings', 'all are known and well formed')] };
+  } catch (error) {
+    if (!(error instanceof InvalidSettings)) throw error;
+    const advice = 'correct it; docs/reference/settings.md lists them. The rest was not looked at';
+    return { findings: error.problems.map((message) => problem('settings', message, advice)) };
+  }
+}
+
+const MARKS = { ok: '✓', warning: '!', problem: '✗' };
+
+function report(findings: Finding[]): void {
+  const width = Math.max(...findings.map(({ check }) => check.length));
+  for (const { check, status, message, advice } of findings) {
+    print(`${MARKS[status]} ${check.padEnd(width)}  ${message}`);
+    if (advice !== undefined) print(`  ${' '.repeat(width)}  → ${advice}`);
+  }
+  const count = (status: Finding['status'], word: string) => {
+    const number = findings.filter((finding) => finding.status === status).length;
+    return `${number} ${word}${number === 1 ? '' : 's'}`;
+  };
+  print(`\n${count('problem', 'problem')}, ${count('warning', 'warning')}`);
+}

@@ -1,0 +1,89 @@
+import { accessSync, constants, existsSync, statfsSync, statSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { type Finding, ok, problem, reasonOf, warning } from './finding.ts';
+
+const CHECK = 'data directory';
+const MIB = 1024 * 1024;
+// The log of the embedded database grows to 4 GB under load (max_wal_size): with less free than that, load can fill the disk.
+const LOW_BYTES = 5 * 1024 * MIB;
+// The database stops when it cannot write its log.
+const FULL_BYTES = 512 * MIB;
+
+// From statfs(2): what else than a local disk a directory can lie on.
+const FILE_SYSTEMS: Record<number, { name: string; advice: string }> = {
+  16914836: {
+    name: 'memory (tmpfs)',
+    advice: 'all is lost at a restart of the machine: choose a directory on a disk',
+  },
+  2035054128: {
+    name: "a container's own layer (overlay)",
+    advice: 'all is lost with the container: mount a volume there',
+  },
+  26985: {
+    name: 'NFS',
+    advice: 'a database over a network file system is slow and may be damaged: choose a local disk',
+  },
+  4283649346: {
+    name: 'SMB',
+    advice: 'a database over a network file system may be damaged: choose a local disk',
+  },
+  4266872130: {
+    name: 'SMB',
+    advice: 'a database over a network file system may be damaged: choose a local disk',
+  },
+  16914839: {
+    name: 'a shared folder (9p)',
+    advice: 'a database in a shared folder may be damaged: choose a local disk',
+  },
+};
+
+/** The data directory: there, writable, closed to others, with room. Makes and changes nothing. */
+export function checkDataDir(dataDir: string): Finding[] {
+  const present = nearestPresent(dataDir);
+  try {
+    if (!statSync(present).isDirectory()) throw new Error('it is a file');
+    accessSync(present, constants.R_OK | constants.W_OK | constants.X_OK);
+  } catch (error) {
+    const advice = 'choose a directory that this user may write to with DATA_DIR, or change its owner';
+    return [problem(CHECK, `${present} cannot be written (${reasonOf(error)})`, advice)];
+  }
+  const state =
+    present === dataDir ? `${dataDir} can be written` : `${dataDir} will be made at the first start`;
+  return [
+    ok(CHECK, state),
+    ...checkFile(dataDir, 'secret.key'),
+    ...checkFile(dataDir, 'credentials.json'),
+    ...checkDisk(present),
+  ];
+}
+
+function nearestPresent(dir: string): string {
+  return existsSync(dir) || dirname(dir) === dir ? dir : nearestPresent(dirname(dir));
+}
+
+/** A file with secrets is nobody else's to read. */
+function checkFile(dataDir: string, name: string): Finding[] {
+  const path = join(dataDir, name);
+  const mode = statSync(path, { throwIfNoEntry: false })?.mode;
+  if (mode === undefined || process.platform === 'win32') return [];
+  if ((mode & 0o077) === 0) return [ok(CHECK, `${name} is closed to other users`)];
+  const octal = (mode & 0o777).toString(8).padStart(4, '0');
+  return [problem(CHECK, `${path} has mode ${octal}: other users can read it`, `run: chmod 600 ${path}`)];
+}
+
+function checkDisk(dir: string): Finding[] {
+  const { bavail, bsize, type } = statfsSync(dir);
+  const free = bavail * bsize;
+  const size = free >= 1024 * MIB ? `${(free / 1024 / MIB).toFixed(1)} GiB` : `${Math.floor(free / MIB)} MiB`;
+  const findings: Finding[] = [];
+  if (free < FULL_BYTES)
+    findings.push(problem('disk', `only ${size} free`, 'make room: the database stops on a full disk'));
+  else if (free < LOW_BYTES)
+    findings.push(
+      warning('disk', `${size} free`, 'make room: under load the database may take 5 GiB for a while'),
+    );
+  else findings.push(ok('disk', `${size} free`));
+  const special = process.platform === 'linux' ? FILE_SYSTEMS[type] : undefined;
+  if (special !== undefined) findings.push(warning('disk', `${dir} lies on ${special.name}`, special.advice));
+  return findings;
+}

@@ -1,0 +1,171 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Config } from '../../config.ts';
+import { type Database, sql } from '../../db/client.ts';
+import { sealedFor } from '../../domain/integrations/of-project.ts';
+import { sealingPurpose } from '../../domain/projects/create.ts';
+import { createEgressGuard, EgressRefused } from '../../lib/egress.ts';
+import { createSealer, loadOrCreateKey, type Sealer } from '../../lib/seal.ts';
+import { emailProviders } from '../../providers/index.ts';
+import { type Finding, ok, problem, reasonOf } from './finding.ts';
+
+const CONNECT_TIMEOUT_MS = 5_000;
+const AT_ONCE = 20;
+
+/** What the projects keep: secrets that have to open, and the servers of their integrations, which have to be reached. */
+export async function checkProjects(
+  config: Config,
+  db: Database,
+): Promise<{ findings: Finding[]; sendsEmail: boolean }> {
+  const projects = await db.query<ProjectRow>(selectProjects);
+  const integrations = await db.query<IntegrationRow>(selectIntegrations);
+  const sendsEmail = integrations.some(({ provider }) => emailProviders.has(provider));
+  const sealer = sealerOf(config);
+  if (sealer === undefined) {
+    if (projects.length === 0) return { findings: [], sendsEmail };
+    const advice = `put your copy of ${join(config.DATA_DIR, 'secret.key')} back, or set SECRET_KEY`;
+    return {
+      findings: [
+        problem('secrets', `the key that ${projects.length} projects were sealed with is missing`, advice),
+      ],
+      sendsEmail,
+    };
+  }
+  const opened = integrations.map((row) => ({
+    ...row,
+    config: opener(sealer, row.sealed_config, sealedFor(row.project_id, row.id)),
+  }));
+  return {
+    findings: [...checkSecrets(sealer, projects, opened), ...(await checkEgress(config, opened))],
+    sendsEmail,
+  };
+}
+
+/** As the server makes it, but without making a key. */
+function sealerOf({ SECRET_KEY, DATA_DIR }: Config): Sealer | undefined {
+  if (SECRET_KEY.length > 0) return createSealer(SECRET_KEY);
+  return existsSync(join(DATA_DIR, 'secret.key')) ? createSealer([loadOrCreateKey(DATA_DIR)]) : undefined;
+}
+
+type Opening = { text: string } | { reason: string };
+
+function opener(sealer: Sealer, sealed: Buffer, purpose: string): Opening {
+  try {
+    return { text: sealer.open(sealed, purpose).toString() };
+  } catch (error) {
+    return { reason: reasonOf(error) };
+  }
+}
+
+type OpenedRow = IntegrationRow & { config: Opening };
+
+function checkSecrets(sealer: Sealer, projects: ProjectRow[], integrations: OpenedRow[]): Finding[] {
+  const secrets = projects.flatMap(({ id, name, sealed_api_secret, sealed_signing_key }) => [
+    { what: `project ${name}`, opening: opener(sealer, sealed_api_secret, sealingPurpose(id, 'api_secret')) },
+    {
+      what: `project ${name}`,
+      opening: opener(sealer, sealed_signing_key, sealingPurpose(id, 'signing_key')),
+    },
+  ]);
+  const configs = integrations.map(({ project, provider, config }) => ({
+    what: `${provider} of project ${project}`,
+    opening: config,
+  }));
+  const all = [...secrets, ...configs];
+  const closed = all.flatMap(({ what, opening }) =>
+    'reason' in opening ? [{ what, reason: opening.reason }] : [],
+  );
+  const [first] = closed;
+  if (first === undefined) return all.length === 0 ? [] : [ok('secrets', `all ${all.length} open`)];
+  const advice = 'add the key that they were sealed with to SECRET_KEY (several: separated by commas)';
+  return [
+    problem(
+      'secrets',
+      `${closed.length} of ${all.length} do not open; ${first.what}: ${first.reason}`,
+      advice,
+    ),
+  ];
+}
+
+/** A connection to each mail server that an integration names, through the guard that sending goes through; to nothing else. */
+async function checkEgress({ EGRESS_ALLOW }: Config, integrations: OpenedRow[]): Promise<Finding[]> {
+  const servers = [...Map.groupBy(integrations.flatMap(serverOf), ({ server }) => server).values()];
+  if (servers.length === 0) return [ok('egress', 'no integration names a server to reach')];
+  const guard = createEgressGuard({ allow: EGRESS_ALLOW });
+  const findings: Finding[] = [];
+  for (let from = 0; from < servers.length; from += AT_ONCE) {
+    const batch = servers.slice(from, from + AT_ONCE).flatMap(([first]) => first ?? []);
+    findings.push(...(await Promise.all(batch.map((target) => reach(guard, target)))));
+  }
+  return findings;
+}
+
+interface Server {
+  server: string;
+  host: string;
+  port: number;
+  what: string;
+}
+
+function serverOf({ provider, project, config }: OpenedRow): Server[] {
+  if ('reason' in config) return [];
+  const { host, port } = JSON.parse(config.text) as { host?: unknown; port?: unknown };
+  if (typeof host !== 'string' || typeof port !== 'number') return [];
+  return [{ server: `${host}:${port}`, host, port, what: `${provider} of project ${project}` }];
+}
+
+async function reach(
+  guard: ReturnType<typeof createEgressGuard>,
+  { server, host, port, what }: Server,
+): Promise<Finding> {
+  try {
+    const socket = await guard.connect({ host, port, timeoutMs: CONNECT_TIMEOUT_MS });
+    socket.destroy();
+    return ok('egress', `${server} (${what}) can be reached`);
+  } catch (error) {
+    if (error instanceof EgressRefused)
+      return problem('egress', `${server} (${what}) may not be reached`, error.message);
+    const reason = reasonOf(error);
+    return problem(
+      'egress',
+      `${server} (${what}) cannot be reached (${reason})`,
+      ADVICE[reason] ?? 'check the host, the port and the firewall',
+    );
+  }
+}
+
+const ADVICE: Record<string, string> = {
+  ENOTFOUND: 'the name does not exist: correct the host of the integration',
+  EAI_AGAIN: 'the name server does not answer: check DNS on this machine (/etc/resolv.conf)',
+  ECONNREFUSED: 'nothing listens there: check the port of the integration',
+  ETIMEDOUT: 'no answer: a firewall may drop it (many networks block port 25; try 587)',
+};
+
+interface ProjectRow {
+  id: string;
+  name: string;
+  sealed_api_secret: Buffer;
+  sealed_signing_key: Buffer;
+}
+
+interface IntegrationRow {
+  id: string;
+  project_id: string;
+  project: string;
+  provider: string;
+  sealed_config: Buffer;
+}
+
+// Both are whole tables: every secret is to be tried.
+const selectProjects = sql(
+  'doctor_projects',
+  'select id, name, sealed_api_secret, sealed_signing_key from projects order by id',
+);
+
+const selectIntegrations = sql(
+  'doctor_integrations',
+  `select i.id, i.project_id, p.name as project, i.provider, i.sealed_config
+  from integrations i
+  join projects p on p.id = i.project_id
+  order by i.id`,
+);

@@ -1,0 +1,150 @@
+import { once } from 'node:events';
+import { createServer } from 'node:net';
+import type { Config } from '../../config.ts';
+import { readCredentials } from '../../credentials.ts';
+import { type Finding, ok, problem, reasonOf, warning } from './finding.ts';
+
+const TIMEOUT_MS = 3_000;
+
+export interface ServerState {
+  findings: Finding[];
+  running: boolean;
+}
+
+/** The port: free, held by a Belfry (which is asked how it is), or by something else. `serverPid` is whose the embedded database is. */
+export async function checkServer(config: Config, serverPid: number | undefined): Promise<ServerState> {
+  const refusal = await tryPort(config);
+  const address = refusal === 'EADDRINUSE' || config.PORT === 0 ? addressOf(config) : undefined;
+  const answer = address === undefined ? undefined : await probe(address);
+  if (address !== undefined && answer === 'belfry') {
+    return {
+      findings: [...ownership(config, address, serverPid), await checkHealth(address)],
+      running: true,
+    };
+  }
+  const findings = [checkPort(config, refusal)];
+  if (serverPid !== undefined) {
+    const advice = 'set HOST and PORT as it was started with, or look at its log';
+    findings.push(
+      warning(
+        'server',
+        `Belfry runs (pid ${serverPid}), but not on port ${config.PORT} of ${config.HOST}`,
+        advice,
+      ),
+    );
+  }
+  return { findings, running: false };
+}
+
+/** PUBLIC_URL: where it leads, and whether e-mails may name it. */
+export async function checkPublicUrl(
+  { PUBLIC_URL }: Config,
+  { running, sendsEmail }: { running: boolean; sendsEmail: boolean },
+): Promise<Finding[]> {
+  const check = 'public address';
+  if (PUBLIC_URL === undefined) {
+    if (!sendsEmail) return [];
+    const advice = 'set PUBLIC_URL to the address under which mail readers reach this server';
+    return [warning(check, 'not set, so links in e-mails lead to this machine alone', advice)];
+  }
+  const findings: Finding[] = [];
+  if (sendsEmail && !PUBLIC_URL.startsWith('https:')) {
+    const advice =
+      'put a proxy with TLS before the server: mail programs offer to unsubscribe with one click only by https';
+    findings.push(warning(check, `${PUBLIC_URL} is not https`, advice));
+  }
+  if (!running) return [...findings, ok(check, `${PUBLIC_URL} is not asked while the server does not run`)];
+  const answer = await probe(PUBLIC_URL);
+  const advice = 'check its name in DNS, the proxy before the server and its certificate';
+  if (answer === 'belfry') findings.push(ok(check, `${PUBLIC_URL} leads to a Belfry`));
+  else if (answer === 'other')
+    findings.push(problem(check, `${PUBLIC_URL} leads to something that is not Belfry`, advice));
+  else findings.push(problem(check, `${PUBLIC_URL} cannot be reached from here (${answer.reason})`, advice));
+  return findings;
+}
+
+/** Where the server should be; with PORT=0 its last start wrote it down, unless it wrote PUBLIC_URL. */
+function addressOf({ HOST, PORT, PUBLIC_URL, DATA_DIR }: Config): string | undefined {
+  if (PORT === 0) return PUBLIC_URL === undefined ? readCredentials(DATA_DIR)?.legacy_base_url : undefined;
+  const host = HOST === '0.0.0.0' || HOST === '::' ? '127.0.0.1' : HOST;
+  return `http://${host.includes(':') ? `[${host}]` : host}:${PORT}`;
+}
+
+type Answer = 'belfry' | 'other' | { reason: string };
+
+/** Who answers there; where nobody does, why. */
+async function probe(address: string): Promise<Answer> {
+  let response: Response;
+  try {
+    response = await get(`${address}/v2/openapi.json`);
+  } catch (error) {
+    return { reason: reasonOf(error) };
+  }
+  try {
+    const document = (await response.json()) as { info?: { title?: unknown } } | null;
+    return document?.info?.title === 'Belfry' ? 'belfry' : 'other';
+  } catch {
+    return 'other'; // it answers, but not as we do
+  }
+}
+
+/** The database tells whose the Belfry at the port is. */
+function ownership(
+  { DATABASE_URL, DATA_DIR }: Config,
+  address: string,
+  serverPid: number | undefined,
+): Finding[] {
+  if (DATABASE_URL !== undefined || serverPid !== undefined)
+    return [ok('port', `${address} is held by Belfry`)];
+  const advice = 'set DATA_DIR as that one was started with, or choose another port with PORT=…';
+  return [problem('port', `${address} is held by a Belfry with other data than ${DATA_DIR}`, advice)];
+}
+
+async function checkHealth(address: string): Promise<Finding> {
+  try {
+    const response = await get(`${address}/readyz`);
+    const { reason } = (await response.json()) as { reason?: string };
+    if (response.ok) return ok('server', 'it runs and is ready');
+    return problem(
+      'server',
+      `it runs but is not ready: ${reason ?? response.status}`,
+      'look at its log, and at the database above',
+    );
+  } catch (error) {
+    return problem('server', `it does not say how it is (${reasonOf(error)})`, 'look at its log');
+  }
+}
+
+/** Opens the port for a moment, which alone tells whether it may be opened; answers the system's refusal. */
+async function tryPort({ HOST, PORT }: Config): Promise<string | undefined> {
+  const server = createServer();
+  try {
+    await once(server.listen({ host: HOST, port: PORT }), 'listening');
+    return undefined;
+  } catch (error) {
+    return reasonOf(error);
+  } finally {
+    server.close();
+  }
+}
+
+function checkPort({ HOST, PORT }: Config, refusal: string | undefined): Finding {
+  if (refusal === undefined)
+    return ok('port', PORT === 0 ? 'PORT=0: any free one' : `${PORT} of ${HOST} is free`);
+  const message =
+    refusal === 'EADDRINUSE'
+      ? `${PORT} of ${HOST} is held by something that is not Belfry`
+      : `${PORT} of ${HOST} cannot be opened (${refusal})`;
+  return problem('port', message, ADVICE[refusal] ?? 'choose another HOST or PORT');
+}
+
+const ADVICE: Record<string, string> = {
+  EADDRINUSE: 'stop what listens there, or choose another port with PORT=…',
+  EACCES: 'choose a port above 1023 with PORT=…',
+  EADDRNOTAVAIL: 'set HOST to an address of this machine',
+  ENOTFOUND: 'set HOST to an address of this machine',
+};
+
+function get(url: string): Promise<Response> {
+  return fetch(url, { signal: AbortSignal.timeout(TIMEOUT_MS) });
+}

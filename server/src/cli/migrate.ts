@@ -1,0 +1,14 @@
+import { migrations } from '../db/migrate.ts';
+import { print } from './output.ts';
+import { withContext } from './with-context.ts';
+
+/** `belfry migrate`: what every start does too, for those who want it done before. */
+export async function migrateCommand(): Promise<void> {
+  const applied = await withContext(async ({ migrated }) => migrated);
+  const newest = migrations().at(-1)?.version ?? 0;
+  print(
+    applied.length === 0
+      ? `The database has schema ${newest} already: nothing to do.`
+      : `The database has schema ${newest} now; applied: ${applied.join(', ')}.`,
+  );
+}

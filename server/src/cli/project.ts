@@ -1,0 +1,70 @@
+import { type Config, readConfig } from '../config.ts';
+import { readCredentials } from '../credentials.ts';
+import { createProject } from '../domain/projects/create.ts';
+import { listProjects } from '../domain/projects/find.ts';
+import { issueToken } from '../domain/projects/tokens.ts';
+import { CommandError } from './command.ts';
+import { print, printJson, printMembers, printTable } from './output.ts';
+import { withContext } from './with-context.ts';
+
+const MAX_NAME = 255;
+
+/** `belfry project create`: the project's keys, told this once. */
+export async function createProjectCommand(name: string, { json }: { json?: boolean }): Promise<void> {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: a name is shown in tables and logs
+  if (name.trim() === '' || name.length > MAX_NAME || /[\u0000-\u001f\u007f]/.test(name)) {
+    throw new CommandError(
+      `a project's name has 1 to ${MAX_NAME} characters, none of them a control character`,
+    );
+  }
+  const config = readConfig();
+  const made = await withContext(({ db, sealer, clock }) =>
+    // Both or none: the keys of a project without its token would be lost with the error.
+    db.transaction(async (tx) => {
+      const project = await createProject({ db: tx, sealer }, name);
+      if (project === undefined) return undefined;
+      const token = await issueToken(
+        { db: tx, sealer, clock },
+        { projectId: project.id, name: 'project create' },
+      );
+      if (token === undefined) throw new Error(`the new project ${project.id} is not there`);
+      return { ...project, token: token.token };
+    }),
+  );
+  if (made === undefined) throw new CommandError(`there is a project ${name} already: choose another name`);
+  const address = addressOf(config);
+  const members = {
+    project_id: made.id,
+    name: made.name,
+    api_key: made.apiKey,
+    api_secret: made.apiSecret,
+    project_jwt: made.token,
+    base_url: `${address}/v2`,
+    legacy_base_url: address,
+  };
+  if (json) return printJson(members);
+  printMembers(members);
+  print('\nKeep api_secret and project_jwt now: they are not shown again.');
+}
+
+/** `belfry project list`. */
+export async function listProjectsCommand({ json }: { json?: boolean }): Promise<void> {
+  const projects = await withContext(listProjects);
+  const records = projects.map(({ id, name, apiKey, createdAt }) => ({
+    project_id: id,
+    name,
+    api_key: apiKey,
+    created_at: createdAt.toISOString(),
+  }));
+  if (json) printJson(records);
+  else printTable(records, 'There is no project yet: the first start of the server makes "default".');
+}
+
+/** Where the server of these settings is reached; with PORT=0 only its last start knows. */
+function addressOf({ PUBLIC_URL, HOST, PORT, DATA_DIR }: Config): string {
+  const last = readCredentials(DATA_DIR)?.legacy_base_url;
+  if (PUBLIC_URL !== undefined) return PUBLIC_URL;
+  if (last !== undefined) return last;
+  const host = HOST === '0.0.0.0' || HOST === '::' ? '127.0.0.1' : HOST;
+  return `http://${host.includes(':') ? `[${host}]` : host}:${PORT}`;
+}

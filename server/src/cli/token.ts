@@ -1,0 +1,117 @@
+import { findProject, type ProjectSummary } from '../domain/projects/find.ts';
+import { type IssuedToken, issueToken, listTokens, revokeToken } from '../domain/projects/tokens.ts';
+import { apiSecretOf, signUserToken } from '../domain/projects/user-token.ts';
+import { isId } from '../lib/ids.ts';
+import type { Opened } from '../open.ts';
+import { CommandError, UsageError } from './command.ts';
+import { print, printJson, printMembers, printTable } from './output.ts';
+import { withContext } from './with-context.ts';
+
+const LINK_TIMEOUT_MS = 5_000;
+
+interface ForProject {
+  project: string;
+  json?: boolean;
+}
+
+/** `belfry token issue`: a Project JWT, told this once. */
+export async function issueTokenCommand({
+  project,
+  name,
+  expires,
+  json,
+}: ForProject & { name: string; expires?: Date }): Promise<void> {
+  const { token, issued } = await withContext(async (context) => {
+    const { id } = await projectNamed(context, project);
+    const made = await issueToken(context, { projectId: id, name, expiresAt: expires });
+    if (made === undefined) throw new CommandError(`project ${project} is gone`);
+    return made;
+  });
+  const members = { ...toRecord(issued), project_jwt: token };
+  if (json) return printJson(members);
+  const { revoked_at: _, ...shown } = members;
+  printMembers({ ...shown, expires_at: shown.expires_at ?? 'never' });
+  print('\nKeep project_jwt now: it is not shown again.');
+}
+
+/** `belfry token list`: never the tokens themselves, which nobody has. */
+export async function listTokensCommand({ project, json }: ForProject): Promise<void> {
+  const tokens = await withContext(async (context) =>
+    listTokens(context, (await projectNamed(context, project)).id),
+  );
+  const records = tokens.map(toRecord);
+  if (json) return printJson(records);
+  printTable(
+    records.map(({ name, jti, issued_at, expires_at, revoked_at }) => ({
+      name,
+      jti,
+      issued: issued_at,
+      expires: expires_at ?? 'never',
+      revoked: revoked_at ?? '-',
+    })),
+    `Project ${project} has no token.`,
+  );
+}
+
+/** `belfry token revoke`. */
+export async function revokeTokenCommand(jti: string, { json }: { json?: boolean }): Promise<void> {
+  const unknown = new CommandError(`there is no token ${jti}: see belfry token list --project <name>`);
+  if (!isId(jti)) throw unknown;
+  const { revoked, told } = await withContext(async (context) => {
+    // What is published before the link to the running servers stands is not sent by a process that ends at once.
+    const told = await linked(context);
+    return { revoked: await revokeToken(context, jti), told };
+  });
+  if (revoked === undefined) throw unknown;
+  if (json) return printJson(toRecord(revoked));
+  print(
+    `Token ${revoked.name} (${jti}) is revoked${told ? '' : '; running servers know it within seconds'}.`,
+  );
+}
+
+/** `belfry token user`: a User JWT, signed with the project's API secret. */
+export async function userTokenCommand({
+  project,
+  externalId,
+  email,
+  expires,
+  json,
+}: ForProject & { externalId?: string; email?: string; expires?: Date }): Promise<void> {
+  if (!externalId && !email)
+    throw new UsageError('say whose token it is: --external-id <id> or --email <address>');
+  const { jwt, apiKey } = await withContext(async (context) => {
+    const { id, apiKey } = await projectNamed(context, project);
+    const apiSecret = await apiSecretOf(context, id);
+    const user = { ...(externalId ? { externalId } : {}), ...(email ? { email } : {}) };
+    return { jwt: signUserToken(context, { apiKey, apiSecret, ...user, expiresAt: expires }), apiKey };
+  });
+  if (json) printJson({ user_jwt: jwt, api_key: apiKey, expires_at: expires?.toISOString() ?? null });
+  else print(jwt);
+}
+
+async function projectNamed(context: Opened, name: string): Promise<ProjectSummary> {
+  const project = await findProject(context, name);
+  if (project === undefined) throw new CommandError(`there is no project ${name}: see belfry project list`);
+  return project;
+}
+
+function toRecord({ projectId, name, jti, issuedAt, expiresAt, revokedAt }: IssuedToken) {
+  return {
+    project_id: projectId,
+    name,
+    jti,
+    issued_at: issuedAt.toISOString(),
+    expires_at: expiresAt?.toISOString() ?? null,
+    revoked_at: revokedAt?.toISOString() ?? null,
+  };
+}
+
+async function linked({ bus }: Opened): Promise<boolean> {
+  const late = Promise.withResolvers<false>();
+  const timer = setTimeout(() => late.resolve(false), LINK_TIMEOUT_MS);
+  try {
+    return await Promise.race([bus.listening().then(() => true), late.promise]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
