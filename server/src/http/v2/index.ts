@@ -4,6 +4,7 @@ import { broadcastRoutes } from './broadcasts.ts';
 import { integrationRoutes } from './integrations.ts';
 import { notificationRoutes } from './notifications.ts';
 import { tokenRoutes } from './tokens.ts';
+import { userRoutes } from './users.ts';
 
 /** Every v2 resource, in the order of the published description. */
 export function v2Routes(app: App): void {
@@ -11,5 +12,6 @@ export function v2Routes(app: App): void {
   notificationRoutes(app);
   tokenRoutes(app);
   integrationRoutes(app);
+  userRoutes(app);
   streamRoute(app, app.context.streams);
 }

@@ -1,0 +1,63 @@
+import { type Static, type TSchema, Type } from 'typebox';
+import { FreeObject, Id, nullable, page, pageQuery, storedString, Timestamp } from './common.ts';
+
+const members = {
+  external_id: Type.Optional(
+    nullable(storedString({ minLength: 1, maxLength: 255, description: "The user's id in your system." })),
+  ),
+  email: Type.Optional(
+    Type.Unsafe<string | null>({
+      type: ['string', 'null'],
+      format: 'email',
+      description: "The user's e-mail address.",
+    }),
+  ),
+  first_name: Type.Optional(nullable(storedString({ maxLength: 255 }))),
+  last_name: Type.Optional(nullable(storedString({ maxLength: 255 }))),
+  custom_attributes: Type.Optional(nullable(FreeObject)),
+  phone_numbers: Type.Optional(
+    Type.Array(Type.String({ maxLength: 32, pattern: '^\\+[0-9][0-9 ().-]{2,30}$' }), {
+      maxItems: 20,
+      description: 'In international form: +15005550001.',
+    }),
+  ),
+};
+
+const named = (name: string): TSchema =>
+  Type.Object({ [name]: Type.Unsafe<string>({ not: { type: 'null' } }) }, {});
+
+/** What PUT /users takes. */
+export const SaveUser = Type.Object(members, {
+  additionalProperties: false,
+  anyOf: [named('external_id'), named('email')],
+  'x-problem': 'needs an external_id or an email',
+  description:
+    'A member that is given replaces what is stored, an absent one stays, `null` clears. The user is the one with this external_id, else the one with this email, else a new one.',
+});
+export type SaveUser = Static<typeof SaveUser>;
+
+export const User = Type.Object({
+  id: Id,
+  external_id: nullable(Type.String()),
+  email: nullable(Type.String()),
+  first_name: nullable(Type.String()),
+  last_name: nullable(Type.String()),
+  custom_attributes: nullable(FreeObject),
+  phone_numbers: Type.Array(Type.String()),
+  created_at: Timestamp,
+  updated_at: Timestamp,
+  last_seen_at: nullable(Timestamp),
+  last_notified_at: nullable(Timestamp),
+});
+
+export const UserPage = page(User);
+
+export const UserListQuery = Type.Object({
+  ...pageQuery,
+  query: Type.Optional(
+    storedString({
+      maxLength: 255,
+      description: 'Only users whose external_id or e-mail address is this, or begins with it.',
+    }),
+  ),
+});

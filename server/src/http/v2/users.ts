@@ -1,0 +1,60 @@
+import { Type } from 'typebox';
+import { Id } from '../../contract/common.ts';
+import { SaveUser, User, UserListQuery, UserPage } from '../../contract/user.ts';
+import { getUser, userJson } from '../../domain/users/get.ts';
+import { listUsers } from '../../domain/users/list.ts';
+import { saveUser } from '../../domain/users/save.ts';
+import { ClientError } from '../../errors.ts';
+import { rawJson } from '../reply.ts';
+import { type App, projectRoute } from '../route.ts';
+
+const tags: [string] = ['Users'];
+
+/** PUT, GET and list of /users. */
+export function userRoutes(app: App): void {
+  projectRoute(app, {
+    method: 'PUT',
+    url: '/users',
+    operationId: 'saveUser',
+    summary: 'Create or update a user',
+    tags,
+    body: SaveUser,
+    reply: { 200: User },
+    async handler({ project, body, context }) {
+      return rawJson(userJson(await saveUser(context, project.id, body)));
+    },
+  });
+
+  projectRoute(app, {
+    method: 'GET',
+    url: '/users',
+    operationId: 'listUsers',
+    summary: 'List the users of the project, newest first',
+    tags,
+    query: UserListQuery,
+    reply: { 200: UserPage },
+    async handler({ project, query, paginate, context }) {
+      const list = await paginate(
+        query,
+        (cursor) => listUsers(context.db, project.id, query.query, cursor),
+        userJson,
+      );
+      return rawJson(`{"data":[${list.data.join(',')}],"links":${JSON.stringify(list.links)}}`);
+    },
+  });
+
+  projectRoute(app, {
+    method: 'GET',
+    url: '/users/:user_id',
+    operationId: 'getUser',
+    summary: 'Get a user',
+    tags,
+    params: Type.Object({ user_id: Id }),
+    reply: { 200: User },
+    async handler({ project, params, context }) {
+      const user = await getUser(context.db, project.id, params.user_id);
+      if (user === undefined) throw new ClientError('not_found');
+      return rawJson(userJson(user));
+    },
+  });
+}
