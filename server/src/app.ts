@@ -1,4 +1,3 @@
-import type { FastifyInstance } from 'fastify';
 import type { Config } from './config.ts';
 import { type CredentialsFile, writeCredentials } from './credentials.ts';
 import { StartError } from './db/embedded/start-error.ts';
@@ -42,6 +41,8 @@ export interface ServiceOptions {
   /** The database is gone for good: the process has to end. */
   onLost?: (error: StartError) => void;
 }
+
+type HttpServer = Awaited<ReturnType<typeof createServer>>;
 
 // Fan-outs hold a connection each for a transaction; outcomes, claims and the lease need one now and then.
 const WORKER_POOL_SIZE = 10;
@@ -116,7 +117,7 @@ async function startServer(
   acceptor: Acceptor,
   options: ServiceOptions,
   undo: (() => Promise<void>)[],
-): Promise<FastifyInstance> {
+): Promise<HttpServer> {
   const lastSeen = new LastSeen(context);
   const hub = new Hub(context);
   const streams = new Streams({ hub, clock: context.clock });
@@ -168,7 +169,7 @@ function countOutcomes(outcomes: readonly DeliveryOutcome[]): void {
   for (const { channel, state } of outcomes) deliveries.inc({ channel, outcome: state });
 }
 
-function localAddress(server: FastifyInstance): string {
+function localAddress(server: HttpServer): string {
   const address = server.server.address();
   if (address === null || typeof address === 'string')
     throw new Error('the server does not listen on a port');
