@@ -1,0 +1,160 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import type { PageQuery } from '../contract/common.ts';
+import { ClientError } from '../errors.ts';
+import { beyond } from '../lib/cursor.ts';
+import { paginate, readCursor } from './pagination.ts';
+
+const idOf = (index: number) => `00000000-0000-7000-8000-${index.toString(16).padStart(12, '0')}`;
+const numberOf = (id: string) => Number.parseInt(id.slice(24), 16);
+
+/** A page of the list of these numbers, as numbers, with its links as queries. */
+async function pageOf(numbers: number[], query: PageQuery, url = '/v2/things') {
+  const newestFirst = numbers.toSorted((a, b) => b - a).map((number) => ({ id: idOf(number) }));
+  const { data, links } = await paginate({
+    base: 'https://belfry.example',
+    request: { url },
+    query,
+    list: async (cursor) => beyond(newestFirst, cursor),
+    item: ({ id }) => numberOf(id),
+  });
+  return { data, ...links };
+}
+
+const queryOf = (link: string): PageQuery => {
+  const query = new URL(link).searchParams;
+  return { limit: 3, starting_after: query.get('starting_after'), ending_before: query.get('ending_before') };
+};
+const is = (name: string, number: number) => `https://belfry.example/v2/things?${name}=${idOf(number)}`;
+
+describe('a page', () => {
+  test('is the newest first, and the only one has no neighbours', async () => {
+    const first = 'https://belfry.example/v2/things';
+    expect(await pageOf([1, 2, 3], { limit: 3 })).toEqual({ data: [3, 2, 1], first, next: null, prev: null });
+    expect(await pageOf([], { limit: 3 })).toEqual({ data: [], first, next: null, prev: null });
+  });
+
+  test('after an id has what is older, before an id the page just before it, still newest first', async () => {
+    const all = [1, 2, 3, 4, 5, 6, 7, 8, 9];
+    expect(await pageOf(all, { limit: 3, starting_after: idOf(7) })).toMatchObject({
+      data: [6, 5, 4],
+      next: is('starting_after', 4),
+      prev: is('ending_before', 6),
+    });
+    expect(await pageOf(all, { limit: 3, ending_before: idOf(3) })).toMatchObject({
+      data: [6, 5, 4],
+      next: is('starting_after', 4),
+      prev: is('ending_before', 6),
+    });
+    expect(await pageOf(all, { limit: 3, ending_before: idOf(8) })).toMatchObject({
+      data: [9],
+      next: is('starting_after', 9),
+      prev: null,
+    });
+    expect(await pageOf(all, { limit: 3, starting_after: idOf(2) })).toMatchObject({
+      data: [1],
+      next: null,
+      prev: is('ending_before', 1),
+    });
+  });
+
+  test('whose cursor was deleted, and all beside it, has no neighbour there', async () => {
+    expect(await pageOf([1, 2], { limit: 3, starting_after: idOf(5) })).toMatchObject({
+      data: [2, 1],
+      next: null,
+      prev: null,
+    });
+    expect(await pageOf([8, 9], { limit: 3, ending_before: idOf(5) })).toMatchObject({
+      data: [9, 8],
+      next: null,
+      prev: null,
+    });
+  });
+
+  test('beyond an end is empty, and leads back', async () => {
+    const after = await pageOf([5, 6, 7, 8], { limit: 3, starting_after: idOf(1) });
+    expect([after.data, after.next]).toEqual([[], null]);
+    expect((await pageOf([5, 6, 7, 8], queryOf(after.prev ?? ''))).data).toEqual([7, 6, 5]);
+    const before = await pageOf([5, 6, 7, 8], { limit: 3, ending_before: idOf(9) });
+    expect([before.data, before.prev]).toEqual([[], null]);
+    expect((await pageOf([5, 6, 7, 8], queryOf(before.next ?? ''))).data).toEqual([8, 7, 6]);
+  });
+
+  test('keeps the query of its list in every link', async () => {
+    const url = `/v2/things?limit=1&status=read&categories=a%20b&categories=c&starting_after=${idOf(3)}`;
+    const { first, next, prev } = await pageOf([1, 2, 3], { limit: 1, starting_after: idOf(3) }, url);
+    expect(first).toBe('https://belfry.example/v2/things?limit=1&status=read&categories=a+b&categories=c');
+    expect(next).toBe(`${first}&starting_after=${idOf(2)}`);
+    expect(prev).toBe(`${first}&ending_before=${idOf(2)}`);
+  });
+
+  test('of any list, followed forwards and back, shows every record once', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.uniqueArray(fc.nat({ max: 60 }), { maxLength: 20 }), async (numbers) => {
+        const newestFirst = numbers.toSorted((a, b) => b - a);
+        const forwards: number[] = [];
+        let page = await pageOf(numbers, { limit: 3 });
+        expect(page.prev).toBe(null);
+        for (;;) {
+          forwards.push(...page.data);
+          if (page.next === null) break;
+          page = await pageOf(numbers, queryOf(page.next));
+        }
+        expect(forwards).toEqual(newestFirst);
+        const backwards: number[] = [];
+        for (;;) {
+          backwards.unshift(...page.data);
+          if (page.prev === null) break;
+          page = await pageOf(numbers, queryOf(page.prev));
+        }
+        expect(backwards).toEqual(newestFirst);
+      }),
+    );
+  });
+
+  test('followed while records come and go repeats and skips none of those that stay', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.uniqueArray(fc.nat({ max: 99 }), { minLength: 5, maxLength: 30 }),
+        fc.infiniteStream(fc.nat({ max: 2 })),
+        async (numbers, chance) => {
+          const staying = numbers.filter((number) => number % 2 === 0);
+          let list = [...numbers];
+          let next = 100;
+          const seen: number[] = [];
+          let page = await pageOf(list, { limit: 3 });
+          for (;;) {
+            seen.push(...page.data);
+            if (chance.next().value === 0) list.push(next++);
+            if (chance.next().value === 0)
+              list = list.filter((number) => number % 2 === 0 || chance.next().value !== 0);
+            if (page.next === null) break;
+            page = await pageOf(list, queryOf(page.next));
+          }
+          expect(new Set(seen).size).toBe(seen.length);
+          expect(staying.filter((number) => !seen.includes(number))).toEqual([]);
+        },
+      ),
+    );
+  });
+});
+
+describe('a cursor', () => {
+  test('that is no id, or two at once, is refused by name', () => {
+    const problems = (query: PageQuery) => {
+      try {
+        readCursor(query);
+        return [];
+      } catch (error) {
+        return error instanceof ClientError ? error.problems.map(({ message }) => message) : [error];
+      }
+    };
+    expect(problems({ starting_after: 'x', ending_before: "1' or 1=1" })).toEqual([
+      "Param 'starting_after' is not the id of a record",
+      "Param 'ending_before' is not the id of a record",
+      "Param 'ending_before' cannot be combined with 'starting_after'",
+    ]);
+    expect(problems({ starting_after: idOf(1), ending_before: idOf(2) })).toHaveLength(1);
+    expect(problems({ starting_after: '', ending_before: null })).toEqual([]);
+  });
+});

@@ -1,0 +1,41 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { SlidingWindow } from './sliding-window.ts';
+
+describe('a sliding window', () => {
+  test('allows exactly the limit, and one more after the first has aged a minute', () => {
+    const window = new SlidingWindow();
+    const start = 1_800_000_000_000;
+    for (let index = 0; index < 200; index += 1) expect(window.take(200, start + index).allowed).toBe(true);
+    const refused = window.take(200, start + 500);
+    expect(refused).toEqual({ allowed: false, remaining: 0, resetSeconds: 61 });
+    expect(window.take(200, start + 60_000).allowed).toBe(false);
+    expect(window.take(200, start + 61_000)).toEqual({ allowed: true, remaining: 199, resetSeconds: 61 });
+  });
+
+  test('never allows more than the limit in any 60 seconds, and refuses no one for longer than it says', () => {
+    const steps = fc.array(fc.nat({ max: 3_000 }), { minLength: 50, maxLength: 400 });
+    fc.assert(
+      fc.property(steps, fc.integer({ min: 1, max: 20 }), (gaps, limit) => {
+        const window = new SlidingWindow();
+        const allowed: number[] = [];
+        let now = 1_800_000_000_000;
+        let freeAt = 0;
+        for (const gap of gaps) {
+          now += gap;
+          const taken = window.take(limit, now);
+          if (taken.allowed) allowed.push(now);
+          else expect(now).toBeLessThan(freeAt || Number.POSITIVE_INFINITY);
+          freeAt = taken.allowed ? 0 : now + taken.resetSeconds * 1000;
+          expect(allowed.filter((at) => at > now - 60_000).length).toBeLessThanOrEqual(limit);
+        }
+      }),
+    );
+  });
+
+  test('stands a clock that goes back', () => {
+    const window = new SlidingWindow();
+    expect(window.take(1, 2_000_000).allowed).toBe(true);
+    expect(window.take(1, 1_000_000).allowed).toBe(false);
+  });
+});

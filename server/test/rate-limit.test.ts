@@ -1,0 +1,128 @@
+import { Type } from 'typebox';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { issueToken } from '../src/domain/projects/tokens.ts';
+import { network } from '../src/http/rate-limit.ts';
+import { type App, projectRoute, userRoute } from '../src/http/route.ts';
+import { newProject, startTestServer, type TestServer } from './support/http.ts';
+
+function nothingRoutes(app: App): void {
+  const common = {
+    summary: 'Nothing',
+    tags: ['Test'] as [string],
+    reply: { 200: Type.Object({}) },
+    handler: async () => ({}),
+  };
+  projectRoute(app, { ...common, method: 'GET', url: '/nothing', operationId: 'read' });
+  projectRoute(app, { ...common, method: 'PUT', url: '/nothing', operationId: 'write' });
+  userRoute(app, { ...common, method: 'GET', url: '/mine', operationId: 'mine' });
+}
+
+let it: TestServer;
+beforeAll(async () => {
+  it = await startTestServer({
+    routes: nothingRoutes,
+    settings: { RATE_LIMIT_READS: '5', RATE_LIMIT_WRITES: '3', RATE_LIMIT_IP: '4' },
+  });
+});
+afterAll(() => it.close());
+
+const tokenOf = async (name: string) => (await newProject(it.context, name)).jwt;
+/** The statuses of `times` requests, one after the other. */
+async function statuses(times: number, ask: () => Promise<{ status: number }>): Promise<number[]> {
+  const found: number[] = [];
+  for (let index = 0; index < times; index += 1) found.push((await ask()).status);
+  return found;
+}
+
+describe('a credential', () => {
+  test('has its reads and its writes a minute, exactly, and says what is left', async () => {
+    const token = await tokenOf('exact');
+    const read = () => it.call('GET', '/v2/nothing', { token });
+    const first = await read();
+    expect([first.headers.get('ratelimit-limit'), first.headers.get('ratelimit-remaining')]).toEqual([
+      '5',
+      '4',
+    ]);
+    expect(await statuses(6, read)).toEqual([200, 200, 200, 200, 429, 429]);
+    const refused = await read();
+    expect([refused.status, refused.codes, refused.headers.get('ratelimit-remaining')]).toEqual([
+      429,
+      ['rate_limit_exceeded'],
+      '0',
+    ]);
+    const wait = Number(refused.headers.get('retry-after'));
+    expect([wait > 50 && wait <= 61, Number(refused.headers.get('ratelimit-reset'))]).toEqual([true, wait]);
+    expect(await statuses(4, () => it.call('PUT', '/v2/nothing', { token }))).toEqual([200, 200, 200, 429]);
+    it.clock.advance(wait * 1000);
+    expect(await statuses(6, read)).toEqual([200, 200, 200, 200, 200, 429]);
+  });
+
+  test('does not get more by sending them at once', async () => {
+    const token = await tokenOf('burst');
+    const all = await Promise.all(Array.from({ length: 20 }, () => it.call('GET', '/v2/nothing', { token })));
+    expect(all.filter(({ status }) => status === 200)).toHaveLength(5);
+  });
+
+  test('is a token of a project, or a user whatever their tokens', async () => {
+    const [first, second] = [
+      await tokenOf('first'),
+      (await issueToken(it.context, { projectId: it.project.id, name: 'second' }))?.token,
+    ];
+    expect(await statuses(6, () => it.call('GET', '/v2/nothing', { token: first }))).toContain(429);
+    expect((await it.call('GET', '/v2/nothing', { token: second ?? '' })).status).toBe(200);
+    let minted = 0;
+    const asAnn = () =>
+      it.call('GET', '/v2/mine', { token: it.userJwt({ user_external_id: 'ann', minted: minted++ }) });
+    expect(await statuses(6, asAnn)).toEqual([200, 200, 200, 200, 200, 429]);
+    expect(
+      (await it.call('GET', '/v2/mine', { token: it.userJwt({ user_external_id: 'bob' }) })).status,
+    ).toBe(200);
+  });
+
+  test("follows its project's own limits, 0 being none", async () => {
+    const project = await newProject(it.context, 'special');
+    await it.db.query({ name: 'limits', text: 'update projects set rate_limits = $2 where id = $1' }, [
+      project.id,
+      '{"reads":0,"writes":1}',
+    ]);
+    it.context.bus.publish({ type: 'project_changed', projectId: project.id });
+    const read = await it.call('GET', '/v2/nothing', { token: project.jwt });
+    expect([read.status, read.headers.get('ratelimit-limit')]).toEqual([200, null]);
+    expect(await statuses(10, () => it.call('GET', '/v2/nothing', { token: project.jwt }))).toEqual(
+      Array(10).fill(200),
+    );
+    expect(await statuses(2, () => it.call('PUT', '/v2/nothing', { token: project.jwt }))).toEqual([
+      200, 429,
+    ]);
+  });
+});
+
+describe('a caller without a valid credential', () => {
+  test('is limited by address, whatever a proxy header says, and holds up no valid one', async () => {
+    let index = 0;
+    const guess = () =>
+      it.call('GET', '/v2/nothing', {
+        token: `a.b.${index++}`,
+        headers: { 'x-forwarded-for': `9.9.9.${index}` },
+      });
+    expect(await statuses(6, guess)).toEqual([401, 401, 401, 401, 429, 429]);
+    expect((await it.call('GET', '/v2/unknown')).status).toBe(429);
+    const preflight = { origin: 'https://x.example', 'access-control-request-method': 'GET' };
+    expect(await statuses(10, () => it.call('OPTIONS', '/v2/nothing', { headers: preflight }))).toEqual(
+      Array(10).fill(204),
+    );
+    expect((await it.call('GET', '/v2/nothing', { token: it.project.jwt })).status).toBe(200);
+    expect((await it.call('GET', '/healthz')).status).toBe(200);
+  });
+});
+
+test('one network is an IPv4 address, or 64 bits of an IPv6 one however it is written', () => {
+  expect(network('192.0.2.7')).toBe('192.0.2.7');
+  expect(network('::ffff:192.0.2.7')).toBe('192.0.2.7');
+  expect(network('2001:db8:0:1:aaaa::1')).toBe('2001:db8:0:1::/64');
+  expect(network('2001:db8::1:bbbb:0:0:2')).toBe('2001:db8:0:1::/64');
+  expect(network('2001:0DB8:0000:0001:0:0:0:3')).toBe('2001:db8:0:1::/64');
+  expect(network('2001:db8:0:2::1')).not.toBe('2001:db8:0:1::/64');
+  expect(network('::1')).toBe('0:0:0:0::/64');
+  expect(network('fe80::1%eth0')).toBe('fe80:0:0:0::/64');
+});

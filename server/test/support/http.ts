@@ -1,0 +1,169 @@
+import { createSecretKey, randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import type { AddressInfo } from 'node:net';
+import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import type { FastifyInstance } from 'fastify';
+import { readConfig } from '../../src/config.ts';
+import type { Database } from '../../src/db/client.ts';
+import { Acceptor } from '../../src/domain/broadcasts/accept.ts';
+import { createProject, type NewProject } from '../../src/domain/projects/create.ts';
+import { issueToken } from '../../src/domain/projects/tokens.ts';
+import { Hub } from '../../src/domain/realtime/hub.ts';
+import type { RealtimeMessage } from '../../src/domain/realtime/messages.ts';
+import { LastSeen } from '../../src/domain/users/last-seen.ts';
+import type { HttpContext } from '../../src/http/context.ts';
+import { Streams } from '../../src/http/realtime/stream.ts';
+import { createServer, type ServerOptions } from '../../src/http/server.ts';
+import { signJwt } from '../../src/lib/jwt.ts';
+import { createLogger } from '../../src/lib/log.ts';
+import { open } from '../../src/open.ts';
+import { createTestDatabase } from './database.ts';
+
+/** The HTTP part alone, over a real database and a real socket: no workers, no realtime. */
+export interface TestServer {
+  base: string;
+  server: FastifyInstance;
+  context: HttpContext;
+  db: Database;
+  clock: { now(): number; advance(ms: number): void };
+  published: RealtimeMessage[];
+  logged: string[];
+  project: NewProject & { jwt: string };
+  userJwt(claims: Record<string, unknown>): string;
+  call(method: string, path: string, options?: CallOptions): Promise<Answer>;
+  close(): Promise<void>;
+}
+
+export interface TestServerOptions extends ServerOptions {
+  settings?: Record<string, string>;
+  logLevel?: string;
+}
+
+export interface CallOptions {
+  token?: string;
+  body?: unknown;
+  /** Sent as it is, instead of `body`. */
+  raw?: string | Buffer;
+  headers?: Record<string, string>;
+}
+
+export interface Answer {
+  status: number;
+  headers: Headers;
+  text: string;
+  json: unknown;
+  /** The messages of an error. */
+  messages: string[];
+  codes: string[];
+}
+
+export async function startTestServer(options: TestServerOptions = {}): Promise<TestServer> {
+  const database = await createTestDatabase();
+  const published: RealtimeMessage[] = [];
+  const logged: string[] = [];
+  let offset = 0;
+  const clock = {
+    now: () => Date.now() + offset,
+    advance: (ms: number) => {
+      offset += ms;
+    },
+  };
+  const config = readConfig({
+    RATE_LIMIT_READS: '0',
+    RATE_LIMIT_WRITES: '0',
+    RATE_LIMIT_IP: '0',
+    SECRET_KEY: randomBytes(32).toString('hex'),
+    DATABASE_URL: database.url,
+    DATA_DIR: tmpdir(), // nothing is kept there with a key and a database of one's own
+    ...options.settings,
+  });
+  const log = createLogger({
+    level: options.logLevel ?? 'error',
+    stream: { write: (line) => void logged.push(line) },
+  });
+  const opened = await open(config, { role: 'client', log, clock });
+  const { db } = opened;
+  opened.bus.subscribe((message) => published.push(message));
+  const hub = new Hub(opened);
+  const context: HttpContext = {
+    ...opened,
+    lastSeen: new LastSeen(opened),
+    acceptor: new Acceptor({ db, clock, onAccepted: () => {} }),
+    streams: new Streams({ hub, clock }),
+  };
+  const { routes } = options;
+  const server = await createServer(context, { checkReplies: true, ...(routes ? { routes } : {}) });
+  await server.listen({ host: '127.0.0.1', port: 0 });
+  const { port } = server.server.address() as AddressInfo;
+  const project = await newProject(context, 'default');
+  const address = `http://127.0.0.1:${port}`;
+  return {
+    base: address,
+    server,
+    context,
+    db,
+    clock,
+    published,
+    logged,
+    project,
+    userJwt: (claims) =>
+      signJwt({ api_key: project.apiKey, ...claims }, createSecretKey(Buffer.from(project.apiSecret))),
+    call: (method, path, how) => call(address, method, path, how),
+    async close() {
+      await server.close();
+      await context.streams.close();
+      hub.close();
+      await context.lastSeen.close();
+      await opened.close();
+      await database.drop();
+    },
+  };
+}
+
+/** Another project, with a token for it. */
+export async function newProject(context: HttpContext, name: string): Promise<NewProject & { jwt: string }> {
+  const project = await createProject(context, name);
+  const issued = project && (await issueToken(context, { projectId: project.id, name: 'test' }));
+  if (project === undefined || issued === undefined) throw new Error(`no project ${name}`);
+  return { ...project, jwt: issued.token };
+}
+
+async function call(base: string, method: string, path: string, options: CallOptions = {}): Promise<Answer> {
+  const { token, body, raw, headers = {} } = options;
+  const sent = raw ?? (body === undefined ? undefined : JSON.stringify(body));
+  const response = await fetch(`${base}${path}`, {
+    method,
+    headers: {
+      ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+      ...(sent === undefined ? {} : { 'content-type': 'application/json' }),
+      ...headers,
+    },
+    ...(sent === undefined ? {} : { body: typeof sent === 'string' ? sent : new Uint8Array(sent) }),
+  });
+  const text = await response.text();
+  const isJson = response.headers.get('content-type')?.includes('json') === true && text !== '';
+  const json: unknown = isJson ? JSON.parse(text) : undefined;
+  const errors = (json as { errors?: { code: string; message: string }[] } | undefined)?.errors ?? [];
+  return {
+    status: response.status,
+    headers: response.headers,
+    text,
+    json,
+    messages: errors.map(({ message }) => message),
+    codes: errors.map(({ code }) => code),
+  };
+}
+
+/** Sends bytes as they are and answers all that comes back until the other side ends. */
+export async function rawExchange(base: string, request: string): Promise<string> {
+  const { hostname, port } = new URL(base);
+  const socket = connect(Number(port), hostname);
+  socket.end(request);
+  let text = '';
+  socket.setEncoding('utf8').on('data', (chunk: string) => {
+    text += chunk;
+  });
+  await once(socket, 'close');
+  return text;
+}
