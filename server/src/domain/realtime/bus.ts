@@ -77,8 +77,10 @@ export class PostgresBus implements Bus {
     return this.#listening.promise;
   }
 
-  /** Sends what is gathered, if the link stands, and ends it. */
+  /** Sends what is gathered and ends the link. What cannot be sent within 5 s is left. */
   async close(): Promise<void> {
+    // A command that publishes and ends is done before its link stands.
+    if (this.#waiting.length > 0) await withTimeout(this.listening()).catch(() => {});
     await this.#flush();
     this.#closing.abort();
     await this.#link;

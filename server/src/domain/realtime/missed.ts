@@ -81,16 +81,12 @@ export function missedEvents(
   return events.sort((a, b) => a.atMs - b.atMs || a.change - b.change || (a.id < b.id ? -1 : 1));
 }
 
-/** Every key under which these notifications and their last changes can have been told, with its time. */
+/** Every key under which these notifications and their last changes are told one by one, with its time. */
 export function keysOf(states: readonly NotificationState[]): { key: number; atMs: number }[] {
-  const keys = new Map<number, number>();
-  for (const { id, userId, sentAtMs, updatedAtMs } of states) {
-    keys.set(deliveryKey(id), sentAtMs);
-    if (updatedAtMs === null) continue;
-    keys.set(deliveryKey(id, updatedAtMs), updatedAtMs);
-    keys.set(deliveryKey(userId, updatedAtMs), updatedAtMs);
-  }
-  return [...keys].map(([key, atMs]) => ({ key, atMs }));
+  return states.flatMap(({ id, sentAtMs, updatedAtMs }) => [
+    { key: deliveryKey(id), atMs: sentAtMs },
+    ...(updatedAtMs === null ? [] : [{ key: deliveryKey(id, updatedAtMs), atMs: updatedAtMs }]),
+  ]);
 }
 
 // A change of all notifications was told once, in the user's name, and gave all of them the same time.

@@ -116,12 +116,12 @@ export class Subscription {
   /** Asks the database; the answer tells the client what it said. */
   async #prepare(resumeFrom: string | undefined): Promise<() => Promise<void>> {
     const resumed = resumeFrom === undefined ? undefined : ResumeCursor.parse(resumeFrom);
-    if (resumed === undefined || resumed.uncertain) {
+    const missed =
+      resumed === undefined || resumed.uncertain ? undefined : await this.#readMissed(resumed.sinceMs);
+    if (resumed === undefined || missed === undefined || missed.tooMany) {
       const known = await this.#readMissed(undefined);
       return () => this.#startAnew(known, resumeFrom !== undefined);
     }
-    const missed = await this.#readMissed(resumed.sinceMs);
-    if (missed.tooMany) return () => this.#startAgain();
     return () => {
       this.#cursor = resumed;
       if (!this.#ended) this.connection.begin(resumed);

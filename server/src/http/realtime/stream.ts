@@ -44,13 +44,11 @@ export function streamRoute(app: App, streams: Streams): void {
     reply: { 200: Type.String({ description: 'A stream of type text/event-stream.' }) },
     async handler({ project, user, request, reply }) {
       const claims = decodeJwt(bearerToken(request.headers.authorization))?.claims;
-      const lastEventId = request.headers['last-event-id'];
       await streams.open(reply, {
         projectId: project.id,
         userId: user.id,
         expiresAtMs: typeof claims?.exp === 'number' ? claims.exp * 1000 : Number.POSITIVE_INFINITY,
-        // An empty one is what a client sends that has not been told any.
-        resumeFrom: typeof lastEventId === 'string' && lastEventId !== '' ? lastEventId : undefined,
+        lastEventId: request.headers['last-event-id'],
       });
       return '';
     },
@@ -61,7 +59,8 @@ interface StreamCaller {
   projectId: string;
   userId: string;
   expiresAtMs: number;
-  resumeFrom: string | undefined;
+  /** The header as it came. */
+  lastEventId: string | string[] | undefined;
 }
 
 /** All event streams of this node. */
@@ -82,11 +81,13 @@ export class Streams {
   /** Takes the request over. Rejects, with nothing answered yet, when the database does not say where to begin. */
   async open(
     reply: FastifyReply,
-    { projectId, userId, expiresAtMs, resumeFrom }: StreamCaller,
+    { projectId, userId, expiresAtMs, lastEventId }: StreamCaller,
   ): Promise<void> {
     const socket = reply.raw.socket;
     if (socket === null || socket.destroyed) return;
     const stream = new EventStream(projectId, userId, expiresAtMs, socket, () => takeOver(reply));
+    // An empty one is what a client sends that has not been told any; several are nobody's.
+    const resumeFrom = lastEventId === '' ? undefined : lastEventId?.toString();
     const leaveHub = await this.#hub.addFrom(stream, resumeFrom);
     const leaveRounds = this.#rounds.add(stream);
     this.#open.add(stream);

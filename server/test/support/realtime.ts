@@ -1,0 +1,288 @@
+import { randomBytes, randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import type { AddressInfo } from 'node:net';
+import { EventSource } from 'eventsource';
+import Fastify from 'fastify';
+import { WebSocket } from 'ws';
+import { type Database, openDatabase, type Queryable, sql } from '../../src/db/client.ts';
+import { ProjectCache } from '../../src/domain/projects/cache.ts';
+import { createProject, type NewProject } from '../../src/domain/projects/create.ts';
+import { createBus, type PostgresBus } from '../../src/domain/realtime/bus.ts';
+import { Hub } from '../../src/domain/realtime/hub.ts';
+import type { NotificationsNew } from '../../src/domain/realtime/messages.ts';
+import { inboxTokens } from '../../src/domain/tokens/channels.ts';
+import { findInboxToken } from '../../src/domain/tokens/find-by-value.ts';
+import { saveToken } from '../../src/domain/tokens/save.ts';
+import { createSocketAuthenticator } from '../../src/http/realtime/authenticate-socket.ts';
+import { Rounds } from '../../src/http/realtime/pending.ts';
+import { serveSockets } from '../../src/http/realtime/socket.ts';
+import { Streams } from '../../src/http/realtime/stream.ts';
+import { systemClock } from '../../src/lib/clock.ts';
+import { newId, notificationId } from '../../src/lib/ids.ts';
+import { createLogger } from '../../src/lib/log.ts';
+import { packJson } from '../../src/lib/packed-json.ts';
+import { createSealer } from '../../src/lib/seal.ts';
+import { createTestDatabase, type TestDatabase } from './database.ts';
+
+/** A database, a project in it, and as many nodes on it as a test wants: the realtime part alone, over real sockets. */
+export interface TestRealtime {
+  db: Database;
+  database: TestDatabase;
+  project: NewProject;
+  startNode(options?: { port?: number; shared?: boolean }): Promise<TestNode>;
+  close(): Promise<void>;
+}
+
+export interface TestNode {
+  port: number;
+  bus: PostgresBus;
+  hub: Hub;
+  /** Lets a full period of heartbeats pass. */
+  beat(): void;
+  close(): Promise<void>;
+}
+
+export async function startTestRealtime(): Promise<TestRealtime> {
+  const database = await createTestDatabase();
+  const db = openDatabase(database.connection, { size: 10, name: 'test' });
+  const sealer = createSealer([randomBytes(32)]);
+  const project = await createProject({ db, sealer }, 'realtime');
+  if (project === undefined) throw new Error('the database is not empty');
+  const log = createLogger({ level: process.env.TEST_LOG_LEVEL ?? 'silent' });
+  const nodes: TestNode[] = [];
+  return {
+    db,
+    database,
+    project,
+    async startNode({ port = 0, shared = true } = {}) {
+      const bus = createBus({ db, log, nodeId: newId(), shared });
+      await bus.listening();
+      const clock = systemClock;
+      const projects = new ProjectCache({ db, sealer, clock, bus });
+      const hub = new Hub({ db, bus, clock, log });
+      const ticks: (() => void)[] = [];
+      const every = (_ms: number, tick: () => void) => {
+        ticks.push(tick);
+        return () => {};
+      };
+      const streams = new Streams({ hub, clock, every });
+      const server = Fastify({ forceCloseConnections: 'idle' });
+      // Who calls is the route's matter (http/route.ts), tested with the whole service.
+      server.get<{ Querystring: { user: string; expires?: string } }>('/stream', async (request, reply) => {
+        const { user: userId, expires } = request.query;
+        await streams.open(reply, {
+          projectId: project.id,
+          userId,
+          expiresAtMs: Number(expires ?? Number.POSITIVE_INFINITY),
+          lastEventId: request.headers['last-event-id'],
+        });
+        return reply;
+      });
+      const sockets = serveSockets({
+        server: server.server,
+        hub,
+        authenticate: createSocketAuthenticator({ db, projects, lastSeen: { note: () => {} } }),
+        log,
+        every,
+      });
+      await server.listen({ host: '127.0.0.1', port });
+      const node: TestNode = {
+        port: (server.server.address() as AddressInfo).port,
+        bus,
+        hub,
+        beat() {
+          for (let slice = 0; slice < Rounds.SLICES; slice += 1) for (const tick of ticks) tick();
+        },
+        async close() {
+          if (!nodes.includes(node)) return;
+          nodes.splice(nodes.indexOf(node), 1);
+          await Promise.all([sockets.close(), streams.close()]);
+          await server.close();
+          hub.close();
+          projects.close();
+          await bus.close();
+        },
+      };
+      nodes.push(node);
+      return node;
+    },
+    async close() {
+      await Promise.all(nodes.slice().map((node) => node.close()));
+      await db.close();
+      await database.drop();
+    },
+  };
+}
+
+/** Saves a new inbox token for a user and answers its value and id. */
+export async function saveInboxToken(
+  { db, project }: TestRealtime,
+  userId: string,
+  connectionId: string | null = null,
+): Promise<{ id: string; token: string }> {
+  const token = randomBytes(32).toString('hex');
+  const bus = { publish: () => {}, subscribe: () => () => {} }; // nobody else has it
+  const owner = { projectId: project.id, userId };
+  await saveToken({ db, bus }, inboxTokens, owner, { token, connection_id: connectionId });
+  const found = await findInboxToken(db, project.id, token);
+  if (found === undefined) throw new Error('the token was not saved');
+  return { id: found.tokenId, token };
+}
+
+export interface NewBroadcast {
+  userIds: string[];
+  title?: string;
+  content?: string | null;
+  inApp?: Record<string, unknown>;
+}
+
+/** Writes a broadcast and its notifications, as the fan-out does, and answers what it then publishes. */
+export async function insertBroadcast(
+  db: Queryable,
+  projectId: string,
+  { userIds, title = 'Hello', content = null, inApp }: NewBroadcast,
+): Promise<NotificationsNew> {
+  const id = newId();
+  const message = { title, content, action_url: null, custom_attributes: null };
+  const [row] = await db.query<{ sent_at: Date }>(
+    sql(
+      'test_broadcast',
+      `with stamp as (select clock_timestamp() as sent_at),
+      told as (
+        insert into broadcasts (id, project_id, category, topic, message, in_app)
+        values ($1, $2, 'news', null, $3, $4)
+      ),
+      users as (insert into broadcast_users (broadcast_id, page, user_ids) values ($1, 0, $5::uuid[])),
+      sent as (
+        insert into notifications (user_id, id, broadcast_id, sent_at)
+        select user_id, id, $1, sent_at
+        from unnest($5::uuid[], $6::uuid[]) as n (user_id, id), stamp
+      )
+      select sent_at from stamp`,
+    ),
+    [
+      id,
+      projectId,
+      packJson(JSON.stringify(message)),
+      inApp ? packJson(JSON.stringify(inApp)) : null,
+      userIds,
+      userIds.map((userId) => notificationId(id, userId)),
+    ],
+  );
+  return { type: 'new', projectId, broadcastId: id, userIds, sentAtMs: row?.sent_at.getTime() ?? 0 };
+}
+
+/** A client's frame, as read off the wire. */
+export interface ReceivedFrame {
+  id: string;
+  name: string;
+  timestamp: string;
+  data: { id: string; client_id?: string; notification?: Record<string, unknown> };
+}
+
+/** A client of the WebSocket protocol, with everything that it was told. */
+export interface SocketClient {
+  socket: WebSocket;
+  frames: ReceivedFrame[];
+  closed: Promise<{ code: number; reason: string }>;
+}
+
+export function socketUrl(
+  port: number,
+  { project }: TestRealtime,
+  parameters: Record<string, string>,
+): string {
+  return `ws://127.0.0.1:${port}/?${new URLSearchParams({ api_key: project.apiKey, ...parameters })}`;
+}
+
+/** Opens a socket and waits until it is open. Rejects with the HTTP status when it is refused. */
+export async function openSocket(url: string): Promise<SocketClient> {
+  const socket = new WebSocket(url);
+  const frames: ReceivedFrame[] = [];
+  socket.on('message', (data) => frames.push(JSON.parse(String(data))));
+  const closed = new Promise<{ code: number; reason: string }>((resolve) => {
+    socket.on('close', (code, reason) => resolve({ code, reason: String(reason) }));
+  });
+  const refused = new Promise<never>((_resolve, reject) => {
+    socket.on('unexpected-response', (_request, response) => reject(new Refused(response.statusCode ?? 0)));
+    socket.on('error', reject);
+  });
+  refused.catch(() => {});
+  await Promise.race([once(socket, 'open'), refused]);
+  return { socket, frames, closed };
+}
+
+export class Refused extends Error {
+  readonly status: number;
+
+  constructor(status: number) {
+    super(`refused with ${status}`);
+    this.status = status;
+  }
+}
+
+const NAMES = [
+  'new',
+  'read',
+  'unread',
+  'seen',
+  'archived',
+  'unarchived',
+  'delete',
+  'read/all',
+  'seen/all',
+  'archive/all',
+].map((name) => `notifications/${name}`);
+
+/** A client of the event stream: an EventSource, with the frames that it was told and the ids that it would resume from. */
+export interface StreamClient {
+  source: EventSource;
+  frames: ReceivedFrame[];
+  lastEventId(): string;
+  resyncs: number;
+}
+
+/** Opens an event stream and waits until it is open. It connects again by itself unless closed. */
+export async function openStream(
+  url: string,
+  options: { lastEventId?: string; jwt?: string } = {},
+): Promise<StreamClient> {
+  const start = options.lastEventId;
+  const source = new EventSource(url, {
+    fetch: (input, init) =>
+      fetch(input, {
+        ...init,
+        headers: {
+          ...(start === undefined ? {} : { 'last-event-id': start }),
+          ...(options.jwt === undefined ? {} : { authorization: `Bearer ${options.jwt}` }),
+          ...init.headers,
+        },
+      }),
+  });
+  const client: StreamClient = { source, frames: [], resyncs: 0, lastEventId: () => last };
+  let last = start ?? '';
+  for (const name of NAMES) {
+    source.addEventListener(name, (event) => {
+      last = event.lastEventId;
+      client.frames.push(JSON.parse(event.data));
+    });
+  }
+  source.addEventListener('resync', (event) => {
+    last = event.lastEventId;
+    client.resyncs += 1;
+  });
+  await new Promise<void>((resolve, reject) => {
+    source.addEventListener('open', () => resolve(), { once: true });
+    source.addEventListener('error', (error) => reject(error), { once: true });
+  });
+  return client;
+}
+
+/** What was told, in short: the name without its family, and the title or the id. */
+export function titles(frames: readonly ReceivedFrame[]): unknown[] {
+  return frames.map(({ data }) => data.notification?.title);
+}
+
+export function newUser(): string {
+  return randomUUID();
+}
