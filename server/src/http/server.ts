@@ -18,6 +18,7 @@ import { describeRoutes, serveDescription } from './openapi.ts';
 import { operationsRoutes } from './operations.ts';
 import { createRateLimits } from './rate-limit.ts';
 import type { App } from './route.ts';
+import { unsubscribePage } from './unsubscribe.ts';
 import { v2Routes } from './v2/index.ts';
 import { refusal, validatorFor } from './validation.ts';
 
@@ -62,6 +63,7 @@ export async function createServer(
   v2Routes(app);
   options.routes?.(app);
   operationsRoutes(fastify, context);
+  await unsubscribePage(app);
   await serveDescription(fastify, app.prefix);
   finishMethods();
   await fastify.ready();
