@@ -59,6 +59,7 @@ export async function startService(config: Config, options: ServiceOptions): Pro
   };
   try {
     if (context.alone) await rescueAll(context.db);
+    await context.bus.listening();
     const worker = startWorker(context, options, undo);
     const acceptor = new Acceptor({
       db: context.db,

@@ -304,14 +304,15 @@ const insertUsers = sql(
   from unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[])
     as u (id, project_id, external_id, email, first_name, last_name, custom_attributes, phone_numbers)`,
 );
-// A row is only written when something about it is new: most requests repeat what is known.
+// A row is only written, or even locked, when something about it is new: most requests repeat what is known. The rows are locked in
+// the order of ids, so that two transactions that change the same users wait instead of deadlocking.
 const updateUsers = sql(
   'update_users',
   `with said as (
     select id, said
     from unnest($1::uuid[], array(select value from json_array_elements($2::json))) as s (id, said)
   ),
-  next as (
+  told as (
     select u.id,
       case when said::jsonb ? 'external_id' then said ->> 'external_id' else u.external_id end as external_id,
       case when said::jsonb ? 'email' then said ->> 'email' else u.email end as email,
@@ -324,18 +325,26 @@ const updateUsers = sql(
       end as phone_numbers
     from said
     join users u using (id)
+  ),
+  changed as (
+    select told.*
+    from told
+    join users u using (id)
+    where (u.external_id, u.email, u.first_name, u.last_name, u.custom_attributes::text, u.phone_numbers)
+      is distinct from
+      (told.external_id, told.email, told.first_name, told.last_name, told.custom_attributes, told.phone_numbers)
+    order by u.id
+    for no key update of u
   )
   update users u
-  set external_id = next.external_id,
-    email = next.email,
-    first_name = next.first_name,
-    last_name = next.last_name,
-    custom_attributes = next.custom_attributes::json,
-    phone_numbers = next.phone_numbers,
+  set external_id = changed.external_id,
+    email = changed.email,
+    first_name = changed.first_name,
+    last_name = changed.last_name,
+    custom_attributes = changed.custom_attributes::json,
+    phone_numbers = changed.phone_numbers,
     updated_at = now()
-  from next
-  where u.id = next.id
-    and (u.external_id, u.email, u.first_name, u.last_name, u.custom_attributes::text, u.phone_numbers)
-      is distinct from (next.external_id, next.email, next.first_name, next.last_name, next.custom_attributes, next.phone_numbers)
+  from changed
+  where u.id = changed.id
   returning u.id, u.project_id`,
 );
