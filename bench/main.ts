@@ -1,0 +1,57 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { measureAccept } from './scenarios/accept.ts';
+import { measureCost } from './scenarios/cost.ts';
+import { measureEmail } from './scenarios/email.ts';
+import { measureFanOut } from './scenarios/fan-out.ts';
+import { measureInbox } from './scenarios/inbox.ts';
+import { measureMemory } from './scenarios/memory.ts';
+import { measureRealtime } from './scenarios/realtime.ts';
+import { Report } from './support/report.ts';
+import type { Scenario } from './support/scenario.ts';
+
+// npm run bench [-- --only a,b] [--quick] [--keep <data directory>] [--profile]
+
+const SCENARIOS: Record<string, { title: string; measure: Scenario }> = {
+  f: { title: 'memory', measure: measureMemory },
+  a: { title: 'notifications from broadcasts of 1000 recipients', measure: measureFanOut },
+  b: { title: 'accepting broadcasts', measure: measureAccept },
+  c: { title: 'from the request to the socket', measure: measureRealtime },
+  e: { title: 'e-mail', measure: measureEmail },
+  g: { title: 'what a notification costs', measure: measureCost },
+  d: { title: 'inbox and unread count in a large table', measure: measureInbox },
+};
+
+process.setMaxListeners(0); // every child is ended with us
+const { values } = parseArgs({
+  options: {
+    only: { type: 'string' },
+    quick: { type: 'boolean', default: false },
+    keep: { type: 'string' },
+    profile: { type: 'boolean', default: false },
+  },
+});
+const chosen = values.only === undefined ? Object.keys(SCENARIOS) : values.only.split(',');
+const results = join(import.meta.dirname, 'results');
+const dataDir = values.keep ?? mkdtempSync(join(tmpdir(), 'belfry-bench-'));
+const report = new Report();
+try {
+  for (const [part, { title, measure }] of Object.entries(SCENARIOS)) {
+    if (!chosen.includes(part)) continue;
+    console.log(`\n${title}`);
+    await measure({
+      dataDir,
+      quick: values.quick,
+      nodeArguments: values.profile
+        ? ['--cpu-prof', `--cpu-prof-dir=${join(results, `profile-${part}`)}`]
+        : [],
+      figure: (figure) => report.add({ part, ...figure }),
+    });
+  }
+  console.log(`\n${report.save(results, values)}`);
+} finally {
+  if (values.keep === undefined) rmSync(dataDir, { recursive: true, force: true });
+}
+process.exit();

@@ -1,0 +1,18 @@
+import { createServer } from 'node:http';
+import { answer } from '../support/task.ts';
+
+// A server that reads the body and answers as many bytes as Belfry does: what Node, the loopback and the sender can do at all.
+
+answer<{ replyBytes: number }>(async ({ replyBytes }) => {
+  const reply = Buffer.alloc(replyBytes, ' ');
+  const server = createServer((request, response) => {
+    request.on('data', () => {});
+    request.on('end', () => {
+      response.writeHead(201, { 'content-type': 'application/json', 'content-length': reply.length });
+      response.end(reply);
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const address = server.address();
+  return typeof address === 'object' ? `http://127.0.0.1:${address?.port}` : '';
+});

@@ -1,0 +1,17 @@
+import { SMTPServer } from 'smtp-server';
+import { answer } from '../support/task.ts';
+
+// A mail server that throws away what it is given, for where Postfix's smtp-sink is not to be had.
+
+answer(async () => {
+  const server = new SMTPServer({
+    disabledCommands: ['AUTH', 'STARTTLS'],
+    onData(stream, _session, done) {
+      stream.on('end', done);
+      stream.resume();
+    },
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const address = server.server.address();
+  return typeof address === 'object' ? address?.port : 0;
+});

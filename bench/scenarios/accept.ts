@@ -1,0 +1,129 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { sql } from '../../server/src/db/client.ts';
+import { type Belfry, startBelfry } from '../support/belfry.ts';
+import { hasWrk, type Load, type LoadResult, sendLoad } from '../support/load.ts';
+import { cpuOf, memoryOf, used } from '../support/processes.ts';
+import { holdFanOut, queueEmpty } from '../support/queue.ts';
+import type { Bench, Scenario } from '../support/scenario.ts';
+import { median } from '../support/statistics.ts';
+import { startTask } from '../support/task.ts';
+
+const MEGABYTE = 1_048_576;
+
+interface Sample extends LoadResult {
+  nodeMicros: number;
+  postgresMicros: number;
+  /** Broadcasts a second until all were fanned out. */
+  processedPerSecond: number;
+}
+
+/** (b) Broadcasts accepted a second at 50 connections, and how long each waits; with the fan-out beside it, and without. */
+export const measureAccept: Scenario = async (bench) => {
+  const belfry = await startBelfry(bench);
+  const bare = startTask('bare-http.ts');
+  try {
+    const bareAddress = await bare.ask<string>({ replyBytes: 600 });
+    const one: Load = {
+      address: belfry.address,
+      jwt: belfry.projectJwt,
+      recipients: 1,
+      users: 1_000,
+      prefix: 'accept',
+      connections: 50,
+      durationMs: bench.quick ? 1_000 : 5_000,
+    };
+    await measure(belfry, one, false); // the first seconds of a process run cold code, and make the users
+    const limits: number[] = [];
+    const samples = { held: [] as Sample[], beside: [] as Sample[] };
+    for (let round = 1; round <= (bench.quick ? 1 : 3); round += 1) {
+      samples.held.push(await measure(belfry, one, true));
+      samples.beside.push(await measure(belfry, one, false));
+      limits.push((await sendLoad({ ...one, address: bareAddress })).perSecond);
+    }
+    bench.figure({
+      name: 'limit: a bare Node HTTP server',
+      value: median(limits),
+      unit: 'requests/s',
+      note: `sent by ${hasWrk ? 'wrk' : 'a Node process'}`,
+    });
+    show(bench, '1 recipient, fan-out held back', samples.held, 15_000);
+    show(bench, '1 recipient, fan-out beside it', samples.beside, 15_000);
+    await measureLarge(bench, belfry, one);
+  } finally {
+    bare.stop();
+    await belfry.stop();
+  }
+};
+
+/** Accepts of a thousand recipients each, with the memory before and after. */
+async function measureLarge(bench: Bench, belfry: Belfry, one: Load): Promise<void> {
+  const large: Load = {
+    ...one,
+    recipients: 1_000,
+    users: 20_000,
+    prefix: 'large',
+    described: true,
+    connections: 8,
+  };
+  await measure(belfry, large, true);
+  const memory: number[] = [memoryOf(belfry.pid).nodeBytes / MEGABYTE];
+  const samples: Sample[] = [];
+  for (let round = 1; round <= (bench.quick ? 1 : 4); round += 1) {
+    samples.push(await measure(belfry, large, true));
+    memory.push(memoryOf(belfry.pid).nodeBytes / MEGABYTE);
+  }
+  show(bench, '1000 recipients (150 kB), fan-out held back', samples, 700);
+  bench.figure({
+    name: '1000 recipients: Node memory after each round',
+    value: memory.at(-1) ?? 0,
+    unit: 'MiB',
+    note: memory.map((value) => value.toFixed(0)).join(' → '),
+  });
+}
+
+async function measure(belfry: Belfry, load: Load, held: boolean): Promise<Sample> {
+  if (held) await holdFanOut(belfry);
+  const before = cpuOf(belfry.pid);
+  const startedMs = performance.now();
+  const result = await sendLoad(load);
+  if (result.errors > 0) throw new Error(`${result.errors} requests failed`);
+  const accepted = used(before, cpuOf(belfry.pid));
+  if (held) {
+    // What waits is thrown away: its fan-out is measured elsewhere.
+    await belfry.db.query(sql('bench_forget', 'delete from jobs'));
+    await releaseHold(belfry);
+  } else await queueEmpty(belfry);
+  const usage = held ? accepted : used(before, cpuOf(belfry.pid));
+  const seconds = (performance.now() - startedMs) / 1000;
+  await delay(500);
+  return {
+    ...result,
+    nodeMicros: (usage.nodeCpuMs * 1000) / result.requests,
+    postgresMicros: (usage.postgresCpuMs * 1000) / result.requests,
+    processedPerSecond: result.requests / seconds,
+  };
+}
+
+function releaseHold({ db }: Belfry): Promise<unknown> {
+  return db.query(sql('bench_release', 'alter table jobs alter column due_at drop default'));
+}
+
+function show({ figure }: Bench, name: string, samples: readonly Sample[], aim: number): void {
+  const middle = (member: keyof Sample) => median(samples.map((sample) => sample[member]));
+  const cpu = `CPU each: node ${middle('nodeMicros').toFixed(1)} µs, postgres ${middle('postgresMicros').toFixed(1)} µs`;
+  figure({
+    name,
+    value: middle('perSecond'),
+    unit: 'accepts/s',
+    aim: { value: aim, better: 'more' },
+    note: cpu,
+  });
+  figure({ name: `${name}: p50`, value: middle('p50Ms'), unit: 'ms' });
+  figure({ name: `${name}: p99`, value: middle('p99Ms'), unit: 'ms' });
+  if (name.includes('beside'))
+    figure({
+      name: `${name}: until all are processed`,
+      value: middle('processedPerSecond'),
+      unit: 'broadcasts/s',
+    });
+}

@@ -1,0 +1,101 @@
+import { type Belfry, startBelfry } from '../support/belfry.ts';
+import { broadcastBody } from '../support/broadcast-body.ts';
+import type { LoadResult } from '../support/load.ts';
+import { startMailSink } from '../support/mail-sink.ts';
+import { cpuOf, used } from '../support/processes.ts';
+import { queueEmpty } from '../support/queue.ts';
+import type { Scenario } from '../support/scenario.ts';
+import { median } from '../support/statistics.ts';
+import { startTask, type Task, task } from '../support/task.ts';
+
+const RECIPIENTS = 1_000;
+
+interface Sample {
+  perSecond: number;
+  ofNodemailer: number;
+  nodeMicros: number;
+  postgresMicros: number;
+}
+
+/** (e) E-mails handed to a mail server, from the request until every outcome is written; and nodemailer alone, in turns. */
+export const measureEmail: Scenario = async (bench) => {
+  const belfry = await startBelfry(bench);
+  const sender = startTask('send.ts');
+  const sink = await startMailSink();
+  try {
+    const saved = await belfry.call('PUT', '/integrations/smtp', {
+      host: '127.0.0.1',
+      port: sink.port,
+      username: '',
+      password: '',
+      from: { email: 'shop@example.com', name: 'The Shop' },
+      security: 'none',
+    });
+    if (saved.status !== 200)
+      throw new Error(`the integration was answered ${saved.status}: ${JSON.stringify(saved.body)}`);
+    const broadcasts = bench.quick ? 2 : 10;
+    const prefix = `e${Date.now()}-`;
+    await endToEnd(belfry, sender, bodies(prefix, broadcasts)); // makes the users, and runs the code warm
+    const alone: { perSecond: number; cpuMicros: number }[] = [];
+    const samples: Sample[] = [];
+    for (let round = 1; round <= (bench.quick ? 1 : 3); round += 1) {
+      const count = broadcasts * RECIPIENTS;
+      const limit = await task<{ perSecond: number; cpuMicros: number }>('nodemailer.ts', {
+        port: sink.port,
+        count,
+      });
+      alone.push(limit);
+      const before = cpuOf(belfry.pid);
+      const seconds = await endToEnd(belfry, sender, bodies(prefix, broadcasts));
+      const usage = used(before, cpuOf(belfry.pid));
+      samples.push({
+        perSecond: count / seconds,
+        ofNodemailer: count / seconds / limit.perSecond,
+        nodeMicros: (usage.nodeCpuMs * 1000) / count,
+        postgresMicros: (usage.postgresCpuMs * 1000) / count,
+      });
+    }
+    const middle = (member: keyof Sample) => median(samples.map((sample) => sample[member]));
+    bench.figure({
+      name: 'limit: nodemailer alone',
+      value: median(alone.map(({ perSecond }) => perSecond)),
+      unit: 'e-mails/s',
+      note: `CPU each: ${median(alone.map(({ cpuMicros }) => cpuMicros)).toFixed(0)} µs; to ${sink.name}`,
+    });
+    bench.figure({
+      name: 'e-mails, from the request until the outcome is written',
+      value: middle('perSecond'),
+      unit: 'e-mails/s',
+      note: `CPU each: node ${middle('nodeMicros').toFixed(0)} µs, postgres ${middle('postgresMicros').toFixed(0)} µs`,
+    });
+    bench.figure({
+      name: 'share of nodemailer alone',
+      value: 100 * middle('ofNodemailer'),
+      unit: '%',
+      aim: { value: 70, better: 'more' },
+    });
+  } finally {
+    sink.stop();
+    sender.stop();
+    await belfry.call('DELETE', '/integrations/smtp');
+    await belfry.stop();
+  }
+};
+
+function bodies(prefix: string, broadcasts: number): string[] {
+  return Array.from({ length: broadcasts }, (_, broadcast) =>
+    broadcastBody(
+      Array.from({ length: RECIPIENTS }, (_, index) => `${prefix}${broadcast * RECIPIENTS + index}`),
+      true,
+    ),
+  );
+}
+
+async function endToEnd(belfry: Belfry, sender: Task, all: string[]): Promise<number> {
+  const startedMs = performance.now();
+  const { address, projectJwt: jwt } = belfry;
+  const sent = await sender.ask<LoadResult>({ address, jwt, bodies: all, connections: 4 });
+  if (sent.errors > 0) throw new Error(`${sent.errors} broadcasts were not accepted`);
+  await queueEmpty(belfry);
+  return (performance.now() - startedMs) / 1000;
+}

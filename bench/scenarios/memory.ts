@@ -1,0 +1,48 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { type Belfry, startBelfry } from '../support/belfry.ts';
+import { createInboxUsers } from '../support/inbox-users.ts';
+import { memoryOf } from '../support/processes.ts';
+import type { Scenario } from '../support/scenario.ts';
+import { startTask } from '../support/task.ts';
+
+const MEGABYTE = 1_048_576;
+const SETTLE_MS = 3_000;
+
+/** (f) What the server holds with nothing to do, and what an open socket adds. */
+export const measureMemory: Scenario = async (bench) => {
+  const belfry = await startBelfry(bench);
+  const client = startTask('sockets.ts');
+  try {
+    const idle = await settled(belfry);
+    bench.figure({
+      name: 'idle, with the database',
+      value: (idle.nodeBytes + idle.postgresBytes) / MEGABYTE,
+      unit: 'MiB',
+      aim: { value: 150, better: 'less' },
+      note: `node ${(idle.nodeBytes / MEGABYTE).toFixed(0)}, postgres ${(idle.postgresBytes / MEGABYTE).toFixed(0)}`,
+    });
+    const thousands = bench.quick ? 2 : 6;
+    const { tokens } = await createInboxUsers(belfry, `f${Date.now()}-`, thousands * 1_000);
+    const { address, apiKey } = belfry;
+    // The first thousand make room for code and pools; the following ones are the price of a socket.
+    await client.ask({ open: { address, apiKey, tokens: tokens.slice(0, 1_000) } });
+    const first = await settled(belfry);
+    await client.ask({ open: { address, apiKey, tokens: tokens.slice(1_000) } });
+    const all = await settled(belfry);
+    bench.figure({
+      name: `each of ${thousands * 1_000} open sockets`,
+      value: (all.nodeBytes - first.nodeBytes) / ((thousands - 1) * 1_000) / 1_000,
+      unit: 'kB',
+      aim: { value: 10, better: 'less' },
+      note: `node holds ${(all.nodeBytes / MEGABYTE).toFixed(0)} MiB`,
+    });
+  } finally {
+    client.stop();
+    await belfry.stop();
+  }
+};
+
+async function settled(belfry: Belfry): Promise<ReturnType<typeof memoryOf>> {
+  await delay(SETTLE_MS);
+  return memoryOf(belfry.pid);
+}

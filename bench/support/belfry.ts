@@ -1,0 +1,140 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { createHmac } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type Database, openDatabase } from '../../server/src/db/client.ts';
+import { startEmbedded } from '../../server/src/db/embedded.ts';
+import { waitMs } from '../../server/src/lib/wait.ts';
+
+/** A Belfry as `npm start` runs it, in a process of its own, and a look into its database. */
+export interface Belfry {
+  readonly address: string;
+  readonly pid: number;
+  readonly dataDir: string;
+  readonly projectId: string;
+  readonly projectJwt: string;
+  readonly apiKey: string;
+  readonly db: Database;
+  /** A User JWT of the project. */
+  userJwt(externalId: string): string;
+  call(
+    method: string,
+    path: string,
+    body?: unknown,
+    jwt?: string,
+  ): Promise<{ status: number; body: unknown }>;
+  stop(): Promise<void>;
+}
+
+export interface BelfryOptions {
+  dataDir: string;
+  /** More arguments for Node: `--cpu-prof`. */
+  nodeArguments?: readonly string[];
+}
+
+const MAIN = join(import.meta.dirname, '..', '..', 'server', 'src', 'main.ts');
+const START_TIMEOUT_MS = 60_000;
+
+/** Starts it on `dataDir` with the rate limits off; stop it at the end. */
+export async function startBelfry({ dataDir, nodeArguments = [] }: BelfryOptions): Promise<Belfry> {
+  const child = spawn(process.execPath, [...nodeArguments, MAIN, 'start'], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+    env: { ...process.env, ...SETTINGS, DATA_DIR: dataDir },
+  });
+  const address = await addressOf(child);
+  const credentials = JSON.parse(readFileSync(join(dataDir, 'credentials.json'), 'utf8')) as Credentials;
+  const postgres = await startEmbedded({ dataDir, role: 'client', log: () => {} });
+  const db = openDatabase(postgres.connection, { size: 4, name: 'bench' });
+  const ended = new Promise<void>((resolve) => child.once('exit', () => resolve()));
+  return {
+    address,
+    pid: child.pid ?? 0,
+    dataDir,
+    projectId: credentials.project_id,
+    projectJwt: credentials.project_jwt,
+    apiKey: credentials.api_key,
+    db,
+    userJwt: (externalId) => userJwt(credentials, externalId),
+    call: (method, path, body, jwt = credentials.project_jwt) =>
+      call(`${address}/v2${path}`, method, jwt, body),
+    async stop() {
+      await db.close();
+      await postgres.stop();
+      child.kill('SIGTERM');
+      await ended;
+    },
+  };
+}
+
+/** Asks until it is so; throws when that takes too long. */
+export async function until(
+  what: string,
+  ask: () => Promise<boolean>,
+  { withinMs = 300_000, everyMs = 5 }: { withinMs?: number; everyMs?: number } = {},
+): Promise<void> {
+  const deadline = performance.now() + withinMs;
+  while (!(await ask())) {
+    if (performance.now() > deadline) throw new Error(`not within ${withinMs} ms: ${what}`);
+    await waitMs(everyMs);
+  }
+}
+
+interface Credentials {
+  project_id: string;
+  project_jwt: string;
+  api_key: string;
+  api_secret: string;
+}
+
+const SETTINGS = {
+  HOST: '127.0.0.1',
+  PORT: '0',
+  RATE_LIMIT_READS: '0',
+  RATE_LIMIT_WRITES: '0',
+  RATE_LIMIT_IP: '0',
+  EGRESS_ALLOW: '127.0.0.0/8',
+  LOG_LEVEL: 'warn',
+};
+
+async function addressOf(child: ChildProcess): Promise<string> {
+  let output = '';
+  const { promise, resolve, reject } = Promise.withResolvers<string>();
+  const timer = setTimeout(() => reject(new Error(`Belfry did not start:\n${output}`)), START_TIMEOUT_MS);
+  child.stdout?.setEncoding('utf8').on('data', (text: string) => {
+    output += text;
+    const address = /ready at (\S+)/.exec(output)?.[1];
+    if (address !== undefined) resolve(address);
+    if (/"level":"(warn|error|fatal)"/.test(text)) console.error(text.trim());
+  });
+  child.once('exit', (code) => reject(new Error(`Belfry ended with ${code}:\n${output}`)));
+  process.once('exit', () => child.kill('SIGTERM'));
+  try {
+    return await promise;
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function userJwt(credentials: Credentials, externalId: string): string {
+  const part = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url');
+  const signed = `${part({ alg: 'HS256', typ: 'JWT' })}.${part({ api_key: credentials.api_key, user_external_id: externalId })}`;
+  return `${signed}.${createHmac('sha256', credentials.api_secret).update(signed).digest('base64url')}`;
+}
+
+async function call(
+  url: string,
+  method: string,
+  jwt: string,
+  body: unknown,
+): Promise<{ status: number; body: unknown }> {
+  const response = await fetch(url, {
+    method,
+    headers: {
+      authorization: `Bearer ${jwt}`,
+      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+    },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+  const text = await response.text();
+  return { status: response.status, body: text === '' ? undefined : JSON.parse(text) };
+}

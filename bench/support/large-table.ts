@@ -1,0 +1,87 @@
+import { type Database, sql } from '../../server/src/db/client.ts';
+import { packJson } from '../../server/src/lib/packed-json.ts';
+
+/** Users of a project with much in their inboxes, and the broadcasts that it came from. */
+export interface LargeTable {
+  heavyUser: string;
+  lightUser: string;
+}
+
+export const HEAVY = 100_000;
+export const LIGHT = 100;
+
+const LIGHT_ID = '01000000-0000-7000-8000-000000000001';
+const HEAVY_ID = '01000000-0000-7000-8000-000000000002';
+
+/**
+ * Adds a user with 100,000 notifications and one with 100, each from a broadcast of its own; of both one in four is read and
+ * one in twenty archived.
+ */
+export async function fillInboxes(db: Database, projectId: string): Promise<LargeTable> {
+  const message = packJson(
+    JSON.stringify({
+      title: 'Your order is on its way',
+      content: 'It arrives <b>tomorrow</b>.',
+      action_url: null,
+      custom_attributes: null,
+    }),
+  );
+  await db.query(insertBroadcasts, [projectId, message, HEAVY]);
+  await addUser(db, projectId, HEAVY_ID, 'heavy');
+  await addUser(db, projectId, LIGHT_ID, 'light');
+  await db.query(insertInbox, [HEAVY_ID, 1]);
+  await db.query(insertInbox, [LIGHT_ID, HEAVY / LIGHT]);
+  await db.query(sql('bench_analyze', 'analyze notifications'));
+  return { heavyUser: HEAVY_ID, lightUser: LIGHT_ID };
+}
+
+/** Adds notifications of other users, ten each, until the table has so many rows. */
+export async function growTo(db: Database, rows: number): Promise<void> {
+  const [{ count } = { count: 0 }] = await db.query<{ count: number }>(
+    sql('bench_count', 'select count(*) as count from notifications'),
+  );
+  const users = Math.ceil((rows - count) / 10);
+  const portion = 10_000;
+  for (let from = 0; from < users; from += portion)
+    await db.query(insertOthers, [from, Math.min(portion, users - from)]);
+  await db.query(sql('bench_vacuum', 'vacuum analyze notifications'));
+}
+
+async function addUser(db: Database, projectId: string, id: string, externalId: string): Promise<void> {
+  await db.query(insertUser, [id, projectId, externalId]);
+  await db.query(insertKey, [projectId, externalId, id]);
+}
+
+// Ids of version 7 whose time is a second apart: 2020 and a number.
+const ID_OF = (number: string) =>
+  `(overlay(lpad(to_hex(1577836800000 + ${number}::bigint * 1000), 12, '0') placing '-' from 9 for 0) || '-7000-8000-' || lpad(to_hex(${number}), 12, '0'))::uuid`;
+
+const insertBroadcasts = sql(
+  'bench_broadcasts',
+  `insert into broadcasts (id, project_id, category, message, status, total)
+  select ${ID_OF('n')}, $1, 'orders', $2, 'processed', 1
+  from generate_series(1, $3::int) as n`,
+);
+const insertUser = sql(
+  'bench_user',
+  'insert into users (id, project_id, external_id, created_at, updated_at) values ($1, $2, $3, now(), now())',
+);
+const insertKey = sql(
+  'bench_key',
+  "insert into user_keys (project_id, kind, value, user_id) values ($1, 'external_id', $2, $3)",
+);
+const insertInbox = sql(
+  'bench_inbox',
+  `insert into notifications (user_id, id, broadcast_id, sent_at, category, read_at, seen_at, archived_at, updated_at)
+  select $1, ${ID_OF('n')}, ${ID_OF('n')}, now(), 'orders',
+    case when n / $2 % 4 = 0 then now() end, case when n / $2 % 4 = 0 then now() end,
+    case when n / $2 % 20 = 1 then now() end, case when n / $2 % 4 = 0 or n / $2 % 20 = 1 then now() end
+  from generate_series(1, ${HEAVY}, $2::int) as n`,
+);
+const insertOthers = sql(
+  'bench_others',
+  `insert into notifications (user_id, id, broadcast_id, sent_at, category)
+  select ('02000000-0000-7000-8000-' || lpad(to_hex(u), 12, '0'))::uuid, ${ID_OF('n')}, ${ID_OF('n')}, now(), 'orders'
+  from generate_series($1::int, $1::int + $2::int - 1) as u, lateral (select (u::bigint * 7919 + k * 9973) % ${HEAVY} + 1 as n from generate_series(1, 10) as k) as k
+  on conflict do nothing`,
+);

@@ -1,0 +1,66 @@
+import { spawn, spawnSync } from 'node:child_process';
+import { join } from 'node:path';
+import { task } from './task.ts';
+
+/** Requests that a process of its own sends. */
+export interface Load {
+  address: string;
+  jwt: string;
+  /** Recipients named in each broadcast, taken at random from `users` that exist. */
+  recipients: number;
+  users: number;
+  /** What the users' ids begin with. */
+  prefix: string;
+  /** With e-mail address and names beside the id. */
+  described?: boolean;
+  connections: number;
+  durationMs: number;
+}
+
+export interface LoadResult {
+  requests: number;
+  perSecond: number;
+  errors: number;
+  p50Ms: number;
+  p99Ms: number;
+}
+
+const LUA = join(import.meta.dirname, 'broadcasts.lua');
+
+/** Whether `wrk` is here. It takes a fifth of the CPU time of our own sender, which matters where both share the cores. */
+export const hasWrk = spawnSync('wrk', ['-v']).error === undefined;
+
+/** Sends broadcasts as fast as they are answered. */
+export async function sendLoad(load: Load): Promise<LoadResult> {
+  return hasWrk ? withWrk(load) : task<LoadResult>('send.ts', load);
+}
+
+/** Sends `perSecond` broadcasts, whatever the answers take. */
+export function sendSteadily(load: Load & { perSecond: number }): Promise<LoadResult> {
+  return task<LoadResult>('send.ts', load);
+}
+
+async function withWrk(load: Load): Promise<LoadResult> {
+  const { address, connections, durationMs, jwt, recipients, users, prefix, described } = load;
+  const child = spawn(
+    'wrk',
+    [
+      '-t1',
+      `-c${connections}`,
+      `-d${Math.round(durationMs / 1000)}s`,
+      '-s',
+      LUA,
+      `${address}/v2/broadcasts`,
+      '--',
+    ].concat([jwt, String(recipients), String(users), prefix, described ? 'described' : 'plain']),
+    { stdio: ['ignore', 'pipe', 'inherit'] },
+  );
+  let output = '';
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    output += text;
+  });
+  await new Promise((resolve) => child.once('close', resolve));
+  const line = /^RESULT (.*)$/m.exec(output)?.[1];
+  if (line === undefined) throw new Error(`wrk did not end well:\n${output}`);
+  return JSON.parse(line) as LoadResult;
+}

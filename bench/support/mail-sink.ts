@@ -1,0 +1,59 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { connect, createServer } from 'node:net';
+import { waitMs } from '../../server/src/lib/wait.ts';
+import { startTask } from './task.ts';
+
+/** A mail server that throws away what it is given, in a process of its own. */
+export interface MailSink {
+  port: number;
+  /** Which one: `smtp-sink` of Postfix, or a Node server, which is slower than what it measures. */
+  name: string;
+  stop(): void;
+}
+
+// Debian and others keep it out of a user's path.
+const PLACES = ['/usr/sbin/smtp-sink', '/usr/local/sbin/smtp-sink', '/usr/libexec/postfix/smtp-sink'];
+const BACKLOG = '200';
+
+/** Starts Postfix's smtp-sink where it is installed, otherwise a server of npm's smtp-server. */
+export async function startMailSink(): Promise<MailSink> {
+  const program = PLACES.find((place) => existsSync(place));
+  if (program === undefined) {
+    const task = startTask('mail-sink.ts');
+    return {
+      port: await task.ask<number>({}),
+      name: "npm's smtp-server (install postfix for smtp-sink)",
+      stop: task.stop,
+    };
+  }
+  const port = await freePort();
+  const user = process.getuid?.() === 0 ? ['-u', 'nobody'] : [];
+  const child = spawn(program, [...user, `127.0.0.1:${port}`, BACKLOG], {
+    stdio: ['ignore', 'ignore', 'inherit'],
+  });
+  process.once('exit', () => child.kill());
+  await listening(child, port);
+  return { port, name: 'smtp-sink', stop: () => child.kill() };
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const address = server.address();
+  await new Promise((resolve) => server.close(resolve));
+  return typeof address === 'object' && address !== null ? address.port : 0;
+}
+
+async function listening(child: ChildProcess, port: number): Promise<void> {
+  while (child.exitCode === null) {
+    const socket = connect(port, '127.0.0.1');
+    const open = await new Promise<boolean>((resolve) => {
+      socket.once('connect', () => resolve(true)).once('error', () => resolve(false));
+    });
+    socket.destroy();
+    if (open) return;
+    await waitMs(10);
+  }
+  throw new Error(`smtp-sink ended with ${child.exitCode}`);
+}

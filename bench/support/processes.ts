@@ -1,0 +1,78 @@
+import { readdirSync, readFileSync } from 'node:fs';
+
+/** What a server and its database have used so far, or hold. */
+export interface Usage {
+  nodeCpuMs: number;
+  postgresCpuMs: number;
+}
+
+// The unit of /proc/<pid>/stat on every Linux that is in use.
+const MS_PER_TICK = 10;
+
+/** The CPU time of a server's process and of the PostgreSQL below it. */
+export function cpuOf(pid: number): Usage {
+  const usage: Usage = { nodeCpuMs: 0, postgresCpuMs: 0 };
+  for (const { name, ticks } of treeOf(pid)) {
+    usage[name.startsWith('postgres') ? 'postgresCpuMs' : 'nodeCpuMs'] += ticks * MS_PER_TICK;
+  }
+  return usage;
+}
+
+/** What was used between two readings. */
+export function used(before: Usage, after: Usage): Usage {
+  return {
+    nodeCpuMs: after.nodeCpuMs - before.nodeCpuMs,
+    postgresCpuMs: after.postgresCpuMs - before.postgresCpuMs,
+  };
+}
+
+/**
+ * The memory of a server's process and of the PostgreSQL below it, in bytes, as proportional set size: a page that several processes
+ * share counts once in all.
+ */
+export function memoryOf(pid: number): { nodeBytes: number; postgresBytes: number } {
+  const memory = { nodeBytes: 0, postgresBytes: 0 };
+  for (const member of treeOf(pid)) {
+    try {
+      const text = readFileSync(`/proc/${member.pid}/smaps_rollup`, 'utf8');
+      const bytes = Number(/^Pss:\s+(\d+) kB/m.exec(text)?.[1] ?? 0) * 1024;
+      memory[member.name.startsWith('postgres') ? 'postgresBytes' : 'nodeBytes'] += bytes;
+    } catch {
+      // It ended meanwhile, and holds nothing.
+    }
+  }
+  return memory;
+}
+
+interface Member {
+  pid: number;
+  parent: number;
+  name: string;
+  /** Its own, and that of its children that have ended. */
+  ticks: number;
+}
+
+function treeOf(root: number): Member[] {
+  const all = readdirSync('/proc').flatMap((entry) =>
+    /^\d+$/.test(entry) ? (read(Number(entry)) ?? []) : [],
+  );
+  const tree = all.filter((one) => one.pid === root);
+  for (const member of tree) tree.push(...all.filter((one) => one.parent === member.pid));
+  return tree;
+}
+
+function read(pid: number): Member | undefined {
+  try {
+    const text = readFileSync(`/proc/${pid}/stat`, 'utf8');
+    const name = text.slice(text.indexOf('(') + 1, text.lastIndexOf(')'));
+    const fields = text
+      .slice(text.lastIndexOf(')') + 2)
+      .split(' ')
+      .map(Number);
+    const [, parent = 0] = fields;
+    const ticks = fields.slice(11, 15).reduce((sum, value) => sum + value, 0);
+    return { pid, parent, name, ticks };
+  } catch {
+    return undefined; // it ended meanwhile
+  }
+}
