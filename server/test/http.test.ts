@@ -586,6 +586,29 @@ describe('the description', () => {
   });
 });
 
+test('a request that trickles is cut off, its head sooner than its body', async () => {
+  const other = await startTestServer({ timeouts: { headMs: 150, requestMs: 400, checkEveryMs: 20 } });
+  const start = `POST /v2/broadcasts HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${other.project.jwt}\r\n`;
+  const body = `${start}Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{`;
+  const answers = await Promise.all([trickle(other.base, start), trickle(other.base, body)]);
+  for (const { text } of answers) expect(text).toMatch(/^HTTP\/1.1 408 Request Timeout/);
+  expect(answers[0]?.ms).toBeLessThan(answers[1]?.ms ?? 0);
+  await other.close();
+});
+
+/** Sends `text` and then nothing; what comes back until the other side closes, and when that is. */
+async function trickle(base: string, text: string): Promise<{ text: string; ms: number }> {
+  const started = performance.now();
+  const socket = connect(Number(new URL(base).port), '127.0.0.1');
+  socket.write(text);
+  let answer = '';
+  socket.setEncoding('utf8').on('data', (chunk: string) => {
+    answer += chunk;
+  });
+  await once(socket, 'close');
+  return { text: answer, ms: performance.now() - started };
+}
+
 test('a server that closes answers what is under way, and lets go of idle connections', async () => {
   const entered = Promise.withResolvers<void>();
   const released = Promise.withResolvers<void>();

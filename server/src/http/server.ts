@@ -25,9 +25,14 @@ import { refusal, validatorFor } from './validation.ts';
 export interface ServerOptions {
   /** Judges every reply by its route's schema: for tests. */
   checkReplies?: boolean;
+  /** Other limits of time: for tests. */
+  timeouts?: Partial<typeof TIMEOUTS>;
   /** Registers more routes, with the same rules: for tests. */
   routes?: (app: App) => void;
 }
+
+// A head has to come within 10 s and all of a request within 2 min (10 MiB over a bad line): no one can hold sockets with trickles.
+const TIMEOUTS = { headMs: 10_000, requestMs: 120_000, checkEveryMs: 2_000 };
 
 /** The HTTP server with all its routes, not yet listening. `close` answers what is under way, and closes the connections. */
 export async function createServer(
@@ -35,7 +40,7 @@ export async function createServer(
   options: ServerOptions = {},
 ): Promise<FastifyInstance> {
   const { config, clock } = context;
-  const fastify = newFastify(context);
+  const fastify = newFastify(context, { ...TIMEOUTS, ...options.timeouts });
   const app: App = {
     fastify,
     context,
@@ -70,7 +75,7 @@ export async function createServer(
   return fastify;
 }
 
-function newFastify(context: HttpContext): FastifyInstance {
+function newFastify(context: HttpContext, timeouts: typeof TIMEOUTS): FastifyInstance {
   return Fastify({
     loggerInstance: context.log as FastifyBaseLogger,
     logController: new LogController({ disableRequestLogging: true }), // `observe` writes one line a request
@@ -80,9 +85,8 @@ function newFastify(context: HttpContext): FastifyInstance {
     // Links are built on PUBLIC_URL or the Host header, limits on the socket's address: what a proxy says is not believed.
     trustProxy: false,
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 1024 },
-    // A head has to come within 10 s and all of a request within 2 min (10 MiB over a bad line): no one can hold sockets with trickles.
-    requestTimeout: 120_000,
-    http: { headersTimeout: 10_000, connectionsCheckingInterval: 2_000 },
+    requestTimeout: timeouts.requestMs,
+    http: { headersTimeout: timeouts.headMs, connectionsCheckingInterval: timeouts.checkEveryMs },
     keepAliveTimeout: 72_000, // longer than the 60 s of common load balancers, so that they close first
     forceCloseConnections: 'idle',
     return503OnClosing: false, // what still arrives while draining is answered, with `Connection: close`
@@ -152,10 +156,15 @@ function observe(fastify: FastifyInstance, { log }: HttpContext): void {
     const { statusCode, elapsedTime } = reply;
     const operation = request.routeOptions.config.operationId ?? 'other';
     httpSeconds.observe({ operation, status: statusCode }, elapsedTime / 1000);
-    const level = statusCode >= 500 ? 'error' : statusCode >= 400 ? 'info' : 'debug';
+    const level = levelOf(statusCode);
     if (log.isLevelEnabled(level)) log[level](lineOf(request, statusCode, elapsedTime), 'request');
     done();
   });
+}
+
+function levelOf(status: number): 'error' | 'warn' | 'info' | 'debug' {
+  if (status === 503) return 'warn'; // the database is away: an operator's matter, and there may be thousands of these
+  return status >= 500 ? 'error' : status >= 400 ? 'info' : 'debug';
 }
 
 function lineOf(request: FastifyRequest, status: number, elapsedMs: number): object {
@@ -166,6 +175,10 @@ function lineOf(request: FastifyRequest, status: number, elapsedMs: number): obj
     status,
     ms: Math.round(elapsedMs * 10) / 10,
     ...(request.caller === undefined ? {} : { project_id: request.caller.project.id }),
-    ...(request.failure === undefined ? {} : { err: request.failure }),
+    ...(request.failure === undefined
+      ? {}
+      : status === 503
+        ? { reason: String(request.failure) }
+        : { err: request.failure }),
   };
 }

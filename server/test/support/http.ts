@@ -92,8 +92,12 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     acceptor: new Acceptor({ db, clock, onAccepted: () => {} }),
     streams: new Streams({ hub, clock }),
   };
-  const { routes } = options;
-  const server = await createServer(context, { checkReplies: true, ...(routes ? { routes } : {}) });
+  const { routes, timeouts } = options;
+  const server = await createServer(context, {
+    checkReplies: true,
+    ...(routes ? { routes } : {}),
+    ...(timeouts ? { timeouts } : {}),
+  });
   await server.listen({ host: '127.0.0.1', port: 0 });
   const { port } = server.server.address() as AddressInfo;
   const project = await newProject(context, 'default');
