@@ -1,0 +1,213 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { sql } from '../src/db/client.ts';
+import type { RealtimeMessage } from '../src/domain/realtime/messages.ts';
+import { inboxTokens } from '../src/domain/tokens/channels.ts';
+import { findInboxToken } from '../src/domain/tokens/find-by-value.ts';
+import { listTokens } from '../src/domain/tokens/list.ts';
+import { saveToken } from '../src/domain/tokens/save.ts';
+import { NEWEST } from '../src/lib/cursor.ts';
+import { newId } from '../src/lib/ids.ts';
+import { type Caller, startTestService, type TestService } from './support/service.ts';
+
+const PATH = '/channels/in_app/inbox/tokens';
+const value = (name: string) => name.padEnd(64, 'x');
+
+let service: TestService;
+const told: RealtimeMessage[] = [];
+
+beforeAll(async () => {
+  service = await startTestService();
+  service.context.bus.subscribe((message) => told.push(message));
+});
+afterAll(() => service?.stop());
+
+async function tokens(call: Caller): Promise<{ id: string; token: string; connection_id: string | null }[]> {
+  const { status, body } = await call('GET', PATH);
+  expect(status).toBe(200);
+  return body.data;
+}
+
+const ownersOf = (name: string) =>
+  service.context.db.query<{ user_id: string; token_id: string }>(
+    sql('test_owners', 'select user_id, token_id from token_owners where hash = sha256($1)'),
+    [Buffer.from(value(name))],
+  );
+
+describe('saving', () => {
+  test('answers the payload without an id; the list has the record', async () => {
+    const call = service.project.as('save-1');
+    const saved = await call('PUT', PATH, { token: value('a') });
+    expect([saved.status, saved.body]).toEqual([200, { token: value('a'), connection_id: null }]);
+    const [record] = await tokens(call);
+    expect(record).toEqual({
+      id: expect.any(String),
+      token: value('a'),
+      connection_id: null,
+      created_at: expect.stringMatching(/Z$/),
+      updated_at: null,
+      discarded_at: null,
+    });
+    expect((await call('GET', `${PATH}/${record?.id}`)).body).toEqual(record);
+  });
+
+  test('the same token again makes no second record, but says where it is now', async () => {
+    const call = service.project.as('save-2');
+    await call('PUT', PATH, { token: value('b') });
+    const [before] = await tokens(call);
+    await call('PUT', PATH, { token: value('b') });
+    expect(await tokens(call)).toEqual([before]);
+    await call('PUT', PATH, { token: value('b'), connection_id: 'c-1' });
+    const after = await tokens(call);
+    expect(after).toMatchObject([{ id: before?.id, connection_id: 'c-1', updated_at: expect.any(String) }]);
+  });
+
+  test('a discarded one is active again under a new id, and the former record stays discarded', async () => {
+    const call = service.project.as('save-3');
+    await call('PUT', PATH, { token: value('c') });
+    const [former] = await tokens(call);
+    const discarded = await call('DELETE', `${PATH}/${former?.id}`);
+    expect(discarded.status).toBe(200);
+    expect(await tokens(call)).toEqual([]);
+    await call('PUT', PATH, { token: value('c') });
+    const [now] = await tokens(call);
+    expect(now?.id).not.toBe(former?.id);
+    expect((await call('GET', `${PATH}/${former?.id}`)).body.discarded_at).toBe(discarded.body.discarded_at);
+  });
+
+  test('a token that another user had moves, and the former one is told to close', async () => {
+    const [first, second] = [service.project.as('save-4'), service.project.as('save-5')];
+    await first('PUT', PATH, { token: value('d') });
+    const [former] = await tokens(first);
+    await second('PUT', PATH, { token: value('d') });
+    expect(await tokens(first)).toEqual([]);
+    expect(await tokens(second)).toMatchObject([{ token: value('d') }]);
+    expect((await first('GET', `${PATH}/${former?.id}`)).body.discarded_at).not.toBeNull();
+    const closed = told.flatMap((message) => (message.type === 'token_discarded' ? [message.tokenId] : []));
+    expect(closed).toContain(former?.id);
+    const found = await findInboxToken(service.context.db, service.project.id, value('d'));
+    expect(found?.tokenId).toBe((await tokens(second))[0]?.id);
+  });
+
+  test('projects know nothing of one another’s tokens', async () => {
+    const other = await service.createProject('other');
+    await service.project.as('save-6')('PUT', PATH, { token: value('e') });
+    await other.as('save-6')('PUT', PATH, { token: value('e') });
+    expect(await tokens(service.project.as('save-6'))).toHaveLength(1);
+    expect(await tokens(other.as('save-6'))).toHaveLength(1);
+    expect(await findInboxToken(service.context.db, newId(), value('e'))).toBeUndefined();
+  });
+
+  test.each([
+    ['too short', { token: 'x'.repeat(63) }, ["Param 'token'"]],
+    ['too long', { token: 'x'.repeat(4097) }, ["Param 'token'"]],
+    ['missing', {}, ["Param 'token' is missing"]],
+    ['NUL and an unknown key', { token: `${value('n')}\0`, more: 1 }, ["Param 'token'", 'more']],
+    ['a number for the connection', { token: value('n'), connection_id: 7 }, ["Param 'connection_id'"]],
+  ])('refuses %s, with every problem', async (_what, body, named) => {
+    const call = service.project.as('save-7');
+    const answer = await call('PUT', PATH, body);
+    expect(answer.status).toBe(422);
+    for (const name of named) expect(JSON.stringify(answer.body.errors)).toContain(name);
+    expect(await tokens(call)).toEqual([]);
+  });
+});
+
+describe('at the same time', () => {
+  test('one user saving one token makes one record', async () => {
+    const call = service.project.as('race-1');
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, (_, index) =>
+        call('PUT', PATH, { token: value('f'), connection_id: `c${index % 2}` }),
+      ),
+    );
+    expect(answers.every(({ status }) => status === 200)).toBe(true);
+    expect(await tokens(call)).toHaveLength(1);
+  });
+
+  test('many users saving, and discarding, one token leave it exactly one owner and one active record', async () => {
+    const calls = Array.from({ length: 8 }, (_, index) => service.project.as(`race-2-${index}`));
+    for (let round = 0; round < 5; round += 1) {
+      const answers = await Promise.all(
+        calls.map(async (call, index) => {
+          const saved = await call('PUT', PATH, { token: value('g') });
+          const [mine] = index % 2 === 0 ? await tokens(call) : [];
+          const gone = mine && (await call('DELETE', `${PATH}/${mine.id}`));
+          return [saved.status, gone?.status ?? 200];
+        }),
+      );
+      expect(answers.flat().every((status) => status === 200)).toBe(true);
+    }
+    await calls[0]?.('PUT', PATH, { token: value('g') });
+    const active = (await Promise.all(calls.map(tokens))).flat();
+    expect(active).toHaveLength(1);
+    expect(await ownersOf('g')).toMatchObject([{ token_id: active[0]?.id }]);
+  });
+});
+
+describe('discarding', () => {
+  test('answers when it was, again as well, and tells it once', async () => {
+    const call = service.project.as('gone-1');
+    await call('PUT', PATH, { token: value('h') });
+    const [token] = await tokens(call);
+    const first = await call('DELETE', `${PATH}/${token?.id}`);
+    expect([first.status, first.body]).toEqual([
+      200,
+      { id: token?.id, discarded_at: expect.stringMatching(/Z$/) },
+    ]);
+    expect((await call('DELETE', `${PATH}/${token?.id}`)).body).toEqual(first.body);
+    expect(await findInboxToken(service.context.db, service.project.id, value('h'))).toBeUndefined();
+    const closed = told.filter((one) => one.type === 'token_discarded' && one.tokenId === token?.id);
+    expect(closed).toHaveLength(1);
+  });
+
+  test.each(['GET', 'DELETE'])(
+    '%s of what is not there, not theirs, not an id, or not for a project',
+    async (method) => {
+      const owner = service.project.as('gone-2');
+      await owner('PUT', PATH, { token: value(`i${method}`) });
+      const [token] = await tokens(owner);
+      const other = service.project.as('gone-3');
+      expect((await other(method, `${PATH}/${token?.id}`)).status).toBe(404);
+      expect((await other(method, `${PATH}/${newId()}`)).status).toBe(404);
+      expect((await other(method, `${PATH}/nonsense`)).status).toBe(400);
+      expect((await service.project.call(method, `${PATH}/${token?.id}`)).status).toBe(403);
+      expect((await fetch(`${service.address}/v2${PATH}/${token?.id}`, { method })).status).toBe(401);
+      expect((await owner('GET', `${PATH}/${token?.id}`)).body.discarded_at).toBeNull();
+    },
+  );
+});
+
+test('the list is paged, newest first', async () => {
+  const call = service.project.as('page-1');
+  for (const name of ['p1', 'p2', 'p3']) await call('PUT', PATH, { token: value(name) });
+  const first = await call('GET', `${PATH}?limit=2`);
+  expect(first.body.data.map((one: { token: string }) => one.token)).toEqual([value('p3'), value('p2')]);
+  const next = await call('GET', first.body.links.next.slice(first.body.links.next.indexOf('/v2') + 3));
+  expect(next.body.data.map((one: { token: string }) => one.token)).toEqual([value('p1')]);
+  expect(next.body.links.next).toBeNull();
+});
+
+test('a chat destination may be shared by users; each has it once', async () => {
+  const { context, project } = service;
+  const shared = { ...inboxTokens, name: 'test/shared', kind: 'shared' as const };
+  const [one, two] = [newId(), newId()];
+  const save = (userId: string) =>
+    saveToken(context, shared, { projectId: project.id, userId }, { token: value('s') });
+  await Promise.all([save(one), save(one), save(two), save(two)]);
+  for (const userId of [one, two]) {
+    const rows = await listTokens(context.db, userId, shared.name, {
+      direction: 'older',
+      id: NEWEST,
+      limit: 9,
+    });
+    expect(rows).toHaveLength(1);
+  }
+});
+
+test('events name the token, never what it is', async () => {
+  const rows = await service.context.db.query<{ type: string; details: string }>(
+    sql('test_token_events', "select type, details from events where type like 'token.%'"),
+  );
+  expect(rows.map((row) => row.type)).toEqual(expect.arrayContaining(['token.saved', 'token.discarded']));
+  expect(rows.every((row) => !row.details.includes('xxxxxxxx'))).toBe(true);
+});
