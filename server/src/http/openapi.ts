@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs';
 import fastifySwagger from '@fastify/swagger';
 import fastifySwaggerUi from '@fastify/swagger-ui';
 import type { FastifyInstance } from 'fastify';
@@ -46,10 +45,12 @@ export async function serveDescription(fastify: FastifyInstance, prefix: string)
     routePrefix: '/docs',
     uiConfig: {
       url: `${prefix}/openapi.json`,
+      layout: 'BaseLayout', // without the component's own bar and logo
       deepLinking: true,
       docExpansion: 'list',
       tryItOutEnabled: true,
     },
+    theme: { title: 'Belfry API' },
     staticCSP: {
       'default-src': "'none'",
       'base-uri': "'none'",
@@ -63,11 +64,6 @@ export async function serveDescription(fastify: FastifyInstance, prefix: string)
     },
   });
 }
-
-/** The release, from the package. */
-export const VERSION: string = (
-  JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as { version: string }
-).version;
 
 const DESCRIPTION = `Send a notification to up to 1000 users through their inbox, e-mail and other channels with one request.
 
