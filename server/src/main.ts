@@ -120,6 +120,18 @@ belfry
   .action(verb(async () => (await import('./cli/migrate.ts')).migrateCommand));
 
 belfry
+  .command('backup')
+  .description('write everything in the database into a file')
+  .argument('<file>')
+  .action(verb(async () => (await import('./cli/backup.ts')).backupCommand));
+
+belfry
+  .command('restore')
+  .description('read a backup into an empty database')
+  .argument('<file>')
+  .action(verb(async () => (await import('./cli/restore.ts')).restoreCommand));
+
+belfry
   .command('openapi')
   .description('print the OpenAPI description of the API')
   .action(verb(async () => (await import('./cli/openapi.ts')).openapi));

@@ -112,7 +112,8 @@ function keyOf(dataDir: string): Buffer {
   }
 }
 
-async function connect(
+/** Where the database is, started or shared as for `open`, whatever is in it: for backup and restore. */
+export async function connect(
   config: Config,
   { role, log, onLost }: { role: 'server' | 'client'; log: Logger; onLost?: (error: StartError) => void },
 ): Promise<{ connection: ConnectionSettings; stop: () => Promise<void>; embedded: boolean }> {

@@ -1,0 +1,42 @@
+import { readConfig } from '../config.ts';
+import { type ConnectionSettings, isDatabaseUnavailable } from '../db/client.ts';
+import { UnusableDatabase } from '../db/migrate.ts';
+import { UnusableBackup } from '../db/restore.ts';
+import { createLogger } from '../lib/log.ts';
+import { connect } from '../open.ts';
+import { CommandError } from './command.ts';
+
+/** Runs a command that moves the whole database from or to `file`, on a database of any schema, and tells what stands in its way. */
+export async function withConnection<Result>(
+  file: string,
+  work: (connection: ConnectionSettings) => Promise<Result>,
+): Promise<Result> {
+  const { connection, stop } = await connect(readConfig(), {
+    role: 'client',
+    log: createLogger({ level: 'silent' }),
+  });
+  try {
+    return await work(connection);
+  } catch (error) {
+    throw inWords(error, file);
+  } finally {
+    await stop();
+  }
+}
+
+function inWords(error: unknown, file: string): unknown {
+  if (error instanceof UnusableDatabase || error instanceof UnusableBackup)
+    return new CommandError(error.message);
+  if (!(error instanceof Error)) return error;
+  const { code, syscall } = error as NodeJS.ErrnoException;
+  // The same codes come from files and from sockets: ENOENT is a missing file, or a missing unix socket.
+  if (syscall !== undefined && FILE_CALLS.has(syscall))
+    return new CommandError(
+      `${file} cannot be used (${code}): check the path, its rights and the room on its disk`,
+    );
+  if (isDatabaseUnavailable(error))
+    return new CommandError(`the database cannot be reached (${code ?? error.message}): try belfry doctor`);
+  return error;
+}
+
+const FILE_CALLS = new Set(['open', 'read', 'write', 'fsync', 'rename', 'close']);

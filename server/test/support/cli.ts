@@ -1,0 +1,59 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { text } from 'node:stream/consumers';
+import { fileURLToPath } from 'node:url';
+
+const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+
+export interface Ended {
+  code: number | null;
+  out: string;
+  err: string;
+}
+
+/** A `belfry …` as users run it: a process of its own, with these settings and none of the test run's. */
+export function belfry(args: readonly string[], settings: Record<string, string> = {}): ChildProcess {
+  return spawn(process.execPath, [MAIN, ...args], {
+    env: { PATH: process.env.PATH, HOME: process.env.HOME, TZ: 'UTC', ...settings },
+    stdio: ['pipe', 'pipe', 'pipe'],
+  });
+}
+
+/** Gives a child its standard input and waits for its end. */
+export async function ended(child: ChildProcess, input = ''): Promise<Ended> {
+  const { stdin, stdout, stderr } = child;
+  if (stdin === null || stdout === null || stderr === null) throw new Error('the streams are not piped');
+  stdin.on('error', () => {}); // it may end without having read everything
+  stdin.end(input);
+  const [[code], out, err] = await Promise.all([once(child, 'close'), text(stdout), text(stderr)]);
+  return { code: code as number | null, out, err };
+}
+
+/** Collects what a child that goes on says; `until` waits for it to say something. */
+export class Output {
+  text = '';
+  readonly #child: ChildProcess;
+
+  constructor(child: ChildProcess, stream: 'stdout' | 'stderr') {
+    this.#child = child;
+    child[stream]?.setEncoding('utf8').on('data', (chunk: string) => {
+      this.text += chunk;
+    });
+  }
+
+  /** Resolves with all that was said when it matches. Rejects when the child ends, or has not said it after 15 s. */
+  async until(pattern: RegExp): Promise<string> {
+    const deadline = AbortSignal.timeout(15_000);
+    while (!pattern.test(this.text)) {
+      if (this.#child.exitCode !== null || deadline.aborted)
+        throw new Error(`not said: ${pattern}\n${this.text}`);
+      await Promise.race([
+        new Promise((resolve) => this.#child.stdout?.once('data', resolve)),
+        new Promise((resolve) => this.#child.stderr?.once('data', resolve)),
+        once(this.#child, 'close'),
+        new Promise((resolve) => deadline.addEventListener('abort', resolve, { once: true })),
+      ]);
+    }
+    return this.text;
+  }
+}
