@@ -32,6 +32,7 @@ export class IntegrationCache {
     this.#deps = deps;
     this.#unsubscribe = deps.bus.subscribe((message) => {
       if (message.type === 'project_changed') this.#entries.delete(message.projectId);
+      else if (message.type === 'missed') this.#entries.clear(); // any of them may have changed
     });
   }
 

@@ -44,6 +44,7 @@ export class ProjectCache {
     this.#load = new Batcher({ run: (names) => this.#read(names), concurrency: 1, maxItems: 500 });
     this.#unsubscribe = bus.subscribe((message) => {
       if (message.type === 'project_changed') this.#drop(message.projectId);
+      else if (message.type === 'missed') this.#dropAll();
     });
   }
 
@@ -128,6 +129,13 @@ export class ProjectCache {
     this.#changes += 1;
     this.#entries.delete(id);
     this.#unknown.delete(id); // made on another node a moment ago
+  }
+
+  /** The link to other nodes was down: any of them may have changed. */
+  #dropAll(): void {
+    this.#changes += 1;
+    this.#entries.clear();
+    this.#unknown.clear();
   }
 
   async #read(names: string[]): Promise<(Row | undefined)[]> {

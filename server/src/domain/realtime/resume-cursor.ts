@@ -85,7 +85,8 @@ export class ResumeCursor {
   advance(toMs: number): void {
     if (toMs <= this.newestMs) return;
     this.newestMs = toMs;
-    if (!this.#timesMs.some((atMs) => atMs <= this.sinceMs)) return;
+    // Mostly in order: while the first has to be remembered, little would be gained by looking for others.
+    if ((this.#timesMs[0] ?? toMs) > this.sinceMs) return;
     this.#keys = this.#keys.filter((_, index) => (this.#timesMs[index] ?? 0) > this.sinceMs);
     this.#timesMs = this.#timesMs.filter((atMs) => atMs > this.sinceMs);
   }

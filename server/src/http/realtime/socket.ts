@@ -82,7 +82,6 @@ export class Sockets {
 
   async #upgrade(request: IncomingMessage, stream: Duplex, head: Buffer): Promise<void> {
     // Nobody listens to the connection until the handshake is done; a break is seen by `destroyed` below.
-    const ignore = () => {};
     stream.on('error', ignore);
     try {
       const caller = await this.#admit(request);
@@ -150,6 +149,8 @@ export class Sockets {
   }
 }
 
+const ignore = () => {};
+
 /** One client's WebSocket. */
 class Socket implements Connection {
   readonly kind = 'socket';
@@ -174,7 +175,7 @@ class Socket implements Connection {
       this.#answered = true;
     });
     // A protocol error or a broken connection; `close` follows.
-    webSocket.on('error', () => {});
+    webSocket.on('error', ignore);
   }
 
   /**

@@ -1,15 +1,11 @@
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { FastifyReply } from 'fastify';
-import { Type } from 'typebox';
 import type { Frame } from '../../domain/realtime/frame.ts';
 import type { Hub } from '../../domain/realtime/hub.ts';
 import type { ResumeCursor } from '../../domain/realtime/resume-cursor.ts';
 import type { CloseReason, Connection } from '../../domain/realtime/subscription.ts';
 import type { Clock } from '../../lib/clock.ts';
-import { decodeJwt } from '../../lib/jwt.ts';
-import { bearerToken } from '../auth.ts';
-import { type App, userRoute } from '../route.ts';
 import { type Every, MAX_PENDING_BYTES, Rounds, realEvery, whenDrained } from './pending.ts';
 
 // Below the 20 s after which some mobile networks forget a connection on which nothing moves.
@@ -23,36 +19,6 @@ export interface StreamOptions {
   hub: Hub;
   clock: Clock;
   every?: Every;
-}
-
-/**
- * Registers `GET /notifications/stream`: what happens to a user's notifications, as Server-Sent Events that resume with
- * `Last-Event-ID`. The token comes in the header only: in an address it would stand in logs, histories and referrers. An
- * EventSource that takes a `fetch` of one's own can send it, and browsers have the WebSocket with its inbox token besides.
- */
-export function streamRoute(app: App, streams: Streams): void {
-  userRoute(app, {
-    method: 'GET',
-    url: '/notifications/stream',
-    operationId: 'streamNotifications',
-    summary: "Stream a user's notifications",
-    description:
-      'Server-Sent Events. Each has the name of what happened (`notifications/new`, `notifications/read`, …) and JSON data ' +
-      '`{id, name, timestamp, data: {id, client_id?, notification?}}`. A client that comes back with `Last-Event-ID` is told ' +
-      'what it missed, in order; when that is too much or cannot be told, a `resync` event asks it to fetch the list.',
-    tags: ['Notifications'],
-    reply: { 200: Type.String({ description: 'A stream of type text/event-stream.' }) },
-    async handler({ project, user, request, reply }) {
-      const claims = decodeJwt(bearerToken(request.headers.authorization))?.claims;
-      await streams.open(reply, {
-        projectId: project.id,
-        userId: user.id,
-        expiresAtMs: typeof claims?.exp === 'number' ? claims.exp * 1000 : Number.POSITIVE_INFINITY,
-        lastEventId: request.headers['last-event-id'],
-      });
-      return '';
-    },
-  });
 }
 
 interface StreamCaller {
