@@ -132,8 +132,11 @@ function removeEmail(plan: Plan, lookUp: LookUp, projectId: string, userId: stri
   if (before === null) return;
   const key = identityKey(projectId, 'email', before);
   plan.addedKeys.delete(key);
-  if (lookUp.owner(key) === userId)
+  // Nobody asked who owns it, so mostly that is not known; what is removed is removed from this user only.
+  const owner = lookUp.owner(key);
+  if (owner === undefined || owner === userId) {
     plan.removedKeys.set(key, { projectId, kind: 'email', value: before, userId });
+  }
 }
 
 function create(plan: Plan, lookUp: LookUp, person: Person): string {
