@@ -19,7 +19,7 @@ export function handleError(error: FastifyError, request: FastifyRequest, reply:
 }
 
 /** The body of an error's answer. */
-export function errorBody(error: ClientError): string {
+function errorBody(error: ClientError): string {
   return JSON.stringify({ errors: error.problems });
 }
 
@@ -36,7 +36,7 @@ const UNSTORABLE: Record<string, string> = {
 };
 
 /** What a client is told of an error. Whatever is not known to be its own fault is ours. */
-export function toClientError(error: unknown): ClientError {
+function toClientError(error: unknown): ClientError {
   if (error instanceof ClientError) return error;
   if (isDatabaseUnavailable(error)) return new ClientError('service_unavailable', [], { 'retry-after': '1' });
   const { code, statusCode, message } = error as Partial<FastifyError>;

@@ -19,9 +19,6 @@ import { paginate } from './pagination.ts';
 import type { RateLimits } from './rate-limit.ts';
 import { type RawJson, replyChecker, sendJson, toJson } from './reply.ts';
 
-// What routes are written with comes from one place.
-export { rawJson } from './reply.ts';
-
 /** Where routes are registered. */
 export interface App {
   readonly fastify: FastifyInstance;
@@ -57,6 +54,8 @@ export interface Route<
   unwrap?: string;
   /** The status of success and its body: `{ 200: User }`, `{ 204: NoContent }`. */
   reply: Reply;
+  /** The media type of the reply, where it is not JSON. */
+  produces?: string;
   /** Bytes of body; 1 MiB if not given. */
   bodyLimit?: number;
   /** Refuses unknown query parameters, any cookie and unknown `x-<brand>-*` headers, naming each. */
@@ -191,7 +190,7 @@ function register<
   const checkReply =
     app.checkReplies && status !== 204 ? replyChecker(route.operationId, replySchema) : undefined;
   const brand = app.context.config.BRAND;
-  for (const { url, published } of spellings(route.url, brand)) {
+  for (const { url, published: shown } of spellings(route.url, brand)) {
     app.fastify.route({
       method: route.method satisfies HTTPMethods,
       url: `${app.prefix}${url}`,
@@ -203,11 +202,11 @@ function register<
         ...(route.description === undefined ? {} : { description: route.description }),
         tags: route.tags,
         security: access.security,
-        hide: route.hidden === true || !published,
+        hide: route.hidden === true || !shown,
         ...(route.params === undefined ? {} : { params: route.params }),
         ...(route.query === undefined ? {} : { querystring: route.query }),
         ...(route.body === undefined ? {} : { body: route.body }),
-        response: { [status]: replySchema },
+        response: { [status]: published(status, replySchema, route.produces) },
       },
       async onRequest(request, reply) {
         await access.admit(request, reply);
@@ -261,6 +260,13 @@ async function answer<
   }
   const body = await run(app.context, (effect) => effect());
   return reply.sent ? reply : sendJson(reply, status, body); // a stream took the connection over
+}
+
+/** The reply as the description has it. */
+function published(status: number, schema: TSchema, mediaType = 'application/json'): object {
+  if (status === 204) return schema;
+  const description = status === 201 ? 'Created.' : 'Done.';
+  return { description, content: { [mediaType]: { schema } } };
 }
 
 async function admit(

@@ -3,7 +3,8 @@ import { BroadcastSchema, NewBroadcastSchema } from '../../contract/broadcast.ts
 import { Id, PageQuery, page } from '../../contract/common.ts';
 import { getBroadcast, listBroadcasts } from '../../domain/broadcasts/get.ts';
 import { ClientError } from '../../errors.ts';
-import { type App, projectRoute, rawJson } from '../route.ts';
+import { rawJson } from '../reply.ts';
+import { type App, projectRoute } from '../route.ts';
 
 // The longest content has 10,485,760 characters, and JSON may spell each as \uXXXX; overrides and a thousand recipients come on top.
 const BODY_LIMIT_BYTES = 96 * 1024 * 1024;

@@ -1,8 +1,8 @@
-import { streamRoute } from '../realtime/stream.ts';
 import type { App } from '../route.ts';
 import { broadcastRoutes } from './broadcasts.ts';
 import { integrationRoutes } from './integrations.ts';
 import { notificationRoutes } from './notifications.ts';
+import { streamRoute } from './stream.ts';
 import { tokenRoutes } from './tokens.ts';
 import { userRoutes } from './users.ts';
 
