@@ -1,0 +1,139 @@
+import { randomBytes } from 'node:crypto';
+import { open, rename, rm } from 'node:fs/promises';
+import path from 'node:path';
+import { Readable, type Writable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { createGzip } from 'node:zlib';
+import pg from 'pg';
+import { to as copyTo } from 'pg-copy-streams';
+import { listTables, PORTABLE, readSequences } from './backup/catalog.ts';
+import {
+  createSum,
+  encodeFrame,
+  type Frame,
+  type Header,
+  jsonFrame,
+  rowFrames,
+  type TableOf,
+  type Trailer,
+} from './backup/frames.ts';
+import type { ConnectionSettings } from './client.ts';
+import { schemaVersion, UnusableDatabase } from './migrate.ts';
+
+/** What a backup or a restore has moved. */
+export interface Moved {
+  readonly schema: number;
+  readonly tables: number;
+  readonly rows: number;
+}
+
+/**
+ * Writes everything in the database, as it was at one moment, to the stream and ends it. The server may go on working; memory
+ * stays the same however large the database is.
+ */
+export async function backup(
+  { connection }: { connection: ConnectionSettings },
+  output: Writable,
+): Promise<Moved> {
+  const client = new pg.Client({ ...connection, application_name: 'belfry backup' });
+  client.on('error', () => undefined); // the statement that runs fails as well, and that is reported
+  await client.connect();
+  const moved = { schema: 0, tables: 0, rows: 0 };
+  try {
+    // Level 3: the contents are compressed already, what is left is mostly ids; 6 takes twice the time for 3 % less.
+    await pipeline(
+      Readable.from(encoded(client, moved), { objectMode: false }),
+      createGzip({ level: 3 }),
+      output,
+    );
+    return moved;
+  } finally {
+    await client.end().catch(() => undefined);
+  }
+}
+
+/** The same into a file, which only its owner may read and which appears under its name only when it is complete. */
+export async function backupToFile(
+  options: { connection: ConnectionSettings },
+  file: string,
+): Promise<Moved> {
+  const partial = `${file}.${randomBytes(4).toString('hex')}.partial`;
+  const handle = await open(partial, 'wx', 0o600);
+  try {
+    // The stream syncs the file to the disk before it closes it.
+    const moved = await backup(options, handle.createWriteStream({ flush: true }));
+    await rename(partial, file);
+    await syncDirectory(path.dirname(path.resolve(file)));
+    return moved;
+  } catch (error) {
+    await handle.close().catch(() => undefined); // the stream has closed it, unless it never came to that
+    await rm(partial, { force: true });
+    throw error;
+  }
+}
+
+async function* encoded(client: pg.Client, moved: Moved): AsyncGenerator<Buffer> {
+  const sum = createSum();
+  for await (const frame of frames(client, moved, sum)) {
+    sum.add(frame);
+    yield encodeFrame(frame);
+  }
+}
+
+async function* frames(
+  client: pg.Client,
+  moved: { schema: number; tables: number; rows: number },
+  sum: { hex(): string },
+): AsyncGenerator<Frame> {
+  // All tables are read as they were at the first statement of this transaction.
+  await client.query('begin transaction isolation level repeatable read read only');
+  await client.query(PORTABLE);
+  const header = await readHeader(client);
+  moved.schema = header.schema;
+  yield jsonFrame('header', header);
+  for (const table of header.tables) {
+    yield jsonFrame('table', table);
+    const stream = client.query(copyTo(`copy (${selectOf(client, table)}) to stdout`));
+    for await (const chunk of stream) yield* rowFrames(chunk);
+    yield jsonFrame('table end', { rows: stream.rowCount });
+    moved.tables += 1;
+    moved.rows += stream.rowCount;
+  }
+  const sequences = await readSequences(client);
+  await client.query('commit');
+  const trailer: Trailer = { sequences, sha256: sum.hex() };
+  yield jsonFrame('end', trailer);
+}
+
+async function readHeader(client: pg.Client): Promise<Header> {
+  const schema = await schemaVersion(client);
+  if (schema === 0)
+    throw new UnusableDatabase('there is nothing to back up: the database has no tables of Belfry');
+  const tables = await listTables(client);
+  // A migration that comes in between waits until the backup is done.
+  const names = tables.map(({ name }) => client.escapeIdentifier(name));
+  await client.query(`lock table ${names.join(', ')} in access share mode`);
+  const { rows } = await client.query<{ version: string; now: Date }>(
+    "select current_setting('server_version') as version, transaction_timestamp() as now",
+  );
+  return {
+    format: 'belfry-backup',
+    version: 1,
+    schema,
+    postgres: rows[0]?.version ?? '',
+    made_at: (rows[0]?.now ?? new Date(0)).toISOString(),
+    tables,
+  };
+}
+
+// As a query: `copy <table>` would leave out what lies in partitions.
+function selectOf(client: pg.Client, { name, columns }: TableOf): string {
+  return `select ${columns.map((column) => client.escapeIdentifier(column)).join(', ')} from ${client.escapeIdentifier(name)}`;
+}
+
+async function syncDirectory(directory: string): Promise<void> {
+  if (process.platform === 'win32') return; // directories cannot be opened there
+  const handle = await open(directory, 'r');
+  await handle.sync();
+  await handle.close();
+}

@@ -1,0 +1,75 @@
+import type pg from 'pg';
+import type { TableOf } from './frames.ts';
+
+// Written by migrate itself on the other side.
+const NOT_COPIED = ['migrations'];
+
+/** Every table of the schema with the columns that hold data of their own, in an order that suits the foreign keys. */
+export async function listTables(client: pg.Client): Promise<TableOf[]> {
+  const { rows } = await client.query<TableOf & { needs: string[] }>(LIST_TABLES, [NOT_COPIED]);
+  return inOrderOfNeed(rows).map(({ name, columns }) => ({ name, columns }));
+}
+
+// Reads the catalog only. Partitions are copied through their parent; what an extension brought, it brings again.
+const LIST_TABLES = `
+  select
+    c.relname as name,
+    array(
+      select a.attname::text
+      from pg_attribute a
+      where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attgenerated = ''
+      order by a.attnum
+    ) as columns,
+    array(
+      select distinct r.relname::text
+      from pg_constraint f
+      join pg_class r on r.oid = f.confrelid
+      where f.conrelid = c.oid and f.contype = 'f' and f.confrelid <> c.oid
+    ) as needs
+  from pg_class c
+  where c.relnamespace = current_schema()::regnamespace
+    and c.relkind in ('r', 'p')
+    and not c.relispartition
+    and c.relname <> all ($1)
+    and not exists (
+      select from pg_depend d
+      where d.classid = 'pg_class'::regclass and d.objid = c.oid and d.deptype = 'e'
+    )
+  order by c.relname`;
+
+/** Where the schema's sequences go on. They stand outside of transactions: read them after the rows. */
+export async function readSequences(client: pg.Client): Promise<Record<string, string | null>> {
+  const { rows } = await client.query<{ name: string; last: string | null }>(
+    `select sequencename as name, last_value::text as last
+    from pg_sequences
+    where schemaname = current_schema()
+    order by sequencename`,
+  );
+  return Object.fromEntries(rows.map(({ name, last }) => [name, last]));
+}
+
+/** Settings under which values are written and read the same way on every server; for this transaction. */
+export const PORTABLE = `
+  set local client_encoding = 'UTF8';
+  set local datestyle = 'ISO, YMD';
+  set local intervalstyle = 'postgres';
+  set local timezone = 'UTC';
+  set local bytea_output = 'hex';
+  set local extra_float_digits = 1;
+  set local statement_timeout = 0;
+  set local idle_in_transaction_session_timeout = 0;
+  set local row_security = off`;
+
+function inOrderOfNeed<Table extends { name: string; needs: string[] }>(tables: readonly Table[]): Table[] {
+  const ordered: Table[] = [];
+  let waiting = [...tables];
+  while (waiting.length > 0) {
+    const names = new Set(waiting.map(({ name }) => name));
+    const free = waiting.filter(({ needs }) => needs.every((need) => !names.has(need)));
+    if (free.length === 0)
+      throw new Error(`tables that need one another cannot be copied: ${[...names].join(', ')}`);
+    ordered.push(...free);
+    waiting = waiting.filter((table) => !free.includes(table));
+  }
+  return ordered;
+}

@@ -1,0 +1,189 @@
+import { once } from 'node:events';
+import { pipeline, type Readable } from 'node:stream';
+import { createGunzip } from 'node:zlib';
+import pg from 'pg';
+import { from as copyFrom } from 'pg-copy-streams';
+import { listTables, PORTABLE } from './backup/catalog.ts';
+import {
+  createSum,
+  decodeFrames,
+  type Frame,
+  type Header,
+  type TableOf,
+  type Trailer,
+} from './backup/frames.ts';
+import type { Moved } from './backup.ts';
+import type { ConnectionSettings } from './client.ts';
+import { migrate, migrations, schemaVersion, UnusableDatabase } from './migrate.ts';
+
+/** Thrown when a file cannot be restored; the message says why and what to do. Nothing has been stored then. */
+export class UnusableBackup extends Error {}
+
+/** Frames one after the other, and the sum over those that were read. */
+interface Frames {
+  next(): Promise<Frame | undefined>;
+  sum(): string;
+}
+
+/**
+ * Reads a backup into an empty database and brings it to this release's schema. All rows appear at once, and only when the
+ * whole file has proved sound: otherwise it throws `UnusableBackup` (the file) or `UnusableDatabase` (the database).
+ */
+export async function restore(
+  { connection }: { connection: ConnectionSettings },
+  input: Readable,
+): Promise<Moved> {
+  const frames = summed(readFrames(unpacked(input)));
+  const client = new pg.Client({ ...connection, application_name: 'belfry restore' });
+  client.on('error', () => undefined); // the statement that runs fails as well, and that is reported
+  try {
+    await client.connect();
+    const header = readHeader(await frames.next());
+    await makeSchema(client, header);
+    const rows = await load(client, header, frames).catch(explain);
+    await migrate(client);
+    await client.query('analyze');
+    return { schema: header.schema, tables: header.tables.length, rows };
+  } finally {
+    // Also ends a copy that was given up in the middle: the server rolls back when the connection goes.
+    await client.end().catch(() => undefined);
+    input.destroy();
+  }
+}
+
+function summed(frames: AsyncGenerator<Frame, undefined>): Frames {
+  const sum = createSum();
+  return {
+    async next() {
+      const { value } = await frames.next();
+      if (value !== undefined) sum.add(value);
+      return value;
+    },
+    sum: () => sum.hex(),
+  };
+}
+
+/** Begins at once, before anybody reads: what fails until then is kept by the stream for the one who reads it. */
+function unpacked(input: Readable): Readable {
+  const bytes = createGunzip();
+  bytes.on('error', () => undefined);
+  pipeline(input, bytes, () => undefined);
+  return bytes;
+}
+
+async function* readFrames(bytes: Readable): AsyncGenerator<Frame, undefined> {
+  try {
+    yield* decodeFrames(bytes, damaged);
+  } catch (error) {
+    if (!(error instanceof Error) || !('code' in error) || !String(error.code).startsWith('Z_')) throw error;
+    throw error.message === 'incorrect header check' ? notABackup() : damaged();
+  }
+  return undefined;
+}
+
+const damaged = (cause?: unknown): UnusableBackup =>
+  new UnusableBackup('the file is incomplete or damaged: nothing was restored; take another backup file', {
+    cause,
+  });
+const notABackup = (): UnusableBackup =>
+  new UnusableBackup('the file is not a backup made by "belfry backup"');
+
+/** What the database refuses, or what is no JSON, was not written by a backup. */
+function explain(error: unknown): never {
+  const code = error instanceof pg.DatabaseError ? (error.code ?? '') : '';
+  // 22: not a value of the type, 23: against a constraint, 42: no such table or column
+  if (error instanceof SyntaxError || /^(22|23|42)/.test(code)) throw damaged(error);
+  throw error;
+}
+
+function readHeader(frame: Frame | undefined): Header {
+  if (frame?.kind !== 'header') throw notABackup();
+  const header = parse(frame) as Header;
+  if (header.format !== 'belfry-backup') throw notABackup();
+  const newest = migrations().at(-1)?.version ?? 0;
+  if (header.version !== 1 || header.schema > newest) {
+    throw new UnusableBackup(
+      `the backup was made by a newer Belfry (schema ${header.schema}, this release knows ${newest}): restore it with that release`,
+    );
+  }
+  return header;
+}
+
+/** Makes the tables as they were when the backup was made; its rows fit no others. */
+async function makeSchema(client: pg.Client, { schema }: Header): Promise<void> {
+  const present = await schemaVersion(client);
+  if (present > schema) {
+    throw new UnusableDatabase(
+      `the database was set up by a newer Belfry (schema ${present}) than the backup (schema ${schema}): restore into an empty database`,
+    );
+  }
+  const tables = await listTables(client);
+  await refuseRows(client, tables);
+  await migrate(client, { to: schema });
+}
+
+async function refuseRows(client: pg.Client, tables: readonly TableOf[]): Promise<void> {
+  for (const { name } of tables) {
+    const { rows } = await client.query(`select from ${client.escapeIdentifier(name)} limit 1`);
+    if (rows.length === 0) continue;
+    throw new UnusableDatabase(
+      `the database is not empty (there are ${name} in it): restore into an empty one, for the embedded database with a new DATA_DIR`,
+    );
+  }
+}
+
+/** Copies everything in and proves it, in one transaction; answers the number of rows. */
+async function load(client: pg.Client, { tables }: Header, frames: Frames): Promise<number> {
+  await client.query('begin');
+  await client.query(PORTABLE);
+  await lockEmpty(client, tables);
+  let rows = 0;
+  for (const table of tables) rows += await copyIn(client, table, frames);
+  const end = await frames.next();
+  const trailer = end?.kind === 'end' ? (parse(end) as Trailer) : undefined;
+  if (trailer?.sha256 !== frames.sum() || (await frames.next()) !== undefined) throw damaged();
+  await setSequences(client, trailer.sequences);
+  await client.query('commit');
+  return rows;
+}
+
+const parse = ({ payload }: Frame): unknown => JSON.parse(payload.toString('utf8'));
+
+/** Nobody writes to the tables while they are filled; whoever did between the look and the lock makes us give up. */
+async function lockEmpty(client: pg.Client, tables: readonly TableOf[]): Promise<void> {
+  const names = tables.map(({ name }) => client.escapeIdentifier(name));
+  if (names.length > 0) await client.query(`lock table ${names.join(', ')} in access exclusive mode`);
+  await refuseRows(client, tables);
+}
+
+async function copyIn(client: pg.Client, table: TableOf, frames: Frames): Promise<number> {
+  const start = await frames.next();
+  if (start?.kind !== 'table' || (parse(start) as TableOf).name !== table.name) throw damaged();
+  const columns = table.columns.map((column) => client.escapeIdentifier(column));
+  const stream = client.query(
+    copyFrom(`copy ${client.escapeIdentifier(table.name)} (${columns.join(', ')}) from stdin`),
+  );
+  let failure: Error | undefined;
+  stream.on('error', (error) => {
+    failure = error;
+    stream.destroy(); // it has let go of its connection: what it still holds must not be written
+  });
+  let frame = await frames.next();
+  for (; frame?.kind === 'rows'; frame = await frames.next()) {
+    if (failure !== undefined) throw failure;
+    if (!stream.write(frame.payload)) await once(stream, 'drain');
+  }
+  if (failure !== undefined) throw failure;
+  stream.end();
+  await once(stream, 'finish');
+  if (frame?.kind !== 'table end' || (parse(frame) as { rows: number }).rows !== stream.rowCount)
+    throw damaged();
+  return stream.rowCount;
+}
+
+async function setSequences(client: pg.Client, sequences: Trailer['sequences']): Promise<void> {
+  for (const [name, last] of Object.entries(sequences)) {
+    if (last === null) continue;
+    await client.query('select setval($1::regclass, $2)', [client.escapeIdentifier(name), last]);
+  }
+}
