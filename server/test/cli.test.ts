@@ -167,6 +167,17 @@ describe('projects and tokens', () => {
     expect(decodeJwt(out.trim())?.claims).toMatchObject({ user_external_id: 'ada', exp: expect.any(Number) });
   });
 
+  test('a key that does not fit is named, not shown', async () => {
+    const args = ['token', 'issue', '--project', 'default', '--name', 'x'];
+    const { code, err } = await run(args, { settings: { SECRET_KEY: 'ab'.repeat(32) } });
+    expect({ code, err }).toEqual({
+      code: 1,
+      err: expect.stringMatching(
+        /^belfry: a secret was sealed with the key [0-9a-f]{8}, .*: run the command with the settings of the server\n$/,
+      ),
+    });
+  });
+
   test('an unknown project or token is named', async () => {
     const jti = 'aaaaaaaa-aaaa-4aaa-8aaa-aaaaaaaaaaaa';
     const [project, token] = await Promise.all([
@@ -504,7 +515,9 @@ describe('the database', () => {
       expect(owner.out).toMatch(/^✓ clock /m);
       expect(owner.code).toBe(0);
       expect(stranger.code).toBe(1);
-      expect(stranger.out).toContain(`✗ database`);
+      expect(stranger.out).toMatch(
+        new RegExp(`^✗ database +user ${role} may not read Belfry's tables$`, 'm'),
+      );
       expect(nobody.code).toBe(1);
       expect(nobody.out).toMatch(/^✗ database +that of DATABASE_URL: cannot be reached \(.*ECONNREFUSED/m);
     } finally {

@@ -112,9 +112,10 @@ async function ask(connection: ConnectionSettings, what: string): Promise<Databa
     const [facts] = await db.query<Facts>(selectFacts);
     if (facts === undefined) throw new Error('no answer');
     const clockMs = facts.now_ms - (askedAt + Date.now()) / 2;
+    if (!facts.may_read) return await closed(db, [checkVersion(facts, what), ...checkRights(facts)]);
     const version = await schemaOf(db, facts);
     const findings = [
-      checkServer(facts, what),
+      checkVersion(facts, what),
       checkSchema(version),
       ...checkRights(facts),
       checkClock(clockMs),
@@ -128,7 +129,12 @@ async function ask(connection: ConnectionSettings, what: string): Promise<Databa
   }
 }
 
-function checkServer({ version_number, version }: Facts, what: string): Finding {
+async function closed(db: Database, findings: Finding[]): Promise<DatabaseState> {
+  await db.close();
+  return state(...findings);
+}
+
+function checkVersion({ version_number, version }: Facts, what: string): Finding {
   const message = `${what}: PostgreSQL ${version}`;
   return version_number >= OLDEST
     ? ok(CHECK, message)
@@ -151,7 +157,7 @@ function checkSchema(version: number): Finding {
       );
 }
 
-function checkRights({ may_create, read_only, login }: Facts): Finding[] {
+function checkRights({ may_create, may_read, read_only, login }: Facts): Finding[] {
   if (read_only)
     return [
       problem(
@@ -160,6 +166,10 @@ function checkRights({ may_create, read_only, login }: Facts): Finding[] {
         'name the primary server in DATABASE_URL',
       ),
     ];
+  if (!may_read) {
+    const advice = `name the user that made the tables in DATABASE_URL, or grant "${login}" all on all tables in the schema`;
+    return [problem(CHECK, `user ${login} may not read Belfry's tables`, advice)];
+  }
   if (may_create) return [];
   return [
     problem(
@@ -194,6 +204,7 @@ interface Facts {
   login: string;
   migrated: boolean;
   may_create: boolean | null;
+  may_read: boolean;
   read_only: boolean;
   now_ms: number;
 }
@@ -208,6 +219,7 @@ const selectFacts = sql(
     current_user as login,
     to_regclass('migrations') is not null as migrated,
     has_schema_privilege(current_schema(), 'create') as may_create,
+    coalesce(has_table_privilege(to_regclass('migrations'), 'select'), true) as may_read,
     pg_is_in_recovery() or current_setting('transaction_read_only')::boolean as read_only,
     (extract(epoch from clock_timestamp()) * 1000)::float8 as now_ms`,
 );
