@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { FreeObject, Id, NoContent, nullable, oneOf, storedString } from '../src/contract/common.ts';
 import { ClientError } from '../src/errors.ts';
 import { type App, projectRoute, publicRoute, userRoute } from '../src/http/route.ts';
+import { validatorFor } from '../src/http/validation.ts';
 import { rawExchange, startTestServer, type TestServer } from './support/http.ts';
 
 const Thing = Type.Object(
@@ -180,6 +181,27 @@ describe('a body', () => {
     expect((await things({ title: '😀😀😀😀😀😀' })).messages).toEqual([
       "Param 'title' must have at most 5 characters",
     ]);
+  });
+
+  test('is measured the same whatever its length', () => {
+    for (const [text, characters] of [
+      ['', 0],
+      ['a', 1],
+      ['😀', 1],
+      ['a😀b', 3],
+      ['\ud83d', 1],
+      ['\ude00\ud83d', 2],
+      ['😀'.repeat(7), 7],
+    ] as const) {
+      for (let limit = 0; limit < 10; limit += 1) {
+        expect(validatorFor('body', { type: 'string', maxLength: limit })(text), `${text} max ${limit}`).toBe(
+          characters <= limit,
+        );
+        expect(validatorFor('body', { type: 'string', minLength: limit })(text), `${text} min ${limit}`).toBe(
+          characters >= limit,
+        );
+      }
+    }
   });
 
   test('that is no JSON object is refused', async () => {

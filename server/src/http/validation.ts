@@ -1,4 +1,11 @@
-import { Ajv, type ErrorObject, type Options, type ValidateFunction } from 'ajv';
+import {
+  _,
+  Ajv,
+  type ErrorObject,
+  type KeywordErrorDefinition,
+  type Options,
+  type ValidateFunction,
+} from 'ajv';
 import addFormats from 'ajv-formats';
 import { ClientError } from '../errors.ts';
 import { isId } from '../lib/ids.ts';
@@ -31,8 +38,8 @@ export function refusal(errors: readonly ErrorObject[], part: string): ClientErr
   return new ClientError('validation_failed', problemsOf(errors));
 }
 
-const bodyAjv = withFormats(new Ajv(OPTIONS));
-const urlAjv = withFormats(new Ajv({ ...OPTIONS, coerceTypes: true, useDefaults: true }));
+const bodyAjv = withLengths(withFormats(new Ajv(OPTIONS)));
+const urlAjv = withLengths(withFormats(new Ajv({ ...OPTIONS, coerceTypes: true, useDefaults: true })));
 
 function withFormats(ajv: Ajv): Ajv {
   addFormats.default(ajv);
@@ -41,6 +48,48 @@ function withFormats(ajv: Ajv): Ajv {
   ajv.addFormat('uri', isUri);
   ajv.addFormat('text', (text: string) => text.isWellFormed() && !text.includes('\0'));
   return ajv;
+}
+
+/**
+ * Lengths are in characters, as JSON Schema has them, but not counted one by one where the number of UTF-16 units decides: for
+ * 10 MiB of content the counting takes longer than reading it.
+ */
+function withLengths(ajv: Ajv): Ajv {
+  const type = 'string';
+  const schemaType = 'number';
+  const error: KeywordErrorDefinition = {
+    message: 'has a wrong length',
+    params: ({ schemaCode }) => _`{limit: ${schemaCode}}`,
+  };
+  ajv.removeKeyword('maxLength').removeKeyword('minLength');
+  ajv.addKeyword({
+    keyword: 'maxLength',
+    type,
+    schemaType,
+    error,
+    compile: (limit: number) => (text: string) =>
+      text.length <= limit || (text.length <= 2 * limit && charactersIn(text) <= limit),
+  });
+  ajv.addKeyword({
+    keyword: 'minLength',
+    type,
+    schemaType,
+    error,
+    compile: (limit: number) => (text: string) =>
+      text.length >= limit && (text.length >= 2 * limit || charactersIn(text) >= limit),
+  });
+  return ajv;
+}
+
+function charactersIn(text: string): number {
+  let count = text.length;
+  for (let index = 0; index < text.length - 1; index += 1) {
+    if ((text.charCodeAt(index) & 0xfc00) !== 0xd800) continue;
+    if ((text.charCodeAt(index + 1) & 0xfc00) !== 0xdc00) continue;
+    count -= 1;
+    index += 1;
+  }
+  return count;
 }
 
 // The package's expressions are right but long; ours are linear at a glance, and refuse long input before they look.
