@@ -41,9 +41,9 @@ export class Output {
     });
   }
 
-  /** Resolves with all that was said when it matches. Rejects when the child ends, or has not said it after 15 s. */
+  /** Resolves with all that was said when it matches. Rejects when the child ends, or has not said it after 30 s. */
   async until(pattern: RegExp): Promise<string> {
-    const deadline = AbortSignal.timeout(15_000);
+    const deadline = AbortSignal.timeout(30_000);
     while (!pattern.test(this.text)) {
       if (this.#child.exitCode !== null || deadline.aborted)
         throw new Error(`not said: ${pattern}\n${this.text}`);
