@@ -14,7 +14,7 @@ const BODY_LIMIT_BYTES = 16 * 1024;
  */
 export async function unsubscribePage(app: App): Promise<void> {
   const { fastify, context, limits } = app;
-  await fastify.register(async (scope) => {
+  await fastify.register((scope, _options, done) => {
     // Whatever the content type: what counts is the address, and mail providers differ.
     scope.removeAllContentTypeParsers();
     scope.addContentTypeParser('*', { parseAs: 'string' }, (_request, body, done) => done(null, body));
@@ -48,6 +48,7 @@ export async function unsubscribePage(app: App): Promise<void> {
         return sendPage(reply, 200, enabled ? resubscribed(link) : unsubscribed(link));
       },
     );
+    done();
   });
 }
 
