@@ -14,5 +14,8 @@ answer<{ replyBytes: number }>(async ({ replyBytes }) => {
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const address = server.address();
-  return typeof address === 'object' ? `http://127.0.0.1:${address?.port}` : '';
+  return {
+    address: `http://127.0.0.1:${typeof address === 'object' ? address?.port : ''}`,
+    pid: process.pid,
+  };
 });

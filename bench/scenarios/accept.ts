@@ -22,7 +22,7 @@ export const measureAccept: Scenario = async (bench) => {
   const belfry = await startBelfry(bench);
   const bare = startTask('bare-http.ts');
   try {
-    const bareAddress = await bare.ask<string>({ replyBytes: 600 });
+    const bareServer = await bare.ask<{ address: string; pid: number }>({ replyBytes: 600 });
     const one: Load = {
       address: belfry.address,
       jwt: belfry.projectJwt,
@@ -33,18 +33,21 @@ export const measureAccept: Scenario = async (bench) => {
       durationMs: bench.quick ? 1_000 : 5_000,
     };
     await measure(belfry, one, false); // the first seconds of a process run cold code, and make the users
-    const limits: number[] = [];
+    const limits: { perSecond: number; nodeMicros: number }[] = [];
     const samples = { held: [] as Sample[], beside: [] as Sample[] };
     for (let round = 1; round <= (bench.quick ? 1 : 3); round += 1) {
       samples.held.push(await measure(belfry, one, true));
       samples.beside.push(await measure(belfry, one, false));
-      limits.push((await sendLoad({ ...one, address: bareAddress })).perSecond);
+      const before = cpuOf(bareServer.pid);
+      const { perSecond, requests } = await sendLoad({ ...one, address: bareServer.address });
+      const { nodeCpuMs } = used(before, cpuOf(bareServer.pid));
+      limits.push({ perSecond, nodeMicros: (nodeCpuMs * 1000) / requests });
     }
     bench.figure({
       name: 'limit: a bare Node HTTP server',
-      value: median(limits),
+      value: median(limits.map(({ perSecond }) => perSecond)),
       unit: 'requests/s',
-      note: `sent by ${hasWrk ? 'wrk' : 'a Node process'}`,
+      note: `CPU each: node ${median(limits.map(({ nodeMicros }) => nodeMicros)).toFixed(1)} µs; sent by ${hasWrk ? 'wrk' : 'a Node process'}`,
     });
     show(bench, '1 recipient, fan-out held back', samples.held, 15_000);
     show(bench, '1 recipient, fan-out beside it', samples.beside, 15_000);

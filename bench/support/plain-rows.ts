@@ -2,6 +2,8 @@ import { once } from 'node:events';
 import { from as copyFrom } from 'pg-copy-streams';
 import { type Database, sql } from '../../server/src/db/client.ts';
 import { firstIdAt, notificationId } from '../../server/src/lib/ids.ts';
+import type { Belfry } from './belfry.ts';
+import { cpuOf, used } from './processes.ts';
 
 /** The notifications of one broadcast, in the order of the primary key. */
 export interface Rows {
@@ -49,9 +51,15 @@ export async function rowsSince(db: Database, sinceMs: number): Promise<Rows[]> 
   }));
 }
 
-/** Seconds for a plain insert of the rows, a statement and a commit for each thousand. */
-export function insertPlainly(db: Database, all: readonly Rows[]): Promise<number> {
-  return timed(all, async ({ broadcastId, userIds, ids }) => {
+/** What writing rows took: seconds by the clock, and the time of PostgreSQL's processes. */
+export interface PlainCost {
+  seconds: number;
+  postgresCpuMs: number;
+}
+
+/** A plain insert of the rows, a statement and a commit for each thousand. */
+export function insertPlainly({ db, pid }: Belfry, all: readonly Rows[]): Promise<PlainCost> {
+  return timed(pid, all, async ({ broadcastId, userIds, ids }) => {
     await db.query(insertUnnest, [
       `{${userIds.join(',')}}`,
       `{${ids.join(',')}}`,
@@ -62,12 +70,12 @@ export function insertPlainly(db: Database, all: readonly Rows[]): Promise<numbe
   });
 }
 
-/** Seconds for COPY of the rows, one for each thousand. */
-export async function copyPlainly(db: Database, all: readonly Rows[]): Promise<number> {
+/** COPY of the rows, one for each thousand. */
+export async function copyPlainly({ db, pid }: Belfry, all: readonly Rows[]): Promise<PlainCost> {
   const clients = await Promise.all(Array.from({ length: WRITERS }, () => db.connect()));
   const free = [...clients];
   const texts = new Map(all.map((rows) => [rows, copyText(rows)]));
-  const seconds = await timed(all, async (rows) => {
+  const cost = await timed(pid, all, async (rows) => {
     const client = free.pop();
     if (client === undefined) throw new Error('more writers than connections');
     const copy = client.query(
@@ -78,12 +86,12 @@ export async function copyPlainly(db: Database, all: readonly Rows[]): Promise<n
     free.push(client);
   });
   await Promise.all(clients.map((client) => client.end()));
-  return seconds;
+  return cost;
 }
 
-/** Seconds for a plain insert of the rows of new users: the notification, the user and the user's key. */
-export function insertUsersPlainly(db: Database, all: readonly Rows[], projectId: string): Promise<number> {
-  return timed(all, async ({ userIds }) => {
+/** A plain insert of what new users add to their notifications: the user and the user's key. */
+export function insertUsersPlainly({ db, pid, projectId }: Belfry, all: readonly Rows[]): Promise<PlainCost> {
+  return timed(pid, all, async ({ userIds }) => {
     const users = `{${userIds.join(',')}}`;
     // Ids in the order in which keys come: as scattered as those of a project whose ids say nothing about age.
     const keys = userIds.map((id) => id.split('').reverse().join(''));
@@ -100,7 +108,12 @@ function copyText({ broadcastId, userIds, ids }: Rows): string {
     .join('');
 }
 
-async function timed(all: readonly Rows[], write: (rows: Rows) => Promise<void>): Promise<number> {
+async function timed(
+  pid: number,
+  all: readonly Rows[],
+  write: (rows: Rows) => Promise<void>,
+): Promise<PlainCost> {
+  const before = cpuOf(pid);
   const waiting = all.values();
   const startedMs = performance.now();
   await Promise.all(
@@ -108,7 +121,8 @@ async function timed(all: readonly Rows[], write: (rows: Rows) => Promise<void>)
       for (const rows of waiting) await write(rows);
     }),
   );
-  return (performance.now() - startedMs) / 1000;
+  const seconds = (performance.now() - startedMs) / 1000;
+  return { seconds, postgresCpuMs: used(before, cpuOf(pid)).postgresCpuMs };
 }
 
 const insertUnnest = sql(
