@@ -1,4 +1,5 @@
 import pg from 'pg';
+import { DatabaseSilent, Pulse } from './pulse.ts';
 
 /** A statement with a name is prepared once on each connection and afterwards only executed. */
 export interface Statement {
@@ -38,10 +39,17 @@ const ACQUIRE_TIMEOUT_MS = 5_000;
 // No statement of ours takes seconds. One that does waits for something that is broken, and holds a connection.
 const STATEMENT_TIMEOUT_MS = 30_000;
 
+// A connection that nothing goes over is forgotten by firewalls; so it is used, and one whose other end is gone is noticed.
+const KEEP_ALIVE = { keepAlive: true, keepAliveInitialDelayMillis: 30_000 };
+
 /** Opens a pool of at most `size` connections. Nothing is connected until the first statement. */
-export function openDatabase(settings: ConnectionSettings, options: { size: number; name: string }): Database {
+export function openDatabase(
+  settings: ConnectionSettings,
+  options: { size: number; name: string },
+): Database {
   const pool = new pg.Pool({
     ...settings,
+    ...KEEP_ALIVE,
     max: options.size,
     application_name: options.name,
     connectionTimeoutMillis: ACQUIRE_TIMEOUT_MS,
@@ -51,26 +59,39 @@ export function openDatabase(settings: ConnectionSettings, options: { size: numb
   });
   // An idle connection that the server closes is replaced at the next use: there is nobody to tell.
   pool.on('error', () => {});
+  const pulse = new Pulse({ ...settings, application_name: `${options.name} probe` }, STATEMENT_TIMEOUT_MS);
+  const connections = { pool, pulse };
   return {
-    query: (statement, values) => run(pool, statement, values),
-    transaction: (work) => transaction(pool, work),
+    query: (statement, values) => withConnection(connections, (run) => run(statement, values)),
+    transaction: (work) => transaction(connections, work),
     async connect() {
-      const client = new pg.Client({ ...settings, application_name: options.name, keepAlive: true });
+      const client = new pg.Client({
+        ...settings,
+        ...KEEP_ALIVE,
+        application_name: options.name,
+        connectionTimeoutMillis: ACQUIRE_TIMEOUT_MS,
+      });
       await client.connect();
       return client;
     },
     stats: () => ({ total: pool.totalCount, idle: pool.idleCount, waiting: pool.waitingCount }),
-    close: () => pool.end(),
+    async close() {
+      pulse.close();
+      await pool.end();
+    },
   };
 }
 
-async function run<Row>(on: pg.Pool | pg.PoolClient, statement: Statement, values?: readonly unknown[]): Promise<Row[]> {
-  const result = await on.query({ name: statement.name, text: statement.text, values: values as unknown[] });
-  return result.rows as Row[];
-}
+type Connections = { pool: pg.Pool; pulse: Pulse };
+type Run = <Row>(statement: Statement, values?: readonly unknown[]) => Promise<Row[]>;
 
-async function transaction<Result>(pool: pg.Pool, work: (tx: Queryable) => Promise<Result>): Promise<Result> {
-  const client = await pool.connect();
+/** Lends a connection of the pool. One that broke, or on which the database fell silent, does not go back into it. */
+async function withConnection<Result>(
+  { pool, pulse }: Connections,
+  work: (run: Run) => Promise<Result>,
+): Promise<Result> {
+  pulse.check();
+  const client = await acquire(pool, pulse);
   let failure: Error | undefined;
   // A connection that breaks while it is checked out also raises an event, which nobody else listens to.
   const onError = (error: Error) => {
@@ -78,28 +99,59 @@ async function transaction<Result>(pool: pg.Pool, work: (tx: Queryable) => Promi
   };
   client.on('error', onError);
   try {
-    await client.query('begin');
-    const result = await work({ query: (statement, values) => run(client, statement, values) });
-    await client.query('commit');
-    return result;
+    return await work(async <Row>({ name, text }: Statement, values?: readonly unknown[]) => {
+      const result = await pulse.answer(() => client.query({ name, text, values: values as unknown[] }));
+      return result.rows as Row[];
+    });
   } catch (error) {
-    failure ??= await rollback(client);
-    throw error;
+    if (error instanceof DatabaseSilent || error instanceof RollbackFailed) failure ??= error;
+    throw error instanceof RollbackFailed ? error.cause : error;
   } finally {
     client.off('error', onError);
     client.release(failure);
   }
 }
 
-/** Rolls back; answers the error if the connection is no longer fit for use. */
-async function rollback(client: pg.PoolClient): Promise<Error | undefined> {
+async function acquire(pool: pg.Pool, pulse: Pulse): Promise<pg.PoolClient> {
+  const connecting = pool.connect();
   try {
-    await client.query('rollback');
-    return undefined;
+    return await pulse.wait(connecting);
   } catch (error) {
-    return error instanceof Error ? error : new Error(String(error));
+    // It may still come, when nobody waits any more.
+    connecting.then(
+      (client) => client.release(),
+      () => {},
+    );
+    throw error;
   }
 }
+
+function transaction<Result>(
+  connections: Connections,
+  work: (tx: Queryable) => Promise<Result>,
+): Promise<Result> {
+  return withConnection(connections, async (run) => {
+    try {
+      await run(begin);
+      const result = await work({ query: run });
+      await run(commit);
+      return result;
+    } catch (error) {
+      // A connection that cannot even roll back is no longer fit for use.
+      await run(rollback).catch(() => {
+        throw new RollbackFailed('', { cause: error });
+      });
+      throw error;
+    }
+  });
+}
+
+class RollbackFailed extends Error {}
+
+// Without a name each: they are sent as they are, and nothing has to be prepared for them.
+const begin = sql('', 'begin');
+const commit = sql('', 'commit');
+const rollback = sql('', 'rollback');
 
 /** Whether an error says that the database is out of reach or overloaded, so that the same request may succeed later. */
 export function isDatabaseUnavailable(error: unknown): boolean {
@@ -109,11 +161,32 @@ export function isDatabaseUnavailable(error: unknown): boolean {
   return UNAVAILABLE_MESSAGE.test(error.message);
 }
 
-// 08 connection, 53 resources (disk full, too many connections), 57P shutdown, 25006 read-only, 40 serialization and deadlock,
-// 55P03 lock, 57014 statement timeout; then what the socket itself says.
-const UNAVAILABLE = ['08', '53', '57P', '57014', '25006', '40', '55P03', 'ECONN', 'ENOENT', 'EPIPE', 'ETIMEDOUT', 'EAI_', 'ENOTFOUND', 'EHOSTUNREACH'];
+// 08 connection, 53 resources (disk full, too many connections), 57P shutdown, 58 the server's own files, 25006 read-only,
+// 40 serialization and deadlock, 55P03 lock, 57014 statement timeout; then what the socket itself says. EAGAIN: a unix socket
+// whose server is not there to take connections. EMFILE, ENFILE: no file handle left for one.
+const UNAVAILABLE = [
+  '08',
+  '53',
+  '57P',
+  '58',
+  '57014',
+  '25006',
+  '40',
+  '55P03',
+  'ECONN',
+  'ENOENT',
+  'EPIPE',
+  'ETIMEDOUT',
+  'EAI_',
+  'ENOTFOUND',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'EAGAIN',
+  'EMFILE',
+  'ENFILE',
+];
 const UNAVAILABLE_MESSAGE =
-  /^Connection terminated|timeout exceeded when trying to connect|not queryable|connection is closed|Cannot use a pool after calling end/;
+  /^Connection terminated|^timeout expired|timeout exceeded when trying to connect|not queryable|connection is closed|Cannot use a pool after calling end/;
 
 // int8 as number: counts and sizes stay far below 2^53. json stays text: it is mostly passed on, not looked into.
 function typeParser(oid: number, format?: string): (text: string) => unknown {
