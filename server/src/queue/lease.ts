@@ -16,6 +16,7 @@ export class Lease {
   readonly #node: string;
   readonly #onError: (error: unknown) => void;
   #timer: NodeJS.Timeout | undefined;
+  #renewing: Promise<void> | undefined;
   #id = newId();
 
   constructor(options: { db: Database; node: string; onError: (error: unknown) => void }) {
@@ -30,12 +31,18 @@ export class Lease {
 
   async start(): Promise<void> {
     await this.#db.query(insertLease, [this.#id, this.#node, LIFETIME]);
-    this.#timer = setInterval(() => void this.#renew(), BEAT_MS);
+    this.#timer = setInterval(() => {
+      this.#renewing ??= this.#renew().finally(() => {
+        this.#renewing = undefined;
+      });
+    }, BEAT_MS);
   }
 
   /** Ends the lease: jobs still held are ready again at once. */
   async stop(): Promise<void> {
     clearInterval(this.#timer);
+    // One that is under way would find the lease gone and take a new one, which nobody ends.
+    await this.#renewing;
     await this.#db.query(endLease, [this.#id]);
   }
 
@@ -52,9 +59,12 @@ export class Lease {
   }
 }
 
-/** Gives back the jobs of workers that are gone; answers the kinds of these jobs. */
-export async function rescue(db: Queryable): Promise<Set<JobKind>> {
-  const rows = await db.query<{ kind: JobKind }>(rescueJobs);
+/**
+ * Gives back the jobs of workers that are gone; answers the kinds of these jobs. `ownLeaseId` is spared: whoever asks lives, however long
+ * the database could not be told so.
+ */
+export async function rescue(db: Queryable, ownLeaseId: string): Promise<Set<JobKind>> {
+  const rows = await db.query<{ kind: JobKind }>(rescueJobs, [ownLeaseId]);
   return new Set(rows.map((row) => row.kind));
 }
 
@@ -63,8 +73,7 @@ export async function rescue(db: Queryable): Promise<Set<JobKind>> {
  * processes that are gone, and there is nothing to wait for.
  */
 export async function rescueAll(db: Queryable): Promise<void> {
-  await db.query(expireLeases);
-  await rescue(db);
+  await db.query(rescueEverything);
 }
 
 const insertLease = sql(
@@ -75,16 +84,25 @@ const renewLease = sql(
   'lease_renew',
   'update leases set expires_at = clock_timestamp() + $2::interval where id = $1 returning id',
 );
-const expireLeases = sql('lease_expire', "update leases set expires_at = '-infinity'");
 // Index jobs_leased (lease_id).
 const endLease = sql(
   'lease_end',
   `with ended as (delete from leases where id = $1 returning id)
   update jobs set lease_id = null from ended where jobs.lease_id = ended.id`,
 );
+// Index jobs_leased (lease_id). A lease that does not exist is one that was given up: a worker that had not heard of it yet may have
+// claimed under it afterwards.
 const rescueJobs = sql(
   'rescue',
-  `with dead as (delete from leases where expires_at < clock_timestamp() returning id)
-  update jobs set lease_id = null from dead where jobs.lease_id = dead.id
+  `with dead as (delete from leases where expires_at < clock_timestamp() and id <> $1 returning id)
+  update jobs
+  set lease_id = null
+  where lease_id is not null
+    and (lease_id in (select id from dead) or not exists (select from leases where leases.id = jobs.lease_id))
   returning kind`,
+);
+const rescueEverything = sql(
+  'rescue_everything',
+  `with dead as (delete from leases)
+  update jobs set lease_id = null where lease_id is not null`,
 );

@@ -1,4 +1,5 @@
 import { type Queryable, sql } from '../db/client.ts';
+import type { JobKind } from './jobs.ts';
 
 /** Thrown when a job is no longer ours: another worker has it, so what we did about it must not be recorded. */
 export class LeaseLost extends Error {
@@ -31,6 +32,16 @@ export async function release(
   await db.query(releaseJobs, [jobIds, leaseId, dueAtMs === undefined ? null : new Date(dueAtMs)]);
 }
 
+/** Gives back what is leased to us but is not in `knownIds`: claimed by a statement whose answer was lost. Answers how many. */
+export async function releaseStrays(
+  db: Queryable,
+  leaseId: string,
+  kind: JobKind,
+  knownIds: readonly number[],
+): Promise<number> {
+  return (await db.query(releaseUnknown, [leaseId, kind, knownIds])).length;
+}
+
 // All by primary key.
 const deleteJobs = sql(
   'settle',
@@ -47,4 +58,12 @@ const lockJobs = sql(
 const releaseJobs = sql(
   'release',
   'update jobs set lease_id = null, due_at = $3 where id = any ($1::bigint[]) and lease_id = $2',
+);
+// Index jobs_leased (lease_id).
+const releaseUnknown = sql(
+  'release_strays',
+  `update jobs
+  set lease_id = null
+  where lease_id = $1 and kind = $2 and id <> all ($3::bigint[])
+  returning id`,
 );

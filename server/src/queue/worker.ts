@@ -1,12 +1,13 @@
 import { type Database, isDatabaseUnavailable } from '../db/client.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Logger } from '../lib/log.ts';
+import { waitMs } from '../lib/wait.ts';
 import { backoff } from './backoff.ts';
 import { claim } from './claim.ts';
 import { JOB_KINDS, type Job, type JobKind } from './jobs.ts';
 import { Lease, rescue } from './lease.ts';
 import { promote } from './promote.ts';
-import { LeaseLost, release } from './settle.ts';
+import { LeaseLost, release, releaseStrays } from './settle.ts';
 
 /** How jobs of one kind are done. */
 export interface Handler<Kind extends JobKind = JobKind> {
@@ -30,6 +31,11 @@ const POLL_MS = 1_000;
 // An error of ours is tried again over about three hours before the job is given up.
 const MAX_ATTEMPTS = 8;
 const NIL = '00000000-0000-0000-0000-000000000000';
+// A batch that the database failed is done again at once; when that fails too, after a pause that grows up to this, so that a
+// full disk is not asked without end.
+const LONGEST_PAUSE_MS = 5_000;
+// After the work that still runs was told to end, so long.
+const HURRY_MS = 3_000;
 // Every eighth claim takes the oldest jobs, so that bulk goes on while small work never ends.
 const OLDEST_EVERY = 8;
 
@@ -42,6 +48,7 @@ export class Worker {
   readonly #lanes: ReadonlyMap<JobKind, Lane>;
   #poll: NodeJS.Timeout | undefined;
   #polling: Promise<void> | undefined;
+  #stopping: Promise<void> | undefined;
 
   constructor(options: { db: Database; clock: Clock; log: Logger; node: string; handlers: Handlers }) {
     this.#db = options.db;
@@ -77,15 +84,19 @@ export class Worker {
     return [...this.#lanes.values()].reduce((sum, lane) => sum + lane.active, 0);
   }
 
-  /** Claims no more, lets running batches end for at most `graceMs`, and gives the rest back. */
-  async stop(graceMs: number): Promise<void> {
+  /**
+   * Claims no more and lets running batches end for at most `graceMs`; then `hurry` is to bring them to an end. What has not ended
+   * even then is given back.
+   */
+  stop(graceMs: number, hurry: () => Promise<void> = async () => {}): Promise<void> {
+    this.#stopping ??= this.#stop(graceMs, hurry);
+    return this.#stopping;
+  }
+
+  async #stop(graceMs: number, hurry: () => Promise<void>): Promise<void> {
     clearInterval(this.#poll);
-    let timer: NodeJS.Timeout | undefined;
-    const grace = new Promise<void>((resolve) => {
-      timer = setTimeout(resolve, graceMs);
-    });
-    await Promise.race([Promise.all([...this.#lanes.values()].map((lane) => lane.stop())), grace]);
-    clearTimeout(timer);
+    const idle = Promise.all([...this.#lanes.values()].map((lane) => lane.stop()));
+    if (!(await endsWithin(idle, graceMs))) await endsWithin(Promise.all([hurry(), idle]), HURRY_MS);
     await this.#polling;
     await this.#lease.stop().catch((error: unknown) => {
       this.#log.warn({ err: error }, 'the lease could not be ended; its jobs are free when it runs out');
@@ -94,7 +105,7 @@ export class Worker {
 
   async #pollOnce(): Promise<void> {
     try {
-      const kinds = await rescue(this.#db);
+      const kinds = await rescue(this.#db, this.#lease.id);
       for (let more = true; more; ) {
         const due = await promote(this.#db, this.#clock.now());
         for (const kind of due.kinds) kinds.add(kind);
@@ -104,7 +115,20 @@ export class Worker {
     } catch (error) {
       this.#log.warn({ err: error }, 'the queue could not be polled');
     }
-    for (const lane of this.#lanes.values()) lane.wake();
+    for (const lane of this.#lanes.values()) lane.poll();
+  }
+}
+
+async function endsWithin(work: Promise<unknown>, limitMs: number): Promise<boolean> {
+  const timer = new AbortController();
+  const late = waitMs(limitMs, timer.signal).then(
+    () => false,
+    () => false,
+  );
+  try {
+    return await Promise.race([work.then(() => true), late]);
+  } finally {
+    timer.abort();
   }
 }
 
@@ -120,6 +144,9 @@ class Lane {
   readonly #idle: (() => void)[] = [];
   /** Jobs that a batch left behind; they are given back as soon as the database can be told. */
   #leftBehind: { ids: number[]; leaseId: string; dueAtMs?: number }[] = [];
+  /** The jobs of the batches at work. */
+  readonly #held = new Set<number>();
+  #lookForStrays = false;
   #active = 0;
   #claiming = false;
   #woken = false;
@@ -163,6 +190,12 @@ class Lane {
     if (!this.#claiming) void this.#claimAll();
   }
 
+  /** Something may have gone by: looks for ready jobs, and before for those that are ours without our knowing. */
+  poll(): void {
+    this.#lookForStrays = true;
+    this.wake();
+  }
+
   /** Claims until nothing is ready or every slot is taken. One claim at a time: two would only wait for each other's rows. */
   async #claimAll(): Promise<void> {
     this.#claiming = true;
@@ -171,6 +204,7 @@ class Lane {
         this.#woken = false;
         await this.#giveBack();
         const leaseId = this.#lease.id;
+        await this.#releaseStrays(leaseId);
         const jobs = await this.#claim(leaseId);
         if (jobs.length === 0) continue;
         this.#woken = true;
@@ -183,6 +217,21 @@ class Lane {
       this.#claiming = false;
       this.#sayIfIdle();
     }
+  }
+
+  /**
+   * A connection can break after a claim was committed and before its answer came: such jobs are held by a worker that lives and will
+   * never do them. No claim is under way here, so whatever is leased to us and not at work is one of those.
+   */
+  async #releaseStrays(leaseId: string): Promise<void> {
+    if (!this.#lookForStrays) return;
+    this.#lookForStrays = false;
+    const strays = await releaseStrays(this.#db, leaseId, this.#kind, [...this.#held]);
+    if (strays > 0)
+      this.#log.warn(
+        { kind: this.#kind, jobs: strays },
+        'the answer to a claim was lost; its jobs are free again',
+      );
   }
 
   async #claim(leaseId: string): Promise<Job[]> {
@@ -209,6 +258,7 @@ class Lane {
   async #runBatch(jobs: Job[], leaseId: string): Promise<void> {
     const projects = new Set(jobs.map((job) => job.projectId));
     this.#active += 1;
+    for (const job of jobs) this.#held.add(job.id);
     for (const id of projects) this.#activeByProject.set(id, (this.#activeByProject.get(id) ?? 0) + 1);
     try {
       await this.#handler.run(jobs, leaseId);
@@ -216,6 +266,7 @@ class Lane {
       await this.#afterFailure(jobs, leaseId, error);
     } finally {
       this.#active -= 1;
+      for (const job of jobs) this.#held.delete(job.id);
       for (const id of projects) {
         const batches = (this.#activeByProject.get(id) ?? 1) - 1;
         if (batches === 0) this.#activeByProject.delete(id);
@@ -240,7 +291,7 @@ class Lane {
         { err: error, kind: this.#kind, jobs: jobs.length },
         'the database failed in a batch; it is done again',
       );
-      this.#leftBehind.push({ ids: jobs.map((job) => job.id), leaseId });
+      this.#leaveBehind(jobs, leaseId);
     } else if (jobs.length > 1) {
       for (const job of jobs) {
         try {
@@ -268,6 +319,18 @@ class Lane {
       }
     }
     this.#leftBehind.push({ ids: [job.id], leaseId, dueAtMs: this.#clock.now() + backoff(job.attempt) });
+  }
+
+  /** To be done again: at once the first time, later after a pause. */
+  #leaveBehind(jobs: readonly Job[], leaseId: string): void {
+    for (const [again, group] of Map.groupBy(jobs, (job) => job.attempt > 1)) {
+      const pauseMs = Math.min(backoff(Math.min(...group.map((job) => job.attempt))), LONGEST_PAUSE_MS);
+      this.#leftBehind.push({
+        ids: group.map((job) => job.id),
+        leaseId,
+        ...(again ? { dueAtMs: this.#clock.now() + pauseMs } : {}),
+      });
+    }
   }
 
   async #giveBack(): Promise<void> {
