@@ -121,9 +121,9 @@ async function loadBroadcasts(db: Queryable, jobs: readonly Job<'deliver'>[]): P
   });
 }
 
-/** Only a job that was begun before can have results. */
+/** Only a job that was begun before can have results; or one that repeats an attempt which a worker without a lease made, too. */
 async function loadFinals(db: Queryable, jobs: readonly Job<'deliver'>[]): Promise<Set<string>> {
-  const begun = jobs.filter((job) => job.attempt > 1);
+  const begun = jobs.filter((job) => job.attempt > 1 || job.payload.attempt > 0);
   if (begun.length === 0) return new Set();
   const pairs = begun.flatMap(({ payload }) => payload.user_ids.map((userId) => ({ userId, payload })));
   const rows = await db.query<{ notification_id: string; channel: string }>(selectFinals, [

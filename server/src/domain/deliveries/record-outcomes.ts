@@ -51,7 +51,7 @@ const RETRY_EVERY_MS = 250;
 export class OutcomeRecorder {
   readonly #db: Database;
   readonly #onRecorded: (outcomes: readonly DeliveryOutcome[], retriesQueued: boolean) => void;
-  readonly #batcher: Batcher<Report, void>;
+  readonly #batcher: Batcher<Report, Written>;
 
   constructor(options: {
     db: Database;
@@ -68,19 +68,36 @@ export class OutcomeRecorder {
   }
 
   /** Resolves when the report is committed. */
-  report(report: Report): Promise<void> {
-    return this.#batcher.add(report);
+  async report(report: Report): Promise<void> {
+    const written = await this.#batcher.add(report);
+    if (!written.ok) throw written.error;
   }
 
-  async #write(reports: Report[]): Promise<void[]> {
-    const outcomes = reports.flatMap((report) => ('outcome' in report ? [report.outcome] : []));
+  async #write(reports: Report[]): Promise<Written[]> {
+    try {
+      await this.#commit(reports);
+      return reports.map(() => ({ ok: true }));
+    } catch (error) {
+      // What one report did to the batch must not be held against the others: their e-mails would be sent again.
+      if (reports.length === 1 || isDatabaseUnavailable(error))
+        return reports.map(() => ({ ok: false, error }));
+      const written: Written[] = [];
+      for (const report of reports) written.push(...(await this.#write([report])));
+      return written;
+    }
+  }
+
+  async #commit(reports: readonly Report[]): Promise<void> {
+    const outcomes = onePerDelivery(
+      reports.flatMap((report) => ('outcome' in report ? [report.outcome] : [])),
+    );
     const finished = reports.flatMap((report) => ('finished' in report ? [report.finished] : []));
     const until = Date.now() + KEEP_TRYING_MS;
     for (;;) {
       try {
-        const retries = await this.#db.transaction((tx) => write(tx, outcomes, finished));
-        this.#onRecorded(outcomes, retries > 0);
-        return reports.map(() => undefined);
+        const { written, retries } = await this.#db.transaction((tx) => write(tx, outcomes, finished));
+        this.#onRecorded(written, retries > 0);
+        return;
       } catch (error) {
         if (!isDatabaseUnavailable(error) || Date.now() > until) throw error;
         await waitMs(RETRY_EVERY_MS);
@@ -89,30 +106,44 @@ export class OutcomeRecorder {
   }
 }
 
+type Written = { ok: true } | { ok: false; error: unknown };
+
+const nameOf = (notificationId: string, channel: string) => `${notificationId}${channel}`;
+
+/**
+ * One statement can touch a row once. Of a delivery that is reported twice, by a worker that lost its lease and by the one that has it
+ * now, the first final outcome counts: were it the last, a retry that nobody will make could take the place of an end.
+ */
+function onePerDelivery(outcomes: readonly DeliveryOutcome[]): DeliveryOutcome[] {
+  const chosen = new Map<string, DeliveryOutcome>();
+  for (const outcome of outcomes) {
+    const name = nameOf(outcome.notificationId, outcome.channel);
+    const before = chosen.get(name);
+    if (before === undefined || before.state === 'retrying') chosen.set(name, outcome);
+  }
+  return [...chosen.values()].sort((a, b) => (a.userId < b.userId ? -1 : 1));
+}
+
 async function write(
   tx: Queryable,
   outcomes: readonly DeliveryOutcome[],
   finished: readonly FinishedJob[],
-): Promise<number> {
+): Promise<{ written: DeliveryOutcome[]; retries: number }> {
+  const changed = await upsert(tx, outcomes);
+  const written = outcomes.filter((one) => changed.has(nameOf(one.notificationId, one.channel)));
   const finals = new Map<string, number>();
-  for (const row of await upsert(tx, outcomes))
-    finals.set(row.broadcast_id, (finals.get(row.broadcast_id) ?? 0) + 1);
-  await recordEvents(tx, eventsOf(outcomes));
+  for (const { broadcastId, state } of written)
+    if (state !== 'retrying') finals.set(broadcastId, (finals.get(broadcastId) ?? 0) + 1);
+  await recordEvents(tx, eventsOf(written));
   const retries = await endJobs(tx, finished);
   await countDown(tx, finals);
-  return retries;
+  return { written, retries };
 }
 
-/** Writes the outcomes; answers the deliveries that have reached their final state by it. */
-async function upsert(
-  tx: Queryable,
-  outcomes: readonly DeliveryOutcome[],
-): Promise<{ broadcast_id: string }[]> {
-  if (outcomes.length === 0) return [];
-  // One statement can touch a row once; a delivery that is reported twice in a batch is reported by its last.
-  const last = new Map(outcomes.map((outcome) => [`${outcome.notificationId}${outcome.channel}`, outcome]));
-  const rows = [...last.values()].sort((a, b) => (a.userId < b.userId ? -1 : 1));
-  return tx.query<{ broadcast_id: string }>(upsertDeliveries, [
+/** Writes the outcomes; answers the names of the deliveries whose state is news. */
+async function upsert(tx: Queryable, rows: readonly DeliveryOutcome[]): Promise<Set<string>> {
+  if (rows.length === 0) return new Set();
+  const changed = await tx.query<{ notification_id: string; channel: string }>(upsertDeliveries, [
     rows.map((row) => row.userId),
     rows.map((row) => row.notificationId),
     rows.map((row) => row.channel),
@@ -126,6 +157,7 @@ async function upsert(
     rows.map((row) => row.reason),
     rows.map((row) => new Date(row.firstAttemptMs)),
   ]);
+  return new Set(changed.map((row) => nameOf(row.notification_id, row.channel)));
 }
 
 /** Ends the jobs that are still held and adds their retries; answers the number of new jobs. */
@@ -181,11 +213,11 @@ function detailsOf(outcome: DeliveryOutcome): EventDetails {
   };
 }
 
-// Primary key (user_id, notification_id, channel). A final state stays: only a delivery that was still open is answered as having become final.
+// Primary key (user_id, notification_id, channel). A final state stays, and an attempt that was written down already is not written again:
+// only what is news is answered, so that each state has one event and each end is counted once, however often it is reported.
 const upsertDeliveries = sql(
   'record_outcomes',
-  `with written as (
-    insert into deliveries as d (
+  `insert into deliveries as d (
       user_id, notification_id, channel, broadcast_id, state, attempts, integration_id, provider, provider_id, code, reason,
       first_attempt_at, last_attempt_at
     )
@@ -199,10 +231,8 @@ const upsertDeliveries = sql(
       set state = excluded.state, attempts = excluded.attempts, integration_id = excluded.integration_id,
         provider = excluded.provider, provider_id = excluded.provider_id, code = excluded.code, reason = excluded.reason,
         last_attempt_at = excluded.last_attempt_at
-      where d.state = 'retrying'
-    returning d.broadcast_id, d.state
-  )
-  select broadcast_id from written where state <> 'retrying'`,
+      where d.state = 'retrying' and (excluded.state <> 'retrying' or excluded.attempts > d.attempts)
+  returning d.notification_id, d.channel`,
 );
 const deleteHeldJobs = sql(
   'end_jobs',
