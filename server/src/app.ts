@@ -46,8 +46,10 @@ type HttpServer = Awaited<ReturnType<typeof createServer>>;
 
 // Fan-outs hold a connection each for a transaction; outcomes, claims and the lease need one now and then.
 const WORKER_POOL_SIZE = 10;
-// How long running work may go on after a stop was asked for. What has not ended by then is done by the next start.
-const GRACE_MS = 10_000;
+// How long requests and running work may go on after a stop was asked for; those who stop us (systemd, Docker, Kubernetes) wait 10 s and
+// more. E-mails that are on their way then get another second, what has not begun is left to the next start.
+const GRACE_MS = 7_000;
+const HURRY_MS = 1_000;
 const MAINTENANCE_EVERY_MS = 10 * 60_000;
 
 /** Puts the parts together and starts them. Throws `StartError` when that cannot be, with everything stopped again. */
@@ -60,7 +62,7 @@ export async function startService(config: Config, options: ServiceOptions): Pro
   try {
     if (context.alone) await rescueAll(context.db);
     await context.bus.listening();
-    const worker = startWorker(context, options, undo);
+    const { worker, stop: stopWorker } = startWorker(context, options, undo);
     const acceptor = new Acceptor({
       db: context.db,
       clock: context.clock,
@@ -71,6 +73,8 @@ export async function startService(config: Config, options: ServiceOptions): Pro
     });
     const server = await startServer(context, acceptor, options, undo);
     startMaintenance(context, undo);
+    // Begun before the requests are waited for: both have their time at the same time.
+    undo.push(async () => void stopWorker());
     await worker.start();
     const address = config.PUBLIC_URL ?? localAddress(server);
     const credentials = await writeCredentials(context, address);
@@ -81,7 +85,17 @@ export async function startService(config: Config, options: ServiceOptions): Pro
   }
 }
 
-function startWorker(context: Opened, { timeouts }: ServiceOptions, undo: (() => Promise<void>)[]): Worker {
+/** The worker, and how it is stopped. */
+interface RunningWorker {
+  worker: Worker;
+  stop(): Promise<void>;
+}
+
+function startWorker(
+  context: Opened,
+  { timeouts }: ServiceOptions,
+  undo: (() => Promise<void>)[],
+): RunningWorker {
   // A pool of its own: a flood of requests must not take the connections with which their work gets done.
   const db = context.pool('worker', WORKER_POOL_SIZE);
   const workerContext = { ...context, db };
@@ -106,11 +120,9 @@ function startWorker(context: Opened, { timeouts }: ServiceOptions, undo: (() =>
       deliver: deliverHandler(workerContext, { senders, recorder }),
     },
   });
-  undo.push(
-    () => senders.close(),
-    () => worker.stop(GRACE_MS),
-  );
-  return worker;
+  const stop = () => worker.stop(GRACE_MS, () => senders.close({ graceMs: HURRY_MS }));
+  undo.push(() => senders.close({ graceMs: HURRY_MS }), stop);
+  return { worker, stop };
 }
 
 async function startServer(
@@ -134,7 +146,10 @@ async function startServer(
   undo.push(async () => {
     // What stays open goes first: the server's close waits for every connection.
     await Promise.all([webSockets.close(), streams.close()]);
+    // Who is still sending a request then, or still reading an answer, is cut off.
+    const impatience = setTimeout(() => server.server.closeAllConnections(), GRACE_MS);
     await server.close();
+    clearTimeout(impatience);
     hub.close();
   });
   try {

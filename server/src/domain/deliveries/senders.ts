@@ -12,6 +12,7 @@ export class Senders {
   readonly #deps: { egress: EgressGuard; clock: Clock; timeouts?: Partial<Timeouts> };
   readonly #senders = new Map<string, { version: string; sender: Sender<EmailMessage>; usedAtMs: number }>();
   readonly #timer: NodeJS.Timeout;
+  #closed = false;
 
   constructor(deps: { egress: EgressGuard; clock: Clock; timeouts?: Partial<Timeouts> }) {
     this.#deps = deps;
@@ -31,14 +32,17 @@ export class Senders {
     const provider = emailProviders.get(integration.provider);
     if (provider === undefined) throw new Error(`${integration.provider} sends no e-mail`);
     const sender = provider.connect(integration.config, this.#deps);
+    // It then answers every message with "later", and so brings to an end what asks for it.
+    if (this.#closed) void sender.close();
     this.#senders.set(integration.id, { version: integration.version, sender, usedAtMs: nowMs });
     return sender;
   }
 
-  async close(): Promise<void> {
+  /** Sends nothing more; what is on its way gets `graceMs`. */
+  async close(options: { graceMs?: number } = {}): Promise<void> {
     clearInterval(this.#timer);
-    await Promise.all([...this.#senders.values()].map(({ sender }) => sender.close()));
-    this.#senders.clear();
+    this.#closed = true;
+    await Promise.all([...this.#senders.values()].map(({ sender }) => sender.close(options)));
   }
 
   #closeIdle(): void {
