@@ -48,7 +48,8 @@ async function fanOut(
   jobs: readonly Job<'fan_out'>[],
   leaseId: string,
 ): Promise<void> {
-  const { done, resolved, queued } = await context.db.transaction(async (tx) => {
+  let committing: readonly Broadcast[] = [];
+  const work = context.db.transaction(async (tx) => {
     await settle(
       tx,
       leaseId,
@@ -63,7 +64,14 @@ async function fanOut(
     await enqueue(tx, deliveries);
     await writeProgress(tx, broadcasts);
     await recordEvents(tx, broadcasts.flatMap(eventsOf));
+    committing = broadcasts;
     return { done: broadcasts, resolved, queued: deliveries.length };
+  });
+  const { done, resolved, queued } = await work.catch((error: unknown) => {
+    // The commit's answer was lost. If it was a yes, nobody does this again, so nobody would announce it: let who is connected look.
+    const [first] = committing;
+    if (first !== undefined) context.bus.publish({ type: 'missed', sinceMs: first.sentAt.getTime() - 1 });
+    throw error;
   });
   resolved.remember();
   for (const message of done.map(announcement)) if (message.userIds.length > 0) context.bus.publish(message);
