@@ -16,13 +16,14 @@ import {
   writeFileSync,
 } from 'node:fs';
 import path from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { accountCan } from '../src/db/embedded/account.ts';
 import { findPackage } from '../src/db/embedded/binaries.ts';
 import { StartError } from '../src/db/embedded/start-error.ts';
 import { readTemplate, unpackTemplate } from '../src/db/embedded/template.ts';
 import { type EmbeddedOptions, type EmbeddedPostgres, startEmbedded } from '../src/db/embedded.ts';
 import {
+  allows,
   copyOf,
   isRoot,
   NAMELESS,
@@ -40,7 +41,14 @@ import {
 const packageDir = findPackage();
 // Programs of this working copy can be started as another user only where that user may read it.
 const othersCanRun = isRoot && accountCan(NOBODY, '-x', process.execPath, import.meta.dirname);
+// Namespaces stand for containers: other process ids, no users but one.
+const OTHER_PIDS = ['unshare', '--pid', '--fork', '--kill-child', '--mount-proc'];
+const ONE_USER = ['unshare', '--map-root-user'];
+const hasNamespaces =
+  allows('unshare', [...OTHER_PIDS.slice(1), 'true']) && allows('unshare', [...ONE_USER.slice(1), 'true']);
 const linux = process.platform === 'linux';
+
+vi.setConfig({ testTimeout: 60_000 }); // five databases at a time, on a machine that others use too
 
 let seed = '';
 const running = new Set<EmbeddedPostgres>();
@@ -213,7 +221,6 @@ describe.concurrent('killed', () => {
     await until(
       'the server and its guard are gone',
       () => processesWith(dataOf(dataDir)).length === 0,
-      5_000,
     );
     expect(runs(pid)).toBe(false);
     expect(await countKept(await start({ dataDir }))).toBe(101);
@@ -456,6 +463,43 @@ describe.runIf(isRoot)('as root', { concurrent: true }, () => {
     const dataDir = copyOf(seed, 'restored');
     run('chown', ['-R', '0:0', dataDir]);
     expect(await countKept(await start({ dataDir }))).toBe(100);
+  });
+
+  it('a full disk is named, and its files are sound when there is room again', async ({ skip }) => {
+    const disk = place('disk');
+    skip(
+      !allows('mount', ['-t', 'tmpfs', '-o', 'size=120m,mode=755', 'tmpfs', disk]),
+      'mounts are not allowed here',
+    );
+    try {
+      const dataDir = path.join(disk, 'data');
+      mkdirSync(dataDir);
+      run('cp', ['-a', path.join(seed, 'postgres'), path.join(dataDir, 'postgres')]);
+      expect(allows('dd', ['if=/dev/zero', `of=${disk}/full`, 'bs=1M'])).toBe(false);
+      expect(await refusal({ dataDir })).toMatch(/the disk is full/);
+      rmSync(path.join(disk, 'full'));
+      const database = await start({ dataDir });
+      expect(await countKept(database)).toBe(100);
+      await database.stop();
+    } finally {
+      run('umount', [disk]);
+    }
+  });
+
+  it.runIf(hasNamespaces)('a database that another container uses is refused', async () => {
+    const dataDir = copyOf(seed, 'container');
+    const container = startParent({ dataDir }, { through: OTHER_PIDS });
+    await container.ready;
+    expect(await refusal({ dataDir })).toMatch(/is in use by another container/);
+    await container.kill('SIGKILL');
+    expect(await countKept(await start({ dataDir }))).toBe(100);
+  });
+
+  it.runIf(hasNamespaces)('a container without another user is told what to do', async () => {
+    const container = startParent({ dataDir: place('alone') }, { through: ONE_USER });
+    await expect(container.ready).rejects.toThrow(
+      /has no other user \(65534\).*ordinary user, or set DATABASE_URL/,
+    );
   });
 
   it('a socket folder that somebody else made under the same name is not used', async () => {

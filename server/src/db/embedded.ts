@@ -3,7 +3,7 @@ import { type Child, launch } from './embedded/child.ts';
 import { DATABASE_NAME, DATABASE_USER, ensureCluster, passwordOf } from './embedded/cluster.ts';
 import { type Address, findPostmaster, type Role, removeStaleLocks } from './embedded/postmaster.ts';
 import { enter, type Presence, whenAlone } from './embedded/presence.ts';
-import { prepareSite, type Site, type SiteOptions } from './embedded/site.ts';
+import { prepareSite, type Site, type SiteOptions, unusable } from './embedded/site.ts';
 import { InUseError, StartError } from './embedded/start-error.ts';
 
 /** What a `pg` pool or client needs to connect; `host` is the folder of the unix socket, or 127.0.0.1. */
@@ -45,8 +45,8 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedP
       ? supervise(site, options, held.child)
       : forCommand(site, options, held.child);
   } catch (cause) {
-    if (cause instanceof StartError || !(cause instanceof Error)) throw cause;
-    throw new StartError(`The database in ${options.dataDir} cannot be started: ${cause.message}`, { cause });
+    // Only the file system can fail in another way: a full disk, a file that somebody else owns.
+    throw cause instanceof StartError ? cause : unusable(options.dataDir, cause);
   }
 }
 

@@ -45,6 +45,11 @@ export function run(file: string, args: string[]): void {
   if (status !== 0) throw new Error(`${file} ${args.join(' ')}: ${stderr}`);
 }
 
+/** Whether this machine lets us do something that the test needs, such as a mount: containers often may not. */
+export function allows(file: string, args: string[]): boolean {
+  return isRoot && spawnSync(file, args).status === 0;
+}
+
 /** The rows of one statement, on a connection of its own. */
 export async function query(
   connection: EmbeddedConnection,
@@ -65,7 +70,7 @@ export async function query(
 export async function until<Answer>(
   what: string,
   condition: () => Answer | Promise<Answer>,
-  limitMs = 10_000,
+  limitMs = 20_000,
 ): Promise<NonNullable<Answer>> {
   const deadline = Date.now() + limitMs;
   for (;;) {
@@ -118,13 +123,15 @@ export interface Parent {
   kill(signal: NodeJS.Signals): Promise<void>;
 }
 
-/** Starts such a process, as another user when one is given. */
+/** Starts such a process, as another user when one is given, `through` another program when that is given. */
 export function startParent(
   options: Partial<EmbeddedOptions> & { dataDir: string },
-  how: { uid?: number; gid?: number; env?: NodeJS.ProcessEnv } = {},
+  how: { uid?: number; gid?: number; env?: NodeJS.ProcessEnv; through?: readonly string[] } = {},
 ): Parent {
-  const child = spawn(process.execPath, [PARENT, JSON.stringify({ role: 'server', ...options })], {
-    ...how,
+  const { through = [], ...user } = how;
+  const command = [...through, process.execPath, PARENT, JSON.stringify({ role: 'server', ...options })];
+  const child = spawn(command[0] ?? '', command.slice(1), {
+    ...user,
     env: { ...process.env, ...how.env },
     cwd: '/',
     stdio: ['ignore', 'pipe', 'inherit'],

@@ -94,7 +94,8 @@ function makeDataDir(dataDir: string): string {
   }
 }
 
-function unusable(dir: string, cause: unknown): StartError {
+/** What the system said about a directory, in words. */
+export function unusable(dir: string, cause: unknown): StartError {
   const reasons: Record<string, string> = {
     EACCES: 'this user may not write to it',
     EPERM: 'this user may not write to it',
@@ -136,6 +137,11 @@ function homeFor(options: {
   try {
     const exists = lstatSync(link, { throwIfNoEntry: false }) !== undefined;
     const reachable = accountCan(account, '-x', dataDir) || letPass({ account, dataDir, log });
+    if (!reachable && !accountCan(account, '-x', '/')) {
+      throw new StartError(
+        `PostgreSQL refuses to run as root, and this container has no other user (${account.uid}) to run it: start Belfry as an ordinary user, or set DATABASE_URL.`,
+      );
+    }
     if (!exists && !reachable) {
       const home = path.join(systemDir, shortHash(dataDir));
       mkdirSync(systemDir, { recursive: true });
