@@ -218,10 +218,7 @@ describe.concurrent('killed', () => {
     const { pid, connection } = await parent.ready;
     await query(connection, 'insert into kept values (1000)');
     await parent.kill('SIGKILL');
-    await until(
-      'the server and its guard are gone',
-      () => processesWith(dataOf(dataDir)).length === 0,
-    );
+    await until('the server and its guard are gone', () => processesWith(dataOf(dataDir)).length === 0);
     expect(runs(pid)).toBe(false);
     expect(await countKept(await start({ dataDir }))).toBe(101);
   });

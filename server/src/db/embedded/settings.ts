@@ -2,7 +2,7 @@
  * The server's settings, written anew at every start so that a newer Belfry brings its own. To change one for good,
  * use `alter system set …`: PostgreSQL keeps that in a file of its own, which is read after this one.
  */
-export const SETTINGS: Readonly<Record<string, string>> = {
+const SETTINGS: Readonly<Record<string, string>> = {
   // Nothing acknowledged is lost, whatever is killed or unplugged.
   fsync: 'on',
   full_page_writes: 'on',
