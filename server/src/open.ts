@@ -7,6 +7,7 @@ import { startEmbedded } from './db/embedded.ts';
 import { migrate, UnusableDatabase } from './db/migrate.ts';
 import type { Context } from './domain/context.ts';
 import { IntegrationCache } from './domain/integrations/of-project.ts';
+import { BroadcastContents } from './domain/notifications/contents.ts';
 import { ProjectCache } from './domain/projects/cache.ts';
 import { createBus, type PostgresBus } from './domain/realtime/bus.ts';
 import { Identities } from './domain/users/identities.ts';
@@ -71,6 +72,7 @@ export async function open(
       identities: new Identities(),
       projects,
       integrations,
+      contents: new BroadcastContents({ db }),
       nodeId,
       alone: embedded && role === 'server',
       migrated,

@@ -197,7 +197,7 @@ describe('frames', () => {
     const query = vi.spyOn(realtime.db, 'query');
     for (const message of messages) node.bus.publish(message);
     await vi.waitFor(() => expect(frames).toHaveLength(300));
-    const loads = query.mock.calls.filter(([statement]) => statement.name === 'select_realtime_contents');
+    const loads = query.mock.calls.filter(([statement]) => statement.name === 'select_contents');
     query.mockRestore();
     expect(loads.length).toBeGreaterThan(0);
     expect(loads.length).toBeLessThan(10);

@@ -5,6 +5,7 @@ import type { EgressGuard } from '../lib/egress.ts';
 import type { Logger } from '../lib/log.ts';
 import type { Sealer } from '../lib/seal.ts';
 import type { IntegrationCache } from './integrations/of-project.ts';
+import type { BroadcastContents } from './notifications/contents.ts';
 import type { ProjectCache } from './projects/cache.ts';
 import type { Bus } from './realtime/messages.ts';
 import type { Identities } from './users/identities.ts';
@@ -21,4 +22,5 @@ export interface Context {
   readonly identities: Identities;
   readonly projects: ProjectCache;
   readonly integrations: IntegrationCache;
+  readonly contents: BroadcastContents;
 }

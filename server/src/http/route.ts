@@ -167,6 +167,8 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** The operation's name in metrics and logs. */
     operationId?: string;
+    /** Whoever knows the path may do something: it stays out of the log. */
+    secretPath?: boolean;
   }
 }
 

@@ -167,11 +167,16 @@ function levelOf(status: number): 'error' | 'warn' | 'info' | 'debug' {
   return status >= 500 ? 'error' : status >= 400 ? 'info' : 'debug';
 }
 
+/** Without the query, which may hold what is nobody's business; where the path itself is a key, only its pattern. */
+function loggablePath({ url, routeOptions }: FastifyRequest): string | undefined {
+  return routeOptions.config.secretPath ? routeOptions.url : url.split('?', 1)[0]?.slice(0, 300);
+}
+
 function lineOf(request: FastifyRequest, status: number, elapsedMs: number): object {
   return {
     request_id: request.id,
     method: request.method,
-    path: request.url.split('?', 1)[0]?.slice(0, 300), // without the query, which may hold what is nobody's business
+    path: loggablePath(request),
     status,
     ms: Math.round(elapsedMs * 10) / 10,
     ...(request.caller === undefined ? {} : { project_id: request.caller.project.id }),

@@ -25,7 +25,7 @@ export async function unsubscribePage(app: App): Promise<void> {
 
     scope.get(
       '/unsubscribe/:token',
-      { schema: { hide: true }, config: { operationId: 'showUnsubscribe' } },
+      { schema: { hide: true }, config: { operationId: 'showUnsubscribe', secretPath: true } },
       async (request, reply) => {
         const link = await read(request);
         return link === undefined ? sendPage(reply, 404, NOT_FOUND) : sendPage(reply, 200, question(link));
@@ -36,7 +36,7 @@ export async function unsubscribePage(app: App): Promise<void> {
       '/unsubscribe/:token',
       {
         schema: { hide: true },
-        config: { operationId: 'unsubscribe' },
+        config: { operationId: 'unsubscribe', secretPath: true },
         bodyLimit: BODY_LIMIT_BYTES,
       },
       async (request, reply) => {

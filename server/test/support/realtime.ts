@@ -5,6 +5,7 @@ import { EventSource } from 'eventsource';
 import Fastify from 'fastify';
 import { WebSocket } from 'ws';
 import { type Database, openDatabase, type Queryable, sql } from '../../src/db/client.ts';
+import { BroadcastContents } from '../../src/domain/notifications/contents.ts';
 import { ProjectCache } from '../../src/domain/projects/cache.ts';
 import { createProject, type NewProject } from '../../src/domain/projects/create.ts';
 import { createBus, type PostgresBus } from '../../src/domain/realtime/bus.ts';
@@ -59,7 +60,7 @@ export async function startTestRealtime(): Promise<TestRealtime> {
       await bus.listening();
       const clock = systemClock;
       const projects = new ProjectCache({ db, sealer, clock, bus });
-      const hub = new Hub({ db, bus, clock, log });
+      const hub = new Hub({ db, bus, clock, log, contents: new BroadcastContents({ db }) });
       const ticks: (() => void)[] = [];
       const every = (_ms: number, tick: () => void) => {
         ticks.push(tick);

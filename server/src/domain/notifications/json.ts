@@ -1,8 +1,8 @@
 import { type Queryable, sql } from '../../db/client.ts';
 import { timeOf } from '../../lib/ids.ts';
-import { unpackJson } from '../../lib/packed-json.ts';
-import type { BroadcastContents } from '../realtime/contents.ts';
+import type { BroadcastContents } from './contents.ts';
 import type { NotificationRow } from './row.ts';
+import { contentJson, notificationJson } from './wire.ts';
 
 // What the texts of one answer may have together. A notification's own may be 10 MiB, and a page of a hundred of those would
 // take the memory of the whole server: such a page ends earlier, and `links.next` goes on from there.
@@ -22,7 +22,7 @@ export async function notificationsJson(
   for (const row of rows) {
     const known = said.get(row.broadcast_id);
     // Empty: too large to be remembered. These are read one at a time, so that there is never more than one to spare.
-    const text = notificationJson(row, known ? known : await largeContent(db, row.broadcast_id));
+    const text = rowJson(row, known ? known : await largeContent(db, row.broadcast_id));
     characters += text.length;
     if (texts.length > 0 && characters > MAX_PAGE_CHARACTERS) break;
     texts.push(text);
@@ -30,24 +30,20 @@ export async function notificationsJson(
   return texts;
 }
 
-function notificationJson(row: NotificationRow, content: string): string {
-  const createdAt = new Date(timeOf(row.id));
-  return (
-    `{"id":"${row.id}","user_id":"${row.user_id}","status":"${statusOf(row)}",${content},` +
-    `"created_at":${iso(createdAt)},"updated_at":${iso(row.updated_at ?? row.sent_at)},"sent_at":${iso(row.sent_at)},` +
-    `"seen_at":${iso(row.seen_at)},"read_at":${iso(row.read_at)},"archived_at":${iso(row.archived_at)},` +
-    `"discarded_at":${iso(row.discarded_at)}}`
-  );
+function rowJson(row: NotificationRow, content: string): string {
+  const times = {
+    sentAtMs: row.sent_at.getTime(),
+    seenAtMs: ms(row.seen_at),
+    readAtMs: ms(row.read_at),
+    archivedAtMs: ms(row.archived_at),
+    discardedAtMs: ms(row.discarded_at),
+    updatedAtMs: ms(row.updated_at),
+  };
+  return notificationJson(timeOf(row.id), times, content)(row.id, row.user_id);
 }
 
-function statusOf({ seen_at, read_at, archived_at }: NotificationRow): string {
-  if (archived_at !== null) return 'archived';
-  if (read_at !== null) return 'read';
-  return seen_at === null ? 'unseen' : 'unread';
-}
-
-function iso(time: Date | null): string {
-  return time === null ? 'null' : `"${time.toISOString()}"`;
+function ms(time: Date | null): number | null {
+  return time === null ? null : time.getTime();
 }
 
 async function largeContent(db: Queryable, broadcastId: string): Promise<string> {
@@ -58,12 +54,7 @@ async function largeContent(db: Queryable, broadcastId: string): Promise<string>
     in_app: Buffer | null;
   }>(selectContent, [broadcastId]);
   if (row === undefined) throw new Error(`notifications of ${broadcastId}, which does not exist`);
-  const message = unpackJson(row.message);
-  const said =
-    row.in_app === null
-      ? message
-      : JSON.stringify({ ...JSON.parse(message), ...JSON.parse(unpackJson(row.in_app)) });
-  return `${said.slice(1, -1)},"category":${JSON.stringify(row.category)},"topic":${JSON.stringify(row.topic)}`;
+  return contentJson({ category: row.category, topic: row.topic, message: row.message, inApp: row.in_app });
 }
 
 // Primary key.

@@ -1,4 +1,5 @@
 import { newId, notificationId, timeOf } from '../../lib/ids.ts';
+import { iso, type NotificationTimes, notificationJson } from '../notifications/wire.ts';
 import type { ChangeName, NotificationChanged } from './messages.ts';
 import { deliveryKey } from './resume-cursor.ts';
 
@@ -14,16 +15,6 @@ export interface Frame {
   readonly atMs: number;
 }
 
-/** Times of a notification, in milliseconds of the database's clock. */
-export interface NotificationTimes {
-  sentAtMs: number;
-  seenAtMs: number | null;
-  readAtMs: number | null;
-  archivedAtMs: number | null;
-  discardedAtMs: number | null;
-  updatedAtMs: number | null;
-}
-
 /**
  * Builds the frames of a broadcast's new notifications: everything that is the same for all users is serialized once, here.
  * `content` is what `BroadcastContents` made; an empty one leaves the notification out, and clients fetch it.
@@ -37,7 +28,7 @@ export function newFrames(broadcastId: string, sentAtMs: number, content: string
     discardedAtMs: null,
     updatedAtMs: null,
   };
-  const build = notificationJson(broadcastId, times, content);
+  const build = member(broadcastId, times, content);
   const timestamp = iso(sentAtMs);
   return (userId) => {
     const notification = notificationId(broadcastId, userId);
@@ -81,7 +72,7 @@ function stateFrame(
 ): Frame {
   const id = newId();
   const notification =
-    name === 'delete' ? '' : notificationJson(state.broadcastId, state, content)(state.id, state.userId);
+    name === 'delete' ? '' : member(state.broadcastId, state, content)(state.id, state.userId);
   const json = `{"id":"${id}","name":"notifications/${name}","timestamp":${iso(atMs)},"data":{"id":"${state.id}"${notification}}}`;
   return { id, name: `notifications/${name}`, json, key, atMs };
 }
@@ -99,31 +90,12 @@ function lastChange(state: NotificationState): ChangeName {
 }
 
 /** `,"notification":{…}` of any user's notification of the broadcast; nothing without content. */
-function notificationJson(
+function member(
   broadcastId: string,
   times: NotificationTimes,
   content: string,
 ): (id: string, userId: string) => string {
   if (content === '') return () => '';
-  const state = [
-    `"status":"${statusOf(times)}"`,
-    `"created_at":${iso(timeOf(broadcastId))}`,
-    `"updated_at":${iso(times.updatedAtMs ?? times.sentAtMs)}`,
-    `"sent_at":${iso(times.sentAtMs)}`,
-    `"seen_at":${iso(times.seenAtMs)}`,
-    `"read_at":${iso(times.readAtMs)}`,
-    `"archived_at":${iso(times.archivedAtMs)}`,
-    `"discarded_at":${iso(times.discardedAtMs)}`,
-  ].join(',');
-  return (id, userId) => `,"notification":{"id":"${id}","user_id":"${userId}",${state},${content}}`;
-}
-
-function statusOf({ seenAtMs, readAtMs, archivedAtMs }: NotificationTimes): string {
-  if (archivedAtMs !== null) return 'archived';
-  if (readAtMs !== null) return 'read';
-  return seenAtMs === null ? 'unseen' : 'unread';
-}
-
-function iso(ms: number | null): string {
-  return ms === null ? 'null' : `"${new Date(ms).toISOString()}"`;
+  const json = notificationJson(timeOf(broadcastId), times, content);
+  return (id, userId) => `,"notification":${json(id, userId)}`;
 }

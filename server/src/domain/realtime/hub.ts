@@ -3,7 +3,7 @@ import { type Queryable, sql } from '../../db/client.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { Logger } from '../../lib/log.ts';
 import { sockets } from '../../metrics.ts';
-import { BroadcastContents } from './contents.ts';
+import type { BroadcastContents } from '../notifications/contents.ts';
 import { changeFrame, newFrames } from './frame.ts';
 import type {
   Bus,
@@ -27,6 +27,7 @@ export interface HubDeps {
   bus: Bus;
   clock: Clock;
   log: Logger;
+  contents: BroadcastContents;
 }
 
 const TRANSPORT = { socket: 'websocket', stream: 'sse' } as const;
@@ -54,10 +55,10 @@ export class Hub {
   // While the link between nodes is down: the time after which something may have gone by.
   #ceilingMs = Number.POSITIVE_INFINITY;
 
-  constructor({ db, bus, clock, log }: HubDeps) {
+  constructor({ db, bus, clock, log, contents }: HubDeps) {
     this.#db = db;
     this.#log = log;
-    this.#contents = new BroadcastContents({ db });
+    this.#contents = contents;
     this.#deps = { contents: this.#contents, readMissed: createMissedReader({ db, clock }) };
     this.#unsubscribe = bus.subscribe((message) => this.#receive(message));
   }

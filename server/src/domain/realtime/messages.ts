@@ -1,3 +1,5 @@
+import type { BroadcastContent } from '../notifications/wire.ts';
+
 /** What one part of the server tells the others, on this node and on the rest, after the commit that made it true. */
 export type RealtimeMessage =
   | NotificationsNew
@@ -26,14 +28,6 @@ export interface NotificationsNew {
 /** The same from another node, where the list was too long to send along: it stands in broadcast_users. */
 export interface NotificationsNewElsewhere extends Omit<NotificationsNew, 'type' | 'userIds' | 'content'> {
   type: 'new_elsewhere';
-}
-
-/** The columns of a broadcast that its notifications show, packed as they are stored (lib/packed-json.ts). */
-export interface BroadcastContent {
-  category: string | null;
-  topic: string | null;
-  message: Buffer;
-  inApp: Buffer | null;
 }
 
 /** A user changed one notification (`id` is its id) or all of them (`id` is the user's id). */

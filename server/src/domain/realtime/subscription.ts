@@ -1,4 +1,4 @@
-import type { BroadcastContents } from './contents.ts';
+import type { BroadcastContents } from '../notifications/contents.ts';
 import type { Frame } from './frame.ts';
 import { keysOf, type Missed, type MissedEvent, type MissedRequest, missedEvents } from './missed.ts';
 import { NOTICE_MS, RESUME_MARGIN_MS, ResumeCursor } from './resume-cursor.ts';

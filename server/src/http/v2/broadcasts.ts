@@ -6,8 +6,9 @@ import { ClientError } from '../../errors.ts';
 import { rawJson } from '../reply.ts';
 import { type App, projectRoute } from '../route.ts';
 
-// The longest content has 10,485,760 characters, and JSON may spell each as \uXXXX; overrides and a thousand recipients come on top.
-const BODY_LIMIT_BYTES = 96 * 1024 * 1024;
+// The longest content has 10,485,760 characters, and JSON may spell one as \uXXXX\uXXXX, which makes 126 MB; overrides and a thousand
+// recipients come on top.
+const BODY_LIMIT_BYTES = 192 * 1024 * 1024;
 
 /** POST, GET and list of /broadcasts. */
 export function broadcastRoutes(app: App): void {

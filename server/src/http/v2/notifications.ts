@@ -14,7 +14,6 @@ import { getNotification } from '../../domain/notifications/get.ts';
 import { notificationsJson } from '../../domain/notifications/json.ts';
 import { listNotifications } from '../../domain/notifications/list.ts';
 import type { NotificationFilter as DomainFilter } from '../../domain/notifications/row.ts';
-import { BroadcastContents } from '../../domain/realtime/contents.ts';
 import { ClientError } from '../../errors.ts';
 import { rawJson } from '../reply.ts';
 import { type App, userRoute } from '../route.ts';
@@ -24,8 +23,6 @@ const ById = Type.Object({ notification_id: Id });
 
 /** A user's inbox: /notifications and what can be done to them. */
 export function notificationRoutes(app: App): void {
-  const contents = new BroadcastContents(app.context);
-
   userRoute(app, {
     method: 'GET',
     url: '/notifications',
@@ -46,11 +43,11 @@ export function notificationRoutes(app: App): void {
           (row) => row,
         );
       let list = await read();
-      let texts = await notificationsJson({ db: context.db, contents }, list.data);
+      let texts = await notificationsJson(context, list.data);
       // Asked anew with the limit that fits, so that the links are those of the shorter page.
       while (texts.length < list.data.length) {
         list = await read(texts.length);
-        texts = await notificationsJson({ db: context.db, contents }, list.data);
+        texts = await notificationsJson(context, list.data);
       }
       return rawJson(`{"data":[${texts.join(',')}],"links":${JSON.stringify(list.links)}}`);
     },
@@ -84,7 +81,7 @@ export function notificationRoutes(app: App): void {
     async handler({ user, params, context }) {
       const row = await getNotification(context.db, user.id, params.notification_id);
       if (row === undefined) throw new ClientError('not_found');
-      const [json] = await notificationsJson({ db: context.db, contents }, [row]);
+      const [json] = await notificationsJson(context, [row]);
       return rawJson(json ?? '');
     },
   });

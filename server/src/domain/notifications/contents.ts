@@ -1,7 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import { type Queryable, sql } from '../../db/client.ts';
-import { unpackJson } from '../../lib/packed-json.ts';
-import type { BroadcastContent } from './messages.ts';
+import { type BroadcastContent, contentJson } from './wire.ts';
 
 // Larger ones are left out of frames, and clients fetch them: with many thousand connections every byte is multiplied.
 const MAX_CONTENT_BYTES = 64 * 1024;
@@ -66,7 +65,7 @@ interface Row {
 
 // Primary key of broadcasts. What is too large even when packed need not leave the database.
 const selectContents = sql(
-  'select_realtime_contents',
+  'select_contents',
   `select id, category, topic,
     case when octet_length(message) + coalesce(octet_length(in_app), 0) <= $2 then message end as message,
     case when octet_length(message) + coalesce(octet_length(in_app), 0) <= $2 then in_app end as in_app
@@ -76,22 +75,10 @@ const selectContents = sql(
 
 const TOO_LARGE = Buffer.alloc(MAX_CONTENT_BYTES + 1);
 
-function serialize({ message, inApp, category, topic }: BroadcastContent): string {
+function serialize(content: BroadcastContent): string {
+  const { message, inApp } = content;
+  // What is too large even when packed is not worth unpacking.
   if (message.length + (inApp?.length ?? 0) > MAX_CONTENT_BYTES) return '';
-  const text = unpackJson(message);
-  const override = inApp === null ? '{}' : unpackJson(inApp);
-  if (text.length + override.length > MAX_CONTENT_BYTES) return '';
-  const said = { ...EMPTY, ...(JSON.parse(text) as Said), ...(JSON.parse(override) as Said) };
-  const { title, content, action_url, custom_attributes } = said;
-  const json = JSON.stringify({ title, content, action_url, category, topic, custom_attributes });
-  return Buffer.byteLength(json) > MAX_CONTENT_BYTES ? '' : json.slice(1, -1);
+  const json = contentJson(content);
+  return Buffer.byteLength(json) > MAX_CONTENT_BYTES ? '' : json;
 }
-
-interface Said {
-  title?: string;
-  content?: string | null;
-  action_url?: string | null;
-  custom_attributes?: Record<string, unknown> | null;
-}
-
-const EMPTY: Said = { content: null, action_url: null, custom_attributes: null };
