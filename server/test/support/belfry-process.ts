@@ -1,0 +1,140 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readdirSync, readFileSync } from 'node:fs';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import type { CredentialsFile } from '../../src/credentials.ts';
+
+const LAUNCHER = fileURLToPath(new URL('../../../bin/belfry.mjs', import.meta.url));
+const READY_WITHIN_MS = 30_000;
+// What it printed last is shown when a test fails.
+const LINES_KEPT = 60;
+
+/** The real program in a process tree of its own: launcher, server, embedded PostgreSQL. */
+export interface BelfryProcess {
+  readonly address: string;
+  readonly credentials: CredentialsFile;
+  /** From the start of the process until it said that it is ready. */
+  readonly readyAfterMs: number;
+  readonly output: readonly string[];
+  /** Resolves with the exit code, or the signal that ended it. */
+  readonly ended: Promise<number | string>;
+  /** Every process of the tree, the database's too. */
+  tree(): number[];
+  /** Ends all of them with SIGKILL, at once. */
+  killTree(): Promise<void>;
+  signal(signal: NodeJS.Signals): void;
+}
+
+/** Starts `belfry start` on a data directory, and waits until it is ready. */
+export async function startBelfry(
+  dataDir: string,
+  settings: Record<string, string> = {},
+): Promise<BelfryProcess> {
+  const startedAt = performance.now();
+  const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', LAUNCHER, 'start'], {
+    env: {
+      PATH: process.env.PATH,
+      HOME: process.env.HOME,
+      DATA_DIR: dataDir,
+      PORT: '0',
+      EGRESS_ALLOW: '127.0.0.0/8',
+      RATE_LIMIT_READS: '0',
+      RATE_LIMIT_WRITES: '0',
+      RATE_LIMIT_IP: '0',
+      LOG_LEVEL: 'warn',
+      ...settings,
+    },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const output: string[] = [];
+  const ready = Promise.withResolvers<void>();
+  for (const stream of [child.stdout, child.stderr]) {
+    createInterface({ input: stream }).on('line', (line) => {
+      output.push(line);
+      if (output.length > LINES_KEPT) output.shift();
+      if (line.startsWith('Belfry is ready at')) ready.resolve();
+    });
+  }
+  const ended = endOf(child);
+  const tooLate = setTimeout(() => ready.reject(new Error('it took too long')), READY_WITHIN_MS);
+  void ended.then((how) => ready.reject(new Error(`it ended with ${how}`)));
+  try {
+    await ready.promise;
+  } catch (error) {
+    child.kill('SIGKILL');
+    throw new Error(`belfry did not start on ${dataDir}:\n${output.join('\n')}`, { cause: error });
+  } finally {
+    clearTimeout(tooLate);
+  }
+  const credentials = JSON.parse(readFileSync(`${dataDir}/credentials.json`, 'utf8')) as CredentialsFile;
+  const tree = () => processTree(child.pid ?? 0, dataDir);
+  return {
+    address: credentials.legacy_base_url,
+    credentials,
+    readyAfterMs: performance.now() - startedAt,
+    output,
+    ended,
+    tree,
+    async killTree() {
+      for (const pid of tree()) kill(pid, 'SIGKILL');
+      await ended;
+      // The guards of a database, started while we counted, are no children of anybody any more.
+      for (const pid of tree()) kill(pid, 'SIGKILL');
+    },
+    signal: (signal) => void child.kill(signal),
+  };
+}
+
+/** The postmaster below a data directory, as its lock file has it. */
+export function postmasterOf(dataDir: string): number {
+  return Number.parseInt(readFileSync(`${dataDir}/postgres/data/postmaster.pid`, 'utf8'), 10);
+}
+
+/** A process with all its descendants. */
+export function descendants(root: number): number[] {
+  const children = Map.groupBy(processes(), ({ parent }) => parent);
+  const found = [root];
+  for (const pid of found) found.push(...(children.get(pid) ?? []).map((child) => child.pid));
+  return found;
+}
+
+/** Sends a signal to a process that may have ended. */
+export function kill(pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(pid, signal);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+  }
+}
+
+async function endOf(child: ChildProcess): Promise<number | string> {
+  const [code, signal] = (await once(child, 'close')) as [number | null, string | null];
+  return code ?? signal ?? 'nothing';
+}
+
+/** Descendants, and what has the data directory in its arguments: the database's guard belongs to nobody. */
+function processTree(root: number, dataDir: string): number[] {
+  const all = processes();
+  const below = new Set(descendants(root));
+  return all
+    .filter(({ pid, command }) => below.has(pid) || command.includes(`${dataDir}/postgres`))
+    .map(({ pid }) => pid);
+}
+
+function processes(): { pid: number; parent: number; command: string }[] {
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .flatMap((name) => {
+      try {
+        const stat = readFileSync(`/proc/${name}/stat`, 'utf8');
+        // "pid (name) state parent …": the name may hold spaces and brackets, so count from its end.
+        const [state, parent] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+        if (state === 'Z') return [];
+        const command = readFileSync(`/proc/${name}/cmdline`, 'utf8').replaceAll('\0', ' ');
+        return [{ pid: Number(name), parent: Number(parent), command }];
+      } catch {
+        return []; // ended while we looked
+      }
+    });
+}
