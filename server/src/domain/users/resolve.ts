@@ -33,7 +33,7 @@ export async function resolveUsers(
       known: (id) => details.get(id),
       newId,
     });
-    if (!(await writeKeys(tx, plan))) continue;
+    if (!(await writeKeys(tx, plan, details))) continue;
     await writeUsers(tx, people, plan);
     return {
       userIds: plan.userIds,
@@ -113,8 +113,15 @@ async function findDetails(
   return new Map(rows.map((row) => [row.id, { id: row.id, externalId: row.external_id, email: row.email }]));
 }
 
-/** Writes the identities; answers false, with nothing written, when somebody else took one of them in the meantime. */
-async function writeKeys(tx: Queryable, plan: Plan): Promise<boolean> {
+/**
+ * Writes the identities and locks the users whose own change by it. Answers false, with nothing written, when somebody else took one of
+ * them, or changed such a user, since we looked.
+ */
+async function writeKeys(
+  tx: Queryable,
+  plan: Plan,
+  details: ReadonlyMap<string, KnownUser>,
+): Promise<boolean> {
   if (plan.addedKeys.size === 0) return true;
   const removed = sorted(plan.removedKeys.values());
   const added = sorted(plan.addedKeys.values());
@@ -124,12 +131,28 @@ async function writeKeys(tx: Queryable, plan: Plan): Promise<boolean> {
     ...columns(added),
     added.map((key) => key.userId),
   ]);
-  if (rows.length === added.length) {
+  if (rows.length === added.length && (await stillAs(tx, details, [...plan.changed.keys()]))) {
     await tx.query(releaseSavepoint);
     return true;
   }
   await tx.query(rollbackToSavepoint);
   return false;
+}
+
+/** Locks users; answers whether they still go by the names that the plan was made of: another would leave them two of a kind. */
+async function stillAs(
+  tx: Queryable,
+  details: ReadonlyMap<string, KnownUser>,
+  userIds: readonly string[],
+): Promise<boolean> {
+  if (userIds.length === 0) return true;
+  const rows = await tx.query<{ id: string; external_id: string | null; email: string | null }>(lockDetails, [
+    userIds,
+  ]);
+  return rows.every(({ id, external_id, email }) => {
+    const seen = details.get(id);
+    return seen !== undefined && seen.externalId === external_id && seen.email === email;
+  });
 }
 
 // In one order everywhere: two transactions that want the same identities then wait for each other, and never in a circle.
@@ -281,6 +304,12 @@ const selectDetails = sql(
   'select_identities',
   'select id, external_id, email from users where id = any ($1::uuid[])',
 );
+// Primary key of users. In the order of ids, and after the identities, as in every other transaction. What it answers is what others
+// committed while it waited.
+const lockDetails = sql(
+  'lock_identities',
+  'select id, external_id, email from users where id = any ($1::uuid[]) order by id for no key update',
+);
 const deleteKeys = sql(
   'delete_keys',
   `delete from user_keys k
@@ -304,45 +333,47 @@ const insertUsers = sql(
   from unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[])
     as u (id, project_id, external_id, email, first_name, last_name, custom_attributes, phone_numbers)`,
 );
+// What a column is to hold: what was said about it, or else what it holds. `u` is the row as it is when it is written, so that what
+// another transaction said meanwhile about other columns stays.
+const told = (column: string, stored = `u.${column}`, said = `said ->> '${column}'`) =>
+  `case when said ? '${column}' then ${said} else ${stored} end`;
+const TOLD = {
+  external_id: told('external_id'),
+  email: told('email'),
+  first_name: told('first_name'),
+  last_name: told('last_name'),
+  custom_attributes: told('custom_attributes', 'u.custom_attributes::text'),
+  phone_numbers: told(
+    'phone_numbers',
+    'u.phone_numbers',
+    "array(select jsonb_array_elements_text(said -> 'phone_numbers'))",
+  ),
+};
 // A row is only written, or even locked, when something about it is new: most requests repeat what is known. The rows are locked in
-// the order of ids, so that two transactions that change the same users wait instead of deadlocking.
+// the order of ids, so that two transactions that change the same users wait instead of deadlocking. Primary key of users.
 const updateUsers = sql(
   'update_users',
   `with said as (
     select id, said
-    from unnest($1::uuid[], array(select value from json_array_elements($2::json))) as s (id, said)
-  ),
-  told as (
-    select u.id,
-      case when said::jsonb ? 'external_id' then said ->> 'external_id' else u.external_id end as external_id,
-      case when said::jsonb ? 'email' then said ->> 'email' else u.email end as email,
-      case when said::jsonb ? 'first_name' then said ->> 'first_name' else u.first_name end as first_name,
-      case when said::jsonb ? 'last_name' then said ->> 'last_name' else u.last_name end as last_name,
-      case when said::jsonb ? 'custom_attributes' then said ->> 'custom_attributes' else u.custom_attributes::text end as custom_attributes,
-      case
-        when said::jsonb ? 'phone_numbers' then array(select json_array_elements_text(said -> 'phone_numbers'))
-        else u.phone_numbers
-      end as phone_numbers
-    from said
-    join users u using (id)
+    from unnest($1::uuid[], array(select value::jsonb from json_array_elements($2::json))) as s (id, said)
   ),
   changed as (
-    select told.*
-    from told
+    select u.id, said
+    from said
     join users u using (id)
     where (u.external_id, u.email, u.first_name, u.last_name, u.custom_attributes::text, u.phone_numbers)
       is distinct from
-      (told.external_id, told.email, told.first_name, told.last_name, told.custom_attributes, told.phone_numbers)
+      (${Object.values(TOLD).join(', ')})
     order by u.id
     for no key update of u
   )
   update users u
-  set external_id = changed.external_id,
-    email = changed.email,
-    first_name = changed.first_name,
-    last_name = changed.last_name,
-    custom_attributes = changed.custom_attributes::json,
-    phone_numbers = changed.phone_numbers,
+  set external_id = ${TOLD.external_id},
+    email = ${TOLD.email},
+    first_name = ${TOLD.first_name},
+    last_name = ${TOLD.last_name},
+    custom_attributes = (${TOLD.custom_attributes})::json,
+    phone_numbers = ${TOLD.phone_numbers},
     updated_at = now()
   from changed
   where u.id = changed.id
