@@ -73,6 +73,7 @@ function untilStopped(): AbortSignal {
   process.on('SIGTERM', stop);
   process.on('SIGHUP', stop);
   process.on('disconnect', stop);
+  process.channel?.unref(); // which the listener for its end had made a reason to stay
   return stopping.signal;
 }
 

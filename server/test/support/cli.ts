@@ -15,7 +15,8 @@ export interface Ended {
 export function belfry(args: readonly string[], settings: Record<string, string> = {}): ChildProcess {
   return spawn(process.execPath, [MAIN, ...args], {
     env: { PATH: process.env.PATH, HOME: process.env.HOME, TZ: 'UTC', ...settings },
-    stdio: ['pipe', 'pipe', 'pipe'],
+    // With the channel through which the launcher tells that it is gone: it must keep no command from ending.
+    stdio: ['pipe', 'pipe', 'pipe', 'ipc'],
   });
 }
 
