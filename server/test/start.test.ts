@@ -79,7 +79,7 @@ test('the first start makes a project and says how to use it; a second carries o
 
   const twin = await ended(belfry(['start'], { DATA_DIR: dataDir, PORT: '0' }));
   expect(twin.code).toBe(1);
-  expect(twin.err).toMatch(/^belfry: another Belfry .*\n$/);
+  expect(twin.err).toMatch(/^belfry: Another Belfry .*\n$/);
   second.signal('SIGTERM');
   expect(await second.ended).toBe(0);
 });
