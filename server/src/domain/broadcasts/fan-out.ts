@@ -1,4 +1,5 @@
 import type { Recipient } from '../../contract/broadcast.ts';
+import { uuidArray } from '../../db/arrays.ts';
 import { type Queryable, sql } from '../../db/client.ts';
 import { notificationId } from '../../lib/ids.ts';
 import { unpackJson } from '../../lib/packed-json.ts';
@@ -156,8 +157,8 @@ async function insertNotifications(tx: Queryable, broadcasts: readonly Broadcast
       continue;
     }
     await tx.query(insertSameBroadcast, [
-      uuids(broadcast.userIds),
-      uuids(broadcast.notificationIds),
+      uuidArray(broadcast.userIds),
+      uuidArray(broadcast.notificationIds),
       broadcast.id,
       broadcast.sentAt,
       broadcast.category,
@@ -174,9 +175,9 @@ async function insertNotifications(tx: Queryable, broadcasts: readonly Broadcast
   );
   rows.sort((a, b) => (a.userId === b.userId ? (a.id < b.id ? -1 : 1) : a.userId < b.userId ? -1 : 1));
   await tx.query(insertMixed, [
-    uuids(rows.map((row) => row.userId)),
-    uuids(rows.map((row) => row.id)),
-    uuids(rows.map((row) => row.broadcast.id)),
+    uuidArray(rows.map((row) => row.userId)),
+    uuidArray(rows.map((row) => row.id)),
+    uuidArray(rows.map((row) => row.broadcast.id)),
     rows[0]?.broadcast.sentAt,
     rows.map((row) => row.broadcast.category),
     rows.map((row) => row.broadcast.topic),
@@ -196,7 +197,7 @@ async function planDeliveries(
     );
     if (available.size === 0) continue;
     const reachable = await tx.query<{ id: string }>(selectWithEmail, [
-      uuids([...new Set(group.flatMap((one) => one.userIds))]),
+      uuidArray([...new Set(group.flatMap((one) => one.userIds))]),
     ]);
     const withEmail = new Set(reachable.map((row) => row.id));
     for (const [category, sameCategory] of Map.groupBy(group, (broadcast) => broadcast.category)) {
@@ -258,7 +259,7 @@ async function writeProgress(tx: Queryable, broadcasts: readonly Broadcast[]): P
   if (reached.length > 0) {
     await tx.query(insertBroadcastUsers, [
       reached.map((one) => one.id),
-      reached.map((one) => uuids(one.userIds)),
+      reached.map((one) => uuidArray(one.userIds)),
     ]);
   }
   await tx.query(updateBroadcasts, [
@@ -312,11 +313,6 @@ async function giveUp(context: Context, job: Job<'fan_out'>, leaseId: string): P
       },
     ]);
   });
-}
-
-/** UUIDs as the text of an array: they need no quoting, which is most of what the driver would do. */
-function uuids(ids: readonly string[]): string {
-  return `{${ids.join(',')}}`;
 }
 
 // Primary key. now() is the time of the transaction: one time for all its rows.

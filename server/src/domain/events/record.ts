@@ -1,3 +1,4 @@
+import { uuidArray } from '../../db/arrays.ts';
 import { type Queryable, sql } from '../../db/client.ts';
 import { newId } from '../../lib/ids.ts';
 
@@ -38,7 +39,7 @@ export async function recordEvents(tx: Queryable, events: readonly NewEvent[]): 
     events.map(newEventId),
     events.map((event) => event.type),
     events.map((event) => event.broadcastId ?? null),
-    events.map((event) => (event.userIds ? `{${event.userIds.join(',')}}` : null)),
+    events.map((event) => (event.userIds ? uuidArray(event.userIds) : null)),
     events.map((event) => (event.details ? JSON.stringify(event.details) : null)),
   ]);
 }

@@ -34,3 +34,22 @@ export function identityKey(projectId: string, kind: IdentityKind, value: string
 export function identityValue(kind: IdentityKind, value: string): string {
   return kind === 'email' ? value.trim().toLowerCase() : value;
 }
+
+/** The keys of both names of somebody: spelt once, because each is looked up many times on the way to a user. */
+export interface Names {
+  id: string | undefined;
+  email: string | undefined;
+}
+
+/** The keys of somebody's names. */
+export function namesOf(person: {
+  projectId: string;
+  externalId?: string | undefined;
+  email?: string | undefined;
+}): Names {
+  const { projectId, externalId, email } = person;
+  return {
+    id: externalId === undefined ? undefined : identityKey(projectId, 'external_id', externalId),
+    email: email === undefined ? undefined : identityKey(projectId, 'email', email),
+  };
+}

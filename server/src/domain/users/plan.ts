@@ -1,4 +1,4 @@
-import { identityKey } from './identities.ts';
+import { identityKey, type Names, namesOf } from './identities.ts';
 
 /** A user as somebody names and describes them. A member that is absent says nothing; null clears. */
 export interface Person {
@@ -55,6 +55,7 @@ export function planUsers(
     known: (userId: string) => KnownUser | undefined;
     newId: () => string;
   },
+  names: readonly Names[] = people.map(namesOf),
 ): Plan {
   const plan: Plan = {
     userIds: [],
@@ -65,17 +66,16 @@ export function planUsers(
     conflicts: [],
   };
   people.forEach((person, index) => {
-    plan.userIds.push(planPerson(plan, person, index, lookUp));
+    plan.userIds.push(planPerson(plan, person, names[index] as Names, index, lookUp));
   });
   return plan;
 }
 
 type LookUp = Parameters<typeof planUsers>[1];
 
-function planPerson(plan: Plan, person: Person, index: number, lookUp: LookUp): string {
+function planPerson(plan: Plan, person: Person, names: Names, index: number, lookUp: LookUp): string {
   const { projectId, externalId, email } = person;
-  const idKey = externalId === undefined ? undefined : identityKey(projectId, 'external_id', externalId);
-  const mailKey = email === undefined ? undefined : identityKey(projectId, 'email', email);
+  const { id: idKey, email: mailKey } = names;
   const byId = ownerOf(plan, lookUp, idKey);
   const byMail = ownerOf(plan, lookUp, mailKey);
 

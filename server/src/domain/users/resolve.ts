@@ -1,7 +1,8 @@
+import { textArray, uuidArray } from '../../db/arrays.ts';
 import { type Queryable, sql } from '../../db/client.ts';
 import { newId } from '../../lib/ids.ts';
 import { type NewEvent, recordEvents } from '../events/record.ts';
-import { type Identities, type IdentityKind, identityKey, identityValue } from './identities.ts';
+import { type Identities, type IdentityKind, identityValue, type Names, namesOf } from './identities.ts';
 import { type AddedKey, type KnownUser, type Person, type Plan, planUsers } from './plan.ts';
 
 /** Who the people are. `remember` puts what was learnt into the cache: call it after the commit, and only then. */
@@ -25,82 +26,73 @@ export async function resolveUsers(
   identities: Identities,
   people: readonly Person[],
 ): Promise<Resolved> {
+  const names = people.map(namesOf);
   for (let round = 1; round <= MAX_ROUNDS; round += 1) {
-    const owners = await findOwners(tx, identities, people, round > 1);
-    const details = await findDetails(tx, people, owners);
-    const plan = planUsers(people, {
-      owner: (key) => owners.get(key),
-      known: (id) => details.get(id),
+    const { owners, learnt } = await findOwners(tx, identities, people, names, round > 1);
+    const details = await findDetails(tx, names, owners);
+    const lookUp = {
+      owner: (key: string) => owners.get(key),
+      known: (id: string) => details.get(id),
       newId,
-    });
+    };
+    const plan = planUsers(people, lookUp, names);
     if (!(await writeKeys(tx, plan, details))) continue;
     await writeUsers(tx, people, plan);
     return {
       userIds: plan.userIds,
       created: new Set(plan.created.keys()),
       conflicts: plan.conflicts,
-      remember: () => remember(identities, people, plan, owners),
+      remember: () => remember(identities, plan, learnt),
     };
   }
   throw new Error(`users could not be identified in ${MAX_ROUNDS} rounds`);
 }
 
-function keysOf(person: Person): { key: string; kind: IdentityKind; value: string }[] {
-  const keys: { key: string; kind: IdentityKind; value: string }[] = [];
-  for (const [kind, value] of [
-    ['external_id', person.externalId],
-    ['email', person.email],
-  ] as const) {
-    if (value !== undefined)
-      keys.push({ key: identityKey(person.projectId, kind, value), kind, value: identityValue(kind, value) });
-  }
-  return keys;
-}
-
-/** The owner of each identity that has one, from memory or by primary key of user_keys. */
+/** The owner of each identity that has one: from memory, or `learnt` by primary key of user_keys. */
 async function findOwners(
   tx: Queryable,
   identities: Identities,
   people: readonly Person[],
+  names: readonly Names[],
   fresh: boolean,
-): Promise<Map<string, string>> {
+): Promise<{ owners: Map<string, string>; learnt: Map<string, string> }> {
   const owners = new Map<string, string>();
-  const unknown = { projectIds: [] as string[], kinds: [] as string[], values: [] as string[] };
-  const asked = new Set<string>();
-  for (const person of people) {
-    for (const { key, kind, value } of keysOf(person)) {
-      if (asked.has(key)) continue;
-      asked.add(key);
-      const cached = fresh ? undefined : identities.get(key);
-      if (cached !== undefined) {
-        owners.set(key, cached);
-        continue;
-      }
-      unknown.projectIds.push(person.projectId);
-      unknown.kinds.push(kind);
-      unknown.values.push(value);
-    }
-  }
-  if (unknown.values.length === 0) return owners;
-  const rows = await tx.query<{ project_id: string; kind: IdentityKind; value: string; user_id: string }>(
-    selectOwners,
-    [unknown.projectIds, unknown.kinds, unknown.values],
-  );
-  for (const row of rows) owners.set(identityKey(row.project_id, row.kind, row.value), row.user_id);
-  return owners;
+  const unknown = new Map<string, { projectId: string; kind: IdentityKind; value: string }>();
+  const look = (key: string | undefined, { projectId }: Person, kind: IdentityKind, value = '') => {
+    if (key === undefined || owners.has(key) || unknown.has(key)) return;
+    const cached = fresh ? undefined : identities.get(key);
+    if (cached !== undefined) owners.set(key, cached);
+    else unknown.set(key, { projectId, kind, value: identityValue(kind, value) });
+  };
+  people.forEach((person, index) => {
+    look(names[index]?.id, person, 'external_id', person.externalId);
+    look(names[index]?.email, person, 'email', person.email);
+  });
+  const learnt = new Map<string, string>();
+  if (unknown.size === 0) return { owners, learnt };
+  const wanted = [...unknown.values()];
+  const rows = await tx.query<{ place: number; user_id: string }>(selectOwners, [
+    uuidArray(wanted.map((one) => one.projectId)),
+    textArray(wanted.map((one) => one.kind)),
+    textArray(wanted.map((one) => one.value)),
+  ]);
+  const keys = [...unknown.keys()];
+  for (const { place, user_id: owner } of rows) learnt.set(keys[place - 1] as string, owner);
+  for (const [key, owner] of learnt) owners.set(key, owner);
+  return { owners, learnt };
 }
 
 /** What is stored of users whose two identities are named together and do not both lead to them: only there can one change. */
 async function findDetails(
   tx: Queryable,
-  people: readonly Person[],
+  names: readonly Names[],
   owners: ReadonlyMap<string, string>,
 ): Promise<Map<string, KnownUser>> {
   const wanted = new Set<string>();
-  for (const person of people) {
-    if (person.externalId === undefined || person.email === undefined) continue;
-    const byId = owners.get(identityKey(person.projectId, 'external_id', person.externalId));
-    const byMail = owners.get(identityKey(person.projectId, 'email', person.email));
+  for (const { id, email } of names) {
+    if (id === undefined || email === undefined) continue;
+    const byId = owners.get(id);
+    const byMail = owners.get(email);
     if (byId === byMail) continue;
     if (byId !== undefined) wanted.add(byId);
     if (byMail !== undefined) wanted.add(byMail);
@@ -126,12 +118,9 @@ async function writeKeys(
   const removed = sorted(plan.removedKeys.values());
   const added = sorted(plan.addedKeys.values());
   await tx.query(savepoint);
-  if (removed.length > 0) await tx.query(deleteKeys, [...columns(removed), removed.map((key) => key.userId)]);
-  const rows = await tx.query<{ user_id: string }>(insertKeys, [
-    ...columns(added),
-    added.map((key) => key.userId),
-  ]);
-  if (rows.length === added.length && (await stillAs(tx, details, [...plan.changed.keys()]))) {
+  if (removed.length > 0) await tx.query(deleteKeys, keyColumns(removed));
+  const [row] = await tx.query<{ count: number }>(insertKeys, keyColumns(added));
+  if (row?.count === added.length && (await stillAs(tx, details, [...plan.changed.keys()]))) {
     await tx.query(releaseSavepoint);
     return true;
   }
@@ -164,11 +153,12 @@ function sorted(keys: Iterable<AddedKey>): AddedKey[] {
     .map(({ key }) => key);
 }
 
-function columns(keys: readonly AddedKey[]): [string[], string[], string[]] {
+function keyColumns(keys: readonly AddedKey[]): string[] {
   return [
-    keys.map((key) => key.projectId),
-    keys.map((key) => key.kind),
-    keys.map((key) => identityValue(key.kind, key.value)),
+    uuidArray(keys.map((key) => key.projectId)),
+    textArray(keys.map((key) => key.kind)),
+    textArray(keys.map((key) => identityValue(key.kind, key.value))),
+    uuidArray(keys.map((key) => key.userId)),
   ];
 }
 
@@ -180,14 +170,14 @@ async function writeUsers(tx: Queryable, people: readonly Person[], plan: Plan):
     .sort(byId);
   if (created.length > 0) {
     await tx.query(insertUsers, [
-      created.map((user) => user.id),
-      created.map((user) => user.projectId),
-      created.map((user) => user.externalId ?? null),
-      created.map((user) => user.email?.trim() ?? null),
-      created.map((user) => user.firstName ?? null),
-      created.map((user) => user.lastName ?? null),
-      created.map((user) => user.customAttributes ?? null),
-      created.map((user) => JSON.stringify(user.phoneNumbers ?? [])),
+      uuidArray(created.map((user) => user.id)),
+      uuidArray(created.map((user) => user.projectId)),
+      textArray(created.map((user) => user.externalId)),
+      textArray(created.map((user) => user.email?.trim())),
+      textArray(created.map((user) => user.firstName)),
+      textArray(created.map((user) => user.lastName)),
+      textArray(created.map((user) => user.customAttributes)),
+      textArray(created.map((user) => textArray(user.phoneNumbers ?? []))),
     ]);
     for (const user of created) described.delete(user.id);
     events.push(...grouped('user.created', created));
@@ -268,21 +258,11 @@ function grouped(
   return events;
 }
 
-function remember(
-  identities: Identities,
-  people: readonly Person[],
-  plan: Plan,
-  owners: ReadonlyMap<string, string>,
-): void {
+/** What was in memory already is left alone there: to put it in anew would let it go unchecked for longer. */
+function remember(identities: Identities, plan: Plan, learnt: ReadonlyMap<string, string>): void {
+  for (const [key, owner] of learnt) identities.remember(key, owner);
   for (const [key] of plan.removedKeys) identities.forget(key);
   for (const [key, { userId }] of plan.addedKeys) identities.remember(key, userId);
-  for (const person of people) {
-    for (const { key } of keysOf(person)) {
-      const owner = owners.get(key);
-      if (owner !== undefined && !plan.addedKeys.has(key) && !plan.removedKeys.has(key))
-        identities.remember(key, owner);
-    }
-  }
 }
 
 function byId(a: { id: string }, b: { id: string }): number {
@@ -296,8 +276,8 @@ const rollbackToSavepoint = sql('users_rollback', 'rollback to savepoint identit
 // Primary key of user_keys.
 const selectOwners = sql(
   'select_owners',
-  `select k.project_id, k.kind, k.value, k.user_id
-  from unnest($1::uuid[], $2::text[], $3::text[]) as wanted (project_id, kind, value)
+  `select wanted.place::int as place, k.user_id
+  from unnest($1::uuid[], $2::text[], $3::text[]) with ordinality as wanted (project_id, kind, value, place)
   join user_keys k using (project_id, kind, value)`,
 );
 const selectDetails = sql(
@@ -319,17 +299,20 @@ const deleteKeys = sql(
 // The primary key decides who creates a user: the loser waits here for the winner's commit, and then gets no row.
 const insertKeys = sql(
   'insert_keys',
-  `insert into user_keys (project_id, kind, value, user_id)
-  select project_id, kind, value, user_id
-  from unnest($1::uuid[], $2::text[], $3::text[], $4::uuid[]) as k (project_id, kind, value, user_id)
-  on conflict do nothing
-  returning user_id`,
+  `with written as (
+    insert into user_keys (project_id, kind, value, user_id)
+    select project_id, kind, value, user_id
+    from unnest($1::uuid[], $2::text[], $3::text[], $4::uuid[]) as k (project_id, kind, value, user_id)
+    on conflict do nothing
+    returning 1
+  )
+  select count(*)::int as count from written`,
 );
 const insertUsers = sql(
   'insert_users',
   `insert into users (id, project_id, external_id, email, first_name, last_name, custom_attributes, phone_numbers, created_at, updated_at)
   select id, project_id, external_id, email, first_name, last_name, custom_attributes::json,
-    array(select json_array_elements_text(phone_numbers::json)), now(), now()
+    phone_numbers::text[], now(), now()
   from unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[])
     as u (id, project_id, external_id, email, first_name, last_name, custom_attributes, phone_numbers)`,
 );

@@ -1,0 +1,62 @@
+import pg from 'pg';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { createTestDatabase } from '../../test/support/database.ts';
+import { textArray, uuidArray } from './arrays.ts';
+
+let database: Awaited<ReturnType<typeof createTestDatabase>>;
+let client: pg.Client;
+
+beforeAll(async () => {
+  database = await createTestDatabase();
+  client = new pg.Client({ connectionString: database.url });
+  await client.connect();
+});
+afterAll(async () => {
+  await client.end();
+  await database.drop();
+});
+
+const read = async (type: string, text: string) => {
+  const { rows } = await client.query<{ elements: unknown }>(`select $1::text::${type}[] as elements`, [
+    text,
+  ]);
+  return rows[0]?.elements;
+};
+
+test('every text comes back from an array as it was', async () => {
+  const texts = [
+    '',
+    ' ',
+    'null',
+    'NULL',
+    null,
+    '"',
+    '\\',
+    '\\"',
+    '{}',
+    ',',
+    "'",
+    'a,b',
+    'x\ny\t',
+    '🦉',
+    'שלום',
+    '\\n',
+  ];
+  expect(await read('text', textArray(texts))).toEqual(texts);
+});
+
+test('what is undefined is null, and an empty list is empty', async () => {
+  expect(await read('text', textArray([undefined, 'a']))).toEqual([null, 'a']);
+  expect(await read('text', textArray([]))).toEqual([]);
+  expect(await read('uuid', uuidArray([]))).toEqual([]);
+});
+
+test('an array within an array comes back as it was', async () => {
+  const inner = textArray(['+1 500', 'a"b\\']);
+  expect(await read('text', textArray([inner]))).toEqual([inner]);
+});
+
+test('ids come back from an array in their order', async () => {
+  const ids = ['01900000-0000-7000-8000-000000000002', '01900000-0000-7000-8000-000000000001'];
+  expect(await read('uuid', uuidArray(ids))).toEqual(ids);
+});
