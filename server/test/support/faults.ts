@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { expect } from 'vitest';
 import { sql } from '../../src/db/client.ts';
 import { type TestProject, type TestService, until } from './service.ts';
-import type { SmtpStandIn } from './smtp-stand-in.ts';
+import type { ReceivedEmail, SmtpStandIn } from './smtp-stand-in.ts';
 
 /** What became of one request of a load. */
 export interface LoadAnswer {
@@ -12,6 +12,7 @@ export interface LoadAnswer {
   id: string | undefined;
   retryAfter: string | null;
   code: string | undefined;
+  startedAt: number;
   ms: number;
   recipients: number;
 }
@@ -22,6 +23,8 @@ export interface Load {
   /** Resolves when so many were accepted, or refused, since the beginning. */
   accepted(count: number, withinMs?: number): Promise<void>;
   refused(count: number, withinMs?: number): Promise<void>;
+  /** Resolves when so many were refused or not even heard. */
+  refusedOrCut(count: number): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -31,7 +34,7 @@ const PAUSE_REFUSED_MS = 50;
 
 /** Sends broadcasts of 1, 10 and 200 recipients, new users and known ones, a quarter of them with an address. */
 export function load(
-  project: TestProject,
+  project: Pick<TestProject, 'call'>,
   { clients, content = null }: { clients: number; content?: string | null },
 ): Load {
   const answers: LoadAnswer[] = [];
@@ -47,17 +50,18 @@ export function load(
     }
   };
   const running = Promise.all(Array.from({ length: clients }, client));
-  const counted = async (status: number, count: number, withinMs: number) => {
+  const counted = async (statuses: readonly number[], count: number, withinMs: number) => {
     await until(
-      () => answers.filter((answer) => answer.status === status).length,
+      () => answers.filter((answer) => statuses.includes(answer.status)).length,
       (seen) => seen >= count,
       { withinMs },
     );
   };
   return {
     answers,
-    accepted: (count, withinMs = 20_000) => counted(201, count, withinMs),
-    refused: (count, withinMs = 20_000) => counted(503, count, withinMs),
+    accepted: (count, withinMs = 20_000) => counted([201], count, withinMs),
+    refused: (count, withinMs = 20_000) => counted([503], count, withinMs),
+    refusedOrCut: (count) => counted([0, 503], count, 20_000),
     async stop() {
       stopped = true;
       await running;
@@ -68,7 +72,7 @@ export function load(
 let loads = 0;
 
 async function send(
-  project: TestProject,
+  project: Pick<TestProject, 'call'>,
   { name: load, number, content }: { name: string; number: number; content: string | null },
 ): Promise<LoadAnswer> {
   const tag = `${load}-${number}`;
@@ -87,6 +91,7 @@ async function send(
     id: answer?.body.id,
     retryAfter: answer?.headers.get('retry-after') ?? null,
     code: answer?.body.errors?.[0].code,
+    startedAt,
     ms: performance.now() - startedAt,
     recipients: count,
   };
@@ -109,7 +114,10 @@ export async function saveSmtp(
 }
 
 /** Every accepted broadcast is stored and ends processed; each recipient has one notification, each job is gone, all figures are true. */
-export async function expectExactlyOnce(service: TestService, { answers }: Load): Promise<void> {
+export async function expectExactlyOnce(
+  service: Pick<TestService, 'context'>,
+  { answers }: Load,
+): Promise<void> {
   const { db } = service.context;
   const rows = <Row>(text: string) => db.query<Row>(sql('', text));
   await until(
@@ -148,4 +156,25 @@ export async function expectExactlyOnce(service: TestService, { answers }: Load)
       events: 1,
     });
   }
+}
+
+/** Brings every retry forward, so that nobody waits for it. */
+export async function dueNow({ context }: Pick<TestService, 'context'>): Promise<void> {
+  await context.db.query(
+    sql('', "update jobs set due_at = now() - interval '1 hour' where due_at is not null"),
+  );
+}
+
+/** The notification that an e-mail says it is, by its Message-ID. */
+export function messageIdOf({ raw }: Pick<ReceivedEmail, 'raw'>): string {
+  return /^Message-ID: <([^@>]+)@/im.exec(raw.toString('latin1'))?.[1] ?? 'none';
+}
+
+/** Waits until a server has nothing more to do. */
+export async function settled({ address }: { address: string }): Promise<void> {
+  const metrics = async () => (await fetch(`${address}/metrics`)).text();
+  await until(metrics, (text) => !/^belfry_queue_jobs\{.*\} [^0]/m.test(text), {
+    withinMs: 60_000,
+    everyMs: 100,
+  });
 }

@@ -129,7 +129,8 @@ export function signUserJwt(claims: Record<string, unknown>, apiSecret: string):
   return `${signed}.${createHmac('sha256', apiSecret).update(signed).digest('base64url')}`;
 }
 
-function caller(address: () => string, jwt: string): Caller {
+/** Calls the v2 API of a service, which may be another one after a restart, with a token. */
+export function caller(address: () => string, jwt: string): Caller {
   return async (method, path, body, headers = {}) => {
     const response = await fetch(`${address()}/v2${path}`, {
       method,

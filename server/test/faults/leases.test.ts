@@ -1,0 +1,229 @@
+import { randomBytes } from 'node:crypto';
+import { mkdtemp } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, expect, test } from 'vitest';
+import { startService } from '../../src/app.ts';
+import { sql } from '../../src/db/client.ts';
+import { type DeliveryOutcome, OutcomeRecorder } from '../../src/domain/deliveries/record-outcomes.ts';
+import { newId } from '../../src/lib/ids.ts';
+import { createLogger } from '../../src/lib/log.ts';
+import { dueNow, saveSmtp } from '../support/faults.ts';
+import { processed, startTestService, type TestService, until } from '../support/service.ts';
+import { type SmtpStandIn, startSmtpStandIn } from '../support/smtp-stand-in.ts';
+
+const undo: (() => Promise<unknown>)[] = [];
+afterEach(async () => {
+  for (const step of undo.splice(0).reverse()) await step();
+});
+
+async function start(settings: Record<string, string> = {}): Promise<TestService> {
+  const service = await startTestService({ settings, timeouts: { replyMs: 4_000 } });
+  undo.push(() => service.stop());
+  return service;
+}
+
+async function withSmtp(service: TestService): Promise<SmtpStandIn> {
+  const smtp = await startSmtpStandIn();
+  undo.push(() => smtp.stop());
+  await saveSmtp(service.project, smtp);
+  return smtp;
+}
+
+const rowsOf =
+  (service: TestService) =>
+  <Row>(text: string, values: unknown[] = []) =>
+    service.context.db.query<Row>(sql('', text), values);
+
+/** A broadcast whose e-mails hang at the mail server; the next ones to the same people will not. */
+async function hangingBroadcast(service: TestService, smtp: SmtpStandIn, count: number): Promise<string> {
+  smtp.fail({ at: 'mail', how: 'hang', times: count });
+  const opened = smtp.connections().opened;
+  const { body } = await service.project.call('POST', '/broadcasts', {
+    title: 'Hanging',
+    recipients: Array.from({ length: count }, (_, index) => ({ email: `hang-${index}@example.com` })),
+  });
+  await until(
+    () => smtp.connections().opened,
+    (now) => now >= opened + count,
+  );
+  return body.id;
+}
+
+/** All figures are as if everything had happened once. */
+async function expectOnce(service: TestService, id: string, count: number): Promise<void> {
+  const rows = rowsOf(service);
+  const { body } = await service.project.call('GET', `/broadcasts/${id}`);
+  expect(body.status).toEqual({
+    status: 'processed',
+    summary: { total: count, failures: 0 },
+    errors: null,
+  });
+  expect(await rows('select pending from broadcasts where id = $1', [id])).toEqual([{ pending: 0 }]);
+  expect(
+    await rows('select state, count(*) from deliveries where broadcast_id = $1 group by 1', [id]),
+  ).toEqual([{ state: 'sent', count }]);
+  const events = await rows<{ type: string; count: number }>(
+    `select type, sum(coalesce(array_length(user_ids, 1), 1))::int as count
+    from events where broadcast_id = $1 and type in ('delivery.sent', 'broadcast.processed') group by type order by type`,
+    [id],
+  );
+  expect(events).toEqual([
+    { type: 'broadcast.processed', count: 1 },
+    { type: 'delivery.sent', count },
+  ]);
+  // The job ends a moment after its last outcome was written down.
+  await until(
+    () => rows('select id from jobs'),
+    (left) => left.length === 0,
+  );
+}
+
+test('a job that is taken from its worker in the middle and runs twice counts each e-mail once', async () => {
+  const service = await start();
+  const smtp = await withSmtp(service);
+  const id = await hangingBroadcast(service, smtp, 5);
+  await rowsOf(service)("update jobs set lease_id = null where kind = 'deliver'");
+  await processed(service.project.call, id);
+  // The first run ends, with its own idea of what became of the e-mails, before the service does.
+  await service.restart();
+  await expectOnce(service, id, 5);
+});
+
+test('a worker whose lease ran out loses its work to another, and what it reports later is not counted', async () => {
+  const SECRET_KEY = randomBytes(32).toString('hex');
+  const first = await start({ SECRET_KEY });
+  const second = await startService(
+    { ...first.context.config, DATA_DIR: await mkdtemp(join(tmpdir(), 'belfry-second-')) },
+    { log: createLogger({ level: 'silent' }), timeouts: { replyMs: 4_000 } },
+  );
+  undo.push(() => second.stop());
+  const smtp = await withSmtp(first);
+  const id = await hangingBroadcast(first, smtp, 5);
+  const rows = rowsOf(first);
+  const holder = async () =>
+    (await rows<{ lease_id: string | null }>("select lease_id from jobs where kind = 'deliver'"))[0]
+      ?.lease_id;
+  const before = await holder();
+  expect(before).not.toBeNull();
+  // It says that it lives every 2 s and the other looks every second: now and then it is quicker.
+  await until(
+    async () => {
+      await rows("update leases set expires_at = '-infinity' where id = $1", [before]);
+      return holder();
+    },
+    (now) => now !== before,
+    { everyMs: 200 },
+  );
+  await processed(first.project.call, id);
+  await second.stop();
+  await first.restart();
+  await expectOnce(first, id, 5);
+});
+
+test('a worker that finds its lease gone takes a new one and goes on', async () => {
+  const service = await start();
+  const rows = rowsOf(service);
+  await rows('delete from leases');
+  const leases = await until(
+    () => rows('select id from leases'),
+    (found) => found.length === 1,
+  );
+  const { body } = await service.project.call('POST', '/broadcasts', { title: 'x', recipients: null });
+  await processed(service.project.call, body.id);
+  expect(await rows('select id from leases')).toEqual(leases);
+});
+
+test('a pause of the database that is longer than the lease does not make a worker take its own work for lost', async () => {
+  const service = await start();
+  const smtp = await withSmtp(service);
+  const id = await hangingBroadcast(service, smtp, 3);
+  const rows = rowsOf(service);
+  // Its own poll comes by several times before the lease is renewed.
+  const polls = Date.now() + 1_500;
+  await until(
+    () => rows("update leases set expires_at = '-infinity'"),
+    () => Date.now() > polls,
+  );
+  expect(await rows("select attempt from jobs where kind = 'deliver'")).toEqual([{ attempt: 1 }]);
+  smtp.heal();
+  await until(
+    async () => {
+      await dueNow(service);
+      return (await service.project.call('GET', `/broadcasts/${id}`)).body.status.status;
+    },
+    (status) => status === 'processed',
+    { withinMs: 15_000 },
+  );
+  expect(smtp.received).toHaveLength(3);
+  await expectOnce(service, id, 3);
+});
+
+function outcome(
+  service: TestService,
+  broadcastId: string,
+  changes: Partial<DeliveryOutcome>,
+): DeliveryOutcome {
+  return {
+    projectId: service.project.id,
+    broadcastId,
+    userId: newId(),
+    notificationId: newId(),
+    channel: 'email',
+    state: 'sent',
+    attempts: 1,
+    integrationId: null,
+    provider: 'smtp',
+    providerId: null,
+    code: null,
+    reason: null,
+    firstAttemptMs: Date.now(),
+    durationMs: 1,
+    ...changes,
+  };
+}
+
+async function broadcastWithPending(service: TestService, pending: number): Promise<string> {
+  const { body } = await service.project.call('POST', '/broadcasts', { title: 'x', recipients: null });
+  await processed(service.project.call, body.id);
+  await rowsOf(service)("update broadcasts set status = 'processing', pending = $2 where id = $1", [
+    body.id,
+    pending,
+  ]);
+  return body.id;
+}
+
+test.each([
+  ['before', ['retrying', 'sent']],
+  ['after', ['sent', 'retrying']],
+] as const)(
+  'a retry that is reported %s the end of the same delivery, in one batch, does not undo it',
+  async (_, states) => {
+    const service = await start();
+    const id = await broadcastWithPending(service, 1);
+    const recorder = new OutcomeRecorder({ db: service.context.db, onRecorded: () => {} });
+    const [userId, notificationId] = [newId(), newId()];
+    await Promise.all(
+      states.map((state) =>
+        recorder.report({ outcome: outcome(service, id, { userId, notificationId, state }) }),
+      ),
+    );
+    expect(await rowsOf(service)('select state from deliveries where broadcast_id = $1', [id])).toEqual([
+      { state: 'sent' },
+    ]);
+    await processed(service.project.call, id);
+  },
+);
+
+test('an outcome that the database refuses does not fail those that are written with it', async () => {
+  const service = await start();
+  const id = await broadcastWithPending(service, 2);
+  const recorder = new OutcomeRecorder({ db: service.context.db, onRecorded: () => {} });
+  const results = await Promise.allSettled(
+    [{}, { reason: 'a character that cannot be stored: \0' }, {}].map((changes) =>
+      recorder.report({ outcome: outcome(service, id, changes) }),
+    ),
+  );
+  expect(results.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled']);
+  await processed(service.project.call, id);
+});

@@ -1,0 +1,152 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, expect, test } from 'vitest';
+import { readConfig } from '../../src/config.ts';
+import { sql } from '../../src/db/client.ts';
+import { createLogger } from '../../src/lib/log.ts';
+import { type Opened, open } from '../../src/open.ts';
+import { type BelfryProcess, startBelfry } from '../support/belfry-process.ts';
+import { expectExactlyOnce, load, messageIdOf, saveSmtp, settled } from '../support/faults.ts';
+import { type Caller, caller, until } from '../support/service.ts';
+import { startSmtpStandIn } from '../support/smtp-stand-in.ts';
+
+const STOPPED_WITHIN_MS = 12_000;
+
+const undo: (() => Promise<unknown>)[] = [];
+afterEach(async () => {
+  for (const step of undo.splice(0).reverse()) await step();
+});
+
+async function newDataDir(): Promise<string> {
+  const dataDir = await mkdtemp(join(tmpdir(), 'belfry-stop-'));
+  undo.push(() => rm(dataDir, { recursive: true, force: true }));
+  return dataDir;
+}
+
+async function start(dataDir: string): Promise<{ belfry: BelfryProcess; call: Caller }> {
+  const belfry = await startBelfry(dataDir);
+  undo.push(() => belfry.killTree());
+  return { belfry, call: caller(() => belfry.address, belfry.credentials.project_jwt) };
+}
+
+async function startSmtp() {
+  const smtp = await startSmtpStandIn();
+  undo.push(() => smtp.stop());
+  return smtp;
+}
+
+/** Asks it to stop as an operator does; answers how long it took. */
+async function stop(belfry: BelfryProcess): Promise<number> {
+  const startedAt = performance.now();
+  belfry.signal('SIGTERM');
+  expect(await belfry.ended).toBe(0);
+  const ms = performance.now() - startedAt;
+  expect(belfry.tree()).toEqual([]);
+  return ms;
+}
+
+/** Looks into the database of a server that has stopped. */
+async function inspect<Result>(dataDir: string, look: (opened: Opened) => Promise<Result>): Promise<Result> {
+  const opened = await open(readConfig({ DATA_DIR: dataDir }), {
+    role: 'client',
+    log: createLogger({ level: 'silent' }),
+  });
+  try {
+    return await look(opened);
+  } finally {
+    await opened.close();
+  }
+}
+
+async function count({ db }: Opened, text: string): Promise<number> {
+  const [row] = await db.query<{ count: number }>(sql('', text));
+  return row?.count ?? -1;
+}
+
+test('a stop under load answers what it has begun, leaves nothing leased, and no e-mail goes out twice', {
+  timeout: 90_000,
+}, async () => {
+  const dataDir = await newDataDir();
+  const smtp = await startSmtp();
+  const { belfry, call } = await start(dataDir);
+  await saveSmtp({ call }, smtp);
+  const running = load({ call }, { clients: 8 });
+  await running.accepted(100);
+  await smtp.waitFor(50);
+  const askedAt = performance.now();
+  const [tookMs] = await Promise.all([stop(belfry), running.refusedOrCut(8).then(() => running.stop())]);
+  expect(tookMs).toBeLessThan(STOPPED_WITHIN_MS);
+  for (const { status, startedAt, ms } of running.answers) {
+    expect([201, 503, 0]).toContain(status);
+    // Only who came when the door was closing may have stood before it.
+    if (status !== 201) expect(startedAt + ms).toBeGreaterThan(askedAt);
+  }
+  const left = await inspect(dataDir, async (opened) => ({
+    leases: await count(opened, 'select count(*) from leases'),
+    leased: await count(opened, 'select count(*) from jobs where lease_id is not null'),
+  }));
+  expect(left).toEqual({ leases: 0, leased: 0 });
+  const sentBefore = smtp.received.length;
+
+  const again = await start(dataDir);
+  await settled(again.belfry);
+  await stop(again.belfry);
+  await inspect(dataDir, async (opened) => {
+    await expectExactlyOnce({ context: opened }, running);
+    const wanted = await count(
+      opened,
+      'select count(*) from notifications n join users u on u.id = n.user_id where u.email is not null',
+    );
+    const ids = smtp.received.map(messageIdOf);
+    console.log(
+      `stopped in ${Math.round(tookMs)} ms; ${sentBefore} e-mails before, ${ids.length - sentBefore} after the restart`,
+    );
+    expect(new Set(ids).size).toBe(wanted);
+    expect(ids).toHaveLength(wanted);
+  });
+});
+
+test('a mail server that hangs and a request that never ends hold no stop up', {
+  timeout: 90_000,
+}, async () => {
+  const dataDir = await newDataDir();
+  const smtp = await startSmtp();
+  const { belfry, call } = await start(dataDir);
+  await saveSmtp({ call }, smtp);
+  smtp.fail({ at: 'rcpt', how: 'hang' });
+  const recipients = Array.from({ length: 30 }, (_, index) => ({ email: `hang-${index}@example.com` }));
+  const { body } = await call('POST', '/broadcasts', { title: 'x', recipients });
+  const slow = connect(Number(new URL(belfry.address).port), '127.0.0.1');
+  slow.on('error', () => {}); // it is cut off
+  slow.write(
+    `POST /v2/broadcasts HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${belfry.credentials.project_jwt}\r\n` +
+      'Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n{',
+  );
+  // Each connection of the pool has one in hand, the rest wait.
+  await until(
+    () => smtp.connections().open,
+    (now) => now >= 8,
+  );
+  const tookMs = await stop(belfry);
+  console.log(`stopped in ${Math.round(tookMs)} ms with everything hanging`);
+  expect(tookMs).toBeLessThan(STOPPED_WITHIN_MS);
+  await inspect(dataDir, async (opened) => {
+    expect(await count(opened, 'select count(*) from leases')).toBe(0);
+    expect(await count(opened, 'select count(*) from jobs where lease_id is not null')).toBe(0);
+    // What was on its way is tried again later; here, now.
+    await opened.db.query(sql('', 'update jobs set due_at = null'));
+  });
+  smtp.heal();
+  const again = await start(dataDir);
+  await smtp.waitFor(30, 20_000);
+  await settled(again.belfry);
+  const answer = await again.call('GET', `/broadcasts/${body.id}`);
+  expect(answer.body.status).toEqual({
+    status: 'processed',
+    summary: { total: 30, failures: 0 },
+    errors: null,
+  });
+  expect(smtp.received).toHaveLength(30);
+});
