@@ -101,6 +101,54 @@ test('projects that have enough in flight are passed over, and the turn goes on 
   expect(third?.projectId).toBe(projects[2]);
 });
 
+test('of more projects with bulk than fit into a batch each has its turn before any has its second', async () => {
+  const projects = Array.from({ length: 45 }, () => newId());
+  for (let round = 0; round < 3; round += 1) {
+    await enqueue(
+      db,
+      projects.map((id) => job(id, { priority: 2, weight: 1000 })),
+    );
+  }
+  const late = newId();
+  await enqueue(db, [job(late, { priority: 2, weight: 1000 })]);
+  const served: string[] = [];
+  while (served.length < projects.length + 1) {
+    const jobs = await claim(
+      db,
+      wanted({ maxWeight: 4000, maxProjects: 32, afterProject: served.at(-1) ?? NIL }),
+    );
+    served.push(...jobs.map((one) => one.projectId));
+  }
+  expect(new Set(served.slice(0, 46))).toEqual(new Set([...projects, late]));
+});
+
+test('the turn goes on with the first project after the last, in the same batch', async () => {
+  const projects = [newId(), newId(), newId()].sort();
+  await enqueue(
+    db,
+    projects.map((id) => job(id)),
+  );
+  const jobs = await claim(db, wanted({ afterProject: projects[1] }));
+  expect(jobs.map((one) => one.projectId)).toEqual([projects[2], projects[0], projects[1]]);
+});
+
+test('a claim locks no more than about what it takes', async () => {
+  const projects = Array.from({ length: 32 }, () => newId());
+  for (const id of projects) {
+    await enqueue(
+      db,
+      Array.from({ length: 100 }, () => job(id, { priority: 2, weight: 1000 })),
+    );
+  }
+  await db.transaction(async (tx) => {
+    expect(await claim(tx, wanted({ maxJobs: 256, maxWeight: 4000 }))).toHaveLength(4);
+    const [free] = await db.query<{ count: number }>(
+      sql('', 'select count(*) from (select from jobs for update skip locked) free'),
+    );
+    expect(free?.count).toBeGreaterThanOrEqual(32 * 100 - 32 * 8);
+  });
+});
+
 test('a job with a due time is ready only when it has come', async () => {
   const now = Date.now();
   await enqueue(db, [job(newId(), { dueAtMs: now + 60_000 })]);

@@ -237,21 +237,17 @@ class Lane {
   async #claim(leaseId: string): Promise<Job[]> {
     const busy = [...this.#activeByProject].filter(([, batches]) => batches >= this.#handler.slotsPerProject);
     this.#turns += 1;
-    const wanted = {
+    const jobs = await claim(this.#db, {
       kind: this.#kind,
       leaseId,
       maxJobs: this.#handler.maxJobs,
       maxWeight: this.#handler.maxWeight,
       maxProjects: this.#handler.maxProjects,
       exceptProjects: busy.map(([projectId]) => projectId),
+      afterProject: this.#afterProject,
       oldestFirst: this.#turns % OLDEST_EVERY === 0,
-    };
-    let jobs = await claim(this.#db, { ...wanted, afterProject: this.#afterProject });
-    // Past the last project the turn begins with the first again.
-    if (jobs.length === 0 && this.#afterProject !== NIL)
-      jobs = await claim(this.#db, { ...wanted, afterProject: NIL });
-    const projects = [...new Set(jobs.map((job) => job.projectId))].sort();
-    this.#afterProject = projects.length < this.#handler.maxProjects ? NIL : (projects.at(-1) ?? NIL);
+    });
+    this.#afterProject = jobs.at(-1)?.projectId ?? this.#afterProject;
     return jobs;
   }
 
