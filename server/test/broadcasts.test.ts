@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { sql } from '../src/db/client.ts';
 import { type Answer, processed, startTestService, type TestService, until } from './support/service.ts';
@@ -416,6 +417,32 @@ describe('GET /broadcasts', () => {
     for (const query of ['limit=0', 'limit=101', 'limit=x', 'starting_after=nonsense']) {
       expect((await project.call('GET', `/broadcasts?${query}`)).status).toBe(422);
     }
+  });
+
+  test('a page of very long broadcasts is shorter instead of too long, and its links miss none', async () => {
+    const project = await service.createProject('long-broadcasts');
+    const sent: string[] = [];
+    // The first kind is long only when it is read, the second is also stored so.
+    for (const content of ['a'.repeat(10_000_000), randomBytes(6_000_000).toString('base64')]) {
+      for (let count = 0; count < 3; count += 1) {
+        const { body } = await project.call('POST', '/broadcasts', {
+          title: 'Long',
+          content,
+          recipients: null,
+        });
+        sent.unshift(body.id);
+      }
+    }
+    const seen: string[] = [];
+    let page: Answer = await project.call('GET', '/broadcasts?limit=100');
+    for (;;) {
+      expect(page.status).toBe(200);
+      expect(page.body.data.length).toBeLessThanOrEqual(3);
+      seen.push(...page.body.data.map((one: { id: string }) => one.id));
+      if (page.body.links.next === null) break;
+      page = await project.call('GET', page.body.links.next.replace(/^.*\/v2/, ''));
+    }
+    expect(seen).toEqual(sent);
   });
 });
 

@@ -46,6 +46,24 @@ export async function paginate<Row extends { id: string }, Item>(options: {
   };
 }
 
+/**
+ * A page as JSON text. `texts` gives the wire form of as many of the rows, and of at least one, as an answer can hold; where that is
+ * not all, the page is asked for anew with the limit that fits, so that its links are those of the shorter page.
+ */
+export async function pageThatFits<Row>(
+  query: PageQuery,
+  read: (query: PageQuery) => Promise<Page<Row>>,
+  texts: (rows: Row[]) => Promise<string[]>,
+): Promise<string> {
+  let list = await read(query);
+  let data = await texts(list.data);
+  while (data.length < list.data.length) {
+    list = await read({ ...query, limit: data.length });
+    data = await texts(list.data);
+  }
+  return `{"data":[${data.join(',')}],"links":${JSON.stringify(list.links)}}`;
+}
+
 /** The cursor that the query names: the newest end of the list if none. */
 export function readCursor({ limit = 50, starting_after, ending_before }: PageQuery): Cursor {
   const problems: string[] = [];

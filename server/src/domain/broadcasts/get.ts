@@ -12,29 +12,72 @@ export async function getBroadcast(
   return row && broadcastJson(row);
 }
 
-/** The project's broadcasts beyond a cursor, with their ids. */
+/** A broadcast as a list finds it: what it says is read when it is known how much of the list fits into an answer. */
+export interface ListedBroadcast {
+  id: string;
+  /** How long its texts are as they are stored. */
+  bytes: number;
+}
+
+/** Up to `limit` of the project's broadcasts beyond the cursor, nearest first. */
 export async function listBroadcasts(
   db: Queryable,
   projectId: string,
-  cursor: Cursor,
-): Promise<{ id: string; json: string }[]> {
-  const statement = cursor.direction === 'older' ? selectOlder : selectNewer;
-  const rows = await db.query<BroadcastRow>(statement, [projectId, cursor.id, cursor.limit]);
-  return rows.map((row) => ({ id: row.id, json: broadcastJson(row) }));
+  { direction, id, limit }: Cursor,
+): Promise<ListedBroadcast[]> {
+  return db.query<ListedBroadcast>(direction === 'older' ? selectOlder : selectNewer, [projectId, id, limit]);
+}
+
+// A broadcast may have 10 MiB, and a page a hundred of them: more than the memory of the server, and than a string can hold.
+const MAX_PAGE_BYTES = 16 * 1024 * 1024;
+
+/** The wire form of listed broadcasts as JSON texts, in their order: of as many, and of at least one, as an answer can hold. */
+export async function broadcastsJson(
+  db: Queryable,
+  projectId: string,
+  listed: readonly ListedBroadcast[],
+): Promise<string[]> {
+  const ids: string[] = [];
+  let bytes = 0;
+  for (const one of listed) {
+    bytes += one.bytes;
+    if (ids.length > 0 && bytes > MAX_PAGE_BYTES) break;
+    ids.push(one.id);
+  }
+  const rows = await db.query<BroadcastRow>(selectBroadcasts, [ids, projectId]);
+  const byId = new Map(rows.map((row) => [row.id, row]));
+  const texts: string[] = [];
+  let characters = 0;
+  for (const id of ids) {
+    const row = byId.get(id);
+    if (row === undefined) throw new Error(`broadcast ${id} is gone`);
+    // One by one, because a text may be a thousand times as long as what is stored of it.
+    const text = broadcastJson(row);
+    characters += text.length;
+    if (texts.length > 0 && characters > MAX_PAGE_BYTES) break;
+    texts.push(text);
+  }
+  return texts;
 }
 
 const COLUMNS = 'id, category, topic, message, overrides, recipients, status, total, failures, errors';
 
+// Primary key.
 const selectBroadcast = sql(
   'select_broadcast',
   `select ${COLUMNS} from broadcasts where id = $1 and project_id = $2`,
 );
-// Index broadcasts_of_project (project_id, id).
+const selectBroadcasts = sql(
+  'select_broadcasts',
+  `select ${COLUMNS} from broadcasts where id = any ($1::uuid[]) and project_id = $2`,
+);
+// Index broadcasts_of_project (project_id, id). The length of a text that is stored apart is known without reading it.
+const LISTED = `id, octet_length(message) + coalesce(octet_length(overrides), 0) + coalesce(octet_length(recipients), 0) as bytes`;
 const selectOlder = sql(
   'select_older_broadcasts',
-  `select ${COLUMNS} from broadcasts where project_id = $1 and id < $2 order by id desc limit $3`,
+  `select ${LISTED} from broadcasts where project_id = $1 and id < $2 order by id desc limit $3`,
 );
 const selectNewer = sql(
   'select_newer_broadcasts',
-  `select ${COLUMNS} from broadcasts where project_id = $1 and id > $2 order by id limit $3`,
+  `select ${LISTED} from broadcasts where project_id = $1 and id > $2 order by id limit $3`,
 );

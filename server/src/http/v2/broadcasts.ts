@@ -1,8 +1,9 @@
 import { Type } from 'typebox';
 import { BroadcastSchema, NewBroadcastSchema } from '../../contract/broadcast.ts';
 import { Id, PageQuery, page } from '../../contract/common.ts';
-import { getBroadcast, listBroadcasts } from '../../domain/broadcasts/get.ts';
+import { broadcastsJson, getBroadcast, listBroadcasts } from '../../domain/broadcasts/get.ts';
 import { ClientError } from '../../errors.ts';
+import { pageThatFits } from '../pagination.ts';
 import { rawJson } from '../reply.ts';
 import { type App, projectRoute } from '../route.ts';
 
@@ -38,16 +39,23 @@ export function broadcastRoutes(app: App): void {
     url: '/broadcasts',
     operationId: 'listBroadcasts',
     summary: 'List the broadcasts of the project, newest first',
+    description:
+      'A page whose texts are very large (16 MiB and more together) may hold fewer than `limit`; `links.next` tells whether there are more.',
     tags: ['Broadcasts'],
     query: PageQuery,
     reply: { 200: page(BroadcastSchema) },
     async handler({ project, query, paginate, context }) {
-      const list = await paginate(
+      const page = await pageThatFits(
         query,
-        (cursor) => listBroadcasts(context.db, project.id, cursor),
-        (row) => row.json,
+        (fitting) =>
+          paginate(
+            fitting,
+            (cursor) => listBroadcasts(context.db, project.id, cursor),
+            (row) => row,
+          ),
+        (rows) => broadcastsJson(context.db, project.id, rows),
       );
-      return rawJson(`{"data":[${list.data.join(',')}],"links":${JSON.stringify(list.links)}}`);
+      return rawJson(page);
     },
   });
 

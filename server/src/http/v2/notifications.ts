@@ -15,6 +15,7 @@ import { notificationsJson } from '../../domain/notifications/json.ts';
 import { listNotifications } from '../../domain/notifications/list.ts';
 import type { NotificationFilter as DomainFilter } from '../../domain/notifications/row.ts';
 import { ClientError } from '../../errors.ts';
+import { pageThatFits } from '../pagination.ts';
 import { rawJson } from '../reply.ts';
 import { type App, userRoute } from '../route.ts';
 
@@ -36,20 +37,17 @@ export function notificationRoutes(app: App): void {
     async handler({ user, query, paginate, context }) {
       const { status, ...rest } = query;
       const filter = { ...domainFilter(rest), ...(status === undefined ? {} : { status }) };
-      const read = (limit?: number) =>
-        paginate(
-          limit === undefined ? query : { ...query, limit },
-          (cursor) => listNotifications(context.db, user.id, filter, cursor),
-          (row) => row,
-        );
-      let list = await read();
-      let texts = await notificationsJson(context, list.data);
-      // Asked anew with the limit that fits, so that the links are those of the shorter page.
-      while (texts.length < list.data.length) {
-        list = await read(texts.length);
-        texts = await notificationsJson(context, list.data);
-      }
-      return rawJson(`{"data":[${texts.join(',')}],"links":${JSON.stringify(list.links)}}`);
+      const page = await pageThatFits(
+        query,
+        (fitting) =>
+          paginate(
+            fitting,
+            (cursor) => listNotifications(context.db, user.id, filter, cursor),
+            (row) => row,
+          ),
+        (rows) => notificationsJson(context, rows),
+      );
+      return rawJson(page);
     },
   });
 
