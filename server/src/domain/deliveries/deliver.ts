@@ -2,7 +2,7 @@ import type { ChannelOverride } from '../../contract/broadcast.ts';
 import { type Queryable, sql } from '../../db/client.ts';
 import { notificationId } from '../../lib/ids.ts';
 import { unpackJson } from '../../lib/packed-json.ts';
-import type { EmailMessage, Outcome, Sender } from '../../providers/provider.ts';
+import type { Outcome } from '../../providers/provider.ts';
 import { backoff } from '../../queue/backoff.ts';
 import type { Job, NewJob } from '../../queue/jobs.ts';
 import type { Handler } from '../../queue/worker.ts';
@@ -200,14 +200,13 @@ async function sendTo(
       reason: 'the project has no integration for e-mail any more',
     };
   }
-  const sender: Sender<EmailMessage> = engine.senders.email(loaded.integration);
   const unsubscribe = unsubscribeUrl(context.config, loaded.project, {
     userId,
     category: broadcast.category,
     channel: 'email',
   });
   const name = [user.first_name, user.last_name].filter(Boolean).join(' ');
-  return sender.send({
+  return engine.senders.sendEmail(loaded.integration, {
     deliveryId: id,
     to: { email: user.email, ...(name === '' ? {} : { name }) },
     ...finishEmail(broadcast.email, { unsubscribeUrl: unsubscribe }),
