@@ -393,6 +393,61 @@ describe('who may do what', () => {
   });
 });
 
+test('what fails one broadcast is not held against those that were accepted with it', async () => {
+  const { db } = service.context;
+  await db.query(sql('', "alter table broadcasts add constraint poison check (category <> 'poison')"));
+  try {
+    const keys = Array.from({ length: 40 }, (_, index) =>
+      index < 20 ? { 'idempotency-key': `key-${index}` } : {},
+    );
+    const answers = await Promise.all(
+      keys.map((headers, index) =>
+        send(
+          { title: `Beside ${index}`, category: index % 20 === 7 ? 'poison' : 'fine', recipients: null },
+          headers,
+        ),
+      ),
+    );
+    expect(answers.map((answer) => answer.status)).toEqual(
+      keys.map((_, index) => (index % 20 === 7 ? 500 : 201)),
+    );
+    const ids = answers.flatMap((answer) => answer.body.id ?? []);
+    expect(await count('select count(*) from broadcasts where id = any ($1)', [ids])).toBe(38);
+  } finally {
+    await db.query(sql('', 'alter table broadcasts drop constraint poison'));
+  }
+});
+
+test('long texts make a job heavy, so that few are in memory together', async () => {
+  const weightsOf = (broadcastId: string) =>
+    service.context.db.query<{ weight: number }>(
+      sql('', "select weight from jobs where payload ->> 'broadcast_id' = $1"),
+      [broadcastId],
+    );
+  const { db } = service.context;
+  // Held back, to be looked at.
+  await db.query(
+    sql(
+      '',
+      `create function hold() returns trigger language plpgsql as 'begin new.due_at = ''2100-01-01''; return new; end'`,
+    ),
+  );
+  await db.query(sql('', 'create trigger hold before insert on jobs for each row execute function hold()'));
+  try {
+    const short = await send({ title: 'Short', recipients: [{ external_id: 'a' }, { external_id: 'b' }] });
+    const long = await send({
+      title: 'Long',
+      content: 'a'.repeat(8_192_000),
+      recipients: [{ external_id: 'a' }],
+    });
+    expect(await weightsOf(short.body.id)).toEqual([{ weight: 2 }]);
+    expect(await weightsOf(long.body.id)).toEqual([{ weight: 2001 }]);
+  } finally {
+    await db.query(sql('', 'drop function hold() cascade'));
+    await db.query(sql('', "update jobs set due_at = null where due_at = '2100-01-01'"));
+  }
+});
+
 describe('GET /broadcasts', () => {
   test('pages through all, newest first, in both directions', async () => {
     const project = await service.createProject('pages');

@@ -22,7 +22,7 @@ export interface Job<Kind extends JobKind = JobKind> {
   kind: Kind;
   projectId: string;
   priority: number;
-  /** Recipients in it: the measure of how much work it is. */
+  /** How much work it is, and how much memory: its recipients, and what its texts add to that. */
   weight: number;
   /** How often it was claimed, this time included. */
   attempt: number;
@@ -38,6 +38,19 @@ export interface NewJob<Kind extends JobKind = JobKind> {
   payload: JobPayloads[Kind];
   /** When it may run, in unix milliseconds; at once when left out. */
   dueAtMs?: number;
+}
+
+// So many characters of text weigh as much as a recipient: contents of 10 MiB are then taken one or two at a time.
+const CHARACTERS_PER_RECIPIENT = 4_096;
+
+/** The weight of a broadcast that is to be fanned out. */
+export function fanOutWeight({ recipients, characters }: { recipients: number; characters: number }): number {
+  return recipientsWeight(recipients) + Math.floor(characters / CHARACTERS_PER_RECIPIENT);
+}
+
+/** The part of it that is its recipients. */
+export function recipientsWeight(recipients: number): number {
+  return Math.max(recipients, 1);
 }
 
 /** Small work goes before bulk: one recipient's message never waits for a campaign of the same project. */

@@ -4,8 +4,8 @@ import { ClientError } from '../../errors.ts';
 import { Batcher } from '../../lib/batcher.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { newId } from '../../lib/ids.ts';
-import { priorityFor } from '../../queue/jobs.ts';
-import { findReplay, type IdempotencyKey, KEPT_MS, type KeptAnswer } from '../idempotency.ts';
+import { fanOutWeight, priorityFor } from '../../queue/jobs.ts';
+import { findReplay, type IdempotencyKey, KEPT_MS } from '../idempotency.ts';
 import { acceptedJson, packed, storedBody } from './wire.ts';
 
 /** What became of a request to send: accepted now, or earlier under the same key. */
@@ -24,8 +24,8 @@ export class Acceptor {
   readonly #db: Database;
   readonly #clock: Clock;
   readonly #onAccepted: (broadcasts: number) => void;
-  readonly #plain: Batcher<Entry, Acceptance | undefined>;
-  readonly #keyed: Batcher<Entry, Acceptance | undefined>;
+  readonly #plain: Batcher<Entry, Outcome>;
+  readonly #keyed: Batcher<Entry, Outcome>;
 
   constructor(options: { db: Database; clock: Clock; onAccepted: (broadcasts: number) => void }) {
     this.#db = options.db;
@@ -47,54 +47,53 @@ export class Acceptor {
   /** Resolves when the broadcast is committed. Throws `idempotency_conflict` for a key that was used for another request. */
   async accept(projectId: string, body: NewBroadcast, idempotency?: IdempotencyKey): Promise<Acceptance> {
     const entry = entryOf(projectId, newId(this.#clock.now()), body, idempotency);
-    const result = await (idempotency === undefined ? this.#plain : this.#keyed).add(entry);
-    if (result === undefined) throw new ClientError('idempotency_conflict');
-    return result;
+    const outcome = await (idempotency === undefined ? this.#plain : this.#keyed).add(entry);
+    if ('error' in outcome) throw outcome.error;
+    return outcome;
   }
 
-  async #commit(
-    statement: Statement,
-    entries: Entry[],
-    distinct: Entry[],
-  ): Promise<(Acceptance | undefined)[]> {
-    const results = new Map<Entry, Acceptance>();
-    await this.#insert(statement, distinct, results);
-    if (results.size > 0) this.#onAccepted(results.size);
-    await this.#answerRepeats(entries, results);
-    return entries.map((entry) => results.get(entry));
+  async #commit(statement: Statement, entries: Entry[], distinct: Entry[]): Promise<Outcome[]> {
+    const outcomes = new Map<Entry, Outcome>();
+    const accepted = await this.#insert(statement, distinct, outcomes);
+    if (accepted > 0) this.#onAccepted(accepted);
+    // Who was not accepted has used a key before, or just now at the same moment.
+    return Promise.all(entries.map((entry) => outcomes.get(entry) ?? this.#answerRepeat(entry)));
   }
 
-  async #insert(statement: Statement, entries: Entry[], results: Map<Entry, Acceptance>): Promise<void> {
+  /** Answers how many were accepted. Who has no outcome then was not. */
+  async #insert(statement: Statement, entries: Entry[], outcomes: Map<Entry, Outcome>): Promise<number> {
     try {
       const rows = await this.#db.query<{ id: string }>(statement, values(entries, this.#clock.now()));
       const accepted = new Set(rows.map((row) => row.id));
       for (const entry of entries)
-        if (accepted.has(entry.id)) results.set(entry, { replayed: false, status: 201, json: entry.json });
+        if (accepted.has(entry.id)) outcomes.set(entry, { replayed: false, status: 201, json: entry.json });
+      return accepted.size;
     } catch (error) {
+      if (entries.length === 1 || isDatabaseUnavailable(error)) {
+        for (const entry of entries) outcomes.set(entry, { error });
+        return 0;
+      }
       // What one broadcast did to the statement must not be held against the others of the batch.
-      if (entries.length === 1 || isDatabaseUnavailable(error)) throw error;
-      for (const entry of entries) await this.#insert(statement, [entry], results);
+      let accepted = 0;
+      for (const entry of entries) accepted += await this.#insert(statement, [entry], outcomes);
+      return accepted;
     }
   }
 
-  /** Who was not accepted has used a key before, or just now at the same moment. A key that means another request gets no answer. */
-  async #answerRepeats(entries: Entry[], results: Map<Entry, Acceptance>): Promise<void> {
-    for (const entry of entries) {
-      if (results.has(entry) || entry.idempotency === undefined) continue;
-      const kept = await this.#keptAnswer(entry.idempotency);
-      if (kept) results.set(entry, { replayed: true, status: kept.status, json: kept.body });
-    }
-  }
-
-  async #keptAnswer(key: IdempotencyKey): Promise<KeptAnswer | undefined> {
+  /** The answer kept under the entry's key. A key that means another request is a conflict. */
+  async #answerRepeat({ idempotency }: Entry): Promise<Outcome> {
     try {
-      return await findReplay({ db: this.#db, clock: this.#clock }, key);
+      const kept = idempotency && (await findReplay({ db: this.#db, clock: this.#clock }, idempotency));
+      if (kept === undefined) throw new ClientError('idempotency_conflict');
+      return { replayed: true, status: kept.status, json: kept.body };
     } catch (error) {
-      if (error instanceof ClientError) return undefined;
-      throw error;
+      return { error };
     }
   }
 }
+
+/** Of each for itself: that one failed says nothing about those that were committed with it. */
+type Outcome = Acceptance | { error: unknown };
 
 interface Entry {
   id: string;
@@ -104,6 +103,7 @@ interface Entry {
   topic: string | null;
   columns: ReturnType<typeof packed>;
   recipients: number;
+  weight: number;
   json: string;
   bytes: number;
 }
@@ -116,6 +116,8 @@ function entryOf(
 ): Entry {
   const stored = storedBody(body);
   const columns = packed(stored);
+  const json = acceptedJson(id, stored);
+  const characters = stored.messageJson.length + (stored.overridesJson?.length ?? 0);
   return {
     id,
     projectId,
@@ -124,8 +126,14 @@ function entryOf(
     topic: stored.topic,
     columns,
     recipients: stored.recipients,
-    json: acceptedJson(id, stored),
-    bytes: columns.message.length + (columns.overrides?.length ?? 0) + (columns.recipients?.length ?? 0),
+    weight: fanOutWeight({ recipients: stored.recipients, characters }),
+    json,
+    // What the statement carries: the answer too where it is kept, and that is not deflated.
+    bytes:
+      columns.message.length +
+      (columns.overrides?.length ?? 0) +
+      (columns.recipients?.length ?? 0) +
+      (idempotency === undefined ? 0 : json.length),
   };
 }
 
@@ -153,6 +161,7 @@ function values(entries: readonly Entry[], nowMs: number): unknown[] {
     entries.map((entry) => entry.columns.recipients),
     entries.map((entry) => entry.recipients),
     entries.map((entry) => priorityFor(entry.recipients)),
+    entries.map((entry) => entry.weight),
   ];
   if (entries[0]?.idempotency === undefined) return common;
   return [
@@ -167,13 +176,13 @@ function values(entries: readonly Entry[], nowMs: number): unknown[] {
 }
 
 const INPUT = `unnest(
-      $1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::bytea[], $6::bytea[], $7::bytea[], $8::bytea[], $9::int[], $10::smallint[]`;
+      $1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::bytea[], $6::bytea[], $7::bytea[], $8::bytea[], $9::int[], $10::smallint[], $11::int[]`;
 const INPUT_COLUMNS =
-  'id, project_id, category, topic, message, in_app, overrides, recipients, total, priority';
+  'id, project_id, category, topic, message, in_app, overrides, recipients, total, priority, weight';
 const INSERT_BROADCASTS = `insert into broadcasts (id, project_id, category, topic, message, in_app, overrides, recipients, total)
     select id, project_id, category, topic, message, in_app, overrides, recipients, total`;
 const INSERT_JOBS = `insert into jobs (kind, project_id, priority, weight, payload)
-    select 'fan_out', project_id, priority, greatest(total, 1), json_build_object('broadcast_id', id)`;
+    select 'fan_out', project_id, priority, weight, json_build_object('broadcast_id', id)`;
 
 // A broadcast and the job that acts on it are written by one statement: neither is ever there without the other.
 const acceptPlain = sql(
@@ -197,16 +206,16 @@ const acceptPlain = sql(
 const acceptKeyed = sql(
   'accept_keyed',
   `with input as (
-    select * from ${INPUT}, $11::text[], $12::text[], $13::bytea[], $14::text[])
+    select * from ${INPUT}, $12::text[], $13::text[], $14::bytea[], $15::text[])
       as i (${INPUT_COLUMNS}, scope, key, request_hash, reply)
   ),
   fresh as (
     insert into idempotency_keys as k (project_id, scope, key, request_hash, status, body, created_at)
-    select project_id, scope, key, request_hash, 201, reply, $15
+    select project_id, scope, key, request_hash, 201, reply, $16
     from input
     on conflict (project_id, scope, key) do update
       set request_hash = excluded.request_hash, status = excluded.status, body = excluded.body, created_at = excluded.created_at
-      where k.created_at <= $16
+      where k.created_at <= $17
     returning project_id, scope, key
   ),
   chosen as (

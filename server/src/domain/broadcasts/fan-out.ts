@@ -4,7 +4,7 @@ import { type Queryable, sql } from '../../db/client.ts';
 import { notificationId } from '../../lib/ids.ts';
 import { unpackJson } from '../../lib/packed-json.ts';
 import { enqueue } from '../../queue/enqueue.ts';
-import { type Job, type NewJob, priorityFor } from '../../queue/jobs.ts';
+import { type Job, type NewJob, priorityFor, recipientsWeight } from '../../queue/jobs.ts';
 import { settle } from '../../queue/settle.ts';
 import type { Handler } from '../../queue/worker.ts';
 import type { Context } from '../context.ts';
@@ -25,6 +25,8 @@ export interface FanOutListener {
 // A chunk of recipients on one channel is one job: small enough that its outcomes are soon written down, large enough that the
 // queue's cost vanishes beside the sending.
 const RECIPIENTS_PER_DELIVERY = 100;
+// A delivery reads and renders the texts, a fan-out hands them on as they are stored; but its batches are smaller to begin with.
+const FEWER_TEXTS = 32;
 
 /**
  * Turns broadcasts into notifications and deliveries: a whole batch of them in one transaction of a dozen statements, whatever the
@@ -89,6 +91,8 @@ interface Broadcast {
   message: Buffer;
   inApp: Buffer | null;
   sentAt: Date;
+  /** What its texts add to the weight of its jobs. */
+  textWeight: number;
   read: ReadRecipients;
   /** The users addressed, each once, ascending; and their notifications' ids in the same order. */
   userIds: string[];
@@ -109,6 +113,7 @@ async function load(tx: Queryable, jobs: readonly Job<'fan_out'>[]): Promise<Bro
     recipients: Buffer | null;
     now: Date;
   }>(selectBroadcasts, [jobs.map((job) => job.payload.broadcast_id)]);
+  const weights = new Map(jobs.map((job) => [job.payload.broadcast_id, job.weight]));
   return rows.map((row) => {
     const recipients = row.recipients ? (JSON.parse(unpackJson(row.recipients)) as Recipient[]) : [];
     const read = readRecipients(row.project_id, recipients);
@@ -120,6 +125,7 @@ async function load(tx: Queryable, jobs: readonly Job<'fan_out'>[]): Promise<Bro
       message: row.message,
       inApp: row.in_app,
       sentAt: row.now,
+      textWeight: (weights.get(row.id) ?? 0) - recipientsWeight(recipients.length),
       read,
       userIds: [],
       notificationIds: [],
@@ -240,7 +246,7 @@ function deliveriesOf(
         kind: 'deliver',
         projectId: broadcast.projectId,
         priority: priorityFor(broadcast.userIds.length),
-        weight: chunk.length,
+        weight: chunk.length + Math.floor(broadcast.textWeight / FEWER_TEXTS),
         payload: {
           broadcast_id: broadcast.id,
           channel,

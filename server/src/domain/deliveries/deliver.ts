@@ -240,7 +240,7 @@ function retryJobs(
     kind: 'deliver',
     projectId: job.projectId,
     priority: job.priority,
-    weight: group.length,
+    weight: job.weight - job.payload.user_ids.length + group.length,
     dueAtMs: nowMs + delayMs,
     payload: {
       ...job.payload,
