@@ -78,6 +78,32 @@ describe('POST /broadcasts', () => {
     expect(answer).toMatchObject({ status: 201, body: { title: 'Wrapped' } });
   });
 
+  test('a name of a recipient may be null, as clients send it of a user who has only the other', async () => {
+    const recipients = [
+      { external_id: 'null-mail', email: null, first_name: 'Ada' },
+      { external_id: null, email: 'null-id@example.com' },
+    ];
+    const { status, body } = await send({ title: 'Half a name', recipients });
+    expect([status, body.recipients]).toEqual([201, recipients]);
+    expect((await processed(call, body.id)).status).toMatchObject({
+      summary: { total: 2, failures: 0 },
+      errors: null,
+    });
+    const nobody = await send({ title: 'Nobody', recipients: [{ external_id: null, email: null }] });
+    expect([nobody.status, nobody.body.errors[0].message]).toEqual([
+      422,
+      "Param 'recipients.0' must have external_id or email",
+    ]);
+  });
+
+  test('a broadcast that was read can be sent again: what the server made is ignored', async () => {
+    const { body: first } = await send({ title: 'Again', recipients: [{ external_id: 'again' }] });
+    const read = await processed(call, first.id);
+    const { status, body } = await send(read);
+    expect([status, body.title, body.status.status]).toEqual([201, 'Again', 'enqueued']);
+    expect(body.id).not.toBe(first.id);
+  });
+
   test('recipients may be null: then nobody is addressed', async () => {
     const answer = await send({ title: 'Nobody', recipients: null });
     expect(answer).toMatchObject({ status: 201, body: { recipients: null } });

@@ -50,6 +50,15 @@ describe('saving', () => {
     });
   });
 
+  test('takes a user back as it was read, and ignores what only the server can say', async () => {
+    const { body: read } = await save({ external_id: 'u2-read', email: 'read@example.com', first_name: 'A' });
+    const changed = { ...read, first_name: 'B', last_seen_at: '2020-01-01T00:00:00Z' };
+    const { status, body } = await save(changed);
+    expect(status).toBe(200);
+    expect(body).toEqual({ ...read, first_name: 'B', updated_at: body.updated_at });
+    expect((await save({ ...read, id: read.id.slice(1) })).status).toBe(422);
+  });
+
   test('finds a user by address in whatever spelling, keeps the last one, and gives them an external id', async () => {
     const { body: first } = await save({ email: 'grace@example.com' });
     const { body: again } = await save({ email: 'GRACE@example.com', external_id: 'u3' });

@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox';
-import { FreeObject, Id, nullable, oneOf, storedString, Timestamp } from './common.ts';
+import { FreeObject, given, Id, nullable, oneOf, readOnly, storedString, Timestamp } from './common.ts';
 
 // The shapes of a broadcast, from the contract's tables "Broadcast" and "overrides". Lengths count characters, as JSON Schema does.
 
@@ -10,10 +10,10 @@ const freeObject = (description: string) => ({ ...FreeObject, description });
 export const RecipientSchema = Type.Object(
   {
     external_id: Type.Optional(
-      storedString({ minLength: 1, maxLength: 255, description: "The user's id in your system." }),
+      nullable(storedString({ minLength: 1, maxLength: 255, description: "The user's id in your system." })),
     ),
     email: Type.Optional(
-      storedString({ minLength: 1, maxLength: 320, description: "The user's e-mail address." }),
+      nullable(storedString({ minLength: 1, maxLength: 320, description: "The user's e-mail address." })),
     ),
     first_name: Type.Optional(nullable(storedString({ maxLength: 255 }))),
     last_name: Type.Optional(nullable(storedString({ maxLength: 255 }))),
@@ -27,9 +27,10 @@ export const RecipientSchema = Type.Object(
   },
   {
     additionalProperties: false,
-    anyOf: [{ required: ['external_id'] }, { required: ['email'] }],
+    anyOf: [given('external_id'), given('email')],
+    'x-problem': 'must have external_id or email',
     description:
-      'A user, named by external_id or email. Who is not known yet is created; members that are given replace what is stored.',
+      'A user, named by external_id or email; `null` for one of them says nothing. Who is not known yet is created; members that are given replace what is stored.',
   },
 );
 
@@ -101,20 +102,6 @@ const members = {
   overrides: Type.Optional(nullable(OverridesSchema)),
 };
 
-/** What POST /broadcasts takes. */
-export const NewBroadcastSchema = Type.Object(members, {
-  additionalProperties: false,
-  examples: [
-    {
-      title: 'Your order is on its way',
-      content: 'It arrives <b>tomorrow</b>.',
-      action_url: 'https://shop.example/orders/1042',
-      category: 'orders',
-      recipients: [{ external_id: '42', email: 'ada@example.com', first_name: 'Ada' }],
-    },
-  ],
-});
-
 export const BroadcastStatusSchema = Type.Object({
   status: oneOf(['enqueued', 'processing', 'processed']),
   summary: Type.Object({
@@ -127,6 +114,28 @@ export const BroadcastStatusSchema = Type.Object({
   }),
   errors: nullable(Type.Array(Type.Object({ message: Type.String() }))),
 });
+
+/** What POST /broadcasts takes. What the answer has beyond it may come back with a copy, and is ignored. */
+export const NewBroadcastSchema = Type.Object(
+  {
+    ...members,
+    id: Type.Optional(readOnly(Id)),
+    created_at: Type.Optional(readOnly(Timestamp)),
+    status: Type.Optional(readOnly(BroadcastStatusSchema)),
+  },
+  {
+    additionalProperties: false,
+    examples: [
+      {
+        title: 'Your order is on its way',
+        content: 'It arrives <b>tomorrow</b>.',
+        action_url: 'https://shop.example/orders/1042',
+        category: 'orders',
+        recipients: [{ external_id: '42', email: 'ada@example.com', first_name: 'Ada' }],
+      },
+    ],
+  },
+);
 
 /** A broadcast as the API answers it. */
 export const BroadcastSchema = Type.Object({

@@ -23,6 +23,16 @@ export function nullable<Schema extends TSchema>(schema: Schema): TUnsafe<Static
   return Type.Unsafe<Static<Schema> | null>({ ...plain, ...choices, type: [plain.type, 'null'] });
 }
 
+/** A member of answers that a request may carry back, where programs save what they have read; it is ignored. */
+export function readOnly<Schema extends TSchema>(schema: Schema): TUnsafe<Static<Schema>> {
+  return Type.Unsafe<Static<Schema>>({ ...schema, readOnly: true });
+}
+
+/** In an object's `anyOf`: this member is there and not `null`. */
+export function given(name: string): TSchema {
+  return Type.Object({ [name]: Type.Unsafe<string>({ not: { type: 'null' } }) });
+}
+
 /** One of these words. */
 export function oneOf<const Words extends readonly string[]>(
   words: Words,

@@ -1,5 +1,15 @@
-import { type Static, type TSchema, Type } from 'typebox';
-import { FreeObject, Id, nullable, page, pageQuery, storedString, Timestamp } from './common.ts';
+import { type Static, Type } from 'typebox';
+import {
+  FreeObject,
+  given,
+  Id,
+  nullable,
+  page,
+  pageQuery,
+  readOnly,
+  storedString,
+  Timestamp,
+} from './common.ts';
 
 const members = {
   external_id: Type.Optional(
@@ -23,17 +33,25 @@ const members = {
   ),
 };
 
-const named = (name: string): TSchema =>
-  Type.Object({ [name]: Type.Unsafe<string>({ not: { type: 'null' } }) }, {});
-
 /** What PUT /users takes. */
-export const SaveUser = Type.Object(members, {
-  additionalProperties: false,
-  anyOf: [named('external_id'), named('email')],
-  'x-problem': 'needs an external_id or an email',
-  description:
-    'A member that is given replaces what is stored, an absent one stays, `null` clears. The user is the one with this external_id, else the one with this email, else a new one.',
-});
+export const SaveUser = Type.Object(
+  {
+    ...members,
+    // Programs save what they have read.
+    id: Type.Optional(readOnly(Id)),
+    created_at: Type.Optional(readOnly(nullable(Timestamp))),
+    updated_at: Type.Optional(readOnly(nullable(Timestamp))),
+    last_seen_at: Type.Optional(readOnly(nullable(Timestamp))),
+    last_notified_at: Type.Optional(readOnly(nullable(Timestamp))),
+  },
+  {
+    additionalProperties: false,
+    anyOf: [given('external_id'), given('email')],
+    'x-problem': 'needs an external_id or an email',
+    description:
+      'A member that is given replaces what is stored, an absent one stays, `null` clears. The user is the one with this external_id, else the one with this email, else a new one.',
+  },
+);
 export type SaveUser = Static<typeof SaveUser>;
 
 export const User = Type.Object({

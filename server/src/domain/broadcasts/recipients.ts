@@ -21,7 +21,7 @@ export function readRecipients(projectId: string, recipients: readonly Recipient
     const email = recipient.email?.trim();
     const badAddress = email !== undefined && !isEmailAddress(email);
     if (badAddress) read.errors.push(`recipients.${index}: '${shorten(email)}' is not an e-mail address`);
-    if (recipient.external_id === undefined && badAddress) {
+    if (recipient.external_id == null && badAddress) {
       read.unusable += 1;
       return;
     }
@@ -41,7 +41,7 @@ const ADDRESS = /^[^\s@<>(),;:\\"[\]]+@[^\s@<>(),;:\\"[\].]+(\.[^\s@<>(),;:\\"[\
 
 function personOf(projectId: string, recipient: Recipient, email: string | undefined): Person {
   const person: Person = { projectId };
-  if (recipient.external_id !== undefined) person.externalId = recipient.external_id;
+  if (recipient.external_id != null) person.externalId = recipient.external_id;
   if (email !== undefined) person.email = email;
   if (recipient.first_name !== undefined) person.firstName = recipient.first_name;
   if (recipient.last_name !== undefined) person.lastName = recipient.last_name;
