@@ -233,3 +233,41 @@ test('a thousand users get a thousand e-mails, each one, and the figures are tru
   expect(new Set(mail.received.map(({ to }) => to)).size).toBe(1000);
   expect(mail.received).toHaveLength(1000);
 });
+
+test('what fails one delivery does not send the others of the batch again', async () => {
+  const { db } = service.context;
+  await db.query(sql('', "alter table deliveries add constraint poison check (provider_id <> 'poison')"));
+  await db.query(
+    sql(
+      '',
+      `create function poison() returns trigger language plpgsql as 'begin
+        if (select email from users where id = new.user_id) = ''u7@example.com'' then new.provider_id = ''poison''; end if;
+        return new;
+      end'`,
+    ),
+  );
+  await db.query(
+    sql('', 'create trigger poison before insert on deliveries for each row execute function poison()'),
+  );
+  const recipients = Array.from({ length: 30 }, (_, index) => ({ email: `u${index}@example.com` }));
+  const sent = await Promise.all(
+    [0, 10, 20].map((start) => send({ recipients: recipients.slice(start, start + 10) })),
+  );
+  try {
+    // The poisoned one is tried again; that it was is how we know that the batch has failed and was done by parts.
+    await until(
+      () => mail.received.filter((one) => one.to === 'u7@example.com').length,
+      (times) => times > 1,
+    );
+    for (const { body } of sent.slice(1)) await processed(project.call, body.id);
+  } finally {
+    await db.query(sql('', 'drop function poison() cascade'));
+    await db.query(sql('', 'alter table deliveries drop constraint poison'));
+  }
+  await bringForward();
+  for (const { body } of sent) await processed(project.call, body.id);
+  const times = Map.groupBy(mail.received, (one) => one.to);
+  times.delete('u7@example.com');
+  expect(times.size).toBe(29);
+  expect([...times.values()].map((mails) => mails.length)).toEqual(Array.from({ length: 29 }, () => 1));
+});

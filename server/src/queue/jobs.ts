@@ -24,7 +24,7 @@ export interface Job<Kind extends JobKind = JobKind> {
   priority: number;
   /** How much work it is, and how much memory: its recipients, and what its texts add to that. */
   weight: number;
-  /** How often it was claimed, this time included. */
+  /** How often it was begun, this time included: more than once, and some of it may be done already. */
   attempt: number;
   payload: JobPayloads[Kind];
 }

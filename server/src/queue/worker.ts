@@ -290,10 +290,11 @@ class Lane {
       this.#leaveBehind(jobs, leaseId);
     } else if (jobs.length > 1) {
       for (const job of jobs) {
+        const again = { ...job, attempt: job.attempt + 1 };
         try {
-          await this.#handler.run([job], leaseId);
+          await this.#handler.run([again], leaseId);
         } catch (alone) {
-          await this.#afterFailure([job], leaseId, alone);
+          await this.#afterFailure([again], leaseId, alone);
         }
       }
     } else {

@@ -46,7 +46,14 @@ async function deliver(
   leaseId: string,
 ): Promise<void> {
   const loaded = await load(context, jobs);
-  await Promise.all(jobs.map((job) => deliverJob(context, engine, job, leaseId, loaded)));
+  await allEnded(jobs.map((job) => deliverJob(context, engine, job, leaseId, loaded)));
+}
+
+/** Waits for all, whatever becomes of some; then throws what the first that failed threw. Who is told may begin again at once. */
+async function allEnded(work: readonly Promise<void>[]): Promise<void> {
+  const results = await Promise.allSettled(work);
+  const failed = results.find((result) => result.status === 'rejected');
+  if (failed) throw failed.reason;
 }
 
 /** What the jobs of a batch need, loaded together. */
@@ -174,7 +181,7 @@ async function deliverJob(
       },
     });
   };
-  await Promise.all(payload.user_ids.map(deliverTo));
+  await allEnded(payload.user_ids.map(deliverTo));
   await engine.recorder.report({
     finished: { jobId: job.id, leaseId, retries: retryJobs(job, retries, context.clock.now()) },
   });
