@@ -25,7 +25,7 @@ const LOOK_EVERY_MS = 500;
 export class Pulse {
   readonly #settings: pg.ClientConfig;
   readonly #statementTimeoutMs: number;
-  readonly #waiting = new Set<Waiting>();
+  readonly #waiting = new Set<Wait>();
   #timer: NodeJS.Timeout | undefined;
   #heardAt = 0;
   #silent = false;
@@ -37,34 +37,19 @@ export class Pulse {
     this.#statementTimeoutMs = statementTimeoutMs;
   }
 
-  /** Throws `DatabaseSilent` while it is. */
-  check(): void {
+  /** Somebody waits from now on; `giveUp` is called when there will be no answer. Throws `DatabaseSilent` while that is known. */
+  begin(giveUp: (error: DatabaseSilent) => void): Wait {
     if (this.#silent) throw new DatabaseSilent();
-  }
-
-  /** The answer to what `ask` sends. Throws `DatabaseSilent` when there will be none: the connection is of no use then. */
-  async answer<Result>(ask: () => Promise<Result>): Promise<Result> {
-    try {
-      const result = await this.wait(ask());
-      this.#heard();
-      return result;
-    } catch (error) {
-      if (isAnswer(error)) this.#heard();
-      throw error;
-    }
-  }
-
-  /** The same for what the database may have no part in, as a place in the pool. */
-  async wait<Result>(work: Promise<Result>): Promise<Result> {
-    const { promise, reject } = Promise.withResolvers<never>();
-    const waiting: Waiting = { since: performance.now(), giveUp: () => reject(new DatabaseSilent()) };
-    this.#waiting.add(waiting);
+    const wait = { since: performance.now(), giveUp };
+    this.#waiting.add(wait);
     this.#timer ??= setInterval(() => this.#look(), LOOK_EVERY_MS).unref();
-    try {
-      return await Promise.race([work, promise]);
-    } finally {
-      this.#waiting.delete(waiting);
-    }
+    return wait;
+  }
+
+  /** The wait is over. `error` is what it ended with; a place in the pool is nothing that the database has said. */
+  end(wait: Wait, { error, said }: { error?: unknown; said: boolean }): void {
+    this.#waiting.delete(wait);
+    if (said && (!error || isAnswer(error))) this.#heard();
   }
 
   close(): void {
@@ -85,7 +70,7 @@ export class Pulse {
     const now = performance.now();
     const [oldest] = this.#waiting;
     if (oldest !== undefined && now - oldest.since > this.#statementTimeoutMs + SUSPICIOUS_MS)
-      oldest.giveUp();
+      oldest.giveUp(new DatabaseSilent());
     const quietSince = Math.max(this.#heardAt, oldest?.since ?? 0);
     if (this.#probing || (!this.#silent && now - quietSince < SUSPICIOUS_MS)) return;
     this.#probing = true;
@@ -103,7 +88,7 @@ export class Pulse {
       return;
     }
     this.#silent = true;
-    for (const waiting of [...this.#waiting]) waiting.giveUp();
+    for (const wait of [...this.#waiting]) wait.giveUp(new DatabaseSilent());
   }
 
   async #ask(): Promise<boolean> {
@@ -129,9 +114,10 @@ export class Pulse {
   }
 }
 
-interface Waiting {
-  since: number;
-  giveUp: () => void;
+/** Somebody who waits for the database. */
+export interface Wait {
+  readonly since: number;
+  readonly giveUp: (error: DatabaseSilent) => void;
 }
 
 /** Whether the server itself has said this: then it lives. */

@@ -50,15 +50,17 @@ export function createAuthenticator(deps: AuthenticatorDeps): Authenticator {
   function authenticate(headers: IncomingHttpHeaders): Caller | Promise<Caller> {
     const token = bearerToken(headers.authorization);
     const known = verified.get(token);
-    // Any change of the project (a token revoked, a secret renewed) makes another object of it.
-    if (
-      known !== undefined &&
-      known.expiresAtMs > clock.now() &&
-      projects.byId(known.project.id) === known.project
-    ) {
-      return toCaller(known);
-    }
-    return verify(token).then(toCaller);
+    if (known === undefined || known.expiresAtMs <= clock.now()) return verify(token).then(toCaller);
+    // Any change of the project (a token revoked, a secret renewed) makes another object of it. Where the database has to be asked for
+    // it, that may fail: the request is told so.
+    const project = projects.byId(known.project.id);
+    return project instanceof Promise
+      ? project.then((found) => admit(token, known, found))
+      : admit(token, known, project);
+  }
+
+  function admit(token: string, known: Verified, project: Project | undefined): Caller | Promise<Caller> {
+    return project === known.project ? toCaller(known) : verify(token).then(toCaller);
   }
 
   async function verify(token: string): Promise<Verified> {

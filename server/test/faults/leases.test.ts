@@ -4,8 +4,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, expect, test } from 'vitest';
 import { startService } from '../../src/app.ts';
-import { sql } from '../../src/db/client.ts';
+import { type Database, sql } from '../../src/db/client.ts';
+import { fanOutHandler } from '../../src/domain/broadcasts/fan-out.ts';
 import { type DeliveryOutcome, OutcomeRecorder } from '../../src/domain/deliveries/record-outcomes.ts';
+import type { RealtimeMessage } from '../../src/domain/realtime/messages.ts';
 import { newId } from '../../src/lib/ids.ts';
 import { createLogger } from '../../src/lib/log.ts';
 import { dueNow, saveSmtp } from '../support/faults.ts';
@@ -51,7 +53,11 @@ async function hangingBroadcast(service: TestService, smtp: SmtpStandIn, count: 
 }
 
 /** All figures are as if everything had happened once. */
-async function expectOnce(service: TestService, id: string, count: number): Promise<void> {
+async function expectOnce(
+  service: TestService,
+  id: string,
+  { count, retried = 0 }: { count: number; retried?: number },
+): Promise<void> {
   const rows = rowsOf(service);
   const { body } = await service.project.call('GET', `/broadcasts/${id}`);
   expect(body.status).toEqual({
@@ -65,11 +71,12 @@ async function expectOnce(service: TestService, id: string, count: number): Prom
   ).toEqual([{ state: 'sent', count }]);
   const events = await rows<{ type: string; count: number }>(
     `select type, sum(coalesce(array_length(user_ids, 1), 1))::int as count
-    from events where broadcast_id = $1 and type in ('delivery.sent', 'broadcast.processed') group by type order by type`,
+    from events where broadcast_id = $1 and type in ('delivery.sent', 'delivery.retried', 'broadcast.processed') group by type order by type`,
     [id],
   );
   expect(events).toEqual([
     { type: 'broadcast.processed', count: 1 },
+    ...(retried > 0 ? [{ type: 'delivery.retried', count: retried }] : []),
     { type: 'delivery.sent', count },
   ]);
   // The job ends a moment after its last outcome was written down.
@@ -87,7 +94,7 @@ test('a job that is taken from its worker in the middle and runs twice counts ea
   await processed(service.project.call, id);
   // The first run ends, with its own idea of what became of the e-mails, before the service does.
   await service.restart();
-  await expectOnce(service, id, 5);
+  await expectOnce(service, id, { count: 5 });
 });
 
 test('a worker whose lease ran out loses its work to another, and what it reports later is not counted', async () => {
@@ -118,7 +125,7 @@ test('a worker whose lease ran out loses its work to another, and what it report
   await processed(first.project.call, id);
   await second.stop();
   await first.restart();
-  await expectOnce(first, id, 5);
+  await expectOnce(first, id, { count: 5 });
 });
 
 test('a worker that finds its lease gone takes a new one and goes on', async () => {
@@ -156,7 +163,7 @@ test('a pause of the database that is longer than the lease does not make a work
     { withinMs: 15_000 },
   );
   expect(smtp.received).toHaveLength(3);
-  await expectOnce(service, id, 3);
+  await expectOnce(service, id, { count: 3, retried: 3 });
 });
 
 function outcome(
@@ -226,4 +233,81 @@ test('an outcome that the database refuses does not fail those that are written 
   );
   expect(results.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled']);
   await processed(service.project.call, id);
+});
+
+test('the end of a job that somebody else holds by now is not written, and neither are its retries', async () => {
+  const service = await start();
+  const rows = rowsOf(service);
+  const [leaseId] = (await rows<{ id: string }>('select id from leases')).map(({ id }) => id);
+  // Not due for an hour, so that nobody begins it.
+  const [job] = await rows<{ id: number }>(
+    `insert into jobs (kind, project_id, due_at, payload)
+    values ('deliver', $1, now() + interval '1 hour', '{}') returning id`,
+    [service.project.id],
+  );
+  const recorder = new OutcomeRecorder({ db: service.context.db, onRecorded: () => {} });
+  await recorder.report({
+    finished: {
+      jobId: job?.id ?? 0,
+      leaseId: leaseId ?? '',
+      retries: [
+        {
+          kind: 'deliver',
+          projectId: service.project.id,
+          priority: 0,
+          weight: 1,
+          dueAtMs: Date.now() + 3_600_000,
+          payload: { broadcast_id: newId(), channel: 'email', user_ids: [], attempt: 1, first_attempt_ms: 0 },
+        },
+      ],
+    },
+  });
+  expect(await rows('select id from jobs')).toEqual([job]);
+});
+
+test('when the answer to the commit of a fan-out is lost, whoever is connected is told to look', async () => {
+  const service = await start();
+  const { context, project } = service;
+  const rows = rowsOf(service);
+  const { body } = await project.call('POST', '/broadcasts', {
+    title: 'x',
+    recipients: [{ external_id: 'connected' }],
+  });
+  await processed(project.call, body.id);
+  await rows('delete from notifications');
+  const leaseId = newId();
+  await rows("insert into leases (id, node, expires_at) values ($1, 'test', 'infinity')", [leaseId]);
+  const [job] = await rows<{ id: number }>(
+    `insert into jobs (kind, project_id, lease_id, payload)
+    values ('fan_out', $1, $2, json_build_object('broadcast_id', $3::uuid)) returning id`,
+    [project.id, leaseId, body.id],
+  );
+  const db: Database = {
+    ...context.db,
+    async transaction(work) {
+      await context.db.transaction(work);
+      throw Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' });
+    },
+  };
+  const told: RealtimeMessage[] = [];
+  const unsubscribe = context.bus.subscribe((message) => void told.push(message));
+  const handler = fanOutHandler({ ...context, db }, { onNotifications() {}, onDeliveriesQueued() {} });
+  const work = handler.run(
+    [
+      {
+        id: job?.id ?? 0,
+        kind: 'fan_out',
+        projectId: project.id,
+        priority: 0,
+        weight: 1,
+        attempt: 1,
+        payload: { broadcast_id: body.id },
+      },
+    ],
+    leaseId,
+  );
+  await expect(work).rejects.toThrow('ECONNRESET');
+  unsubscribe();
+  const [stored] = await rows<{ sent_at: Date }>('select sent_at from notifications');
+  expect(told).toEqual([{ type: 'missed', sinceMs: (stored?.sent_at.getTime() ?? 0) - 1 }]);
 });
