@@ -7,8 +7,8 @@ export type Located = Pick<
 
 // A request can be wrong in a thousand places. A hundred messages say enough, and keep the answer small.
 const MAX_MESSAGES = 100;
-// What is looked at to find them: one message can stand for several errors of a union's branches.
-const MAX_ERRORS = 5_000;
+/** What is looked at to find them: one message can stand for several errors of a union's branches. */
+export const MAX_ERRORS = 5_000;
 
 /**
  * The validator's errors as sentences: `Param 'recipients.0.email' is missing`. A union is one problem, not one for each

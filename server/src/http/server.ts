@@ -8,6 +8,7 @@ import Fastify, {
 } from 'fastify';
 import { ClientError } from '../errors.ts';
 import { newId } from '../lib/ids.ts';
+import { holdsMoreValues } from '../lib/json-size.ts';
 import { httpSeconds } from '../metrics.ts';
 import { createAuthenticator } from './auth.ts';
 import type { HttpContext } from './context.ts';
@@ -21,6 +22,11 @@ import type { App } from './route.ts';
 import { unsubscribePage } from './unsubscribe.ts';
 import { v2Routes } from './v2/index.ts';
 import { refusal, validatorFor } from './validation.ts';
+
+// Parsed, `[],[],[]` takes thirty times its bytes: in a body as large as one with the longest content, more than there is memory. A thousand
+// recipients with hundreds of attributes each are below this.
+const MAX_VALUES = 1_000_000;
+const SMALL_BODY_BYTES = 1_048_576;
 
 export interface ServerOptions {
   /** Judges every reply by its route's schema: for tests. */
@@ -86,7 +92,12 @@ function newFastify(context: HttpContext, timeouts: typeof TIMEOUTS): FastifyIns
     trustProxy: false,
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 1024 },
     requestTimeout: timeouts.requestMs,
-    http: { headersTimeout: timeouts.headMs, connectionsCheckingInterval: timeouts.checkEveryMs },
+    http: {
+      headersTimeout: timeouts.headMs,
+      connectionsCheckingInterval: timeouts.checkEveryMs,
+      // Java's client, and curl with --http2, offer `Upgrade: h2c` with the first request: to be ignored (RFC 9110, 7.8), not refused.
+      shouldUpgradeCallback: ({ headers }) => headers.upgrade?.toLowerCase() === 'websocket',
+    },
     keepAliveTimeout: 72_000, // longer than the 60 s of common load balancers, so that they close first
     forceCloseConnections: 'idle',
     return503OnClosing: false, // what still arrives while draining is answered, with `Connection: close`
@@ -127,6 +138,11 @@ function parseBody(request: FastifyRequest, body: Buffer): unknown {
   if (body.length === 0) return undefined; // v1 clients send the content type with no body
   if (!isUtf8(body))
     throw new ClientError('invalid_json', ['The request body is not valid JSON: it is not UTF-8']);
+  if (body.length > SMALL_BODY_BYTES && holdsMoreValues(body, MAX_VALUES)) {
+    throw new ClientError('payload_too_large', [
+      `The request body holds more than ${MAX_VALUES.toLocaleString('en')} values`,
+    ]);
+  }
   try {
     return JSON.parse(body.toString());
   } catch (error) {

@@ -9,7 +9,7 @@ import {
 import addFormats from 'ajv-formats';
 import { ClientError } from '../errors.ts';
 import { isId } from '../lib/ids.ts';
-import { problemsOf } from './problems.ts';
+import { MAX_ERRORS, problemsOf } from './problems.ts';
 
 const OPTIONS: Options = {
   allErrors: true,
@@ -18,17 +18,28 @@ const OPTIONS: Options = {
   allowUnionTypes: true,
   verbose: true, // an error carries its schema: see `x-problem`
   keywords: ['x-problem'],
+  // A body can be wrong in ten million places, and an error for each would fill the memory: looking ends at the last that is read.
+  code: {
+    process: (code) =>
+      code.replace(/vErrors\.push\((\w+)\)/g, `if (vErrors.push($1) > ${MAX_ERRORS}) throw vErrors`),
+  },
 };
 
+/** Says whether a value is valid; if not, `errors` says why. */
+export interface Validator {
+  (value: unknown): boolean;
+  errors: ErrorObject[];
+}
+
 /** Compiles a schema for a part of the request. Only what a URL carries is converted: there everything is text. */
-export function validatorFor(part: string | undefined, schema: object): ValidateFunction {
-  return (part === 'body' ? bodyAjv : urlAjv).compile(schema);
+export function validatorFor(part: string | undefined, schema: object): Validator {
+  return ended((part === 'body' ? bodyAjv : urlAjv).compile(schema));
 }
 
 /** Compiles a schema into a function that answers what is wrong with a value. */
 export function problemsIn(schema: object): (value: unknown) => string[] {
-  const validate = bodyAjv.compile(schema);
-  return (value) => (validate(value) ? [] : problemsOf(validate.errors ?? []));
+  const validate = ended(bodyAjv.compile(schema));
+  return (value) => (validate(value) ? [] : problemsOf(validate.errors));
 }
 
 /** The error for a request that its schema refuses: every problem, each naming its field. */
@@ -36,6 +47,23 @@ export function refusal(errors: readonly ErrorObject[], part: string): ClientErr
   // What stands in a path is an id: one that cannot be any is not a matter of validation but of addressing.
   if (part === 'params') return new ClientError('invalid_id');
   return new ClientError('validation_failed', problemsOf(errors));
+}
+
+/** Answers the errors found so far where `OPTIONS.code` ended the search. */
+function ended(validate: ValidateFunction): Validator {
+  const validator = (value: unknown): boolean => {
+    try {
+      const valid = validate(value);
+      validator.errors = validate.errors ?? [];
+      return valid;
+    } catch (thrown) {
+      if (!Array.isArray(thrown)) throw thrown;
+      validator.errors = thrown;
+      return false;
+    }
+  };
+  validator.errors = [] as ErrorObject[];
+  return validator;
 }
 
 const bodyAjv = withLengths(withFormats(new Ajv(OPTIONS)));
