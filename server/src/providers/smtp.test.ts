@@ -354,6 +354,22 @@ describe('security', () => {
     expect(JSON.stringify(outcome)).not.toContain('hunter22');
   });
 
+  test.each([
+    ['as AUTH PLAIN sends it', Buffer.from('\0user\0two  blanks').toString('base64').replace(/=+$/, '')],
+    ['as AUTH LOGIN sends it', Buffer.from('two  blanks').toString('base64')],
+    ['with blanks that get lost in a reason', 'two  blanks'],
+    ['where a reason is cut off', `${'x'.repeat(285)}two  blanks`],
+  ])('a password that the server repeats %s came out in the reason', async (_how, said) => {
+    const server = await standIn({ account });
+    server.fail({ at: 'auth', how: { reply: `535 5.7.8 ${said}` } });
+    const config = { port: server.port, username: 'user', password: 'two  blanks' };
+    const outcome = await connect(config).send(email());
+    expect(outcome).toMatchObject({ kind: 'rejected', scope: 'config' });
+    const reason = outcome.kind === 'rejected' ? outcome.reason : '';
+    for (const form of [said.replace(/x{9,}/, ''), 'two', 'blank', 'dHdvICBi', 'HVzZXIAd'])
+      expect(reason).not.toContain(form);
+  });
+
   test('the password is masked for other eyes', () => {
     const config = { host: 'h', port: 25, username: 'u', password: 'hunter22', from: { email: 'a@b.de' } };
     expect(maskSecrets(smtp.config, config)).toEqual({ ...config, password: '••••••' });

@@ -111,7 +111,7 @@ function connect(config: Config, { egress, timeouts }: SenderDeps): Sender<Email
       return Promise.resolve({ kind: 'rejected', scope: 'address', reason: 'this is not an e-mail address' });
     }
     const sending = exchange(pool, build(message, config), limits).then((reply) =>
-      redact(classify(reply), config),
+      classify(withoutPassword(reply, config)),
     );
     inFlight.add(sending);
     return sending.finally(() => inFlight.delete(sending));
@@ -364,10 +364,22 @@ function tidy(text: string): string {
     .slice(0, 300);
 }
 
-/** A careless server may repeat what it was sent; the password shall not go further than here. */
-function redact(outcome: Outcome, { password }: Config): Outcome {
-  if (outcome.kind === 'sent' || password.length < 4) return outcome; // shorter ones are parts of words
-  const forms = [password, Buffer.from(password).toString('base64')];
-  const reason = forms.reduce((text, form) => text.replaceAll(form, '••••••'), outcome.reason);
-  return { ...outcome, reason };
+/**
+ * A careless server may repeat what it was sent; the password shall not go further than here. It is taken out before anything is
+ * shortened, in all the dresses in which a server sees it: plain, and as AUTH LOGIN and AUTH PLAIN carry it.
+ */
+function withoutPassword(reply: SmtpReply, { username, password }: Config): SmtpReply {
+  if (password.length < 4) return reply; // shorter ones are parts of words
+  const forms = [base64(`\0${username}\0${password}`), base64(password), password];
+  const hide = (text: string) => forms.reduce((left, form) => left.replaceAll(form, '••••••'), text);
+  if ('response' in reply) return { response: hide(reply.response) };
+  const { error, written } = reply;
+  const hidden = { ...error, message: hide(error.message) };
+  if (error.response !== undefined) hidden.response = hide(error.response);
+  return { error: hidden, written };
+}
+
+/** Without the padding, which a server may leave out when it repeats it. */
+function base64(text: string): string {
+  return Buffer.from(text).toString('base64').replace(/=+$/, '');
 }
