@@ -1,5 +1,5 @@
 import type { Recipient } from '../../contract/broadcast.ts';
-import { uuidArray } from '../../db/arrays.ts';
+import { textArray, uuidArray } from '../../db/arrays.ts';
 import { type Queryable, sql } from '../../db/client.ts';
 import { notificationId } from '../../lib/ids.ts';
 import { unpackJson } from '../../lib/packed-json.ts';
@@ -155,38 +155,42 @@ function assignUsers(broadcasts: readonly Broadcast[], resolved: Resolved): void
 
 async function insertNotifications(tx: Queryable, broadcasts: readonly Broadcast[]): Promise<void> {
   // A large broadcast has a statement of its own, in which all that is equal for its rows travels once; small ones share one.
-  const shared: Broadcast[] = [];
-  for (const broadcast of broadcasts) {
-    if (broadcast.userIds.length === 0) continue;
-    if (broadcast.userIds.length < 50) {
-      shared.push(broadcast);
-      continue;
-    }
-    await tx.query(insertSameBroadcast, [
-      uuidArray(broadcast.userIds),
-      uuidArray(broadcast.notificationIds),
-      broadcast.id,
-      broadcast.sentAt,
-      broadcast.category,
-      broadcast.topic,
-    ]);
-  }
-  if (shared.length === 0) return;
-  const rows = shared.flatMap((broadcast) =>
+  const large = broadcasts.filter((broadcast) => broadcast.userIds.length >= OWN_STATEMENT_FROM);
+  const small = broadcasts.filter((broadcast) => broadcast.userIds.length < OWN_STATEMENT_FROM);
+  for (const broadcast of large) await insertSame(tx, broadcast);
+  await insertMixed(tx, small);
+}
+
+const OWN_STATEMENT_FROM = 50;
+
+async function insertSame(tx: Queryable, broadcast: Broadcast): Promise<void> {
+  await tx.query(insertSameBroadcast, [
+    uuidArray(broadcast.userIds),
+    uuidArray(broadcast.notificationIds),
+    broadcast.id,
+    broadcast.sentAt,
+    broadcast.category,
+    broadcast.topic,
+  ]);
+}
+
+async function insertMixed(tx: Queryable, broadcasts: readonly Broadcast[]): Promise<void> {
+  const rows = broadcasts.flatMap((broadcast) =>
     broadcast.userIds.map((userId, index) => ({
       userId,
       id: broadcast.notificationIds[index] as string,
       broadcast,
     })),
   );
+  if (rows.length === 0) return;
   rows.sort((a, b) => (a.userId === b.userId ? (a.id < b.id ? -1 : 1) : a.userId < b.userId ? -1 : 1));
-  await tx.query(insertMixed, [
+  await tx.query(insertMixedBroadcasts, [
     uuidArray(rows.map((row) => row.userId)),
     uuidArray(rows.map((row) => row.id)),
     uuidArray(rows.map((row) => row.broadcast.id)),
     rows[0]?.broadcast.sentAt,
-    rows.map((row) => row.broadcast.category),
-    rows.map((row) => row.broadcast.topic),
+    textArray(rows.map((row) => row.broadcast.category)),
+    textArray(rows.map((row) => row.broadcast.topic)),
   ]);
 }
 
@@ -262,20 +266,20 @@ function deliveriesOf(
 
 async function writeProgress(tx: Queryable, broadcasts: readonly Broadcast[]): Promise<void> {
   const reached = broadcasts.filter((broadcast) => broadcast.userIds.length > 0);
-  if (reached.length > 0) {
-    await tx.query(insertBroadcastUsers, [
-      reached.map((one) => one.id),
-      reached.map((one) => uuidArray(one.userIds)),
-    ]);
-  }
+  await tx.query(insertBroadcastUsers, [
+    uuidArray(reached.map((one) => one.id)),
+    textArray(reached.map((one) => uuidArray(one.userIds))),
+  ]);
   await tx.query(updateBroadcasts, [
-    broadcasts.map((one) => one.id),
-    broadcasts.map((one) => (one.pending === 0 ? 'processed' : 'processing')),
+    uuidArray(broadcasts.map((one) => one.id)),
+    textArray(broadcasts.map((one) => (one.pending === 0 ? 'processed' : 'processing'))),
     broadcasts.map((one) => one.userIds.length + one.read.unusable),
     broadcasts.map((one) => one.read.unusable),
     broadcasts.map((one) => one.pending),
-    broadcasts.map((one) =>
-      one.errors.length === 0 ? null : JSON.stringify(one.errors.map((message) => ({ message }))),
+    textArray(
+      broadcasts.map((one) =>
+        one.errors.length === 0 ? null : JSON.stringify(one.errors.map((message) => ({ message }))),
+      ),
     ),
   ]);
 }
@@ -336,7 +340,7 @@ const insertSameBroadcast = sql(
   from unnest($1::uuid[], $2::uuid[]) as n (user_id, id)
   on conflict do nothing`,
 );
-const insertMixed = sql(
+const insertMixedBroadcasts = sql(
   'fan_out_insert_mixed',
   `insert into notifications (user_id, id, broadcast_id, sent_at, category, topic)
   select user_id, id, broadcast_id, $4, category, topic

@@ -1,4 +1,4 @@
-import { uuidArray } from '../../db/arrays.ts';
+import { textArray, uuidArray } from '../../db/arrays.ts';
 import { type Queryable, sql } from '../../db/client.ts';
 import { newId } from '../../lib/ids.ts';
 
@@ -35,12 +35,12 @@ export interface NewEvent {
 export async function recordEvents(tx: Queryable, events: readonly NewEvent[]): Promise<void> {
   if (events.length === 0) return;
   await tx.query(insertEvents, [
-    events.map((event) => event.projectId),
-    events.map(newEventId),
-    events.map((event) => event.type),
-    events.map((event) => event.broadcastId ?? null),
-    events.map((event) => (event.userIds ? uuidArray(event.userIds) : null)),
-    events.map((event) => (event.details ? JSON.stringify(event.details) : null)),
+    uuidArray(events.map((event) => event.projectId)),
+    uuidArray(events.map(newEventId)),
+    textArray(events.map((event) => event.type)),
+    textArray(events.map((event) => event.broadcastId)),
+    textArray(events.map((event) => event.userIds && uuidArray(event.userIds))),
+    textArray(events.map((event) => event.details && JSON.stringify(event.details))),
   ]);
 }
 
