@@ -1,10 +1,11 @@
 const BUCKET_MS = 1_000;
-// A minute, and the second that is under way.
-const BUCKETS = 61;
+// A minute, of which the last second is under way: whoever waits 60 s is let through.
+const BUCKETS = 60;
 
 /**
- * Counts what happened in the last minute, by the second. Never more than the limit is allowed in any 60 seconds: a fixed
- * window would let twice as many through around its edge. It takes the same memory whatever the limit.
+ * Counts what happened in the last minute, by the second. Never more than the limit is allowed in any 59 seconds, and a place
+ * is free again after 60 at the latest: a fixed window would let twice as many through around its edge. It takes the same memory
+ * whatever the limit.
  */
 export class SlidingWindow {
   readonly #counts = new Uint32Array(BUCKETS);
