@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { FreeObject, Id, NoContent, nullable, oneOf, storedString } from '../src/contract/common.ts';
 import { ClientError } from '../src/errors.ts';
 import { type App, projectRoute, publicRoute, userRoute } from '../src/http/route.ts';
-import { validatorFor } from '../src/http/validation.ts';
+import { problemsIn, validatorFor } from '../src/http/validation.ts';
 import { rawExchange, startTestServer, type TestServer } from './support/http.ts';
 
 const Thing = Type.Object(
@@ -568,10 +568,12 @@ describe('the description', () => {
     const { json } = await it.call('GET', '/v2/openapi.json');
     const document = json as {
       openapi: string;
+      jsonSchemaDialect: string;
       servers: unknown;
       paths: Record<string, Record<string, { responses: object; security: unknown; parameters: object[] }>>;
     };
     expect([document.openapi, document.servers]).toEqual(['3.1.0', [{ url: '/v2' }]]);
+    expect(document.jsonSchemaDialect).toBe('http://json-schema.org/draft-07/schema#');
     const create = document.paths['/things']?.post;
     expect(Object.keys(create?.responses ?? {})).toEqual([
       '201',
@@ -593,6 +595,38 @@ describe('the description', () => {
     expect(Object.keys(document.paths)).toContain('/acme_me');
     expect(Object.keys(document.paths)).not.toContain('/service_me');
     expect(Object.keys(document.paths['/things'] ?? {})).toEqual(['post']);
+  });
+
+  test('says of each schema with examples that it takes them, and of a missing integration that it is 404', async () => {
+    const { json } = await it.call('GET', '/v2/openapi.json');
+    const { paths } = json as {
+      paths: Record<string, Record<string, { responses: Record<string, object> }>>;
+    };
+    let judged = 0;
+    const judge = (value: unknown): void => {
+      if (typeof value !== 'object' || value === null) return;
+      const { type, examples, schema, example } = value as Record<string, unknown>;
+      if (typeof schema === 'object' && schema !== null && example !== undefined) {
+        expect(problemsIn(schema)(example)).toEqual([]);
+        judged += 1;
+      }
+      if (type === 'object' && Array.isArray(examples)) {
+        for (const example of examples) expect(problemsIn(value)(example)).toEqual([]);
+        judged += examples.length;
+      }
+      for (const member of Object.values(value)) judge(member);
+    };
+    judge(paths);
+    expect(judged).toBeGreaterThan(5);
+    const { put, get, delete: remove } = paths['/integrations/smtp'] ?? {};
+    expect([put, get, remove].map((operation) => '404' in (operation?.responses ?? {}))).toEqual([
+      true,
+      false,
+      true,
+    ]);
+    expect(paths['/integrations/inbox']?.put?.responses['200']).toMatchObject({
+      content: { 'application/json': { schema: { required: ['images', 'locale', 'theme'] } } },
+    });
   });
 
   test('has a page that loads nothing from elsewhere', async () => {

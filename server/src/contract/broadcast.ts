@@ -1,5 +1,16 @@
 import { type Static, Type } from 'typebox';
-import { FreeObject, given, Id, nullable, oneOf, readOnly, storedString, Timestamp } from './common.ts';
+import {
+  exampleId,
+  exampleTime,
+  FreeObject,
+  given,
+  Id,
+  nullable,
+  oneOf,
+  readOnly,
+  storedString,
+  Timestamp,
+} from './common.ts';
 
 // The shapes of a broadcast, from the contract's tables "Broadcast" and "overrides". Lengths count characters, as JSON Schema does.
 
@@ -115,6 +126,14 @@ export const BroadcastStatusSchema = Type.Object({
   errors: nullable(Type.Array(Type.Object({ message: Type.String() }))),
 });
 
+const example = {
+  title: 'Your order is on its way',
+  content: 'It arrives <b>tomorrow</b>.',
+  action_url: 'https://shop.example/orders/1042',
+  category: 'orders',
+  recipients: [{ external_id: '42', email: 'ada@example.com', first_name: 'Ada' }],
+};
+
 /** What POST /broadcasts takes. What the answer has beyond it may come back with a copy, and is ignored. */
 export const NewBroadcastSchema = Type.Object(
   {
@@ -125,32 +144,39 @@ export const NewBroadcastSchema = Type.Object(
   },
   {
     additionalProperties: false,
-    examples: [
-      {
-        title: 'Your order is on its way',
-        content: 'It arrives <b>tomorrow</b>.',
-        action_url: 'https://shop.example/orders/1042',
-        category: 'orders',
-        recipients: [{ external_id: '42', email: 'ada@example.com', first_name: 'Ada' }],
-      },
-    ],
+    examples: [example],
   },
 );
 
 /** A broadcast as the API answers it. */
-export const BroadcastSchema = Type.Object({
-  id: Id,
-  title: Type.String(),
-  content: nullable(Type.String()),
-  action_url: nullable(Type.String()),
-  category: nullable(Type.String()),
-  topic: nullable(Type.String()),
-  custom_attributes: nullable(freeObject('As given.')),
-  recipients: nullable(Type.Array(Type.Unknown())),
-  overrides: nullable(Type.Unknown()),
-  created_at: Timestamp,
-  status: BroadcastStatusSchema,
-});
+export const BroadcastSchema = Type.Object(
+  {
+    id: Id,
+    title: Type.String(),
+    content: nullable(Type.String()),
+    action_url: nullable(Type.String()),
+    category: nullable(Type.String()),
+    topic: nullable(Type.String()),
+    custom_attributes: nullable(freeObject('As given.')),
+    recipients: nullable(Type.Array(RecipientSchema)),
+    overrides: nullable(OverridesSchema),
+    created_at: Timestamp,
+    status: BroadcastStatusSchema,
+  },
+  {
+    examples: [
+      {
+        ...example,
+        id: exampleId,
+        topic: null,
+        custom_attributes: null,
+        overrides: null,
+        created_at: exampleTime,
+        status: { status: 'processed', summary: { total: 1, failures: 0 }, errors: null },
+      },
+    ],
+  },
+);
 
 export type Recipient = Static<typeof RecipientSchema>;
 export type Overrides = Static<typeof OverridesSchema>;

@@ -1,10 +1,13 @@
 import { type Static, type TSchema, type TUnsafe, Type } from 'typebox';
 
+export const exampleId = '0197a3c4-5b6e-7f01-8a2b-3c4d5e6f7081';
+export const exampleTime = '2026-01-31T12:00:00.000Z';
+
 /** An id that Belfry made. */
-export const Id = Type.String({ format: 'uuid', examples: ['0197a3c4-5b6e-7f01-8a2b-3c4d5e6f7081'] });
+export const Id = Type.String({ format: 'uuid', examples: [exampleId] });
 
 /** A point in time, as ISO 8601 in UTC with milliseconds. */
-export const Timestamp = Type.String({ format: 'date-time', examples: ['2026-01-31T12:00:00.000Z'] });
+export const Timestamp = Type.String({ format: 'date-time', examples: [exampleTime] });
 
 /** Members of the caller's own choosing. */
 export const FreeObject = Type.Record(Type.String(), Type.Unknown());

@@ -1,5 +1,16 @@
 import { type Static, Type } from 'typebox';
-import { FreeObject, Id, nullable, oneOf, page, pageQuery, storedString, Timestamp } from './common.ts';
+import {
+  exampleId,
+  exampleTime,
+  FreeObject,
+  Id,
+  nullable,
+  oneOf,
+  page,
+  pageQuery,
+  storedString,
+  Timestamp,
+} from './common.ts';
 
 const filter = {
   category: Type.Optional(
@@ -27,26 +38,50 @@ export const NotificationListQuery = Type.Object({
 });
 
 /** A message in a user's inbox. */
-export const Notification = Type.Object({
-  id: Id,
-  user_id: Id,
-  status: oneOf(['unseen', 'unread', 'read', 'archived'], {
-    description: '`unread`: seen, but not read. Archived wins over read, read over seen.',
-  }),
-  title: Type.String(),
-  content: nullable(Type.String()),
-  action_url: nullable(Type.String()),
-  category: nullable(Type.String()),
-  topic: nullable(Type.String()),
-  custom_attributes: nullable(FreeObject),
-  created_at: Timestamp,
-  updated_at: Timestamp,
-  sent_at: nullable(Timestamp),
-  seen_at: nullable(Timestamp),
-  read_at: nullable(Timestamp),
-  archived_at: nullable(Timestamp),
-  discarded_at: nullable(Timestamp),
-});
+export const Notification = Type.Object(
+  {
+    id: Id,
+    user_id: Id,
+    status: oneOf(['unseen', 'unread', 'read', 'archived'], {
+      description: '`unread`: seen, but not read. Archived wins over read, read over seen.',
+    }),
+    title: Type.String(),
+    content: nullable(Type.String()),
+    action_url: nullable(Type.String()),
+    category: nullable(Type.String()),
+    topic: nullable(Type.String()),
+    custom_attributes: nullable(FreeObject),
+    created_at: Timestamp,
+    updated_at: Timestamp,
+    sent_at: nullable(Timestamp),
+    seen_at: nullable(Timestamp),
+    read_at: nullable(Timestamp),
+    archived_at: nullable(Timestamp),
+    discarded_at: nullable(Timestamp),
+  },
+  {
+    examples: [
+      {
+        id: exampleId,
+        user_id: '0197a3c4-5b6e-7f02-9c3d-4e5f60718293',
+        status: 'unseen',
+        title: 'Your order is on its way',
+        content: 'It arrives <b>tomorrow</b>.',
+        action_url: 'https://shop.example/orders/1042',
+        category: 'orders',
+        topic: null,
+        custom_attributes: null,
+        created_at: exampleTime,
+        updated_at: exampleTime,
+        sent_at: exampleTime,
+        seen_at: null,
+        read_at: null,
+        archived_at: null,
+        discarded_at: null,
+      },
+    ],
+  },
+);
 
 export const NotificationPage = page(Notification);
 

@@ -13,6 +13,7 @@ const inbox = {
     minLength: 64,
     maxLength: 4096,
     description: 'A random text of your making; whoever has it can open the realtime connection.',
+    examples: ['q3ZtV9cKp1mXw7RbY5nJd0LhUf8TgE2sAvC6oIiNxMyDkPzQrWjBlGuHeFtSaO4R'],
   }),
 };
 

@@ -1,5 +1,7 @@
 import { type Static, Type } from 'typebox';
 import {
+  exampleId,
+  exampleTime,
   FreeObject,
   given,
   Id,
@@ -48,25 +50,47 @@ export const SaveUser = Type.Object(
     additionalProperties: false,
     anyOf: [given('external_id'), given('email')],
     'x-problem': 'needs an external_id or an email',
+    examples: [
+      { external_id: '42', email: 'ada@example.com', first_name: 'Ada', custom_attributes: { plan: 'pro' } },
+    ],
     description:
       'A member that is given replaces what is stored, an absent one stays, `null` clears. The user is the one with this external_id, else the one with this email, else a new one.',
   },
 );
 export type SaveUser = Static<typeof SaveUser>;
 
-export const User = Type.Object({
-  id: Id,
-  external_id: nullable(Type.String()),
-  email: nullable(Type.String()),
-  first_name: nullable(Type.String()),
-  last_name: nullable(Type.String()),
-  custom_attributes: nullable(FreeObject),
-  phone_numbers: Type.Array(Type.String()),
-  created_at: Timestamp,
-  updated_at: Timestamp,
-  last_seen_at: nullable(Timestamp),
-  last_notified_at: nullable(Timestamp),
-});
+export const User = Type.Object(
+  {
+    id: Id,
+    external_id: nullable(Type.String()),
+    email: nullable(Type.String()),
+    first_name: nullable(Type.String()),
+    last_name: nullable(Type.String()),
+    custom_attributes: nullable(FreeObject),
+    phone_numbers: Type.Array(Type.String()),
+    created_at: Timestamp,
+    updated_at: Timestamp,
+    last_seen_at: nullable(Timestamp),
+    last_notified_at: nullable(Timestamp),
+  },
+  {
+    examples: [
+      {
+        id: exampleId,
+        external_id: '42',
+        email: 'ada@example.com',
+        first_name: 'Ada',
+        last_name: null,
+        custom_attributes: { plan: 'pro' },
+        phone_numbers: ['+15005550001'],
+        created_at: exampleTime,
+        updated_at: exampleTime,
+        last_seen_at: null,
+        last_notified_at: null,
+      },
+    ],
+  },
+);
 
 export const UserPage = page(User);
 

@@ -27,7 +27,7 @@ export async function describeRoutes(fastify: FastifyInstance, prefix: string): 
         responses: errorResponses(),
       },
     },
-    transformObject: (document) => withErrors('openapiObject' in document ? document.openapiObject : {}),
+    transformObject: (document) => described('openapiObject' in document ? document.openapiObject : {}),
   });
 }
 
@@ -73,10 +73,12 @@ const PROJECT_JWT = 'Speaks for the whole project. Made with `belfry token issue
 const USER_JWT =
   "Speaks for one user. Made by your server: HS256 with the project's API secret, claims `api_key`, and `user_external_id` or `user_email`.";
 
+const DIALECT = 'http://json-schema.org/draft-07/schema#'; // the contract's
+
 const TAGS = [
   { name: 'Broadcasts', description: 'One message to many users.' },
   { name: 'Notifications', description: "What a user received: the inbox's list and states." },
-  { name: 'Channels', description: 'Tokens: where a user can be reached.' },
+  { name: 'Channel tokens', description: 'Where a user can be reached.' },
   { name: 'Integrations', description: 'The providers that a project sends through.' },
   { name: 'Users', description: 'Who can be reached.' },
 ];
@@ -106,8 +108,8 @@ function byStatus(): { status: number; codes: { code: ErrorCode; message: string
   return [...Map.groupBy(allErrors(), ({ status }) => status)].map(([status, codes]) => ({ status, codes }));
 }
 
-/** Adds to each operation the errors that it can answer, and the header that every POST understands. */
-function withErrors<Document extends { paths?: object }>(document: Document): Document {
+/** Says which JSON Schema is meant, and adds to each operation the errors that it can answer and the header that every POST understands. */
+function described<Document extends { openapi?: string; paths?: object }>(document: Document): Document {
   for (const methods of Object.values(document.paths ?? {})) {
     for (const [method, operation] of Object.entries(methods as Record<string, Operation>)) {
       for (const status of statusesOf(method, operation)) {
@@ -118,14 +120,16 @@ function withErrors<Document extends { paths?: object }>(document: Document): Do
         operation.parameters = [...(operation.parameters ?? []), IDEMPOTENCY_KEY];
     }
   }
-  return document;
+  return { openapi: document.openapi, jsonSchemaDialect: DIALECT, ...document };
 }
 
 function statusesOf(method: string, { security = [], parameters = [], requestBody }: Operation): number[] {
   const statuses = [429, 500, 503];
   if (security.length > 0) statuses.unshift(401, 403);
   if (requestBody !== undefined) statuses.unshift(400, 413, 415, 422);
-  if (parameters.some((parameter) => parameter.in === 'path')) statuses.unshift(400, 404);
+  if (parameters.some((parameter) => parameter.in === 'path')) statuses.unshift(400);
+  if (parameters.some((parameter) => parameter.in === 'path' || parameter.name === 'id'))
+    statuses.unshift(404);
   if (parameters.some((parameter) => parameter.in === 'query')) statuses.unshift(422);
   if (method === 'post' && security.length > 0) statuses.unshift(409, 422);
   return statuses;

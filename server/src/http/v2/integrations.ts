@@ -1,4 +1,4 @@
-import type { Static, TObject } from 'typebox';
+import { type Static, type TObject, Type } from 'typebox';
 import { PageQuery } from '../../contract/common.ts';
 import { EmptyObject, IntegrationQuery, integrationPage } from '../../contract/integration.ts';
 import { deleteIntegrations } from '../../domain/integrations/delete.ts';
@@ -19,6 +19,11 @@ export function integrationRoutes(app: App): void {
 function routesOf<Config extends TObject>(app: App, integration: Integration<Config>): void {
   const { name: provider, docs, config } = integration;
   const complete = integration.complete ?? ((given: Static<Config>) => given);
+  // A config that is completed lacks nothing when it is shown.
+  const shown: TObject =
+    integration.complete === undefined
+      ? config
+      : Type.Required<TObject>(config, { additionalProperties: false });
   const name = provider.replace(/(^|_)([a-z])/g, (_all, _separator, letter: string) => letter.toUpperCase());
   const tags: [string] = ['Integrations'];
   const url = `/integrations/${provider}`;
@@ -32,7 +37,7 @@ function routesOf<Config extends TObject>(app: App, integration: Integration<Con
     tags,
     query: IntegrationQuery,
     body: config,
-    reply: { 200: config },
+    reply: { 200: shown },
     async handler({ project, query, body, context }) {
       const stored = complete(body);
       const request = { projectId: project.id, provider, config: stored, ...lowerCased(query) };
@@ -48,7 +53,7 @@ function routesOf<Config extends TObject>(app: App, integration: Integration<Con
     summary: `List the ${provider} integrations with their configs`,
     tags,
     query: PageQuery,
-    reply: { 200: integrationPage(provider, config) },
+    reply: { 200: integrationPage(provider, shown) },
     async handler({ project, query, paginate, context }) {
       const saved = await listIntegrations(context, project.id, provider);
       const list = await paginate(
