@@ -39,6 +39,10 @@ const ACQUIRE_TIMEOUT_MS = 5_000;
 // No statement of ours takes seconds. One that does waits for something that is broken, and holds a connection.
 const STATEMENT_TIMEOUT_MS = 30_000;
 
+// A plan is kept as long as its table is not analyzed anew. One that was made while the table was empty would read all of it, for the
+// seconds or minutes in which a million rows come in: every statement of ours has its index, so it is told to take it.
+const PLANS = '-c enable_seqscan=off';
+
 // A connection that nothing goes over is forgotten by firewalls; so it is used, and one whose other end is gone is noticed.
 const KEEP_ALIVE = { keepAlive: true, keepAliveInitialDelayMillis: 30_000 };
 
@@ -50,6 +54,7 @@ export function openDatabase(
   const pool = new pg.Pool({
     ...settings,
     ...KEEP_ALIVE,
+    options: PLANS,
     max: options.size,
     application_name: options.name,
     connectionTimeoutMillis: ACQUIRE_TIMEOUT_MS,
@@ -71,6 +76,8 @@ export function openDatabase(
         application_name: options.name,
         connectionTimeoutMillis: ACQUIRE_TIMEOUT_MS,
       });
+      // Its end is told by `end`, and by the next statement; without this it would be told by ending the process.
+      client.on('error', () => {});
       await client.connect();
       return client;
     },
@@ -90,13 +97,12 @@ async function withConnection<Result>(
   { pool, pulse }: Connections,
   work: (run: Run) => Promise<Result>,
 ): Promise<Result> {
-  const client = await acquire(pool, pulse);
   let failure: Error | undefined;
   // A connection that breaks while it is checked out also raises an event, which nobody else listens to.
   const onError = (error: Error) => {
     failure = error;
   };
-  client.on('error', onError);
+  const client = await acquire(pool, pulse, onError);
   try {
     return await work((statement, values) => run(client, pulse, statement, values));
   } catch (error) {
@@ -109,8 +115,9 @@ async function withConnection<Result>(
   }
 }
 
-// Both by callbacks: a promise more for each statement is a tenth of what a short one costs.
-function acquire(pool: pg.Pool, pulse: Pulse): Promise<pg.PoolClient> {
+// Both by callbacks: a promise more for each statement is a tenth of what a short one costs. And a connection is listened to at once:
+// the end of one that was just given back, and taken again, may stand in the same packet as its last answer.
+function acquire(pool: pg.Pool, pulse: Pulse, onError: (error: Error) => void): Promise<pg.PoolClient> {
   return new Promise((resolve, reject) => {
     let givenUp = false;
     const wait = pulse.begin((error) => {
@@ -121,7 +128,7 @@ function acquire(pool: pg.Pool, pulse: Pulse): Promise<pg.PoolClient> {
       pulse.end(wait, { said: false });
       if (client === undefined) reject(error);
       else if (givenUp) client.release();
-      else resolve(client);
+      else resolve(client.on('error', onError));
     });
   });
 }

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { mkdtemp } from 'node:fs/promises';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, expect, test } from 'vitest';
@@ -100,8 +100,10 @@ test('a job that is taken from its worker in the middle and runs twice counts ea
 test('a worker whose lease ran out loses its work to another, and what it reports later is not counted', async () => {
   const SECRET_KEY = randomBytes(32).toString('hex');
   const first = await start({ SECRET_KEY });
+  const dataDir = await mkdtemp(join(tmpdir(), 'belfry-second-'));
+  undo.push(() => rm(dataDir, { recursive: true, force: true }));
   const second = await startService(
-    { ...first.context.config, DATA_DIR: await mkdtemp(join(tmpdir(), 'belfry-second-')) },
+    { ...first.context.config, DATA_DIR: dataDir },
     { log: createLogger({ level: 'silent' }), timeouts: { replyMs: 4_000 } },
   );
   undo.push(() => second.stop());
