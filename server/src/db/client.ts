@@ -43,10 +43,6 @@ const STATEMENT_TIMEOUT_MS = 30_000;
 // seconds or minutes in which a million rows come in: every statement of ours has its index, so it is told to take it.
 const PLANS = '-c enable_seqscan=off';
 
-// A plan is kept as long as its table is not analyzed anew. One that was made while the table was empty would read all of it, for the
-// seconds or minutes in which a million rows come in: every statement of ours has its index, so it is told to take it.
-const PLANS = '-c enable_seqscan=off';
-
 // A connection that nothing goes over is forgotten by firewalls; so it is used, and one whose other end is gone is noticed.
 const KEEP_ALIVE = { keepAlive: true, keepAliveInitialDelayMillis: 30_000 };
 
@@ -58,7 +54,6 @@ export function openDatabase(
   const pool = new pg.Pool({
     ...settings,
     ...KEEP_ALIVE,
-    options: PLANS,
     options: PLANS,
     max: options.size,
     application_name: options.name,
