@@ -299,6 +299,22 @@ describe('a body', () => {
     ).toBe(201);
   });
 
+  test('that is empty may be announced as anything', async () => {
+    const id = '0197a3c4-5b6e-7f01-8a2b-3c4d5e6f7081';
+    for (const type of ['application/x-www-form-urlencoded', 'text/plain', 'application/json']) {
+      const head = `Host: x\r\nAuthorization: Bearer ${it.project.jwt}\r\nContent-Type: ${type}\r\nConnection: close\r\n`;
+      for (const length of ['', 'Content-Length: 0\r\n']) {
+        const answer = await rawExchange(it.base, `DELETE /v2/things/${id} HTTP/1.1\r\n${head}${length}\r\n`);
+        expect(answer).toMatch(/^HTTP\/1.1 204/);
+      }
+      const create = await rawExchange(
+        it.base,
+        `POST /v2/things HTTP/1.1\r\n${head}Content-Length: 0\r\n\r\n`,
+      );
+      expect(create).toMatch(/^HTTP\/1.1 422/);
+    }
+  });
+
   test('is not read from a caller without a token', async () => {
     const socket = connect(Number(new URL(it.base).port), '127.0.0.1');
     socket.write(
@@ -349,6 +365,23 @@ describe('what must be known', () => {
       'x-acme-client-user-agent': 'u',
     };
     expect((await things({ title: 'a' }, others)).status).toBe(201);
+  });
+
+  test('is refused together with what is wrong in the body', async () => {
+    const answer = await it.call('POST', '/v2/things?foo=1', {
+      token: it.project.jwt,
+      body: { title: '', extra: 1 },
+      headers: { cookie: 'session=1' },
+    });
+    expect([answer.status, answer.messages]).toEqual([
+      422,
+      [
+        "Query parameter 'foo' is not known",
+        "Cookie 'session' is not known",
+        "Param '(root)' doesn't allow key: extra",
+        "Param 'title' must have at least 1 character",
+      ],
+    ]);
   });
 
   test('is let through elsewhere', async () => {

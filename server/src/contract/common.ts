@@ -55,7 +55,7 @@ export function storedString(
 }
 
 const cursor = (description: string) =>
-  Type.Optional(Type.Unsafe<string | null>({ type: ['string', 'null'], maxLength: 255, description }));
+  Type.Optional(Type.Unsafe<string | null>({ type: ['string', 'null'], format: 'cursor', description }));
 
 /** The query members of every list; spread them to add filters: `Type.Object({ ...pageQuery, status: … })`. */
 export const pageQuery = {

@@ -1,6 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { FastifyRequest } from 'fastify';
-import { ClientError } from '../errors.ts';
 
 // Understood whatever BRAND says: it is how the contract itself spells the brand.
 const CONTRACT_BRAND = 'service';
@@ -41,8 +40,8 @@ export function spellings(url: string, brand: string): { url: string; published:
   }));
 }
 
-/** Throws with every query parameter that is not `known`, every cookie, and every header of the brand that nobody knows. */
-export function refuseUnknown(request: FastifyRequest, brand: string, known: readonly string[]): void {
+/** Names every query parameter that is not `known`, every cookie, and every header of the brand that nobody knows. */
+export function unknownParts(request: FastifyRequest, brand: string, known: readonly string[]): string[] {
   const problems = Object.keys(request.query as object)
     .filter((name) => !known.includes(name))
     .map((name) => `Query parameter '${shorten(name)}' is not known`);
@@ -55,7 +54,7 @@ export function refuseUnknown(request: FastifyRequest, brand: string, known: rea
     if (!BRAND_HEADERS.some((header) => header === rest))
       problems.push(`Header '${shorten(name)}' is not known`);
   }
-  if (problems.length > 0) throw new ClientError('validation_failed', problems.slice(0, 100));
+  return problems.slice(0, 100);
 }
 
 function cookieNames(header: string | undefined): string[] {

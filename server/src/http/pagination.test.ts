@@ -1,9 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { PageQuery } from '../contract/common.ts';
-import { ClientError } from '../errors.ts';
+import { PageQuery } from '../contract/common.ts';
 import { beyond } from '../lib/cursor.ts';
 import { paginate, readCursor } from './pagination.ts';
+import { problemsOf } from './problems.ts';
+import { validatorFor } from './validation.ts';
 
 const idOf = (index: number) => `00000000-0000-7000-8000-${index.toString(16).padStart(12, '0')}`;
 const numberOf = (id: string) => Number.parseInt(id.slice(24), 16);
@@ -140,21 +141,21 @@ describe('a page', () => {
 });
 
 describe('a cursor', () => {
-  test('that is no id, or two at once, is refused by name', () => {
-    const problems = (query: PageQuery) => {
-      try {
-        readCursor(query);
-        return [];
-      } catch (error) {
-        return error instanceof ClientError ? error.problems.map(({ message }) => message) : [error];
-      }
-    };
-    expect(problems({ starting_after: 'x', ending_before: "1' or 1=1" })).toEqual([
+  test('that is no id is refused by name, beside all else that is wrong', () => {
+    const validate = validatorFor('querystring', PageQuery);
+    const problems = (query: object) => (validate({ ...query }) ? [] : problemsOf(validate.errors));
+    expect(problems({ limit: '0', starting_after: 'x', ending_before: "1' or 1=1" })).toEqual([
+      "Param 'limit' must be 1 or more",
       "Param 'starting_after' is not the id of a record",
       "Param 'ending_before' is not the id of a record",
-      "Param 'ending_before' cannot be combined with 'starting_after'",
     ]);
-    expect(problems({ starting_after: idOf(1), ending_before: idOf(2) })).toHaveLength(1);
-    expect(problems({ starting_after: '', ending_before: null })).toEqual([]);
+    expect(problems({ limit: '100', starting_after: idOf(1), ending_before: '' })).toEqual([]);
+  });
+
+  test('is one at a time', () => {
+    expect(() => readCursor({ starting_after: idOf(1), ending_before: idOf(2) })).toThrow(
+      "Param 'ending_before' cannot be combined with 'starting_after'",
+    );
+    expect(readCursor({ starting_after: '', ending_before: null })).toMatchObject({ direction: 'older' });
   });
 });

@@ -2,7 +2,6 @@ import type { FastifyRequest } from 'fastify';
 import type { Page, PageQuery } from '../contract/common.ts';
 import { ClientError } from '../errors.ts';
 import { type Cursor, NEWEST, OLDEST } from '../lib/cursor.ts';
-import { isId } from '../lib/ids.ts';
 
 /**
  * Answers one page of a list that is ordered by id, newest first.
@@ -66,13 +65,10 @@ export async function pageThatFits<Row>(
 
 /** The cursor that the query names: the newest end of the list if none. */
 export function readCursor({ limit = 50, starting_after, ending_before }: PageQuery): Cursor {
-  const problems: string[] = [];
-  if (starting_after && !isId(starting_after))
-    problems.push("Param 'starting_after' is not the id of a record");
-  if (ending_before && !isId(ending_before)) problems.push("Param 'ending_before' is not the id of a record");
   if (starting_after && ending_before)
-    problems.push("Param 'ending_before' cannot be combined with 'starting_after'");
-  if (problems.length > 0) throw new ClientError('validation_failed', problems);
+    throw new ClientError('validation_failed', [
+      "Param 'ending_before' cannot be combined with 'starting_after'",
+    ]);
   if (ending_before) return { direction: 'newer', id: ending_before.toLowerCase(), limit };
   return { direction: 'older', id: starting_after?.toLowerCase() || NEWEST, limit };
 }

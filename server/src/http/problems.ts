@@ -144,6 +144,7 @@ function complaint(error: Located): string {
 
 const FORMATS: Record<string, string> = {
   uuid: 'must be a UUID',
+  cursor: 'is not the id of a record',
   email: 'must be an e-mail address',
   uri: 'must be an absolute URI',
   'date-time': 'must be a date and time as in 2026-01-31T12:00:00Z',

@@ -3,6 +3,7 @@ import type {
   FastifyReply,
   FastifyRequest,
   HTTPMethods,
+  preHandlerHookHandler,
   preValidationHookHandler,
 } from 'fastify';
 import type { Static, TNull, TObject, TSchema } from 'typebox';
@@ -12,7 +13,7 @@ import type { Project } from '../domain/projects/cache.ts';
 import { ClientError } from '../errors.ts';
 import type { Cursor } from '../lib/cursor.ts';
 import type { Authenticator, Caller } from './auth.ts';
-import { brandHeader, refuseUnknown, spellings } from './brand.ts';
+import { brandHeader, spellings, unknownParts } from './brand.ts';
 import type { CallContext, HttpContext } from './context.ts';
 import { answerIdempotently, idempotencyKeyOf } from './idempotency.ts';
 import { paginate } from './pagination.ts';
@@ -210,11 +211,14 @@ function register<
         ...(route.body === undefined ? {} : { body: route.body }),
         response: { [status]: published(status, replySchema, route.produces) },
       },
-      async onRequest(request, reply) {
-        await access.admit(request, reply);
-        if (route.refuseUnknown) refuseUnknown(request, brand, Object.keys(route.query?.properties ?? {}));
-      },
+      onRequest: access.admit,
       ...(route.unwrap === undefined ? {} : { preValidation: unwrapBody(route.unwrap) }),
+      ...(route.refuseUnknown
+        ? {
+            attachValidation: true,
+            preHandler: refuseUnknown(brand, Object.keys(route.query?.properties ?? {})),
+          }
+        : {}),
       handler: (request, reply) =>
         answer(app, route, { status, checkReply }, access.who(request), request, reply),
     });
@@ -297,6 +301,21 @@ function unwrapBody(key: string): preValidationHookHandler {
     const keys = typeof body === 'object' && body !== null ? Object.keys(body) : [];
     if (keys.length === 1 && keys[0] === key) request.body = (body as Record<string, unknown>)[key];
     done();
+  };
+}
+
+/** Refuses what nobody knows together with what is wrong, so that one answer names all of it. */
+function refuseUnknown(brand: string, names: readonly string[]): preHandlerHookHandler {
+  return (request, _reply, done) => {
+    const problems = unknownParts(request, brand, names);
+    const wrong: unknown = request.validationError;
+    if (wrong instanceof ClientError && wrong.code === 'validation_failed') {
+      problems.push(...wrong.problems.map(({ message }) => message));
+    } else if (wrong instanceof Error) {
+      done(wrong);
+      return;
+    }
+    done(problems.length > 0 ? new ClientError('validation_failed', problems) : undefined);
   };
 }
 

@@ -17,7 +17,7 @@ import { answerBadSocket, handleError } from './error-handler.ts';
 import { refuseOtherMethods } from './methods.ts';
 import { describeRoutes, serveDescription } from './openapi.ts';
 import { operationsRoutes } from './operations.ts';
-import { createRateLimits } from './rate-limit.ts';
+import { createRateLimits, type RateLimits } from './rate-limit.ts';
 import type { App } from './route.ts';
 import { unsubscribePage } from './unsubscribe.ts';
 import { v2Routes } from './v2/index.ts';
@@ -31,6 +31,8 @@ const SMALL_BODY_BYTES = 1_048_576;
 export interface ServerOptions {
   /** Judges every reply by its route's schema: for tests. */
   checkReplies?: boolean;
+  /** The limits that this server shares with others, such as the WebSockets. */
+  limits?: RateLimits;
   /** Other limits of time: for tests. */
   timeouts?: Partial<typeof TIMEOUTS>;
   /** Registers more routes, with the same rules: for tests. */
@@ -51,7 +53,7 @@ export async function createServer(
     fastify,
     context,
     authenticate: createAuthenticator(context),
-    limits: createRateLimits({ config, clock }),
+    limits: options.limits ?? createRateLimits({ config, clock }),
     prefix: '/v2',
     checkReplies: options.checkReplies ?? false,
   };
@@ -126,6 +128,12 @@ function readJson(fastify: FastifyInstance): void {
       done(error as Error);
     }
   });
+  // No body at all may be announced as anything: `curl -X POST -d ''` calls it a form.
+  fastify.addContentTypeParser('*', ({ headers, is404 }, _body, done) => {
+    const { 'content-length': length, 'transfer-encoding': coding } = headers;
+    const empty = length === '0' || (length === undefined && coding === undefined);
+    done(empty || is404 ? null : new ClientError('unsupported_media_type'), undefined);
+  });
 }
 
 function parseBody(request: FastifyRequest, body: Buffer): unknown {
@@ -185,7 +193,12 @@ function levelOf(status: number): 'error' | 'warn' | 'info' | 'debug' {
 
 /** Without the query, which may hold what is nobody's business; where the path itself is a key, only its pattern. */
 function loggablePath({ url, routeOptions }: FastifyRequest): string | undefined {
-  return routeOptions.config.secretPath ? routeOptions.url : url.split('?', 1)[0]?.slice(0, 300);
+  if (routeOptions.config.secretPath) return routeOptions.url;
+  // Behind a method or a spelling that no route has, too.
+  return url
+    .split('?', 1)[0]
+    ?.slice(0, 300)
+    .replace(/(unsubscribe\/).*/i, '$1:token');
 }
 
 function lineOf(request: FastifyRequest, status: number, elapsedMs: number): object {

@@ -72,6 +72,7 @@ const urlAjv = withLengths(withFormats(new Ajv({ ...OPTIONS, coerceTypes: true, 
 function withFormats(ajv: Ajv): Ajv {
   addFormats.default(ajv);
   ajv.addFormat('uuid', isId); // the package's takes `urn:uuid:` too, which PostgreSQL does not
+  ajv.addFormat('cursor', (text: string) => text === '' || isId(text)); // empty: what forms send for none
   ajv.addFormat('email', isEmail);
   ajv.addFormat('uri', isUri);
   ajv.addFormat('text', (text: string) => text.isWellFormed() && !text.includes('\0'));
