@@ -1,6 +1,7 @@
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Credentials, defaultCredentials } from './domain/projects/default-project.ts';
+import { findProject } from './domain/projects/find.ts';
 import type { Opened } from './open.ts';
 
 /** `<DATA_DIR>/credentials.json`: what a newcomer, and the command line, need to use this server. */
@@ -28,12 +29,19 @@ export async function writeCredentials(
 ): Promise<CredentialsFile | undefined> {
   const { DATA_DIR } = context.config;
   const before = readCredentials(DATA_DIR);
-  const credentials = before ?? (await defaultCredentials(context));
+  const credentials = (await isOfThisDatabase(context, before)) ? before : await defaultCredentials(context);
   if (credentials === undefined) return undefined;
   const file: CredentialsFile = { ...credentials, base_url: `${address}/v2`, legacy_base_url: address };
   if (JSON.stringify(file) !== JSON.stringify(before))
     replace(pathIn(DATA_DIR), `${JSON.stringify(file, null, 2)}\n`);
   return file;
+}
+
+/** DATABASE_URL may lead to another database than when the file was written: what it says is of no use there. */
+async function isOfThisDatabase(context: Opened, credentials: CredentialsFile | undefined): Promise<boolean> {
+  if (credentials === undefined) return false;
+  const project = await findProject(context, String(credentials.project_id));
+  return project !== undefined && project.apiKey === credentials.api_key;
 }
 
 /** Whole or not at all, and never readable by others, not even while it is written. */

@@ -3,6 +3,7 @@ import { type Database, openDatabase, type Queryable, sql } from '../src/db/clie
 import { Identities } from '../src/domain/users/identities.ts';
 import type { Person } from '../src/domain/users/plan.ts';
 import { resolveUsers } from '../src/domain/users/resolve.ts';
+import { saveUser } from '../src/domain/users/save.ts';
 import { newId } from '../src/lib/ids.ts';
 import { createTestDatabase, type TestDatabase } from './support/database.ts';
 import { until } from './support/service.ts';
@@ -100,4 +101,18 @@ test('two new addresses of one user at once leave it one address', async () => {
     email: 'second@example.com',
     keys: ['moves', 'second@example.com'],
   });
+});
+
+test('an address that is freed while a broadcast looks it up is not remembered as taken', async () => {
+  const identities = new Identities();
+  const people = [{ projectId, email: 'freed@example.com' }];
+  const [owner] = (await db.transaction((tx) => resolveUsers(tx, new Identities(), people))).userIds;
+  const resolved = await db.transaction((tx) => resolveUsers(tx, identities, people));
+  expect(resolved.userIds).toEqual([owner]);
+  // Its commit is still to come when somebody takes the address away.
+  await saveUser({ db, identities }, projectId, { external_id: 'freed', email: 'freed@example.com' });
+  await saveUser({ db, identities }, projectId, { external_id: 'freed', email: null });
+  resolved.remember();
+  const after = await db.transaction((tx) => resolveUsers(tx, identities, people));
+  expect(after.userIds).not.toEqual([owner]);
 });

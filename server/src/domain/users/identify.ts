@@ -17,9 +17,10 @@ export async function identifyUser(
   const cached = identities.get(key);
   if (cached !== undefined) return { userId: cached };
   if (externalId !== undefined) {
+    const { forgotten } = identities;
     const [known] = await db.query<{ user_id: string }>(selectByExternalId, [projectId, externalId]);
     if (known) {
-      identities.remember(key, known.user_id);
+      if (identities.forgotten === forgotten) identities.remember(key, known.user_id);
       return { userId: known.user_id };
     }
   }

@@ -11,6 +11,12 @@ const TTL_MS = 60_000;
 /** Remembers which user an identity means, so that a broadcast to known users needs no look-up. Only committed facts go in. */
 export class Identities {
   readonly #ids = new LRUCache<string, string>({ max: MAX_ENTRIES, ttl: TTL_MS, ttlResolution: 1_000 });
+  #forgotten = 0;
+
+  /** Counts what was forgotten: what was read before it changed is not to be remembered after. */
+  get forgotten(): number {
+    return this.#forgotten;
+  }
 
   get(key: string): string | undefined {
     return this.#ids.get(key);
@@ -21,6 +27,7 @@ export class Identities {
   }
 
   forget(key: string): void {
+    this.#forgotten += 1;
     this.#ids.delete(key);
   }
 }

@@ -28,6 +28,7 @@ export async function resolveUsers(
 ): Promise<Resolved> {
   const names = people.map(namesOf);
   for (let round = 1; round <= MAX_ROUNDS; round += 1) {
+    const forgotten = identities.forgotten;
     const { owners, learnt } = await findOwners(tx, identities, people, names, round > 1);
     const details = await findDetails(tx, names, owners);
     const lookUp = {
@@ -42,7 +43,7 @@ export async function resolveUsers(
       userIds: plan.userIds,
       created: new Set(plan.created.keys()),
       conflicts: plan.conflicts,
-      remember: () => remember(identities, plan, learnt),
+      remember: () => remember(identities, plan, identities.forgotten === forgotten ? learnt : new Map()),
     };
   }
   throw new Error(`users could not be identified in ${MAX_ROUNDS} rounds`);
