@@ -1,5 +1,6 @@
-import { mkdirSync } from 'node:fs';
+import { mkdirSync, statSync } from 'node:fs';
 import { hostname } from 'node:os';
+import { join } from 'node:path';
 import type { Config } from './config.ts';
 import { type ConnectionSettings, type Database, openDatabase } from './db/client.ts';
 import { StartError } from './db/embedded/start-error.ts';
@@ -9,13 +10,14 @@ import type { Context } from './domain/context.ts';
 import { IntegrationCache } from './domain/integrations/of-project.ts';
 import { BroadcastContents } from './domain/notifications/contents.ts';
 import { ProjectCache } from './domain/projects/cache.ts';
+import { checkKeys } from './domain/projects/check-keys.ts';
 import { createBus, type PostgresBus } from './domain/realtime/bus.ts';
 import { Identities } from './domain/users/identities.ts';
 import { type Clock, systemClock } from './lib/clock.ts';
 import { createEgressGuard } from './lib/egress.ts';
 import { newId } from './lib/ids.ts';
 import type { Logger } from './lib/log.ts';
-import { createSealer, loadOrCreateKey } from './lib/seal.ts';
+import { createSealer, loadOrCreateKey, type Sealer } from './lib/seal.ts';
 
 /** The domain's context on an open database of this release's schema, and its end. */
 export interface Opened extends Context {
@@ -45,6 +47,7 @@ export async function open(
   const { role, log } = options;
   makeDataDir(config.DATA_DIR);
   const sealer = createSealer(config.SECRET_KEY.length > 0 ? config.SECRET_KEY : [keyOf(config.DATA_DIR)]);
+  if (role === 'server') warnOfOthers(config, log);
   const egress = createEgressGuard({ allow: config.EGRESS_ALLOW });
   const { connection, stop, embedded } = await connect(config, options);
   const databases: Database[] = [];
@@ -56,6 +59,7 @@ export async function open(
   try {
     const db = pool(role === 'server' ? 'api' : 'command', POOL_SIZE);
     const migrated = await bringUpToDate(db);
+    if (role === 'server') await refuseForeignKeys({ db, sealer, log });
     const nodeId = `${hostname()}-${newId()}`;
     const bus = createBus({ db, log, nodeId, shared: !embedded });
     const clock = options.clock ?? systemClock;
@@ -94,7 +98,8 @@ export async function open(
 
 function makeDataDir(dataDir: string): void {
   try {
-    mkdirSync(dataDir, { recursive: true });
+    // Whatever the umask: who may write here may put a key of their own in the place of ours.
+    mkdirSync(dataDir, { recursive: true, mode: 0o755 });
   } catch (error) {
     throw new StartError(
       `DATA_DIR ${dataDir} cannot be made (${codeOf(error)}): choose a directory that this user may write to`,
@@ -111,6 +116,43 @@ function keyOf(dataDir: string): Buffer {
     throw new StartError(
       `DATA_DIR ${dataDir} cannot be written (${codeOf(error)}): choose a directory that this user may write to`,
     );
+  }
+}
+
+/** Without its key a database is of no use: better no start than an error for every request. One key of several may be gone for good. */
+async function refuseForeignKeys({
+  db,
+  sealer,
+  log,
+}: {
+  db: Database;
+  sealer: Sealer;
+  log: Logger;
+}): Promise<void> {
+  const { keys, problems } = await checkKeys({ db, sealer });
+  if (keys > 0 && problems.length === keys) {
+    throw new StartError(
+      `the secrets in the database cannot be opened (${problems[0]}): start with the SECRET_KEY, or the secret.key in DATA_DIR, that they were sealed with; to change it, give both: SECRET_KEY=<new>,<old>`,
+    );
+  }
+  for (const problem of problems) log.error(`Some projects cannot be used: ${problem}`);
+}
+
+const OTHERS_READ = 0o044;
+const OTHERS_WRITE = 0o002;
+const STICKY = 0o1000;
+
+/** Tells of what other users of the machine could read or replace. Not an error: containers mount keys as they please. */
+function warnOfOthers({ DATA_DIR }: Config, log: Logger): void {
+  if (process.platform === 'win32') return; // has no such modes
+  const modeOf = (path: string) => statSync(path, { throwIfNoEntry: false })?.mode ?? 0;
+  const folder = modeOf(DATA_DIR);
+  if ((folder & OTHERS_WRITE) !== 0 && (folder & STICKY) === 0)
+    log.warn(`DATA_DIR ${DATA_DIR} can be changed by every user of this machine: chmod o-w ${DATA_DIR}`);
+  for (const name of ['secret.key', 'credentials.json']) {
+    const path = join(DATA_DIR, name);
+    if ((modeOf(path) & OTHERS_READ) !== 0)
+      log.warn(`${path} can be read by other users of this machine: chmod 600 ${path}`);
   }
 }
 

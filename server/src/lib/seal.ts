@@ -88,7 +88,10 @@ export function loadOrCreateKey(dataDir: string): Buffer {
     rmSync(draft, { force: true });
   }
   const made = readKey(path);
-  if (made === undefined) throw new Error(`${path} vanished while it was being made`);
+  if (made === undefined)
+    throw new Error(
+      `${path} leads to a file that is not there: put the key in its place, or remove the link`,
+    );
   return made;
 }
 
