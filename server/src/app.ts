@@ -9,6 +9,7 @@ import { Senders } from './domain/deliveries/senders.ts';
 import { purgeIdempotencyKeys } from './domain/idempotency.ts';
 import { Hub } from './domain/realtime/hub.ts';
 import { LastSeen } from './domain/users/last-seen.ts';
+import { createRateLimits } from './http/rate-limit.ts';
 import { createSocketAuthenticator } from './http/realtime/authenticate-socket.ts';
 import { serveSockets } from './http/realtime/socket.ts';
 import { Streams } from './http/realtime/stream.ts';
@@ -135,12 +136,14 @@ async function startServer(
   const hub = new Hub(context);
   const streams = new Streams({ hub, clock: context.clock });
   const httpContext = { ...context, lastSeen, acceptor, streams };
-  const server = await createServer(httpContext, options.checkReplies ? { checkReplies: true } : {});
+  const limits = createRateLimits(context);
+  const server = await createServer(httpContext, { limits, checkReplies: options.checkReplies ?? false });
   const webSockets = serveSockets({
     server: server.server,
     hub,
     authenticate: createSocketAuthenticator(httpContext),
     log: context.log,
+    onRefused: (address) => limits.strangerAt(address),
   });
   undo.push(() => lastSeen.close());
   undo.push(async () => {

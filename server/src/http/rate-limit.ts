@@ -12,6 +12,8 @@ export interface RateLimits {
   caller(caller: Caller, request: FastifyRequest, reply: FastifyReply): void;
   /** A request without one: by address. */
   stranger(request: FastifyRequest, reply: FastifyReply): void;
+  /** The same for one who was refused a WebSocket. */
+  strangerAt(address: string): void;
 }
 
 // About 400 bytes each: 20 MB at most, whoever asks. Beyond that the least recent one starts anew.
@@ -21,7 +23,7 @@ const MAX_WINDOWS = 50_000;
 export function createRateLimits({ config, clock }: { config: Config; clock: Clock }): RateLimits {
   const windows = new LRUCache<string, SlidingWindow>({ max: MAX_WINDOWS });
 
-  function count(name: string, limit: number, reply: FastifyReply): void {
+  function count(name: string, limit: number, reply?: FastifyReply): void {
     if (limit === 0) return;
     let window = windows.get(name);
     if (window === undefined) {
@@ -29,9 +31,11 @@ export function createRateLimits({ config, clock }: { config: Config; clock: Clo
       windows.set(name, window);
     }
     const { allowed, remaining, resetSeconds } = window.take(limit, clock.now());
-    reply.header('ratelimit-limit', limit);
-    reply.header('ratelimit-remaining', remaining);
-    reply.header('ratelimit-reset', resetSeconds);
+    reply?.headers({
+      'ratelimit-limit': limit,
+      'ratelimit-remaining': remaining,
+      'ratelimit-reset': resetSeconds,
+    });
     if (allowed) return;
     const message = `Too many requests: ${limit} per minute are allowed. Try again in ${resetSeconds} s`;
     throw new ClientError('rate_limit_exceeded', [message], { 'retry-after': String(resetSeconds) });
@@ -49,6 +53,9 @@ export function createRateLimits({ config, clock }: { config: Config; clock: Clo
     },
     stranger(request, reply) {
       if (config.RATE_LIMIT_IP > 0) count(`i${network(request.ip)}`, config.RATE_LIMIT_IP, reply);
+    },
+    strangerAt(address) {
+      count(`i${network(address)}`, config.RATE_LIMIT_IP);
     },
   };
 }

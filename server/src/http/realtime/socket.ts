@@ -33,6 +33,8 @@ export interface SocketOptions {
   hub: Hub;
   authenticate: SocketAuthenticator;
   log: Logger;
+  /** Counts who was refused, by address; throws when it is too often. */
+  onRefused?: (address: string) => void;
   every?: Every;
 }
 
@@ -91,7 +93,7 @@ export class Sockets {
         this.#accept(webSocket, stream, caller),
       );
     } catch (error) {
-      refuse(stream, this.#toClientError(error));
+      refuse(stream, this.#toClientError(this.#counted(error, request)));
     }
   }
 
@@ -123,6 +125,17 @@ export class Sockets {
       ]);
     }
     return caller;
+  }
+
+  /** The error, or that it was one too many: whoever guesses at tokens is held up here as everywhere. */
+  #counted(error: unknown, { socket }: IncomingMessage): unknown {
+    if (!(error instanceof ClientError) || error.status >= 500) return error;
+    try {
+      this.#options.onRefused?.(socket.remoteAddress ?? '');
+      return error;
+    } catch (tooMany) {
+      return tooMany;
+    }
   }
 
   #toClientError(error: unknown): ClientError {
