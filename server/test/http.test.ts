@@ -425,6 +425,10 @@ describe('a path', () => {
       ['not_found'],
       false,
     ]);
+    for (const type of ['application/json', 'text/plain']) {
+      const wrong = { raw: '{', headers: { 'content-type': type } };
+      expect((await it.call('POST', '/v2/nothing', wrong)).codes).toEqual(['not_found']);
+    }
     const other = await it.call('PATCH', '/v2/things', { raw: '{' });
     expect([other.status, other.codes, other.headers.get('allow')]).toEqual([
       405,
@@ -444,8 +448,9 @@ describe('a path', () => {
   });
 
   test('that cannot be decoded is 400', async () => {
-    const answer = await it.call('GET', '/v2/things/%zz');
+    const answer = await it.call('GET', '/v2/things/%zz', { headers: { origin: 'https://a.example' } });
     expect([answer.status, answer.codes]).toEqual([400, ['bad_request']]);
+    expect(answer.headers.get('access-control-allow-origin')).toBe('*');
   });
 
   test('with the brand in it has both spellings', async () => {

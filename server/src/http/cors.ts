@@ -1,4 +1,4 @@
-import type { FastifyInstance } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { BRAND_HEADERS, brandWords } from './brand.ts';
 
 // By name, because `*` does not cover Authorization.
@@ -11,14 +11,14 @@ const REQUEST_HEADERS = [
   'x-request-id',
   'last-event-id',
 ];
-const REPLY_HEADERS = [
+const EXPOSED = [
   'RateLimit-Limit',
   'RateLimit-Remaining',
   'RateLimit-Reset',
   'Retry-After',
   'Idempotency-Replayed',
   'X-Request-Id',
-];
+].join(', ');
 const METHODS = 'GET, HEAD, POST, PUT, PATCH, DELETE';
 const MAX_AGE_SECONDS = 7200; // the longest that Chromium honours
 
@@ -26,23 +26,26 @@ const MAX_AGE_SECONDS = 7200; // the longest that Chromium honours
 export function allowOrigins(fastify: FastifyInstance, brand: string): void {
   const ours = brandWords(brand).flatMap((word) => BRAND_HEADERS.map((name) => `x-${word}-${name}`));
   const allowed = [...REQUEST_HEADERS, ...ours].join(', ');
-  const exposed = REPLY_HEADERS.join(', ');
   fastify.addHook('onRequest', (request, reply, done) => {
-    if (request.headers.origin === undefined) {
-      done();
-      return;
-    }
-    reply.header('access-control-allow-origin', '*');
-    if (request.method !== 'OPTIONS' || request.headers['access-control-request-method'] === undefined) {
-      reply.header('access-control-expose-headers', exposed);
+    const preflight =
+      request.method === 'OPTIONS' && request.headers['access-control-request-method'] !== undefined;
+    if (request.headers.origin === undefined || !preflight) {
+      showToOrigins(request, reply);
       done();
       return;
     }
     reply
+      .header('access-control-allow-origin', '*')
       .code(204)
       .header('access-control-allow-methods', METHODS)
       .header('access-control-allow-headers', allowed)
       .header('access-control-max-age', String(MAX_AGE_SECONDS))
       .send();
   });
+}
+
+/** Lets the page that asks read the answer, with the headers that matter. */
+export function showToOrigins(request: FastifyRequest, reply: FastifyReply): void {
+  if (request.headers.origin === undefined) return;
+  reply.header('access-control-allow-origin', '*').header('access-control-expose-headers', EXPOSED);
 }

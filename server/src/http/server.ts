@@ -12,7 +12,7 @@ import { holdsMoreValues } from '../lib/json-size.ts';
 import { httpSeconds } from '../metrics.ts';
 import { createAuthenticator } from './auth.ts';
 import type { HttpContext } from './context.ts';
-import { allowOrigins } from './cors.ts';
+import { allowOrigins, showToOrigins } from './cors.ts';
 import { answerBadSocket, handleError } from './error-handler.ts';
 import { refuseOtherMethods } from './methods.ts';
 import { describeRoutes, serveDescription } from './openapi.ts';
@@ -105,6 +105,7 @@ function newFastify(context: HttpContext, timeouts: typeof TIMEOUTS): FastifyIns
     return503OnClosing: false, // what still arrives while draining is answered, with `Connection: close`
     clientErrorHandler: (error, socket) => answerBadSocket(error, socket),
     frameworkErrors: (error, request, reply) => {
+      showToOrigins(request, reply); // no hook has run
       handleError(error, request, reply);
     },
   });
@@ -137,6 +138,7 @@ function readJson(fastify: FastifyInstance): void {
 }
 
 function parseBody(request: FastifyRequest, body: Buffer): unknown {
+  if (request.is404) return undefined; // whatever it says, it says it to nobody
   // A deflated body could swell to any size.
   if ((request.headers['content-encoding'] ?? 'identity') !== 'identity') {
     throw new ClientError('unsupported_media_type', ['The request body must not have a Content-Encoding']);
