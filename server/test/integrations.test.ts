@@ -129,6 +129,16 @@ test('an inbox config always has its three keys', async () => {
   expect((await project.call('DELETE', '/integrations/inbox')).body).toEqual({});
 });
 
+test("an inbox theme comes back as it was saved; its banner's opacity is a number, which is all that clients take", async () => {
+  const banner = (backgroundOpacity: unknown) => ({
+    theme: { banner: { backgroundColor: '#fff', backgroundOpacity, fontSize: '1em', textColor: '#000' } },
+  });
+  const saved = await project.call('PUT', '/integrations/inbox', banner(0.4));
+  expect([saved.status, saved.body.theme]).toEqual([200, banner(0.4).theme]);
+  expect((await project.call('PUT', '/integrations/inbox', banner('0.4'))).status).toBe(422);
+  await project.call('DELETE', '/integrations/inbox');
+});
+
 test.each(['PUT', 'GET', 'DELETE'])('%s is for the Project JWT alone', async (method) => {
   const body = method === 'PUT' ? smtp : undefined;
   expect((await project.as('u')(method, '/integrations/smtp', body)).status).toBe(403);

@@ -44,9 +44,7 @@ const theme = closed({
   banner: Type.Optional(
     closed({
       backgroundColor: css('Background'),
-      backgroundOpacity: Type.Optional(
-        Type.Union([Type.String(), Type.Number()], { description: 'Opacity of the background' }),
-      ),
+      backgroundOpacity: Type.Optional(Type.Number({ description: 'Opacity of the background, 0 to 1' })),
       fontSize: css('Text size'),
       textColor: css('Text colour'),
     }),

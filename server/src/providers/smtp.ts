@@ -42,7 +42,19 @@ const config = Type.Object(
       }),
     ),
   },
-  { additionalProperties: false },
+  {
+    additionalProperties: false,
+    examples: [
+      {
+        host: 'smtp.example.com',
+        port: 587,
+        username: 'apikey',
+        password: 'secret',
+        from: { email: 'hello@example.com', name: 'Example' },
+        security: 'starttls',
+      },
+    ],
+  },
 );
 type Config = Static<typeof config>;
 
