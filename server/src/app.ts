@@ -58,7 +58,10 @@ export async function startService(config: Config, options: ServiceOptions): Pro
   const context = await open(config, { role: 'server', ...options });
   const undo: (() => Promise<void>)[] = [() => context.close()];
   const stop = async () => {
-    for (const step of undo.splice(0).reverse()) await step();
+    // What one part fails at must not leave the others running, least of all the database.
+    const failures: unknown[] = [];
+    for (const step of undo.splice(0).reverse()) await step().catch((error: unknown) => failures.push(error));
+    if (failures.length > 0) throw new AggregateError(failures, 'not everything could be stopped in order');
   };
   try {
     if (context.alone) await rescueAll(context.db);

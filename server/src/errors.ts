@@ -8,7 +8,10 @@ const TABLE = {
   bad_request: { status: 400, message: 'The request cannot be read' },
   invalid_jwt_format: { status: 401, message: 'The Authorization header is not of the form Bearer <token>' },
   unparsable_jwt_token: { status: 401, message: 'The token is not a JWT that this server can read' },
-  jwt_auth_failed: { status: 401, message: 'The token is not valid: wrong signature, expired, not yet valid, or revoked' },
+  jwt_auth_failed: {
+    status: 401,
+    message: 'The token is not valid: wrong signature, expired, not yet valid, or revoked',
+  },
   forbidden: { status: 403, message: 'The token does not permit this operation' },
   not_found: { status: 404, message: 'Not found' },
   method_not_allowed: { status: 405, message: 'The path does not support this method' },
@@ -40,7 +43,11 @@ export class ClientError extends Error {
   readonly problems: readonly Problem[];
   readonly headers: Readonly<Record<string, string>>;
 
-  constructor(code: ErrorCode, messages: readonly string[] = [], headers: Readonly<Record<string, string>> = {}) {
+  constructor(
+    code: ErrorCode,
+    messages: readonly string[] = [],
+    headers: Readonly<Record<string, string>> = {},
+  ) {
     const said = messages.length > 0 ? messages : [TABLE[code].message];
     super(said.join('; '));
     this.code = code;

@@ -199,6 +199,31 @@ describe('when sending fails', () => {
     expect(status.errors[0].message).toContain('10.1.2.3');
   });
 
+  test('who unsubscribed while a retry was waiting gets no e-mail, and that is no failure', async () => {
+    mail.fail({ at: 'rcpt', how: { reply: '450 4.2.1 Later' }, times: 1 });
+    const { body } = await send({ category: 'ads', recipients: [{ email: 'leaver@example.com' }] });
+    const states = () =>
+      service.context.db.query<{ state: string; user_id: string }>(
+        sql('', 'select state, user_id from deliveries where broadcast_id = $1'),
+        [body.id],
+      );
+    const [delivery] = await until(states, ([row]) => row?.state === 'retrying');
+    await service.context.db.query(
+      sql(
+        '',
+        "insert into preferences (user_id, category, channel, enabled, updated_at) values ($1, 'ads', 'email', false, now())",
+      ),
+      [delivery?.user_id],
+    );
+    const answer = await until(
+      () => bringForward().then(() => project.call('GET', `/broadcasts/${body.id}`)),
+      ({ body: { status } }) => status.status === 'processed',
+    );
+    expect(answer.body.status).toMatchObject({ summary: { total: 1, failures: 0 }, errors: null });
+    expect(await states()).toMatchObject([{ state: 'skipped' }]);
+    expect(mail.received).toEqual([]);
+  });
+
   test('who lost the address meanwhile is counted as failed, not sent to', async () => {
     mail.fail({ at: 'rcpt', how: { reply: '450 4.2.1 Later' }, times: 1 });
     const { body } = await send({ recipients: [{ external_id: 'mover', email: 'mover@example.com' }] });

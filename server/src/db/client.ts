@@ -189,11 +189,13 @@ export function isDatabaseUnavailable(error: unknown): boolean {
   return UNAVAILABLE_MESSAGE.test(error.message);
 }
 
-// 08 connection, 53 resources (disk full, too many connections), 57P shutdown, 58 the server's own files, 25006 read-only,
+// 08 connection, 28 login refused, 3D database gone, 53 resources (disk full, too many connections), 57P shutdown, 58 the server's own files, 25006 read-only,
 // 40 serialization and deadlock, 55P03 lock, 57014 statement timeout; then what the socket itself says. EAGAIN: a unix socket
 // whose server is not there to take connections. EMFILE, ENFILE: no file handle left for one.
 const UNAVAILABLE = [
   '08',
+  '28',
+  '3D',
   '53',
   '57P',
   '58',

@@ -33,7 +33,10 @@ export class UnusableDatabase extends Error {}
  * answers the versions it applied. Nodes that start together wait for one another. Throws `UnusableDatabase` when the server is too
  * old or the schema is newer than this release.
  */
-export async function migrate(client: pg.Client | pg.PoolClient, options: { to?: number } = {}): Promise<number[]> {
+export async function migrate(
+  client: pg.Client | pg.PoolClient,
+  options: { to?: number } = {},
+): Promise<number[]> {
   const server = await client.query<{ version: number; text: string }>(
     "select current_setting('server_version_num')::int as version, current_setting('server_version') as text",
   );
@@ -51,9 +54,13 @@ export async function migrate(client: pg.Client | pg.PoolClient, options: { to?:
 
 /** The version of the schema in the database; 0 where there is none. */
 export async function schemaVersion(client: pg.Client | pg.PoolClient): Promise<number> {
-  const table = await client.query<{ exists: boolean }>("select to_regclass('migrations') is not null as exists");
+  const table = await client.query<{ exists: boolean }>(
+    "select to_regclass('migrations') is not null as exists",
+  );
   if (table.rows[0]?.exists !== true) return 0;
-  const newest = await client.query<{ version: number }>('select coalesce(max(version), 0)::int as version from migrations');
+  const newest = await client.query<{ version: number }>(
+    'select coalesce(max(version), 0)::int as version from migrations',
+  );
   return newest.rows[0]?.version ?? 0;
 }
 

@@ -166,7 +166,7 @@ create table deliveries (
   notification_id uuid not null,
   channel text not null,
   broadcast_id uuid not null,
-  state text not null check (state in ('retrying', 'sent', 'failed')),
+  state text not null check (state in ('retrying', 'sent', 'failed', 'skipped')),
   attempts integer not null,
   integration_id uuid,
   provider text,

@@ -8,9 +8,10 @@ import type { Job, NewJob } from '../../queue/jobs.ts';
 import type { Handler } from '../../queue/worker.ts';
 import type { Context } from '../context.ts';
 import type { OpenedIntegration } from '../integrations/of-project.ts';
+import { switchedOff } from '../preferences/switched-off.ts';
 import { unsubscribeUrl } from '../preferences/unsubscribe-link.ts';
 import type { Project } from '../projects/cache.ts';
-import type { DeliveryOutcome, OutcomeRecorder } from './record-outcomes.ts';
+import type { DeliveryOutcome, DeliveryState, OutcomeRecorder } from './record-outcomes.ts';
 import { emailHeaders, finishEmail, type PreparedEmail, prepareEmail } from './render/email.ts';
 import type { Senders } from './senders.ts';
 
@@ -62,6 +63,8 @@ interface Loaded {
   integration: OpenedIntegration | undefined;
   broadcasts: ReadonlyMap<string, LoadedBroadcast>;
   users: ReadonlyMap<string, LoadedUser>;
+  /** `<user id><category>` of users who switched the channel off for that category since the fan-out chose it. */
+  switchedOff: ReadonlySet<string>;
   /** `<notification id><channel>` of deliveries that have their final state. */
   finals: ReadonlySet<string>;
 }
@@ -96,6 +99,7 @@ async function load(context: Context, jobs: readonly Job<'deliver'>[]): Promise<
     integration: integrations.find((integration) => integration.channel === 'email'),
     broadcasts: new Map(broadcasts.map((broadcast) => [broadcast.id, broadcast])),
     users: new Map(users.map((user) => [user.id, user])),
+    switchedOff: await loadSwitchedOff(db, broadcasts, userIds),
     finals,
   };
 }
@@ -126,6 +130,21 @@ async function loadBroadcasts(db: Queryable, jobs: readonly Job<'deliver'>[]): P
     });
     return { id: row.id, category: row.category, email: prepared };
   });
+}
+
+/** Asked again here, because a delivery may have waited or been retried for a day since it was decided. */
+async function loadSwitchedOff(
+  db: Queryable,
+  broadcasts: readonly LoadedBroadcast[],
+  userIds: readonly string[],
+): Promise<Set<string>> {
+  const found = new Set<string>();
+  for (const category of new Set(broadcasts.map((broadcast) => broadcast.category))) {
+    for (const [userId, channels] of await switchedOff(db, userIds, category)) {
+      if (channels.has('email')) found.add(userId + (category ?? ''));
+    }
+  }
+  return found;
 }
 
 /** Only a job that was begun before can have results; or one that repeats an attempt which a worker without a lease made, too. */
@@ -171,7 +190,7 @@ async function deliverJob(
         userId,
         notificationId: id,
         channel: payload.channel,
-        state: outcome.kind === 'sent' ? 'sent' : retrying ? 'retrying' : 'failed',
+        state: stateOf(outcome, retrying),
         attempts: payload.attempt + 1,
         integrationId: loaded.integration?.id ?? null,
         provider: loaded.integration?.provider ?? null,
@@ -187,6 +206,14 @@ async function deliverJob(
   });
 }
 
+/** How an attempt ended: as the provider says, or not begun because it is not wanted any more. */
+type Result = Outcome | { kind: 'skipped'; reason: string };
+
+function stateOf(result: Result, retrying: boolean): DeliveryState {
+  if (result.kind === 'sent' || result.kind === 'skipped') return result.kind;
+  return retrying ? 'retrying' : 'failed';
+}
+
 async function sendTo(
   context: Context,
   engine: Engine,
@@ -194,11 +221,14 @@ async function sendTo(
   loaded: Loaded,
   userId: string,
   id: string,
-): Promise<Outcome> {
+): Promise<Result> {
   const broadcast = loaded.broadcasts.get(job.payload.broadcast_id);
   const user = loaded.users.get(userId);
   if (broadcast === undefined || user === undefined || user.email === null) {
     return { kind: 'rejected', scope: 'address', reason: 'the user has no e-mail address any more' };
+  }
+  if (loaded.switchedOff.has(userId + (broadcast.category ?? ''))) {
+    return { kind: 'skipped', reason: 'the user has switched this category off meanwhile' };
   }
   if (loaded.integration === undefined) {
     return {
@@ -223,8 +253,9 @@ async function sendTo(
 }
 
 /** The outcome in the words that are kept and shown: what a provider says is text from outside. */
-function words(outcome: Outcome, tooLate: boolean): Pick<DeliveryOutcome, 'providerId' | 'code' | 'reason'> {
+function words(outcome: Result, tooLate: boolean): Pick<DeliveryOutcome, 'providerId' | 'code' | 'reason'> {
   if (outcome.kind === 'sent') return { providerId: clean(outcome.providerId), code: null, reason: null };
+  if (outcome.kind === 'skipped') return { providerId: null, code: null, reason: outcome.reason };
   const late = outcome.kind === 'retry' && tooLate ? 'gave up after a day: ' : '';
   return { providerId: null, code: clean(outcome.code), reason: clean(late + outcome.reason) };
 }

@@ -6,7 +6,7 @@ import type { NewJob } from '../../queue/jobs.ts';
 import { countDown } from '../broadcasts/finish.ts';
 import { type EventDetails, type NewEvent, recordEvents } from '../events/record.ts';
 
-export type DeliveryState = 'sent' | 'failed' | 'retrying';
+export type DeliveryState = 'sent' | 'failed' | 'skipped' | 'retrying';
 
 /** How one attempt to reach one user on one channel ended. */
 export interface DeliveryOutcome {
@@ -176,6 +176,7 @@ async function endJobs(tx: Queryable, finished: readonly FinishedJob[]): Promise
 const EVENT_TYPES = {
   sent: 'delivery.sent',
   failed: 'delivery.failed',
+  skipped: 'delivery.skipped',
   retrying: 'delivery.retried',
 } as const;
 
