@@ -102,6 +102,23 @@ test('tokens could be guessed at the WebSocket without limit', async () => {
   }
 });
 
+test('forty callers of /metrics, which anyone may call, held all connections of the database', async () => {
+  const lock = await service.db.connect();
+  try {
+    await lock.query('begin; lock table jobs in access exclusive mode');
+    const asked = Array.from({ length: 40 }, () => service.call('GET', '/metrics'));
+    const answers = await Promise.all(asked); // each gives up waiting for the queue's figures
+    expect(answers.every(({ status }) => status === 200)).toBe(true);
+    const { rows } = await lock.query<{ waiting: number }>(
+      "select count(*)::int as waiting from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()",
+    );
+    expect(rows).toEqual([{ waiting: 1 }]);
+    expect((await service.call('GET', '/v2/users', { token: service.project.jwt })).status).toBe(200);
+  } finally {
+    await lock.end();
+  }
+});
+
 describe('keys and files', () => {
   const key = () => randomBytes(32).toString('hex');
   const [old, other] = [key(), key()];

@@ -11,13 +11,15 @@ const READY_TIMEOUT_MS = 2_000;
 export function operationsRoutes(fastify: FastifyInstance, context: HttpContext): void {
   const hidden = { schema: { hide: true } };
   const newest = migrations().at(-1)?.version ?? 0;
+  const ready = shared(() => whyNotReady(context.db, newest));
+  const measured = shared(() => collectQueue(context.db));
 
   fastify.get('/healthz', hidden, (_request, reply) => {
     reply.header('cache-control', 'no-store').send({ status: 'ok' });
   });
 
   fastify.get('/readyz', hidden, async (_request, reply) => {
-    const problem = await whyNotReady(context.db, newest);
+    const problem = await ready();
     reply.code(problem === undefined ? 200 : 503).header('cache-control', 'no-store');
     return problem === undefined ? { status: 'ok' } : { status: 'unavailable', reason: problem };
   });
@@ -27,12 +29,23 @@ export function operationsRoutes(fastify: FastifyInstance, context: HttpContext)
     databaseConnections.set({ state: 'active' }, total - idle);
     databaseConnections.set({ state: 'idle' }, idle);
     databaseConnections.set({ state: 'waiting' }, waiting);
-    await within(READY_TIMEOUT_MS, collectQueue(context.db)).catch((error: unknown) => {
+    await within(READY_TIMEOUT_MS, measured()).catch((error: unknown) => {
       // The figures of the process are worth most when its database is not to be had.
       context.log.warn({ err: error }, 'the queue could not be measured');
     });
     return reply.header('content-type', registry.contentType).send(await registry.metrics());
   });
+}
+
+/** The work, done once for all who ask for it meanwhile: anyone may ask, as often as they like, and connections are few. */
+function shared<Result>(work: () => Promise<Result>): () => Promise<Result> {
+  let running: Promise<Result> | undefined;
+  return () => {
+    running ??= work().finally(() => {
+      running = undefined;
+    });
+    return running;
+  };
 }
 
 async function whyNotReady(db: Queryable, newest: number): Promise<string | undefined> {
