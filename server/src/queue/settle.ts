@@ -42,22 +42,23 @@ export async function releaseStrays(
   return (await db.query(releaseUnknown, [leaseId, kind, knownIds])).length;
 }
 
-// All by primary key.
+// All by primary key. With `lease_id = $2` the planner may take jobs_leased instead, which holds an entry for every job that this worker
+// has done since the last vacuum: 250 pages read for ten jobs.
 const deleteJobs = sql(
   'settle',
-  'delete from jobs where id = any ($1::bigint[]) and lease_id = $2 returning id',
+  'delete from jobs where id = any ($1::bigint[]) and lease_id is not distinct from $2 returning id',
 );
 const lockJobs = sql(
   'hold_lease',
   `select id
   from jobs
-  where id = any ($1::bigint[]) and lease_id = $2
+  where id = any ($1::bigint[]) and lease_id is not distinct from $2
   order by id
   for update`,
 );
 const releaseJobs = sql(
   'release',
-  'update jobs set lease_id = null, due_at = $3 where id = any ($1::bigint[]) and lease_id = $2',
+  'update jobs set lease_id = null, due_at = $3 where id = any ($1::bigint[]) and lease_id is not distinct from $2',
 );
 // Index jobs_leased (lease_id).
 const releaseUnknown = sql(
