@@ -61,10 +61,10 @@ async function measure(
   await queueEmpty(belfry);
   const cpu = used(before.cpu, cpuOf(belfry.pid));
   const after = await databaseState(belfry);
-  const statements = await db.query<{ calls: number; ms: number; query: string }>(
+  const statements = await db.query<{ calls: number; ms: number; blocks: number; query: string }>(
     sql(
       'bench_statement_list',
-      `select calls, total_exec_time as ms, query
+      `select calls, total_exec_time as ms, shared_blks_hit + shared_blks_read as blocks, query
       from pg_stat_statements
       where query not like '%bench%' and query not like 'select exists (select from jobs)%'
       order by total_exec_time desc`,
@@ -87,10 +87,10 @@ async function measure(
     'per broadcast',
   );
   each(`${name}: transactions that write`, (after.xid - before.database.xid) / broadcasts, 'per broadcast');
-  for (const { calls, ms, query } of statements.slice(0, 8)) {
+  for (const { calls, ms, blocks, query } of statements.slice(0, 8)) {
     const text = query.replaceAll(/\s+/g, ' ').slice(0, 70);
     console.log(
-      `      ${((ms * 1000) / notifications).toFixed(2).padStart(8)} µs ${(calls / broadcasts).toFixed(2).padStart(6)} calls  ${text}`,
+      `      ${((ms * 1000) / notifications).toFixed(2).padStart(8)} µs ${(calls / broadcasts).toFixed(2).padStart(6)} calls of ${(blocks / calls).toFixed(0).padStart(5)} blocks  ${text}`,
     );
   }
 }

@@ -7,8 +7,8 @@ export interface LargeTable {
   lightUser: string;
 }
 
-export const HEAVY = 100_000;
-export const LIGHT = 100;
+const HEAVY = 100_000;
+const LIGHT = 100;
 
 const LIGHT_ID = '01000000-0000-7000-8000-000000000001';
 const HEAVY_ID = '01000000-0000-7000-8000-000000000002';
