@@ -1,32 +1,5 @@
 import { expect, test } from 'vitest';
-import { isEmailAddress, readRecipients } from './recipients.ts';
-
-test.each([
-  'ada@example.com',
-  'a.b+c@sub.example.co.uk',
-  'x@localhost',
-  'müller@exämple.de',
-  "o'neil@example.com",
-])('%s is an address', (address) => expect(isEmailAddress(address)).toBe(true));
-
-test.each([
-  '',
-  'ada',
-  '@example.com',
-  'ada@',
-  'ada@@example.com',
-  'a b@example.com',
-  'ada@example..com',
-  'ada@.com',
-  'ada@example.com\r\nBcc: x@y.z',
-  '<ada@example.com>',
-  `${'a'.repeat(320)}@example.com`,
-])('%j is no address', (address) => expect(isEmailAddress(address)).toBe(false));
-
-test('an address that is made to make matching slow is judged like any other', () => {
-  expect(isEmailAddress(`a@${'a.'.repeat(150)}!`)).toBe(true);
-  expect(isEmailAddress(`${'a@'.repeat(150)}`)).toBe(false);
-});
+import { readRecipients } from './recipients.ts';
 
 test('a recipient that cannot be used is counted and named, the others go on', () => {
   const read = readRecipients('p', [

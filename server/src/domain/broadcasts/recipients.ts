@@ -1,4 +1,5 @@
 import type { Recipient } from '../../contract/broadcast.ts';
+import { isEmailAddress } from '../../lib/email-address.ts';
 import type { Person } from '../users/plan.ts';
 
 /** A broadcast's recipients as people, and what is wrong with those that cannot be used. */
@@ -30,14 +31,6 @@ export function readRecipients(projectId: string, recipients: readonly Recipient
   });
   return read;
 }
-
-/** Whether a mail could be sent there at all: one @ with something before it and a plain domain after it. */
-export function isEmailAddress(text: string): boolean {
-  return text.length <= 320 && ADDRESS.test(text);
-}
-
-// Each part excludes what ends it, so that no input makes the match backtrack.
-const ADDRESS = /^[^\s@<>(),;:\\"[\]]+@[^\s@<>(),;:\\"[\].]+(\.[^\s@<>(),;:\\"[\].]+)*$/u;
 
 function personOf(projectId: string, recipient: Recipient, email: string | undefined): Person {
   const person: Person = { projectId };
