@@ -57,7 +57,7 @@ const channelOverride = () =>
 
 const providerOverride = () => freeObject("Merged into the provider's own payload.");
 
-export const OverridesSchema = Type.Object(
+const OverridesSchema = Type.Object(
   {
     channels: Type.Optional(
       Type.Object(
@@ -113,7 +113,7 @@ const members = {
   overrides: Type.Optional(nullable(OverridesSchema)),
 };
 
-export const BroadcastStatusSchema = Type.Object({
+const BroadcastStatusSchema = Type.Object({
   status: oneOf(['enqueued', 'processing', 'processed']),
   summary: Type.Object({
     failures: Type.Integer({
@@ -179,6 +179,5 @@ export const BroadcastSchema = Type.Object(
 );
 
 export type Recipient = Static<typeof RecipientSchema>;
-export type Overrides = Static<typeof OverridesSchema>;
 export type NewBroadcast = Static<typeof NewBroadcastSchema>;
 export type ChannelOverride = Static<ReturnType<typeof channelOverride>>;

@@ -6,7 +6,5 @@ import { smtp } from './smtp.ts';
 /** Every kind of integration that a project can set up, by the name in its routes. */
 export const integrations = { inbox, smtp };
 
-export type IntegrationName = keyof typeof integrations;
-
 /** Those that deliver e-mail. Their configs differ, so a sender is made from the config that was saved under the same name. */
 export const emailProviders: ReadonlyMap<string, Provider<'email'>> = new Map([[smtp.name, smtp]]);

@@ -15,12 +15,6 @@ export async function settle(tx: Queryable, leaseId: string, jobIds: readonly nu
   if (rows.length !== jobIds.length) throw new LeaseLost(jobIds);
 }
 
-/** Locks jobs that are about to be reported on; throws `LeaseLost` unless all are still held. */
-export async function holdLease(tx: Queryable, leaseId: string, jobIds: readonly number[]): Promise<void> {
-  const rows = await tx.query<{ id: number }>(lockJobs, [jobIds, leaseId]);
-  if (rows.length !== jobIds.length) throw new LeaseLost(jobIds);
-}
-
 /** Gives jobs back, to run again at `dueAtMs` (unix milliseconds) or at once. Jobs that are no longer ours are left alone. */
 export async function release(
   db: Queryable,
@@ -47,14 +41,6 @@ export async function releaseStrays(
 const deleteJobs = sql(
   'settle',
   'delete from jobs where id = any ($1::bigint[]) and lease_id is not distinct from $2 returning id',
-);
-const lockJobs = sql(
-  'hold_lease',
-  `select id
-  from jobs
-  where id = any ($1::bigint[]) and lease_id is not distinct from $2
-  order by id
-  for update`,
 );
 const releaseJobs = sql(
   'release',

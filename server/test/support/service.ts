@@ -123,7 +123,7 @@ async function testProject(service: () => Service, name: string): Promise<TestPr
 }
 
 /** Signs a User JWT as an integrator's backend does, with nothing of ours. */
-export function signUserJwt(claims: Record<string, unknown>, apiSecret: string): string {
+function signUserJwt(claims: Record<string, unknown>, apiSecret: string): string {
   const part = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url');
   const signed = `${part({ alg: 'HS256', typ: 'JWT' })}.${part(claims)}`;
   return `${signed}.${createHmac('sha256', apiSecret).update(signed).digest('base64url')}`;

@@ -40,7 +40,7 @@ export type SmtpStandIn = {
 };
 
 /** The authority that signed the stand-in's certificate, in PEM; its path is for NODE_EXTRA_CA_CERTS. */
-export const testAuthorityPath = new URL('tls/ca.crt', import.meta.url).pathname;
+const testAuthorityPath = new URL('tls/ca.crt', import.meta.url).pathname;
 export const testAuthority = readFileSync(testAuthorityPath, 'utf8');
 
 /** Starts a mail server on loopback. With `account`, mail is taken only after logging in with it. */

@@ -6,7 +6,7 @@ import { type Frame, missedChangeFrame, missedNewFrame, type NotificationState }
 import { deliveryKey, RESUME_MARGIN_MS, type ResumeCursor } from './resume-cursor.ts';
 
 /** Who has missed more is better served by the list itself. */
-export const MAX_MISSED = 1_000;
+const MAX_MISSED = 1_000;
 // A notification's id has the time at which its broadcast was accepted, its sent_at the time of the fan-out: so much later at most.
 const LONGEST_FAN_OUT_MS = 24 * 60 * 60 * 1000;
 

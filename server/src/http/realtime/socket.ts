@@ -243,7 +243,7 @@ function encoded(frame: Frame): Buffer {
 }
 
 /** A whole, unmasked text message as RFC 6455 (5.2) frames it. */
-export function encodeTextFrame(text: string): Buffer {
+function encodeTextFrame(text: string): Buffer {
   const length = Buffer.byteLength(text);
   const head = length < 126 ? 2 : length < 65_536 ? 4 : 10;
   const bytes = Buffer.allocUnsafe(head + length);
