@@ -70,6 +70,7 @@ export async function startService(config: Config, options: ServiceOptions): Pro
     const acceptor = new Acceptor({
       db: context.db,
       clock: context.clock,
+      fresh: context.fresh,
       onAccepted(broadcasts) {
         broadcastsAccepted.inc(broadcasts);
         worker.wake('fan_out');

@@ -6,6 +6,7 @@ import { type ConnectionSettings, type Database, openDatabase } from './db/clien
 import { StartError } from './db/embedded/start-error.ts';
 import { startEmbedded } from './db/embedded.ts';
 import { migrate, UnusableDatabase } from './db/migrate.ts';
+import { FreshRecipients } from './domain/broadcasts/fresh-recipients.ts';
 import type { Context } from './domain/context.ts';
 import { IntegrationCache } from './domain/integrations/of-project.ts';
 import { BroadcastContents } from './domain/notifications/contents.ts';
@@ -77,6 +78,7 @@ export async function open(
       projects,
       integrations,
       contents: new BroadcastContents({ db }),
+      fresh: new FreshRecipients(),
       nodeId,
       alone: embedded && role === 'server',
       migrated,

@@ -236,6 +236,39 @@ describe('POST /broadcasts', () => {
     }
   });
 
+  test('a fan-out that was done before, as after a restored backup, changes nothing', async () => {
+    const recipients = Array.from({ length: 120 }, (_, index) => ({ external_id: `again-${index}` }));
+    const ids: string[] = [];
+    for (const some of [recipients, recipients.slice(0, 3)]) {
+      const { body } = await send({ title: 'Again', recipients: some });
+      await processed(call, body.id);
+      ids.push(body.id);
+    }
+    const rows = () =>
+      service.context.db.query<{ row: string }>(
+        sql(
+          '',
+          'select n::text as row from notifications n where broadcast_id = any ($1::uuid[]) order by 1',
+        ),
+        [ids],
+      );
+    const before = await rows();
+    await service.context.db.query(
+      sql('', "update broadcasts set status = 'enqueued', total = 0 where id = any ($1::uuid[])"),
+      [ids],
+    );
+    await service.context.db.query(
+      sql(
+        '',
+        "insert into jobs (kind, project_id, payload) select 'fan_out', project_id, json_build_object('broadcast_id', id) from broadcasts where id = any ($1::uuid[])",
+      ),
+      [ids],
+    );
+    for (const id of ids) expect((await processed(call, id)).status.summary.failures).toBe(0);
+    expect(await rows()).toEqual(before);
+    expect(before).toHaveLength(123);
+  });
+
   test('every step leaves its event, with no row for each user', async () => {
     const { body } = await send({
       title: 'Events',

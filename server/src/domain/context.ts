@@ -4,6 +4,7 @@ import type { Clock } from '../lib/clock.ts';
 import type { EgressGuard } from '../lib/egress.ts';
 import type { Logger } from '../lib/log.ts';
 import type { Sealer } from '../lib/seal.ts';
+import type { FreshRecipients } from './broadcasts/fresh-recipients.ts';
 import type { IntegrationCache } from './integrations/of-project.ts';
 import type { BroadcastContents } from './notifications/contents.ts';
 import type { ProjectCache } from './projects/cache.ts';
@@ -23,4 +24,5 @@ export interface Context {
   readonly projects: ProjectCache;
   readonly integrations: IntegrationCache;
   readonly contents: BroadcastContents;
+  readonly fresh: FreshRecipients;
 }

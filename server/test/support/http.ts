@@ -89,7 +89,7 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
   const context: HttpContext = {
     ...opened,
     lastSeen: new LastSeen(opened),
-    acceptor: new Acceptor({ db, clock, onAccepted: () => {} }),
+    acceptor: new Acceptor({ db, clock, fresh: opened.fresh, onAccepted: () => {} }),
     streams: new Streams({ hub, clock }),
   };
   const { routes, timeouts } = options;

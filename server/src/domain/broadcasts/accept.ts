@@ -6,6 +6,7 @@ import type { Clock } from '../../lib/clock.ts';
 import { newId } from '../../lib/ids.ts';
 import { fanOutWeight, priorityFor } from '../../queue/jobs.ts';
 import { findReplay, type IdempotencyKey, KEPT_MS } from '../idempotency.ts';
+import type { FreshRecipients } from './fresh-recipients.ts';
 import { acceptedJson, packed, storedBody } from './wire.ts';
 
 /** What became of a request to send: accepted now, or earlier under the same key. */
@@ -23,12 +24,19 @@ const MAX_BYTES = 8 * 1024 * 1024;
 export class Acceptor {
   readonly #db: Database;
   readonly #clock: Clock;
+  readonly #fresh: FreshRecipients;
   readonly #onAccepted: (broadcasts: number) => void;
   readonly #plain: Batcher<Entry, Outcome>;
   readonly #keyed: Batcher<Entry, Outcome>;
 
-  constructor(options: { db: Database; clock: Clock; onAccepted: (broadcasts: number) => void }) {
+  constructor(options: {
+    db: Database;
+    clock: Clock;
+    fresh: FreshRecipients;
+    onAccepted: (broadcasts: number) => void;
+  }) {
     this.#db = options.db;
+    this.#fresh = options.fresh;
     this.#clock = options.clock;
     this.#onAccepted = options.onAccepted;
     const batching = {
@@ -47,6 +55,7 @@ export class Acceptor {
   /** Resolves when the broadcast is committed. Throws `idempotency_conflict` for a key that was used for another request. */
   async accept(projectId: string, body: NewBroadcast, idempotency?: IdempotencyKey): Promise<Acceptance> {
     const entry = entryOf(projectId, newId(this.#clock.now()), body, idempotency);
+    if (body.recipients) this.#fresh.put(entry.id, body.recipients);
     const outcome = await (idempotency === undefined ? this.#plain : this.#keyed).add(entry);
     if ('error' in outcome) throw outcome.error;
     return outcome;

@@ -1,6 +1,6 @@
 import type { Recipient } from '../../contract/broadcast.ts';
 import { textArray, uuidArray } from '../../db/arrays.ts';
-import { type Queryable, sql } from '../../db/client.ts';
+import { type Queryable, type Statement, sql } from '../../db/client.ts';
 import { notificationId } from '../../lib/ids.ts';
 import { unpackJson } from '../../lib/packed-json.ts';
 import { enqueue } from '../../queue/enqueue.ts';
@@ -14,6 +14,7 @@ import { switchedOff } from '../preferences/switched-off.ts';
 import type { NotificationsNew } from '../realtime/messages.ts';
 import { type Resolved, resolveUsers } from '../users/resolve.ts';
 import { broadcastProcessed, finishBroadcasts } from './finish.ts';
+import type { FreshRecipients } from './fresh-recipients.ts';
 import { type ReadRecipients, readRecipients } from './recipients.ts';
 
 /** What a fan-out tells the rest of the server, after its commit. */
@@ -58,7 +59,7 @@ async function fanOut(
       leaseId,
       jobs.map((job) => job.id),
     );
-    const broadcasts = await load(tx, jobs);
+    const broadcasts = await load(tx, context.fresh, jobs);
     const people = broadcasts.flatMap((broadcast) => broadcast.read.people);
     const resolved = await resolveUsers(tx, context.identities, people);
     assignUsers(broadcasts, resolved);
@@ -102,7 +103,13 @@ interface Broadcast {
   pending: number;
 }
 
-async function load(tx: Queryable, jobs: readonly Job<'fan_out'>[]): Promise<Broadcast[]> {
+async function load(
+  tx: Queryable,
+  fresh: FreshRecipients,
+  jobs: readonly Job<'fan_out'>[],
+): Promise<Broadcast[]> {
+  const ids = jobs.map((job) => job.payload.broadcast_id);
+  const atHand = fresh.take(ids);
   const rows = await tx.query<{
     id: string;
     project_id: string;
@@ -112,10 +119,11 @@ async function load(tx: Queryable, jobs: readonly Job<'fan_out'>[]): Promise<Bro
     in_app: Buffer | null;
     recipients: Buffer | null;
     now: Date;
-  }>(selectBroadcasts, [jobs.map((job) => job.payload.broadcast_id)]);
+  }>(selectBroadcasts, [ids, ids.filter((id) => atHand.has(id))]);
   const weights = new Map(jobs.map((job) => [job.payload.broadcast_id, job.weight]));
   return rows.map((row) => {
-    const recipients = row.recipients ? (JSON.parse(unpackJson(row.recipients)) as Recipient[]) : [];
+    const recipients =
+      atHand.get(row.id) ?? (row.recipients ? (JSON.parse(unpackJson(row.recipients)) as Recipient[]) : []);
     const read = readRecipients(row.project_id, recipients);
     return {
       id: row.id,
@@ -153,18 +161,40 @@ function assignUsers(broadcasts: readonly Broadcast[], resolved: Resolved): void
   }
 }
 
+/**
+ * Writes the notifications. None of them is there yet unless the fan-out was done before, in a database that was put back since; so they are
+ * inserted as if none were, which spares a fifth of the time, and only when one is, again with a look at each.
+ */
 async function insertNotifications(tx: Queryable, broadcasts: readonly Broadcast[]): Promise<void> {
+  await tx.query(savepoint);
+  try {
+    await insertInto(tx, broadcasts, PLAIN);
+    await tx.query(releaseSavepoint);
+  } catch (error) {
+    if ((error as { code?: unknown }).code !== UNIQUE_VIOLATION) throw error;
+    await tx.query(rollbackToSavepoint);
+    await insertInto(tx, broadcasts, CAREFUL);
+  }
+}
+
+const UNIQUE_VIOLATION = '23505';
+
+async function insertInto(
+  tx: Queryable,
+  broadcasts: readonly Broadcast[],
+  how: InsertStatements,
+): Promise<void> {
   // A large broadcast has a statement of its own, in which all that is equal for its rows travels once; small ones share one.
   const large = broadcasts.filter((broadcast) => broadcast.userIds.length >= OWN_STATEMENT_FROM);
   const small = broadcasts.filter((broadcast) => broadcast.userIds.length < OWN_STATEMENT_FROM);
-  for (const broadcast of large) await insertSame(tx, broadcast);
-  await insertMixed(tx, small);
+  for (const broadcast of large) await insertSame(tx, broadcast, how.same);
+  await insertMixed(tx, small, how.mixed);
 }
 
 const OWN_STATEMENT_FROM = 50;
 
-async function insertSame(tx: Queryable, broadcast: Broadcast): Promise<void> {
-  await tx.query(insertSameBroadcast, [
+async function insertSame(tx: Queryable, broadcast: Broadcast, statement: Statement): Promise<void> {
+  await tx.query(statement, [
     uuidArray(broadcast.userIds),
     uuidArray(broadcast.notificationIds),
     broadcast.id,
@@ -174,7 +204,11 @@ async function insertSame(tx: Queryable, broadcast: Broadcast): Promise<void> {
   ]);
 }
 
-async function insertMixed(tx: Queryable, broadcasts: readonly Broadcast[]): Promise<void> {
+async function insertMixed(
+  tx: Queryable,
+  broadcasts: readonly Broadcast[],
+  statement: Statement,
+): Promise<void> {
   const rows = broadcasts.flatMap((broadcast) =>
     broadcast.userIds.map((userId, index) => ({
       userId,
@@ -184,7 +218,7 @@ async function insertMixed(tx: Queryable, broadcasts: readonly Broadcast[]): Pro
   );
   if (rows.length === 0) return;
   rows.sort((a, b) => (a.userId === b.userId ? (a.id < b.id ? -1 : 1) : a.userId < b.userId ? -1 : 1));
-  await tx.query(insertMixedBroadcasts, [
+  await tx.query(statement, [
     uuidArray(rows.map((row) => row.userId)),
     uuidArray(rows.map((row) => row.id)),
     uuidArray(rows.map((row) => row.broadcast.id)),
@@ -328,25 +362,32 @@ async function giveUp(context: Context, job: Job<'fan_out'>, leaseId: string): P
 // Primary key. now() is the time of the transaction: one time for all its rows.
 const selectBroadcasts = sql(
   'fan_out_load',
-  `select id, project_id, category, topic, message, in_app, recipients, date_trunc('milliseconds', now()) as now
+  `select id, project_id, category, topic, message, in_app,
+    case when id <> all ($2::uuid[]) then recipients end as recipients,
+    date_trunc('milliseconds', now()) as now
   from broadcasts
   where id = any ($1::uuid[])
   order by id`,
 );
-const insertSameBroadcast = sql(
-  'fan_out_insert_same',
-  `insert into notifications (user_id, id, broadcast_id, sent_at, category, topic)
+const SAME = `insert into notifications (user_id, id, broadcast_id, sent_at, category, topic)
   select user_id, id, $3, $4, $5, $6
-  from unnest($1::uuid[], $2::uuid[]) as n (user_id, id)
-  on conflict do nothing`,
-);
-const insertMixedBroadcasts = sql(
-  'fan_out_insert_mixed',
-  `insert into notifications (user_id, id, broadcast_id, sent_at, category, topic)
+  from unnest($1::uuid[], $2::uuid[]) as n (user_id, id)`;
+const MIXED = `insert into notifications (user_id, id, broadcast_id, sent_at, category, topic)
   select user_id, id, broadcast_id, $4, category, topic
-  from unnest($1::uuid[], $2::uuid[], $3::uuid[], $5::text[], $6::text[]) as n (user_id, id, broadcast_id, category, topic)
-  on conflict do nothing`,
-);
+  from unnest($1::uuid[], $2::uuid[], $3::uuid[], $5::text[], $6::text[])
+    as n (user_id, id, broadcast_id, category, topic)`;
+interface InsertStatements {
+  same: Statement;
+  mixed: Statement;
+}
+const PLAIN: InsertStatements = { same: sql('fan_out_same', SAME), mixed: sql('fan_out_mixed', MIXED) };
+const CAREFUL: InsertStatements = {
+  same: sql('fan_out_same_again', `${SAME}\n  on conflict do nothing`),
+  mixed: sql('fan_out_mixed_again', `${MIXED}\n  on conflict do nothing`),
+};
+const savepoint = sql('fan_out_savepoint', 'savepoint notifications');
+const releaseSavepoint = sql('fan_out_release', 'release savepoint notifications');
+const rollbackToSavepoint = sql('fan_out_rollback', 'rollback to savepoint notifications');
 const insertBroadcastUsers = sql(
   'fan_out_users',
   `insert into broadcast_users (broadcast_id, page, user_ids)
