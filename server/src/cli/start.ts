@@ -1,6 +1,7 @@
 import { type Service, startService } from '../app.ts';
 import { readConfig } from '../config.ts';
 import { createLogger } from '../lib/log.ts';
+import { giveBackMemory } from './give-back-memory.ts';
 
 // npm, the launcher and a terminal may each pass the same Ctrl-C on: within this time it counts once.
 const SAME_SIGNAL_MS = 1_000;
@@ -19,6 +20,7 @@ export async function start(): Promise<void> {
       stopped.resolve(1);
     },
   });
+  giveBackMemory();
   greet(service);
   const code = await stopped.promise;
   console.log('Stopping…');
