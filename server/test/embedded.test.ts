@@ -16,6 +16,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import path from 'node:path';
+import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { accountCan } from '../src/db/embedded/account.ts';
 import { findPackage } from '../src/db/embedded/binaries.ts';
@@ -254,6 +255,28 @@ describe.concurrent('killed', () => {
     await database.stop();
     expect(processesWith(dataOf(dataDir))).toEqual([]);
   });
+
+  it.runIf(process.platform === 'linux')(
+    'a process that the killed server left behind, and that never ends, does not keep it from starting',
+    async () => {
+      const dataDir = copyOf(seed, 'left-behind');
+      const database = await start({ dataDir });
+      const client = new pg.Client(database.connection);
+      client.on('error', () => {}); // it is about to be cut off
+      await client.connect();
+      const answer = await client.query<{ pid: number }>('select pg_backend_pid() as pid');
+      const backend = answer.rows[0]?.pid ?? 0;
+      // Stopped, it notices the end of its server as little as one that waits for a lock of the dead.
+      process.kill(backend, 'SIGSTOP');
+      const { pid } = database;
+      process.kill(pid, 'SIGKILL');
+      await until('another server runs', () => database.pid !== pid);
+      await until('it was ended', () => !runs(backend));
+      expect(await countKept(database)).toBe(100);
+      await client.end().catch(() => {});
+      await database.stop();
+    },
+  );
 
   it('a stop in the middle of such a restart leaves nothing running', async () => {
     const dataDir = copyOf(seed, 'stopping');

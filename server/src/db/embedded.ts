@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Child, launch } from './embedded/child.ts';
 import { DATABASE_NAME, DATABASE_USER, ensureCluster, passwordOf } from './embedded/cluster.ts';
+import { endLeftBehind } from './embedded/left-behind.ts';
 import { type Address, findPostmaster, type Role, removeStaleLocks } from './embedded/postmaster.ts';
 import { enter, type Presence, whenAlone } from './embedded/presence.ts';
 import { prepareSite, type Site, type SiteOptions, unusable } from './embedded/site.ts';
@@ -84,6 +85,10 @@ async function acquire(site: Site, { role, log }: EmbeddedOptions): Promise<Held
       const launched = await launch(site, role, log);
       if (launched.kind === 'ready') return { kind: 'own', child: launched.child };
       obstacle = launched.reason;
+      if (obstacle.includes('pre-existing shared memory block')) {
+        const ended = endLeftBehind(site.cluster);
+        if (ended > 0) log(`Ended ${ended} processes that a killed database server had left behind`);
+      }
     }
     await delay(POLL_MS);
   } while (Date.now() < deadline);

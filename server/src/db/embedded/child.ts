@@ -29,6 +29,7 @@ const GUARD = '( (read -r line <&3 || kill -INT $$) >/dev/null 2>&1 & ) ; exec "
 const HELD =
   /lock file ".*" (already exists|is empty)|pre-existing shared memory block|could not bind Unix address/;
 const POLL_MS = 5;
+const LAST_WORDS_MS = 250;
 const FAST_SHUTDOWN_MS = 30_000; // it writes all dirty buffers first: seconds on a slow disk
 const IMMEDIATE_SHUTDOWN_MS = 5_000;
 
@@ -91,7 +92,12 @@ function endOf(child: ChildProcess): Promise<string> {
   const { promise, resolve } = Promise.withResolvers<string>();
   child.once('error', (error) => resolve(error.message));
   child.once('close', (code, signal) => resolve(signal ?? `code ${code}`));
-  child.once('exit', () => {
+  child.once('exit', (code, signal) => {
+    // Its last words are read until all who could speak are gone, but one that it left behind may hold its end of the pipe for ever.
+    setTimeout(() => {
+      resolve(signal ?? `code ${code}`);
+      child.stderr?.destroy();
+    }, LAST_WORDS_MS);
     const guard = child.stdio[3];
     if (guard && 'end' in guard) guard.on('error', () => undefined).end('\n'); // the guard may be gone: nothing to dismiss
   });
