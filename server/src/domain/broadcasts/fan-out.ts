@@ -1,20 +1,20 @@
 import type { Recipient } from '../../contract/broadcast.ts';
 import { textArray, uuidArray } from '../../db/arrays.ts';
-import { type Queryable, type Statement, sql } from '../../db/client.ts';
+import { type Queryable, sql } from '../../db/client.ts';
 import { notificationId } from '../../lib/ids.ts';
 import { unpackJson } from '../../lib/packed-json.ts';
 import { enqueue } from '../../queue/enqueue.ts';
-import { type Job, type NewJob, priorityFor, recipientsWeight } from '../../queue/jobs.ts';
+import { type Job, recipientsWeight } from '../../queue/jobs.ts';
 import { settle } from '../../queue/settle.ts';
 import type { Handler } from '../../queue/worker.ts';
 import type { Context } from '../context.ts';
-import { chooseChannels } from '../deliveries/choose-channels.ts';
 import { type NewEvent, recordEvents } from '../events/record.ts';
-import { switchedOff } from '../preferences/switched-off.ts';
 import type { NotificationsNew } from '../realtime/messages.ts';
 import { type Resolved, resolveUsers } from '../users/resolve.ts';
 import { broadcastProcessed, finishBroadcasts } from './finish.ts';
 import type { FreshRecipients } from './fresh-recipients.ts';
+import { insertNotifications } from './insert-notifications.ts';
+import { planDeliveries } from './plan-deliveries.ts';
 import { type ReadRecipients, readRecipients } from './recipients.ts';
 
 /** What a fan-out tells the rest of the server, after its commit. */
@@ -22,12 +22,6 @@ export interface FanOutListener {
   onNotifications(count: number): void;
   onDeliveriesQueued(): void;
 }
-
-// A chunk of recipients on one channel is one job: small enough that its outcomes are soon written down, large enough that the
-// queue's cost vanishes beside the sending.
-const RECIPIENTS_PER_DELIVERY = 100;
-// A delivery reads and renders the texts, a fan-out hands them on as they are stored; but its batches are smaller to begin with.
-const FEWER_TEXTS = 32;
 
 /**
  * Turns broadcasts into notifications and deliveries: a whole batch of them in one transaction of a dozen statements, whatever the
@@ -161,143 +155,6 @@ function assignUsers(broadcasts: readonly Broadcast[], resolved: Resolved): void
   }
 }
 
-/**
- * Writes the notifications. None of them is there yet unless the fan-out was done before, in a database that was put back since; so they are
- * inserted as if none were, which spares a fifth of the time, and only when one is, again with a look at each.
- */
-async function insertNotifications(tx: Queryable, broadcasts: readonly Broadcast[]): Promise<void> {
-  await tx.query(savepoint);
-  try {
-    await insertInto(tx, broadcasts, PLAIN);
-    await tx.query(releaseSavepoint);
-  } catch (error) {
-    if ((error as { code?: unknown }).code !== UNIQUE_VIOLATION) throw error;
-    await tx.query(rollbackToSavepoint);
-    await insertInto(tx, broadcasts, CAREFUL);
-  }
-}
-
-const UNIQUE_VIOLATION = '23505';
-
-async function insertInto(
-  tx: Queryable,
-  broadcasts: readonly Broadcast[],
-  how: InsertStatements,
-): Promise<void> {
-  // A large broadcast has a statement of its own, in which all that is equal for its rows travels once; small ones share one.
-  const large = broadcasts.filter((broadcast) => broadcast.userIds.length >= OWN_STATEMENT_FROM);
-  const small = broadcasts.filter((broadcast) => broadcast.userIds.length < OWN_STATEMENT_FROM);
-  for (const broadcast of large) await insertSame(tx, broadcast, how.same);
-  await insertMixed(tx, small, how.mixed);
-}
-
-const OWN_STATEMENT_FROM = 50;
-
-async function insertSame(tx: Queryable, broadcast: Broadcast, statement: Statement): Promise<void> {
-  await tx.query(statement, [
-    uuidArray(broadcast.userIds),
-    uuidArray(broadcast.notificationIds),
-    broadcast.id,
-    broadcast.sentAt,
-    broadcast.category,
-    broadcast.topic,
-  ]);
-}
-
-async function insertMixed(
-  tx: Queryable,
-  broadcasts: readonly Broadcast[],
-  statement: Statement,
-): Promise<void> {
-  const rows = broadcasts.flatMap((broadcast) =>
-    broadcast.userIds.map((userId, index) => ({
-      userId,
-      id: broadcast.notificationIds[index] as string,
-      broadcast,
-    })),
-  );
-  if (rows.length === 0) return;
-  rows.sort((a, b) => (a.userId === b.userId ? (a.id < b.id ? -1 : 1) : a.userId < b.userId ? -1 : 1));
-  await tx.query(statement, [
-    uuidArray(rows.map((row) => row.userId)),
-    uuidArray(rows.map((row) => row.id)),
-    uuidArray(rows.map((row) => row.broadcast.id)),
-    rows[0]?.broadcast.sentAt,
-    textArray(rows.map((row) => row.broadcast.category)),
-    textArray(rows.map((row) => row.broadcast.topic)),
-  ]);
-}
-
-/** The jobs that bring each broadcast to the channels outside the inbox. */
-async function planDeliveries(
-  context: Context,
-  tx: Queryable,
-  broadcasts: readonly Broadcast[],
-): Promise<NewJob<'deliver'>[]> {
-  const jobs: NewJob<'deliver'>[] = [];
-  for (const [projectId, group] of Map.groupBy(broadcasts, (broadcast) => broadcast.projectId)) {
-    const available = new Set(
-      (await context.integrations.of(projectId)).map((integration) => integration.channel),
-    );
-    if (available.size === 0) continue;
-    const reachable = await tx.query<{ id: string }>(selectWithEmail, [
-      uuidArray([...new Set(group.flatMap((one) => one.userIds))]),
-    ]);
-    const withEmail = new Set(reachable.map((row) => row.id));
-    for (const [category, sameCategory] of Map.groupBy(group, (broadcast) => broadcast.category)) {
-      const users = [...new Set(sameCategory.flatMap((one) => one.userIds))];
-      const off = await switchedOff(tx, users, category);
-      for (const broadcast of sameCategory)
-        jobs.push(...deliveriesOf(broadcast, { available, withEmail, off }));
-    }
-  }
-  return jobs;
-}
-
-const EMAIL: ReadonlySet<string> = new Set(['email']);
-const NONE: ReadonlySet<string> = new Set();
-
-function deliveriesOf(
-  broadcast: Broadcast,
-  known: {
-    available: ReadonlySet<string>;
-    withEmail: ReadonlySet<string>;
-    off: ReadonlyMap<string, ReadonlySet<string>>;
-  },
-): NewJob<'deliver'>[] {
-  const byChannel = new Map<string, string[]>();
-  for (const userId of broadcast.userIds) {
-    const reachable = known.withEmail.has(userId) ? EMAIL : NONE;
-    const off = known.off.get(userId) ?? NONE;
-    for (const channel of chooseChannels({ available: known.available, reachable, switchedOff: off })) {
-      const users = byChannel.get(channel);
-      if (users) users.push(userId);
-      else byChannel.set(channel, [userId]);
-    }
-  }
-  const jobs: NewJob<'deliver'>[] = [];
-  for (const [channel, users] of byChannel) {
-    broadcast.pending += users.length;
-    for (let start = 0; start < users.length; start += RECIPIENTS_PER_DELIVERY) {
-      const chunk = users.slice(start, start + RECIPIENTS_PER_DELIVERY);
-      jobs.push({
-        kind: 'deliver',
-        projectId: broadcast.projectId,
-        priority: priorityFor(broadcast.userIds.length),
-        weight: chunk.length + Math.floor(broadcast.textWeight / FEWER_TEXTS),
-        payload: {
-          broadcast_id: broadcast.id,
-          channel,
-          user_ids: chunk,
-          attempt: 0,
-          first_attempt_ms: broadcast.sentAt.getTime(),
-        },
-      });
-    }
-  }
-  return jobs;
-}
-
 async function writeProgress(tx: Queryable, broadcasts: readonly Broadcast[]): Promise<void> {
   const reached = broadcasts.filter((broadcast) => broadcast.userIds.length > 0);
   await tx.query(insertBroadcastUsers, [
@@ -369,25 +226,6 @@ const selectBroadcasts = sql(
   where id = any ($1::uuid[])
   order by id`,
 );
-const SAME = `insert into notifications (user_id, id, broadcast_id, sent_at, category, topic)
-  select user_id, id, $3, $4, $5, $6
-  from unnest($1::uuid[], $2::uuid[]) as n (user_id, id)`;
-const MIXED = `insert into notifications (user_id, id, broadcast_id, sent_at, category, topic)
-  select user_id, id, broadcast_id, $4, category, topic
-  from unnest($1::uuid[], $2::uuid[], $3::uuid[], $5::text[], $6::text[])
-    as n (user_id, id, broadcast_id, category, topic)`;
-interface InsertStatements {
-  same: Statement;
-  mixed: Statement;
-}
-const PLAIN: InsertStatements = { same: sql('fan_out_same', SAME), mixed: sql('fan_out_mixed', MIXED) };
-const CAREFUL: InsertStatements = {
-  same: sql('fan_out_same_again', `${SAME}\n  on conflict do nothing`),
-  mixed: sql('fan_out_mixed_again', `${MIXED}\n  on conflict do nothing`),
-};
-const savepoint = sql('fan_out_savepoint', 'savepoint notifications');
-const releaseSavepoint = sql('fan_out_release', 'release savepoint notifications');
-const rollbackToSavepoint = sql('fan_out_rollback', 'rollback to savepoint notifications');
 const insertBroadcastUsers = sql(
   'fan_out_users',
   `insert into broadcast_users (broadcast_id, page, user_ids)
@@ -402,8 +240,4 @@ const updateBroadcasts = sql(
   from unnest($1::uuid[], $2::text[], $3::int[], $4::int[], $5::int[], $6::text[])
     as p (id, status, total, failures, pending, errors)
   where broadcasts.id = p.id`,
-);
-const selectWithEmail = sql(
-  'users_with_email',
-  'select id from users where id = any ($1::uuid[]) and email is not null',
 );
