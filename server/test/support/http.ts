@@ -115,8 +115,8 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
       signJwt({ api_key: project.apiKey, ...claims }, createSecretKey(Buffer.from(project.apiSecret))),
     call: (method, path, how) => call(address, method, path, how),
     async close() {
+      await context.streams.close(); // the server's close waits for every connection
       await server.close();
-      await context.streams.close();
       hub.close();
       await context.lastSeen.close();
       await opened.close();
