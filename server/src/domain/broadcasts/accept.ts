@@ -55,7 +55,16 @@ export class Acceptor {
   /** Resolves when the broadcast is committed. Throws `idempotency_conflict` for a key that was used for another request. */
   async accept(projectId: string, body: NewBroadcast, idempotency?: IdempotencyKey): Promise<Acceptance> {
     const entry = entryOf(projectId, newId(this.#clock.now()), body, idempotency);
-    if (body.recipients) this.#fresh.put(entry.id, body.recipients);
+    const { category, topic, columns } = entry;
+    const { message, inApp } = columns;
+    this.#fresh.put(entry.id, {
+      projectId,
+      category,
+      topic,
+      message,
+      inApp,
+      recipients: body.recipients ?? [],
+    });
     const outcome = await (idempotency === undefined ? this.#plain : this.#keyed).add(entry);
     if ('error' in outcome) throw outcome.error;
     return outcome;

@@ -10,7 +10,6 @@ interface Deliverable {
   id: string;
   projectId: string;
   category: string | null;
-  sentAt: Date;
   /** What its texts add to the weight of its jobs. */
   textWeight: number;
   userIds: readonly string[];
@@ -43,7 +42,7 @@ export async function planDeliveries(
       const users = [...new Set(sameCategory.flatMap((one) => one.userIds))];
       const off = await switchedOff(tx, users, category);
       for (const broadcast of sameCategory)
-        jobs.push(...deliveriesOf(broadcast, { available, withEmail, off }));
+        jobs.push(...deliveriesOf(broadcast, { available, withEmail, off, nowMs: context.clock.now() }));
     }
   }
   return jobs;
@@ -58,6 +57,7 @@ function deliveriesOf(
     available: ReadonlySet<string>;
     withEmail: ReadonlySet<string>;
     off: ReadonlyMap<string, ReadonlySet<string>>;
+    nowMs: number;
   },
 ): NewJob<'deliver'>[] {
   const byChannel = new Map<string, string[]>();
@@ -85,7 +85,7 @@ function deliveriesOf(
           channel,
           user_ids: chunk,
           attempt: 0,
-          first_attempt_ms: broadcast.sentAt.getTime(),
+          first_attempt_ms: known.nowMs,
         },
       });
     }

@@ -30,6 +30,7 @@ export function deliverHandler(
     // A batch waits for its provider most of the time. One project's provider can hang in all its slots and the others still have theirs.
     slots: 32,
     slotsPerProject: 4,
+    gatherBelow: 0,
     maxJobs: 100,
     maxWeight: 200,
     maxProjects: 1,
