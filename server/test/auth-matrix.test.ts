@@ -16,7 +16,7 @@ let credentials: Record<string, string | undefined>;
 
 beforeAll(async () => {
   it = await startTestServer();
-  described = describedBy(it.server);
+  described = describedBy(it.server.swagger() as unknown as Record<string, unknown>);
   const { context, project } = it;
   const other = await newProject(context, 'other');
   const seconds = Math.floor(it.clock.now() / 1000);

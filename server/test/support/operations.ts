@@ -1,5 +1,3 @@
-import type { FastifyInstance } from 'fastify';
-
 /** A JSON Schema as our description has it: the few keywords that it uses. */
 export interface Schema {
   type?: string | string[];
@@ -63,9 +61,8 @@ export interface Description {
   operations: Operation[];
 }
 
-/** Every operation that the server's own description names. */
-export function describedBy(server: FastifyInstance): Description {
-  const document = server.swagger() as unknown as Record<string, unknown>;
+/** Every operation that a description names. */
+export function describedBy(document: Record<string, unknown>): Description {
   const paths = document.paths as Record<string, Record<string, RawOperation>>;
   const operations = Object.entries(paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, raw]) => operationOf(document, path, method, raw)),
