@@ -2,15 +2,8 @@ import { Ajv, type ValidateFunction } from 'ajv';
 import addFormats from 'ajv-formats';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { newId } from '../src/lib/ids.ts';
-import { brokenValuesOf, valuesOf } from './support/arbitrary.ts';
-import {
-  type Description,
-  describedBy,
-  type Operation,
-  type Parameter,
-  pathOf,
-} from './support/operations.ts';
+import { type Drawn, Explorer, send } from './support/explorer.ts';
+import { type Description, describedBy, type Operation } from './support/operations.ts';
 import { newSeed } from './support/random.ts';
 import { type Answer, type Caller, startTestService, type TestService } from './support/service.ts';
 
@@ -24,14 +17,14 @@ const seed = newSeed();
 let service: TestService;
 let described: Description;
 let ajv: Ajv;
-/** Ids that answers named, by the parameter that takes them: so that requests also meet what is there. */
-const known = new Map<string, string[]>();
+let explorer: Explorer;
 
 beforeAll(async () => {
   console.info(`request fuzz: FAULT_SEED=${seed}`);
   service = await startTestService();
   const published = await fetch(`${service.address}/v2/openapi.json`);
   described = describedBy((await published.json()) as Record<string, unknown>);
+  explorer = new Explorer(described);
   ajv = new Ajv({ strict: false, allErrors: false, discriminator: false });
   addFormats.default(ajv);
   for (const format of ['text', 'cursor', 'password']) ajv.addFormat(format, true);
@@ -49,83 +42,10 @@ function validator(schema: object): ValidateFunction {
   return made;
 }
 
-/** A request with everything in it that the operation has a place for. */
-interface Drawn {
-  path: Record<string, string>;
-  query: Record<string, unknown>;
-  body: unknown;
-}
-
-function requestsOf(operation: Operation, broken: boolean): fc.Arbitrary<Drawn> {
-  const { document } = described;
-  const make = broken ? brokenValuesOf : valuesOf;
-  const inPath = operation.parameters.filter((one) => one.in === 'path');
-  const inQuery = operation.parameters.filter((one) => one.in === 'query');
-  return fc.record({
-    path: fc.record(Object.fromEntries(inPath.map((one) => [one.name, pathValues(operation, one, broken)]))),
-    query: fc.record(
-      Object.fromEntries(inQuery.map((one) => [one.name, make(document, one.schema)])),
-      // Few at a time: nearly every filter together finds nothing.
-      { requiredKeys: [] },
-    ),
-    body: operation.body === undefined ? fc.constant(undefined) : make(document, operation.body),
-  }) as fc.Arbitrary<Drawn>;
-}
-
-function pathValues(
-  operation: Operation,
-  { name, schema }: Parameter,
-  broken: boolean,
-): fc.Arbitrary<string> {
-  const unknown = broken
-    ? fc
-        .oneof(fc.string({ minLength: 1, maxLength: 50 }), fc.constantFrom('%', 'null', '0', '\0', 'é'))
-        .filter(
-          (text) => !/^\.\.?$/.test(text), // an address without it, to whoever makes the request
-        )
-    : (valuesOf(described.document, schema) as fc.Arbitrary<string>);
-  const there = fc.nat().map((at) => {
-    const ids = known.get(idName(operation, name)) ?? [];
-    return ids[at % ids.length] ?? newId();
-  });
-  return fc.oneof({ arbitrary: there, weight: 3 }, unknown);
-}
-
-/** `token_id` is another thing in each collection, `user_id` the same everywhere. */
-function idName(operation: Operation, name: string): string {
-  return name === 'token_id'
-    ? `${name} ${operation.path.replace(/^\/users\/\{user_id\}/, '').replace('/{token_id}', '')}`
-    : name;
-}
-
-function learn(operation: Operation, answer: Answer): void {
-  const records: unknown[] = Array.isArray(answer.body?.data) ? answer.body.data : [answer.body];
-  const below = described.operations.filter(
-    (other) =>
-      other.path.startsWith(`${operation.path}/{`) &&
-      other.path.split('/').length === operation.path.split('/').length + 1,
-  );
-  for (const other of below) {
-    const name = /\{(\w+)\}$/.exec(other.path)?.[1];
-    if (name === undefined) continue;
-    const key = idName(other, name);
-    for (const record of records as Record<string, unknown>[]) {
-      const id = record?.id ?? record?.[name];
-      if (typeof id === 'string') known.set(key, [...(known.get(key) ?? []).slice(-20), id]);
-    }
-  }
-}
-
-async function send(operation: Operation, { path, query, body }: Drawn): Promise<Answer> {
-  const search = new URLSearchParams();
-  for (const [name, value] of Object.entries(query))
-    if (value !== null) search.append(name, typeof value === 'string' ? value : JSON.stringify(value));
-  const call: Caller =
-    operation.caller === 'project'
-      ? service.project.call
-      : service.project.as('fuzzed', { user_email: 'fuzzed@example.com' });
-  const target = `${pathOf(operation, path)}${search.size > 0 ? `?${search}` : ''}`;
-  return call(operation.method, target, body === undefined ? undefined : JSON.stringify(body));
+function callerOf(operation: Operation): Caller {
+  return operation.caller === 'project'
+    ? service.project.call
+    : service.project.as('fuzzed', { user_email: 'fuzzed@example.com' });
 }
 
 /** What holds for every answer. */
@@ -154,12 +74,12 @@ describe('requests made from the description', () => {
     let accepted = 0;
     for (const operation of operations) {
       await fc.assert(
-        fc.asyncProperty(requestsOf(operation, false), async (drawn) => {
-          const answer = await send(operation, drawn);
+        fc.asyncProperty(explorer.requestsOf(operation), async (drawn) => {
+          const answer = await send(callerOf(operation), operation, drawn);
           judge(operation, drawn, answer);
           if (answer.status >= 300) return;
           accepted += 1;
-          learn(operation, answer);
+          explorer.learn(operation, answer);
           await readBack(operation, drawn, answer);
         }),
         { seed, numRuns: VALID_RUNS, endOnFailure: true },
@@ -172,8 +92,8 @@ describe('requests made from the description', () => {
     let refused = 0;
     for (const operation of described.operations.filter(fuzzed)) {
       await fc.assert(
-        fc.asyncProperty(requestsOf(operation, true), async (drawn) => {
-          const answer = await send(operation, drawn);
+        fc.asyncProperty(explorer.requestsOf(operation, { broken: true }), async (drawn) => {
+          const answer = await send(callerOf(operation), operation, drawn);
           judge(operation, drawn, answer);
           if (operation.body === undefined || validator(operation.body)(drawn.body)) return;
           refused += 1;
@@ -230,7 +150,6 @@ const READ_BACK: [RegExp, ReadBack][] = [
 ];
 
 async function readBack(operation: Operation, drawn: Drawn, answer: Answer): Promise<void> {
-  const call: Caller = operation.caller === 'project' ? service.project.call : service.project.as('fuzzed');
   for (const [pattern, read] of READ_BACK)
-    if (pattern.test(operation.id)) await read(call, operation, drawn, answer);
+    if (pattern.test(operation.id)) await read(callerOf(operation), operation, drawn, answer);
 }

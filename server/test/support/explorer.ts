@@ -1,0 +1,99 @@
+import fc from 'fast-check';
+import { newId } from '../../src/lib/ids.ts';
+import { brokenValuesOf, valuesOf } from './arbitrary.ts';
+import { type Description, type Operation, type Parameter, pathOf } from './operations.ts';
+import type { Answer, Caller } from './service.ts';
+
+/** A request with everything in it that the operation has a place for. */
+export interface Drawn {
+  path: Record<string, string>;
+  query: Record<string, unknown>;
+  body: unknown;
+}
+
+/** Makes requests of a description, and learns from the answers which ids there are, so that requests meet what is there. */
+export class Explorer {
+  readonly described: Description;
+  readonly #known = new Map<string, string[]>();
+
+  constructor(described: Description) {
+    this.described = described;
+  }
+
+  /** Requests for an operation: valid ones, or ones of which most are wrong somewhere. */
+  requestsOf(operation: Operation, { broken = false } = {}): fc.Arbitrary<Drawn> {
+    const { document } = this.described;
+    const make = broken ? brokenValuesOf : valuesOf;
+    const inPath = operation.parameters.filter((one) => one.in === 'path');
+    const inQuery = operation.parameters.filter((one) => one.in === 'query');
+    return fc.record({
+      path: fc.record(
+        Object.fromEntries(inPath.map((one) => [one.name, this.#pathValues(operation, one, broken)])),
+      ),
+      query: fc.record(
+        Object.fromEntries(inQuery.map((one) => [one.name, make(document, one.schema)])),
+        // Few at a time: nearly every filter together finds nothing.
+        { requiredKeys: [] },
+      ),
+      body: operation.body === undefined ? fc.constant(undefined) : make(document, operation.body),
+    }) as fc.Arbitrary<Drawn>;
+  }
+
+  /** The ids that are known for a parameter of an operation. */
+  idsFor(operation: Operation, parameter: string): readonly string[] {
+    return this.#known.get(idName(operation, parameter)) ?? [];
+  }
+
+  /** Notes the ids in the answer of an operation: of a record, or of a list's. */
+  learn(operation: Operation, { body }: Answer): void {
+    const records: unknown[] = Array.isArray(body?.data) ? body.data : [body];
+    for (const { name, key } of this.#keysBelow(operation.path)) {
+      for (const record of records as (Record<string, unknown> | null | undefined)[]) {
+        const id = record?.id ?? record?.[name] ?? record?.key;
+        if (typeof id !== 'string') continue;
+        this.#known.set(key, [...new Set([...(this.#known.get(key) ?? []).slice(-20), id])]);
+      }
+    }
+  }
+
+  /** The parameters that take an id of the records at this path: of `/users`, those of `/users/{user_id}`. */
+  #keysBelow(path: string): { name: string; key: string }[] {
+    return this.described.operations.flatMap((other) => {
+      const name = /^\/\{(\w+)\}(\/|$)/.exec(other.path.slice(path.length))?.[1];
+      return other.path.startsWith(path) && name !== undefined ? [{ name, key: idName(other, name) }] : [];
+    });
+  }
+
+  #pathValues(operation: Operation, { name, schema }: Parameter, broken: boolean): fc.Arbitrary<string> {
+    const unknown = broken
+      ? fc
+          .oneof(fc.string({ minLength: 1, maxLength: 50 }), fc.constantFrom('%', 'null', '0', '\0', 'é'))
+          .filter((text) => !/^\.\.?$/.test(text)) // an address without it, to whoever makes the request
+      : (valuesOf(this.described.document, schema) as fc.Arbitrary<string>);
+    const there = fc.nat().map((at) => {
+      const ids = this.idsFor(operation, name);
+      return ids[at % ids.length] ?? newId();
+    });
+    return fc.oneof({ arbitrary: there, weight: 3 }, unknown);
+  }
+}
+
+/** Sends a request that was made for an operation. */
+export async function send(
+  call: Caller,
+  operation: Operation,
+  { path, query, body }: Drawn,
+): Promise<Answer> {
+  const search = new URLSearchParams();
+  for (const [name, value] of Object.entries(query))
+    if (value !== null && value !== undefined)
+      search.append(name, typeof value === 'string' ? value : JSON.stringify(value));
+  const target = `${pathOf(operation, path)}${search.size > 0 ? `?${search}` : ''}`;
+  return call(operation.method, target, body === undefined ? undefined : JSON.stringify(body));
+}
+
+/** `token_id` is another thing in each collection, `user_id` the same everywhere. */
+function idName(operation: Operation, name: string): string {
+  if (name !== 'token_id') return name;
+  return `${name} ${operation.path.replace(/^\/users\/\{user_id\}/, '').replace('/{token_id}', '')}`;
+}
