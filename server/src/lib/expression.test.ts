@@ -1,0 +1,202 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { ConditionError, evaluate, MAX_CONDITION_CHARACTERS, parseCondition } from './expression.ts';
+
+const data = {
+  user: {
+    email: null,
+    first_name: 'Ada',
+    evil: "true || 'x' ==",
+    code: '5',
+    age: 36,
+    tags: ['a', 1],
+    custom_attributes: { plan: 'premium', address: { city: 'Łódź' }, off: null },
+  },
+  notification: { unseen: true, title: "It's" },
+  input: {
+    list: Array.from({ length: 300 }, (_none, index) => index),
+    long: Array.from({ length: 100_000 }, (_none, index) => index),
+    text: `${'a'.repeat(60_000)}!`,
+  },
+};
+
+async function problemOf(text: string): Promise<string | undefined> {
+  const parsed = await parseCondition(text);
+  return 'problem' in parsed ? parsed.problem : undefined;
+}
+
+async function holds(text: string, over: object = data): Promise<boolean> {
+  const parsed = await parseCondition(text);
+  if ('problem' in parsed) throw new Error(`${text}: ${parsed.problem}`);
+  return evaluate(parsed, over);
+}
+
+describe('the forms that are documented', () => {
+  test.each([
+    ["user.custom_attributes.plan == 'premium'", true],
+    ["user.custom_attributes.plan == 'free'", false],
+    ['{{notification.unseen}} == false', false],
+    ['{{ notification.unseen }} == true', true],
+    ['notification.unseen', true],
+    ["user.custom_attributes.plan == 'premium' && !notification.unseen", false],
+    ["user.custom_attributes.address.city == 'Łódź'", true],
+    ["user.custom_attributes.address['city'].startsWith('Łó')", true],
+    ["'😀'.size() == 1", true],
+    ["'a' in user.tags && user.tags[1] == 1", true],
+    ["user.tags.exists(tag, tag == 'a')", true],
+    ['user.age > 18 && user.age in [36]', true],
+    ["user.first_name.matches('^[A-Z][a-z]+$')", true],
+    ["timestamp('2026-01-31T12:00:00Z').getMonth() == 0", true],
+    ['// always\ntrue', true],
+  ])('%s is %s', async (text, expected) => {
+    expect(await holds(text)).toBe(expected);
+  });
+});
+
+describe('a Liquid output stands for its value', () => {
+  test.each([
+    ["{{ user.first_name }} == 'Ada'", true],
+    ["'{{ user.first_name }}' == 'Ada'", true],
+    ["'{{ user.first_name | upcase }} L' == 'ADA L'", true],
+    ["'{{ notification.title }}' == \"It's\"", true],
+    ['"""a{{user.first_name}}"b""" == "aAda\\"b"', true],
+    ['{{ user.tags | size }} == 2', true],
+    ["{{ user.tags }} == ['a', 1.0]", true],
+    ['{{ user.code }} == 5', true],
+    ['{{ user.nothing }} == null', true],
+    ["'{{ user.nothing }}' == ''", true],
+    ['{{ user.nothing }} > 5', false],
+    ["'}}' == '}}'", true],
+  ])('%s is %s', async (text, expected) => {
+    expect(await holds(text)).toBe(expected);
+  });
+
+  test('and never for a part of the condition, whatever a user wrote into it', async () => {
+    expect(await holds("{{ user.evil }} == 'x'")).toBe(false);
+    expect(await holds("'{{ user.evil }}' == 'x'")).toBe(false);
+    const quoting = { user: { first_name: "' == '' || 'a' == 'a" } };
+    expect(await holds("'{{ user.first_name }}' == 'Ada'", quoting)).toBe(false);
+  });
+});
+
+describe('a member that is not there', () => {
+  test.each([
+    ["user.nothing == 'x'", false],
+    ["user.nothing.deeper.still == 'x'", false],
+    ["user.nothing != 'x'", true],
+    ['user.nothing == null', true],
+    ['user.custom_attributes.off == null', true],
+    ['user.nothing', false],
+    ['user.nothing > 5', false],
+    ['user.email.endsWith("@example.com")', false],
+    ["user.nothing.exists(tag, tag == 'a')", false],
+    ['user.tags[7] == null', true],
+    ['user.nothing > 5 || user.age == 36', true],
+    ['has(user.custom_attributes.plan)', true],
+    ['has(user.nothing)', false],
+    ['has(user.nothing.deeper)', false],
+    ["steps.first.output == 'x'", false],
+  ])('%s is %s', async (text, expected) => {
+    expect(await holds(text)).toBe(expected);
+  });
+});
+
+test.each([
+  ['user ==', /Unexpected token/],
+  ['foo == 1', /Unknown variable: foo/],
+  ['1 + 1', /must be true or false, not int/],
+  ['', /Unexpected/],
+  ["'abc", /' without its end/],
+  ['{{ user.a == 1', /\{\{ without \}\}/],
+  ['{{ user.a | nope }} == 1', /undefined filter: nope/],
+  ['{% if true %}true{% endif %}', /tags are not for conditions/],
+  ["'{% raw %}' == ''", null],
+  ['liquid_output_0 == 1', /unknown variable/],
+  ["'a'.matches('(')", /regexp/],
+  ["['a'].join(',') == 'a'", /no function join\(\)/],
+  ["cel.bind(a, 'x', a == 'x')", /no function bind\(\)/],
+  ["bytes('a') == b'a'", /no function bytes\(\)/],
+  ["'a' * 5 == 'aaaaa'", /no such overload: string \* int/],
+  ['user.age > 1 > 2', /overload/],
+  [`${"'x' + ".repeat(300)}'x' == ''`, /Exceeded maxAstNodes/],
+  [`${'('.repeat(200)}true${')'.repeat(200)}`, /Exceeded maxDepth/],
+  ['{{ 1 }} == 1 || '.repeat(17).concat('true'), /more than 16 Liquid outputs/],
+  [' '.repeat(MAX_CONDITION_CHARACTERS).concat('x'), /more than 2000 characters/],
+])('%s is refused when it is parsed', async (text, problem) => {
+  if (problem === null) expect(await problemOf(text)).toBeUndefined();
+  else expect(await problemOf(text)).toMatch(problem);
+});
+
+describe('hostile conditions', () => {
+  test.each([
+    "user.constructor.name == 'Object'",
+    'user.__proto__ != null',
+    "user['__proto__'] != null",
+    "user.tags.constructor.constructor('return process')() != null",
+    "user.first_name.length == 3 || user.toString != null || user['valueOf'] != null",
+    "{{ user.constructor }} != null || {{ user['__proto__'] }} != null",
+  ])('%s reaches nothing of the language below', async (text) => {
+    const parsed = await parseCondition(text);
+    if (!('problem' in parsed)) expect(evaluate(parsed, data)).toBe(false);
+  });
+
+  test.each([
+    'input.list.all(x, input.list.exists(y, y == x))',
+    'input.list.exists(a, input.list.exists(b, input.list.exists(c, input.list.exists(d, a == -1))))',
+    'input.list.map(a, input.list.map(b, input.list.map(c, c))).size() == 0',
+    'input.long.exists(x, x == -1)',
+    'input.list.map(x, input.list + input.list + input.list).size() == 0',
+    'input.list.filter(x, user == input || input == user).size() == 0',
+    "input.list.exists(x, input.text + input.text + input.text == '')",
+    "input.text.matches('(a{1000}){1}b')",
+    "input.list.exists(x, timestamp('2026-01-31T12:00:00Z').getHours('Europe/Berlin') == -1)",
+    "{{ input.text | split: '' | join: input.text }} == 1",
+    '{{ (1..1000000000) | join }} == 1',
+  ])('%s ends soon, with an error of its own', async (text) => {
+    const parsed = await parseCondition(text);
+    if ('problem' in parsed) throw new Error(parsed.problem);
+    const startedMs = performance.now();
+    expect(() => evaluate(parsed, data)).toThrow(ConditionError);
+    expect(performance.now() - startedMs).toBeLessThan(1_000);
+  });
+
+  test('a pattern that backtracks elsewhere is matched in linear time', async () => {
+    expect(await holds("input.text.matches('^(a+)+$')")).toBe(false);
+    expect(await holds("input.text.matches('^(a|a?)+$')")).toBe(false);
+  });
+
+  test('a condition that ran out of steps runs again over less', async () => {
+    const parsed = await parseCondition('input.long.exists(x, x == 3)');
+    if ('problem' in parsed) throw new Error(parsed.problem);
+    expect(() => evaluate(parsed, data)).toThrow('needs more than 20000 steps');
+    expect(evaluate(parsed, { input: { long: [1, 2, 3] } })).toBe(true);
+  });
+
+  test('types that do not fit are an error, not an answer', async () => {
+    await expect(holds("user.age > '5'")).rejects.toThrow(ConditionError);
+    await expect(holds('user.first_name')).rejects.toThrow('is neither true nor false');
+  });
+
+  test('any text is parsed or refused, and evaluates to true, false or an error of its own', async () => {
+    const part = fc.constantFrom(
+      ..."user. input. .list notification ( ) [ ] { } {{ }} {% %} ' \" \\ && || ! == != < in . , ? : 1 -1 'a' null true x .exists(x, .map(x, .matches( has( size( | upcase \n // r' b'".split(
+        ' ',
+      ),
+    );
+    await fc.assert(
+      fc.asyncProperty(fc.array(fc.oneof(part, fc.string()), { maxLength: 12 }), async (parts) => {
+        const parsed = await parseCondition(parts.join(''));
+        if ('problem' in parsed) {
+          expect(parsed.problem).not.toBe('');
+          return;
+        }
+        try {
+          expect(typeof evaluate(parsed, data)).toBe('boolean');
+        } catch (error) {
+          expect(error).toBeInstanceOf(ConditionError);
+        }
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+});

@@ -1,0 +1,182 @@
+import { CelError, type Expression, parseExpression } from './cel.ts';
+import { type Output, parseOutput, TemplateError } from './template.ts';
+
+/**
+ * A condition that has been parsed. It is CEL: `user.custom_attributes.plan == 'premium'`; Liquid's outputs may stand in it, each
+ * for its value: `{{ user.email | downcase }} == 'ada@example.com'`, `'{{ user.first_name }} L' == 'Ada L'`.
+ */
+export interface Condition {
+  readonly text: string;
+  readonly expression: Expression;
+  /** In the order of the variables that stand for them. */
+  readonly outputs: readonly { output: Output; inText: boolean }[];
+}
+
+/** What a condition is about. What is not given is null. */
+export interface ConditionData {
+  input?: unknown;
+  user?: unknown;
+  steps?: unknown;
+  run?: unknown;
+  notification?: unknown;
+}
+
+/** A condition that has no answer over this data: types that do not fit, or more work than a condition may be. */
+export class ConditionError extends Error {}
+
+/** The longest condition. */
+export const MAX_CONDITION_CHARACTERS = 2_000;
+
+/** Parses a condition, or says what is wrong with it. */
+export async function parseCondition(text: string): Promise<Condition | { problem: string }> {
+  if (text.length > MAX_CONDITION_CHARACTERS)
+    return { problem: `has more than ${MAX_CONDITION_CHARACTERS} characters` };
+  if (text.includes(OUTPUT)) return { problem: `unknown variable: ${OUTPUT}` };
+  const { source, outputs: found, problem } = withoutLiquid(text);
+  if (problem !== undefined) return { problem };
+  const outputs: { output: Output; inText: boolean }[] = [];
+  for (const { liquid, inText } of found) {
+    const output = await parseOutput(liquid);
+    if ('problem' in output) return output;
+    outputs.push({ output, inText });
+  }
+  const expression = await parseExpression(source, NAMES);
+  return 'problem' in expression ? expression : { text, expression, outputs };
+}
+
+/**
+ * Whether a condition holds. A member that is not there is null: equal to null alone, in no order with anything, and no `true`;
+ * so a condition that needs it for more than that does not hold. Throws ConditionError.
+ */
+export function evaluate(condition: Condition, data: ConditionData): boolean {
+  const { expression, outputs } = condition;
+  const variables: Record<string, unknown> = {};
+  for (const name of DATA) variables[name] = data[name] ?? null;
+  try {
+    for (const [index, { output, inText }] of outputs.entries())
+      variables[`${OUTPUT}${index}`] = inText ? textOf(output.value(data)) : meantBy(output.value(data));
+    return truth(expression.evaluate(variables));
+  } catch (error) {
+    if (error instanceof CelError && error.missing) return false;
+    if (error instanceof CelError || error instanceof TemplateError)
+      throw new ConditionError(error.message, { cause: error });
+    throw error;
+  }
+}
+
+function truth(value: unknown): boolean {
+  if (value === null) return false; // a member that is not there
+  if (typeof value === 'boolean') return value;
+  throw new ConditionError('is neither true nor false');
+}
+
+const DATA = ['input', 'user', 'steps', 'run', 'notification'] as const;
+const OUTPUT = 'liquid_output_';
+const MAX_OUTPUTS = 16;
+const NAMES: readonly string[] = [
+  ...DATA,
+  ...Array.from({ length: MAX_OUTPUTS }, (_none, index) => `${OUTPUT}${index}`),
+];
+
+interface Pure {
+  source: string;
+  outputs: { liquid: string; inText: boolean }[];
+  problem?: string;
+}
+
+// A string of CEL with its quotes, or what ends a line; what is between them is neither.
+const TOKENS = /(\b[bBrR]{1,2})?("""|'''|"|')|\/\/[^\n]*|\{\{|\{%/g;
+
+/**
+ * The condition with a variable in the place of each output. Rendered first and parsed then, as Liquid is elsewhere, a user's name
+ * could become a part of the condition; as a variable it is never more than a value, and the condition is parsed once for all.
+ */
+function withoutLiquid(text: string): Pure {
+  const pure: Pure = { source: '', outputs: [] };
+  let at = 0;
+  while (at < text.length) {
+    TOKENS.lastIndex = at;
+    const token = TOKENS.exec(text);
+    if (token === null) break;
+    pure.source += text.slice(at, token.index);
+    const [found, prefix = '', quote] = token;
+    if (found === '{%') return { ...pure, problem: 'Liquid tags are not for conditions, only {{ outputs }}' };
+    if (found === '{{') at = takeOutput(pure, text, token.index, false);
+    else if (quote === undefined) {
+      pure.source += found;
+      at = token.index + found.length;
+    } else {
+      const start = token.index + found.length;
+      const end = endOfString(text, start, quote);
+      if (end === undefined) return { ...pure, problem: `${quote} without its end` };
+      takeString(pure, text.slice(start, end), { open: found, quote, bytes: /b/i.test(prefix) });
+      at = end + quote.length;
+    }
+    if (pure.problem !== undefined) return pure;
+  }
+  pure.source += text.slice(at);
+  if (pure.outputs.length > MAX_OUTPUTS) pure.problem = `has more than ${MAX_OUTPUTS} Liquid outputs`;
+  return pure;
+}
+
+/** Takes the output that begins at `start`; answers where the text goes on. */
+function takeOutput(pure: Pure, text: string, start: number, inText: boolean): number {
+  const end = text.indexOf('}}', start);
+  if (end < 0) {
+    pure.problem = '{{ without }}';
+    return text.length;
+  }
+  pure.source += `(${OUTPUT}${pure.outputs.length})`;
+  pure.outputs.push({ liquid: text.slice(start + 2, end), inText });
+  return end + 2;
+}
+
+function endOfString(text: string, start: number, quote: string): number | undefined {
+  for (let at = start; at < text.length; at += 1) {
+    if (text[at] === '\\')
+      at += 1; // in a raw string, too: there both characters stay
+    else if (text.startsWith(quote, at)) return at;
+  }
+  return undefined;
+}
+
+/** A string: with outputs in it, it is put together of its parts. */
+function takeString(
+  pure: Pure,
+  inner: string,
+  { open, quote, bytes }: { open: string; quote: string; bytes: boolean },
+): void {
+  if (!inner.includes('{{')) {
+    pure.source += `${open}${inner}${quote}`;
+    return;
+  }
+  if (bytes) pure.problem = 'Liquid outputs are not for bytes';
+  pure.source += '(';
+  let at = 0;
+  for (let start = inner.indexOf('{{'); start >= 0; start = inner.indexOf('{{', at)) {
+    pure.source += `${open}${inner.slice(at, start)}${quote} + `;
+    at = takeOutput(pure, inner, start, true);
+    pure.source += ' + ';
+  }
+  pure.source += `${open}${inner.slice(at)}${quote})`;
+}
+
+function textOf(value: unknown): string {
+  if (value === null || value === undefined) return '';
+  return typeof value === 'object' ? JSON.stringify(value) : String(value);
+}
+
+/** Outside of quotes a text means what it would spell there: `true`, `5`, `null`; any other is itself. */
+function meantBy(value: unknown): unknown {
+  if (typeof value !== 'string') return isData(value) ? value : null;
+  const text = value.trim();
+  if (text === '' || text === 'null') return null;
+  if (text === 'true' || text === 'false') return text === 'true';
+  return /^-?\d{1,15}(\.\d{1,15})?$/.test(text) ? Number(text) : value;
+}
+
+/** Not something of Liquid's own (`empty`, `blank`). */
+function isData(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return value !== undefined;
+  return Array.isArray(value) || Object.getPrototypeOf(value) === Object.prototype;
+}
