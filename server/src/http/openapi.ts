@@ -3,6 +3,7 @@ import fastifySwaggerUi from '@fastify/swagger-ui';
 import type { FastifyInstance } from 'fastify';
 import { Errors } from '../contract/common.ts';
 import { allErrors, type ErrorCode } from '../errors.ts';
+import { exampleOf } from './examples.ts';
 
 /** Collects the description of every route that is registered after it. */
 export async function describeRoutes(fastify: FastifyInstance, prefix: string): Promise<void> {
@@ -86,13 +87,18 @@ const TAGS = [
 interface Operation {
   security?: Record<string, string[]>[];
   parameters?: { in: string; name?: string }[];
-  requestBody?: unknown;
-  responses: Record<string, unknown>;
+  requestBody?: Described;
+  responses: Record<string, Described | { $ref: string }>;
+}
+
+/** A request or an answer with its body. */
+interface Described {
+  content?: Record<string, { schema?: object; example?: unknown; examples?: unknown }>;
 }
 
 function errorResponses() {
   const responses: Record<string, { description: string; content: Record<string, object> }> = {};
-  for (const { status, codes } of byStatus()) {
+  for (const { status, codes } of byStatus().filter((one) => one.status !== OF_NO_OPERATION)) {
     const examples = Object.fromEntries(
       codes.map(({ code, message }) => [code, { value: { errors: [{ code, message }] } }]),
     );
@@ -103,6 +109,9 @@ function errorResponses() {
   }
   return responses;
 }
+
+// Of a path's other methods, so of no operation.
+const OF_NO_OPERATION = 405;
 
 function byStatus(): { status: number; codes: { code: ErrorCode; message: string }[] }[] {
   return [...Map.groupBy(allErrors(), ({ status }) => status)].map(([status, codes]) => ({ status, codes }));
@@ -115,12 +124,23 @@ function described<Document extends { openapi?: string; paths?: object }>(docume
       for (const status of statusesOf(method, operation)) {
         operation.responses[status] ??= { $ref: `#/components/responses/Error${status}` };
       }
+      showExamples(operation);
       const authenticated = (operation.security ?? []).length > 0;
       if (method === 'post' && authenticated)
         operation.parameters = [...(operation.parameters ?? []), IDEMPOTENCY_KEY];
     }
   }
   return { openapi: document.openapi, jsonSchemaDialect: DIALECT, ...document };
+}
+
+/** An example beside every schema that has none. */
+function showExamples({ requestBody, responses }: Operation): void {
+  for (const part of [requestBody ?? {}, ...Object.values(responses)]) {
+    const json = 'content' in part ? part.content?.['application/json'] : undefined;
+    if (json?.schema === undefined || json.example !== undefined || json.examples !== undefined) continue;
+    const example = exampleOf(json.schema);
+    if (example !== undefined) json.example = example;
+  }
 }
 
 function statusesOf(method: string, { security = [], parameters = [], requestBody }: Operation): number[] {
