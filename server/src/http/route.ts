@@ -12,6 +12,7 @@ import type { IdempotencyKey } from '../domain/idempotency.ts';
 import type { Project } from '../domain/projects/cache.ts';
 import { ClientError } from '../errors.ts';
 import type { Cursor } from '../lib/cursor.ts';
+import { jsonMember } from '../lib/json-member.ts';
 import type { Authenticator, Caller } from './auth.ts';
 import { brandHeader, spellings, unknownParts } from './brand.ts';
 import type { CallContext, HttpContext } from './context.ts';
@@ -164,6 +165,8 @@ declare module 'fastify' {
     caller: Caller | undefined;
     /** SHA-256 of the body, where the request has an Idempotency-Key. */
     bodyHash: Buffer | undefined;
+    /** The text that `body` was parsed from. */
+    bodyJson: Buffer | undefined;
   }
   interface FastifyContextConfig {
     /** The operation's name in metrics and logs. */
@@ -299,7 +302,10 @@ function unwrapBody(key: string): preValidationHookHandler {
   return (request, _reply, done) => {
     const { body } = request;
     const keys = typeof body === 'object' && body !== null ? Object.keys(body) : [];
-    if (keys.length === 1 && keys[0] === key) request.body = (body as Record<string, unknown>)[key];
+    if (keys.length === 1 && keys[0] === key) {
+      request.body = (body as Record<string, unknown>)[key];
+      request.bodyJson = request.bodyJson && jsonMember(request.bodyJson, key);
+    }
     done();
   };
 }

@@ -121,6 +121,7 @@ function requestId(given: string | string[] | undefined): string {
  */
 function readJson(fastify: FastifyInstance): void {
   fastify.decorateRequest('bodyHash', undefined);
+  fastify.decorateRequest('bodyJson', undefined);
   fastify.removeAllContentTypeParsers();
   fastify.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body, done) => {
     try {
@@ -154,6 +155,7 @@ function parseBody(request: FastifyRequest, body: Buffer): unknown {
     ]);
   }
   try {
+    request.bodyJson = body;
     return JSON.parse(body.toString());
   } catch (error) {
     throw new ClientError('invalid_json', [

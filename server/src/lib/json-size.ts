@@ -1,5 +1,6 @@
+import { endOfString } from './json-string.ts';
+
 const QUOTE = 0x22;
-const BACKSLASH = 0x5c;
 const COMMA = 0x2c;
 const OPENING_BRACKET = 0x5b;
 const OPENING_BRACE = 0x7b;
@@ -16,11 +17,4 @@ export function holdsMoreValues(json: Uint8Array, limit: number): boolean {
     }
   }
   return false;
-}
-
-/** The index of the quote that ends the string, or the end of a text that has none. */
-function endOfString(json: Uint8Array, start: number): number {
-  let at = start;
-  while (at < json.length && json[at] !== QUOTE) at += json[at] === BACKSLASH ? 2 : 1;
-  return at;
 }

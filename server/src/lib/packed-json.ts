@@ -6,17 +6,15 @@ const DEFLATE_FROM_BYTES = 1024;
 const LEVEL = 1;
 const PLAIN = 0;
 const DEFLATED = 1;
+const AS_PLAIN = Buffer.of(PLAIN);
+const AS_DEFLATED = Buffer.of(DEFLATED);
 
 /** JSON text as bytes for a `bytea` column: one byte that says how, then the text, deflated where that pays. */
-export function packJson(json: string): Buffer {
-  const bytes = Buffer.byteLength(json);
-  if (bytes < DEFLATE_FROM_BYTES) {
-    const plain = Buffer.allocUnsafe(bytes + 1);
-    plain[0] = PLAIN;
-    plain.write(json, 1);
-    return plain;
-  }
-  return Buffer.concat([Buffer.of(DEFLATED), deflateRawSync(json, { level: LEVEL })]);
+export function packJson(json: string | Buffer): Buffer {
+  const text = typeof json === 'string' ? Buffer.from(json) : json;
+  return text.length < DEFLATE_FROM_BYTES
+    ? Buffer.concat([AS_PLAIN, text])
+    : Buffer.concat([AS_DEFLATED, deflateRawSync(text, { level: LEVEL })]);
 }
 
 /** The JSON text that `packJson` was given. */

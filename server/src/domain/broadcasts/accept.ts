@@ -1,4 +1,3 @@
-import type { NewBroadcast } from '../../contract/broadcast.ts';
 import { type Database, isDatabaseUnavailable, type Statement, sql } from '../../db/client.ts';
 import { ClientError } from '../../errors.ts';
 import { Batcher } from '../../lib/batcher.ts';
@@ -7,10 +6,10 @@ import { newId } from '../../lib/ids.ts';
 import { fanOutWeight, priorityFor } from '../../queue/jobs.ts';
 import { findReplay, type IdempotencyKey, KEPT_MS } from '../idempotency.ts';
 import type { FreshRecipients } from './fresh-recipients.ts';
-import { acceptedJson, packed, storedBody } from './wire.ts';
+import { acceptedJson, packed, type SentBroadcast, storedBody } from './wire.ts';
 
 /** What became of a request to send: accepted now, or earlier under the same key. */
-export type Acceptance = { replayed: boolean; status: number; json: string };
+export type Acceptance = { replayed: boolean; status: number; json: string | Buffer };
 
 // Two commits under way: while the disk syncs one, the next gathers what comes in.
 const CONCURRENCY = 2;
@@ -53,8 +52,8 @@ export class Acceptor {
   }
 
   /** Resolves when the broadcast is committed. Throws `idempotency_conflict` for a key that was used for another request. */
-  async accept(projectId: string, body: NewBroadcast, idempotency?: IdempotencyKey): Promise<Acceptance> {
-    const entry = entryOf(projectId, newId(this.#clock.now()), body, idempotency);
+  async accept(projectId: string, sent: SentBroadcast, idempotency?: IdempotencyKey): Promise<Acceptance> {
+    const entry = entryOf(projectId, newId(this.#clock.now()), sent, idempotency);
     const { category, topic, columns } = entry;
     const { message, inApp } = columns;
     this.#fresh.put(entry.id, {
@@ -63,9 +62,10 @@ export class Acceptor {
       topic,
       message,
       inApp,
-      recipients: body.recipients ?? [],
+      recipients: sent.body.recipients ?? [],
     });
     const outcome = await (idempotency === undefined ? this.#plain : this.#keyed).add(entry);
+    if ('error' in outcome || outcome.replayed) this.#fresh.take([entry.id]); // nobody will ask for it
     if ('error' in outcome) throw outcome.error;
     return outcome;
   }
@@ -122,17 +122,17 @@ interface Entry {
   columns: ReturnType<typeof packed>;
   recipients: number;
   weight: number;
-  json: string;
+  json: Buffer;
   bytes: number;
 }
 
 function entryOf(
   projectId: string,
   id: string,
-  body: NewBroadcast,
+  sent: SentBroadcast,
   idempotency: IdempotencyKey | undefined,
 ): Entry {
-  const stored = storedBody(body);
+  const stored = storedBody(sent);
   const columns = packed(stored);
   const json = acceptedJson(id, stored);
   const characters = stored.messageJson.length + (stored.overridesJson?.length ?? 0);
@@ -187,7 +187,7 @@ function values(entries: readonly Entry[], nowMs: number): unknown[] {
     entries.map((entry) => entry.idempotency?.scope),
     entries.map((entry) => entry.idempotency?.key),
     entries.map((entry) => entry.idempotency?.requestHash),
-    entries.map((entry) => entry.json),
+    entries.map((entry) => entry.json.toString()),
     new Date(nowMs),
     new Date(nowMs - KEPT_MS),
   ];

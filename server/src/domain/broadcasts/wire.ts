@@ -9,13 +9,21 @@ export interface StoredBody {
   messageJson: string;
   inAppJson: string | null;
   overridesJson: string | null;
-  recipientsJson: string | null;
+  recipientsJson: Buffer | null;
   recipients: number;
 }
 
+/** A request to send. */
+export interface SentBroadcast {
+  body: NewBroadcast;
+  /** The JSON text that `body.recipients` were parsed from: it is stored and answered as it came, which spares writing it anew. */
+  recipientsJson: Buffer | undefined;
+}
+
 /** Splits a request into what is stored: the message by itself, because inboxes read it without the recipients. */
-export function storedBody(body: NewBroadcast): StoredBody {
+export function storedBody({ body, recipientsJson }: SentBroadcast): StoredBody {
   const inApp = body.overrides?.channels?.in_app;
+  if (body.recipients && recipientsJson === undefined) throw new Error('recipients came without their text');
   return {
     category: body.category ?? null,
     topic: body.topic ?? null,
@@ -27,7 +35,7 @@ export function storedBody(body: NewBroadcast): StoredBody {
     }),
     inAppJson: inApp ? JSON.stringify(inApp) : null,
     overridesJson: body.overrides ? JSON.stringify(body.overrides) : null,
-    recipientsJson: body.recipients ? JSON.stringify(body.recipients) : null,
+    recipientsJson: (body.recipients && recipientsJson) || null,
     recipients: body.recipients?.length ?? 0,
   };
 }
@@ -50,23 +58,31 @@ export interface BroadcastRow {
 
 /** The wire form of a stored broadcast, as JSON text: the stored parts are put together without being parsed. */
 export function broadcastJson(row: BroadcastRow): string {
-  return assemble(
+  const [before, after] = aroundRecipients(
     row.id,
     {
       category: row.category,
       topic: row.topic,
       messageJson: unpackJson(row.message),
       overridesJson: row.overrides && unpackJson(row.overrides),
-      recipientsJson: row.recipients && unpackJson(row.recipients),
     },
     { status: row.status, total: row.total, failures: row.failures, errors: row.errors },
   );
+  return `${before}${row.recipients === null ? 'null' : unpackJson(row.recipients)}${after}`;
 }
 
 /** The wire form of a broadcast that has just been accepted. */
-export function acceptedJson(id: string, body: StoredBody): string {
-  return assemble(id, body, { status: 'enqueued', total: body.recipients, failures: 0, errors: null });
+export function acceptedJson(id: string, body: StoredBody): Buffer {
+  const [before, after] = aroundRecipients(id, body, {
+    status: 'enqueued',
+    total: body.recipients,
+    failures: 0,
+    errors: null,
+  });
+  return Buffer.concat([Buffer.from(before), body.recipientsJson ?? NULL, Buffer.from(after)]);
 }
+
+const NULL = Buffer.from('null');
 
 /** The packed columns of a body. */
 export function packed(body: StoredBody): {
@@ -83,15 +99,16 @@ export function packed(body: StoredBody): {
   };
 }
 
-function assemble(
+/** What stands before the recipients in the wire form, and what after them. */
+function aroundRecipients(
   id: string,
-  body: Pick<StoredBody, 'category' | 'topic' | 'messageJson' | 'overridesJson' | 'recipientsJson'>,
+  body: Pick<StoredBody, 'category' | 'topic' | 'messageJson' | 'overridesJson'>,
   state: { status: BroadcastStatus; total: number; failures: number; errors: string | null },
-): string {
-  return (
-    `{"id":"${id}",${body.messageJson.slice(1, -1)},"category":${JSON.stringify(body.category)},"topic":${JSON.stringify(body.topic)},` +
-    `"recipients":${body.recipientsJson ?? 'null'},"overrides":${body.overridesJson ?? 'null'},` +
-    `"created_at":"${new Date(timeOf(id)).toISOString()}","status":{"status":"${state.status}",` +
-    `"summary":{"total":${state.total},"failures":${state.failures}},"errors":${state.errors ?? 'null'}}}`
-  );
+): [before: string, after: string] {
+  return [
+    `{"id":"${id}",${body.messageJson.slice(1, -1)},"category":${JSON.stringify(body.category)},"topic":${JSON.stringify(body.topic)},"recipients":`,
+    `,"overrides":${body.overridesJson ?? 'null'},` +
+      `"created_at":"${new Date(timeOf(id)).toISOString()}","status":{"status":"${state.status}",` +
+      `"summary":{"total":${state.total},"failures":${state.failures}},"errors":${state.errors ?? 'null'}}}`,
+  ];
 }

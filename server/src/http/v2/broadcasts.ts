@@ -3,6 +3,7 @@ import { BroadcastSchema, NewBroadcastSchema } from '../../contract/broadcast.ts
 import { Id, PageQuery, page } from '../../contract/common.ts';
 import { broadcastsJson, getBroadcast, listBroadcasts } from '../../domain/broadcasts/get.ts';
 import { ClientError } from '../../errors.ts';
+import { jsonMember } from '../../lib/json-member.ts';
 import { pageThatFits } from '../pagination.ts';
 import { rawJson } from '../reply.ts';
 import { type App, projectRoute } from '../route.ts';
@@ -27,8 +28,13 @@ export function broadcastRoutes(app: App): void {
     reply: { 201: BroadcastSchema },
     refuseUnknown: true,
     idempotency: 'own',
-    async handler({ project, body, idempotencyKey, reply }) {
-      const accepted = await app.context.acceptor.accept(project.id, body, idempotencyKey);
+    async handler({ project, body, request, idempotencyKey, reply }) {
+      const recipientsJson = request.bodyJson && jsonMember(request.bodyJson, 'recipients');
+      const accepted = await app.context.acceptor.accept(
+        project.id,
+        { body, recipientsJson },
+        idempotencyKey,
+      );
       if (accepted.replayed) reply.header('idempotency-replayed', 'true');
       return rawJson(accepted.json);
     },
