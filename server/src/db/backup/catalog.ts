@@ -4,7 +4,10 @@ import type { TableOf } from './frames.ts';
 // Written by migrate itself on the other side.
 const NOT_COPIED = ['migrations'];
 
-/** Every table of the schema with the columns that hold data of their own, in an order that suits the foreign keys. */
+/**
+ * Every table of the schema with the columns that hold data of their own, in an order that suits the foreign keys. The number of the
+ * transaction that wrote a row means nothing to another server: restored rows get the restoring one's.
+ */
 export async function listTables(client: pg.Client): Promise<TableOf[]> {
   const { rows } = await client.query<TableOf & { needs: string[] }>(LIST_TABLES, [NOT_COPIED]);
   return inOrderOfNeed(rows).map(({ name, columns }) => ({ name, columns }));
@@ -18,6 +21,11 @@ const LIST_TABLES = `
       select a.attname::text
       from pg_attribute a
       where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attgenerated = ''
+        and not exists (
+          select from pg_attrdef d
+          where d.adrelid = a.attrelid and d.adnum = a.attnum
+            and pg_get_expr(d.adbin, d.adrelid) = 'pg_current_xact_id()'
+        )
       order by a.attnum
     ) as columns,
     array(

@@ -187,8 +187,17 @@ create table events (
   broadcast_id uuid,
   user_ids uuid[],
   details json,
+  -- how many events the row stands for
+  size smallint not null generated always as (coalesce(nullif(cardinality(user_ids), 0), 1)) stored,
+  -- The transaction that wrote it. Ids are taken before the commit, so their order is not the order in which rows appear; but once every
+  -- transaction up to a number has ended, nothing comes any more that has it or a lower one. A backup leaves the column out.
+  xact xid8 not null default pg_current_xact_id(),
   primary key (project_id, id)
 );
+-- A list of some types only.
+create index events_of_type on events (project_id, type, id);
+-- The feed: what streams and webhooks read, without gaps.
+create index events_feed on events (project_id, xact, id);
 
 create table idempotency_keys (
   project_id uuid not null,

@@ -196,18 +196,16 @@ function eventsOf(outcomes: readonly DeliveryOutcome[]): NewEvent[] {
   return events;
 }
 
+/** Whom it concerns is added when the event is read (events/expand.ts): it follows from the broadcast and the user. */
 function detailsOf(outcome: DeliveryOutcome): EventDetails {
-  const { channel, provider, userId, notificationId, attempts, durationMs } = outcome;
+  const { channel, provider, attempts, durationMs } = outcome;
   return {
     ...(outcome.code === null ? {} : { code: outcome.code }),
     ...(outcome.reason === null ? {} : { log: outcome.reason }),
     level: outcome.state === 'failed' ? 'error' : outcome.state === 'retrying' ? 'warn' : 'info',
     context: {
       channel,
-      provider,
-      user_id: userId,
-      notification_id: notificationId,
-      delivery_id: `${notificationId}.${channel}`,
+      ...(provider === null ? {} : { provider }),
       attempt: attempts,
       duration_ms: durationMs,
     },

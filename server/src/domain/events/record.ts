@@ -1,16 +1,7 @@
+import type { EventType } from '../../contract/event.ts';
 import { textArray, uuidArray } from '../../db/arrays.ts';
 import { type Queryable, sql } from '../../db/client.ts';
 import { newId } from '../../lib/ids.ts';
-
-/** What can happen. The names are the contract's and its clients'. */
-export type EventType =
-  | `broadcast.${'created' | 'processed'}`
-  | `notification.${'created' | 'seen' | 'read' | 'unread' | 'archived' | 'unarchived' | 'deleted'}`
-  | `delivery.${'scheduled' | 'sent' | 'delivered' | 'bounced' | 'failed' | 'retried' | 'skipped' | 'dropped'}`
-  | `token.${'saved' | 'discarded'}`
-  | `user.${'created' | 'updated' | 'deleted' | 'restored'}`
-  | `integration.${'saved' | 'deleted'}`
-  | 'preferences.updated';
 
 /** The part of an event that is its own: never a secret, a whole token or a provider's config in it. */
 export interface EventDetails {

@@ -1,6 +1,7 @@
+import type { EventType } from '../../contract/event.ts';
 import { type Queryable, type Statement, sql } from '../../db/client.ts';
 import { NEWEST } from '../../lib/cursor.ts';
-import { type EventType, newEventId } from '../events/record.ts';
+import { newEventId } from '../events/record.ts';
 import type { Bus, ChangeName } from '../realtime/messages.ts';
 import { filterCondition, filterValues, type NotificationFilter, STANDING } from './row.ts';
 

@@ -1,5 +1,6 @@
+import type { EventType } from '../../contract/event.ts';
 import { type Queryable, type Statement, sql } from '../../db/client.ts';
-import { type EventType, newEventId } from '../events/record.ts';
+import { newEventId } from '../events/record.ts';
 import type { Bus, ChangeName } from '../realtime/messages.ts';
 
 /** What a user can do to a notification. */

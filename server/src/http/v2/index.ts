@@ -1,5 +1,6 @@
 import type { App } from '../route.ts';
 import { broadcastRoutes } from './broadcasts.ts';
+import { eventRoutes } from './events.ts';
 import { integrationRoutes } from './integrations.ts';
 import { notificationRoutes } from './notifications.ts';
 import { streamRoute } from './stream.ts';
@@ -13,5 +14,6 @@ export function v2Routes(app: App): void {
   tokenRoutes(app);
   integrationRoutes(app);
   userRoutes(app);
+  eventRoutes(app);
   streamRoute(app, app.context.streams);
 }

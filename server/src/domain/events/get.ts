@@ -1,0 +1,28 @@
+import type { Event } from '../../contract/event.ts';
+import { type Queryable, sql } from '../../db/client.ts';
+import { type EventRow, expand, splitEventId } from './expand.ts';
+
+/** One of the project's events. */
+export async function getEvent(db: Queryable, projectId: string, id: string): Promise<Event | undefined> {
+  return (await getEvents(db, projectId, [id]))[0];
+}
+
+/** Those of these events that there are, in no particular order. */
+export async function getEvents(db: Queryable, projectId: string, ids: readonly string[]): Promise<Event[]> {
+  const wanted = ids.map(splitEventId);
+  const rows = await db.query<EventRow>(selectEvents, [
+    projectId,
+    wanted.map(({ rowId }) => rowId),
+    wanted.map(({ number }) => number),
+  ]);
+  return rows.flatMap(expand);
+}
+
+// Primary key (project_id, id).
+const selectEvents = sql(
+  'get_events',
+  `select e.id, e.type, e.broadcast_id, e.user_ids[wanted.number + 1 : wanted.number + 1] as user_ids, e.details,
+    wanted.number as first
+  from unnest($2::uuid[], $3::int[]) as wanted (id, number)
+  join events e on e.project_id = $1 and e.id = wanted.id and wanted.number < e.size`,
+);
