@@ -423,6 +423,25 @@ describe('bad input is refused with all its problems, and nothing is stored', ()
     expect(await processed(call, body.id)).toMatchObject(strange);
   });
 
+  test('recipients come back as they were written, and mean what JSON.parse makes of them', async () => {
+    const written = String.raw`[ {"external_id":"first","external_id":"wr\u0069tten","custom_attributes":{"recipients":[1],"n":1.0,"__proto__":"]}"}} ]`;
+    const raw = String.raw`{"recipients":[{"external_id":"shadowed"}],"title":"\"recipients\":[","r\u0065cipients":${written} ,"topic":"t"}`;
+    for (const body of [raw, `{"broadcast":null, "broadcast" : ${raw}}`]) {
+      const answer = await call('POST', '/broadcasts', body);
+      expect(answer.status).toBe(201);
+      expect(answer.body.recipients).toEqual(JSON.parse(written));
+      const read = await processed(call, answer.body.id);
+      expect(read.recipients).toEqual(JSON.parse(written));
+      expect(read.status.summary).toEqual({ total: 1, failures: 0 });
+    }
+    const externalIds = ['first', 'shadowed', 'written'];
+    const users = await service.context.db.query<{ external_id: string }>(
+      sql('', 'select external_id from users where external_id = any ($1)'),
+      [externalIds],
+    );
+    expect(users).toEqual([{ external_id: 'written' }]);
+  });
+
   test('a __proto__ key is either kept as data or refused, and changes no prototype', async () => {
     const text =
       '{"title":"T","custom_attributes":{"__proto__":{"polluted":1}},"recipients":[{"external_id":"proto"}]}';
