@@ -265,12 +265,13 @@ async function fill(client: pg.Client): Promise<void> {
     nasty,
   ]);
   await client.query(`insert into preferences values ($1, 'c', 'email', false, $2)`, [id, at]);
-  await client.query(`insert into tokens values ($1, 'id', $1, 'inbox', $2, '{"a": [1, 2 ]}', $3)`, [
+  await client.query(`insert into tokens values ($1, $1, $1, 'inbox', 'a-b', $2, $3, $4)`, [
     id,
     randomBytes(32),
+    randomBytes(300),
     at,
   ]);
-  await client.query(`insert into token_owners values ($1, 'inbox', $2, $1, 'id')`, [id, randomBytes(32)]);
+  await client.query(`insert into token_owners values ($1, 'inbox', $2, $1, $1)`, [id, randomBytes(32)]);
   await client.query(`insert into integrations values ($1, $1, 'smtp', $2, $3, $3)`, [
     id,
     randomBytes(300),

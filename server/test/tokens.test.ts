@@ -84,7 +84,7 @@ describe('saving', () => {
     expect((await first('GET', `${PATH}/${former?.id}`)).body.discarded_at).not.toBeNull();
     const closed = told.flatMap((message) => (message.type === 'token_discarded' ? [message.tokenId] : []));
     expect(closed).toContain(former?.id);
-    const found = await findInboxToken(service.context.db, service.project.id, value('d'));
+    const found = await findInboxToken(service.context, service.project.id, value('d'));
     expect(found?.tokenId).toBe((await tokens(second))[0]?.id);
   });
 
@@ -94,7 +94,7 @@ describe('saving', () => {
     await other.as('save-6')('PUT', PATH, { token: value('e') });
     expect(await tokens(service.project.as('save-6'))).toHaveLength(1);
     expect(await tokens(other.as('save-6'))).toHaveLength(1);
-    expect(await findInboxToken(service.context.db, newId(), value('e'))).toBeUndefined();
+    expect(await findInboxToken(service.context, newId(), value('e'))).toBeUndefined();
   });
 
   test.each([
@@ -155,7 +155,7 @@ describe('discarding', () => {
       { id: token?.id, discarded_at: expect.stringMatching(/Z$/) },
     ]);
     expect((await call('DELETE', `${PATH}/${token?.id}`)).body).toEqual(first.body);
-    expect(await findInboxToken(service.context.db, service.project.id, value('h'))).toBeUndefined();
+    expect(await findInboxToken(service.context, service.project.id, value('h'))).toBeUndefined();
     const closed = told.filter((one) => one.type === 'token_discarded' && one.tokenId === token?.id);
     expect(closed).toHaveLength(1);
   });

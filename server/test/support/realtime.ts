@@ -22,13 +22,14 @@ import { systemClock } from '../../src/lib/clock.ts';
 import { newId, notificationId } from '../../src/lib/ids.ts';
 import { createLogger } from '../../src/lib/log.ts';
 import { packJson } from '../../src/lib/packed-json.ts';
-import { createSealer } from '../../src/lib/seal.ts';
+import { createSealer, type Sealer } from '../../src/lib/seal.ts';
 import { createTestDatabase, type TestDatabase } from './database.ts';
 
 /** A database, a project in it, and as many nodes on it as a test wants: the realtime part alone, over real sockets. */
 export interface TestRealtime {
   db: Database;
   database: TestDatabase;
+  sealer: Sealer;
   project: NewProject;
   startNode(options?: { port?: number; shared?: boolean }): Promise<TestNode>;
   close(): Promise<void>;
@@ -54,6 +55,7 @@ export async function startTestRealtime(): Promise<TestRealtime> {
   return {
     db,
     database,
+    sealer,
     project,
     async startNode({ port = 0, shared = true } = {}) {
       const bus = createBus({ db, log, nodeId: newId(), shared });
@@ -82,7 +84,7 @@ export async function startTestRealtime(): Promise<TestRealtime> {
       const sockets = serveSockets({
         server: server.server,
         hub,
-        authenticate: createSocketAuthenticator({ db, projects, lastSeen: { note: () => {} } }),
+        authenticate: createSocketAuthenticator({ db, sealer, projects, lastSeen: { note: () => {} } }),
         log,
         every,
       });
@@ -117,15 +119,15 @@ export async function startTestRealtime(): Promise<TestRealtime> {
 
 /** Saves a new inbox token for a user and answers its value and id. */
 export async function saveInboxToken(
-  { db, project }: TestRealtime,
+  { db, sealer, project }: TestRealtime,
   userId: string,
   connectionId: string | null = null,
 ): Promise<{ id: string; token: string }> {
   const token = randomBytes(32).toString('hex');
   const bus = { publish: () => {}, subscribe: () => () => {} }; // nobody else has it
   const owner = { projectId: project.id, userId };
-  await saveToken({ db, bus }, inboxTokens, owner, { token, connection_id: connectionId });
-  const found = await findInboxToken(db, project.id, token);
+  await saveToken({ db, bus, sealer }, inboxTokens, owner, { token, connection_id: connectionId });
+  const found = await findInboxToken({ db, sealer }, project.id, token);
   if (found === undefined) throw new Error('the token was not saved');
   return { id: found.tokenId, token };
 }

@@ -62,21 +62,28 @@ create table preferences (
   primary key (user_id, category, channel)
 );
 
--- Where a user can be reached. data holds the members of the token's wire shape.
+-- Where a user can be reached. sealed_data holds the members of the token's wire shape: whoever has an inbox token can listen, whoever
+-- has a webhook's address can post.
 create table tokens (
   user_id uuid not null,
-  id text not null,
+  id uuid not null,
   project_id uuid not null,
   channel text not null,
+  -- the id that clients know it by, where the token itself makes that (a channel of Slack)
+  public_id text,
+  -- of what makes two tokens the same (domain/tokens/channels.ts)
   hash bytea not null,
-  data json not null,
+  sealed_data bytea not null,
   created_at timestamptz not null,
   updated_at timestamptz,
   discarded_at timestamptz,
   primary key (user_id, id)
 );
--- A token is unique per user and channel; what was discarded may come back as a record of its own.
-create unique index tokens_active_of_user on tokens (user_id, channel, hash) where discarded_at is null;
+-- A token is unique per user and channel. What was discarded may come back as a record of its own, unless its id is made of the token:
+-- then there is one record, which becomes active again.
+create unique index tokens_unique on tokens (user_id, channel, hash)
+  where discarded_at is null or public_id is not null;
+create index tokens_listed on tokens (user_id, channel, id) where discarded_at is null;
 
 -- The one active owner of a device's token (inbox, mobile push, web push): a token saved by another user moves.
 create table token_owners (
@@ -84,19 +91,20 @@ create table token_owners (
   channel text not null,
   hash bytea not null,
   user_id uuid not null,
-  token_id text not null,
+  token_id uuid not null,
   primary key (project_id, channel, hash)
 );
 
+-- Clients may choose the ids, so an id is one project's own: that another project has the same is of no consequence to either.
 create table integrations (
-  id uuid primary key,
+  id uuid not null,
   project_id uuid not null references projects (id),
   provider text not null,
   sealed_config bytea not null,
-  created_at timestamptz not null,
-  updated_at timestamptz not null
+  created_at timestamptz not null,  -- first saved: the order of failover
+  updated_at timestamptz not null,
+  primary key (id, project_id)
 );
--- Order of id is the order in which they were saved first: the order of failover.
 create index integrations_of_project on integrations (project_id, id);
 
 -- A broadcast's texts are stored once, packed (see lib/packed-json.ts), so that a notification row stays small.

@@ -1,9 +1,11 @@
 import { type Database, type Queryable, sql } from '../../db/client.ts';
 import { newId } from '../../lib/ids.ts';
+import type { Sealer } from '../../lib/seal.ts';
 import { recordEvents } from '../events/record.ts';
 import type { Bus } from '../realtime/messages.ts';
 import { type TokenChannel, tokenHash } from './channels.ts';
 import { discarded, saved } from './events.ts';
+import { openToken, sealToken } from './sealed.ts';
 
 // A token that others save and discard at the same moment: each round somebody gets through.
 const MAX_ROUNDS = 10;
@@ -13,25 +15,25 @@ const MAX_ROUNDS = 10;
  * another user had moves here: that record is discarded, and what hangs on it is told.
  */
 export async function saveToken<Body>(
-  { db, bus }: { db: Pick<Database, 'query' | 'transaction'>; bus: Bus },
+  { db, bus, sealer }: { db: Pick<Database, 'transaction'>; bus: Bus; sealer: Sealer },
   channel: TokenChannel<Body>,
   { projectId, userId }: { projectId: string; userId: string },
   body: Body,
 ): Promise<Record<string, unknown>> {
   const stored = channel.stored(body);
+  const identity = channel.identity(body);
   const save: Save = {
+    sealer,
     projectId,
     userId,
     channel: channel.name,
-    hash: tokenHash(channel.identity(body)),
-    data: JSON.stringify(stored),
+    publicId: 'publicId' in identity ? identity.publicId : null,
+    hash: tokenHash(identity),
+    json: JSON.stringify(stored),
   };
-  if (channel.kind === 'shared') {
-    await db.transaction((tx) => upsert(tx, save));
-    return stored;
-  }
+  const attempt = channel.kind === 'device' ? claim : share;
   for (let round = 1; round <= MAX_ROUNDS; round += 1) {
-    const former = await db.transaction((tx) => claim(tx, save));
+    const former = await db.transaction((tx) => attempt(tx, save));
     if (former === undefined) continue;
     if (former !== null) {
       bus.publish({ type: 'token_discarded', userId: former.user_id, tokenId: former.token_id });
@@ -42,11 +44,13 @@ export async function saveToken<Body>(
 }
 
 interface Save {
+  sealer: Sealer;
   projectId: string;
   userId: string;
   channel: string;
+  publicId: string | null;
   hash: Buffer;
-  data: string;
+  json: string;
 }
 
 interface Owner {
@@ -60,25 +64,24 @@ interface Owner {
  * who touch a token queue up at the same door.
  */
 async function claim(tx: Queryable, save: Save): Promise<Owner | null | undefined> {
-  const { projectId, userId, channel, hash, data } = save;
+  const { projectId, userId, channel, hash } = save;
   const id = newId();
   const device = [projectId, channel, hash];
-  const [won] = await tx.query<Owner>(insertOwner, [...device, userId, id]);
-  if (won !== undefined) {
-    await tx.query(insertToken, [userId, id, projectId, channel, hash, data]);
+  const won = await tx.query(insertOwner, [...device, userId, id]);
+  if (won.length > 0) {
+    await tx.query(insertToken, rowOf(save, id));
     await recordEvents(tx, [saved(save, id)]);
     return null;
   }
-  const [owner] = await tx.query<Owner>(lockOwner, device);
+  const [owner] = await tx.query<Owner & { sealed_data: Buffer }>(lockOwner, device);
   if (owner === undefined) return undefined;
   if (owner.user_id === userId) {
-    const changed = await tx.query(updateToken, [userId, owner.token_id, data]);
-    if (changed.length > 0) await recordEvents(tx, [saved(save, owner.token_id)]);
+    await update(tx, save, { id: owner.token_id, sealed_data: owner.sealed_data, discarded_at: null });
     return null;
   }
-  await tx.query(discardFormer, [owner.user_id, owner.token_id]);
+  await tx.query(discardFormer, [owner.user_id, channel, owner.token_id]);
   await tx.query(moveOwner, [...device, userId, id]);
-  await tx.query(insertToken, [userId, id, projectId, channel, hash, data]);
+  await tx.query(insertToken, rowOf(save, id));
   await recordEvents(tx, [
     discarded({ projectId, channel, userId: owner.user_id }, owner.token_id),
     saved(save, id),
@@ -86,17 +89,37 @@ async function claim(tx: Queryable, save: Save): Promise<Owner | null | undefine
   return owner;
 }
 
-async function upsert(tx: Queryable, save: Save): Promise<void> {
-  const { projectId, userId, channel, hash, data } = save;
-  const [written] = await tx.query<{ id: string }>(upsertToken, [
-    userId,
-    newId(),
-    projectId,
-    channel,
-    hash,
-    data,
-  ]);
-  if (written !== undefined) await recordEvents(tx, [saved(save, written.id)]);
+/** Saves a token that others may have as well; answers null, or undefined when the user's record vanished meanwhile. */
+async function share(tx: Queryable, save: Save): Promise<null | undefined> {
+  const { userId, channel, publicId, hash } = save;
+  const id = newId();
+  const made = await tx.query(insertTokenOnce, rowOf(save, id));
+  if (made.length > 0) {
+    await recordEvents(tx, [saved(save, publicId ?? id)]);
+    return null;
+  }
+  const [record] = await tx.query<Stored>(lockToken, [userId, channel, hash]);
+  if (record === undefined) return undefined;
+  await update(tx, save, record);
+  return null;
+}
+
+interface Stored {
+  id: string;
+  sealed_data: Buffer;
+  discarded_at: Date | null;
+}
+
+/** Writes what is new about a record that the caller has locked; nothing where nothing is. */
+async function update(tx: Queryable, save: Save, { id, sealed_data, discarded_at }: Stored): Promise<void> {
+  const { sealer, userId, publicId, json } = save;
+  if (discarded_at === null && openToken(sealer, userId, id, sealed_data) === json) return;
+  await tx.query(updateToken, [userId, id, sealToken(sealer, userId, id, json)]);
+  await recordEvents(tx, [saved(save, publicId ?? id)]);
+}
+
+function rowOf({ sealer, userId, projectId, channel, publicId, hash, json }: Save, id: string): unknown[] {
+  return [userId, id, projectId, channel, publicId, hash, sealToken(sealer, userId, id, json)];
 }
 
 // Primary key of token_owners: of two users who save a token at once, the second waits here for the first one's commit.
@@ -105,14 +128,16 @@ const insertOwner = sql(
   `insert into token_owners (project_id, channel, hash, user_id, token_id)
   values ($1, $2, $3, $4, $5)
   on conflict do nothing
-  returning user_id, token_id`,
+  returning user_id`,
 );
+// Primary keys. Locks the owner's row alone: see `claim`.
 const lockOwner = sql(
   'lock_token_owner',
-  `select user_id, token_id
-  from token_owners
-  where project_id = $1 and channel = $2 and hash = $3
-  for update`,
+  `select o.user_id, o.token_id, t.sealed_data
+  from token_owners o
+  join tokens t on t.user_id = o.user_id and t.id = o.token_id
+  where o.project_id = $1 and o.channel = $2 and o.hash = $3
+  for update of o`,
 );
 const moveOwner = sql(
   'move_token_owner',
@@ -120,31 +145,35 @@ const moveOwner = sql(
   set user_id = $4, token_id = $5
   where project_id = $1 and channel = $2 and hash = $3`,
 );
-const insertToken = sql(
-  'insert_token',
-  `insert into tokens (user_id, id, project_id, channel, hash, data, created_at)
-  values ($1, $2, $3, $4, $5, $6, now())`,
+const INSERT_TOKEN = `insert into tokens (user_id, id, project_id, channel, public_id, hash, sealed_data, created_at)
+  values ($1, $2, $3, $4, $5, $6, $7, now())`;
+const insertToken = sql('insert_token', INSERT_TOKEN);
+// Unique index tokens_unique.
+const insertTokenOnce = sql(
+  'insert_token_once',
+  `${INSERT_TOKEN}
+  on conflict do nothing
+  returning id`,
 );
+// Unique index tokens_unique, whose condition is repeated word for word.
+const lockToken = sql(
+  'lock_token',
+  `select id, sealed_data, discarded_at
+  from tokens
+  where user_id = $1 and channel = $2 and hash = $3 and (discarded_at is null or public_id is not null)
+  for update`,
+);
+// Primary key.
 const updateToken = sql(
   'update_token',
   `update tokens
-  set data = $3, updated_at = now()
-  where user_id = $1 and id = $2 and data::text is distinct from $3::json::text
-  returning id`,
+  set sealed_data = $3, updated_at = now(), discarded_at = null
+  where user_id = $1 and id = $2`,
 );
+// Primary key, or index tokens_listed.
 const discardFormer = sql(
   'discard_former_token',
   `update tokens
   set discarded_at = now()
-  where user_id = $1 and id = $2 and discarded_at is null`,
-);
-// Unique index tokens_active_of_user.
-const upsertToken = sql(
-  'upsert_token',
-  `insert into tokens (user_id, id, project_id, channel, hash, data, created_at)
-  values ($1, $2, $3, $4, $5, $6, now())
-  on conflict (user_id, channel, hash) where discarded_at is null
-  do update set data = excluded.data, updated_at = now()
-  where tokens.data::text is distinct from excluded.data::text
-  returning id`,
+  where user_id = $1 and channel = $2 and id = $3 and discarded_at is null`,
 );

@@ -1,57 +1,116 @@
 import { type Static, type TObject, type TSchema, Type } from 'typebox';
-import { Id, PageQuery, page } from '../../contract/common.ts';
-import { DiscardResult, InboxToken, SavedInboxToken, SaveInboxToken } from '../../contract/token.ts';
-import { inboxTokens, type TokenChannel } from '../../domain/tokens/channels.ts';
+import { type Page, PageQuery, page } from '../../contract/common.ts';
+import {
+  apnsToken,
+  ChatTokenIdInPath,
+  ChatTokenPageQuery,
+  chatToken,
+  DiscardResult,
+  expoToken,
+  fcmToken,
+  inboxToken,
+  TokenId,
+  teamsToken,
+  UserInPath,
+  webPushToken,
+} from '../../contract/token.ts';
+import {
+  apnsTokens,
+  expoTokens,
+  fcmTokens,
+  inboxTokens,
+  slackbotTokens,
+  slackTokens,
+  type TokenChannel,
+  teamsTokens,
+  webPushTokens,
+} from '../../domain/tokens/channels.ts';
 import { discardToken } from '../../domain/tokens/discard.ts';
-import { getToken, listTokens, type TokenRow } from '../../domain/tokens/list.ts';
+import { getToken, listTokens, recordId, tokenJson } from '../../domain/tokens/list.ts';
 import { saveToken } from '../../domain/tokens/save.ts';
+import { userExists } from '../../domain/users/exists.ts';
 import { ClientError } from '../../errors.ts';
-import { rawJson } from '../reply.ts';
-import { type App, userRoute } from '../route.ts';
+import { type RawJson, rawJson } from '../reply.ts';
+import { type App, type Call, projectRoute, userRoute } from '../route.ts';
 
-/** The token collections, one line each. */
+/** The token collections, a line each, for the user and as the project sees them. */
 export function tokenRoutes(app: App): void {
+  collection(app, { name: 'Inbox', path: 'in_app/inbox', channel: inboxTokens, ...inboxToken });
+  collection(app, { name: 'Apns', path: 'mobile_push/apns', channel: apnsTokens, ...apnsToken });
+  collection(app, { name: 'Expo', path: 'mobile_push/expo', channel: expoTokens, ...expoToken });
+  collection(app, { name: 'Fcm', path: 'mobile_push/fcm', channel: fcmTokens, ...fcmToken });
+  collection(app, { name: 'Slack', path: 'slack', channel: slackTokens, ...chatToken, chat: true });
   collection(app, {
-    channel: inboxTokens,
-    name: 'Inbox',
-    save: SaveInboxToken,
-    saved: SavedInboxToken,
-    token: InboxToken,
+    name: 'Slackbot',
+    path: 'slack/<brand>_slackbot',
+    channel: slackbotTokens,
+    ...chatToken,
+    chat: true,
   });
+  collection(app, { name: 'Teams', path: 'teams', channel: teamsTokens, ...teamsToken });
+  collection(app, { name: 'WebPush', path: 'web_push', channel: webPushTokens, ...webPushToken });
 }
 
 interface Collection<Save extends TObject, Saved extends TSchema, Token extends TSchema> {
-  channel: TokenChannel<Static<Save>>;
   /** In the operations' names: `saveInboxToken`. */
   name: string;
+  /** In the addresses: `/channels/<path>/tokens`. */
+  path: string;
+  channel: TokenChannel<Static<Save>>;
   save: Save;
   saved: Saved;
   token: Token;
+  /** Ids may be Slack's, and saving refuses what nobody knows. */
+  chat?: boolean;
 }
+
+const tags: [string] = ['Channel tokens'];
 
 function collection<Save extends TObject, Saved extends TSchema, Token extends TSchema>(
   app: App,
-  { channel, name, save, saved, token }: Collection<Save, Saved, Token>,
+  of: Collection<Save, Saved, Token>,
 ): void {
-  const url = `/channels/${channel.name}/tokens`;
-  const tags: [string] = ['Channel tokens'];
-  const ById = Type.Object({ token_id: Id });
+  save(app, of);
+  ofUser(app, of);
+  ofProject(app, of);
+}
 
+const SAME_AGAIN = {
+  device:
+    'Saving the same token again updates its record. A token that another user had saved moves to this one; one that was discarded becomes active again under a new id.',
+  shared:
+    'Saving the same token again updates its record. Several users may have the same; one that was discarded becomes active again under a new id.',
+  chat: 'A token is the channel that `oauth` names, or the address of the `webhook` where there is no `oauth`. Saving the same token again updates its record. Several users may have the same; one that was discarded becomes active again under a new id, or, with `oauth`, as the same record: its id is made of the installation and the channel.',
+};
+
+function save<Save extends TObject, Saved extends TSchema>(
+  app: App,
+  { name, path, channel, save, saved, chat = false }: Collection<Save, Saved, TSchema>,
+): void {
   userRoute(app, {
     method: 'PUT',
-    url,
+    url: `/channels/${path}/tokens`,
     operationId: `save${name}Token`,
     summary: 'Save a token',
-    description:
-      'Saving the same token again updates its record. A token that another user had saved moves to this one; one that was discarded becomes active again under a new id.',
+    description: SAME_AGAIN[chat ? 'chat' : channel.kind],
     tags,
     body: save,
+    refuseUnknown: chat,
     reply: { 200: saved },
     async handler({ user, project, body, context }) {
       const owner = { projectId: project.id, userId: user.id };
       return rawJson(JSON.stringify(await saveToken(context, channel, owner, body)));
     },
   });
+}
+
+/** The rest for the user itself. */
+function ofUser<Token extends TSchema>(
+  app: App,
+  { name, path, channel, token, chat = false }: Collection<TObject, TSchema, Token>,
+): void {
+  const url = `/channels/${path}/tokens`;
+  const params = chat ? ChatTokenIdInPath : TokenId;
 
   userRoute(app, {
     method: 'GET',
@@ -59,16 +118,9 @@ function collection<Save extends TObject, Saved extends TSchema, Token extends T
     operationId: `list${name}Tokens`,
     summary: "List the user's active tokens, newest first",
     tags,
-    query: PageQuery,
+    query: chat ? ChatTokenPageQuery : PageQuery,
     reply: { 200: page(token) },
-    async handler({ user, query, paginate, context }) {
-      const list = await paginate(
-        query,
-        (cursor) => listTokens(context.db, user.id, channel.name, cursor),
-        tokenJson,
-      );
-      return rawJson(`{"data":[${list.data.join(',')}],"links":${JSON.stringify(list.links)}}`);
-    },
+    handler: (call) => list(call, channel.name, call.user.id),
   });
 
   userRoute(app, {
@@ -77,13 +129,9 @@ function collection<Save extends TObject, Saved extends TSchema, Token extends T
     operationId: `get${name}Token`,
     summary: 'Get a token, active or discarded',
     tags,
-    params: ById,
+    params,
     reply: { 200: token },
-    async handler({ user, params, context }) {
-      const row = await getToken(context.db, user.id, channel.name, params.token_id);
-      if (row === undefined) throw new ClientError('not_found');
-      return rawJson(tokenJson(row));
-    },
+    handler: (call) => get(call, channel.name, call.user.id),
   });
 
   userRoute(app, {
@@ -94,18 +142,115 @@ function collection<Save extends TObject, Saved extends TSchema, Token extends T
     description:
       'Nothing is delivered to it any more, and its connections are closed. Discarding it again answers the same.',
     tags,
-    params: ById,
+    params,
     reply: { 200: DiscardResult },
-    async handler({ user, project, params, context }) {
-      const id = params.token_id.toLowerCase();
-      const at = await discardToken(context, channel.name, { projectId: project.id, userId: user.id, id });
-      if (at === undefined) throw new ClientError('not_found');
-      return { id, discarded_at: at.toISOString() };
-    },
+    handler: (call) => discard(call, channel.name, { projectId: call.project.id, userId: call.user.id }),
   });
 }
 
-function tokenJson({ id, data, created_at, updated_at, discarded_at }: TokenRow): string {
-  const times = JSON.stringify({ created_at, updated_at, discarded_at });
-  return `{"id":${JSON.stringify(id)},${data.slice(1, -1)},${times.slice(1)}`;
+/** The same for the project, of any of its users. */
+function ofProject<Token extends TSchema>(
+  app: App,
+  { name, path, channel, token, chat = false }: Collection<TObject, TSchema, Token>,
+): void {
+  const url = `/users/:user_id/channels/${path}/tokens`;
+  const params = Type.Object({
+    ...UserInPath.properties,
+    ...(chat ? ChatTokenIdInPath : TokenId).properties,
+  });
+
+  projectRoute(app, {
+    method: 'GET',
+    url,
+    operationId: `list${name}TokensOfUser`,
+    summary: 'List the active tokens of a user, newest first',
+    tags,
+    params: UserInPath,
+    query: chat ? ChatTokenPageQuery : PageQuery,
+    reply: { 200: page(token) },
+    handler: async (call) => list(call, channel.name, (await userOf(call)).userId),
+  });
+
+  projectRoute(app, {
+    method: 'GET',
+    url: `${url}/:token_id`,
+    operationId: `get${name}TokenOfUser`,
+    summary: 'Get a token of a user, active or discarded',
+    tags,
+    params,
+    reply: { 200: token },
+    handler: async (call) => get(call, channel.name, (await userOf(call)).userId),
+  });
+
+  projectRoute(app, {
+    method: 'DELETE',
+    url: `${url}/:token_id`,
+    operationId: `discard${name}TokenOfUser`,
+    summary: 'Discard a token of a user for good',
+    description:
+      'Nothing is delivered to it any more, and its connections are closed. Discarding it again answers the same.',
+    tags,
+    params,
+    reply: { 200: DiscardResult },
+    handler: async (call) => discard(call, channel.name, await userOf(call)),
+  });
+}
+
+type TokenCall = Pick<Call<{ token_id: string }, unknown, unknown>, 'params' | 'context'>;
+
+/** The user in the path, who has to be the project's. */
+async function userOf({
+  project,
+  params,
+  context,
+}: Pick<Call<{ user_id: string }, unknown, unknown>, 'params' | 'context'> & {
+  project: { id: string };
+}): Promise<{ projectId: string; userId: string }> {
+  const userId = params.user_id.toLowerCase();
+  if (!(await userExists(context.db, project.id, userId))) throw new ClientError('not_found');
+  return { projectId: project.id, userId };
+}
+
+async function list(
+  call: Pick<Call<unknown, PageQuery, unknown>, 'query' | 'paginate' | 'context'>,
+  channel: string,
+  userId: string,
+): Promise<RawJson> {
+  const { paginate, context } = call;
+  // Places in the list are the records' own ids: those order by time, and stand in the links.
+  const query: PageQuery = { ...call.query };
+  for (const end of ['starting_after', 'ending_before'] as const) {
+    const shownId = query[end];
+    if (!shownId) continue;
+    const id = await recordId(context.db, userId, channel, shownId);
+    if (id === undefined)
+      throw new ClientError('validation_failed', [`Param '${end}' is not the id of a record`]);
+    query[end] = id;
+  }
+  const { data, links }: Page<string | undefined> = await paginate(
+    query,
+    (cursor) => listTokens(context.db, userId, channel, cursor),
+    (row) => tokenJson(context.sealer, row),
+  );
+  const readable = data.filter((text) => text !== undefined);
+  return rawJson(`{"data":[${readable.join(',')}],"links":${JSON.stringify(links)}}`);
+}
+
+async function get({ params, context }: TokenCall, channel: string, userId: string): Promise<RawJson> {
+  const id = await recordId(context.db, userId, channel, params.token_id);
+  const row = id && (await getToken(context.db, userId, channel, id));
+  const json = row && tokenJson(context.sealer, row);
+  if (!json) throw new ClientError('not_found');
+  return rawJson(json);
+}
+
+async function discard(
+  { params, context }: TokenCall,
+  channel: string,
+  owner: { projectId: string; userId: string },
+): Promise<Static<typeof DiscardResult>> {
+  const id = await recordId(context.db, owner.userId, channel, params.token_id);
+  const done = id && (await discardToken(context, channel, { ...owner, id }));
+  if (!done) throw new ClientError('not_found');
+  return { id: done.id, discarded_at: done.at.toISOString() };
 }

@@ -1,0 +1,23 @@
+import { CannotOpen, type Sealer } from '../../lib/seal.ts';
+
+/** A stored token's own members, sealed for its record alone. */
+export function sealToken(sealer: Sealer, userId: string, id: string, json: string): Buffer {
+  return sealer.seal(json, purpose(userId, id));
+}
+
+/**
+ * A stored token's own members as JSON text; undefined when the key that sealed them is gone. Such a token is of no use, but must not
+ * keep anybody from the others.
+ */
+export function openToken(sealer: Sealer, userId: string, id: string, sealed: Buffer): string | undefined {
+  try {
+    return sealer.open(sealed, purpose(userId, id)).toString();
+  } catch (error) {
+    if (error instanceof CannotOpen) return undefined;
+    throw error;
+  }
+}
+
+function purpose(userId: string, id: string): string {
+  return `user:${userId}:token:${id}`;
+}
