@@ -7,6 +7,7 @@ import { StartError } from './db/embedded/start-error.ts';
 import { startEmbedded } from './db/embedded.ts';
 import { migrate, UnusableDatabase } from './db/migrate.ts';
 import { FreshRecipients } from './domain/broadcasts/fresh-recipients.ts';
+import { CategoryCache } from './domain/categories/of-project.ts';
 import type { Context } from './domain/context.ts';
 import { IntegrationCache } from './domain/integrations/of-project.ts';
 import { BroadcastContents } from './domain/notifications/contents.ts';
@@ -66,6 +67,7 @@ export async function open(
     const clock = options.clock ?? systemClock;
     const projects = new ProjectCache({ db, sealer, clock, bus });
     const integrations = new IntegrationCache({ db, sealer, log, bus });
+    const categories = new CategoryCache({ db, bus });
     return {
       config,
       db,
@@ -77,6 +79,7 @@ export async function open(
       identities: new Identities(),
       projects,
       integrations,
+      categories,
       contents: new BroadcastContents({ db }),
       fresh: new FreshRecipients(),
       nodeId,
@@ -86,6 +89,7 @@ export async function open(
       async close() {
         projects.close();
         integrations.close();
+        categories.close();
         await bus.close();
         await Promise.all(databases.map((database) => database.close()));
         await stop();

@@ -35,6 +35,8 @@ export const EVENT_TYPES = [
   'integration.deleted',
   'integration.received',
   'preferences.updated',
+  'category.saved',
+  'category.deleted',
   'webhook.saved',
   'webhook.deleted',
   'webhook.disabled',

@@ -5,6 +5,7 @@ import type { EgressGuard } from '../lib/egress.ts';
 import type { Logger } from '../lib/log.ts';
 import type { Sealer } from '../lib/seal.ts';
 import type { FreshRecipients } from './broadcasts/fresh-recipients.ts';
+import type { CategoryCache } from './categories/of-project.ts';
 import type { IntegrationCache } from './integrations/of-project.ts';
 import type { BroadcastContents } from './notifications/contents.ts';
 import type { ProjectCache } from './projects/cache.ts';
@@ -23,6 +24,7 @@ export interface Context {
   readonly identities: Identities;
   readonly projects: ProjectCache;
   readonly integrations: IntegrationCache;
+  readonly categories: CategoryCache;
   readonly contents: BroadcastContents;
   readonly fresh: FreshRecipients;
 }

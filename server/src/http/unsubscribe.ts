@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { setPreference } from '../domain/preferences/set.ts';
-import { UNCATEGORIZED } from '../domain/preferences/switched-off.ts';
+import { savePreferences } from '../domain/preferences/save.ts';
 import { readUnsubscribeToken, type Unsubscription } from '../domain/preferences/unsubscribe-link.ts';
 import type { App } from './route.ts';
 
@@ -44,7 +43,9 @@ export async function unsubscribePage(app: App): Promise<void> {
         if (link === undefined) return sendPage(reply, 404, NOT_FOUND);
         const enabled =
           typeof request.body === 'string' && new URLSearchParams(request.body).get('again') === 'yes';
-        await setPreference(context.db, { ...link, enabled });
+        const { projectId, userId, channel, category } = link;
+        const preferences = [{ category, channel, enabled }];
+        await savePreferences(context, { projectId, userId, preferences });
         return sendPage(reply, 200, enabled ? resubscribed(link) : unsubscribed(link));
       },
     );
@@ -93,7 +94,7 @@ function resubscribed(link: Unsubscription): Page {
 
 function messages({ channel, category }: Unsubscription): string {
   const what = channel === 'email' ? 'e-mails' : 'messages';
-  return category === UNCATEGORIZED ? `${what} of this kind` : `${what} about “${category}”`;
+  return category === null ? `${what} of this kind` : `${what} about “${category}”`;
 }
 
 // Everything is in the page: it has to work for whoever blocks scripts, pictures and foreign hosts.

@@ -3,7 +3,7 @@ import { type Queryable, sql } from '../../db/client.ts';
 import { type NewJob, priorityFor } from '../../queue/jobs.ts';
 import type { Context } from '../context.ts';
 import { chooseChannels } from '../deliveries/choose-channels.ts';
-import { switchedOff } from '../preferences/switched-off.ts';
+import { type SwitchedOff, switchedOff } from '../preferences/switched-off.ts';
 
 /** A broadcast whose users are known; `pending` is counted up by the deliveries that are planned for it. */
 interface Deliverable {
@@ -38,12 +38,9 @@ export async function planDeliveries(
       uuidArray([...new Set(group.flatMap((one) => one.userIds))]),
     ]);
     const withEmail = new Set(reachable.map((row) => row.id));
-    for (const [category, sameCategory] of Map.groupBy(group, (broadcast) => broadcast.category)) {
-      const users = [...new Set(sameCategory.flatMap((one) => one.userIds))];
-      const off = await switchedOff(tx, users, category);
-      for (const broadcast of sameCategory)
-        jobs.push(...deliveriesOf(broadcast, { available, withEmail, off, nowMs: context.clock.now() }));
-    }
+    const off = await switchedOff(tx, group);
+    for (const broadcast of group)
+      jobs.push(...deliveriesOf(broadcast, { available, withEmail, off, nowMs: context.clock.now() }));
   }
   return jobs;
 }
@@ -56,15 +53,15 @@ function deliveriesOf(
   known: {
     available: ReadonlySet<string>;
     withEmail: ReadonlySet<string>;
-    off: ReadonlyMap<string, ReadonlySet<string>>;
+    off: SwitchedOff;
     nowMs: number;
   },
 ): NewJob<'deliver'>[] {
   const byChannel = new Map<string, string[]>();
   for (const userId of broadcast.userIds) {
     const reachable = known.withEmail.has(userId) ? EMAIL : NONE;
-    const off = known.off.get(userId) ?? NONE;
-    for (const channel of chooseChannels({ available: known.available, reachable, switchedOff: off })) {
+    const switchedOff = known.off(broadcast.category, userId);
+    for (const channel of chooseChannels({ available: known.available, reachable, switchedOff })) {
       const users = byChannel.get(channel);
       if (users) users.push(userId);
       else byChannel.set(channel, [userId]);

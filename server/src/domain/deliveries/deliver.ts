@@ -139,12 +139,15 @@ async function loadSwitchedOff(
   broadcasts: readonly LoadedBroadcast[],
   userIds: readonly string[],
 ): Promise<Set<string>> {
+  const categories = new Set(broadcasts.map((broadcast) => broadcast.category));
+  const off = await switchedOff(
+    db,
+    [...categories].map((category) => ({ category, userIds })),
+  );
   const found = new Set<string>();
-  for (const category of new Set(broadcasts.map((broadcast) => broadcast.category))) {
-    for (const [userId, channels] of await switchedOff(db, userIds, category)) {
-      if (channels.has('email')) found.add(userId + (category ?? ''));
-    }
-  }
+  for (const category of categories)
+    for (const userId of userIds)
+      if (off(category, userId).has('email')) found.add(userId + (category ?? ''));
   return found;
 }
 

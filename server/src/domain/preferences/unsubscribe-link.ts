@@ -1,13 +1,14 @@
 import { createHmac, type KeyObject, timingSafeEqual } from 'node:crypto';
 import type { Config } from '../../config.ts';
 import { isId } from '../../lib/ids.ts';
-import { UNCATEGORIZED } from './switched-off.ts';
+import { storedKey } from './stored-key.ts';
 
 /** What an unsubscribe link switches off. */
 export interface Unsubscription {
   projectId: string;
   userId: string;
-  category: string;
+  /** `null`: what has no category. */
+  category: string | null;
   channel: string;
 }
 
@@ -21,7 +22,7 @@ export function unsubscribeUrl(
   { userId, category, channel }: { userId: string; category: string | null; channel: string },
 ): string {
   const base = config.PUBLIC_URL ?? `http://${config.HOST}:${config.PORT}`;
-  const what = { projectId: project.id, userId, channel, category: category ?? UNCATEGORIZED };
+  const what = { projectId: project.id, userId, channel, category };
   return `${base}/unsubscribe/${unsubscribeToken(project.signingKey, what)}`;
 }
 
@@ -34,7 +35,7 @@ export function unsubscribeToken(
     Buffer.of(VERSION),
     uuidBytes(projectId),
     uuidBytes(userId),
-    Buffer.from(`${channel} ${category}`),
+    Buffer.from(`${channel} ${storedKey(category)}`),
   ]);
   return Buffer.concat([body, sign(signingKey, body)]).toString('base64url');
 }
@@ -59,7 +60,7 @@ export async function readUnsubscribeToken(
   if (project === undefined || !timingSafeEqual(sign(project.signingKey, body), bytes.subarray(-MAC_BYTES)))
     return undefined;
   const [channel = '', category = ''] = body.toString('utf8', 33).split(' ');
-  return { projectId, userId, channel, category };
+  return { projectId, userId, channel, category: category === storedKey(null) ? null : category };
 }
 
 const VERSION = 1;

@@ -1,8 +1,10 @@
 import type { App } from '../route.ts';
 import { broadcastRoutes } from './broadcasts.ts';
+import { categoryRoutes } from './categories.ts';
 import { eventRoutes } from './events.ts';
 import { integrationRoutes } from './integrations.ts';
 import { notificationRoutes } from './notifications.ts';
+import { preferenceRoutes } from './preferences.ts';
 import { streamRoute } from './stream.ts';
 import { tokenRoutes } from './tokens.ts';
 import { userRoutes } from './users.ts';
@@ -12,6 +14,8 @@ export function v2Routes(app: App): void {
   broadcastRoutes(app);
   notificationRoutes(app);
   tokenRoutes(app);
+  preferenceRoutes(app);
+  categoryRoutes(app);
   integrationRoutes(app);
   userRoutes(app);
   eventRoutes(app);

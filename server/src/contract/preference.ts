@@ -1,0 +1,69 @@
+import { type Static, Type } from 'typebox';
+import { CATEGORY_PATTERN, CHANNELS, MAX_CATEGORY_CHARACTERS } from './category.ts';
+import { nullable, oneOf, readOnly } from './common.ts';
+
+const MAX_CATEGORIES = 1_000;
+
+const key = Type.String({
+  minLength: 1,
+  maxLength: MAX_CATEGORY_CHARACTERS,
+  pattern: CATEGORY_PATTERN,
+  description:
+    '`uncategorized` stands for what has no category, unless the project has configured a category of that name.',
+  examples: ['orders/shipped'],
+});
+const name = oneOf(CHANNELS);
+const label = nullable(Type.String({ maxLength: 255 }));
+
+const example = {
+  categories: [
+    {
+      key: 'orders/shipped',
+      label: null,
+      channels: [
+        { name: 'in_app', enabled: true },
+        { name: 'email', enabled: false },
+      ],
+    },
+  ],
+};
+
+/** On which channels a user gets which categories. */
+export const Preferences = Type.Object(
+  {
+    categories: Type.Array(
+      Type.Object({
+        key,
+        label,
+        channels: Type.Array(Type.Object({ name, enabled: Type.Boolean() })),
+      }),
+    ),
+  },
+  { examples: [example] },
+);
+export type Preferences = Static<typeof Preferences>;
+
+/** What of them is to be changed: what is not named stays as it is. */
+export const SavePreferences = Type.Object(
+  {
+    categories: Type.Optional(
+      Type.Array(
+        Type.Object(
+          {
+            key,
+            label: Type.Optional(readOnly(label)),
+            channels: Type.Optional(
+              Type.Array(Type.Object({ name, enabled: Type.Boolean() }, { additionalProperties: false }), {
+                maxItems: CHANNELS.length,
+              }),
+            ),
+          },
+          { additionalProperties: false },
+        ),
+        { maxItems: MAX_CATEGORIES },
+      ),
+    ),
+  },
+  { additionalProperties: false, examples: [example] },
+);
+export type SavePreferences = Static<typeof SavePreferences>;

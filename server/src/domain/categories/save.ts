@@ -1,0 +1,86 @@
+import type { CategoryConfig } from '../../contract/category.ts';
+import { type Queryable, sql } from '../../db/client.ts';
+import { ClientError } from '../../errors.ts';
+import { parseCondition } from '../../lib/expression.ts';
+import { newId } from '../../lib/ids.ts';
+import { newEventId } from '../events/record.ts';
+import type { Bus } from '../realtime/messages.ts';
+
+/** The most that a project can configure: all of them are kept in memory, and listed to every user. */
+export const MAX_CATEGORIES = 1_000;
+
+/**
+ * Saves a category's config in the place of the one with its key. Refuses conditions that cannot be parsed and channels that are named
+ * twice. Saving the same again changes nothing.
+ */
+export async function saveCategory(
+  { db, bus }: { db: Queryable; bus: Bus },
+  projectId: string,
+  config: CategoryConfig,
+): Promise<void> {
+  const problems = await problemsOf(config);
+  if (problems.length > 0) throw new ClientError('validation_failed', problems);
+  const [row] = await db.query<{ saved: boolean; full: boolean }>(upsertCategory, [
+    projectId,
+    config.key,
+    newId(),
+    JSON.stringify(config),
+    MAX_CATEGORIES,
+    newEventId(),
+    JSON.stringify({ payload: config }),
+  ]);
+  if (row?.full)
+    throw new ClientError('validation_failed', [
+      `Param 'key' is one too many: a project has at most ${MAX_CATEGORIES} category configs`,
+    ]);
+  if (row?.saved) bus.publish({ type: 'project_changed', projectId });
+}
+
+// An address of its own: GET /channels/user_preferences is the user's.
+const TAKEN = 'user_preferences';
+
+async function problemsOf({ key, channels }: CategoryConfig): Promise<string[]> {
+  const problems: string[] = [];
+  if (key === TAKEN) problems.push(`Param 'key' must not be ${TAKEN}`);
+  const named = new Map<string, number>();
+  for (const [index, { channel, if: condition }] of channels.entries()) {
+    const before = named.get(channel);
+    if (before !== undefined)
+      problems.push(
+        `Param 'channels.${index}.channel' names ${channel} again, after channels.${before}: give each channel once`,
+      );
+    named.set(channel, before ?? index);
+    if (condition === undefined || condition === null) continue;
+    const parsed = await parseCondition(condition);
+    if ('problem' in parsed)
+      problems.push(`Param 'channels.${index}.if' is not a condition: ${parsed.problem}`);
+  }
+  return problems;
+}
+
+// Primary key; index categories_listed to count. Configs are compared as texts, which are ours.
+const upsertCategory = sql(
+  'save_category',
+  `with known as (
+    select (
+        select count(*) from (select from categories where project_id = $1 limit $5) counted
+      ) >= $5
+      and not exists (select from categories where project_id = $1 and key = $2) as full
+  ),
+  saved as (
+    insert into categories as c (project_id, key, id, config, updated_at)
+    select $1, $2, $3, $4, now()
+    from known
+    where not full
+    on conflict (project_id, key) do update
+    set config = excluded.config, updated_at = excluded.updated_at
+    where c.config::text <> excluded.config::text
+    returning key
+  ),
+  event as (
+    insert into events (project_id, id, type, details)
+    select $1, $6, 'category.saved', $7
+    from saved
+  )
+  select full, exists (select from saved) as saved from known`,
+);

@@ -1,0 +1,80 @@
+import type { Preferences } from '../../contract/preference.ts';
+import { type Queryable, sql } from '../../db/client.ts';
+import type { Category, CategoryCache } from '../categories/of-project.ts';
+import type { IntegrationCache } from '../integrations/of-project.ts';
+import { storedKey, UNCATEGORIZED } from './stored-key.ts';
+
+type Categories = Preferences['categories'];
+type ChannelName = Categories[number]['channels'][number]['name'];
+
+/**
+ * On which channels the user gets which categories: those that the project has configured, and not disabled, with the channels that they
+ * go out on; and those about which the user has said something, with the channels that are set up.
+ */
+export async function getPreferences(
+  {
+    db,
+    categories,
+    integrations,
+  }: { db: Queryable; categories: CategoryCache; integrations: IntegrationCache },
+  { projectId, userId }: { projectId: string; userId: string },
+): Promise<Preferences> {
+  const [{ configured }, opened, said] = await Promise.all([
+    categories.of(projectId),
+    integrations.of(projectId),
+    db.query<Said>(selectPreferences, [userId]),
+  ]);
+  const setUp = ['in_app', ...new Set(opened.map((integration) => integration.channel))];
+  return { categories: preferencesOf(configured, setUp, said) };
+}
+
+/** The stored category of a key on the wire. */
+export function categoryOf(key: string, configured: ReadonlyMap<string, Category>): string | null {
+  return key === UNCATEGORIZED && !configured.has(key) ? null : key;
+}
+
+interface Said {
+  category: string;
+  channel: string;
+  enabled: boolean;
+}
+
+function preferencesOf(
+  configured: ReadonlyMap<string, Category>,
+  setUp: readonly string[],
+  said: readonly Said[],
+): Categories {
+  const bySaid = Map.groupBy(said, (one) => one.category);
+  const entry = (key: string, stored: string, channels: readonly string[]) => {
+    const off = new Set((bySaid.get(stored) ?? []).filter((one) => !one.enabled).map((one) => one.channel));
+    return {
+      key,
+      label: null,
+      channels: channels.map((name) => ({ name: name as ChannelName, enabled: !off.has(name) })),
+    };
+  };
+  const listed: Categories = [];
+  for (const { key, disabled, channels } of configured.values())
+    if (!disabled)
+      listed.push(
+        entry(
+          key,
+          key,
+          channels.map((one) => one.channel),
+        ),
+      );
+  for (const [stored, about] of bySaid) {
+    const key = stored === storedKey(null) ? UNCATEGORIZED : stored;
+    // What the project configured is listed as it is configured, or hidden because it is disabled.
+    if (configured.has(key)) continue;
+    if (listed.some((other) => other.key === key)) continue;
+    listed.push(entry(key, stored, [...new Set([...setUp, ...about.map((one) => one.channel)])]));
+  }
+  return listed;
+}
+
+// Primary key.
+const selectPreferences = sql(
+  'get_preferences',
+  'select category, channel, enabled from preferences where user_id = $1 order by category, channel',
+);

@@ -1,0 +1,86 @@
+import { textArray } from '../../db/arrays.ts';
+import { type Queryable, sql } from '../../db/client.ts';
+import { newEventId } from '../events/record.ts';
+import type { Bus } from '../realtime/messages.ts';
+import { storedKey } from './stored-key.ts';
+
+/** A category's messages on a channel, switched on or off; `category: null` are those without one. */
+export interface Preference {
+  category: string | null;
+  channel: string;
+  enabled: boolean;
+}
+
+/**
+ * Switches categories on and off on channels for a user: all of it or nothing, by one statement. What is that way already is no change,
+ * and without a change there is no event. A user who is gone is ignored.
+ */
+export async function savePreferences(
+  { db, bus }: { db: Queryable; bus: Bus },
+  {
+    projectId,
+    userId,
+    preferences,
+  }: { projectId: string; userId: string; preferences: readonly Preference[] },
+): Promise<void> {
+  if (preferences.length === 0) return;
+  const [row] = await db.query<{ news: boolean }>(upsertPreferences, [
+    userId,
+    textArray(preferences.map((one) => storedKey(one.category))),
+    textArray(preferences.map((one) => one.channel)),
+    preferences.map((one) => one.enabled),
+    projectId,
+    newEventId(),
+  ]);
+  if (row?.news) bus.publish({ type: 'project_changed', projectId });
+}
+
+// Primary keys. What nobody switched off is on, and needs no row. In the order of the key, so that two who save
+// the same at once wait for one another instead of deadlocking.
+const upsertPreferences = sql(
+  'save_preferences',
+  `with saved as (
+    insert into preferences as p (user_id, category, channel, enabled, updated_at)
+    select u.id, given.category, given.channel, given.enabled, now()
+    from users u
+    cross join unnest($2::text[], $3::text[], $4::boolean[]) as given (category, channel, enabled)
+    where u.id = $1
+      and u.project_id = $5
+      and (
+        not given.enabled
+        or exists (
+          select
+          from preferences known
+          where known.user_id = u.id and known.category = given.category and known.channel = given.channel
+        )
+      )
+    order by given.category, given.channel
+    on conflict (user_id, category, channel) do update
+    set enabled = excluded.enabled, updated_at = excluded.updated_at
+    where p.enabled <> excluded.enabled
+    returning category, channel, enabled
+  ),
+  marked as (
+    insert into preference_categories (project_id, category, channel)
+    select $5, category, channel
+    from saved
+    where not enabled
+    order by category, channel
+    on conflict do nothing
+    returning category
+  ),
+  made as (
+    select json_agg(
+        json_build_object('category', nullif(category, ''), 'channel', channel, 'enabled', enabled)
+        order by category, channel
+      ) as changes
+    from saved
+  ),
+  event as (
+    insert into events (project_id, id, type, user_ids, details)
+    select $5, $6, 'preferences.updated', array[$1::uuid], json_build_object('payload', json_build_object('changes', changes))
+    from made
+    where changes is not null
+  )
+  select exists (select from marked) as news`,
+);
