@@ -6,11 +6,14 @@ import { fanOutHandler } from './domain/broadcasts/fan-out.ts';
 import { deliverHandler } from './domain/deliveries/deliver.ts';
 import { type DeliveryOutcome, OutcomeRecorder } from './domain/deliveries/record-outcomes.ts';
 import { Senders } from './domain/deliveries/senders.ts';
+import { FeedFollower } from './domain/events/follow.ts';
 import { purgeIdempotencyKeys } from './domain/idempotency.ts';
+import { OwnWindows, purgeRateWindows, SharedWindows } from './domain/rate-windows.ts';
 import { Hub } from './domain/realtime/hub.ts';
 import { LastSeen } from './domain/users/last-seen.ts';
 import { createRateLimits } from './http/rate-limit.ts';
 import { createSocketAuthenticator } from './http/realtime/authenticate-socket.ts';
+import { EventStreams } from './http/realtime/event-streams.ts';
 import { serveSockets } from './http/realtime/socket.ts';
 import { Streams } from './http/realtime/stream.ts';
 import { createServer } from './http/server.ts';
@@ -139,8 +142,12 @@ async function startServer(
   const lastSeen = new LastSeen(context);
   const hub = new Hub(context);
   const streams = new Streams({ hub, clock: context.clock });
-  const httpContext = { ...context, lastSeen, acceptor, streams };
-  const limits = createRateLimits(context);
+  const follower = new FeedFollower(context);
+  const eventStreams = new EventStreams({ ...context, follower });
+  const httpContext = { ...context, lastSeen, acceptor, streams, eventStreams };
+  const windows = context.alone ? new OwnWindows(context) : new SharedWindows(context);
+  undo.push(() => windows.close());
+  const limits = createRateLimits({ config: context.config, windows });
   const server = await createServer(httpContext, { limits, checkReplies: options.checkReplies ?? false });
   const webSockets = serveSockets({
     server: server.server,
@@ -152,12 +159,13 @@ async function startServer(
   undo.push(() => lastSeen.close());
   undo.push(async () => {
     // What stays open goes first: the server's close waits for every connection.
-    await Promise.all([webSockets.close(), streams.close()]);
+    await Promise.all([webSockets.close(), streams.close(), eventStreams.close()]);
     // Who is still sending a request then, or still reading an answer, is cut off.
     const impatience = setTimeout(() => server.server.closeAllConnections(), GRACE_MS);
     await server.close();
     clearTimeout(impatience);
     hub.close();
+    follower.close();
   });
   try {
     await server.listen({ host: context.config.HOST, port: context.config.PORT });
@@ -183,8 +191,9 @@ async function purge(context: Opened): Promise<void> {
   const batch = 1_000;
   try {
     while ((await purgeIdempotencyKeys(context, batch)) === batch);
+    await purgeRateWindows(context);
   } catch (error) {
-    context.log.warn({ err: error }, 'old idempotency keys could not be deleted; it is tried again later');
+    context.log.warn({ err: error }, 'what ran out could not be deleted; it is tried again later');
   }
 }
 

@@ -1,44 +1,27 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { LRUCache } from 'lru-cache';
 import type { Config } from '../config.ts';
+import type { RateWindows } from '../domain/rate-windows.ts';
 import { ClientError } from '../errors.ts';
-import type { Clock } from '../lib/clock.ts';
-import { SlidingWindow } from '../lib/sliding-window.ts';
+import type { Taken } from '../lib/sliding-window.ts';
 import type { Caller } from './auth.ts';
 
-/** Counts requests and throws `rate_limit_exceeded` for one too many. */
+/** Counts requests and throws `rate_limit_exceeded` for one too many; a promise only where other nodes have to be asked. */
 export interface RateLimits {
   /** A request with a valid credential: its own limits for reads and writes. */
-  caller(caller: Caller, request: FastifyRequest, reply: FastifyReply): void;
+  caller(caller: Caller, request: FastifyRequest, reply: FastifyReply): void | Promise<void>;
   /** A request without one: by address. */
-  stranger(request: FastifyRequest, reply: FastifyReply): void;
+  stranger(request: FastifyRequest, reply: FastifyReply): void | Promise<void>;
   /** The same for one who was refused a WebSocket. */
-  strangerAt(address: string): void;
+  strangerAt(address: string): void | Promise<void>;
 }
 
-// About 400 bytes each: 20 MB at most, whoever asks. Beyond that the least recent one starts anew.
-const MAX_WINDOWS = 50_000;
-
-/** The limits of the settings, or of the project where it has its own. Counted in this process. */
-export function createRateLimits({ config, clock }: { config: Config; clock: Clock }): RateLimits {
-  const windows = new LRUCache<string, SlidingWindow>({ max: MAX_WINDOWS });
-
-  function count(name: string, limit: number, reply?: FastifyReply): void {
+/** The limits of the settings, or of the project where it has its own. */
+export function createRateLimits({ config, windows }: { config: Config; windows: RateWindows }): RateLimits {
+  function count(name: string, limit: number, reply?: FastifyReply): void | Promise<void> {
     if (limit === 0) return;
-    let window = windows.get(name);
-    if (window === undefined) {
-      window = new SlidingWindow();
-      windows.set(name, window);
-    }
-    const { allowed, remaining, resetSeconds } = window.take(limit, clock.now());
-    reply?.headers({
-      'ratelimit-limit': limit,
-      'ratelimit-remaining': remaining,
-      'ratelimit-reset': resetSeconds,
-    });
-    if (allowed) return;
-    const message = `Too many requests: ${limit} per minute are allowed. Try again in ${resetSeconds} s`;
-    throw new ClientError('rate_limit_exceeded', [message], { 'retry-after': String(resetSeconds) });
+    const taken = windows.take(name, limit);
+    if (taken instanceof Promise) return taken.then((later) => tell(later, limit, reply));
+    tell(taken, limit, reply);
   }
 
   return {
@@ -46,18 +29,28 @@ export function createRateLimits({ config, clock }: { config: Config; clock: Clo
       const reads = request.method === 'GET' || request.method === 'HEAD' || request.method === 'OPTIONS';
       const own = caller.project.rateLimits;
       const limit = reads ? (own.reads ?? config.RATE_LIMIT_READS) : (own.writes ?? config.RATE_LIMIT_WRITES);
-      if (limit === 0) return;
       // A user may have many tokens, made by the hour: they share one limit.
       const credential = caller.kind === 'user' ? caller.userId : caller.tokenId;
-      count(`${reads ? 'r' : 'w'}${credential}`, limit, reply);
+      return count(`${reads ? 'r' : 'w'}${credential}`, limit, reply);
     },
     stranger(request, reply) {
-      if (config.RATE_LIMIT_IP > 0) count(`i${network(request.ip)}`, config.RATE_LIMIT_IP, reply);
+      return count(`i${network(request.ip)}`, config.RATE_LIMIT_IP, reply);
     },
     strangerAt(address) {
-      count(`i${network(address)}`, config.RATE_LIMIT_IP);
+      return count(`i${network(address)}`, config.RATE_LIMIT_IP);
     },
   };
+}
+
+function tell({ allowed, remaining, resetSeconds }: Taken, limit: number, reply?: FastifyReply): void {
+  reply?.headers({
+    'ratelimit-limit': limit,
+    'ratelimit-remaining': remaining,
+    'ratelimit-reset': resetSeconds,
+  });
+  if (allowed) return;
+  const message = `Too many requests: ${limit} per minute are allowed. Try again in ${resetSeconds} s`;
+  throw new ClientError('rate_limit_exceeded', [message], { 'retry-after': String(resetSeconds) });
 }
 
 /** What one customer has: an IPv4 address, or the /64 that an IPv6 address lies in. */

@@ -287,10 +287,11 @@ async function admit(
   try {
     request.caller = await app.authenticate(request.headers);
   } catch (error) {
-    if (error instanceof ClientError) app.limits.stranger(request, reply);
+    if (error instanceof ClientError) await app.limits.stranger(request, reply);
     throw error;
   }
-  app.limits.caller(request.caller, request, reply);
+  const counting = app.limits.caller(request.caller, request, reply);
+  if (counting !== undefined) await counting;
   if (request.caller.kind !== kind) {
     const [needed, given] =
       kind === 'project' ? ['a Project JWT', 'a User JWT'] : ['a User JWT', 'a Project JWT'];

@@ -6,6 +6,7 @@ import Fastify, {
   type FastifyRequest,
   LogController,
 } from 'fastify';
+import { OwnWindows } from '../domain/rate-windows.ts';
 import { ClientError } from '../errors.ts';
 import { newId } from '../lib/ids.ts';
 import { holdsMoreValues } from '../lib/json-size.ts';
@@ -31,7 +32,7 @@ const SMALL_BODY_BYTES = 1_048_576;
 export interface ServerOptions {
   /** Judges every reply by its route's schema: for tests. */
   checkReplies?: boolean;
-  /** The limits that this server shares with others, such as the WebSockets. */
+  /** The limits that this server shares with others, such as the WebSockets and other nodes. */
   limits?: RateLimits;
   /** Other limits of time: for tests. */
   timeouts?: Partial<typeof TIMEOUTS>;
@@ -53,7 +54,7 @@ export async function createServer(
     fastify,
     context,
     authenticate: createAuthenticator(context),
-    limits: options.limits ?? createRateLimits({ config, clock }),
+    limits: options.limits ?? createRateLimits({ config, windows: new OwnWindows({ clock }) }),
     prefix: '/v2',
     checkReplies: options.checkReplies ?? false,
   };
@@ -61,8 +62,8 @@ export async function createServer(
   observe(fastify, context);
   allowOrigins(fastify, config.BRAND);
   fastify.setErrorHandler(handleError);
-  fastify.setNotFoundHandler((request, reply) => {
-    app.limits.stranger(request, reply);
+  fastify.setNotFoundHandler(async (request, reply) => {
+    await app.limits.stranger(request, reply);
     throw new ClientError('not_found', [
       `There is nothing at ${request.method} ${request.url.split('?', 1)[0]?.slice(0, 200)}`,
     ]);

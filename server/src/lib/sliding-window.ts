@@ -1,3 +1,11 @@
+/** Whether a place was taken, and what is left. */
+export interface Taken {
+  allowed: boolean;
+  remaining: number;
+  /** Until a place is free (when refused), or until the next one falls free. */
+  resetSeconds: number;
+}
+
 const BUCKET_MS = 1_000;
 // A minute, of which the last second is under way: whoever waits 60 s is let through.
 const BUCKETS = 60;
@@ -12,8 +20,8 @@ export class SlidingWindow {
   #total = 0;
   #second = 0;
 
-  /** Takes one place if there is one. `resetSeconds`: until a place is free (when refused), or until the next one falls free. */
-  take(limit: number, nowMs: number): { allowed: boolean; remaining: number; resetSeconds: number } {
+  /** Takes one place if there is one. */
+  take(limit: number, nowMs: number): Taken {
     this.#advance(Math.floor(nowMs / BUCKET_MS));
     const allowed = this.#total < limit;
     if (allowed) {

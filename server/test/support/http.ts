@@ -7,12 +7,16 @@ import type { FastifyInstance } from 'fastify';
 import { readConfig } from '../../src/config.ts';
 import type { Database } from '../../src/db/client.ts';
 import { Acceptor } from '../../src/domain/broadcasts/accept.ts';
+import { FeedFollower } from '../../src/domain/events/follow.ts';
 import { createProject, type NewProject } from '../../src/domain/projects/create.ts';
 import { issueToken } from '../../src/domain/projects/tokens.ts';
+import { SharedWindows } from '../../src/domain/rate-windows.ts';
 import { Hub } from '../../src/domain/realtime/hub.ts';
 import type { RealtimeMessage } from '../../src/domain/realtime/messages.ts';
 import { LastSeen } from '../../src/domain/users/last-seen.ts';
 import type { HttpContext } from '../../src/http/context.ts';
+import { createRateLimits } from '../../src/http/rate-limit.ts';
+import { EventStreams } from '../../src/http/realtime/event-streams.ts';
 import { Streams } from '../../src/http/realtime/stream.ts';
 import { createServer, type ServerOptions } from '../../src/http/server.ts';
 import { signJwt } from '../../src/lib/jwt.ts';
@@ -86,15 +90,19 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
   const { db } = opened;
   opened.bus.subscribe((message) => published.push(message));
   const hub = new Hub(opened);
+  const follower = new FeedFollower(opened);
   const context: HttpContext = {
     ...opened,
     lastSeen: new LastSeen(opened),
     acceptor: new Acceptor({ db, clock, fresh: opened.fresh, onAccepted: () => {} }),
     streams: new Streams({ hub, clock }),
+    eventStreams: new EventStreams({ ...opened, clock, follower }),
   };
   const { routes, timeouts } = options;
+  const windows = new SharedWindows(opened);
   const server = await createServer(context, {
     checkReplies: true,
+    limits: createRateLimits({ config, windows }),
     ...(routes ? { routes } : {}),
     ...(timeouts ? { timeouts } : {}),
   });
@@ -118,7 +126,9 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
       await server.close();
       await context.streams.close();
       hub.close();
+      follower.close();
       await context.lastSeen.close();
+      await windows.close();
       await opened.close();
       await database.drop();
     },

@@ -8,6 +8,8 @@ export type RealtimeMessage =
   | { type: 'token_discarded'; userId: string; tokenId: string }
   /** Tokens revoked, integrations saved, limits changed: what is cached of the project is out of date. */
   | { type: 'project_changed'; projectId: string }
+  /** No place is left in this rate window: who holds some that it does not need gives them back. */
+  | { type: 'rate_limit_short'; name: string; nodeId: string }
   | MessagesMissing
   | MessagesMissed;
 

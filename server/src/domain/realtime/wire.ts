@@ -81,6 +81,8 @@ function isMessage(value: unknown): value is RealtimeMessage {
       return strings(message, ['userId', 'tokenId']);
     case 'project_changed':
       return strings(message, ['projectId']);
+    case 'rate_limit_short':
+      return strings(message, ['name', 'nodeId']);
     case 'missed':
       return message.sinceMs === undefined || typeof message.sinceMs === 'number';
     default:

@@ -34,7 +34,7 @@ export interface SocketOptions {
   authenticate: SocketAuthenticator;
   log: Logger;
   /** Counts who was refused, by address; throws when it is too often. */
-  onRefused?: (address: string) => void;
+  onRefused?: (address: string) => void | Promise<void>;
   every?: Every;
 }
 
@@ -93,7 +93,7 @@ export class Sockets {
         this.#accept(webSocket, stream, caller),
       );
     } catch (error) {
-      refuse(stream, this.#toClientError(this.#counted(error, request)));
+      refuse(stream, this.#toClientError(await this.#counted(error, request)));
     }
   }
 
@@ -128,10 +128,10 @@ export class Sockets {
   }
 
   /** The error, or that it was one too many: whoever guesses at tokens is held up here as everywhere. */
-  #counted(error: unknown, { socket }: IncomingMessage): unknown {
+  async #counted(error: unknown, { socket }: IncomingMessage): Promise<unknown> {
     if (!(error instanceof ClientError) || error.status >= 500) return error;
     try {
-      this.#options.onRefused?.(socket.remoteAddress ?? '');
+      await this.#options.onRefused?.(socket.remoteAddress ?? '');
       return error;
     } catch (tooMany) {
       return tooMany;
