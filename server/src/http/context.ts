@@ -2,6 +2,7 @@ import type { Database } from '../db/client.ts';
 import type { Acceptor } from '../domain/broadcasts/accept.ts';
 import type { Context } from '../domain/context.ts';
 import type { LastSeen } from '../domain/users/last-seen.ts';
+import type { EventStreams } from './realtime/event-streams.ts';
 import type { Streams } from './realtime/stream.ts';
 
 /** What the HTTP part works with: the domain's context and what requests are handed to. */
@@ -9,6 +10,7 @@ export interface HttpContext extends Context {
   readonly lastSeen: LastSeen;
   readonly acceptor: Acceptor;
   readonly streams: Streams;
+  readonly eventStreams: EventStreams;
 }
 
 /** The context as handlers get it: the database is the pool, or the transaction of an idempotent call. */

@@ -43,7 +43,7 @@ function listText(direction: Cursor['direction'], ofTypes: boolean): string {
   const older = direction === 'older';
   const order = older ? 'desc' : 'asc';
   const range = `e.project_id = $1 and e.id >= $5 and e.id < $6
-        and ${older ? 'e.id <= $2 and (e.id < $2 or $3 > 0)' : 'e.id >= $2 and (e.id > $2 or e.size > $3 + 1)'}`;
+        and ${older ? 'e.id <= $2 and (e.id < $2 or $3::int > 0)' : 'e.id >= $2 and (e.id > $2 or e.size > $3::int + 1)'}`;
   const picked = ofTypes
     ? `select e.id, e.size
       from unnest($7::text[]) as wanted (type)
@@ -63,8 +63,8 @@ function listText(direction: Cursor['direction'], ofTypes: boolean): string {
       limit $4`;
   // The numbers of the events that are meant, both included.
   const bounds = older
-    ? 'case when id = $2 then least(size, $3) else size end - 1 as last, 0 as first'
-    : 'case when id = $2 then $3 + 1 else 0 end as first, size - 1 as last';
+    ? 'case when id = $2 then least(size, $3::int) else size end - 1 as last, 0 as first'
+    : 'case when id = $2 then $3::int + 1 else 0 end as first, size - 1 as last';
   const taken = older
     ? 'greatest(first, last - ($4 - before)::int + 1) as first, last'
     : 'first, least(last, first + ($4 - before)::int - 1) as last';

@@ -5,17 +5,20 @@ import {
   Event,
   EventListQuery,
   EventPage,
+  EventStreamQuery,
   type EventType,
   typesOf,
 } from '../../contract/event.ts';
 import { getEvent } from '../../domain/events/get.ts';
 import { listEvents } from '../../domain/events/list.ts';
 import { ClientError } from '../../errors.ts';
+import { decodeJwt } from '../../lib/jwt.ts';
+import { bearerToken } from '../auth.ts';
 import { type App, projectRoute } from '../route.ts';
 
 const tags: [string] = ['Events'];
 
-/** GET and list of /events. */
+/** List, stream and GET of /events. */
 export function eventRoutes(app: App): void {
   projectRoute(app, {
     method: 'GET',
@@ -36,6 +39,32 @@ export function eventRoutes(app: App): void {
         (cursor) => listEvents(context.db, project.id, filter, cursor),
         (event) => event,
       );
+    },
+  });
+
+  projectRoute(app, {
+    method: 'GET',
+    url: '/events/stream',
+    operationId: 'streamEvents',
+    summary: "Stream the project's events",
+    description:
+      'Server-Sent Events. Each has the name of its type and the event as JSON data. Events come in the order in which they were ' +
+      'committed, none is left out and none comes twice. A client that comes back with `Last-Event-ID`, which may also be the id of any ' +
+      'event, is told what it missed; when not all of that can be told any more, a `resync` event asks it to list the events.',
+    tags,
+    query: EventStreamQuery,
+    produces: 'text/event-stream',
+    reply: { 200: Type.String() },
+    async handler({ project, query, request, reply }) {
+      const claims = decodeJwt(bearerToken(request.headers.authorization))?.claims;
+      await app.context.eventStreams.open(reply, {
+        projectId: project.id,
+        tokenId: String(claims?.jti),
+        expiresAtMs: typeof claims?.exp === 'number' ? claims.exp * 1000 : Number.POSITIVE_INFINITY,
+        types: readTypes(query.type),
+        lastEventId: request.headers['last-event-id'],
+      });
+      return '';
     },
   });
 

@@ -1,0 +1,120 @@
+import type { FastifyReply } from 'fastify';
+import type { EventType } from '../../contract/event.ts';
+import type { Queryable } from '../../db/client.ts';
+import { feedEnd, findPosition, positionText } from '../../domain/events/feed.ts';
+import type { FeedFollower } from '../../domain/events/follow.ts';
+import type { ProjectCache } from '../../domain/projects/cache.ts';
+import type { Bus } from '../../domain/realtime/messages.ts';
+import type { Clock } from '../../lib/clock.ts';
+import { sockets } from '../../metrics.ts';
+import type { Every } from './pending.ts';
+import { SseConnection, SseConnections } from './sse.ts';
+
+// Who has more has a program that forgets to close them.
+const MAX_STREAMS_PER_PROJECT = 100;
+
+export interface EventStreamOptions {
+  db: Queryable;
+  bus: Bus;
+  clock: Clock;
+  projects: Pick<ProjectCache, 'byId'>;
+  follower: FeedFollower;
+  every?: Every;
+}
+
+interface EventStreamCaller {
+  projectId: string;
+  /** The `jti` of the Project JWT: a stream ends when it is revoked. */
+  tokenId: string;
+  expiresAtMs: number;
+  types: readonly EventType[] | undefined;
+  /** The header as it came. */
+  lastEventId: string | string[] | undefined;
+}
+
+interface OpenStream {
+  projectId: string;
+  tokenId: string;
+  sse: SseConnection;
+}
+
+/** The streams of this node that tell projects of their events. */
+export class EventStreams {
+  readonly #options: EventStreamOptions;
+  readonly #connections: SseConnections;
+  readonly #open = new Set<OpenStream>();
+  readonly #unsubscribe: () => void;
+
+  constructor(options: EventStreamOptions) {
+    this.#options = options;
+    this.#connections = new SseConnections(options);
+    this.#unsubscribe = options.bus.subscribe((message) => {
+      if (message.type !== 'project_changed' && message.type !== 'missed') return;
+      for (const stream of this.#open)
+        if (message.type === 'missed' || stream.projectId === message.projectId)
+          void this.#closeIfRevoked(stream);
+    });
+  }
+
+  /** Takes the request over. Rejects, with nothing answered yet, when the database does not say where to begin. */
+  async open(reply: FastifyReply, caller: EventStreamCaller): Promise<void> {
+    const { db, follower } = this.#options;
+    const { projectId, tokenId, types, lastEventId } = caller;
+    const socket = reply.raw.socket;
+    if (socket === null || socket.destroyed) return;
+    const resumed = lastEventId ? await findPosition(db, projectId, lastEventId.toString()) : undefined;
+    const position = resumed?.position ?? (await feedEnd(db));
+    const sse = new SseConnection(reply, socket, caller.expiresAtMs);
+    sse.begin(positionText(position));
+    if (resumed?.certain === false) sse.resync(positionText(position));
+    const following = follower.follow(
+      {
+        projectId,
+        types,
+        tell: (event, at) => sse.event(positionText(at), event.type, JSON.stringify(event)),
+        drained: () => sse.drained(),
+      },
+      position,
+    );
+    const stream = { projectId, tokenId, sse };
+    this.#enter(stream);
+    // A client that wants few types would otherwise come back with an event of long ago, and all since would have to be read again.
+    let told = position;
+    sse.onBeat = () => {
+      const now = following.position();
+      if (now !== told) sse.mark(positionText(now));
+      told = now;
+      void this.#closeIfRevoked(stream);
+    };
+    this.#connections.hold(sse, socket, () => {
+      following.end();
+      this.#leave(stream);
+    });
+  }
+
+  /** Ends all streams, within a second. */
+  async close(): Promise<void> {
+    this.#unsubscribe();
+    await this.#connections.close();
+  }
+
+  #enter(stream: OpenStream): void {
+    this.#open.add(stream);
+    sockets.inc({ transport: 'sse' });
+    const ofProject = [...this.#open].filter(({ projectId }) => projectId === stream.projectId);
+    if (ofProject.length > MAX_STREAMS_PER_PROJECT) ofProject[0]?.sse.close();
+  }
+
+  #leave(stream: OpenStream): void {
+    if (this.#open.delete(stream)) sockets.dec({ transport: 'sse' });
+  }
+
+  async #closeIfRevoked({ projectId, tokenId, sse }: OpenStream): Promise<void> {
+    try {
+      const project = await this.#options.projects.byId(projectId);
+      if (project === undefined || project.revokedTokens.has(tokenId)) sse.close();
+    } catch {
+      // The database does not say; the next heartbeat asks again.
+    }
+  }
+}
