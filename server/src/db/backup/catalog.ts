@@ -13,7 +13,7 @@ export async function listTables(client: pg.Client): Promise<TableOf[]> {
   return inOrderOfNeed(rows).map(({ name, columns }) => ({ name, columns }));
 }
 
-// Reads the catalog only. Partitions are copied through their parent; what an extension brought, it brings again.
+// Reads the catalog only. What an unlogged table has is no loss. Partitions are copied through their parent; what an extension brought, it brings again.
 const LIST_TABLES = `
   select
     c.relname as name,
@@ -37,6 +37,7 @@ const LIST_TABLES = `
   from pg_class c
   where c.relnamespace = current_schema()::regnamespace
     and c.relkind in ('r', 'p')
+    and c.relpersistence = 'p'
     and not c.relispartition
     and c.relname <> all ($1)
     and not exists (
