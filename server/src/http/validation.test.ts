@@ -1,0 +1,45 @@
+import { fullFormats } from 'ajv-formats/dist/formats.js';
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { validatorFor } from './validation.ts';
+
+const isUri = validatorFor('body', { type: 'string', format: 'uri' });
+const rfc3986 = fullFormats.uri as (text: string) => boolean;
+
+test('an address that is taken is a URI to every client, too', () => {
+  const nearly = fc
+    .array(
+      fc.constantFrom('a', '1', '.', ':', '@', '/', '?', '#', '[', ']', '%', '%4a', 'é', ' ', '|', '^', '-'),
+      {
+        maxLength: 14,
+      },
+    )
+    .map((parts) => `http:${parts.join('')}`);
+  fc.assert(
+    fc.property(nearly, (text) => !isUri(text) || rfc3986(text)),
+    { numRuns: 20_000 },
+  );
+});
+
+test('any address of the web is taken', () => {
+  const address = fc.webUrl({ withFragments: true, withQueryParameters: true });
+  fc.assert(
+    fc.property(address, (text) => isUri(text)),
+    { numRuns: 2_000 },
+  );
+  expect(isUri('https://user:pw@[::1]:8080/a@b//c?d=%2F&e=?#f/?')).toBe(true);
+});
+
+test.each([
+  'http://a@b@c/',
+  'http://a b/',
+  'http://a/#b#c',
+  'http://a/%zz',
+  'http://é/',
+  'a',
+  '//a',
+  '1:a',
+  '',
+])('%j is no URI', (text) => {
+  expect(isUri(text)).toBe(false);
+});
