@@ -20,7 +20,7 @@ export async function saveCategory(
 ): Promise<void> {
   const problems = await problemsOf(config);
   if (problems.length > 0) throw new ClientError('validation_failed', problems);
-  const [row] = await db.query<{ saved: boolean; full: boolean }>(upsertCategory, [
+  const [row] = await db.query<{ saved: boolean; crowded: boolean }>(upsertCategory, [
     projectId,
     config.key,
     newId(),
@@ -29,7 +29,7 @@ export async function saveCategory(
     newEventId(),
     JSON.stringify({ payload: config }),
   ]);
-  if (row?.full)
+  if (row?.crowded)
     throw new ClientError('validation_failed', [
       `Param 'key' is one too many: a project has at most ${MAX_CATEGORIES} category configs`,
     ]);
@@ -65,13 +65,13 @@ const upsertCategory = sql(
     select (
         select count(*) from (select from categories where project_id = $1 limit $5) counted
       ) >= $5
-      and not exists (select from categories where project_id = $1 and key = $2) as full
+      and not exists (select from categories where project_id = $1 and key = $2) as crowded
   ),
   saved as (
     insert into categories as c (project_id, key, id, config, updated_at)
     select $1, $2, $3, $4, now()
     from known
-    where not full
+    where not crowded
     on conflict (project_id, key) do update
     set config = excluded.config, updated_at = excluded.updated_at
     where c.config::text <> excluded.config::text
@@ -82,5 +82,5 @@ const upsertCategory = sql(
     select $1, $6, 'category.saved', $7
     from saved
   )
-  select full, exists (select from saved) as saved from known`,
+  select crowded, exists (select from saved) as saved from known`,
 );
