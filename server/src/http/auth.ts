@@ -6,6 +6,7 @@ import { identifyUser } from '../domain/users/identify.ts';
 import type { Identities } from '../domain/users/identities.ts';
 import type { LastSeen } from '../domain/users/last-seen.ts';
 import { ClientError } from '../errors.ts';
+import { cacheLimit } from '../lib/cache-limit.ts';
 import type { Clock } from '../lib/clock.ts';
 import { type Claims, decodeJwt, verifyDecoded } from '../lib/jwt.ts';
 
@@ -45,7 +46,7 @@ const MAX_TOKENS = 20_000;
  */
 export function createAuthenticator(deps: AuthenticatorDeps): Authenticator {
   const { projects, lastSeen, clock } = deps;
-  const verified = new LRUCache<string, Verified>({ max: MAX_TOKENS });
+  const verified = new LRUCache<string, Verified>(cacheLimit(MAX_TOKENS));
 
   function authenticate(headers: IncomingHttpHeaders): Caller | Promise<Caller> {
     const token = bearerToken(headers.authorization);

@@ -1,4 +1,5 @@
 import { LRUCache } from 'lru-cache';
+import { cacheLimit } from '../../lib/cache-limit.ts';
 
 /** How a user is named: by the project's own id, or by e-mail address. */
 export type IdentityKind = 'external_id' | 'email';
@@ -10,7 +11,11 @@ const TTL_MS = 60_000;
 
 /** Remembers which user an identity means, so that a broadcast to known users needs no look-up. Only committed facts go in. */
 export class Identities {
-  readonly #ids = new LRUCache<string, string>({ max: MAX_ENTRIES, ttl: TTL_MS, ttlResolution: 1_000 });
+  readonly #ids = new LRUCache<string, string>({
+    ...cacheLimit(MAX_ENTRIES),
+    ttl: TTL_MS,
+    ttlResolution: 1_000,
+  });
   #forgotten = 0;
 
   /** Counts what was forgotten: what was read before it changed is not to be remembered after. */

@@ -1,5 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import { type Queryable, sql } from '../../db/client.ts';
+import { cacheLimit } from '../../lib/cache-limit.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { Logger } from '../../lib/log.ts';
 
@@ -11,7 +12,7 @@ const MAX_REMEMBERED = 100_000;
 /** Notes when users were last here and writes it in batches, away from their requests. */
 export class LastSeen {
   readonly #deps: { db: Queryable; clock: Clock; log: Logger };
-  readonly #noted = new LRUCache<string, number>({ max: MAX_REMEMBERED });
+  readonly #noted = new LRUCache<string, number>(cacheLimit(MAX_REMEMBERED));
   readonly #timer: NodeJS.Timeout;
   #pending = new Map<string, number>();
   #flushing: Promise<void> = Promise.resolve();
