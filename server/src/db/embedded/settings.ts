@@ -9,8 +9,11 @@ const SETTINGS: Readonly<Record<string, string>> = {
   synchronous_commit: 'on',
   // For a small machine: untouched buffers cost no memory; the rest is for bursts of inserts.
   shared_buffers: '256MB',
-  wal_buffers: '16MB',
+  wal_buffers: '4MB', // all of it is touched at the start; several commits of 1000 notifications fit
   huge_pages: 'try',
+  // Reading ahead for one scan at a time: what is asked for all day is in memory. The defaults are for many disks, and hold 5 MB idle.
+  io_workers: '1',
+  io_max_concurrency: '16',
   max_connections: '60',
   max_wal_size: '4GB',
   checkpoint_timeout: '15min',
