@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import {
   existsSync,
   mkdirSync,
@@ -11,7 +11,8 @@ import {
 } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { nodePackage, Refusal, root } from './runtime.mjs';
+import { pathToFileURL } from 'node:url';
+import { findNode, nodePackage, Refusal, root, scriptEnv } from './runtime.mjs';
 
 const HEARTBEAT_MS = 1_000;
 const STALE_MS = 15_000; // 15 missed heartbeats: the installer was killed, or the machine slept
@@ -37,6 +38,17 @@ export async function ensureInstalled({ dev }) {
     await npmInstall({ dev: dev || hadDevelopmentTools });
     if (!isInstalled({ dev }))
       throw new Refusal('npm has installed something else than package-lock.json says');
+    compileOnce();
+  });
+}
+
+/** Loads what the server loads, so that its first start finds it compiled already. Takes a second; a start does without, too. */
+function compileOnce() {
+  const [main, start] = ['main.ts', 'cli/start.ts'].map((file) => join(root, 'server', 'src', file));
+  spawnSync(findNode(), ['--import', pathToFileURL(start).href, main, '--version'], {
+    env: scriptEnv,
+    stdio: 'ignore',
+    timeout: 60_000,
   });
 }
 

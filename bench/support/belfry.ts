@@ -32,12 +32,12 @@ export interface BelfryOptions {
   nodeArguments?: readonly string[];
 }
 
-const MAIN = join(import.meta.dirname, '..', '..', 'server', 'src', 'main.ts');
+const LAUNCHER = join(import.meta.dirname, '..', '..', 'bin', 'belfry.mjs');
 const START_TIMEOUT_MS = 60_000;
 
 /** Starts it on `dataDir` with the rate limits off; stop it at the end. */
 export async function startBelfry({ dataDir, nodeArguments = [] }: BelfryOptions): Promise<Belfry> {
-  const child = spawn(process.execPath, [...nodeArguments, MAIN, 'start'], {
+  const child = spawn(process.execPath, [...nodeArguments, LAUNCHER, 'start'], {
     stdio: ['ignore', 'pipe', 'inherit'],
     env: { ...process.env, ...SETTINGS, DATA_DIR: dataDir },
   });

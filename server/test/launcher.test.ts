@@ -157,6 +157,30 @@ describe('installing', () => {
   });
 });
 
+describe('what was compiled', () => {
+  // Whether Node has loaded what strips the types, as the server sees it.
+  const COMPILES = `console.log(process.moduleLoadList.some((name: string) => name.includes('amaro')));`;
+  beforeEach(() => writeFile(join(copy, 'server/src/main.ts'), COMPILES));
+
+  test('is kept: from the first start after the installation on, nothing has to be compiled', async () => {
+    await mkdir(join(copy, 'server/src/cli'));
+    await writeFile(join(copy, 'server/src/cli/start.ts'), 'export const start: number = 1;');
+    expect(await end(launch([]))).toMatchObject({ code: 0, out: 'false\n' });
+
+    await writeFile(join(copy, 'server/src/main.ts'), `${COMPILES} // changed`);
+    expect(await end(launch([]))).toMatchObject({ code: 0, out: 'true\n' });
+    expect(await end(launch([]))).toMatchObject({ code: 0, out: 'false\n' });
+  });
+
+  test('is compiled at every start where it cannot be kept', async () => {
+    await mkdir(join(copy, 'node_modules'));
+    await writeFile(join(copy, 'node_modules/.package-lock.json'), JSON.stringify({ packages: LOCKED }));
+    await writeFile(join(copy, 'node_modules/.cache'), 'a file in the place of the folder');
+    expect(await end(launch([]))).toEqual({ code: 0, out: 'true\n', err: '' });
+    expect(await end(launch([]))).toEqual({ code: 0, out: 'true\n', err: '' });
+  });
+});
+
 describe('supervising, where this process cannot become the server', () => {
   /** The child tells what happens to it in a file, because its parent may be gone by then. */
   const CHILD = `
