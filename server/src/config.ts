@@ -2,6 +2,28 @@ import { homedir } from 'node:os';
 import { resolve } from 'node:path';
 import { createEgressGuard } from './lib/egress.ts';
 
+/** The origins of vendors that the operator can move, each with what is reached by default. */
+const VENDOR_ORIGINS = {
+  PROVIDER_APNS_BASE_URL: { vendor: 'apns', origin: 'https://api.push.apple.com' },
+  PROVIDER_APNS_SANDBOX_BASE_URL: { vendor: 'apns_sandbox', origin: 'https://api.sandbox.push.apple.com' },
+  PROVIDER_EXPO_BASE_URL: { vendor: 'expo', origin: 'https://exp.host' },
+  PROVIDER_FCM_BASE_URL: { vendor: 'fcm', origin: 'https://fcm.googleapis.com' },
+  PROVIDER_MAILGUN_BASE_URL: {
+    vendor: 'mailgun',
+    origin: 'https://api.mailgun.net, https://api.eu.mailgun.net',
+  },
+  PROVIDER_SENDGRID_BASE_URL: {
+    vendor: 'sendgrid',
+    origin: 'https://api.sendgrid.com, https://api.eu.sendgrid.com',
+  },
+  PROVIDER_SES_BASE_URL: { vendor: 'ses', origin: 'https://email.<region>.amazonaws.com' },
+  PROVIDER_SLACK_API_URL: { vendor: 'slack_api', origin: 'https://slack.com/api' },
+  PROVIDER_SLACK_AUTHORIZE_URL: { vendor: 'slack_authorize', origin: 'https://slack.com/oauth/v2/authorize' },
+  PROVIDER_TWILIO_BASE_URL: { vendor: 'twilio', origin: 'https://api.twilio.com' },
+} as const satisfies Record<string, { vendor: string; origin: string }>;
+
+type VendorSetting = keyof typeof VENDOR_ORIGINS;
+
 /**
  * Every setting of the server: name, default, what it means, and how its text is read. This is the only file that reads the
  * environment; the reference page is generated from here.
@@ -70,6 +92,7 @@ export const SETTINGS = {
     help: 'Requests per minute and address of callers without a valid credential; 0 switches the limit off.',
     read: (text: string) => integer(text, 0, 1_000_000_000),
   },
+  ...vendorSettings(),
   LOG_LEVEL: {
     default: 'info',
     help: 'What is logged: `trace`, `debug` (each request), `info`, `warn`, `error`, `fatal` or `silent`.',
@@ -89,6 +112,32 @@ export type SettingName = keyof typeof SETTINGS;
 
 /** The settings, read. */
 export type Config = { readonly [Name in SettingName]: ReturnType<(typeof SETTINGS)[Name]['read']> };
+
+/** Where the operator has moved vendors to, by the vendors' names. */
+export function vendorOrigins(
+  config: Config,
+): Record<(typeof VENDOR_ORIGINS)[VendorSetting]['vendor'], string | undefined> {
+  const moved = Object.entries(VENDOR_ORIGINS).map(([name, { vendor }]) => [
+    vendor,
+    config[name as VendorSetting],
+  ]);
+  return Object.fromEntries(moved) as ReturnType<typeof vendorOrigins>;
+}
+
+function vendorSettings() {
+  const settings = Object.entries(VENDOR_ORIGINS).map(([name, { origin }]) => [
+    name,
+    {
+      default: '',
+      help: `Reached instead of ${origin}: a proxy, or a stand-in for tests. May be a private address.`,
+      read: (text: string) => optional(text, (value) => url(value, ['http:', 'https:']).replace(/\/+$/, '')),
+    },
+  ]);
+  return Object.fromEntries(settings) as Record<
+    VendorSetting,
+    { default: string; help: string; read: (text: string) => string | undefined }
+  >;
+}
 
 /** Thrown when settings cannot be used; names every one that is wrong. */
 export class InvalidSettings extends Error {
@@ -119,7 +168,7 @@ export function readConfig(environment: Readonly<Record<string, string | undefin
 
 // The environment holds much that is not ours. A name is taken for a misspelt setting when it starts like a family of ours, or when
 // it is one letter away from one of ours that is long enough for that not to be chance.
-const FAMILIES = /^(RATE_LIMIT_|EGRESS_|BELFRY_)/;
+const FAMILIES = /^(RATE_LIMIT_|EGRESS_|BELFRY_|PROVIDER_\w+_(BASE|API|AUTHORIZE)_URL$)/;
 
 function unknownSettings(environment: Readonly<Record<string, string | undefined>>): string[] {
   const known = Object.keys(SETTINGS);

@@ -22,6 +22,7 @@ const TABLE = {
   payload_too_large: { status: 413, message: 'The request body is too large' },
   unsupported_media_type: { status: 415, message: 'The request body must be JSON' },
   validation_failed: { status: 422, message: 'The request is not valid' },
+  verification_failed: { status: 422, message: 'The provider does not accept the configuration' },
   rate_limit_exceeded: { status: 429, message: 'Too many requests' },
   internal_error: { status: 500, message: 'Something went wrong on our side' },
   service_unavailable: { status: 503, message: 'The service cannot reach its database right now' },

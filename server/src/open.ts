@@ -1,7 +1,7 @@
 import { mkdirSync, statSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
-import type { Config } from './config.ts';
+import { type Config, vendorOrigins } from './config.ts';
 import { type ConnectionSettings, type Database, openDatabase } from './db/client.ts';
 import { StartError } from './db/embedded/start-error.ts';
 import { startEmbedded } from './db/embedded.ts';
@@ -20,6 +20,8 @@ import { createEgressGuard } from './lib/egress.ts';
 import { newId } from './lib/ids.ts';
 import type { Logger } from './lib/log.ts';
 import { createSealer, loadOrCreateKey, type Sealer } from './lib/seal.ts';
+import type { Timeouts } from './providers/provider.ts';
+import { createTransport } from './providers/transport.ts';
 
 /** The domain's context on an open database of this release's schema, and its end. */
 export interface Opened extends Context {
@@ -44,13 +46,21 @@ const POOL_SIZE = 12;
  */
 export async function open(
   config: Config,
-  options: { role: 'server' | 'client'; log: Logger; clock?: Clock; onLost?: (error: StartError) => void },
+  options: {
+    role: 'server' | 'client';
+    log: Logger;
+    clock?: Clock;
+    timeouts?: Partial<Timeouts>;
+    onLost?: (error: StartError) => void;
+  },
 ): Promise<Opened> {
   const { role, log } = options;
   makeDataDir(config.DATA_DIR);
   const sealer = createSealer(config.SECRET_KEY.length > 0 ? config.SECRET_KEY : [keyOf(config.DATA_DIR)]);
   if (role === 'server') warnOfOthers(config, log);
   const egress = createEgressGuard({ allow: config.EGRESS_ALLOW });
+  const { timeouts = {} } = options;
+  const transport = createTransport({ egress, origins: vendorOrigins(config), timeouts });
   const { connection, stop, embedded } = await connect(config, options);
   const databases: Database[] = [];
   const pool = (name: string, size: number) => {
@@ -75,6 +85,7 @@ export async function open(
       log,
       sealer,
       egress,
+      transport,
       bus,
       identities: new Identities(),
       projects,
@@ -91,6 +102,7 @@ export async function open(
         integrations.close();
         categories.close();
         await bus.close();
+        await transport.close();
         await Promise.all(databases.map((database) => database.close()));
         await stop();
       },

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { readConfig } from '../src/config.ts';
 import { NewBroadcastSchema } from '../src/contract/broadcast.ts';
-import { listIntegrations } from '../src/domain/integrations/list.ts';
+import { findIntegrations } from '../src/domain/integrations/find.ts';
 import { saveIntegration } from '../src/domain/integrations/save.ts';
 import { createProject } from '../src/domain/projects/create.ts';
 import { validatorFor } from '../src/http/validation.ts';
@@ -153,7 +153,7 @@ describe('keys and files', () => {
 
     const rotated = await opened({ SECRET_KEY: `${other},${old}` });
     expect((await rotated.projects.byId(project?.id ?? ''))?.name).toBe('one');
-    const [integration] = await listIntegrations(rotated, project?.id ?? '', provider);
+    const [integration] = await findIntegrations(rotated, project?.id ?? '', provider);
     expect(integration?.config).toEqual({ password: 'p' });
     await createProject(rotated, 'two');
     await rotated.close();

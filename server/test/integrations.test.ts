@@ -67,14 +67,26 @@ describe('smtp', () => {
     expect((await other.call('DELETE', `/integrations/smtp?id=${first}`)).status).toBe(404);
   });
 
-  test('an id of another project, or of another provider, is not found and stays as it is', async () => {
+  test('an id that another project has is as good as a new one, and theirs stays as it is', async () => {
     const [mine, theirs] = [await service.createProject('mine'), await service.createProject('theirs')];
     await theirs.call('PUT', '/integrations/smtp', smtp);
     const [{ id } = { id: '' }] = await configsOf(theirs);
-    expect((await mine.call('PUT', `/integrations/smtp?id=${id}`, smtp)).status).toBe(404);
     expect((await mine.call('DELETE', `/integrations/smtp?id=${id}`)).status).toBe(404);
-    expect((await theirs.call('PUT', `/integrations/inbox?id=${id}`, {})).status).toBe(404);
+    const saved = await mine.call('PUT', `/integrations/smtp?id=${id}`, { ...smtp, host: 'mine.example' });
+    expect(saved.status).toBe(200);
+    expect(await inUse(mine)).toEqual([[id, 'mine.example']]);
+    expect(await inUse(theirs)).toEqual([[id, 'mail.example']]);
+    expect((await mine.call('DELETE', `/integrations/smtp?id=${id}`)).status).toBe(200);
     expect(await configsOf(theirs)).toMatchObject([{ id, config: { host: 'mail.example' } }]);
+  });
+
+  test('an id of another provider is not found and stays as it is', async () => {
+    const other = await service.createProject('two providers');
+    await other.call('PUT', '/integrations/smtp', smtp);
+    const [{ id } = { id: '' }] = await configsOf(other);
+    expect((await other.call('PUT', `/integrations/inbox?id=${id}`, {})).status).toBe(404);
+    expect((await other.call('DELETE', `/integrations/inbox?id=${id}`)).status).toBe(404);
+    expect(await configsOf(other)).toMatchObject([{ id, config: { host: 'mail.example' } }]);
   });
 
   test('first saves at the same time make one integration', async () => {

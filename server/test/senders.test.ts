@@ -20,6 +20,7 @@ beforeEach(() => {
 });
 
 const integration = (changes: Partial<OpenedIntegration> = {}, config: object = {}): OpenedIntegration => ({
+  projectId: '0197a3c4-0000-7f01-8a2b-3c4d5e6f7081',
   id: '0197a3c4-5b6e-7f01-8a2b-3c4d5e6f7081',
   provider: 'smtp',
   channel: 'email',

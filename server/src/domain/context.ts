@@ -4,6 +4,7 @@ import type { Clock } from '../lib/clock.ts';
 import type { EgressGuard } from '../lib/egress.ts';
 import type { Logger } from '../lib/log.ts';
 import type { Sealer } from '../lib/seal.ts';
+import type { Transport } from '../providers/transport.ts';
 import type { FreshRecipients } from './broadcasts/fresh-recipients.ts';
 import type { CategoryCache } from './categories/of-project.ts';
 import type { IntegrationCache } from './integrations/of-project.ts';
@@ -20,6 +21,7 @@ export interface Context {
   readonly log: Logger;
   readonly sealer: Sealer;
   readonly egress: EgressGuard;
+  readonly transport: Transport;
   readonly bus: Bus;
   readonly identities: Identities;
   readonly projects: ProjectCache;

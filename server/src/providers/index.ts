@@ -1,10 +1,58 @@
 /** The only list of providers: an integration whose name is not here does not exist. */
+import type { Static } from 'typebox';
+import { apns } from './apns.ts';
+import { eventsource } from './eventsource.ts';
+import { expo } from './expo.ts';
+import { fcm } from './fcm.ts';
+import { github } from './github.ts';
 import { inbox } from './inbox.ts';
-import type { Provider } from './provider.ts';
+import { mailgun } from './mailgun.ts';
+import { pingEmail } from './ping-email.ts';
+import type { Integration, Provider } from './provider.ts';
+import { sendgrid } from './sendgrid.ts';
+import { ses } from './ses.ts';
+import { slack } from './slack.ts';
+import { slackbot } from './slackbot.ts';
 import { smtp } from './smtp.ts';
+import { stripe } from './stripe.ts';
+import { teams } from './teams.ts';
+import { twilio } from './twilio.ts';
+import { webPush } from './web-push.ts';
 
-/** Every kind of integration that a project can set up, by the name in its routes. */
-export const integrations = { inbox, smtp };
+/** Every kind of integration that a project can set up, by the name that it is stored under. */
+export const integrations = {
+  apns,
+  eventsource,
+  expo,
+  fcm,
+  github,
+  inbox,
+  mailgun,
+  ping_email: pingEmail,
+  sendgrid,
+  ses,
+  slack,
+  slackbot,
+  smtp,
+  stripe,
+  teams,
+  twilio,
+  web_push: webPush,
+};
+export type IntegrationName = keyof typeof integrations;
+export type IntegrationConfig<Name extends IntegrationName> = Static<(typeof integrations)[Name]['config']>;
+
+/** What clients call an integration: its name in paths, lists and events. */
+export function wireNameOf(name: string, brand: string): string {
+  const integration: Integration | undefined = isKnown(name)
+    ? (integrations[name] as Integration)
+    : undefined;
+  return (integration?.wireName ?? name).replace('<brand>', brand);
+}
+
+function isKnown(name: string): name is IntegrationName {
+  return Object.hasOwn(integrations, name);
+}
 
 /** Those that deliver e-mail. Their configs differ, so a sender is made from the config that was saved under the same name. */
 export const emailProviders: ReadonlyMap<string, Provider<'email'>> = new Map([[smtp.name, smtp]]);

@@ -9,6 +9,7 @@
 import { type Static, type TObject, type TString, Type } from 'typebox';
 import type { Clock } from '../lib/clock.ts';
 import type { EgressGuard } from '../lib/egress.ts';
+import type { Transport } from './transport.ts';
 
 /** Every channel that a notification can go out on. */
 export type Channel = 'in_app' | 'email' | 'sms' | 'mobile_push' | 'web_push' | 'slack' | 'teams';
@@ -101,8 +102,10 @@ export type Timeouts = {
 
 /** What every integration has, also the ones that send nothing themselves (the inbox widget). */
 export type Integration<Schema extends TObject = TObject> = {
-  /** The path segment of its routes: `/integrations/<name>`. */
+  /** What it is stored under, and the path segment of its routes: `/integrations/<name>`. */
   name: string;
+  /** The path segment where the brand word is part of it, written `<brand>`. */
+  wireName?: string;
   /** What it delivers on; none for those that only take events in. */
   channel?: Channel;
   /** The vendor's own documentation. */
@@ -111,7 +114,18 @@ export type Integration<Schema extends TObject = TObject> = {
   config: Schema;
   /** The config as it is stored and echoed, where that differs from what may be sent. */
   complete?(config: Static<Schema>): Static<Schema>;
+  /**
+   * Tries the config out, as far as that costs nothing and reaches nobody: first what can be seen of keys without asking, then
+   * what the vendor says. Not there where there is nothing to try. Never rejects, and ends within the transport's timeouts.
+   */
+  verify?(config: Static<Schema>, deps: VerifyDeps): Promise<Finding[]>;
 };
+
+/** Why a config will not work, or that it could not be tried: `problem` continues `Param '<field>' …`. Secrets are taken out later. */
+export type Finding = { field: string; problem: string };
+
+/** What trying a config out may use of the world. */
+export type VerifyDeps = { egress: EgressGuard; clock: Clock; transport: Transport };
 
 /** An integration that delivers on a channel. `Request` and `Reply` are the vendor's own shapes. */
 export type Provider<
@@ -130,7 +144,12 @@ export type Provider<
 };
 
 /** A string of a config that logs, events and pages mask; `format: password` says so in OpenAPI's own word. */
-export function secret(options: { description: string; minLength?: number; maxLength?: number }): TString {
+export function secret(options: {
+  description: string;
+  minLength?: number;
+  maxLength?: number;
+  pattern?: string;
+}): TString {
   return Type.String({ ...options, format: 'password' });
 }
 
@@ -149,6 +168,15 @@ export function maskSecrets<Schema extends TObject>(
         : value;
   }
   return masked;
+}
+
+/** Every secret that a config holds. */
+export function secretsOf(schema: TObject, config: Readonly<Record<string, unknown>>): string[] {
+  return Object.entries(config).flatMap(([key, value]) => {
+    const field: unknown = schema.properties[key];
+    if (isObjectSchema(field) && isRecord(value)) return secretsOf(field, value);
+    return isSecret(field) && typeof value === 'string' ? [value] : [];
+  });
 }
 
 function isSecret(field: unknown): boolean {

@@ -43,7 +43,8 @@ export class Senders {
 
   #email(integration: OpenedIntegration): Held {
     const nowMs = this.#deps.clock.now();
-    const held = this.#senders.get(integration.id);
+    const key = `${integration.projectId}:${integration.id}`;
+    const held = this.#senders.get(key);
     // Who has read an older config meanwhile sends with the newer one too: two at work would close each other's sender for every message.
     if (held !== undefined && held.version >= integration.version) {
       held.usedAtMs = nowMs;
@@ -57,7 +58,7 @@ export class Senders {
     if (this.#closed) void sender.close();
     const limiter = new Limiter({ maxCount: sender.concurrency, maxWeight: MAX_CHARACTERS_IN_FLIGHT });
     const made = { version: integration.version, sender, limiter, usedAtMs: nowMs };
-    this.#senders.set(integration.id, made);
+    this.#senders.set(key, made);
     return made;
   }
 

@@ -1,20 +1,26 @@
 import { type Database, sql } from '../../db/client.ts';
+import { wireNameOf } from '../../providers/index.ts';
 import { recordEvents } from '../events/record.ts';
 import type { Bus } from '../realtime/messages.ts';
 
 /** Deletes the project's integration of a provider with this id, or all of them. False when there is none. */
 export async function deleteIntegrations(
-  { db, bus }: { db: Pick<Database, 'transaction'>; bus: Bus },
+  {
+    db,
+    bus,
+    config: { BRAND },
+  }: { db: Pick<Database, 'transaction'>; bus: Bus; config: { readonly BRAND: string } },
   { projectId, provider, id }: { projectId: string; provider: string; id?: string },
 ): Promise<boolean> {
   const deleted = await db.transaction(async (tx) => {
+    const name = wireNameOf(provider, BRAND);
     const rows = await tx.query<{ id: string }>(deleteThem, [projectId, provider, id ?? null]);
     await recordEvents(
       tx,
       rows.map((row) => ({
         projectId,
         type: 'integration.deleted' as const,
-        details: { context: { provider }, payload: { id: row.id, name: provider } },
+        details: { context: { provider: name }, payload: { id: row.id, name } },
       })),
     );
     return rows.length;

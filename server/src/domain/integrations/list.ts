@@ -1,26 +1,35 @@
 import { type Queryable, sql } from '../../db/client.ts';
+import type { Cursor } from '../../lib/cursor.ts';
 import { CannotOpen, type Sealer } from '../../lib/seal.ts';
 import { sealedFor } from './of-project.ts';
 
 export interface SavedIntegration {
   id: string;
+  provider: string;
   /** As it was saved; empty when the key that it was sealed with is gone. */
   config: Record<string, unknown>;
 }
 
-/** The project's integrations of a provider with their secrets, newest first: for the Project JWT alone. */
+/**
+ * The integrations of a project, or those of one provider, beyond the cursor with their secrets, by their ids: for the Project JWT
+ * alone.
+ */
 export async function listIntegrations(
   { db, sealer }: { db: Queryable; sealer: Sealer },
-  projectId: string,
-  provider: string,
+  { projectId, provider }: { projectId: string; provider?: string },
+  { direction, id, limit }: Cursor,
 ): Promise<SavedIntegration[]> {
-  const rows = await db.query<{ id: string; sealed_config: Buffer }>(selectIntegrations, [
+  const statement = direction === 'older' ? selectOlder : selectNewer;
+  const rows = await db.query<{ id: string; provider: string; sealed_config: Buffer }>(statement, [
     projectId,
-    provider,
-  ]);
-  return rows.map(({ id, sealed_config }) => ({
+    provider ?? null,
     id,
-    config: open(sealer, sealed_config, sealedFor(projectId, id)),
+    limit,
+  ]);
+  return rows.map((row) => ({
+    id: row.id,
+    provider: row.provider,
+    config: open(sealer, row.sealed_config, sealedFor(projectId, row.id)),
   }));
 }
 
@@ -34,8 +43,20 @@ function open(sealer: Sealer, sealed: Buffer, purpose: string): Record<string, u
   }
 }
 
-// Index integrations_of_project.
-const selectIntegrations = sql(
-  'list_integrations',
-  'select id, sealed_config from integrations where project_id = $1 and provider = $2 order by id desc',
+// Index integrations_of_project (project_id, id); a project has few, so those of other providers are passed over.
+const selectOlder = sql(
+  'list_integrations_older',
+  `select id, provider, sealed_config
+  from integrations
+  where project_id = $1 and ($2::text is null or provider = $2) and id < $3
+  order by id desc
+  limit $4`,
+);
+const selectNewer = sql(
+  'list_integrations_newer',
+  `select id, provider, sealed_config
+  from integrations
+  where project_id = $1 and ($2::text is null or provider = $2) and id > $3
+  order by id
+  limit $4`,
 );

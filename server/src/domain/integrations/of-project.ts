@@ -7,6 +7,8 @@ import type { Bus } from '../realtime/messages.ts';
 
 /** An integration that delivers, with its configuration opened. */
 export interface OpenedIntegration {
+  projectId: string;
+  /** The project's own: others may have the same. */
   id: string;
   provider: string;
   channel: string;
@@ -62,6 +64,7 @@ export class IntegrationCache {
         ) as Record<string, unknown>;
         return [
           {
+            projectId,
             id: row.id,
             provider: row.provider,
             channel: provider.channel,

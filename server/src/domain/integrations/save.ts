@@ -1,16 +1,25 @@
-import { type Database, sql } from '../../db/client.ts';
+import { type Database, type Queryable, sql } from '../../db/client.ts';
 import { newId } from '../../lib/ids.ts';
 import type { Sealer } from '../../lib/seal.ts';
+import { type IntegrationConfig, type IntegrationName, wireNameOf } from '../../providers/index.ts';
 import { recordEvents } from '../events/record.ts';
 import type { Bus } from '../realtime/messages.ts';
+import { type FoundIntegration, findIntegrations } from './find.ts';
 import { sealedFor } from './of-project.ts';
+
+interface Deps {
+  db: Pick<Database, 'transaction'>;
+  bus: Bus;
+  sealer: Sealer;
+  config: { readonly BRAND: string };
+}
 
 /**
  * Saves a config, sealed: over the integration with this id, or as a new one under it; without an id over the first that the
- * project has of this provider, or as its first. Answers the id, or undefined when it belongs to something else.
+ * project has of this provider, or as its first. Answers the id, or undefined when it is one of another provider.
  */
 export async function saveIntegration(
-  { db, bus, sealer }: { db: Pick<Database, 'transaction'>; bus: Bus; sealer: Sealer },
+  { db, bus, sealer, config: { BRAND } }: Deps,
   { projectId, provider, id, config }: { projectId: string; provider: string; id?: string; config: unknown },
 ): Promise<string | undefined> {
   const saved = await db.transaction(async (tx) => {
@@ -18,20 +27,48 @@ export async function saveIntegration(
     await tx.query(lockProject, [projectId]);
     const wanted =
       id ?? (await tx.query<{ id: string }>(selectFirst, [projectId, provider]))[0]?.id ?? newId();
-    const sealed = sealer.seal(JSON.stringify(config), sealedFor(projectId, wanted));
-    const [row] = await tx.query<{ id: string }>(upsert, [wanted, projectId, provider, sealed]);
-    if (row === undefined) return undefined;
-    await recordEvents(tx, [
-      {
-        projectId,
-        type: 'integration.saved',
-        details: { context: { provider }, payload: { id: row.id, name: provider } },
-      },
-    ]);
-    return row.id;
+    const kept = await keep(tx, sealer, { projectId, provider, id: wanted, config });
+    if (kept) await recordSaved(tx, { projectId, name: wireNameOf(provider, BRAND), id: wanted });
+    return kept ? wanted : undefined;
   });
   if (saved !== undefined) bus.publish({ type: 'project_changed', projectId });
   return saved;
+}
+
+/** The project's first integration of a provider, made of `make` when there is none yet; whoever asks at the same time gets the same. */
+export async function integrationOrNew<Name extends IntegrationName>(
+  { db, bus, sealer, config: { BRAND } }: Deps,
+  { projectId, provider, make }: { projectId: string; provider: Name; make: () => IntegrationConfig<Name> },
+): Promise<FoundIntegration<Name>> {
+  const { found, made } = await db.transaction(async (tx) => {
+    await tx.query(lockProject, [projectId]);
+    const [first] = await findIntegrations({ db: tx, sealer }, projectId, provider);
+    if (first !== undefined) return { found: first, made: false };
+    const fresh = { id: newId(), projectId, config: make() };
+    await keep(tx, sealer, { ...fresh, provider });
+    await recordSaved(tx, { projectId, name: wireNameOf(provider, BRAND), id: fresh.id });
+    return { found: fresh, made: true };
+  });
+  if (made) bus.publish({ type: 'project_changed', projectId });
+  return found;
+}
+
+/** Writes the row; false when the project has one of another provider under this id. */
+async function keep(
+  tx: Queryable,
+  sealer: Sealer,
+  { projectId, provider, id, config }: { projectId: string; provider: string; id: string; config: unknown },
+): Promise<boolean> {
+  const sealed = sealer.seal(JSON.stringify(config), sealedFor(projectId, id));
+  return (await tx.query(upsert, [id, projectId, provider, sealed])).length > 0;
+}
+
+async function recordSaved(
+  tx: Queryable,
+  { projectId, name, id }: { projectId: string; name: string; id: string },
+): Promise<void> {
+  const details = { context: { provider: name }, payload: { id, name } };
+  await recordEvents(tx, [{ projectId, type: 'integration.saved', details }]);
 }
 
 const lockProject = sql('lock_project', 'select from projects where id = $1 for no key update');
@@ -49,9 +86,9 @@ const upsert = sql(
   'save_integration',
   `insert into integrations as i (id, project_id, provider, sealed_config, created_at, updated_at)
   values ($1, $2, $3, $4, clock_timestamp(), clock_timestamp())
-  on conflict (id) do update
+  on conflict (id, project_id) do update
   set sealed_config = excluded.sealed_config,
     updated_at = greatest(excluded.updated_at, i.updated_at + interval '1 millisecond')
-  where i.project_id = excluded.project_id and i.provider = excluded.provider
+  where i.provider = excluded.provider
   returning id`,
 );

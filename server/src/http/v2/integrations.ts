@@ -1,46 +1,69 @@
-import { type Static, type TObject, Type } from 'typebox';
+import { type TObject, Type } from 'typebox';
 import { PageQuery } from '../../contract/common.ts';
-import { EmptyObject, IntegrationQuery, integrationPage } from '../../contract/integration.ts';
+import {
+  anyIntegrationPage,
+  EmptyObject,
+  IntegrationQuery,
+  integrationPage,
+  integrationRecord,
+  SaveIntegrationQuery,
+} from '../../contract/integration.ts';
 import { deleteIntegrations } from '../../domain/integrations/delete.ts';
-import { listIntegrations } from '../../domain/integrations/list.ts';
+import { listIntegrations, type SavedIntegration } from '../../domain/integrations/list.ts';
 import { saveIntegration } from '../../domain/integrations/save.ts';
+import { verifyIntegration } from '../../domain/integrations/verify.ts';
 import { ClientError } from '../../errors.ts';
-import { beyond } from '../../lib/cursor.ts';
-import { integrations } from '../../providers/index.ts';
+import type { Cursor } from '../../lib/cursor.ts';
+import { integrations, wireNameOf } from '../../providers/index.ts';
 import type { Integration } from '../../providers/provider.ts';
 import { rawJson } from '../reply.ts';
 import { type App, projectRoute } from '../route.ts';
 
-/** PUT, GET and DELETE of every integration in the list of providers. */
+const tags: [string] = ['Integrations'];
+const all = Object.values(integrations) as Integration[];
+
+/** The list of all integrations, and PUT, GET and DELETE of every one in the list of providers. */
 export function integrationRoutes(app: App): void {
-  for (const integration of Object.values(integrations)) routesOf(app, integration as Integration);
+  const brand = app.context.config.BRAND;
+  projectRoute(app, {
+    method: 'GET',
+    url: '/integrations',
+    operationId: 'listIntegrations',
+    summary: 'List the integrations of all providers with their configs',
+    tags,
+    query: PageQuery,
+    reply: {
+      200: anyIntegrationPage(all.map((one) => integrationRecord(wireNameOf(one.name, brand), shown(one)))),
+    },
+    async handler({ project, query, paginate, context }) {
+      const list = (cursor: Cursor) => listIntegrations(context, { projectId: project.id }, cursor);
+      return rawJson(JSON.stringify(await paginate(query, list, asRecord(brand))));
+    },
+  });
+  for (const integration of all) routesOf(app, integration);
 }
 
-function routesOf<Config extends TObject>(app: App, integration: Integration<Config>): void {
-  const { name: provider, docs, config } = integration;
-  const complete = integration.complete ?? ((given: Static<Config>) => given);
-  // A config that is completed lacks nothing when it is shown.
-  const shown: TObject =
-    integration.complete === undefined
-      ? config
-      : Type.Required<TObject>(config, { additionalProperties: false });
+function routesOf(app: App, integration: Integration): void {
+  const { name: provider, wireName = provider, docs, config } = integration;
+  const brand = app.context.config.BRAND;
   const name = provider.replace(/(^|_)([a-z])/g, (_all, _separator, letter: string) => letter.toUpperCase());
-  const tags: [string] = ['Integrations'];
-  const url = `/integrations/${provider}`;
+  const url = `/integrations/${wireName}`;
+  const called = wireNameOf(provider, brand);
 
   projectRoute(app, {
     method: 'PUT',
     url,
     operationId: `save${name}Integration`,
-    summary: `Save the ${provider} integration`,
-    description: `See ${docs}. Replaces the one that is there. With \`id\` a project can have several of one provider; of those of a channel the one saved first is used, the others when it fails.`,
+    summary: `Save the ${called} integration`,
+    description: `See ${docs}. Replaces the one that is there. With \`id\`, which may be any UUID, a project can have several of one provider; of those of a channel the one saved first is used, the others when it fails. Saving over one keeps its place; to move it to the end, delete it and save it again.`,
     tags,
-    query: IntegrationQuery,
+    query: SaveIntegrationQuery,
     body: config,
-    reply: { 200: shown },
-    async handler({ project, query, body, context }) {
-      const stored = complete(body);
-      const request = { projectId: project.id, provider, config: stored, ...lowerCased(query) };
+    reply: { 200: shown(integration) },
+    async handler({ project, query: { id, verify }, body, context }) {
+      if (verify) await verifyIntegration(context, integration, body);
+      const stored = integration.complete?.(body) ?? body;
+      const request = { projectId: project.id, provider, config: stored, ...lowerCased(id) };
       if ((await saveIntegration(context, request)) === undefined) throw new ClientError('not_found');
       return rawJson(JSON.stringify(stored));
     },
@@ -50,18 +73,13 @@ function routesOf<Config extends TObject>(app: App, integration: Integration<Con
     method: 'GET',
     url,
     operationId: `list${name}Integrations`,
-    summary: `List the ${provider} integrations with their configs`,
+    summary: `List the ${called} integrations with their configs`,
     tags,
     query: PageQuery,
-    reply: { 200: integrationPage(provider, shown) },
+    reply: { 200: integrationPage(called, shown(integration)) },
     async handler({ project, query, paginate, context }) {
-      const saved = await listIntegrations(context, project.id, provider);
-      const list = await paginate(
-        query,
-        async (cursor) => beyond(saved, cursor),
-        (row) => ({ name: provider, ...row }),
-      );
-      return rawJson(JSON.stringify(list));
+      const list = (cursor: Cursor) => listIntegrations(context, { projectId: project.id, provider }, cursor);
+      return rawJson(JSON.stringify(await paginate(query, list, asRecord(brand))));
     },
   });
 
@@ -69,19 +87,28 @@ function routesOf<Config extends TObject>(app: App, integration: Integration<Con
     method: 'DELETE',
     url,
     operationId: `delete${name}Integration`,
-    summary: `Delete the ${provider} integration`,
+    summary: `Delete the ${called} integration`,
     description: 'The one with this `id`; without one, all of this provider.',
     tags,
     query: IntegrationQuery,
     reply: { 200: EmptyObject },
-    async handler({ project, query, context }) {
-      const request = { projectId: project.id, provider, ...lowerCased(query) };
+    async handler({ project, query: { id }, context }) {
+      const request = { projectId: project.id, provider, ...lowerCased(id) };
       if (!(await deleteIntegrations(context, request))) throw new ClientError('not_found');
       return {};
     },
   });
 }
 
-function lowerCased({ id }: { id?: string }): { id?: string } {
+/** The config as it is answered: one that is completed lacks nothing then. */
+function shown({ config, complete }: Integration): TObject {
+  return complete === undefined ? config : Type.Required<TObject>(config, { additionalProperties: false });
+}
+
+function asRecord(brand: string) {
+  return ({ id, provider, config }: SavedIntegration) => ({ name: wireNameOf(provider, brand), id, config });
+}
+
+function lowerCased(id: string | undefined): { id?: string } {
   return id === undefined ? {} : { id: id.toLowerCase() };
 }

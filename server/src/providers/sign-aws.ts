@@ -1,0 +1,64 @@
+/** AWS Signature Version 4. https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html */
+import { createHash, createHmac } from 'node:crypto';
+
+/** A request to AWS: `path` begins with a slash and may end with a query; every header of `headers` is signed. */
+type AwsRequest = {
+  method: string;
+  host: string;
+  path: string;
+  headers?: Readonly<Record<string, string>>;
+  body?: string;
+  service: string;
+  region: string;
+  keyId: string;
+  secretKey: string;
+  nowMs: number;
+};
+
+/** The request's headers with those that prove who sends it. */
+export function signAws(request: AwsRequest): Record<string, string> {
+  const { method, host, path, headers = {}, body = '', service, region, keyId, secretKey, nowMs } = request;
+  const at = `${new Date(nowMs).toISOString().replace(/[-:]|\.\d{3}/g, '')}`;
+  const url = new URL(path, 'https://host');
+  const signed = Object.entries<string>({ ...headers, host, 'x-amz-date': at })
+    .map(([name, value]) => [name.toLowerCase(), value.trim().replace(/ +/g, ' ')] as const)
+    .sort(([a], [b]) => (a < b ? -1 : 1));
+  const names = signed.map(([name]) => name).join(';');
+  const canonical = [
+    method,
+    // The path as it travels is escaped; AWS signs it escaped once more, for every service but S3.
+    url.pathname.split('/').map(escaped).join('/'),
+    [...url.searchParams]
+      .map(([name, value]) => `${escaped(name)}=${escaped(value)}`)
+      .sort()
+      .join('&'),
+    ...signed.map(([name, value]) => `${name}:${value}`),
+    '',
+    names,
+    sha256(body),
+  ].join('\n');
+  const scope = `${at.slice(0, 8)}/${region}/${service}/aws4_request`;
+  const text = `AWS4-HMAC-SHA256\n${at}\n${scope}\n${sha256(canonical)}`;
+  const key = scope.split('/').reduce<string | Buffer>(hmac, `AWS4${secretKey}`);
+  const signature = createHmac('sha256', key).update(text).digest('hex');
+  return {
+    ...headers,
+    'x-amz-date': at,
+    authorization: `AWS4-HMAC-SHA256 Credential=${keyId}/${scope}, SignedHeaders=${names}, Signature=${signature}`,
+  };
+}
+
+function escaped(text: string): string {
+  return encodeURIComponent(text).replace(
+    /[!'()*]/g,
+    (one) => `%${one.charCodeAt(0).toString(16).toUpperCase()}`,
+  );
+}
+
+function sha256(text: string): string {
+  return createHash('sha256').update(text).digest('hex');
+}
+
+function hmac(key: string | Buffer, text: string): Buffer {
+  return createHmac('sha256', key).update(text).digest();
+}

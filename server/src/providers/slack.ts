@@ -1,0 +1,35 @@
+/** Slack, by an app of the project's own. https://api.slack.com/apps */
+import { Type } from 'typebox';
+import { type Integration, secret } from './provider.ts';
+
+const config = Type.Object(
+  {
+    app_id: Type.String({ pattern: '^[0-9A-Z]+$', description: 'The id of the app' }),
+    client_id: Type.String({ pattern: '^[0-9]+\\.[0-9]+$', description: 'The client id of the app' }),
+    client_secret: secret({ minLength: 32, maxLength: 32, description: 'The client secret of the app' }),
+    signing_secret: secret({
+      minLength: 32,
+      maxLength: 32,
+      description: 'The signing secret of the app: what Slack reports is verified with it',
+    }),
+  },
+  {
+    additionalProperties: false,
+    examples: [
+      {
+        app_id: 'A0123456789',
+        client_id: '1234567890.1234567890',
+        client_secret: '0123456789abcdef0123456789abcdef',
+        signing_secret: '0123456789abcdef0123456789abcdef',
+      },
+    ],
+  },
+);
+
+/** Cannot be verified: Slack tells nothing to an app that nobody has installed. */
+export const slack: Integration<typeof config> & { channel: 'slack' } = {
+  name: 'slack',
+  channel: 'slack',
+  docs: 'https://api.slack.com/apps',
+  config,
+};
