@@ -7,7 +7,8 @@
  * kept. A content that is a whole HTML document is somebody's own design: it is left alone but for the
  * button and the footer at its end.
  */
-import { compile } from 'html-to-text';
+import { createRequire } from 'node:module';
+import type { HtmlToTextOptions } from 'html-to-text';
 
 /** What all recipients of a broadcast have in common. */
 export type EmailContent = {
@@ -130,7 +131,7 @@ function lastIndexOfBodyEnd(html: string): number {
 const TEXT_SOURCE_LIMIT = 200_000; // characters of HTML
 const MAX_DEPTH = 100; // the converter recurses; real mail nests tables some 20 deep
 
-const convert = compile({
+const OPTIONS: HtmlToTextOptions = {
   wordwrap: false, // mail programs wrap; a hard wrap breaks links
   limits: { maxDepth: MAX_DEPTH, ellipsis: '…' },
   selectors: [
@@ -140,7 +141,15 @@ const convert = compile({
     { selector: 'script', format: 'skip' },
     ...['h1', 'h2', 'h3', 'h4', 'h5', 'h6'].map((selector) => ({ selector, options: { uppercase: false } })),
   ],
-});
+};
+
+// Loaded when the first HTML is sent: it holds 2 MB, of which a server that sends none has no use. `require`, because it can wait for nothing.
+const require = createRequire(import.meta.url);
+let converter: ((html: string) => string) | undefined;
+function convert(html: string): string {
+  converter ??= (require('html-to-text') as typeof import('html-to-text')).compile(OPTIONS);
+  return converter(html);
+}
 
 function htmlToText(html: string): string {
   const cut = html.length > TEXT_SOURCE_LIMIT;
