@@ -85,17 +85,18 @@ async function measureLarge(bench: Bench, belfry: Belfry, one: Load): Promise<vo
 }
 
 async function measure(belfry: Belfry, load: Load, held: boolean): Promise<Sample> {
-  if (held) await holdFanOut(belfry);
+  const hold = held ? await holdFanOut(belfry) : undefined;
   const before = cpuOf(belfry.pid);
   const startedMs = performance.now();
   const result = await sendLoad(load);
   if (result.errors > 0) throw new Error(`${result.errors} requests failed`);
   const accepted = used(before, cpuOf(belfry.pid));
-  if (held) {
+  if (hold) {
     // What waits is thrown away: its fan-out is measured elsewhere.
-    await belfry.db.query(sql('bench_forget', 'delete from jobs'));
-    await releaseHold(belfry);
-  } else await queueEmpty(belfry);
+    await belfry.db.query(sql('bench_forget', 'delete from jobs where lease_id is null'));
+    await hold.release();
+  }
+  await queueEmpty(belfry);
   const usage = held ? accepted : used(before, cpuOf(belfry.pid));
   const seconds = (performance.now() - startedMs) / 1000;
   await delay(500);
@@ -105,10 +106,6 @@ async function measure(belfry: Belfry, load: Load, held: boolean): Promise<Sampl
     postgresMicros: (usage.postgresCpuMs * 1000) / result.requests,
     processedPerSecond: result.requests / seconds,
   };
-}
-
-function releaseHold({ db }: Belfry): Promise<unknown> {
-  return db.query(sql('bench_release', 'alter table jobs alter column due_at drop default'));
 }
 
 function show({ figure }: Bench, name: string, samples: readonly Sample[], aim: number): void {

@@ -10,7 +10,7 @@ import {
   rowsSince,
 } from '../support/plain-rows.ts';
 import { cpuOf, used } from '../support/processes.ts';
-import { holdFanOut, queueEmpty, releaseFanOut } from '../support/queue.ts';
+import { holdFanOut, queueEmpty } from '../support/queue.ts';
 import type { Bench, Scenario } from '../support/scenario.ts';
 import { median } from '../support/statistics.ts';
 import { startTask, type Task } from '../support/task.ts';
@@ -108,10 +108,10 @@ async function endToEnd(belfry: Belfry, sender: Task, bodies: string[]): Promise
 }
 
 async function fanOutAlone(belfry: Belfry, sender: Task, bodies: string[]): Promise<Measured> {
-  await holdFanOut(belfry);
+  const hold = await holdFanOut(belfry);
   await post(belfry, sender, bodies);
   const since = cpuOf(belfry.pid);
-  const startedMs = await releaseFanOut(belfry);
+  const startedMs = await hold.release();
   await queueEmpty(belfry);
   return { seconds: (performance.now() - startedMs) / 1000, since };
 }

@@ -74,10 +74,8 @@ export async function startService(config: Config, options: ServiceOptions): Pro
       db: context.db,
       clock: context.clock,
       fresh: context.fresh,
-      onAccepted(broadcasts) {
-        broadcastsAccepted.inc(broadcasts);
-        worker.wake('fan_out');
-      },
+      worker,
+      onAccepted: (broadcasts) => broadcastsAccepted.inc(broadcasts),
     });
     const server = await startServer(context, acceptor, options, undo);
     startMaintenance(context, undo);

@@ -94,7 +94,14 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
   const context: HttpContext = {
     ...opened,
     lastSeen: new LastSeen(opened),
-    acceptor: new Acceptor({ db, clock, fresh: opened.fresh, onAccepted: () => {} }),
+    // Nobody works here: what is accepted waits.
+    acceptor: new Acceptor({
+      db,
+      clock,
+      fresh: opened.fresh,
+      worker: { reserve: () => undefined, wake: () => {} },
+      onAccepted: () => {},
+    }),
     streams: new Streams({ hub, clock }),
     eventStreams: new EventStreams({ ...opened, clock, follower }),
   };

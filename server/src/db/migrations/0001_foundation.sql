@@ -122,7 +122,7 @@ create table broadcasts (
   failures integer not null default 0,
   pending integer not null default 0,  -- deliveries that have no final state yet
   errors json                -- [{message}]
-) with (fillfactor = 80);
+) with (fillfactor = 50);
 -- The packed columns are deflated already: pglz would only spend time on them.
 alter table broadcasts
   alter column message set storage external,

@@ -3,7 +3,8 @@ import { ClientError } from '../../errors.ts';
 import { Batcher } from '../../lib/batcher.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { newId } from '../../lib/ids.ts';
-import { fanOutWeight, priorityFor } from '../../queue/jobs.ts';
+import { fanOutWeight, type Job, priorityFor } from '../../queue/jobs.ts';
+import type { Worker } from '../../queue/worker.ts';
 import { findReplay, type IdempotencyKey, KEPT_MS } from '../idempotency.ts';
 import type { FreshRecipients } from './fresh-recipients.ts';
 import { acceptedJson, packed, type SentBroadcast, storedBody } from './wire.ts';
@@ -24,6 +25,7 @@ export class Acceptor {
   readonly #db: Database;
   readonly #clock: Clock;
   readonly #fresh: FreshRecipients;
+  readonly #worker: Pick<Worker, 'reserve' | 'wake'>;
   readonly #onAccepted: (broadcasts: number) => void;
   readonly #plain: Batcher<Entry, Outcome>;
   readonly #keyed: Batcher<Entry, Outcome>;
@@ -32,10 +34,12 @@ export class Acceptor {
     db: Database;
     clock: Clock;
     fresh: FreshRecipients;
+    worker: Pick<Worker, 'reserve' | 'wake'>;
     onAccepted: (broadcasts: number) => void;
   }) {
     this.#db = options.db;
     this.#fresh = options.fresh;
+    this.#worker = options.worker;
     this.#clock = options.clock;
     this.#onAccepted = options.onAccepted;
     const batching = {
@@ -80,13 +84,21 @@ export class Acceptor {
 
   /** Answers how many were accepted. Who has no outcome then was not. */
   async #insert(statement: Statement, entries: Entry[], outcomes: Map<Entry, Outcome>): Promise<number> {
+    const weight = entries.reduce((sum, entry) => sum + entry.weight, 0);
+    const reservation = this.#worker.reserve('fan_out', entries.length, weight);
     try {
-      const rows = await this.#db.query<{ id: string }>(statement, values(entries, this.#clock.now()));
-      const accepted = new Set(rows.map((row) => row.id));
-      for (const entry of entries)
-        if (accepted.has(entry.id)) outcomes.set(entry, { replayed: false, status: 201, json: entry.json });
-      return accepted.size;
+      const rows = await this.#db.query<{ id: string; job_id: number }>(
+        statement,
+        values(entries, this.#clock.now(), reservation?.leaseId),
+      );
+      const jobIds = new Map(rows.map((row) => [row.id, row.job_id]));
+      const accepted = entries.filter((entry) => jobIds.has(entry.id));
+      for (const entry of accepted) outcomes.set(entry, { replayed: false, status: 201, json: entry.json });
+      if (reservation) reservation.end(accepted.map((entry) => leasedJob(entry, jobIds.get(entry.id) ?? 0)));
+      else if (accepted.length > 0) this.#worker.wake('fan_out');
+      return accepted.length;
     } catch (error) {
+      reservation?.end([]);
       if (entries.length === 1 || isDatabaseUnavailable(error)) {
         for (const entry of entries) outcomes.set(entry, { error });
         return 0;
@@ -155,6 +167,13 @@ function entryOf(
   };
 }
 
+/** The entry's job, written as leased to this process. */
+function leasedJob(entry: Entry, id: number): Job<'fan_out'> {
+  const { projectId, recipients, weight } = entry;
+  const payload = { broadcast_id: entry.id };
+  return { id, kind: 'fan_out', projectId, priority: priorityFor(recipients), weight, attempt: 1, payload };
+}
+
 /** The keyed entries without those whose key came twice in the batch: one statement can take a key only once. */
 function firstOfEachKey(entries: readonly Entry[]): Entry[] {
   const byKey = new Map<string, Entry>();
@@ -167,7 +186,7 @@ function firstOfEachKey(entries: readonly Entry[]): Entry[] {
   return [...byKey].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, entry]) => entry);
 }
 
-function values(entries: readonly Entry[], nowMs: number): unknown[] {
+function values(entries: readonly Entry[], nowMs: number, leaseId: string | undefined): unknown[] {
   const common = [
     entries.map((entry) => entry.id),
     entries.map((entry) => entry.projectId),
@@ -180,6 +199,7 @@ function values(entries: readonly Entry[], nowMs: number): unknown[] {
     entries.map((entry) => entry.recipients),
     entries.map((entry) => priorityFor(entry.recipients)),
     entries.map((entry) => entry.weight),
+    leaseId,
   ];
   if (entries[0]?.idempotency === undefined) return common;
   return [
@@ -199,8 +219,8 @@ const INPUT_COLUMNS =
   'id, project_id, category, topic, message, in_app, overrides, recipients, total, priority, weight';
 const INSERT_BROADCASTS = `insert into broadcasts (id, project_id, category, topic, message, in_app, overrides, recipients, total)
     select id, project_id, category, topic, message, in_app, overrides, recipients, total`;
-const INSERT_JOBS = `insert into jobs (kind, project_id, priority, weight, payload)
-    select 'fan_out', project_id, priority, weight, json_build_object('broadcast_id', id)`;
+const INSERT_JOBS = `insert into jobs (kind, project_id, priority, weight, lease_id, attempt, payload)
+    select 'fan_out', project_id, priority, weight, $12::uuid, num_nonnulls($12::uuid), json_build_object('broadcast_id', id)`;
 
 // A broadcast and the job that acts on it are written by one statement: neither is ever there without the other.
 const acceptPlain = sql(
@@ -211,29 +231,29 @@ const acceptPlain = sql(
   accepted as (
     ${INSERT_BROADCASTS}
     from input
-    returning id
   ),
   queued as (
     ${INSERT_JOBS}
     from input
+    returning id, payload
   )
-  select id from accepted`,
+  select payload ->> 'broadcast_id' as id, id as job_id from queued`,
 );
 
 // The key's row decides (primary key of idempotency_keys): a twin waits for the first to commit, then gets no row and writes nothing.
 const acceptKeyed = sql(
   'accept_keyed',
   `with input as (
-    select * from ${INPUT}, $12::text[], $13::text[], $14::bytea[], $15::text[])
+    select * from ${INPUT}, $13::text[], $14::text[], $15::bytea[], $16::text[])
       as i (${INPUT_COLUMNS}, scope, key, request_hash, reply)
   ),
   fresh as (
     insert into idempotency_keys as k (project_id, scope, key, request_hash, status, body, created_at)
-    select project_id, scope, key, request_hash, 201, reply, $16
+    select project_id, scope, key, request_hash, 201, reply, $17
     from input
     on conflict (project_id, scope, key) do update
       set request_hash = excluded.request_hash, status = excluded.status, body = excluded.body, created_at = excluded.created_at
-      where k.created_at <= $17
+      where k.created_at <= $18
     returning project_id, scope, key
   ),
   chosen as (
@@ -242,11 +262,11 @@ const acceptKeyed = sql(
   accepted as (
     ${INSERT_BROADCASTS}
     from chosen
-    returning id
   ),
   queued as (
     ${INSERT_JOBS}
     from chosen
+    returning id, payload
   )
-  select id from accepted`,
+  select payload ->> 'broadcast_id' as id, id as job_id from queued`,
 );

@@ -5,7 +5,7 @@ import { unpackJson } from '../../lib/packed-json.ts';
 import type { Outcome } from '../../providers/provider.ts';
 import { backoff } from '../../queue/backoff.ts';
 import type { Job, NewJob } from '../../queue/jobs.ts';
-import type { Handler } from '../../queue/worker.ts';
+import type { Handler } from '../../queue/lane.ts';
 import type { Context } from '../context.ts';
 import type { OpenedIntegration } from '../integrations/of-project.ts';
 import { switchedOff } from '../preferences/switched-off.ts';
