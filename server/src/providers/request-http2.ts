@@ -42,7 +42,7 @@ function exchange(
       settle();
     };
     const fail = (error: Error) => end(() => reject(error));
-    session.once('error', fail);
+    session.on('error', fail);
     const stream = session.request({
       [constants.HTTP2_HEADER_METHOD]: method,
       [constants.HTTP2_HEADER_PATH]: `${url.pathname}${url.search}`,
@@ -54,7 +54,7 @@ function exchange(
       headers: {},
       text: '',
     };
-    stream.once('error', fail);
+    stream.on('error', fail);
     stream.once('response', (given) => {
       for (const [name, value] of Object.entries(given)) {
         if (name === constants.HTTP2_HEADER_STATUS) reply.status = Number(value);

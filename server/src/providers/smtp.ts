@@ -5,12 +5,23 @@
  * what each ending means. The pool is used without nodemailer's composer: a message is one buffer that we watch
  * being read, which is how we know whether a connection that broke had been given all of it.
  */
+import type { Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import { domainToASCII } from 'node:url';
 import SMTPPool from 'nodemailer/lib/smtp-pool';
 import { type Static, Type } from 'typebox';
+import type { EgressGuard } from '../lib/egress.ts';
 import { buildMime, hasForeignLocalPart, isMailbox, withAsciiDomain } from './mime.ts';
-import type { EmailMessage, Outcome, Provider, Sender, SenderDeps, Timeouts } from './provider.ts';
+import type {
+  EmailMessage,
+  Finding,
+  Outcome,
+  Provider,
+  Sender,
+  SenderDeps,
+  Timeouts,
+  VerifyDeps,
+} from './provider.ts';
 import { secret } from './provider.ts';
 
 const mailbox = (description: string) =>
@@ -89,6 +100,7 @@ export const smtp: Provider<'email', typeof config, SmtpRequest, SmtpReply> = {
   build,
   classify,
   connect,
+  verify,
 };
 
 /** Connections of one integration to its server: enough to hide the round trips, few enough to be a polite client. */
@@ -104,15 +116,7 @@ const DEFAULT_TIMEOUTS: Timeouts = {
 
 function connect(config: Config, { egress, timeouts }: SenderDeps): Sender<EmailMessage> {
   const limits = { ...DEFAULT_TIMEOUTS, ...timeouts };
-  const pool = new SMTPPool({
-    ...poolOptions(config, limits),
-    getSocket: (_options, callback) => {
-      egress.connect({ host: config.host, port: config.port, timeoutMs: limits.connectMs }).then(
-        (connection) => callback(null, { connection }),
-        (error: Error) => callback(error, undefined),
-      );
-    },
-  });
+  const pool = openPool(config, limits, egress);
   const inFlight = new Set<Promise<Outcome>>();
   let closed = false;
 
@@ -138,6 +142,55 @@ function connect(config: Config, { egress, timeouts }: SenderDeps): Sender<Email
   }
 
   return { concurrency: MAX_CONNECTIONS * 2, send, close };
+}
+
+/** Connects, greets, encrypts and logs in as for an e-mail, and takes its leave. */
+async function verify(config: Config, { egress, transport }: VerifyDeps): Promise<Finding[]> {
+  const limits = transport.timeouts;
+  const sockets: Socket[] = [];
+  const pool = openPool(config, limits, egress, (socket) => sockets.push(socket));
+  const breakOff = () => {
+    for (const socket of sockets) socket.destroy();
+  };
+  const deadline = setTimeout(breakOff, 4 * limits.connectMs);
+  try {
+    await pool.verify();
+    return [];
+  } catch (error) {
+    const reply = withoutPassword({ error: error as SmtpError, written: false }, config);
+    const outcome = classify(reply);
+    const reason = 'reason' in outcome ? outcome.reason : '';
+    const problem = outcome.kind === 'retry' ? 'could not be verified' : 'does not work';
+    return [{ field: fieldOf(error as SmtpError), problem: `${problem}: ${reason}` }];
+  } finally {
+    clearTimeout(deadline);
+    pool.close();
+  }
+}
+
+function fieldOf(error: SmtpError): keyof Config {
+  if (error.code === 'EAUTH') return 'password';
+  return error.code === 'ETLS' || isTlsFailure(error) ? 'security' : 'host';
+}
+
+function openPool(
+  config: Config,
+  limits: Timeouts,
+  egress: EgressGuard,
+  onSocket?: (socket: Socket) => void,
+): SMTPPool {
+  return new SMTPPool({
+    ...poolOptions(config, limits),
+    getSocket: (_options, callback) => {
+      egress.connect({ host: config.host, port: config.port, timeoutMs: limits.connectMs }).then(
+        (connection) => {
+          onSocket?.(connection);
+          callback(null, { connection });
+        },
+        (error: Error) => callback(error, undefined),
+      );
+    },
+  });
 }
 
 function poolOptions(

@@ -111,16 +111,13 @@ class Way {
     return {
       base: root,
       connect: this.#connect,
-      request: (request) => this.#request(new URL(`${root}${request.path}`), request),
+      request: (request) => this.#request(URL.parse(`${root}${request.path}`), request),
     };
   }
 
-  async #request(url: URL, { method, headers, body }: HttpRequest): Promise<HttpAnswer> {
-    if (url.protocol !== 'https:' && url.protocol !== 'http:')
-      return {
-        error: { code: 'UNSUPPORTED', message: `${url.protocol} is not spoken here` },
-        written: false,
-      };
+  async #request(url: URL | null, { method, headers, body }: HttpRequest): Promise<HttpAnswer> {
+    if (url?.protocol !== 'https:' && url?.protocol !== 'http:')
+      return { error: { code: 'ERR_INVALID_URL', message: 'this is no web address' }, written: false };
     if (this.#closed) return { error: { code: 'CLOSED', message: 'the server is stopping' }, written: false };
     const { connectMs, replyMs } = this.#timeouts;
     // The waits below end one by one when nothing comes; this one ends an answer that comes byte by byte.

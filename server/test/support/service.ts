@@ -3,7 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Service, startService } from '../../src/app.ts';
-import { readConfig } from '../../src/config.ts';
+import { readConfig, SETTINGS } from '../../src/config.ts';
 import { createProject } from '../../src/domain/projects/create.ts';
 import { issueToken } from '../../src/domain/projects/tokens.ts';
 import type { Clock } from '../../src/lib/clock.ts';
@@ -55,6 +55,13 @@ export interface TestServiceOptions {
   logLevel?: string;
 }
 
+/** No test reaches a vendor: nothing listens there. */
+const noVendors = Object.fromEntries(
+  Object.keys(SETTINGS)
+    .filter((name) => name.startsWith('PROVIDER_'))
+    .map((name) => [name, 'http://127.0.0.1:1']),
+);
+
 /** A whole Belfry on a database of its own and a free port, with loopback opened for providers and the rate limits off. */
 export async function startTestService(options: TestServiceOptions = {}): Promise<TestService> {
   const database = await createTestDatabase();
@@ -67,6 +74,7 @@ export async function startTestService(options: TestServiceOptions = {}): Promis
     RATE_LIMIT_READS: '0',
     RATE_LIMIT_WRITES: '0',
     RATE_LIMIT_IP: '0',
+    ...noVendors,
     ...options.settings,
   });
   const start = () =>
