@@ -70,6 +70,22 @@ const SOURCES: [RegExp, Source][] = [
   ],
   [/^\/users$/, { create: (number) => put('/users', { external_id: `user ${number}` }) }],
   tokens('in_app/inbox', (number) => ({ token: `${number}`.padStart(64, 'x') })),
+  ...['apns', 'expo', 'fcm'].map((platform) =>
+    tokens(`mobile_push/${platform}`, (number) => ({ device_token: `${number}`.padStart(64, 'x') })),
+  ),
+  // Every other one with an id that is not ours.
+  ...['slack', 'slack/service_slackbot'].map((collection) =>
+    tokens(collection, (number) =>
+      number % 2
+        ? { oauth: { installation_id: 'A0-T0', channel_id: `C${number}` } }
+        : { webhook: { url: `https://hooks.example.com/${number}` } },
+    ),
+  ),
+  tokens('teams', (number) => ({ webhook: { url: `https://hooks.example.com/${number}` } })),
+  tokens('web_push', (number) => ({
+    endpoint: `https://push.example.com/${number}`,
+    keys: { auth: 'a', p256dh: 'p' },
+  })),
 ];
 
 let number = 0;
