@@ -3,10 +3,10 @@ import { type Database, openDatabase, sql } from '../src/db/client.ts';
 import { newId } from '../src/lib/ids.ts';
 import { createLogger } from '../src/lib/log.ts';
 import { enqueue } from '../src/queue/enqueue.ts';
-import type { Job, NewJob } from '../src/queue/jobs.ts';
+import { JOB_KINDS, type Job, type NewJob } from '../src/queue/jobs.ts';
 import type { Handler } from '../src/queue/lane.ts';
 import { settle } from '../src/queue/settle.ts';
-import { Worker } from '../src/queue/worker.ts';
+import { type Handlers, Worker } from '../src/queue/worker.ts';
 import { createTestDatabase, type TestDatabase } from './support/database.ts';
 
 let testDatabase: TestDatabase;
@@ -48,13 +48,14 @@ beforeEach(async () => {
     },
     giveUp: async () => {},
   };
-  const none: Handler<'deliver'> = { ...handler, run: async () => {}, giveUp: async () => {} };
+  const none = { ...handler, run: async () => {} };
+  const handlers = Object.fromEntries(JOB_KINDS.map((kind) => [kind, kind === 'fan_out' ? handler : none]));
   worker = new Worker({
     db,
     clock: { now: Date.now },
     log: createLogger({ level: 'silent' }),
     node: 'test',
-    handlers: { fan_out: handler, deliver: none },
+    handlers: handlers as unknown as Handlers,
   });
   await worker.start();
   await expect.poll(() => reservation(1)).toBe(true);
