@@ -4,10 +4,10 @@ import { notificationId } from '../../lib/ids.ts';
 import { unpackJson } from '../../lib/packed-json.ts';
 import { enqueue } from '../../queue/enqueue.ts';
 import { type Job, recipientsWeight } from '../../queue/jobs.ts';
-import type { Handler } from '../../queue/lane.ts';
 import { settle } from '../../queue/settle.ts';
+import type { Handler } from '../../queue/lane.ts';
 import type { Context } from '../context.ts';
-import type { NotificationsNew } from '../realtime/messages.ts';
+import { type NotificationsNew, newToThese } from '../realtime/messages.ts';
 import type { Person } from '../users/plan.ts';
 import { type Resolved, resolveUsers } from '../users/resolve.ts';
 import { finishBroadcasts } from './finish.ts';
@@ -54,7 +54,7 @@ async function fanOut(
   const { broadcasts, resolved, sentAt, queued } = work;
   resolved.remember();
   for (const broadcast of broadcasts)
-    if (broadcast.userIds.length > 0) context.bus.publish(announcement(broadcast, sentAt));
+    for (const message of announcements(broadcast, sentAt)) context.bus.publish(message);
   listener.onNotifications(broadcasts.reduce((sum, broadcast) => sum + broadcast.userIds.length, 0));
   if (queued > 0) listener.onDeliveriesQueued();
 }
@@ -81,12 +81,12 @@ async function write(
     const people = broadcasts.flatMap((broadcast) => broadcast.people);
     const resolved = await resolveUsers(tx, context.identities, people);
     assignUsers(broadcasts, resolved);
-    const deliveries = await planDeliveries(context, tx, broadcasts);
-    await enqueue(tx, deliveries);
+    const plan = await planDeliveries(context, tx, broadcasts);
+    await enqueue(tx, plan.jobs);
     const ids = jobs.map((job) => job.id);
-    const sentAt = await writeFanOut(tx, broadcasts, { ids, leaseId }, insertion);
+    const sentAt = await writeFanOut(tx, { broadcasts, events: plan.events }, { ids, leaseId }, insertion);
     committing = sentAt;
-    return { broadcasts, resolved, sentAt, queued: deliveries.length };
+    return { broadcasts, resolved, sentAt, queued: plan.jobs.length };
   });
   return work.catch((error: unknown) => {
     // The commit's answer was lost. If it was a yes, nobody does this again, so nobody would announce it: let who is connected look.
@@ -113,8 +113,10 @@ interface Broadcast {
   /** The users addressed, each once, ascending; and their notifications' ids in the same order. */
   userIds: string[];
   notificationIds: string[];
-  /** Deliveries outside the inbox that wait for an outcome. */
+  /** Deliveries that wait for an outcome: those outside the inbox, and those that the inbox shows later. */
   pending: number;
+  /** The users whose inbox does not show it, or not yet. */
+  heldBack: Set<string>;
 }
 
 /** The jobs' broadcasts, in the order of their ids: as they were accepted a moment ago, or else from the database. */
@@ -139,6 +141,7 @@ async function load(
       userIds: [],
       notificationIds: [],
       pending: 0,
+      heldBack: new Set(),
     }));
 }
 
@@ -184,16 +187,16 @@ function assignUsers(broadcasts: readonly Broadcast[], resolved: Resolved): void
   }
 }
 
-function announcement(broadcast: Broadcast, sentAt: Date): NotificationsNew {
-  const { projectId, id: broadcastId, userIds, message, inApp, category, topic } = broadcast;
-  return {
-    type: 'new',
-    projectId,
-    broadcastId,
-    userIds,
-    sentAtMs: sentAt.getTime(),
-    content: { message, inApp, category, topic },
-  };
+function announcements(broadcast: Broadcast, sentAt: Date): NotificationsNew[] {
+  const { projectId, id: broadcastId, userIds, heldBack, message, inApp, category, topic } = broadcast;
+  const content = { message, inApp, category, topic };
+  const all = { projectId, broadcastId, sentAtMs: sentAt.getTime(), content };
+  if (heldBack.size > 0)
+    return newToThese(
+      all,
+      userIds.filter((userId) => !heldBack.has(userId)),
+    );
+  return userIds.length === 0 ? [] : [{ type: 'new', ...all, userIds }];
 }
 
 /** A broadcast that cannot be fanned out, by an error of ours, ends as failed for everybody rather than never. */

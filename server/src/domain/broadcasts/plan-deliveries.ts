@@ -1,11 +1,19 @@
 import { uuidArray } from '../../db/arrays.ts';
 import { type Queryable, sql } from '../../db/client.ts';
 import { type NewJob, priorityFor } from '../../queue/jobs.ts';
+import type { ProjectCategories } from '../categories/of-project.ts';
 import type { Context } from '../context.ts';
-import { chooseChannels } from '../deliveries/choose-channels.ts';
+import {
+  type Route,
+  reasonInWords,
+  routesOf,
+  type SkipReason,
+  skipReason,
+} from '../deliveries/choose-channels.ts';
+import type { NewEvent } from '../events/record.ts';
 import { type SwitchedOff, switchedOff } from '../preferences/switched-off.ts';
 
-/** A broadcast whose users are known; `pending` is counted up by the deliveries that are planned for it. */
+/** A broadcast whose users are known. */
 interface Deliverable {
   id: string;
   projectId: string;
@@ -13,7 +21,17 @@ interface Deliverable {
   /** What its texts add to the weight of its jobs. */
   textWeight: number;
   userIds: readonly string[];
+  /** Counted up by the deliveries that are planned: they wait for an outcome. */
   pending: number;
+  /** Filled with the users whose inbox does not show it, or not yet. */
+  heldBack: Set<string>;
+}
+
+/** What is to be written of a plan. */
+export interface Plan {
+  jobs: NewJob<'deliver'>[];
+  /** Of channels that are not used, and why; and of those that are used later. */
+  events: NewEvent[];
 }
 
 // A chunk of recipients on one channel is one job: small enough that its outcomes are soon written down, large enough that the
@@ -22,74 +40,197 @@ const RECIPIENTS_PER_DELIVERY = 100;
 // A delivery reads and renders the texts, a fan-out hands them on as they are stored; but its batches are smaller to begin with.
 const FEWER_TEXTS = 32;
 
-/** The jobs that bring each broadcast to the channels outside the inbox. */
+/**
+ * Decides on which channels each user gets each broadcast, and when. Where nothing is configured and nobody has switched anything off,
+ * the inbox costs nothing, and the other channels one statement for the whole batch; preferences cost one more.
+ */
 export async function planDeliveries(
   context: Context,
   tx: Queryable,
   broadcasts: readonly Deliverable[],
-): Promise<NewJob<'deliver'>[]> {
-  const jobs: NewJob<'deliver'>[] = [];
-  for (const [projectId, group] of Map.groupBy(broadcasts, (broadcast) => broadcast.projectId)) {
-    const available = new Set(
-      (await context.integrations.of(projectId)).map((integration) => integration.channel),
-    );
-    if (available.size === 0) continue;
-    const reachable = await tx.query<{ id: string }>(selectWithEmail, [
-      uuidArray([...new Set(group.flatMap((one) => one.userIds))]),
-    ]);
-    const withEmail = new Set(reachable.map((row) => row.id));
-    const off = await switchedOff(tx, group);
-    for (const broadcast of group)
-      jobs.push(...deliveriesOf(broadcast, { available, withEmail, off, nowMs: context.clock.now() }));
-  }
-  return jobs;
+): Promise<Plan> {
+  const projects = await loadProjects(context, new Set(broadcasts.map((broadcast) => broadcast.projectId)));
+  const open = broadcasts
+    .filter((broadcast) => broadcast.userIds.length > 0)
+    .flatMap((broadcast) => routed(broadcast, projects.get(broadcast.projectId)))
+    .filter(({ routes, mayBeOff }) => mayBeOff || !routes.every(isPlainInbox));
+  if (open.length === 0) return { jobs: [], events: [] };
+  // One after the other: it is one connection.
+  const withEmail = await selectReachable(tx, open);
+  const off = await switchedOff(
+    tx,
+    open.filter(({ mayBeOff }) => mayBeOff).map(({ broadcast }) => broadcast),
+  );
+  const nowMs = context.clock.now();
+  const plans = open.map(({ broadcast, routes }) => planOf(broadcast, routes, { withEmail, off, nowMs }));
+  return { jobs: plans.flatMap(({ jobs }) => jobs), events: plans.flatMap(({ events }) => events) };
 }
 
-const EMAIL: ReadonlySet<string> = new Set(['email']);
-const NONE: ReadonlySet<string> = new Set();
+interface Routed {
+  broadcast: Deliverable;
+  routes: Route[];
+  /** Somebody, of whatever broadcast, has switched one of these channels off for the category. */
+  mayBeOff: boolean;
+}
 
-function deliveriesOf(
+const IN_APP = 'in_app';
+
+interface Project {
+  setUp: ReadonlySet<string>;
+  categories: ProjectCategories;
+}
+
+async function loadProjects(context: Context, ids: ReadonlySet<string>): Promise<Map<string, Project>> {
+  const projects = new Map<string, Project>();
+  for (const id of ids) {
+    const integrations = await context.integrations.of(id);
+    projects.set(id, {
+      setUp: new Set([IN_APP, ...integrations.map((integration) => integration.channel)]),
+      categories: await context.categories.of(id),
+    });
+  }
+  return projects;
+}
+
+function routed(broadcast: Deliverable, project: Project | undefined): Routed[] {
+  if (project === undefined) return [];
+  const { category } = broadcast;
+  const { setUp, categories } = project;
+  const routes = routesOf(category === null ? undefined : categories.configured.get(category), setUp);
+  const mayBeOff = routes.some(
+    ({ skip, channel }) => skip === undefined && categories.mayBeOff(category, channel),
+  );
+  return [{ broadcast, routes, mayBeOff }];
+}
+
+/** In the inbox at once, for everybody. */
+function isPlainInbox({ channel, skip, delayMs, conditional }: Route): boolean {
+  return channel === IN_APP && skip === undefined && delayMs === 0 && !conditional;
+}
+
+async function selectReachable(tx: Queryable, open: readonly Routed[]): Promise<ReadonlySet<string>> {
+  const mailed = open.filter(({ routes }) =>
+    routes.some(({ channel, skip }) => channel === 'email' && skip === undefined),
+  );
+  if (mailed.length === 0) return new Set();
+  const users = new Set(mailed.flatMap(({ broadcast }) => broadcast.userIds));
+  const rows = await tx.query<{ id: string }>(selectWithEmail, [uuidArray([...users])]);
+  return new Set(rows.map((row) => row.id));
+}
+
+interface Known {
+  withEmail: ReadonlySet<string>;
+  off: SwitchedOff;
+  nowMs: number;
+}
+
+function planOf(broadcast: Deliverable, routes: readonly Route[], known: Known): Plan {
+  const plan: Plan = { jobs: [], events: [] };
+  for (const route of routes) {
+    const { channel, delayMs } = route;
+    const { used, skipped } = sortUsers(broadcast, route, known);
+    for (const [reason, userIds] of skipped)
+      plan.events.push(skippedEvent(broadcast, channel, reason, userIds));
+    if (channel === IN_APP) {
+      if (isPlainInbox(route)) {
+        for (const userId of [...skipped.values()].flat()) broadcast.heldBack.add(userId);
+        continue; // the notification itself is the delivery
+      }
+      for (const userId of broadcast.userIds) broadcast.heldBack.add(userId);
+    }
+    if (used.length === 0) continue;
+    const dueAtMs = known.nowMs + delayMs;
+    if (delayMs > 0) plan.events.push(scheduledEvent(broadcast, channel, dueAtMs, used));
+    broadcast.pending += used.length;
+    plan.jobs.push(...jobsOf(broadcast, channel, used, { dueAtMs, later: delayMs > 0 }));
+  }
+  return plan;
+}
+
+/** Who gets it on a channel, and who does not and why. */
+function sortUsers(
+  { category, userIds }: Deliverable,
+  route: Route,
+  { withEmail, off }: Known,
+): { used: readonly string[]; skipped: Map<SkipReason, readonly string[]> } {
+  if (route.skip !== undefined) return { used: [], skipped: new Map([[route.skip, userIds]]) };
+  const { channel } = route;
+  const used: string[] = [];
+  const skipped = new Map<SkipReason, string[]>();
+  for (const userId of userIds) {
+    const reason = skipReason(route, {
+      reachable: channel === IN_APP || (channel === 'email' && withEmail.has(userId)),
+      switchedOff: off(category, userId).has(channel),
+    });
+    const list = reason === undefined ? used : skipped.get(reason);
+    if (list !== undefined) list.push(userId);
+    else if (reason !== undefined) skipped.set(reason, [userId]);
+  }
+  return { used, skipped };
+}
+
+function skippedEvent(
+  { projectId, id: broadcastId }: Deliverable,
+  channel: string,
+  reason: SkipReason,
+  userIds: readonly string[],
+): NewEvent {
+  return {
+    projectId,
+    type: 'delivery.skipped',
+    broadcastId,
+    userIds,
+    details: { code: reason, log: reasonInWords(reason, channel), level: 'info', context: { channel } },
+  };
+}
+
+function scheduledEvent(
+  { projectId, id: broadcastId }: Deliverable,
+  channel: string,
+  dueAtMs: number,
+  userIds: readonly string[],
+): NewEvent {
+  return {
+    projectId,
+    type: 'delivery.scheduled',
+    broadcastId,
+    userIds,
+    details: {
+      level: 'info',
+      context: { channel },
+      payload: { due_at: new Date(dueAtMs).toISOString() },
+    },
+  };
+}
+
+function jobsOf(
   broadcast: Deliverable,
-  known: {
-    available: ReadonlySet<string>;
-    withEmail: ReadonlySet<string>;
-    off: SwitchedOff;
-    nowMs: number;
-  },
+  channel: string,
+  userIds: readonly string[],
+  { dueAtMs, later }: { dueAtMs: number; later: boolean },
 ): NewJob<'deliver'>[] {
-  const byChannel = new Map<string, string[]>();
-  for (const userId of broadcast.userIds) {
-    const reachable = known.withEmail.has(userId) ? EMAIL : NONE;
-    const switchedOff = known.off(broadcast.category, userId);
-    for (const channel of chooseChannels({ available: known.available, reachable, switchedOff })) {
-      const users = byChannel.get(channel);
-      if (users) users.push(userId);
-      else byChannel.set(channel, [userId]);
-    }
-  }
   const jobs: NewJob<'deliver'>[] = [];
-  for (const [channel, users] of byChannel) {
-    broadcast.pending += users.length;
-    for (let start = 0; start < users.length; start += RECIPIENTS_PER_DELIVERY) {
-      const chunk = users.slice(start, start + RECIPIENTS_PER_DELIVERY);
-      jobs.push({
-        kind: 'deliver',
-        projectId: broadcast.projectId,
-        priority: priorityFor(broadcast.userIds.length),
-        weight: chunk.length + Math.floor(broadcast.textWeight / FEWER_TEXTS),
-        payload: {
-          broadcast_id: broadcast.id,
-          channel,
-          user_ids: chunk,
-          attempt: 0,
-          first_attempt_ms: known.nowMs,
-        },
-      });
-    }
+  for (let start = 0; start < userIds.length; start += RECIPIENTS_PER_DELIVERY) {
+    const chunk = userIds.slice(start, start + RECIPIENTS_PER_DELIVERY);
+    jobs.push({
+      kind: 'deliver',
+      projectId: broadcast.projectId,
+      priority: priorityFor(broadcast.userIds.length),
+      weight: chunk.length + Math.floor(broadcast.textWeight / FEWER_TEXTS),
+      ...(later ? { dueAtMs } : {}),
+      payload: {
+        broadcast_id: broadcast.id,
+        channel,
+        user_ids: chunk,
+        attempt: 0,
+        first_attempt_ms: dueAtMs,
+      },
+    });
   }
   return jobs;
 }
 
+// Primary key.
 const selectWithEmail = sql(
   'users_with_email',
   'select id from users where id = any ($1::uuid[]) and email is not null',

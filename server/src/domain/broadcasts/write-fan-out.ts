@@ -1,7 +1,8 @@
 import { textArray, uuidArray } from '../../db/arrays.ts';
 import { type Queryable, type Statement, sql } from '../../db/client.ts';
 import { assertSettled, settled } from '../../queue/settle.ts';
-import { newEventId } from '../events/record.ts';
+import { type NewEvent, newEventId } from '../events/record.ts';
+import { HELD_BACK } from '../notifications/row.ts';
 import { broadcastProcessed } from './finish.ts';
 
 /** A broadcast whose users are known and whose deliveries are planned. */
@@ -16,8 +17,10 @@ interface FannedOut {
   /** How many recipients cannot be used at all. */
   unusable: number;
   errors: readonly string[];
-  /** Deliveries outside the inbox that wait for an outcome. */
+  /** Deliveries that wait for an outcome. */
   pending: number;
+  /** The users whose inbox does not show it, or not yet. */
+  heldBack: ReadonlySet<string>;
 }
 
 /** How notifications are inserted: as if none were there, which spares a fifth of the time, or with a look at each. */
@@ -25,14 +28,16 @@ export type Insertion = 'plain' | 'careful';
 
 /**
  * Writes all that a fan-out makes of its broadcasts, and ends their jobs, by one statement: each list of users travels, and is read, once for
- * the notifications, the broadcast's list and the event. Answers the time of the notifications. Throws `LeaseLost` when a job is no longer ours.
+ * the notifications, the broadcast's list and the event. `events` are further ones of these broadcasts. Answers the time of the notifications. Throws `LeaseLost` when a job is no longer ours.
  */
 export async function writeFanOut(
   tx: Queryable,
-  broadcasts: readonly FannedOut[],
+  { broadcasts, events }: { broadcasts: readonly FannedOut[]; events: readonly NewEvent[] },
   jobs: { ids: readonly number[]; leaseId: string },
   insertion: Insertion,
 ): Promise<Date> {
+  const further = events.map(newEventId);
+  const ends = broadcasts.map(newEventId); // after what came before the end
   const [row] = await tx.query<{ settled: number; sent_at: Date }>(statements[insertion], [
     uuidArray(broadcasts.map((one) => one.id)),
     uuidArray(broadcasts.map((one) => one.projectId)),
@@ -45,10 +50,17 @@ export async function writeFanOut(
     textArray(broadcasts.map(errorsOf)),
     uuidArray(broadcasts.map(newEventId)),
     uuidArray(broadcasts.map(newEventId)),
-    uuidArray(broadcasts.map(newEventId)),
+    uuidArray(ends),
     textArray(broadcasts.map(processedDetails)),
     jobs.ids,
     jobs.leaseId,
+    textArray(broadcasts.map(heldBackOf)),
+    uuidArray(events.map((event) => event.projectId)),
+    uuidArray(further),
+    textArray(events.map((event) => event.type)),
+    uuidArray(events.map((event) => event.broadcastId ?? '')),
+    textArray(events.map((event) => uuidArray(event.userIds ?? []))),
+    textArray(events.map((event) => JSON.stringify(event.details))),
   ]);
   assertSettled(jobs.ids, row?.settled ?? 0);
   return row?.sent_at ?? new Date();
@@ -56,6 +68,11 @@ export async function writeFanOut(
 
 function errorsOf({ errors }: FannedOut): string | null {
   return errors.length === 0 ? null : JSON.stringify(errors.map((message) => ({ message })));
+}
+
+/** For each of the users whether the inbox holds it back; nothing where it does for nobody. */
+function heldBackOf({ userIds, heldBack }: FannedOut): string {
+  return heldBack.size === 0 ? '{}' : `{${userIds.map((userId) => heldBack.has(userId)).join(',')}}`;
 }
 
 /** What the event of its end says; null when it has not ended. */
@@ -69,19 +86,20 @@ function processedDetails({ projectId, id, userIds, unusable, pending }: FannedO
 const write = (onConflict: string) => `
   with input as materialized (
     select id, project_id, category, topic, user_ids::uuid[], notification_ids::uuid[], unusable, pending, errors::json,
-      created_event, notified_event, processed_event, processed::json, date_trunc('milliseconds', now()) as sent_at
+      created_event, notified_event, processed_event, processed::json, held_back::boolean[],
+      date_trunc('milliseconds', now()) as sent_at
     from unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::int[], $8::int[], $9::text[],
-        $10::uuid[], $11::uuid[], $12::uuid[], $13::text[])
+        $10::uuid[], $11::uuid[], $12::uuid[], $13::text[], $16::text[])
       as b (id, project_id, category, topic, user_ids, notification_ids, unusable, pending, errors,
-        created_event, notified_event, processed_event, processed)
+        created_event, notified_event, processed_event, processed, held_back)
   ),
   settled as (
     ${settled('$14', '$15')}
   ),
   notified as (
-    insert into notifications (user_id, id, broadcast_id, sent_at, category, topic)
-    select n.user_id, n.id, input.id, sent_at, category, topic
-    from input, unnest(user_ids, notification_ids) as n (user_id, id)
+    insert into notifications (user_id, id, broadcast_id, sent_at, category, topic, discarded_at)
+    select n.user_id, n.id, input.id, sent_at, category, topic, case when n.held_back then ${HELD_BACK} end
+    from input, unnest(user_ids, notification_ids, held_back) as n (user_id, id, held_back)
     ${onConflict}
   ),
   reached as (
@@ -100,6 +118,10 @@ const write = (onConflict: string) => `
         (processed_event, 'broadcast.processed', null, processed, pending = 0)
     ) as event (id, type, user_ids, details, happened)
     where happened
+    union all
+    select project_id, id, type, broadcast_id, user_ids::uuid[], details::json
+    from unnest($17::uuid[], $18::uuid[], $19::text[], $20::uuid[], $21::text[], $22::text[])
+      as further (project_id, id, type, broadcast_id, user_ids, details)
   ),
   progressed as (
     update broadcasts

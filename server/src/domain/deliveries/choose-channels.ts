@@ -1,14 +1,62 @@
-/** What decides on which channels outside the inbox a user is reached. */
-export interface Reachability {
-  /** Channels for which the project has an integration. */
-  available: ReadonlySet<string>;
-  /** Channels on which there is an address or a token of the user. */
-  reachable: ReadonlySet<string>;
-  /** Channels that the user switched off for the broadcast's category. */
-  switchedOff: ReadonlySet<string>;
+import type { Category } from '../categories/of-project.ts';
+
+/** Why a notification does not go out on a channel that the project has set up. */
+export type SkipReason = 'category_disabled' | 'channel_not_listed' | 'switched_off' | 'unreachable';
+
+/** What becomes of a category on a channel that is set up, before anything is known of the user. */
+export interface Route {
+  channel: string;
+  /** It does not go out here at all. */
+  skip: SkipReason | undefined;
+  delayMs: number;
+  /** A condition decides when it is due. */
+  conditional: boolean;
 }
 
-/** The channels, in no order of importance, on which the user gets the notification besides the inbox. Pure. */
-export function chooseChannels({ available, reachable, switchedOff }: Reachability): string[] {
-  return [...available].filter((channel) => reachable.has(channel) && !switchedOff.has(channel));
+/** What counts of a user on a channel. */
+export interface Recipient {
+  /** There is an address or a token. The inbox always is. */
+  reachable: boolean;
+  /** The user does not want the broadcast's category on it. */
+  switchedOff: boolean;
+}
+
+/**
+ * What becomes of a broadcast on each channel that the project has set up, in their order. Without a config for its category it goes out
+ * on all of them, at once. Pure.
+ */
+export function routesOf(category: Category | undefined, setUp: Iterable<string>): Route[] {
+  return [...setUp].map((channel) => {
+    if (category === undefined) return { channel, skip: undefined, delayMs: 0, conditional: false };
+    const listed = category.channels.find((one) => one.channel === channel);
+    return {
+      channel,
+      skip: category.disabled ? 'category_disabled' : listed === undefined ? 'channel_not_listed' : undefined,
+      delayMs: listed?.delayMs ?? 0,
+      conditional: listed?.condition !== undefined,
+    };
+  });
+}
+
+/** Why a user does not get it on a channel, undefined if the user does: the category's config first, then the user, then the address. Pure. */
+export function skipReason({ skip }: Route, { reachable, switchedOff }: Recipient): SkipReason | undefined {
+  if (skip !== undefined) return skip;
+  if (switchedOff) return 'switched_off';
+  return reachable ? undefined : 'unreachable';
+}
+
+/** A reason in words, for events. */
+export function reasonInWords(reason: SkipReason, channel: string): string {
+  switch (reason) {
+    case 'category_disabled':
+      return 'the category is disabled';
+    case 'channel_not_listed':
+      return 'the category does not go out on this channel';
+    case 'switched_off':
+      return 'the user has switched this category off on this channel';
+    case 'unreachable':
+      return channel === 'email'
+        ? 'the user has no e-mail address'
+        : 'the user cannot be reached on this channel';
+  }
 }

@@ -8,12 +8,14 @@ import type { Job, NewJob } from '../../queue/jobs.ts';
 import type { Handler } from '../../queue/lane.ts';
 import type { Context } from '../context.ts';
 import type { OpenedIntegration } from '../integrations/of-project.ts';
-import { switchedOff } from '../preferences/switched-off.ts';
 import { unsubscribeUrl } from '../preferences/unsubscribe-link.ts';
 import type { Project } from '../projects/cache.ts';
+import type { BroadcastTexts } from './condition-data.ts';
 import type { DeliveryOutcome, DeliveryState, OutcomeRecorder } from './record-outcomes.ts';
 import { emailHeaders, finishEmail, type PreparedEmail, prepareEmail } from './render/email.ts';
 import type { Senders } from './senders.ts';
+import { showInInbox } from './show-in-inbox.ts';
+import { nameOf, type Unwanted, unwantedNow } from './still-wanted.ts';
 
 // An e-mail that could not be handed over within a day is no news any more.
 const EMAIL_TTL_MS = 24 * 3_600_000;
@@ -64,16 +66,15 @@ interface Loaded {
   integration: OpenedIntegration | undefined;
   broadcasts: ReadonlyMap<string, LoadedBroadcast>;
   users: ReadonlyMap<string, LoadedUser>;
-  /** `<user id><category>` of users who switched the channel off for that category since the fan-out chose it. */
-  switchedOff: ReadonlySet<string>;
+  /** Deliveries that are not wanted, by `nameOf`. */
+  unwanted: ReadonlyMap<string, Unwanted>;
   /** `<notification id><channel>` of deliveries that have their final state. */
   finals: ReadonlySet<string>;
 }
 
-interface LoadedBroadcast {
-  id: string;
-  category: string | null;
-  email: PreparedEmail;
+interface LoadedBroadcast extends BroadcastTexts {
+  /** Where one of the jobs is for e-mail. */
+  email: PreparedEmail | undefined;
 }
 
 interface LoadedUser {
@@ -86,69 +87,62 @@ interface LoadedUser {
 async function load(context: Context, jobs: readonly Job<'deliver'>[]): Promise<Loaded> {
   const { db } = context;
   const projectId = jobs[0]?.projectId ?? '';
-  const userIds = [...new Set(jobs.flatMap((job) => job.payload.user_ids))];
+  const mailed = jobs.filter((job) => job.payload.channel === 'email');
   const [project, integrations, broadcasts, users, finals] = await Promise.all([
     context.projects.byId(projectId),
     context.integrations.of(projectId),
     loadBroadcasts(db, jobs),
-    db.query<LoadedUser>(selectUsers, [userIds]),
+    loadUsers(db, mailed),
     loadFinals(db, jobs),
   ]);
   if (project === undefined) throw new Error('a job of a project that does not exist');
+  const byId = new Map(broadcasts.map((broadcast) => [broadcast.id, broadcast]));
   return {
     project,
     integration: integrations.find((integration) => integration.channel === 'email'),
-    broadcasts: new Map(broadcasts.map((broadcast) => [broadcast.id, broadcast])),
+    broadcasts: byId,
     users: new Map(users.map((user) => [user.id, user])),
-    switchedOff: await loadSwitchedOff(db, broadcasts, userIds),
+    unwanted: await unwantedNow(context, jobs, byId),
     finals,
   };
 }
 
+async function loadUsers(db: Queryable, mailed: readonly Job<'deliver'>[]): Promise<LoadedUser[]> {
+  if (mailed.length === 0) return [];
+  const ids = new Set(mailed.flatMap((job) => job.payload.user_ids));
+  return db.query<LoadedUser>(selectUsers, [[...ids]]);
+}
+
 async function loadBroadcasts(db: Queryable, jobs: readonly Job<'deliver'>[]): Promise<LoadedBroadcast[]> {
   const ids = [...new Set(jobs.map((job) => job.payload.broadcast_id))];
+  const mailed = new Set(
+    jobs.filter((job) => job.payload.channel === 'email').map((job) => job.payload.broadcast_id),
+  );
   const rows = await db.query<{
     id: string;
     category: string | null;
+    topic: string | null;
     message: Buffer;
     overrides: Buffer | null;
   }>(selectBroadcasts, [ids]);
-  return rows.map((row) => {
-    const message = JSON.parse(unpackJson(row.message)) as {
-      title: string;
-      content: string | null;
-      action_url: string | null;
-    };
-    const overrides = row.overrides
-      ? (JSON.parse(unpackJson(row.overrides)) as { channels?: { email?: ChannelOverride } })
-      : {};
-    const email = overrides.channels?.email ?? {};
-    const prepared = prepareEmail({
-      title: email.title ?? message.title,
-      content: email.content ?? message.content,
-      // An override's null takes the link away; an absent one leaves the broadcast's.
-      actionUrl: email.action_url === undefined ? message.action_url : email.action_url,
-    });
-    return { id: row.id, category: row.category, email: prepared };
+  return rows.map(({ id, category, topic, overrides, ...row }) => {
+    const message = JSON.parse(unpackJson(row.message)) as BroadcastTexts['message'];
+    const email = mailed.has(id) ? emailOf(message, overrides) : undefined;
+    return { id, category, topic, message, email };
   });
 }
 
-/** Asked again here, because a delivery may have waited or been retried for a day since it was decided. */
-async function loadSwitchedOff(
-  db: Queryable,
-  broadcasts: readonly LoadedBroadcast[],
-  userIds: readonly string[],
-): Promise<Set<string>> {
-  const categories = new Set(broadcasts.map((broadcast) => broadcast.category));
-  const off = await switchedOff(
-    db,
-    [...categories].map((category) => ({ category, userIds })),
-  );
-  const found = new Set<string>();
-  for (const category of categories)
-    for (const userId of userIds)
-      if (off(category, userId).has('email')) found.add(userId + (category ?? ''));
-  return found;
+function emailOf(message: BroadcastTexts['message'], packedOverrides: Buffer | null): PreparedEmail {
+  const overrides = packedOverrides
+    ? (JSON.parse(unpackJson(packedOverrides)) as { channels?: { email?: ChannelOverride } })
+    : {};
+  const email = overrides.channels?.email ?? {};
+  return prepareEmail({
+    title: email.title ?? message.title,
+    content: email.content ?? message.content,
+    // An override's null takes the link away; an absent one leaves the broadcast's.
+    actionUrl: email.action_url === undefined ? message.action_url : email.action_url,
+  });
 }
 
 /** Only a job that was begun before can have results; or one that repeats an attempt which a worker without a lease made, too. */
@@ -172,6 +166,7 @@ async function deliverJob(
   loaded: Loaded,
 ): Promise<void> {
   const { payload } = job;
+  if (payload.channel === 'in_app') await showTo(context, job, loaded);
   const retries: { userId: string; delayMs: number }[] = [];
   // One wait for all of the job that the provider named no time for: they come back as one batch.
   const ownDelayMs = backoff(payload.attempt + 1);
@@ -196,8 +191,7 @@ async function deliverJob(
         channel: payload.channel,
         state: stateOf(outcome, retrying),
         attempts: payload.attempt + 1,
-        integrationId: loaded.integration?.id ?? null,
-        provider: loaded.integration?.provider ?? null,
+        ...means(context, loaded, payload.channel),
         ...words(outcome, tooLate),
         firstAttemptMs: payload.first_attempt_ms,
         durationMs: Math.max(0, context.clock.now() - startedMs),
@@ -210,8 +204,29 @@ async function deliverJob(
   });
 }
 
+/** Shows the job's notifications in the inboxes, all that are wanted by one statement. */
+async function showTo(context: Context, job: Job<'deliver'>, loaded: Loaded): Promise<void> {
+  const { broadcast_id: broadcastId, channel, user_ids } = job.payload;
+  const userIds = user_ids.filter(
+    (userId) =>
+      !loaded.unwanted.has(nameOf(broadcastId, channel, userId)) &&
+      !loaded.finals.has(notificationId(broadcastId, userId) + channel),
+  );
+  await showInInbox(context, { projectId: job.projectId, broadcastId, userIds });
+}
+
+/** Over what a channel is delivered; the inbox is our own, and has the brand's name. */
+function means(
+  { config }: Context,
+  { integration }: Loaded,
+  channel: string,
+): Pick<DeliveryOutcome, 'integrationId' | 'provider'> {
+  if (channel === 'in_app') return { integrationId: null, provider: config.BRAND };
+  return { integrationId: integration?.id ?? null, provider: integration?.provider ?? null };
+}
+
 /** How an attempt ended: as the provider says, or not begun because it is not wanted any more. */
-type Result = Outcome | { kind: 'skipped'; reason: string };
+type Result = Outcome | ({ kind: 'skipped' } & Unwanted);
 
 function stateOf(result: Result, retrying: boolean): DeliveryState {
   if (result.kind === 'sent' || result.kind === 'skipped') return result.kind;
@@ -226,13 +241,14 @@ async function sendTo(
   userId: string,
   id: string,
 ): Promise<Result> {
-  const broadcast = loaded.broadcasts.get(job.payload.broadcast_id);
+  const { broadcast_id: broadcastId, channel } = job.payload;
+  const unwanted = loaded.unwanted.get(nameOf(broadcastId, channel, userId));
+  if (unwanted !== undefined) return { kind: 'skipped', ...unwanted };
+  if (channel === 'in_app') return { kind: 'sent' }; // shown before
+  const broadcast = loaded.broadcasts.get(broadcastId);
   const user = loaded.users.get(userId);
-  if (broadcast === undefined || user === undefined || user.email === null) {
+  if (broadcast?.email === undefined || user === undefined || user.email === null) {
     return { kind: 'rejected', scope: 'address', reason: 'the user has no e-mail address any more' };
-  }
-  if (loaded.switchedOff.has(userId + (broadcast.category ?? ''))) {
-    return { kind: 'skipped', reason: 'the user has switched this category off meanwhile' };
   }
   if (loaded.integration === undefined) {
     return {
@@ -259,7 +275,9 @@ async function sendTo(
 /** The outcome in the words that are kept and shown: what a provider says is text from outside. */
 function words(outcome: Result, tooLate: boolean): Pick<DeliveryOutcome, 'providerId' | 'code' | 'reason'> {
   if (outcome.kind === 'sent') return { providerId: clean(outcome.providerId), code: null, reason: null };
-  if (outcome.kind === 'skipped') return { providerId: null, code: null, reason: outcome.reason };
+  if (outcome.kind === 'skipped') {
+    return { providerId: null, code: outcome.code, reason: clean(outcome.reason) };
+  }
   const late = outcome.kind === 'retry' && tooLate ? 'gave up after a day: ' : '';
   return { providerId: null, code: clean(outcome.code), reason: clean(late + outcome.reason) };
 }
@@ -322,7 +340,7 @@ async function giveUp(recorder: OutcomeRecorder, job: Job<'deliver'>, leaseId: s
 // All by primary key.
 const selectBroadcasts = sql(
   'deliver_broadcasts',
-  'select id, category, message, overrides from broadcasts where id = any ($1::uuid[])',
+  'select id, category, topic, message, overrides from broadcasts where id = any ($1::uuid[])',
 );
 const selectUsers = sql(
   'deliver_users',

@@ -27,6 +27,12 @@ export const STANDING = {
   archived: 'archived_at is not null and discarded_at is null',
 } as const;
 
+/**
+ * The `discarded_at` of a notification that the inbox does not show, or not yet, because its category or its user has it so. As any other
+ * that is discarded it stands nowhere.
+ */
+export const HELD_BACK = `'infinity'::timestamptz`;
+
 /** Which notifications are meant; `category: null` are those without one. */
 export interface NotificationFilter {
   category?: string | null;

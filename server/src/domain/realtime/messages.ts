@@ -21,11 +21,32 @@ export interface NotificationsNew {
   userIds: readonly string[];
   /** The page of recipients that is meant (broadcast_users.page); all of the broadcast's where it is left out. */
   page?: number;
+  /** Only these of the broadcast's users: the list has to be sent along to other nodes, whatever its length. */
+  only?: true;
   /** `sent_at` of the notifications, by the database's clock. */
   sentAtMs: number;
   /** What is said, where the publisher has it at hand; spares this node a query, and is not sent to the others. */
   content?: BroadcastContent;
 }
+
+/** Messages for a part of a broadcast's users, each of which fits into one to other nodes. */
+export function newToThese(
+  message: Omit<NotificationsNew, 'type' | 'userIds' | 'page' | 'only'>,
+  userIds: readonly string[],
+): NotificationsNew[] {
+  const messages: NotificationsNew[] = [];
+  for (let start = 0; start < userIds.length; start += MAX_ONLY_USERS)
+    messages.push({
+      type: 'new',
+      ...message,
+      userIds: userIds.slice(start, start + MAX_ONLY_USERS),
+      only: true,
+    });
+  return messages;
+}
+
+// 39 bytes each, of 7,900 (wire.ts).
+const MAX_ONLY_USERS = 100;
 
 /** The same from another node, where the list was too long to send along: it stands in broadcast_users. */
 export interface NotificationsNewElsewhere extends Omit<NotificationsNew, 'type' | 'userIds' | 'content'> {

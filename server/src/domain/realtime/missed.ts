@@ -2,6 +2,7 @@ import { type Queryable, sql } from '../../db/client.ts';
 import { Batcher } from '../../lib/batcher.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { firstIdAt } from '../../lib/ids.ts';
+import { HELD_BACK } from '../notifications/row.ts';
 import { type Frame, missedChangeFrame, missedNewFrame, type NotificationState } from './frame.ts';
 import { deliveryKey, RESUME_MARGIN_MS, type ResumeCursor } from './resume-cursor.ts';
 
@@ -73,7 +74,14 @@ export function missedEvents(
         frame: (content) => missedNewFrame(state, content),
       });
     }
-    if (updatedAtMs !== null && updatedAtMs > sinceMs && !knowsChange(cursor, state, updatedAtMs)) {
+    // What was held back counts as changed when it is shown, so that it is found here; that is not to be told besides.
+    const shownThen = updatedAtMs === sentAtMs;
+    if (
+      updatedAtMs !== null &&
+      updatedAtMs > sinceMs &&
+      !shownThen &&
+      !knowsChange(cursor, state, updatedAtMs)
+    ) {
       const frame = (content: string) => missedChangeFrame(state, updatedAtMs, content);
       events.push({ id, broadcastId, atMs: updatedAtMs, change: 1, frame });
     }
@@ -166,6 +174,7 @@ const selectMissed = sql(
       where user_id = r.user_id
         and id >= r.first_id
         and sent_at >= coalesce(r.since, statement_timestamp() - $5 * interval '1 millisecond')
+        and discarded_at is distinct from ${HELD_BACK}
       order by id desc
       limit $4
     )

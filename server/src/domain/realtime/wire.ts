@@ -53,7 +53,7 @@ function encode(message: RealtimeMessage, room: number): string {
 function slim(message: RealtimeMessage): RealtimeMessage {
   if (message.type !== 'new') return message;
   const { content: _, ...told } = message;
-  if (message.userIds.length <= MAX_INLINE_USERS) return told;
+  if (message.only === true || message.userIds.length <= MAX_INLINE_USERS) return told;
   const { userIds: __, ...rest } = told;
   return { ...rest, type: 'new_elsewhere' };
 }
