@@ -1,6 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import type { CategoryConfig } from '../../contract/category.ts';
 import { type Queryable, sql } from '../../db/client.ts';
+import { cacheLimit } from '../../lib/cache-limit.ts';
 import { storedKey } from '../preferences/stored-key.ts';
 import type { Bus } from '../realtime/messages.ts';
 
@@ -37,7 +38,7 @@ const MAX_SWITCHED_OFF = 1_000;
 export class CategoryCache {
   readonly #db: Queryable;
   readonly #entries = new LRUCache<string, Promise<ProjectCategories>>({
-    max: MAX_PROJECTS,
+    ...cacheLimit(MAX_PROJECTS),
     ttl: FRESH_MS,
   });
   readonly #unsubscribe: () => void;

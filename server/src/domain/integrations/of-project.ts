@@ -1,5 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import { type Queryable, sql } from '../../db/client.ts';
+import { cacheLimit } from '../../lib/cache-limit.ts';
 import type { Logger } from '../../lib/log.ts';
 import type { Sealer } from '../../lib/seal.ts';
 import { emailProviders } from '../../providers/index.ts';
@@ -25,7 +26,7 @@ const MAX_PROJECTS = 5_000;
 export class IntegrationCache {
   readonly #deps: { db: Queryable; sealer: Sealer; log: Logger };
   readonly #entries = new LRUCache<string, Promise<OpenedIntegration[]>>({
-    max: MAX_PROJECTS,
+    ...cacheLimit(MAX_PROJECTS),
     ttl: FRESH_MS,
   });
   readonly #unsubscribe: () => void;

@@ -2,6 +2,7 @@ import { createSecretKey, type KeyObject } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import { type Queryable, sql } from '../../db/client.ts';
 import { Batcher } from '../../lib/batcher.ts';
+import { cacheLimit } from '../../lib/cache-limit.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { isId } from '../../lib/ids.ts';
 import type { Sealer } from '../../lib/seal.ts';
@@ -31,9 +32,9 @@ const MAX_UNKNOWN = 10_000;
 /** The projects in use, in memory. Look-ups answer at once when they can; all that wait share one statement. */
 export class ProjectCache {
   readonly #deps: { db: Queryable; sealer: Sealer; clock: Clock };
-  readonly #entries = new LRUCache<string, Entry>({ max: MAX_PROJECTS });
-  readonly #idOfKey = new LRUCache<string, string>({ max: MAX_PROJECTS });
-  readonly #unknown = new LRUCache<string, number>({ max: MAX_UNKNOWN });
+  readonly #entries = new LRUCache<string, Entry>(cacheLimit(MAX_PROJECTS));
+  readonly #idOfKey = new LRUCache<string, string>(cacheLimit(MAX_PROJECTS));
+  readonly #unknown = new LRUCache<string, number>(cacheLimit(MAX_UNKNOWN));
   readonly #load: Batcher<string, Row | undefined>;
   readonly #unsubscribe: () => void;
   // Counts the messages, so that a row read before a change is not kept after it.

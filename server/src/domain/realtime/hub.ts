@@ -1,5 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import { type Queryable, sql } from '../../db/client.ts';
+import { cacheLimit } from '../../lib/cache-limit.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { Logger } from '../../lib/log.ts';
 import { sockets } from '../../metrics.ts';
@@ -49,7 +50,7 @@ export class Hub {
   readonly #counts: HubCounts = { socket: 0, stream: 0, frames: 0 };
   readonly #unsubscribe: () => void;
   // A token may be discarded between the look-up of a socket's owner and its entry here.
-  readonly #discarded = new LRUCache<string, true>({ max: 10_000, ttl: 60_000 });
+  readonly #discarded = new LRUCache<string, true>({ ...cacheLimit(10_000), ttl: 60_000 });
   #waiting: Waiting[] = [];
   #pumping = false;
   // While the link between nodes is down: the time after which something may have gone by.
