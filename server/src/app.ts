@@ -10,6 +10,8 @@ import { FeedFollower } from './domain/events/follow.ts';
 import { purgeIdempotencyKeys } from './domain/idempotency.ts';
 import { OwnWindows, purgeRateWindows, SharedWindows } from './domain/rate-windows.ts';
 import { Hub } from './domain/realtime/hub.ts';
+import { webhookHandler } from './domain/webhooks/deliver.ts';
+import { WebhookPump } from './domain/webhooks/pump.ts';
 import { LastSeen } from './domain/users/last-seen.ts';
 import { createRateLimits } from './http/rate-limit.ts';
 import { createSocketAuthenticator } from './http/realtime/authenticate-socket.ts';
@@ -124,8 +126,12 @@ function startWorker(
         onDeliveriesQueued: () => worker.wake('deliver'),
       }),
       deliver: deliverHandler(workerContext, { senders, recorder }),
+      webhook: webhookHandler(workerContext),
     },
   });
+  const pump = new WebhookPump({ ...workerContext, onQueued: () => worker.wake('webhook') });
+  pump.start();
+  undo.push(() => pump.stop());
   const stop = () => worker.stop(GRACE_MS, () => senders.close({ graceMs: HURRY_MS }));
   undo.push(() => senders.close({ graceMs: HURRY_MS }), stop);
   return { worker, stop };

@@ -10,11 +10,22 @@ export interface JobPayloads {
     attempt: number;
     first_attempt_ms: number;
   };
+  /**
+   * Send these events to a webhook. `attempt` counts the attempts before this one, `since_ms` is when it began; a `replay` was asked for. In the place
+   * of the project, such a job has the webhook: the queue then takes turns over webhooks, and one that is slow holds up none of the others.
+   */
+  webhook: {
+    webhook_id: string;
+    event_ids: readonly string[];
+    attempt: number;
+    since_ms: number;
+    replay?: boolean;
+  };
 }
 
 export type JobKind = keyof JobPayloads;
 
-export const JOB_KINDS: readonly JobKind[] = ['fan_out', 'deliver'];
+export const JOB_KINDS: readonly JobKind[] = ['fan_out', 'deliver', 'webhook'];
 
 /** A job as a worker has claimed it. */
 export interface Job<Kind extends JobKind = JobKind> {

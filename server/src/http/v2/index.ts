@@ -8,6 +8,7 @@ import { preferenceRoutes } from './preferences.ts';
 import { streamRoute } from './stream.ts';
 import { tokenRoutes } from './tokens.ts';
 import { userRoutes } from './users.ts';
+import { webhookRoutes } from './webhooks.ts';
 
 /** Every v2 resource, in the order of the published description. */
 export function v2Routes(app: App): void {
@@ -19,5 +20,6 @@ export function v2Routes(app: App): void {
   integrationRoutes(app);
   userRoutes(app);
   eventRoutes(app);
+  webhookRoutes(app);
   streamRoute(app, app.context.streams);
 }

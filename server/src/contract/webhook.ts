@@ -1,0 +1,163 @@
+import { type Static, Type } from 'typebox';
+import { exampleId, Id, nullable, oneOf, page, pageQuery, storedString, Timestamp } from './common.ts';
+import { EVENT_FILTERS, EVENT_TYPES } from './event.ts';
+
+const url = Type.String({
+  minLength: 1,
+  maxLength: 2_048,
+  format: 'uri',
+  pattern: '^https?://[^\\s/?#@\\\\]+([/?#][^\\s]*)?$',
+  description: 'Where the events are sent to: http or https, without a user name or password in it.',
+  examples: ['https://example.com/webhooks/belfry'],
+});
+const eventTypes = Type.Array(oneOf(EVENT_FILTERS), {
+  maxItems: 100,
+  uniqueItems: true,
+  description: 'Which events are sent: types, or families such as `delivery.*`. Empty: all.',
+});
+
+/** What PUT /webhooks takes. */
+export const SaveWebhook = Type.Object(
+  {
+    id: Type.Optional(
+      Type.Unsafe<string>({ ...Id, description: 'Which webhook to change; a new one is made without.' }),
+    ),
+    url,
+    description: Type.Optional(nullable(storedString({ maxLength: 1_000 }))),
+    event_types: Type.Optional(eventTypes),
+    disabled: Type.Optional(
+      Type.Boolean({
+        description:
+          'Nothing is sent while it is disabled. Enabled again, it is sent what happens from then on.',
+      }),
+    ),
+  },
+  {
+    additionalProperties: false,
+    description: 'A member that is given replaces what is stored, an absent one stays.',
+    examples: [{ url: 'https://example.com/webhooks/belfry', event_types: ['delivery.failed', 'user.*'] }],
+  },
+);
+export type SaveWebhook = Static<typeof SaveWebhook>;
+
+const webhookMembers = {
+  id: Id,
+  url,
+  description: nullable(Type.String()),
+  event_types: eventTypes,
+  disabled: Type.Boolean(),
+  disabled_reason: nullable(
+    Type.String({ description: 'Why it was disabled, where that was not by a request.' }),
+  ),
+  failing_since: nullable(
+    Type.Unsafe<string>({
+      ...Timestamp,
+      description: 'Since when no message was accepted; `null` after one was.',
+    }),
+  ),
+  created_at: Timestamp,
+  updated_at: Timestamp,
+};
+const webhookExample = {
+  id: exampleId,
+  url: 'https://example.com/webhooks/belfry',
+  description: null,
+  event_types: ['delivery.failed', 'user.*'],
+  disabled: false,
+  disabled_reason: null,
+  failing_since: null,
+  created_at: '2026-01-31T12:00:00.000Z',
+  updated_at: '2026-01-31T12:00:00.000Z',
+};
+
+export const Webhook = Type.Object(webhookMembers, { examples: [webhookExample] });
+export type Webhook = Static<typeof Webhook>;
+export const WebhookPage = page(Webhook);
+
+const secret = Type.String({
+  description: 'Verifies messages by the rules of Standard Webhooks (https://www.standardwebhooks.com).',
+  examples: ['whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'],
+});
+
+/** A webhook as it was saved. */
+export const SavedWebhook = Type.Object(
+  { ...webhookMembers, secret: Type.Optional(secret) },
+  {
+    description: '`secret` is there when the webhook is new.',
+    examples: [{ ...webhookExample, secret: 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw' }],
+  },
+);
+
+export const WebhookSecret = Type.Object(
+  {
+    secret,
+    former_secret: Type.Optional(
+      Type.String({ description: 'The secret before the last rotation; messages are signed with both.' }),
+    ),
+    former_secret_until: Type.Optional(Timestamp),
+  },
+  { examples: [{ secret: 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw' }] },
+);
+
+/** What a rotation answers: the secret itself is read where secrets are. */
+export const RotatedSecret = Type.Object({ former_secret_until: Timestamp });
+
+/** Which messages are to be sent again. */
+export const ReplayWebhook = Type.Object(
+  {
+    event_id: Type.Optional(Type.Unsafe<string>({ ...Id, description: 'This event, whatever its type.' })),
+    since: Type.Optional(Type.String({ format: 'date-time', description: 'The events from this time on …' })),
+    until: Type.Optional(
+      Type.String({ format: 'date-time', description: '… and before this one; now if left out.' }),
+    ),
+    status: Type.Optional(
+      oneOf(['failed', 'all'], {
+        description:
+          '`failed` (as if left out): those that were given up. `all`: every event of its types, also such as were accepted, or came while the webhook was disabled.',
+      }),
+    ),
+  },
+  {
+    additionalProperties: false,
+    anyOf: [Type.Object({ event_id: Type.Unknown() }), Type.Object({ since: Type.Unknown() })],
+    'x-problem': 'needs an event_id or a since',
+    examples: [{ since: '2026-01-31T12:00:00.000Z', status: 'failed' }],
+  },
+);
+export type ReplayWebhook = Static<typeof ReplayWebhook>;
+
+export const WebhookDeliveryQuery = Type.Object({
+  ...pageQuery,
+  status: Type.Optional(oneOf(['sent', 'retrying', 'failed'], { description: 'Only those in this state.' })),
+});
+
+/** What became of an event on its way to a webhook. */
+export const WebhookDelivery = Type.Object(
+  {
+    id: Type.Unsafe<string>({ ...Id, description: "The event's id, and the `webhook-id` of the message." }),
+    type: oneOf(EVENT_TYPES),
+    status: oneOf(['sent', 'retrying', 'failed']),
+    attempts: Type.Integer(),
+    response_status: nullable(Type.Integer({ description: 'The HTTP status of the last answer.' })),
+    reason: nullable(Type.String({ description: 'Why the last attempt failed.' })),
+    duration_ms: nullable(Type.Integer()),
+    last_attempt_at: nullable(Timestamp),
+    next_attempt_at: nullable(Timestamp),
+  },
+  {
+    examples: [
+      {
+        id: '0197a3c4-5b6e-7f01-8a2b-3c4d5e6f0000',
+        type: 'delivery.failed',
+        status: 'retrying',
+        attempts: 3,
+        response_status: 503,
+        reason: 'answered 503',
+        duration_ms: 120,
+        last_attempt_at: '2026-01-31T12:00:36.000Z',
+        next_attempt_at: '2026-01-31T12:02:07.000Z',
+      },
+    ],
+  },
+);
+export const WebhookDeliveryPage = page(WebhookDelivery);

@@ -1,0 +1,75 @@
+import type { Event } from '../../contract/event.ts';
+import type { Clock } from '../../lib/clock.ts';
+import type { HttpAnswer, Transport } from '../../providers/transport.ts';
+import { signedHeaders } from './sign.ts';
+
+/** How one attempt ended. */
+export interface Attempt {
+  accepted: boolean;
+  /** The receiver wants no more messages, ever: 410 Gone. */
+  gone: boolean;
+  status: number | null;
+  reason: string | null;
+  retryAfterMs: number | null;
+  durationMs: number;
+  atMs: number;
+}
+
+const MAX_REASON = 200;
+
+/** Sends an event to a webhook, signed. Never rejects. */
+export async function sendMessage(
+  { transport, clock }: { transport: Pick<Transport, 'at'>; clock: Clock },
+  { url, secrets }: { url: string; secrets: readonly string[] },
+  event: Event,
+): Promise<Attempt> {
+  const { origin, pathname, search } = new URL(url);
+  const body = JSON.stringify({ type: event.type, timestamp: event.timestamp, data: event });
+  const atMs = clock.now();
+  const startedAt = performance.now();
+  const answer = await transport.at(origin).request({
+    method: 'POST',
+    path: `${pathname}${search}`,
+    headers: { 'content-type': 'application/json', ...signedHeaders({ id: event.id, atMs, body, secrets }) },
+    body,
+  });
+  return { ...judge(answer, atMs), durationMs: Math.round(performance.now() - startedAt), atMs };
+}
+
+/** What an answer means: only 2xx is a yes, and a redirect is not followed. */
+export function judge(answer: HttpAnswer, nowMs: number): Omit<Attempt, 'durationMs' | 'atMs'> {
+  if ('error' in answer) {
+    const { code, message } = answer.error;
+    const reason = oneLine(message === '' ? code : message);
+    return { accepted: false, gone: false, status: null, reason, retryAfterMs: null };
+  }
+  const { status, headers, text } = answer;
+  const accepted = status >= 200 && status < 300;
+  return {
+    accepted,
+    gone: status === 410,
+    status,
+    reason: accepted
+      ? null
+      : oneLine(text.trim() === '' ? `answered ${status}` : `answered ${status}: ${text}`),
+    retryAfterMs: retryAfterMs(headers['retry-after'], nowMs),
+  };
+}
+
+/** `Retry-After` (RFC 9110, 10.2.3): seconds, or a date. */
+function retryAfterMs(value: string | undefined, nowMs: number): number | null {
+  if (value === undefined) return null;
+  if (/^\d{1,9}$/.test(value)) return Number(value) * 1000;
+  const at = Date.parse(value);
+  return Number.isNaN(at) ? null : Math.max(0, at - nowMs);
+}
+
+/** What a stranger answered, as a short line that a text column takes. */
+function oneLine(text: string): string {
+  return text
+    .slice(0, 4 * MAX_REASON)
+    .replace(/[\s\p{Cc}]+/gu, ' ')
+    .toWellFormed()
+    .slice(0, MAX_REASON)
+    .toWellFormed();
+}

@@ -1,0 +1,81 @@
+/** A receiver of webhooks for tests: an HTTP server on loopback that keeps what it is sent and answers as it is told. */
+import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { until } from './service.ts';
+
+export interface ReceivedMessage {
+  id: string;
+  path: string;
+  headers: IncomingHttpHeaders;
+  /** The body's bytes. */
+  raw: Buffer;
+  // biome-ignore lint/suspicious/noExplicitAny: a test reads what it expects, and fails where it is not there
+  body: any;
+}
+
+export interface WebhookReceiver {
+  url: string;
+  /** Everything that arrived, in order, whatever the answer was. */
+  received: ReceivedMessage[];
+  /** The most requests that were open at the same time. */
+  mostAtOnce(): number;
+  /** Answers by this from now on; 204 to begin with. It may also leave the request unanswered. */
+  answer(how: number | ((message: ReceivedMessage, response: ServerResponse) => void)): void;
+  /** Waits until so many messages arrived. */
+  waitFor(count: number, withinMs?: number): Promise<ReceivedMessage[]>;
+  stop(): Promise<void>;
+}
+
+/** Starts a receiver. */
+export async function startWebhookReceiver(): Promise<WebhookReceiver> {
+  const received: ReceivedMessage[] = [];
+  let answer: (message: ReceivedMessage, response: ServerResponse) => void = (_message, response) => {
+    response.writeHead(204).end();
+  };
+  let open = 0;
+  let most = 0;
+  const server = createServer((request, response) => {
+    open += 1;
+    most = Math.max(most, open);
+    response.on('close', () => {
+      open -= 1;
+    });
+    const chunks: Buffer[] = [];
+    request.on('data', (chunk: Buffer) => chunks.push(chunk));
+    request.on('end', () => {
+      const raw = Buffer.concat(chunks);
+      const { headers, url = '' } = request;
+      const message = {
+        id: String(headers['webhook-id']),
+        path: url,
+        headers,
+        raw,
+        body: JSON.parse(raw.toString()),
+      };
+      received.push(message);
+      answer(message, response);
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  return {
+    url: `http://127.0.0.1:${port}/hook`,
+    received,
+    mostAtOnce: () => most,
+    answer(how) {
+      answer = typeof how === 'function' ? how : (_message, response) => response.writeHead(how).end();
+    },
+    async waitFor(count, withinMs = 15_000) {
+      await until(
+        () => received.length,
+        (length) => length >= count,
+        { withinMs },
+      );
+      return received;
+    },
+    async stop() {
+      server.closeAllConnections();
+      await new Promise<void>((resolve) => server.close(() => resolve()));
+    },
+  };
+}
