@@ -36,8 +36,11 @@ export async function writeFanOut(
   jobs: { ids: readonly number[]; leaseId: string },
   insertion: Insertion,
 ): Promise<Date> {
+  // Ids rise: events are listed in the order in which these lines make them.
+  const created = broadcasts.map(newEventId);
+  const notified = broadcasts.map(newEventId);
   const further = events.map(newEventId);
-  const ends = broadcasts.map(newEventId); // after what came before the end
+  const processed = broadcasts.map(newEventId);
   const [row] = await tx.query<{ settled: number; sent_at: Date }>(statements[insertion], [
     uuidArray(broadcasts.map((one) => one.id)),
     uuidArray(broadcasts.map((one) => one.projectId)),
@@ -48,9 +51,9 @@ export async function writeFanOut(
     broadcasts.map((one) => one.unusable),
     broadcasts.map((one) => one.pending),
     textArray(broadcasts.map(errorsOf)),
-    uuidArray(broadcasts.map(newEventId)),
-    uuidArray(broadcasts.map(newEventId)),
-    uuidArray(ends),
+    uuidArray(created),
+    uuidArray(notified),
+    uuidArray(processed),
     textArray(broadcasts.map(processedDetails)),
     jobs.ids,
     jobs.leaseId,
