@@ -4,6 +4,8 @@ import { fileURLToPath } from 'node:url';
 import { SETTINGS } from '../config.ts';
 import { allErrors } from '../errors.ts';
 import { openapiDocument } from '../http/openapi-document.ts';
+import type { ApiDocument } from './sdk/document.ts';
+import { sdkFiles } from './sdk/files.ts';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 
@@ -12,8 +14,10 @@ const root = fileURLToPath(new URL('../../../', import.meta.url));
  * nothing, and ends the process with exit code 1 if there are any.
  */
 export async function generate({ check = false }: { check?: boolean }): Promise<void> {
+  const document = await openapiDocument();
   const files: Record<string, string> = {
-    'openapi.json': `${JSON.stringify(await openapiDocument(), null, 2)}\n`,
+    'openapi.json': `${JSON.stringify(document, null, 2)}\n`,
+    ...sdkFiles(document as ApiDocument),
     'docs/reference/settings.md': settingsPage(),
     'docs/reference/errors.md': errorsPage(),
   };

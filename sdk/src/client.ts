@@ -1,0 +1,34 @@
+import { EventStream } from './event-stream.ts';
+import type { ClientOptions, RequestOptions, StreamOptions } from './options.ts';
+import { PageRequest } from './page-request.ts';
+import { type ApiRequest, createTransport, type Transport } from './transport.ts';
+
+/** What both clients have in common: requests by method and path. */
+export class Client {
+  readonly #transport: Transport;
+
+  constructor(options: ClientOptions) {
+    this.#transport = createTransport(options);
+  }
+
+  /** Calls the API by method and path, as every method of this client does: for what a newer server has and this version does not. */
+  request<Reply = unknown>(request: ApiRequest, options?: RequestOptions): Promise<Reply> {
+    return this.#transport.send(request, options) as Promise<Reply>;
+  }
+
+  protected list<Item>(path: string, query?: object, options?: RequestOptions): PageRequest<Item> {
+    return new PageRequest(this.#transport, path, query, options);
+  }
+
+  protected stream<Event>(path: string, query?: object, options?: StreamOptions): EventStream<Event> {
+    return new EventStream(this.#transport, path, query, options);
+  }
+}
+
+/** A value as one part of a path. Throws for one that would make another path of it. */
+export function segment(value: string): string {
+  // An empty id would ask for the list, and dots for what is above.
+  if (typeof value !== 'string' || value === '' || value === '.' || value === '..')
+    throw new TypeError(`${JSON.stringify(value)} cannot be part of a path: an id or a key was expected`);
+  return encodeURIComponent(value);
+}

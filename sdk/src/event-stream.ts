@@ -1,0 +1,127 @@
+import { backoffMs, sleep } from './backoff.ts';
+import { BelfryError } from './errors.ts';
+import type { StreamOptions } from './options.ts';
+import { StreamParser } from './sse.ts';
+import { mayPass, networkError, type PreparedRequest, type Transport, withTimeout } from './transport.ts';
+
+const TIMEOUT_MS = 30_000;
+const IDLE_TIMEOUT_MS = 45_000; // three signs of life missed
+// Until the server has said what it wants.
+const RETRY_MS = 2_000;
+const LONGEST_RETRY_MS = 30_000;
+
+/**
+ * What happens, as it happens: loop over it with `for await`. A connection that breaks is made again, and goes on after the last
+ * event that the loop was given. It ends with `break` or the signal; an answer that will not change, such as 401, is thrown.
+ */
+export class EventStream<Event> implements AsyncIterable<Event> {
+  /** Where the event stands that the loop was given last. Kept somewhere, it lets another stream go on there after a restart. */
+  lastEventId: string | undefined;
+  readonly #transport: Transport;
+  readonly #request: PreparedRequest;
+  readonly #options: StreamOptions;
+
+  constructor(transport: Transport, path: string, query?: object, options: StreamOptions = {}) {
+    this.lastEventId = options.lastEventId;
+    this.#transport = transport;
+    this.#request = transport.prepare({ method: 'GET', path, query }, { headers: options.headers });
+    this.#request.init.headers.set('accept', 'text/event-stream');
+    this.#options = options;
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<Event, void, undefined> {
+    const { signal, maxRetries = Number.POSITIVE_INFINITY, onDisconnect } = this.#options;
+    const state = { failures: 0, retryMs: RETRY_MS };
+    while (!signal?.aborted) {
+      let error: unknown;
+      try {
+        yield* this.#connect(state);
+      } catch (caught) {
+        error = caught;
+      }
+      if (signal?.aborted) return;
+      state.failures += 1;
+      if (error !== undefined && (!mayPass(error) || state.failures > maxRetries)) throw error;
+      const retryAfterMs = error instanceof BelfryError ? error.retryAfterMs : undefined;
+      const pace = { firstMs: state.retryMs, longestMs: Math.max(LONGEST_RETRY_MS, state.retryMs) };
+      const retryInMs = backoffMs(state.failures, retryAfterMs, pace);
+      onDisconnect?.({ error, retryInMs });
+      await sleep(retryInMs, signal).catch(() => {}); // aborted: the loop sees it
+    }
+  }
+
+  /** The events of one connection, until it ends or breaks. */
+  async *#connect(state: { failures: number; retryMs: number }): AsyncGenerator<Event, void, undefined> {
+    const { signal, timeoutMs = TIMEOUT_MS, idleTimeoutMs = IDLE_TIMEOUT_MS, onOpen } = this.#options;
+    const { what, init } = this.#request;
+    if (this.lastEventId !== undefined) init.headers.set('last-event-id', this.lastEventId);
+    const timed = withTimeout(what, timeoutMs, signal);
+    try {
+      const response = await this.#transport.attempt(this.#request, { signal: timed.signal, timeoutMs });
+      timed.stop();
+      const body = bodyOf(what, response);
+      state.failures = 0;
+      onOpen?.();
+      const parser = new StreamParser(this.lastEventId ?? '');
+      for await (const text of texts(what, body, idleTimeoutMs, timed.signal)) {
+        for (const { data, lastEventId } of parser.push(text)) {
+          state.retryMs = parser.retryMs ?? state.retryMs;
+          if (lastEventId !== '') this.lastEventId = lastEventId;
+          if (data !== undefined) yield parseEvent<Event>(what, data);
+        }
+      }
+    } catch (error) {
+      throw timed.reasonOr(error);
+    } finally {
+      timed.clear();
+      timed.abort();
+    }
+  }
+}
+
+function bodyOf(what: string, response: Response): ReadableStream<Uint8Array> {
+  const type = response.headers.get('content-type') ?? '';
+  if (response.body !== null && type.startsWith('text/event-stream')) return response.body;
+  const { status } = response;
+  throw new BelfryError(`${what}: ${status}, but the answer is no event stream`, {
+    code: 'invalid_response',
+    status,
+  });
+}
+
+function parseEvent<Event>(what: string, data: string): Event {
+  try {
+    return JSON.parse(data) as Event;
+  } catch (cause) {
+    throw new BelfryError(`${what}: an event is not JSON`, { code: 'invalid_response', status: 200, cause });
+  }
+}
+
+/** The text of a body as it comes. Fails when nothing comes for so long: a connection can die without a word. */
+async function* texts(
+  what: string,
+  body: ReadableStream<Uint8Array>,
+  idleTimeoutMs: number,
+  signal: AbortSignal,
+): AsyncGenerator<string, void, undefined> {
+  const reader = body.getReader();
+  const decoder = new TextDecoder();
+  try {
+    for (;;) {
+      // Only while it is waited for: a loop that takes its time over an event is no silence of the server.
+      const idle = withTimeout(`${what}: a sign of life`, idleTimeoutMs, signal);
+      const ended = new Promise<never>((_resolve, reject) => {
+        idle.signal.addEventListener('abort', () => reject(idle.signal.reason), { once: true });
+      });
+      const { done, value } = await Promise.race([reader.read(), ended])
+        .catch((error: unknown) => {
+          throw error instanceof BelfryError ? error : networkError(what, error, signal);
+        })
+        .finally(idle.clear);
+      if (done) return;
+      yield decoder.decode(value, { stream: true });
+    }
+  } finally {
+    await reader.cancel().catch(() => {}); // it may be broken already
+  }
+}

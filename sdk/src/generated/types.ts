@@ -1,0 +1,1435 @@
+// Made from openapi.json by `npm run generate`: change the API, not this file.
+// biome-ignore-all format: it is written by a program and read in editors, a member at a time
+
+export type Broadcast = {
+  id: string;
+  title: string;
+  content: string | null;
+  action_url: string | null;
+  category: string | null;
+  topic: string | null;
+  /** As given. */
+  custom_attributes: Record<string, unknown> | null;
+  recipients: BroadcastRecipient[] | null;
+  overrides: BroadcastOverrides | null;
+  created_at: string;
+  status: BroadcastStatus;
+};
+
+export type InboxToken = {
+  id: string;
+  /** A random text of your making; whoever has it can open the realtime connection. */
+  token: string;
+  connection_id: string | null;
+  created_at: string;
+  updated_at: string | null;
+  discarded_at: string | null;
+};
+
+export type ApnsToken = {
+  id: string;
+  /** The device's token in hexadecimal, as iOS gives it to the app. */
+  device_token: string;
+  /** The app's bundle identifier, where it is not the integration's. */
+  app_id?: string | undefined;
+  /** Which of Apple's servers knows the token; production if not given. */
+  installation_id?: 'development' | 'production' | undefined;
+  created_at: string;
+  updated_at: string | null;
+  discarded_at: string | null;
+};
+
+export type ExpoToken = {
+  id: string;
+  /** The device's Expo push token. */
+  device_token: string;
+  created_at: string;
+  updated_at: string | null;
+  discarded_at: string | null;
+};
+
+export type FcmToken = {
+  id: string;
+  /** The app's FCM registration token. */
+  device_token: string;
+  created_at: string;
+  updated_at: string | null;
+  discarded_at: string | null;
+};
+
+export type SlackToken = {
+  /** Of a token with `oauth`: `<installation_id>-<channel_id>`. */
+  id: string;
+  oauth?: SlackTokenOauth | undefined;
+  webhook?: SlackTokenWebhook | undefined;
+  created_at: string;
+  updated_at: string | null;
+  discarded_at: string | null;
+};
+
+export type SlackbotToken = {
+  /** Of a token with `oauth`: `<installation_id>-<channel_id>`. */
+  id: string;
+  oauth?: SlackbotTokenOauth | undefined;
+  webhook?: SlackbotTokenWebhook | undefined;
+  created_at: string;
+  updated_at: string | null;
+  discarded_at: string | null;
+};
+
+export type TeamsToken = {
+  id: string;
+  webhook?: TeamsTokenWebhook | undefined;
+  created_at: string;
+  updated_at: string | null;
+  discarded_at: string | null;
+};
+
+export type WebPushToken = {
+  id: string;
+  /** The address of the subscription, as the browser gives it. */
+  endpoint: string;
+  keys: WebPushTokenKeys;
+  created_at: string;
+  updated_at: string | null;
+  discarded_at: string | null;
+};
+
+export type CategoryDeliveryConfig = {
+  /** The category of the broadcasts that this is about. */
+  key: string;
+  /** Nothing of this category goes out. */
+  disabled?: boolean | undefined;
+  /** The only channels that the category goes out on, each named once. */
+  channels: CategoryDeliveryConfigChannel[];
+};
+
+export type Integration = {
+  name: 'apns';
+  id: string;
+  config: {
+    /** The bundle identifier of the app, for tokens that name none of their own */
+    app_id: string;
+    /** What the number on the app's icon counts */
+    badge: 'unread' | 'unseen';
+    /** The signing key, as it stands in the .p8 file from Apple, with its line breaks */
+    certificate: string;
+    /** The id of the signing key */
+    key_id: string;
+    /** The id of the developer team */
+    team_id: string;
+    /** The layout of the payload that the app reads. Left out: the newest */
+    payload_version?: '1' | '2' | undefined;
+  } | Record<string, never>;
+} | {
+  name: 'eventsource';
+  id: string;
+  config: {
+    /** Where the events come from */
+    source: string;
+  } | Record<string, never>;
+} | {
+  name: 'expo';
+  id: string;
+  config: {
+    /** An access token of the Expo account that owns the app */
+    access_token: string;
+  } | Record<string, never>;
+} | {
+  name: 'fcm';
+  id: string;
+  config: {
+    /** The kind of credentials: service_account */
+    type: 'service_account';
+    /** The Firebase project */
+    project_id: string;
+    /** The id of the private key */
+    private_key_id: string;
+    /** The private key in PEM, with its line breaks */
+    private_key: string;
+    /** The e-mail address of the service account */
+    client_email: string;
+    /** The id of the service account */
+    client_id: string;
+    /** Google's address for logging in */
+    auth_uri: string;
+    /** Google's address for access tokens: https://oauth2.googleapis.com/token */
+    token_uri: string;
+    /** Google's certificates */
+    auth_provider_x509_cert_url: string;
+    /** The service account's certificates */
+    client_x509_cert_url: string;
+    /** googleapis.com, but for clouds that are not Google's own */
+    universe_domain: string;
+  } | Record<string, never>;
+} | {
+  name: 'github';
+  id: string;
+  config: {
+    /** The secret that was given when the webhook was made: GitHub's requests are verified with it */
+    webhook_signing_secret: string;
+  } | Record<string, never>;
+} | {
+  name: 'inbox';
+  id: string;
+  config: {
+    images: {
+      /** Picture shown while there is nothing to read */
+      emptyInboxUrl: string;
+    } | null;
+    locale: string | null;
+    theme: {
+      notification?: {
+        default: {
+          /** Space around a notification, a CSS value */
+          margin: string;
+          /** Typeface, a CSS value */
+          fontFamily: string;
+          /** Text size, a CSS value */
+          fontSize: string;
+          /** Text colour, a CSS value */
+          textColor: string;
+          /** Corner radius, a CSS value */
+          borderRadius: string;
+          /** Background, a CSS value */
+          backgroundColor: string;
+          hover?: {
+            /** Background under the pointer, a CSS value */
+            backgroundColor: string;
+          } | undefined;
+          state?: {
+            /** Colour of the dot that marks the state, a CSS value */
+            color: string;
+          } | undefined;
+        };
+        hover?: {
+          /** Background under the pointer, a CSS value */
+          backgroundColor: string;
+        } | undefined;
+        state?: {
+          /** Colour of the dot that marks the state, a CSS value */
+          color: string;
+        } | undefined;
+        unseen: {
+          /** Text colour, a CSS value */
+          textColor: string;
+          /** Background, a CSS value */
+          backgroundColor: string;
+          hover?: {
+            /** Background under the pointer, a CSS value */
+            backgroundColor: string;
+          } | undefined;
+          state?: {
+            /** Colour of the dot that marks the state, a CSS value */
+            color: string;
+          } | undefined;
+        };
+        unread: {
+          /** Text colour, a CSS value */
+          textColor: string;
+          /** Background, a CSS value */
+          backgroundColor: string;
+          hover?: {
+            /** Background under the pointer, a CSS value */
+            backgroundColor: string;
+          } | undefined;
+          state?: {
+            /** Colour of the dot that marks the state, a CSS value */
+            color: string;
+          } | undefined;
+        };
+      } | undefined;
+      banner?: {
+        /** Background, a CSS value */
+        backgroundColor: string;
+        /** Opacity of the background, 0 to 1 */
+        backgroundOpacity?: number | undefined;
+        /** Text size, a CSS value */
+        fontSize: string;
+        /** Text colour, a CSS value */
+        textColor: string;
+      } | undefined;
+      dialog?: {
+        /** Colour of switches, a CSS value */
+        accentColor: string;
+        /** Background, a CSS value */
+        backgroundColor: string;
+        /** Text colour, a CSS value */
+        textColor: string;
+      } | undefined;
+      footer?: {
+        /** Background, a CSS value */
+        backgroundColor: string;
+        /** Corner radius, a CSS value */
+        borderRadius: string;
+        /** Text size, a CSS value */
+        fontSize: string;
+        /** Text colour, a CSS value */
+        textColor: string;
+      } | undefined;
+      header?: {
+        /** Background, a CSS value */
+        backgroundColor: string;
+        /** Corner radius, a CSS value */
+        borderRadius: string;
+        /** Typeface, a CSS value */
+        fontFamily: string;
+        /** Text size, a CSS value */
+        fontSize: string;
+        /** Text colour, a CSS value */
+        textColor: string;
+      } | undefined;
+      icon?: {
+        /** Outline, a CSS value */
+        borderColor: string;
+        /** Width, a CSS value */
+        width: string;
+      } | undefined;
+      unseenBadge?: {
+        /** Background, a CSS value */
+        backgroundColor: string;
+      } | undefined;
+    } | null;
+  } | Record<string, never>;
+} | {
+  name: 'mailgun';
+  id: string;
+  config: {
+    /** An API key of the account, or the domain's own sending key */
+    api_key: string;
+    /** The domain to send from, as Mailgun lists it */
+    domain: string;
+    /** Where the domain is hosted */
+    region: 'us' | 'eu';
+    /** Sender of every e-mail, at the domain */
+    from?: {
+      /** E-mail address */
+      email: string;
+      /** Name shown beside the address */
+      name?: string | null | undefined;
+    } | undefined;
+    /** The HTTP webhook signing key, not the API key: bounces and complaints are taken by it */
+    webhook_signing_key?: string | undefined;
+  } | Record<string, never>;
+} | {
+  name: 'ping_email';
+  id: string;
+  config: {
+    /** The address of your mailer; it is sent each notification with a POST */
+    url: string;
+  } | Record<string, never>;
+} | {
+  name: 'sendgrid';
+  id: string;
+  config: {
+    /** An API key with the permission Mail Send */
+    api_key: string;
+    /** Sender of every e-mail, one that SendGrid has verified */
+    from?: {
+      /** E-mail address */
+      email: string;
+      /** Name shown beside the address */
+      name?: string | null | undefined;
+    } | undefined;
+    /** Where answers go, if not to the sender */
+    reply_to?: {
+      /** E-mail address */
+      email: string;
+      /** Name shown beside the address */
+      name?: string | null | undefined;
+    } | undefined;
+    /** Where the account is: eu for EU subusers. Left out: global */
+    region?: 'global' | 'eu' | undefined;
+    /** The verification key of the signed event webhook, in base64: bounces and complaints are taken by it */
+    webhook_public_key?: string | undefined;
+  } | Record<string, never>;
+} | {
+  name: 'ses';
+  id: string;
+  config: {
+    /** The access key id of an IAM user that may send e-mail */
+    key_id: string;
+    /** The secret access key that belongs to it */
+    secret_key: string;
+    /** The region of the verified identity, such as eu-west-1 */
+    region: string;
+    /** Sender of every e-mail, one that SES has verified */
+    from?: {
+      /** E-mail address */
+      email: string;
+      /** Name shown beside the address */
+      name?: string | null | undefined;
+    } | undefined;
+    /** The configuration set that every e-mail is sent with */
+    configuration_set?: string | undefined;
+    /** The SNS topic that bounces and complaints are published to; messages of other topics are refused */
+    topic_arn?: string | undefined;
+  } | Record<string, never>;
+} | {
+  name: 'slack';
+  id: string;
+  config: {
+    /** The id of the app */
+    app_id: string;
+    /** The client id of the app */
+    client_id: string;
+    /** The client secret of the app */
+    client_secret: string;
+    /** The signing secret of the app: what Slack reports is verified with it */
+    signing_secret: string;
+  } | Record<string, never>;
+} | {
+  name: 'service_slackbot';
+  id: string;
+  config: {
+    /** Whether users may connect Slack by the server's own app */
+    enabled: boolean;
+  } | Record<string, never>;
+} | {
+  name: 'smtp';
+  id: string;
+  config: {
+    /** Host name of the mail server; certificates must be issued for it */
+    host: string;
+    /** 587 for STARTTLS, 465 for TLS, 25 between servers */
+    port: number;
+    /** Account to log in with; empty to send without logging in */
+    username: string;
+    /** Password of the account */
+    password: string;
+    /** Sender of every e-mail */
+    from: {
+      /** E-mail address */
+      email: string;
+      /** Name shown beside the address */
+      name?: string | undefined;
+    };
+    /** Where answers go, if not to the sender */
+    reply_to?: {
+      /** E-mail address */
+      email: string;
+      /** Name shown beside the address */
+      name?: string | undefined;
+    } | undefined;
+    /** ssl: TLS from the start. starttls: refuse to send unless the server encrypts. none: never encrypt. Left out: TLS on port 465, elsewhere STARTTLS if the server offers it */
+    security?: 'none' | 'ssl' | 'starttls' | undefined;
+  } | Record<string, never>;
+} | {
+  name: 'stripe';
+  id: string;
+  config: {
+    /** The endpoint's signing secret: Stripe's requests are verified with it */
+    webhook_signing_secret: string;
+    /** A name of your own for this configuration; it is kept and shown as it is */
+    id?: string | undefined;
+  } | Record<string, never>;
+} | {
+  name: 'teams';
+  id: string;
+  config: {
+    /** Where messages go for users who have no destination of their own */
+    webhook?: {
+      /** The address of an incoming webhook; whoever has it can post to the channel */
+      url: string;
+    } | undefined;
+  } | Record<string, never>;
+} | {
+  name: 'twilio';
+  id: string;
+  config: {
+    /** The account: AC and 32 digits */
+    account_sid: string;
+    /** The SID of an API key of the account: SK and 32 digits */
+    api_key: string;
+    /** The secret of the API key */
+    api_secret: string;
+    /** The number to send from, as +14155550100 */
+    from: string;
+    /** The account's auth token. Only reports on what became of messages are verified with it */
+    auth_token?: string | undefined;
+  } | Record<string, never>;
+} | {
+  name: 'web_push';
+  id: string;
+  config: {
+    /** The public VAPID key in base64url; browsers subscribe with it */
+    public_key: string;
+    /** The private VAPID key in base64url */
+    private_key: string;
+  } | Record<string, never>;
+};
+
+export type ApnsIntegration = {
+  name: 'apns';
+  id: string;
+  config: ApnsIntegrationConfig | Record<string, never>;
+};
+
+export type EventsourceIntegration = {
+  name: 'eventsource';
+  id: string;
+  config: EventsourceIntegrationConfig | Record<string, never>;
+};
+
+export type ExpoIntegration = {
+  name: 'expo';
+  id: string;
+  config: ExpoIntegrationConfig | Record<string, never>;
+};
+
+export type FcmIntegration = {
+  name: 'fcm';
+  id: string;
+  config: FcmIntegrationConfig | Record<string, never>;
+};
+
+export type GithubIntegration = {
+  name: 'github';
+  id: string;
+  config: GithubIntegrationConfig | Record<string, never>;
+};
+
+export type InboxIntegration = {
+  name: 'inbox';
+  id: string;
+  config: InboxIntegrationConfig | Record<string, never>;
+};
+
+export type MailgunIntegration = {
+  name: 'mailgun';
+  id: string;
+  config: MailgunIntegrationConfig | Record<string, never>;
+};
+
+export type PingEmailIntegration = {
+  name: 'ping_email';
+  id: string;
+  config: PingEmailIntegrationConfig | Record<string, never>;
+};
+
+export type SendgridIntegration = {
+  name: 'sendgrid';
+  id: string;
+  config: SendgridIntegrationConfig | Record<string, never>;
+};
+
+export type SesIntegration = {
+  name: 'ses';
+  id: string;
+  config: SesIntegrationConfig | Record<string, never>;
+};
+
+export type SlackIntegration = {
+  name: 'slack';
+  id: string;
+  config: SlackIntegrationConfig | Record<string, never>;
+};
+
+export type SlackbotIntegration = {
+  name: 'service_slackbot';
+  id: string;
+  config: SlackbotIntegrationConfig | Record<string, never>;
+};
+
+export type SmtpIntegration = {
+  name: 'smtp';
+  id: string;
+  config: SmtpIntegrationConfig | Record<string, never>;
+};
+
+export type StripeIntegration = {
+  name: 'stripe';
+  id: string;
+  config: StripeIntegrationConfig | Record<string, never>;
+};
+
+export type TeamsIntegration = {
+  name: 'teams';
+  id: string;
+  config: TeamsIntegrationConfig | Record<string, never>;
+};
+
+export type TwilioIntegration = {
+  name: 'twilio';
+  id: string;
+  config: TwilioIntegrationConfig | Record<string, never>;
+};
+
+export type WebPushIntegration = {
+  name: 'web_push';
+  id: string;
+  config: WebPushIntegrationConfig | Record<string, never>;
+};
+
+export type User = {
+  id: string;
+  external_id: string | null;
+  email: string | null;
+  first_name: string | null;
+  last_name: string | null;
+  custom_attributes: Record<string, unknown> | null;
+  phone_numbers: string[];
+  created_at: string;
+  updated_at: string;
+  last_seen_at: string | null;
+  last_notified_at: string | null;
+};
+
+export type Event = {
+  id: string;
+  type: 'broadcast.created' | 'broadcast.processed' | 'notification.created' | 'notification.seen' | 'notification.read' | 'notification.unread' | 'notification.archived' | 'notification.unarchived' | 'notification.deleted' | 'delivery.scheduled' | 'delivery.sent' | 'delivery.delivered' | 'delivery.bounced' | 'delivery.failed' | 'delivery.retried' | 'delivery.skipped' | 'delivery.dropped' | 'token.saved' | 'token.discarded' | 'user.created' | 'user.updated' | 'user.deleted' | 'user.restored' | 'workflow.run.started' | 'workflow.run.step' | 'workflow.run.completed' | 'workflow.run.failed' | 'workflow.run.aborted' | 'integration.saved' | 'integration.deleted' | 'integration.received' | 'preferences.updated' | 'category.saved' | 'category.deleted' | 'webhook.saved' | 'webhook.deleted' | 'webhook.disabled';
+  timestamp: string;
+  /** The number in which the other side's answer said so: an HTTP or SMTP status. */
+  code?: number | undefined;
+  level?: 'info' | 'warn' | 'error' | undefined;
+  /** What happened, for people. */
+  log?: string | undefined;
+  /** What it happened to and how: `user_id`, `broadcast_id`, `notification_id`, `channel`, `provider`, …; of a delivery also `delivery_id`, `attempt`, `duration_ms`, and as `code` the word in which the vendor said so. */
+  context?: Record<string, unknown> | undefined;
+  /** What is told besides. */
+  payload?: Record<string, unknown> | undefined;
+};
+
+export type Webhook = {
+  id: string;
+  /** Where the events are sent to: http or https, without a user name or password in it. */
+  url: string;
+  description: string | null;
+  /** Which events are sent: types, or families such as `delivery.*`. Empty: all. */
+  event_types: ('broadcast.created' | 'broadcast.processed' | 'notification.created' | 'notification.seen' | 'notification.read' | 'notification.unread' | 'notification.archived' | 'notification.unarchived' | 'notification.deleted' | 'delivery.scheduled' | 'delivery.sent' | 'delivery.delivered' | 'delivery.bounced' | 'delivery.failed' | 'delivery.retried' | 'delivery.skipped' | 'delivery.dropped' | 'token.saved' | 'token.discarded' | 'user.created' | 'user.updated' | 'user.deleted' | 'user.restored' | 'workflow.run.started' | 'workflow.run.step' | 'workflow.run.completed' | 'workflow.run.failed' | 'workflow.run.aborted' | 'integration.saved' | 'integration.deleted' | 'integration.received' | 'preferences.updated' | 'category.saved' | 'category.deleted' | 'webhook.saved' | 'webhook.deleted' | 'webhook.disabled' | 'broadcast.*' | 'notification.*' | 'delivery.*' | 'token.*' | 'user.*' | 'workflow.run.*' | 'integration.*' | 'preferences.*' | 'category.*' | 'webhook.*')[];
+  disabled: boolean;
+  /** Why it was disabled, where that was not by a request. */
+  disabled_reason: string | null;
+  /** Since when no message was accepted; `null` after one was. */
+  failing_since: string | null;
+  created_at: string;
+  updated_at: string;
+};
+
+export type WebhookSecret = {
+  /** Verifies messages by the rules of Standard Webhooks (https://www.standardwebhooks.com). */
+  secret: string;
+  /** The secret before the last rotation; messages are signed with both. */
+  former_secret?: string | undefined;
+  former_secret_until?: string | undefined;
+};
+
+export type WebhookDelivery = {
+  /** The event's id, and the `webhook-id` of the message. */
+  id: string;
+  type: 'broadcast.created' | 'broadcast.processed' | 'notification.created' | 'notification.seen' | 'notification.read' | 'notification.unread' | 'notification.archived' | 'notification.unarchived' | 'notification.deleted' | 'delivery.scheduled' | 'delivery.sent' | 'delivery.delivered' | 'delivery.bounced' | 'delivery.failed' | 'delivery.retried' | 'delivery.skipped' | 'delivery.dropped' | 'token.saved' | 'token.discarded' | 'user.created' | 'user.updated' | 'user.deleted' | 'user.restored' | 'workflow.run.started' | 'workflow.run.step' | 'workflow.run.completed' | 'workflow.run.failed' | 'workflow.run.aborted' | 'integration.saved' | 'integration.deleted' | 'integration.received' | 'preferences.updated' | 'category.saved' | 'category.deleted' | 'webhook.saved' | 'webhook.deleted' | 'webhook.disabled';
+  status: 'sent' | 'retrying' | 'failed';
+  attempts: number;
+  /** The HTTP status of the last answer. */
+  response_status: number | null;
+  /** Why the last attempt failed. */
+  reason: string | null;
+  duration_ms: number | null;
+  last_attempt_at: string | null;
+  next_attempt_at: string | null;
+};
+
+export type Notification = {
+  id: string;
+  user_id: string;
+  /** `unread`: seen, but not read. Archived wins over read, read over seen. */
+  status: 'unseen' | 'unread' | 'read' | 'archived';
+  title: string;
+  content: string | null;
+  action_url: string | null;
+  category: string | null;
+  topic: string | null;
+  custom_attributes: Record<string, unknown> | null;
+  created_at: string;
+  updated_at: string;
+  sent_at: string | null;
+  seen_at: string | null;
+  read_at: string | null;
+  archived_at: string | null;
+  discarded_at: string | null;
+};
+
+export type UserPreferences = {
+  categories: UserPreferencesCategory[];
+};
+
+/** A user, named by external_id or email; `null` for one of them says nothing. Who is not known yet is created; members that are given replace what is stored. */
+export type BroadcastRecipient = {
+  /** The user's id in your system. */
+  external_id?: string | null | undefined;
+  /** The user's e-mail address. */
+  email?: string | null | undefined;
+  first_name?: string | null | undefined;
+  last_name?: string | null | undefined;
+  /** Anything you want to keep about the user. */
+  custom_attributes?: Record<string, unknown> | null | undefined;
+  /** In international form: +15005550001. */
+  phone_numbers?: string[] | undefined;
+} & ({ external_id: string } | { email: string });
+
+export type BroadcastOverrides = {
+  /** Other texts for a channel. */
+  channels?: BroadcastOverridesChannels | undefined;
+  providers?: BroadcastOverridesProviders | undefined;
+};
+
+/** Other texts for a channel. */
+export type BroadcastOverridesChannels = {
+  in_app?: {
+    title?: string | undefined;
+    content?: string | undefined;
+    action_url?: string | null | undefined;
+  } | undefined;
+  mobile_push?: {
+    title?: string | undefined;
+    content?: string | undefined;
+    action_url?: string | null | undefined;
+  } | undefined;
+  email?: {
+    title?: string | undefined;
+    content?: string | undefined;
+    action_url?: string | null | undefined;
+  } | undefined;
+  sms?: {
+    title?: string | undefined;
+    content?: string | undefined;
+    action_url?: string | null | undefined;
+  } | undefined;
+};
+
+export type BroadcastOverridesProviders = {
+  /** Merged into the provider's own payload. */
+  sendgrid?: Record<string, unknown> | undefined;
+  /** Merged into the provider's own payload. */
+  twilio?: Record<string, unknown> | undefined;
+  /** Merged into the provider's own payload. */
+  ses?: Record<string, unknown> | undefined;
+  /** Merged into the provider's own payload. */
+  fcm?: Record<string, unknown> | undefined;
+  /** Merged into the provider's own payload. */
+  slack?: Record<string, unknown> | undefined;
+  /** Merged into the provider's own payload. */
+  web_push?: Record<string, unknown> | undefined;
+  /** Merged into the provider's own payload. */
+  mailgun?: Record<string, unknown> | undefined;
+  /** Merged into the provider's own payload. */
+  expo?: Record<string, unknown> | undefined;
+  /** Merged into the provider's own payload. */
+  apns?: Record<string, unknown> | undefined;
+  /** Merged into the provider's own payload. */
+  teams?: Record<string, unknown> | undefined;
+};
+
+export type BroadcastStatus = {
+  status: 'enqueued' | 'processing' | 'processed';
+  summary: BroadcastStatusSummary;
+  errors: BroadcastStatusError[] | null;
+};
+
+export type BroadcastStatusSummary = {
+  /** Recipients that could not be used, and users whom a channel failed to reach. */
+  failures: number;
+  /** Users addressed, each counted once, and recipients that could not be used. */
+  total: number;
+};
+
+export type BroadcastStatusError = {
+  message: string;
+};
+
+export type SlackTokenOauth = {
+  /** The channel or user to post to. */
+  channel_id: string;
+  /** The installation of the Slack app: `<app_id>-<team_id>`. */
+  installation_id: string;
+  /** What the installation permits. */
+  scope?: string | undefined;
+};
+
+export type SlackTokenWebhook = {
+  /** The address of the incoming webhook, from Slack's answer to the installation. */
+  url: string;
+};
+
+export type SlackbotTokenOauth = {
+  /** The channel or user to post to. */
+  channel_id: string;
+  /** The installation of the Slack app: `<app_id>-<team_id>`. */
+  installation_id: string;
+  /** What the installation permits. */
+  scope?: string | undefined;
+};
+
+export type SlackbotTokenWebhook = {
+  /** The address of the incoming webhook, from Slack's answer to the installation. */
+  url: string;
+};
+
+export type TeamsTokenWebhook = {
+  /** The address that the workflow of a Teams channel gave. Without one: the default of the integration. */
+  url?: string | undefined;
+};
+
+export type WebPushTokenKeys = {
+  /** The subscription's secret, in base64url. */
+  auth: string;
+  /** The subscription's public key, in base64url. */
+  p256dh: string;
+};
+
+export type CategoryDeliveryConfigChannel = {
+  channel: 'in_app' | 'slack' | 'web_push' | 'mobile_push' | 'teams' | 'email' | 'sms';
+  /** Goes out so many seconds later; at most 400 days. */
+  delay?: number | undefined;
+  /** Goes out if this condition holds then, after the delay: CEL over `user`, `notification` and `input` (the broadcast), where Liquid outputs may stand for values. `null` is no condition. */
+  if?: string | null | undefined;
+};
+
+export type ApnsIntegrationConfig = {
+  /** The bundle identifier of the app, for tokens that name none of their own */
+  app_id: string;
+  /** What the number on the app's icon counts */
+  badge: 'unread' | 'unseen';
+  /** The signing key, as it stands in the .p8 file from Apple, with its line breaks */
+  certificate: string;
+  /** The id of the signing key */
+  key_id: string;
+  /** The id of the developer team */
+  team_id: string;
+  /** The layout of the payload that the app reads. Left out: the newest */
+  payload_version?: '1' | '2' | undefined;
+};
+
+export type EventsourceIntegrationConfig = {
+  /** Where the events come from */
+  source: string;
+};
+
+export type ExpoIntegrationConfig = {
+  /** An access token of the Expo account that owns the app */
+  access_token: string;
+};
+
+/** The JSON file of a service account, as the Firebase console gives it, whole. */
+export type FcmIntegrationConfig = {
+  /** The kind of credentials: service_account */
+  type: 'service_account';
+  /** The Firebase project */
+  project_id: string;
+  /** The id of the private key */
+  private_key_id: string;
+  /** The private key in PEM, with its line breaks */
+  private_key: string;
+  /** The e-mail address of the service account */
+  client_email: string;
+  /** The id of the service account */
+  client_id: string;
+  /** Google's address for logging in */
+  auth_uri: string;
+  /** Google's address for access tokens: https://oauth2.googleapis.com/token */
+  token_uri: string;
+  /** Google's certificates */
+  auth_provider_x509_cert_url: string;
+  /** The service account's certificates */
+  client_x509_cert_url: string;
+  /** googleapis.com, but for clouds that are not Google's own */
+  universe_domain: string;
+};
+
+export type GithubIntegrationConfig = {
+  /** The secret that was given when the webhook was made: GitHub's requests are verified with it */
+  webhook_signing_secret: string;
+};
+
+export type InboxIntegrationConfig = {
+  images: InboxIntegrationConfigImages | null;
+  locale: string | null;
+  theme: InboxIntegrationConfigTheme | null;
+};
+
+export type InboxIntegrationConfigImages = {
+  /** Picture shown while there is nothing to read */
+  emptyInboxUrl: string;
+};
+
+export type InboxIntegrationConfigTheme = {
+  notification?: {
+    default: {
+      /** Space around a notification, a CSS value */
+      margin: string;
+      /** Typeface, a CSS value */
+      fontFamily: string;
+      /** Text size, a CSS value */
+      fontSize: string;
+      /** Text colour, a CSS value */
+      textColor: string;
+      /** Corner radius, a CSS value */
+      borderRadius: string;
+      /** Background, a CSS value */
+      backgroundColor: string;
+      hover?: {
+        /** Background under the pointer, a CSS value */
+        backgroundColor: string;
+      } | undefined;
+      state?: {
+        /** Colour of the dot that marks the state, a CSS value */
+        color: string;
+      } | undefined;
+    };
+    hover?: {
+      /** Background under the pointer, a CSS value */
+      backgroundColor: string;
+    } | undefined;
+    state?: {
+      /** Colour of the dot that marks the state, a CSS value */
+      color: string;
+    } | undefined;
+    unseen: {
+      /** Text colour, a CSS value */
+      textColor: string;
+      /** Background, a CSS value */
+      backgroundColor: string;
+      hover?: {
+        /** Background under the pointer, a CSS value */
+        backgroundColor: string;
+      } | undefined;
+      state?: {
+        /** Colour of the dot that marks the state, a CSS value */
+        color: string;
+      } | undefined;
+    };
+    unread: {
+      /** Text colour, a CSS value */
+      textColor: string;
+      /** Background, a CSS value */
+      backgroundColor: string;
+      hover?: {
+        /** Background under the pointer, a CSS value */
+        backgroundColor: string;
+      } | undefined;
+      state?: {
+        /** Colour of the dot that marks the state, a CSS value */
+        color: string;
+      } | undefined;
+    };
+  } | undefined;
+  banner?: {
+    /** Background, a CSS value */
+    backgroundColor: string;
+    /** Opacity of the background, 0 to 1 */
+    backgroundOpacity?: number | undefined;
+    /** Text size, a CSS value */
+    fontSize: string;
+    /** Text colour, a CSS value */
+    textColor: string;
+  } | undefined;
+  dialog?: {
+    /** Colour of switches, a CSS value */
+    accentColor: string;
+    /** Background, a CSS value */
+    backgroundColor: string;
+    /** Text colour, a CSS value */
+    textColor: string;
+  } | undefined;
+  footer?: {
+    /** Background, a CSS value */
+    backgroundColor: string;
+    /** Corner radius, a CSS value */
+    borderRadius: string;
+    /** Text size, a CSS value */
+    fontSize: string;
+    /** Text colour, a CSS value */
+    textColor: string;
+  } | undefined;
+  header?: {
+    /** Background, a CSS value */
+    backgroundColor: string;
+    /** Corner radius, a CSS value */
+    borderRadius: string;
+    /** Typeface, a CSS value */
+    fontFamily: string;
+    /** Text size, a CSS value */
+    fontSize: string;
+    /** Text colour, a CSS value */
+    textColor: string;
+  } | undefined;
+  icon?: {
+    /** Outline, a CSS value */
+    borderColor: string;
+    /** Width, a CSS value */
+    width: string;
+  } | undefined;
+  unseenBadge?: {
+    /** Background, a CSS value */
+    backgroundColor: string;
+  } | undefined;
+};
+
+export type MailgunIntegrationConfig = {
+  /** An API key of the account, or the domain's own sending key */
+  api_key: string;
+  /** The domain to send from, as Mailgun lists it */
+  domain: string;
+  /** Where the domain is hosted */
+  region: 'us' | 'eu';
+  /** Sender of every e-mail, at the domain */
+  from?: MailgunIntegrationConfigFrom | undefined;
+  /** The HTTP webhook signing key, not the API key: bounces and complaints are taken by it */
+  webhook_signing_key?: string | undefined;
+};
+
+/** Sender of every e-mail, at the domain */
+export type MailgunIntegrationConfigFrom = {
+  /** E-mail address */
+  email: string;
+  /** Name shown beside the address */
+  name?: string | null | undefined;
+};
+
+export type PingEmailIntegrationConfig = {
+  /** The address of your mailer; it is sent each notification with a POST */
+  url: string;
+};
+
+export type SendgridIntegrationConfig = {
+  /** An API key with the permission Mail Send */
+  api_key: string;
+  /** Sender of every e-mail, one that SendGrid has verified */
+  from?: SendgridIntegrationConfigFrom | undefined;
+  /** Where answers go, if not to the sender */
+  reply_to?: SendgridIntegrationConfigReplyTo | undefined;
+  /** Where the account is: eu for EU subusers. Left out: global */
+  region?: 'global' | 'eu' | undefined;
+  /** The verification key of the signed event webhook, in base64: bounces and complaints are taken by it */
+  webhook_public_key?: string | undefined;
+};
+
+/** Sender of every e-mail, one that SendGrid has verified */
+export type SendgridIntegrationConfigFrom = {
+  /** E-mail address */
+  email: string;
+  /** Name shown beside the address */
+  name?: string | null | undefined;
+};
+
+/** Where answers go, if not to the sender */
+export type SendgridIntegrationConfigReplyTo = {
+  /** E-mail address */
+  email: string;
+  /** Name shown beside the address */
+  name?: string | null | undefined;
+};
+
+export type SesIntegrationConfig = {
+  /** The access key id of an IAM user that may send e-mail */
+  key_id: string;
+  /** The secret access key that belongs to it */
+  secret_key: string;
+  /** The region of the verified identity, such as eu-west-1 */
+  region: string;
+  /** Sender of every e-mail, one that SES has verified */
+  from?: SesIntegrationConfigFrom | undefined;
+  /** The configuration set that every e-mail is sent with */
+  configuration_set?: string | undefined;
+  /** The SNS topic that bounces and complaints are published to; messages of other topics are refused */
+  topic_arn?: string | undefined;
+};
+
+/** Sender of every e-mail, one that SES has verified */
+export type SesIntegrationConfigFrom = {
+  /** E-mail address */
+  email: string;
+  /** Name shown beside the address */
+  name?: string | null | undefined;
+};
+
+export type SlackIntegrationConfig = {
+  /** The id of the app */
+  app_id: string;
+  /** The client id of the app */
+  client_id: string;
+  /** The client secret of the app */
+  client_secret: string;
+  /** The signing secret of the app: what Slack reports is verified with it */
+  signing_secret: string;
+};
+
+export type SlackbotIntegrationConfig = {
+  /** Whether users may connect Slack by the server's own app */
+  enabled: boolean;
+};
+
+export type SmtpIntegrationConfig = {
+  /** Host name of the mail server; certificates must be issued for it */
+  host: string;
+  /** 587 for STARTTLS, 465 for TLS, 25 between servers */
+  port: number;
+  /** Account to log in with; empty to send without logging in */
+  username: string;
+  /** Password of the account */
+  password: string;
+  /** Sender of every e-mail */
+  from: SmtpIntegrationConfigFrom;
+  /** Where answers go, if not to the sender */
+  reply_to?: SmtpIntegrationConfigReplyTo | undefined;
+  /** ssl: TLS from the start. starttls: refuse to send unless the server encrypts. none: never encrypt. Left out: TLS on port 465, elsewhere STARTTLS if the server offers it */
+  security?: 'none' | 'ssl' | 'starttls' | undefined;
+};
+
+/** Sender of every e-mail */
+export type SmtpIntegrationConfigFrom = {
+  /** E-mail address */
+  email: string;
+  /** Name shown beside the address */
+  name?: string | undefined;
+};
+
+/** Where answers go, if not to the sender */
+export type SmtpIntegrationConfigReplyTo = {
+  /** E-mail address */
+  email: string;
+  /** Name shown beside the address */
+  name?: string | undefined;
+};
+
+export type StripeIntegrationConfig = {
+  /** The endpoint's signing secret: Stripe's requests are verified with it */
+  webhook_signing_secret: string;
+  /** A name of your own for this configuration; it is kept and shown as it is */
+  id?: string | undefined;
+};
+
+export type TeamsIntegrationConfig = {
+  /** Where messages go for users who have no destination of their own */
+  webhook?: TeamsIntegrationConfigWebhook | undefined;
+};
+
+/** Where messages go for users who have no destination of their own */
+export type TeamsIntegrationConfigWebhook = {
+  /** The address of an incoming webhook; whoever has it can post to the channel */
+  url: string;
+};
+
+export type TwilioIntegrationConfig = {
+  /** The account: AC and 32 digits */
+  account_sid: string;
+  /** The SID of an API key of the account: SK and 32 digits */
+  api_key: string;
+  /** The secret of the API key */
+  api_secret: string;
+  /** The number to send from, as +14155550100 */
+  from: string;
+  /** The account's auth token. Only reports on what became of messages are verified with it */
+  auth_token?: string | undefined;
+};
+
+export type WebPushIntegrationConfig = {
+  /** The public VAPID key in base64url; browsers subscribe with it */
+  public_key: string;
+  /** The private VAPID key in base64url */
+  private_key: string;
+};
+
+export type UserPreferencesCategory = {
+  /** `uncategorized` stands for what has no category, unless the project has configured a category of that name. */
+  key: string;
+  label: string | null;
+  channels: UserPreferencesCategoryChannel[];
+};
+
+export type UserPreferencesCategoryChannel = {
+  name: 'in_app' | 'slack' | 'web_push' | 'mobile_push' | 'teams' | 'email' | 'sms';
+  enabled: boolean;
+};
+
+export type CreateBroadcastBody = {
+  /** What the notification says first; the subject of an e-mail. */
+  title: string;
+  /** The text; HTML is rendered by the inbox and in e-mails. */
+  content?: string | null | undefined;
+  /** Where a click leads. */
+  action_url?: string | null | undefined;
+  category?: string | null | undefined;
+  topic?: string | null | undefined;
+  /** Handed through to the clients as it is. */
+  custom_attributes?: Record<string, unknown> | null | undefined;
+  recipients: BroadcastRecipient[] | null;
+  overrides?: BroadcastOverrides | null | undefined;
+};
+
+export type SaveInboxIntegrationBody = {
+  images?: InboxIntegrationConfigImages | null | undefined;
+  locale?: string | null | undefined;
+  theme?: InboxIntegrationConfigTheme | null | undefined;
+};
+
+/** A member that is given replaces what is stored, an absent one stays, `null` clears. The user is the one with this external_id, else the one with this email, else a new one. */
+export type SaveUserBody = {
+  /** The user's id in your system. */
+  external_id?: string | null | undefined;
+  /** The user's e-mail address. */
+  email?: string | null | undefined;
+  first_name?: string | null | undefined;
+  last_name?: string | null | undefined;
+  custom_attributes?: Record<string, unknown> | null | undefined;
+  /** In international form: +15005550001. */
+  phone_numbers?: string[] | undefined;
+} & ({ external_id: string } | { email: string });
+
+/** A member that is given replaces what is stored, an absent one stays. */
+export type SaveWebhookBody = {
+  /** Which webhook to change; a new one is made without. */
+  id?: string | undefined;
+  /** Where the events are sent to: http or https, without a user name or password in it. */
+  url: string;
+  description?: string | null | undefined;
+  /** Which events are sent: types, or families such as `delivery.*`. Empty: all. */
+  event_types?: ('broadcast.created' | 'broadcast.processed' | 'notification.created' | 'notification.seen' | 'notification.read' | 'notification.unread' | 'notification.archived' | 'notification.unarchived' | 'notification.deleted' | 'delivery.scheduled' | 'delivery.sent' | 'delivery.delivered' | 'delivery.bounced' | 'delivery.failed' | 'delivery.retried' | 'delivery.skipped' | 'delivery.dropped' | 'token.saved' | 'token.discarded' | 'user.created' | 'user.updated' | 'user.deleted' | 'user.restored' | 'workflow.run.started' | 'workflow.run.step' | 'workflow.run.completed' | 'workflow.run.failed' | 'workflow.run.aborted' | 'integration.saved' | 'integration.deleted' | 'integration.received' | 'preferences.updated' | 'category.saved' | 'category.deleted' | 'webhook.saved' | 'webhook.deleted' | 'webhook.disabled' | 'broadcast.*' | 'notification.*' | 'delivery.*' | 'token.*' | 'user.*' | 'workflow.run.*' | 'integration.*' | 'preferences.*' | 'category.*' | 'webhook.*')[] | undefined;
+  /** Nothing is sent while it is disabled. Enabled again, it is sent what happens from then on. */
+  disabled?: boolean | undefined;
+};
+
+export type ReplayWebhookBody = {
+  /** This event, whatever its type. */
+  event_id?: string | undefined;
+  /** The events from this time on … */
+  since?: string | undefined;
+  /** … and before this one; now if left out. */
+  until?: string | undefined;
+  /** `failed` (as if left out): those that were given up. `all`: every event of its types, also such as were accepted, or came while the webhook was disabled. */
+  status?: 'failed' | 'all' | undefined;
+} & ({ event_id: string } | { since: string });
+
+export type SaveInboxTokenBody = {
+  /** A random text of your making; whoever has it can open the realtime connection. */
+  token: string;
+  /** Restricts delivery to this one realtime connection. */
+  connection_id?: string | null | undefined;
+};
+
+export type SaveApnsTokenBody = {
+  /** The device's token in hexadecimal, as iOS gives it to the app. */
+  device_token: string;
+  /** The app's bundle identifier, where it is not the integration's. */
+  app_id?: string | undefined;
+  /** Which of Apple's servers knows the token; production if not given. */
+  installation_id?: 'development' | 'production' | undefined;
+};
+
+export type SaveExpoTokenBody = {
+  /** The device's Expo push token. */
+  device_token: string;
+};
+
+export type SaveFcmTokenBody = {
+  /** The app's FCM registration token. */
+  device_token: string;
+};
+
+export type SaveSlackTokenBody = {
+  oauth?: SlackTokenOauth | undefined;
+  webhook?: SlackTokenWebhook | undefined;
+} & ({ oauth: {
+  /** The channel or user to post to. */
+  channel_id: string;
+  /** The installation of the Slack app: `<app_id>-<team_id>`. */
+  installation_id: string;
+  /** What the installation permits. */
+  scope?: string | undefined;
+} } | { webhook: {
+  /** The address of the incoming webhook, from Slack's answer to the installation. */
+  url: string;
+} });
+
+export type SaveSlackbotTokenBody = {
+  oauth?: SlackbotTokenOauth | undefined;
+  webhook?: SlackbotTokenWebhook | undefined;
+} & ({ oauth: {
+  /** The channel or user to post to. */
+  channel_id: string;
+  /** The installation of the Slack app: `<app_id>-<team_id>`. */
+  installation_id: string;
+  /** What the installation permits. */
+  scope?: string | undefined;
+} } | { webhook: {
+  /** The address of the incoming webhook, from Slack's answer to the installation. */
+  url: string;
+} });
+
+export type SaveTeamsTokenBody = {
+  webhook?: TeamsTokenWebhook | undefined;
+};
+
+export type SaveWebPushTokenBody = {
+  /** The address of the subscription, as the browser gives it. */
+  endpoint: string;
+  keys: WebPushTokenKeys;
+};
+
+export type SaveUserPreferencesBody = {
+  categories?: SaveUserPreferencesBodyCategory[] | undefined;
+};
+
+export type SaveUserPreferencesBodyCategory = {
+  /** `uncategorized` stands for what has no category, unless the project has configured a category of that name. */
+  key: string;
+  label?: string | null | undefined;
+  channels?: UserPreferencesCategoryChannel[] | undefined;
+};
+
+export type DiscardTokenReply = {
+  id: string;
+  discarded_at: string;
+};
+
+/** `secret` is there when the webhook is new. */
+export type SaveWebhookReply = {
+  id: string;
+  /** Where the events are sent to: http or https, without a user name or password in it. */
+  url: string;
+  description: string | null;
+  /** Which events are sent: types, or families such as `delivery.*`. Empty: all. */
+  event_types: ('broadcast.created' | 'broadcast.processed' | 'notification.created' | 'notification.seen' | 'notification.read' | 'notification.unread' | 'notification.archived' | 'notification.unarchived' | 'notification.deleted' | 'delivery.scheduled' | 'delivery.sent' | 'delivery.delivered' | 'delivery.bounced' | 'delivery.failed' | 'delivery.retried' | 'delivery.skipped' | 'delivery.dropped' | 'token.saved' | 'token.discarded' | 'user.created' | 'user.updated' | 'user.deleted' | 'user.restored' | 'workflow.run.started' | 'workflow.run.step' | 'workflow.run.completed' | 'workflow.run.failed' | 'workflow.run.aborted' | 'integration.saved' | 'integration.deleted' | 'integration.received' | 'preferences.updated' | 'category.saved' | 'category.deleted' | 'webhook.saved' | 'webhook.deleted' | 'webhook.disabled' | 'broadcast.*' | 'notification.*' | 'delivery.*' | 'token.*' | 'user.*' | 'workflow.run.*' | 'integration.*' | 'preferences.*' | 'category.*' | 'webhook.*')[];
+  disabled: boolean;
+  /** Why it was disabled, where that was not by a request. */
+  disabled_reason: string | null;
+  /** Since when no message was accepted; `null` after one was. */
+  failing_since: string | null;
+  created_at: string;
+  updated_at: string;
+  /** Verifies messages by the rules of Standard Webhooks (https://www.standardwebhooks.com). */
+  secret?: string | undefined;
+};
+
+export type RotateWebhookSecretReply = {
+  former_secret_until: string;
+};
+
+export type CountUnreadNotificationsReply = {
+  /** How many are neither read nor archived: exact up to 5,000, which also stands for more. */
+  count: number;
+};
+
+export type SaveInboxTokenReply = {
+  /** A random text of your making; whoever has it can open the realtime connection. */
+  token: string;
+  connection_id: string | null;
+};
+
+export type SaveTokenReply = {
+  oauth?: {
+    /** The channel or user to post to. */
+    channel_id: string;
+    /** The installation of the Slack app: `<app_id>-<team_id>`. */
+    installation_id: string;
+    /** What the installation permits. */
+    scope?: string | undefined;
+  } | undefined;
+  webhook?: {
+    /** The address of the incoming webhook, from Slack's answer to the installation. */
+    url: string;
+  } | undefined;
+};
+
+export type ListQuery = {
+  /**
+   * How many records a page has.
+   * @default 50
+   */
+  limit?: number | undefined;
+  /** The id of the last record of a page: answers the page after it. */
+  starting_after?: string | null | undefined;
+  /** The id of the first record of a page: answers the page before it. */
+  ending_before?: string | null | undefined;
+};
+
+export type SaveIntegrationQuery = {
+  /** Which one, where the project has several of this provider. */
+  id?: string | undefined;
+  /**
+   * Tries the config out before it is saved: keys that can be no keys, and what the provider refuses, are a 422, and so is a provider that does not answer. Providers that nothing can be asked of take every config.
+   * @default false
+   */
+  verify?: boolean | undefined;
+};
+
+export type DeleteIntegrationQuery = {
+  /** Which one, where the project has several of this provider. */
+  id?: string | undefined;
+};
+
+export type ListUsersQuery = {
+  /**
+   * How many records a page has.
+   * @default 50
+   */
+  limit?: number | undefined;
+  /** The id of the last record of a page: answers the page after it. */
+  starting_after?: string | null | undefined;
+  /** The id of the first record of a page: answers the page before it. */
+  ending_before?: string | null | undefined;
+  /** Only users whose external_id or e-mail address is this, or begins with it. */
+  query?: string | undefined;
+};
+
+export type ListEventsQuery = {
+  /**
+   * How many records a page has.
+   * @default 50
+   */
+  limit?: number | undefined;
+  /** The id of the last record of a page: answers the page after it. */
+  starting_after?: string | null | undefined;
+  /** The id of the first record of a page: answers the page before it. */
+  ending_before?: string | null | undefined;
+  /** Only events of this type: one of the types, several separated by commas, or a family such as `delivery.*`. */
+  type?: string | undefined;
+  /** Only what happened at this time or later. */
+  since?: string | undefined;
+  /** Only what happened before this time. */
+  until?: string | undefined;
+};
+
+export type StreamEventsQuery = {
+  /** Only events of this type: one of the types, several separated by commas, or a family such as `delivery.*`. */
+  type?: string | undefined;
+};
+
+export type ListWebhookDeliveriesQuery = {
+  /**
+   * How many records a page has.
+   * @default 50
+   */
+  limit?: number | undefined;
+  /** The id of the last record of a page: answers the page after it. */
+  starting_after?: string | null | undefined;
+  /** The id of the first record of a page: answers the page before it. */
+  ending_before?: string | null | undefined;
+  /** Only those in this state. */
+  status?: 'sent' | 'retrying' | 'failed' | undefined;
+};
+
+export type ListNotificationsQuery = {
+  /**
+   * How many records a page has.
+   * @default 50
+   */
+  limit?: number | undefined;
+  /** The id of the last record of a page: answers the page after it. */
+  starting_after?: string | null | undefined;
+  /** The id of the first record of a page: answers the page before it. */
+  ending_before?: string | null | undefined;
+  /** Only those that are unread (seen or not), read, or archived. Left out: all that are not archived. */
+  status?: 'unread' | 'read' | 'archived' | undefined;
+  /** Only those of this category; `uncategorized` selects those without one. */
+  category?: string | undefined;
+  /** Only those of this topic. */
+  topic?: string | undefined;
+};
+
+export type NotificationsQuery = {
+  /** Only those of this category; `uncategorized` selects those without one. */
+  category?: string | undefined;
+  /** Only those of this topic. */
+  topic?: string | undefined;
+};

@@ -1,0 +1,390 @@
+// Made from openapi.json by `npm run generate`: change the API, not this file.
+// biome-ignore-all format: it is written by a program and read in editors, a member at a time
+import { Client, segment } from '../client.ts';
+import type { EventOf } from '../event-of.ts';
+import type { EventStream } from '../event-stream.ts';
+import type { RequestOptions, StreamOptions } from '../options.ts';
+import type { PageRequest } from '../page-request.ts';
+import type { ApnsToken, CountUnreadNotificationsReply, DiscardTokenReply, ExpoToken, FcmToken, InboxToken, ListNotificationsQuery, ListQuery, Notification, NotificationsQuery, SaveApnsTokenBody, SaveExpoTokenBody, SaveFcmTokenBody, SaveInboxTokenBody, SaveInboxTokenReply, SaveSlackbotTokenBody, SaveSlackTokenBody, SaveTeamsTokenBody, SaveTokenReply, SaveUserPreferencesBody, SaveWebPushTokenBody, SlackbotToken, SlackToken, TeamsToken, UserPreferences, WebPushToken } from './types.ts';
+
+/** Speaks for one user with a User JWT: what an inbox needs, on a server or in a browser. */
+export class UserClient extends Client {
+  /** What a user received: the inbox's list and states. */
+  readonly notifications = {
+    /**
+     * List the user's notifications, newest first.
+     * A page whose texts are very large (16 MiB and more together) may hold fewer than `limit`; `links.next` tells whether there are more.
+     *
+     * `GET /notifications`
+     */
+    list: (query?: ListNotificationsQuery, options?: RequestOptions): PageRequest<Notification> =>
+      this.list('/notifications', query, options),
+    /**
+     * Count the user's unread notifications.
+     *
+     * `GET /notifications/unread/count`
+     */
+    countUnread: (query?: NotificationsQuery, options?: RequestOptions): Promise<CountUnreadNotificationsReply> =>
+      this.request({ method: 'GET', path: '/notifications/unread/count', query }, options),
+    /**
+     * Mark all notifications read.
+     * All, or those of a category or topic.
+     *
+     * `POST /notifications/read`
+     */
+    readAll: (query?: NotificationsQuery, options?: RequestOptions): Promise<void> =>
+      this.request({ method: 'POST', path: '/notifications/read', query }, options),
+    /**
+     * Mark all notifications seen.
+     * All, or those of a category or topic.
+     *
+     * `POST /notifications/seen`
+     */
+    seenAll: (query?: NotificationsQuery, options?: RequestOptions): Promise<void> =>
+      this.request({ method: 'POST', path: '/notifications/seen', query }, options),
+    /**
+     * Archive all notifications.
+     * All, or those of a category or topic.
+     *
+     * `POST /notifications/archive`
+     */
+    archiveAll: (query?: NotificationsQuery, options?: RequestOptions): Promise<void> =>
+      this.request({ method: 'POST', path: '/notifications/archive', query }, options),
+    /**
+     * Get a notification.
+     *
+     * `GET /notifications/{notification_id}`
+     */
+    get: (notificationId: string, options?: RequestOptions): Promise<Notification> =>
+      this.request({ method: 'GET', path: `/notifications/${segment(notificationId)}` }, options),
+    /**
+     * Delete a notification.
+     *
+     * `DELETE /notifications/{notification_id}`
+     */
+    delete: (notificationId: string, options?: RequestOptions): Promise<void> =>
+      this.request({ method: 'DELETE', path: `/notifications/${segment(notificationId)}` }, options),
+    /**
+     * Mark a notification read, and seen.
+     *
+     * `POST /notifications/{notification_id}/read`
+     */
+    read: (notificationId: string, options?: RequestOptions): Promise<void> =>
+      this.request({ method: 'POST', path: `/notifications/${segment(notificationId)}/read` }, options),
+    /**
+     * Mark a notification unread; it stays seen.
+     *
+     * `POST /notifications/{notification_id}/unread`
+     */
+    unread: (notificationId: string, options?: RequestOptions): Promise<void> =>
+      this.request({ method: 'POST', path: `/notifications/${segment(notificationId)}/unread` }, options),
+    /**
+     * Mark a notification seen.
+     *
+     * `POST /notifications/{notification_id}/seen`
+     */
+    seen: (notificationId: string, options?: RequestOptions): Promise<void> =>
+      this.request({ method: 'POST', path: `/notifications/${segment(notificationId)}/seen` }, options),
+    /**
+     * Archive a notification.
+     *
+     * `POST /notifications/{notification_id}/archive`
+     */
+    archive: (notificationId: string, options?: RequestOptions): Promise<void> =>
+      this.request({ method: 'POST', path: `/notifications/${segment(notificationId)}/archive` }, options),
+    /**
+     * Take a notification out of the archive.
+     *
+     * `POST /notifications/{notification_id}/unarchive`
+     */
+    unarchive: (notificationId: string, options?: RequestOptions): Promise<void> =>
+      this.request({ method: 'POST', path: `/notifications/${segment(notificationId)}/unarchive` }, options),
+    /**
+     * Stream a user's notifications.
+     * Server-Sent Events. Each has the name of what happened (`notifications/new`, `notifications/read`, …) and JSON data `{id, name, timestamp, data: {id, client_id?, notification?}}`. A client that comes back with `Last-Event-ID` is told what it missed, in order; when that is too much or cannot be told, a `resync` event asks it to fetch the list.
+     *
+     * `GET /notifications/stream`
+     */
+    stream: (options?: StreamOptions): EventStream<EventOf<'streamNotifications', Notification>> =>
+      this.stream('/notifications/stream', {}, options),
+  };
+
+  /** Where a user can be reached. */
+  readonly channelTokens = {
+    inbox: {
+      /**
+       * Save a token.
+       * Saving the same token again updates its record. A token that another user had saved moves to this one; one that was discarded becomes active again under a new id.
+       *
+       * `PUT /channels/in_app/inbox/tokens`
+       */
+      save: (body: SaveInboxTokenBody, options?: RequestOptions): Promise<SaveInboxTokenReply> =>
+        this.request({ method: 'PUT', path: '/channels/in_app/inbox/tokens', body }, options),
+      /**
+       * List the user's active tokens, newest first.
+       *
+       * `GET /channels/in_app/inbox/tokens`
+       */
+      list: (query?: ListQuery, options?: RequestOptions): PageRequest<InboxToken> =>
+        this.list('/channels/in_app/inbox/tokens', query, options),
+      /**
+       * Get a token, active or discarded.
+       *
+       * `GET /channels/in_app/inbox/tokens/{token_id}`
+       */
+      get: (tokenId: string, options?: RequestOptions): Promise<InboxToken> =>
+        this.request({ method: 'GET', path: `/channels/in_app/inbox/tokens/${segment(tokenId)}` }, options),
+      /**
+       * Discard a token for good.
+       * Nothing is delivered to it any more, and its connections are closed. Discarding it again answers the same.
+       *
+       * `DELETE /channels/in_app/inbox/tokens/{token_id}`
+       */
+      discard: (tokenId: string, options?: RequestOptions): Promise<DiscardTokenReply> =>
+        this.request({ method: 'DELETE', path: `/channels/in_app/inbox/tokens/${segment(tokenId)}` }, options),
+    },
+    apns: {
+      /**
+       * Save a token.
+       * Saving the same token again updates its record. A token that another user had saved moves to this one; one that was discarded becomes active again under a new id.
+       *
+       * `PUT /channels/mobile_push/apns/tokens`
+       */
+      save: (body: SaveApnsTokenBody, options?: RequestOptions): Promise<SaveApnsTokenBody> =>
+        this.request({ method: 'PUT', path: '/channels/mobile_push/apns/tokens', body }, options),
+      /**
+       * List the user's active tokens, newest first.
+       *
+       * `GET /channels/mobile_push/apns/tokens`
+       */
+      list: (query?: ListQuery, options?: RequestOptions): PageRequest<ApnsToken> =>
+        this.list('/channels/mobile_push/apns/tokens', query, options),
+      /**
+       * Get a token, active or discarded.
+       *
+       * `GET /channels/mobile_push/apns/tokens/{token_id}`
+       */
+      get: (tokenId: string, options?: RequestOptions): Promise<ApnsToken> =>
+        this.request({ method: 'GET', path: `/channels/mobile_push/apns/tokens/${segment(tokenId)}` }, options),
+      /**
+       * Discard a token for good.
+       * Nothing is delivered to it any more, and its connections are closed. Discarding it again answers the same.
+       *
+       * `DELETE /channels/mobile_push/apns/tokens/{token_id}`
+       */
+      discard: (tokenId: string, options?: RequestOptions): Promise<DiscardTokenReply> =>
+        this.request({ method: 'DELETE', path: `/channels/mobile_push/apns/tokens/${segment(tokenId)}` }, options),
+    },
+    expo: {
+      /**
+       * Save a token.
+       * Saving the same token again updates its record. A token that another user had saved moves to this one; one that was discarded becomes active again under a new id.
+       *
+       * `PUT /channels/mobile_push/expo/tokens`
+       */
+      save: (body: SaveExpoTokenBody, options?: RequestOptions): Promise<SaveExpoTokenBody> =>
+        this.request({ method: 'PUT', path: '/channels/mobile_push/expo/tokens', body }, options),
+      /**
+       * List the user's active tokens, newest first.
+       *
+       * `GET /channels/mobile_push/expo/tokens`
+       */
+      list: (query?: ListQuery, options?: RequestOptions): PageRequest<ExpoToken> =>
+        this.list('/channels/mobile_push/expo/tokens', query, options),
+      /**
+       * Get a token, active or discarded.
+       *
+       * `GET /channels/mobile_push/expo/tokens/{token_id}`
+       */
+      get: (tokenId: string, options?: RequestOptions): Promise<ExpoToken> =>
+        this.request({ method: 'GET', path: `/channels/mobile_push/expo/tokens/${segment(tokenId)}` }, options),
+      /**
+       * Discard a token for good.
+       * Nothing is delivered to it any more, and its connections are closed. Discarding it again answers the same.
+       *
+       * `DELETE /channels/mobile_push/expo/tokens/{token_id}`
+       */
+      discard: (tokenId: string, options?: RequestOptions): Promise<DiscardTokenReply> =>
+        this.request({ method: 'DELETE', path: `/channels/mobile_push/expo/tokens/${segment(tokenId)}` }, options),
+    },
+    fcm: {
+      /**
+       * Save a token.
+       * Saving the same token again updates its record. A token that another user had saved moves to this one; one that was discarded becomes active again under a new id.
+       *
+       * `PUT /channels/mobile_push/fcm/tokens`
+       */
+      save: (body: SaveFcmTokenBody, options?: RequestOptions): Promise<SaveFcmTokenBody> =>
+        this.request({ method: 'PUT', path: '/channels/mobile_push/fcm/tokens', body }, options),
+      /**
+       * List the user's active tokens, newest first.
+       *
+       * `GET /channels/mobile_push/fcm/tokens`
+       */
+      list: (query?: ListQuery, options?: RequestOptions): PageRequest<FcmToken> =>
+        this.list('/channels/mobile_push/fcm/tokens', query, options),
+      /**
+       * Get a token, active or discarded.
+       *
+       * `GET /channels/mobile_push/fcm/tokens/{token_id}`
+       */
+      get: (tokenId: string, options?: RequestOptions): Promise<FcmToken> =>
+        this.request({ method: 'GET', path: `/channels/mobile_push/fcm/tokens/${segment(tokenId)}` }, options),
+      /**
+       * Discard a token for good.
+       * Nothing is delivered to it any more, and its connections are closed. Discarding it again answers the same.
+       *
+       * `DELETE /channels/mobile_push/fcm/tokens/{token_id}`
+       */
+      discard: (tokenId: string, options?: RequestOptions): Promise<DiscardTokenReply> =>
+        this.request({ method: 'DELETE', path: `/channels/mobile_push/fcm/tokens/${segment(tokenId)}` }, options),
+    },
+    slack: {
+      /**
+       * Save a token.
+       * A token is the channel that `oauth` names, or the address of the `webhook` where there is no `oauth`. Saving the same token again updates its record. Several users may have the same; one that was discarded becomes active again under a new id, or, with `oauth`, as the same record: its id is made of the installation and the channel.
+       *
+       * `PUT /channels/slack/tokens`
+       */
+      save: (body: SaveSlackTokenBody, options?: RequestOptions): Promise<SaveTokenReply> =>
+        this.request({ method: 'PUT', path: '/channels/slack/tokens', body }, options),
+      /**
+       * List the user's active tokens, newest first.
+       *
+       * `GET /channels/slack/tokens`
+       */
+      list: (query?: ListQuery, options?: RequestOptions): PageRequest<SlackToken> =>
+        this.list('/channels/slack/tokens', query, options),
+      /**
+       * Get a token, active or discarded.
+       *
+       * `GET /channels/slack/tokens/{token_id}`
+       */
+      get: (tokenId: string, options?: RequestOptions): Promise<SlackToken> =>
+        this.request({ method: 'GET', path: `/channels/slack/tokens/${segment(tokenId)}` }, options),
+      /**
+       * Discard a token for good.
+       * Nothing is delivered to it any more, and its connections are closed. Discarding it again answers the same.
+       *
+       * `DELETE /channels/slack/tokens/{token_id}`
+       */
+      discard: (tokenId: string, options?: RequestOptions): Promise<DiscardTokenReply> =>
+        this.request({ method: 'DELETE', path: `/channels/slack/tokens/${segment(tokenId)}` }, options),
+    },
+    slackbot: {
+      /**
+       * Save a token.
+       * A token is the channel that `oauth` names, or the address of the `webhook` where there is no `oauth`. Saving the same token again updates its record. Several users may have the same; one that was discarded becomes active again under a new id, or, with `oauth`, as the same record: its id is made of the installation and the channel.
+       *
+       * `PUT /channels/slack/service_slackbot/tokens`
+       */
+      save: (body: SaveSlackbotTokenBody, options?: RequestOptions): Promise<SaveTokenReply> =>
+        this.request({ method: 'PUT', path: '/channels/slack/service_slackbot/tokens', body }, options),
+      /**
+       * List the user's active tokens, newest first.
+       *
+       * `GET /channels/slack/service_slackbot/tokens`
+       */
+      list: (query?: ListQuery, options?: RequestOptions): PageRequest<SlackbotToken> =>
+        this.list('/channels/slack/service_slackbot/tokens', query, options),
+      /**
+       * Get a token, active or discarded.
+       *
+       * `GET /channels/slack/service_slackbot/tokens/{token_id}`
+       */
+      get: (tokenId: string, options?: RequestOptions): Promise<SlackbotToken> =>
+        this.request({ method: 'GET', path: `/channels/slack/service_slackbot/tokens/${segment(tokenId)}` }, options),
+      /**
+       * Discard a token for good.
+       * Nothing is delivered to it any more, and its connections are closed. Discarding it again answers the same.
+       *
+       * `DELETE /channels/slack/service_slackbot/tokens/{token_id}`
+       */
+      discard: (tokenId: string, options?: RequestOptions): Promise<DiscardTokenReply> =>
+        this.request({ method: 'DELETE', path: `/channels/slack/service_slackbot/tokens/${segment(tokenId)}` }, options),
+    },
+    teams: {
+      /**
+       * Save a token.
+       * Saving the same token again updates its record. Several users may have the same; one that was discarded becomes active again under a new id.
+       *
+       * `PUT /channels/teams/tokens`
+       */
+      save: (body: SaveTeamsTokenBody, options?: RequestOptions): Promise<SaveTeamsTokenBody> =>
+        this.request({ method: 'PUT', path: '/channels/teams/tokens', body }, options),
+      /**
+       * List the user's active tokens, newest first.
+       *
+       * `GET /channels/teams/tokens`
+       */
+      list: (query?: ListQuery, options?: RequestOptions): PageRequest<TeamsToken> =>
+        this.list('/channels/teams/tokens', query, options),
+      /**
+       * Get a token, active or discarded.
+       *
+       * `GET /channels/teams/tokens/{token_id}`
+       */
+      get: (tokenId: string, options?: RequestOptions): Promise<TeamsToken> =>
+        this.request({ method: 'GET', path: `/channels/teams/tokens/${segment(tokenId)}` }, options),
+      /**
+       * Discard a token for good.
+       * Nothing is delivered to it any more, and its connections are closed. Discarding it again answers the same.
+       *
+       * `DELETE /channels/teams/tokens/{token_id}`
+       */
+      discard: (tokenId: string, options?: RequestOptions): Promise<DiscardTokenReply> =>
+        this.request({ method: 'DELETE', path: `/channels/teams/tokens/${segment(tokenId)}` }, options),
+    },
+    webPush: {
+      /**
+       * Save a token.
+       * Saving the same token again updates its record. A token that another user had saved moves to this one; one that was discarded becomes active again under a new id.
+       *
+       * `PUT /channels/web_push/tokens`
+       */
+      save: (body: SaveWebPushTokenBody, options?: RequestOptions): Promise<SaveWebPushTokenBody> =>
+        this.request({ method: 'PUT', path: '/channels/web_push/tokens', body }, options),
+      /**
+       * List the user's active tokens, newest first.
+       *
+       * `GET /channels/web_push/tokens`
+       */
+      list: (query?: ListQuery, options?: RequestOptions): PageRequest<WebPushToken> =>
+        this.list('/channels/web_push/tokens', query, options),
+      /**
+       * Get a token, active or discarded.
+       *
+       * `GET /channels/web_push/tokens/{token_id}`
+       */
+      get: (tokenId: string, options?: RequestOptions): Promise<WebPushToken> =>
+        this.request({ method: 'GET', path: `/channels/web_push/tokens/${segment(tokenId)}` }, options),
+      /**
+       * Discard a token for good.
+       * Nothing is delivered to it any more, and its connections are closed. Discarding it again answers the same.
+       *
+       * `DELETE /channels/web_push/tokens/{token_id}`
+       */
+      discard: (tokenId: string, options?: RequestOptions): Promise<DiscardTokenReply> =>
+        this.request({ method: 'DELETE', path: `/channels/web_push/tokens/${segment(tokenId)}` }, options),
+    },
+  };
+
+  readonly preferences = {
+    /**
+     * Get on which channels the user gets which categories.
+     * Lists the categories that the project has configured and those about which the user has said something. What nobody switched off is on.
+     *
+     * `GET /channels/user_preferences`
+     */
+    get: (options?: RequestOptions): Promise<UserPreferences> =>
+      this.request({ method: 'GET', path: '/channels/user_preferences' }, options),
+    /**
+     * Switch categories on or off on channels.
+     * Changes what is named, and nothing else. A category need not be known: what is said about it counts from its first broadcast on.
+     *
+     * `PUT /channels/user_preferences`
+     */
+    save: (body: SaveUserPreferencesBody, options?: RequestOptions): Promise<void> =>
+      this.request({ method: 'PUT', path: '/channels/user_preferences', body }, options),
+  };
+}

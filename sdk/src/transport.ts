@@ -1,0 +1,198 @@
+import { backoffMs, sleep } from './backoff.ts';
+import { BelfryError, errorOfAnswer } from './errors.ts';
+import type { ClientOptions, RequestOptions } from './options.ts';
+
+/** A request to the API: the path below `baseUrl`, and what goes with it. */
+export interface ApiRequest {
+  method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+  path: string;
+  query?: object | undefined;
+  /** Sent as JSON. */
+  body?: unknown;
+}
+
+/** A way to the server: makes requests, and makes them again. */
+export interface Transport {
+  /** Answers the body of a success, `undefined` where it has none. Rejects with a `BelfryError`, or with the reason of the signal. */
+  send(request: ApiRequest, options?: RequestOptions): Promise<unknown>;
+  /** One attempt, and the response before its body: `what` names the request in errors. */
+  attempt(prepared: PreparedRequest, limits: AttemptLimits): Promise<Response>;
+  prepare(request: ApiRequest, options?: RequestOptions): PreparedRequest;
+}
+
+export interface PreparedRequest {
+  what: string;
+  url: string;
+  init: RequestInit & { headers: Headers };
+}
+
+interface AttemptLimits {
+  signal: AbortSignal | undefined;
+  timeoutMs: number;
+}
+
+const MAX_RETRIES = 3;
+const TIMEOUT_MS = 30_000;
+const TOTAL_TIMEOUT_MS = 60_000;
+
+// 409 is not among them: the server makes a twin that is under way wait, and answers 409 for another request under the same key.
+const PASSING = new Set([408, 425, 429, 500, 502, 503, 504]);
+
+/** The way to the server that these options describe. Throws for an address or headers that cannot be used. */
+export function createTransport(options: ClientOptions): Transport {
+  const base = options.baseUrl.replace(/\/+$/, '');
+  new URL(base); // told now rather than at the first call
+  const callFetch = options.fetch ?? ((...parameters: Parameters<typeof fetch>) => fetch(...parameters));
+
+  function prepare(request: ApiRequest, { headers, idempotencyKey }: RequestOptions = {}): PreparedRequest {
+    const all = new Headers({ accept: 'application/json', ...options.headers });
+    if (options.clientId !== undefined) all.set('x-service-client-id', options.clientId);
+    if (request.body !== undefined) all.set('content-type', 'application/json');
+    if (request.method === 'POST') all.set('idempotency-key', idempotencyKey ?? newKey());
+    for (const [name, value] of Object.entries(headers ?? {})) all.set(name, value);
+    return {
+      what: `${request.method} ${request.path}`,
+      url: `${base}${request.path}${queryText(request)}`,
+      init: {
+        method: request.method,
+        headers: all,
+        ...(request.body === undefined ? {} : { body: JSON.stringify(request.body) }),
+        cache: 'no-store',
+        credentials: 'omit', // the token is all there is to it, and the server refuses cookies
+        redirect: 'manual', // an API that moved is told of, not followed: a POST would arrive as a GET
+      },
+    };
+  }
+
+  async function attempt(prepared: PreparedRequest, limits: AttemptLimits): Promise<Response> {
+    const token = typeof options.token === 'string' ? options.token : await options.token();
+    const headers = new Headers(prepared.init.headers);
+    headers.set('authorization', `Bearer ${token}`);
+    const init = { ...prepared.init, headers, signal: limits.signal ?? null };
+    const response = await callFetch(prepared.url, init).catch((error: unknown) => {
+      throw networkError(prepared.what, error, limits.signal);
+    });
+    if (response.ok) return response;
+    throw await errorOfAnswer(prepared.what, response);
+  }
+
+  /** One attempt within its time, body and all. */
+  async function attemptWhole(
+    prepared: PreparedRequest,
+    { signal, timeoutMs }: AttemptLimits,
+  ): Promise<unknown> {
+    const timed = withTimeout(prepared.what, timeoutMs, signal);
+    try {
+      const response = await attempt(prepared, { signal: timed.signal, timeoutMs });
+      return await readJson(prepared.what, response, timed.signal);
+    } catch (error) {
+      throw timed.reasonOr(error);
+    } finally {
+      timed.clear();
+    }
+  }
+
+  async function send(request: ApiRequest, own: RequestOptions = {}): Promise<unknown> {
+    const { signal } = own;
+    const maxRetries = own.maxRetries ?? options.maxRetries ?? MAX_RETRIES;
+    const timeoutMs = own.timeoutMs ?? options.timeoutMs ?? TIMEOUT_MS;
+    const deadline = performance.now() + (own.totalTimeoutMs ?? options.totalTimeoutMs ?? TOTAL_TIMEOUT_MS);
+    const prepared = prepare(request, own);
+    for (let number = 1; ; number += 1) {
+      signal?.throwIfAborted();
+      try {
+        return await attemptWhole(prepared, {
+          signal,
+          timeoutMs: Math.min(timeoutMs, deadline - performance.now()),
+        });
+      } catch (error) {
+        if (number > maxRetries || !mayPass(error) || request.method === 'PATCH') throw error;
+        const waitMs = backoffMs(number, error.retryAfterMs);
+        if (performance.now() + waitMs >= deadline) throw error;
+        await sleep(waitMs, signal);
+      }
+    }
+  }
+
+  return { send, attempt, prepare };
+}
+
+/** Whether it may be otherwise the next time. Everything that is sent may be sent again: what POSTs carry a key for. */
+export function mayPass(error: unknown): error is BelfryError {
+  if (!(error instanceof BelfryError)) return false;
+  if (error.status === undefined) return true;
+  return PASSING.has(error.status) && error.code !== 'invalid_response';
+}
+
+/** A signal that is aborted with the caller's, or by itself after so long. */
+export function withTimeout(what: string, timeoutMs: number, outer: AbortSignal | undefined) {
+  const controller = new AbortController();
+  const aborted = () => controller.abort(outer?.reason);
+  if (outer?.aborted) aborted();
+  outer?.addEventListener('abort', aborted, { once: true });
+  let timedOut: BelfryError | undefined;
+  const timer = setTimeout(
+    () => {
+      timedOut = new BelfryError(`${what}: no answer within ${timeoutMs} ms`, { code: 'timeout' });
+      controller.abort(timedOut);
+    },
+    Math.max(0, timeoutMs),
+  );
+  return {
+    signal: controller.signal,
+    /** Ends the connection, too. */
+    abort: () => controller.abort(),
+    /** The clock stops; the caller's signal goes on. */
+    stop: () => clearTimeout(timer),
+    clear() {
+      clearTimeout(timer);
+      outer?.removeEventListener('abort', aborted);
+    },
+    /** Why it really ended. */
+    reasonOr: (error: unknown): unknown => (outer?.aborted ? outer.reason : (timedOut ?? error)),
+  };
+}
+
+async function readJson(what: string, response: Response, signal: AbortSignal): Promise<unknown> {
+  const text = await response.text().catch((error: unknown) => {
+    throw networkError(what, error, signal);
+  });
+  if (text === '') return undefined;
+  try {
+    return JSON.parse(text);
+  } catch (cause) {
+    const { status } = response;
+    throw new BelfryError(`${what}: ${status}, but the answer is not JSON: is baseUrl right?`, {
+      code: 'invalid_response',
+      status,
+      cause,
+    });
+  }
+}
+
+/** `fetch` says little by itself ("fetch failed"): the cause knows more. */
+export function networkError(what: string, error: unknown, signal: AbortSignal | undefined): unknown {
+  if (signal?.aborted) return signal.reason;
+  const { message, cause } = error as { message?: unknown; cause?: { code?: unknown; message?: unknown } };
+  const why = cause?.code ?? cause?.message ?? message ?? error;
+  return new BelfryError(`${what}: no answer (${String(why)})`, { code: 'network_error', cause: error });
+}
+
+/** Members that are `undefined` or `null` are left out, a list comes once for each of its values. */
+function queryText({ method, query, path }: ApiRequest): string {
+  const parameters = new URLSearchParams();
+  for (const [name, value] of Object.entries(query ?? {})) {
+    // An id that the caller has not got would otherwise turn "delete this one" into "delete all".
+    if (value === undefined && method === 'DELETE')
+      throw new TypeError(`${method} ${path}: ${name} is undefined; leave it out to mean all`);
+    for (const one of [value].flat())
+      if (one !== undefined && one !== null) parameters.append(name, String(one));
+  }
+  return parameters.size === 0 ? '' : `?${parameters}`;
+}
+
+/** Not `crypto.randomUUID`, which browsers have on https pages only. */
+function newKey(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
+}
