@@ -1,0 +1,256 @@
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { createServer, type ServerResponse } from 'node:http';
+import { createServer as createHttpsServer } from 'node:https';
+import type { AddressInfo } from 'node:net';
+import { getCACertificates, setDefaultCACertificates } from 'node:tls';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { testAuthority } from '../../test/support/smtp-stand-in.ts';
+import { startVendor, type VendorStandIn } from '../../test/support/vendor-stand-in.ts';
+import { createEgressGuard } from '../lib/egress.ts';
+import { requestHttp2 } from './request-http2.ts';
+import { createTransport, type Transport } from './transport.ts';
+
+const open = createEgressGuard({ allow: '127.0.0.0/8' });
+const timeouts = { connectMs: 1_000, replyMs: 200, idleMs: 1_000 };
+
+let vendor: VendorStandIn;
+let transport: Transport;
+beforeAll(async () => {
+  vendor = await startVendor();
+});
+afterAll(() => vendor.stop());
+beforeEach(() => {
+  transport = createTransport({ egress: open, timeouts });
+});
+afterEach(() => transport.close());
+
+const get = { method: 'GET', path: '/x' } as const;
+
+test('a request arrives as it was given, and its answer comes back', async () => {
+  vendor.answer({ status: 201, headers: { 'X-Two': 'a' }, body: { ok: true } });
+  const answer = await transport.at(`${vendor.address}/base/`).request({
+    method: 'POST',
+    path: '/v1/send?a=%20b',
+    headers: { authorization: 'Bearer t', 'content-type': 'application/json' },
+    body: '{"ä":1}',
+  });
+  expect(answer).toMatchObject({ status: 201, headers: { 'x-two': 'a' }, text: '{"ok":true}' });
+  expect(vendor.requests).toMatchObject([
+    {
+      method: 'POST',
+      path: '/base/v1/send?a=%20b',
+      headers: {
+        authorization: 'Bearer t',
+        'content-type': 'application/json',
+        'content-length': '8',
+        'user-agent': 'Belfry',
+      },
+      body: '{"ä":1}',
+    },
+  ]);
+});
+
+describe('the egress guard', () => {
+  test('stands before what a customer names, and before the vendors', async () => {
+    const closed = createTransport({ egress: createEgressGuard(), timeouts });
+    vendor.answer({ status: 200 });
+    for (const endpoint of [closed.at(vendor.address), closed.vendor('twilio', vendor.address)]) {
+      expect(await endpoint.request(get)).toEqual({
+        error: { code: 'EGRESS_REFUSED', message: expect.stringContaining('a loopback address') },
+        written: false,
+      });
+    }
+    expect(vendor.requests).toEqual([]);
+    await closed.close();
+  });
+
+  test('lets pass where the operator has moved a vendor to, for that vendor alone', async () => {
+    const moved = createTransport({
+      egress: createEgressGuard(),
+      origins: { twilio: `${vendor.address}/twilio` },
+      timeouts,
+    });
+    vendor.answer({ status: 200 });
+    expect(await moved.vendor('twilio', 'https://api.twilio.com').request(get)).toMatchObject({
+      status: 200,
+    });
+    expect(vendor.requests.map(({ path }) => path)).toEqual(['/twilio/x']);
+    // The same address, named by a customer, also when a connection to it is open already.
+    for (const endpoint of [moved.at(`${vendor.address}/twilio`), moved.vendor('expo', vendor.address)])
+      expect(await endpoint.request(get)).toMatchObject({ error: { code: 'EGRESS_REFUSED' } });
+    await moved.close();
+  });
+});
+
+test('a redirect is an answer like any other', async () => {
+  vendor.answer({ status: 302, headers: { location: 'http://169.254.169.254/' } });
+  expect(await transport.at(vendor.address).request(get)).toMatchObject({ status: 302 });
+  expect(vendor.requests).toHaveLength(1);
+});
+
+describe('no answer', () => {
+  test('is told, with whether the request may have arrived', async () => {
+    const gone = await startVendor();
+    await gone.stop();
+    expect(await transport.at(gone.address).request(get)).toMatchObject({
+      error: { code: 'ECONNREFUSED' },
+      written: false,
+    });
+    vendor.answer('cut');
+    expect(await transport.at(vendor.address).request(get)).toMatchObject({ error: {}, written: true });
+    vendor.answer('hang');
+    expect(await transport.at(vendor.address).request(get)).toMatchObject({
+      error: { code: 'UND_ERR_HEADERS_TIMEOUT' },
+      written: true,
+    });
+  });
+
+  test.each(['', 'nonsense', 'ftp://127.0.0.1', 'file:///etc/passwd', 'http://['])(
+    'from %j',
+    async (base) => {
+      expect(await transport.at(base).request(get)).toMatchObject({
+        error: { code: 'ERR_INVALID_URL' },
+        written: false,
+      });
+    },
+  );
+
+  test('because a header cannot be one, is an answer too', async () => {
+    vendor.answer({ status: 200 });
+    const answer = await transport
+      .at(vendor.address)
+      .request({ ...get, headers: { authorization: 'a\nb: c' } });
+    expect(answer).toMatchObject({ error: { code: 'UND_ERR_INVALID_ARG' } });
+    expect(vendor.requests).toEqual([]);
+  });
+
+  test('after the transport was closed, and at once to what was under way', async () => {
+    vendor.answer('hang');
+    const asked = transport.at(vendor.address).request(get);
+    await expect.poll(() => vendor.requests.length).toBe(1);
+    await transport.close();
+    expect(await asked).toMatchObject({ error: {}, written: true });
+    expect(await transport.at(vendor.address).request(get)).toMatchObject({ error: { code: 'CLOSED' } });
+  });
+});
+
+describe('a server that does not stop', () => {
+  const answers = {
+    /** As fast as it goes. */
+    endless: (response: ServerResponse) => {
+      const chunk = Buffer.alloc(64 * 1024, 'x');
+      const pump = () => {
+        while (response.write(chunk));
+      };
+      response.on('drain', pump);
+      pump();
+    },
+    /** Often enough that no wait for the next byte is ever over. */
+    trickling: (response: ServerResponse) => {
+      const timer = setInterval(() => response.write('x'), 20);
+      response.on('close', () => clearInterval(timer));
+    },
+  };
+
+  test.each(['endless', 'trickling'] as const)('%s, is left', async (kind) => {
+    const server = createServer((_request, response) => answers[kind](response));
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const left = new Promise((resolve) =>
+      server.once('connection', (socket) => socket.once('close', resolve)),
+    );
+    const impatient = createTransport({
+      egress: open,
+      timeouts: { connectMs: 100, replyMs: 200, idleMs: 1_000 },
+    });
+    const { port } = server.address() as AddressInfo;
+    const answer = await impatient.at(`http://127.0.0.1:${port}`).request(get);
+    if (kind === 'endless') expect(answer).toMatchObject({ status: 200, text: 'x'.repeat(1024 * 1024) });
+    else expect(answer).toMatchObject({ error: { code: 'ETIMEDOUT' }, written: true });
+    await left;
+    await impatient.close();
+    server.close();
+  });
+});
+
+test('connections are kept and used again', async () => {
+  const server = createServer((_request, response) => response.end('ok'));
+  let connections = 0;
+  server.on('connection', () => connections++);
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const endpoint = transport.at(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+  for (let count = 0; count < 20; count += 1)
+    expect(await endpoint.request(get)).toMatchObject({ text: 'ok' });
+  // Two at times: a request may come before the connection knows that the answer before was the whole of it.
+  expect(connections).toBeLessThanOrEqual(2);
+  server.close();
+});
+
+describe('TLS', () => {
+  const authorities = getCACertificates('default');
+  afterEach(() => setDefaultCACertificates(authorities));
+
+  test('is spoken with servers that prove who they are, and with no others', async () => {
+    const file = (name: string) => readFileSync(new URL(`../../test/support/tls/${name}`, import.meta.url));
+    const server = createHttpsServer(
+      { key: file('server.key'), cert: file('server.crt') },
+      (_request, response) => response.end('safe'),
+    );
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const { port } = server.address() as AddressInfo;
+    const endpoint = transport.at(`https://localhost:${port}`);
+    expect(await endpoint.request(get)).toMatchObject({
+      error: { code: expect.stringMatching(/UNABLE_TO|SELF_SIGNED/) },
+      written: false,
+    });
+    setDefaultCACertificates([...authorities, testAuthority]);
+    expect(await endpoint.request(get)).toMatchObject({ text: 'safe' });
+    await transport.close();
+    server.close();
+  });
+
+  test('that is never set up is not waited for', async () => {
+    vendor.answer('hang');
+    const impatient = createTransport({ egress: open, timeouts: { ...timeouts, connectMs: 100 } });
+    const answer = await impatient.at(vendor.address.replace('http:', 'https:')).request(get);
+    expect(answer).toMatchObject({ error: {}, written: false });
+    await impatient.close();
+  });
+});
+
+describe('HTTP/2', () => {
+  let apple: VendorStandIn;
+  beforeAll(async () => {
+    apple = await startVendor({ http2: true });
+  });
+  afterAll(() => apple.stop());
+
+  const ask = () =>
+    requestHttp2(transport.at(apple.address), { method: 'POST', path: '/3/device/0', body: '{}' }, timeouts);
+
+  test('a request arrives as it was given, and its answer comes back', async () => {
+    apple.answer({ status: 400, headers: { 'apns-id': 'x' }, body: { reason: 'BadDeviceToken' } });
+    expect(await ask()).toEqual({
+      status: 400,
+      headers: expect.objectContaining({ 'apns-id': 'x' }),
+      text: '{"reason":"BadDeviceToken"}',
+    });
+    expect(apple.requests).toMatchObject([{ method: 'POST', path: '/3/device/0', body: '{}' }]);
+  });
+
+  test('no answer is told, with whether the request may have arrived', async () => {
+    apple.answer('hang');
+    expect(await ask()).toMatchObject({ error: { code: 'ETIMEDOUT' }, written: true });
+    const closed = createTransport({ egress: createEgressGuard(), timeouts });
+    const refused = await requestHttp2(closed.at(apple.address), get, timeouts);
+    expect(refused).toMatchObject({ error: { code: 'EGRESS_REFUSED' }, written: false });
+    // A server that speaks another language.
+    vendor.answer({ status: 200 });
+    const strange = await requestHttp2(transport.at(vendor.address), get, timeouts);
+    expect(strange).toMatchObject({ error: {}, written: true });
+    await closed.close();
+  });
+});
