@@ -12,6 +12,10 @@ const TABLE = {
     status: 401,
     message: 'The token is not valid: wrong signature, expired, not yet valid, or revoked',
   },
+  invalid_signature: {
+    status: 401,
+    message: 'The webhook is not signed with the secret of an integration with this id',
+  },
   forbidden: { status: 403, message: 'The token does not permit this operation' },
   not_found: { status: 404, message: 'Not found' },
   method_not_allowed: { status: 405, message: 'The path does not support this method' },

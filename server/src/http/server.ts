@@ -21,6 +21,7 @@ import { operationsRoutes } from './operations.ts';
 import { createRateLimits, type RateLimits } from './rate-limit.ts';
 import type { App } from './route.ts';
 import { unsubscribePage } from './unsubscribe.ts';
+import { inboundRoutes } from './v2/inbound.ts';
 import { v2Routes } from './v2/index.ts';
 import { refusal, validatorFor } from './validation.ts';
 
@@ -75,6 +76,7 @@ export async function createServer(
   await describeRoutes(fastify, app.prefix);
   const finishMethods = refuseOtherMethods(fastify, app.prefix);
   v2Routes(app);
+  await inboundRoutes(app);
   options.routes?.(app);
   operationsRoutes(fastify, context);
   await unsubscribePage(app);

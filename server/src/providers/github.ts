@@ -1,6 +1,7 @@
 /** Webhooks of GitHub, which start workflows. https://docs.github.com/en/webhooks/using-webhooks/validating-webhook-deliveries */
-import { Type } from 'typebox';
-import { type Integration, secret } from './provider.ts';
+import { type Static, Type } from 'typebox';
+import { hasSignature, objectOf, textOf } from './inbound.ts';
+import { type Integration, type Receiver, secret } from './provider.ts';
 
 const config = Type.Object(
   {
@@ -14,8 +15,24 @@ const config = Type.Object(
   { additionalProperties: false, examples: [{ webhook_signing_secret: 'secret' }] },
 );
 
+const receives: Receiver<Static<typeof config>> = {
+  isSigned({ headers, body }, { webhook_signing_secret: key }) {
+    const signature = /^sha256=([0-9a-f]{64})$/i.exec(textOf(headers['x-hub-signature-256']))?.[1];
+    return hasSignature(body, key, signature ?? '');
+  },
+  read({ headers, body }) {
+    const isForm = /^application\/x-www-form-urlencoded\b/i.test(textOf(headers['content-type']));
+    const text = body.toString();
+    const payload = objectOf(isForm ? (new URLSearchParams(text).get('payload') ?? '') : text);
+    const [event, deliveryId] = [textOf(headers['x-github-event']), textOf(headers['x-github-delivery'])];
+    if (payload === undefined || event === '' || deliveryId === '') return undefined;
+    return { event, deliveryId, payload };
+  },
+};
+
 export const github: Integration<typeof config> = {
   name: 'github',
   docs: 'https://docs.github.com/en/webhooks/using-webhooks/validating-webhook-deliveries',
   config,
+  receives,
 };

@@ -119,6 +119,30 @@ export type Integration<Schema extends TObject = TObject> = {
    * what the vendor says. Not there where there is nothing to try. Never rejects, and ends within the transport's timeouts.
    */
   verify?(config: Static<Schema>, deps: VerifyDeps): Promise<Finding[]>;
+  /** How the vendor's own webhooks are taken in, where it has such. */
+  receives?: Receiver<Static<Schema>>;
+};
+
+/** Takes in what a vendor sends to us. All of it is pure. */
+export type Receiver<Config> = {
+  /** Whether the vendor has signed this request, with the config's secret. Compares in constant time. */
+  isSigned(request: ReceivedRequest, config: Config): boolean;
+  /** What a signed request says; undefined when it cannot be read. */
+  read(request: ReceivedRequest): ReceivedEvent | undefined;
+};
+export type ReceivedRequest = {
+  /** By their names in lower case. */
+  headers: Readonly<Record<string, string | string[] | undefined>>;
+  /** Byte for byte as it came. */
+  body: Buffer;
+  nowMs: number;
+};
+export type ReceivedEvent = {
+  /** The vendor's name for what happened. */
+  event: string;
+  /** The same for every delivery of one event. */
+  deliveryId: string;
+  payload: Record<string, unknown>;
 };
 
 /** Why a config will not work, or that it could not be tried: `problem` continues `Param '<field>' …`. Secrets are taken out later. */

@@ -1,6 +1,7 @@
 /** Webhooks of Stripe, which start workflows. https://docs.stripe.com/webhooks */
-import { Type } from 'typebox';
-import { type Integration, secret } from './provider.ts';
+import { type Static, Type } from 'typebox';
+import { hasSignature, objectOf, textOf } from './inbound.ts';
+import { type Integration, type Receiver, secret } from './provider.ts';
 
 const config = Type.Object(
   {
@@ -18,8 +19,32 @@ const config = Type.Object(
   { additionalProperties: false, examples: [{ webhook_signing_secret: 'whsec_xxxxxxxx' }] },
 );
 
+// A signature holds its time; an older one is a request that somebody repeats.
+const TOLERANCE_MS = 5 * 60_000;
+
+const receives: Receiver<Static<typeof config>> = {
+  isSigned({ headers, body, nowMs }, { webhook_signing_secret: key }) {
+    const parts = textOf(headers['stripe-signature'])
+      .split(',')
+      .map((part) => part.split('=', 2));
+    const time = parts.find(([name]) => name?.trim() === 't')?.[1] ?? '';
+    const signed = Buffer.concat([Buffer.from(`${time}.`), body]);
+    // While a secret is being replaced there is a signature for each.
+    const signatures = parts.flatMap(([name, value = '']) => (name?.trim() === 'v1' ? [value] : []));
+    const fits = signatures.slice(0, 8).some((signature) => hasSignature(signed, key, signature));
+    return fits && /^\d{1,12}$/.test(time) && Math.abs(nowMs - Number(time) * 1000) <= TOLERANCE_MS;
+  },
+  read({ body }) {
+    const payload = objectOf(body.toString());
+    const { id, type } = payload ?? {};
+    if (payload === undefined || typeof id !== 'string' || typeof type !== 'string') return undefined;
+    return { event: type, deliveryId: id, payload };
+  },
+};
+
 export const stripe: Integration<typeof config> = {
   name: 'stripe',
   docs: 'https://docs.stripe.com/webhooks',
   config,
+  receives,
 };

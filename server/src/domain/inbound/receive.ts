@@ -1,0 +1,60 @@
+import { createHash } from 'node:crypto';
+import type { Database } from '../../db/client.ts';
+import { ClientError } from '../../errors.ts';
+import type { Clock } from '../../lib/clock.ts';
+import type { Sealer } from '../../lib/seal.ts';
+import type { ReceivedRequest, Receiver } from '../../providers/provider.ts';
+import { recordEvents } from '../events/record.ts';
+import { answerOnce } from '../idempotency.ts';
+import { findIntegrationsById } from '../integrations/find.ts';
+
+/** The integrations whose vendors send webhooks that are signed with this. */
+export type ReceivingProvider = 'github' | 'stripe';
+
+type SigningConfig = { webhook_signing_secret: string };
+
+const MAX_NAME = 255;
+// Compared with where there is no integration, so that this takes as long as a wrong signature.
+const NOBODY: SigningConfig = { webhook_signing_secret: 'nobody' };
+
+/**
+ * Takes in a vendor's webhook for the integration with this id: records it as an event of the project, once, however often it is delivered
+ * within a day. Throws `invalid_signature` for one that the vendor has not signed, and for an integration that there is not: who asks cannot tell.
+ */
+export async function receiveWebhook(
+  context: { db: Database; sealer: Sealer; clock: Clock },
+  { provider, receiver }: { provider: ReceivingProvider; receiver: Receiver<SigningConfig> },
+  id: string,
+  request: ReceivedRequest,
+): Promise<void> {
+  // Projects choose ids of their own: the right one is the one whose secret it is.
+  const candidates = await findIntegrationsById(context, provider, id);
+  const found = candidates.find(({ config }) => receiver.isSigned(request, config));
+  if (candidates.length === 0) receiver.isSigned(request, NOBODY);
+  if (found === undefined) throw new ClientError('invalid_signature');
+  const received = receiver.read(request);
+  if (received === undefined || !isName(received.event) || !isName(received.deliveryId))
+    throw new ClientError('validation_failed', ['The webhook cannot be read']);
+  const { event, deliveryId, payload } = received;
+  await answerOnce(
+    context,
+    {
+      projectId: found.projectId,
+      scope: `inbound:${provider}:${found.id}`,
+      key: deliveryId,
+      // A delivery that is repeated may differ in what it says of deliveries.
+      requestHash: createHash('sha256').update(deliveryId).digest(),
+    },
+    async (tx) => {
+      const about = { provider, integration_id: found.id, event, delivery_id: deliveryId };
+      await recordEvents(tx, [
+        { projectId: found.projectId, type: 'integration.received', details: { context: about, payload } },
+      ]);
+      return { status: 201, body: '{}' };
+    },
+  );
+}
+
+function isName(text: string): boolean {
+  return text.length > 0 && text.length <= MAX_NAME && text.isWellFormed() && !text.includes('\0');
+}
