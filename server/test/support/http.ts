@@ -23,6 +23,7 @@ import { signJwt } from '../../src/lib/jwt.ts';
 import { createLogger } from '../../src/lib/log.ts';
 import { open } from '../../src/open.ts';
 import { createTestDatabase } from './database.ts';
+import { noVendors } from './no-vendors.ts';
 
 /** The HTTP part alone, over a real database and a real socket: no workers, no realtime. */
 export interface TestServer {
@@ -80,6 +81,7 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     SECRET_KEY: randomBytes(32).toString('hex'),
     DATABASE_URL: database.url,
     DATA_DIR: tmpdir(), // nothing is kept there with a key and a database of one's own
+    ...noVendors,
     ...options.settings,
   });
   const log = createLogger({

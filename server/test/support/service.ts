@@ -3,13 +3,14 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Service, startService } from '../../src/app.ts';
-import { readConfig, SETTINGS } from '../../src/config.ts';
+import { readConfig } from '../../src/config.ts';
 import { createProject } from '../../src/domain/projects/create.ts';
 import { issueToken } from '../../src/domain/projects/tokens.ts';
 import type { Clock } from '../../src/lib/clock.ts';
 import { createLogger } from '../../src/lib/log.ts';
 import type { Timeouts } from '../../src/providers/provider.ts';
 import { createTestDatabase } from './database.ts';
+import { noVendors } from './no-vendors.ts';
 
 /** A project of the service under test, with the two ways to speak for it. */
 export interface TestProject {
@@ -54,13 +55,6 @@ export interface TestServiceOptions {
   timeouts?: Partial<Timeouts>;
   logLevel?: string;
 }
-
-/** No test reaches a vendor: nothing listens there. */
-const noVendors = Object.fromEntries(
-  Object.keys(SETTINGS)
-    .filter((name) => name.startsWith('PROVIDER_'))
-    .map((name) => [name, 'http://127.0.0.1:1']),
-);
 
 /** A whole Belfry on a database of its own and a free port, with loopback opened for providers and the rate limits off. */
 export async function startTestService(options: TestServiceOptions = {}): Promise<TestService> {
