@@ -3,8 +3,7 @@
  * is made once for each recipient. The same input gives the same bytes, so that a repeat is a true copy.
  */
 import { domainToASCII } from 'node:url';
-import MimeNode from 'nodemailer/lib/mime-node';
-import { encode as quotedPrintable, wrap } from 'nodemailer/lib/qp';
+import { nodemailer } from './nodemailer.ts';
 
 type Mailbox = { email: string; name?: string };
 
@@ -37,6 +36,7 @@ export function buildMime({
 }: Mime): Buffer {
   // '=_' occurs neither in quoted-printable nor in base64, so no content can look like the boundary (RFC 2045, 6.7).
   const separator = `=_${boundary}`;
+  const { MimeNode } = nodemailer();
   const head = new MimeNode(`multipart/alternative; boundary="${separator}"`);
   head.setHeader([
     { key: 'From', value: address(from) },
@@ -92,6 +92,7 @@ function part(subtype: 'plain' | 'html', content: string): string {
   const mostlyAscii = bytes.length - content.length < content.length / 5;
   const readable = mostlyAscii && bytes.length <= READABLE_LIMIT;
   const encoding = readable ? 'quoted-printable' : 'base64';
-  const body = readable ? wrap(quotedPrintable(bytes)) : bytes.toString('base64').replace(/.{76}/g, '$&\r\n');
+  const { encode, wrap } = nodemailer().quotedPrintable;
+  const body = readable ? wrap(encode(bytes)) : bytes.toString('base64').replace(/.{76}/g, '$&\r\n');
   return `Content-Type: text/${subtype}; charset=utf-8\r\nContent-Transfer-Encoding: ${encoding}\r\n\r\n${body}`;
 }

@@ -8,10 +8,11 @@
 import type { Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import { domainToASCII } from 'node:url';
-import SMTPPool from 'nodemailer/lib/smtp-pool';
+import type SMTPPool from 'nodemailer/lib/smtp-pool';
 import { type Static, Type } from 'typebox';
 import type { EgressGuard } from '../lib/egress.ts';
 import { buildMime, hasForeignLocalPart, isMailbox, withAsciiDomain } from './mime.ts';
+import { nodemailer } from './nodemailer.ts';
 import type {
   EmailMessage,
   Finding,
@@ -179,7 +180,8 @@ function openPool(
   egress: EgressGuard,
   onSocket?: (socket: Socket) => void,
 ): SMTPPool {
-  return new SMTPPool({
+  const { SMTPPool: Pool } = nodemailer();
+  return new Pool({
     ...poolOptions(config, limits),
     getSocket: (_options, callback) => {
       egress.connect({ host: config.host, port: config.port, timeoutMs: limits.connectMs }).then(

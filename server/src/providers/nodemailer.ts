@@ -1,0 +1,26 @@
+import { createRequire } from 'node:module';
+import type MimeNode from 'nodemailer/lib/mime-node';
+import type * as QuotedPrintable from 'nodemailer/lib/qp';
+import type SMTPPool from 'nodemailer/lib/smtp-pool';
+
+interface Parts {
+  MimeNode: typeof MimeNode;
+  quotedPrintable: typeof QuotedPrintable;
+  SMTPPool: typeof SMTPPool;
+}
+
+const require = createRequire(import.meta.url);
+let parts: Parts | undefined;
+
+/**
+ * The parts of nodemailer that we use, loaded when the first e-mail is sent by SMTP: they hold 4 MB. By `require`, because a message is built
+ * without waiting.
+ */
+export function nodemailer(): Parts {
+  parts ??= {
+    MimeNode: require('nodemailer/lib/mime-node') as typeof MimeNode,
+    quotedPrintable: require('nodemailer/lib/qp') as typeof QuotedPrintable,
+    SMTPPool: require('nodemailer/lib/smtp-pool') as typeof SMTPPool,
+  };
+  return parts;
+}
