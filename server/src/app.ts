@@ -10,9 +10,10 @@ import { FeedFollower } from './domain/events/follow.ts';
 import { purgeIdempotencyKeys } from './domain/idempotency.ts';
 import { OwnWindows, purgeRateWindows, SharedWindows } from './domain/rate-windows.ts';
 import { Hub } from './domain/realtime/hub.ts';
+import { purgeExpired } from './domain/retention.ts';
+import { LastSeen } from './domain/users/last-seen.ts';
 import { webhookHandler } from './domain/webhooks/deliver.ts';
 import { WebhookPump } from './domain/webhooks/pump.ts';
-import { LastSeen } from './domain/users/last-seen.ts';
 import { createRateLimits } from './http/rate-limit.ts';
 import { createSocketAuthenticator } from './http/realtime/authenticate-socket.ts';
 import { EventStreams } from './http/realtime/event-streams.ts';
@@ -182,20 +183,23 @@ async function startServer(
 /** Small housekeeping that nobody waits for. */
 function startMaintenance(context: Opened, undo: (() => Promise<void>)[]): void {
   let running = Promise.resolve();
+  const closing = new AbortController();
   const timer = setInterval(() => {
-    running = running.then(() => purge(context));
+    running = running.then(() => purge(context, closing.signal));
   }, MAINTENANCE_EVERY_MS);
   undo.push(async () => {
     clearInterval(timer);
+    closing.abort();
     await running;
   });
 }
 
-async function purge(context: Opened): Promise<void> {
+async function purge(context: Opened, signal: AbortSignal): Promise<void> {
   const batch = 1_000;
   try {
     while ((await purgeIdempotencyKeys(context, batch)) === batch);
     await purgeRateWindows(context);
+    await purgeExpired(context, signal);
   } catch (error) {
     context.log.warn({ err: error }, 'what ran out could not be deleted; it is tried again later');
   }

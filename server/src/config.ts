@@ -93,6 +93,16 @@ export const SETTINGS = {
     read: (text: string) => integer(text, 0, 1_000_000_000),
   },
   ...vendorSettings(),
+  EVENTS_RETENTION_DAYS: {
+    default: '90',
+    help: 'How many days events are kept; 0 keeps them for ever. Webhooks are sent, and streams resume with, what is kept.',
+    read: (text: string) => integer(text, 0, 36_500),
+  },
+  NOTIFICATIONS_RETENTION_DAYS: {
+    default: '365',
+    help: 'How many days a processed broadcast is kept, with its notifications and deliveries; 0 keeps them for ever.',
+    read: (text: string) => integer(text, 0, 36_500),
+  },
   LOG_LEVEL: {
     default: 'info',
     help: 'What is logged: `trace`, `debug` (each request), `info`, `warn`, `error`, `fatal` or `silent`.',

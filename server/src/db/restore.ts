@@ -143,6 +143,7 @@ async function load(client: pg.Client, { tables }: Header, frames: Frames): Prom
   const trailer = end?.kind === 'end' ? (parse(end) as Trailer) : undefined;
   if (trailer?.sha256 !== frames.sum() || (await frames.next()) !== undefined) throw damaged();
   await setSequences(client, trailer.sequences);
+  if (tables.some(({ name }) => name === 'webhooks')) await client.query(rewindFeeds);
   await client.query('commit');
   return rows;
 }
@@ -187,3 +188,19 @@ async function setSequences(client: pg.Client, sequences: Trailer['sequences']):
     await client.query('select setval($1::regclass, $2)', [client.escapeIdentifier(name), last]);
   }
 }
+
+// Restored events are all of one transaction, the restoring one, and so are the places of webhooks among them: what counts is the order of ids.
+// An event whose transaction took longer than a later one's may have a lower id than what was read already, so every webhook goes back by more than
+// any transaction of ours takes. A few messages are sent again, under their ids. A webhook that had not read anything begins where it was saved.
+const rewindFeeds = `
+  update webhooks
+  set feed_id = (left(place, 8) || '-' || right(place, 4) || '-7000-8000-000000000000')::uuid
+  from (
+    select id,
+      lpad(to_hex(greatest(0, case
+        when feed_id = '00000000-0000-0000-0000-000000000000' then (extract(epoch from updated_at) * 1000)::bigint
+        else ('x' || left(replace(feed_id::text, '-', ''), 12))::bit(48)::bigint
+      end - 60000)), 12, '0') as place
+    from webhooks
+  ) as before
+  where before.id = webhooks.id`;

@@ -1,0 +1,31 @@
+import type { Config } from '../config.ts';
+import type { Queryable } from '../db/client.ts';
+import type { Clock } from '../lib/clock.ts';
+import { firstIdAt } from '../lib/ids.ts';
+import { purgeEvents } from './events/purge.ts';
+import { purgeNotifications } from './notifications/purge.ts';
+import { purgeWebhooks } from './webhooks/purge.ts';
+
+const DAY_MS = 24 * 3_600_000;
+
+/** What it takes to delete what is older than it is kept. */
+export interface Retention {
+  db: Queryable;
+  clock: Clock;
+  config: Pick<Config, 'EVENTS_RETENTION_DAYS' | 'NOTIFICATIONS_RETENTION_DAYS'>;
+}
+
+/**
+ * Deletes events and notifications that are older than they are kept, and what became of webhooks' messages, each in small batches of a
+ * transaction each: nobody waits for a lock, and the log does not swell. Ends early when the signal says so.
+ */
+export async function purgeExpired({ db, clock, config }: Retention, signal: AbortSignal): Promise<void> {
+  const { EVENTS_RETENTION_DAYS: eventDays, NOTIFICATIONS_RETENTION_DAYS: notificationDays } = config;
+  const before = (days: number) => firstIdAt(Math.max(0, clock.now() - days * DAY_MS));
+  const untilDone = async (purge: () => Promise<boolean>) => {
+    while (!signal.aborted && (await purge()));
+  };
+  await untilDone(() => purgeWebhooks(db, clock.now()));
+  if (eventDays > 0) await untilDone(() => purgeEvents(db, before(eventDays)));
+  if (notificationDays > 0) await untilDone(() => purgeNotifications(db, before(notificationDays)));
+}
