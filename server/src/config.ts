@@ -93,6 +93,30 @@ export const SETTINGS = {
     read: (text: string) => integer(text, 0, 1_000_000_000),
   },
   ...vendorSettings(),
+  SLACKBOT_APP_ID: {
+    default: '',
+    help: "The id of the server's own Slack app, by which projects connect workspaces that have no app of theirs: `<brand>_slackbot`.",
+    read: (text: string) =>
+      optional(text, (value) => matching(value, /^[0-9A-Z]{1,50}$/, 'the id of a Slack app')),
+  },
+  SLACKBOT_CLIENT_ID: {
+    default: '',
+    help: "The client id of the server's own Slack app.",
+    read: (text: string) =>
+      optional(text, (value) => matching(value, /^[0-9]+\.[0-9]+$/, 'two numbers with a dot between them')),
+  },
+  SLACKBOT_CLIENT_SECRET: {
+    default: '',
+    help: "The client secret of the server's own Slack app.",
+    read: (text: string) => optional(text, (value) => matching(value, /^\S{32}$/, '32 characters')),
+    secret: true,
+  },
+  SLACKBOT_SIGNING_SECRET: {
+    default: '',
+    help: "The signing secret of the server's own Slack app: what Slack reports is verified with it.",
+    read: (text: string) => optional(text, (value) => matching(value, /^\S{32}$/, '32 characters')),
+    secret: true,
+  },
   EVENTS_RETENTION_DAYS: {
     default: '90',
     help: 'How many days events are kept; 0 keeps them for ever. Webhooks are sent, and streams resume with, what is kept.',
@@ -178,7 +202,7 @@ export function readConfig(environment: Readonly<Record<string, string | undefin
 
 // The environment holds much that is not ours. A name is taken for a misspelt setting when it starts like a family of ours, or when
 // it is one letter away from one of ours that is long enough for that not to be chance.
-const FAMILIES = /^(RATE_LIMIT_|EGRESS_|BELFRY_|PROVIDER_\w+_(BASE|API|AUTHORIZE)_URL$)/;
+const FAMILIES = /^(RATE_LIMIT_|EGRESS_|BELFRY_|SLACKBOT_|PROVIDER_\w+_(BASE|API|AUTHORIZE)_URL$)/;
 
 function unknownSettings(environment: Readonly<Record<string, string | undefined>>): string[] {
   const known = Object.keys(SETTINGS);

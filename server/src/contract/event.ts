@@ -34,6 +34,8 @@ export const EVENT_TYPES = [
   'integration.saved',
   'integration.deleted',
   'integration.received',
+  'installation.saved',
+  'installation.broken',
   'preferences.updated',
   'category.saved',
   'category.deleted',

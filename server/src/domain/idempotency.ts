@@ -17,6 +17,11 @@ export interface KeptAnswer {
   body: string;
 }
 
+// The status of a row whose work has not ended; committed only where no transaction holds the row.
+const UNDER_WAY = 0;
+// Longer than any call to a vendor takes: who has not ended by then never will.
+const CLAIM_MS = 3 * 60 * 1000;
+
 /** How long an answer is kept: the contract's 24 hours. */
 export const KEPT_MS = 24 * 60 * 60 * 1000;
 
@@ -53,17 +58,49 @@ export async function answerOnce(
   key: IdempotencyKey,
   work: (tx: Queryable) => Promise<KeptAnswer>,
 ): Promise<KeptAnswer & { replayed: boolean }> {
-  const name = `${key.projectId} ${key.scope} ${key.key}`;
-  // Twins in this process wait here, where it costs no connection: enough of them would otherwise take the whole pool.
-  while (underWay.has(name)) await underWay.get(name);
-  const { promise, resolve } = Promise.withResolvers<void>();
-  underWay.set(name, promise);
-  try {
-    return await claimAndAnswer(deps, key, work);
-  } finally {
-    underWay.delete(name);
-    resolve();
-  }
+  return inTurn(key, () => claimAndAnswer(deps, key, work));
+}
+
+/**
+ * The same for work that calls out over the network, which no transaction may be open for: the key is claimed, the work runs, its
+ * answer is kept. Throws `idempotency_conflict` while another process has the key in hand. A crash in between leaves the claim, and
+ * nobody knows how far the work has come: repeats are told the conflict until `CLAIM_MS` are over, then the work runs again.
+ */
+export async function answerClaimed(
+  deps: { db: Queryable; clock: Clock },
+  key: IdempotencyKey,
+  work: () => Promise<KeptAnswer>,
+): Promise<KeptAnswer & { replayed: boolean }> {
+  return inTurn(key, async () => {
+    const { db, clock } = deps;
+    const where = [key.projectId, key.scope, key.key];
+    const now = new Date(clock.now());
+    const abandoned = new Date(clock.now() - CLAIM_MS);
+    const claimed = await db.query(claimAlone, [
+      ...where,
+      key.requestHash,
+      now,
+      oldestKept(clock),
+      abandoned,
+    ]);
+    if (claimed.length === 0) {
+      const kept = await findReplay(deps, key);
+      if (kept === undefined || kept.status === UNDER_WAY)
+        throw new ClientError(
+          'idempotency_conflict',
+          ['The first request with this Idempotency-Key has not ended'],
+          { 'retry-after': '5' },
+        );
+      return { ...kept, replayed: true };
+    }
+    const answer = await asAnswer(work).catch(async (error: unknown) => {
+      // Nothing is kept of what is our fault. Should this fail, too, the claim runs out by itself.
+      await db.query(endClaim, [...where, now]).catch(() => {});
+      throw error;
+    });
+    await db.query(keepClaimed, [...where, now, answer.status, answer.body]);
+    return { ...answer, replayed: false };
+  });
 }
 
 /** Deletes keys that ran out, a small batch; answers how many. Call it again while it answers `batch`. */
@@ -75,6 +112,20 @@ export async function purgeIdempotencyKeys(
 }
 
 const underWay = new Map<string, Promise<void>>();
+
+/** Twins in this process wait here, where it costs no connection: enough of them would otherwise take the whole pool. */
+async function inTurn<Result>(key: IdempotencyKey, work: () => Promise<Result>): Promise<Result> {
+  const name = `${key.projectId} ${key.scope} ${key.key}`;
+  while (underWay.has(name)) await underWay.get(name);
+  const { promise, resolve } = Promise.withResolvers<void>();
+  underWay.set(name, promise);
+  try {
+    return await work();
+  } finally {
+    underWay.delete(name);
+    resolve();
+  }
+}
 
 async function claimAndAnswer(
   deps: { db: Database; clock: Clock },
@@ -103,11 +154,17 @@ async function claimAndAnswer(
 
 async function attempt(tx: Queryable, work: (tx: Queryable) => Promise<KeptAnswer>): Promise<KeptAnswer> {
   await tx.query(savepoint);
+  const answer = await asAnswer(() => work(tx));
+  if (answer.status >= 400) await tx.query(rollbackToSavepoint);
+  return answer;
+}
+
+/** What the work answers; a refusal is an answer, too. */
+async function asAnswer(work: () => Promise<KeptAnswer>): Promise<KeptAnswer> {
   try {
-    return await work(tx);
+    return await work();
   } catch (error) {
     if (!(error instanceof ClientError) || error.status >= 500) throw error;
-    await tx.query(rollbackToSavepoint);
     return { status: error.status, body: JSON.stringify({ errors: error.problems }) };
   }
 }
@@ -128,6 +185,30 @@ const claimKey = sql(
   set request_hash = excluded.request_hash, created_at = excluded.created_at
   where k.created_at <= $6
   returning 1`,
+);
+
+// idempotency_keys_pkey. A row that ran out is taken over, and a claim of the same request that nobody works at any more.
+const claimAlone = sql(
+  'claim_idempotency_key_alone',
+  `insert into idempotency_keys as k (project_id, scope, key, request_hash, status, body, created_at)
+  values ($1, $2, $3, $4, 0, '', $5)
+  on conflict (project_id, scope, key) do update
+  set request_hash = excluded.request_hash, status = 0, body = '', created_at = excluded.created_at
+  where k.created_at <= $6 or (k.status = 0 and k.created_at <= $7 and k.request_hash = excluded.request_hash)
+  returning 1`,
+);
+
+// idempotency_keys_pkey. By its time a claim is told from one that has taken it over.
+const keepClaimed = sql(
+  'keep_claimed_answer',
+  `update idempotency_keys
+  set status = $5, body = $6
+  where project_id = $1 and scope = $2 and key = $3 and created_at = $4`,
+);
+const endClaim = sql(
+  'end_idempotency_claim',
+  `delete from idempotency_keys
+  where project_id = $1 and scope = $2 and key = $3 and created_at = $4 and status = 0`,
 );
 
 // idempotency_keys_pkey.

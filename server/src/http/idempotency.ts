@@ -1,6 +1,12 @@
 import type { FastifyRequest } from 'fastify';
 import type { Queryable } from '../db/client.ts';
-import { answerOnce, type IdempotencyKey, type KeptAnswer, requestHash } from '../domain/idempotency.ts';
+import {
+  answerClaimed,
+  answerOnce,
+  type IdempotencyKey,
+  type KeptAnswer,
+  requestHash,
+} from '../domain/idempotency.ts';
 import type { RealtimeMessage } from '../domain/realtime/messages.ts';
 import { ClientError } from '../errors.ts';
 import type { CallContext, HttpContext } from './context.ts';
@@ -23,20 +29,52 @@ export function idempotencyKeyOf(request: FastifyRequest, operationId: string): 
   };
 }
 
-/** Runs a call under its key: writes and answer in one transaction, messages and effects after it. */
+/** How a call is answered under its key. */
+interface Keeping {
+  key: IdempotencyKey;
+  /** The status of success. */
+  status: number;
+  /** In one transaction with what the call writes, or after a claim of the key and without a transaction around the call. */
+  mode: 'automatic' | 'claimed';
+  /** The body holds a secret, and is kept sealed. */
+  secret: boolean;
+}
+
+type Run = (context: CallContext, afterCommit: (effect: () => void) => void) => Promise<string | Buffer>;
+
+/** Runs a call under its key, at most once, and answers what it answered or what is kept of the first time. */
 export async function answerIdempotently(
   context: HttpContext,
+  { key, status, mode, secret }: Keeping,
+  run: Run,
+): Promise<KeptAnswer & { replayed: boolean }> {
+  const purpose = `project:${key.projectId}:answer:${key.scope}:${key.key}`;
+  const keep = (body: string | Buffer): KeptAnswer => ({
+    status,
+    body: secret ? context.sealer.seal(body, purpose).toString('base64') : body.toString(),
+  });
+  const answered =
+    mode === 'automatic'
+      ? await inTransaction(context, key, run, keep)
+      : await answerClaimed(context, key, async () => keep(await run(context, (effect) => effect())));
+  // A refusal is never sealed.
+  if (!secret || answered.status >= 400) return answered;
+  return { ...answered, body: context.sealer.open(Buffer.from(answered.body, 'base64'), purpose).toString() };
+}
+
+/** Writes and answer in one transaction, messages and effects after it. */
+async function inTransaction(
+  context: HttpContext,
   key: IdempotencyKey,
-  status: number,
-  run: (context: CallContext, afterCommit: (effect: () => void) => void) => Promise<string | Buffer>,
+  run: Run,
+  keep: (body: string | Buffer) => KeptAnswer,
 ): Promise<KeptAnswer & { replayed: boolean }> {
   const effects: (() => void)[] = [];
   const afterCommit = (effect: () => void) => {
     effects.push(effect);
   };
   const answered = await answerOnce(context, key, async (tx) => {
-    const body = await run(within(context, tx, afterCommit), afterCommit);
-    return { status, body: body.toString() };
+    return keep(await run(within(context, tx, afterCommit), afterCommit));
   });
   // A refusal undid what the handler wrote: there is nothing to tell anybody.
   if (!answered.replayed && answered.status < 400) for (const effect of effects) effect();

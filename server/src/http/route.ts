@@ -62,8 +62,13 @@ export interface Route<
   bodyLimit?: number;
   /** Refuses unknown query parameters, any cookie and unknown `x-<brand>-*` headers, naming each. */
   refuseUnknown?: boolean;
-  /** `automatic` (POST's default): the route's writes and its answer are kept together. `own`: the handler does it. */
-  idempotency?: 'automatic' | 'own' | 'none';
+  /**
+   * `automatic` (POST's default): the route's writes and its answer are kept together, in one transaction. `claimed`: the key is
+   * claimed, the handler runs, its answer is kept; for handlers that call out over the network. `own`: the handler does it.
+   */
+  idempotency?: 'automatic' | 'claimed' | 'own' | 'none';
+  /** The reply holds a secret: where an answer is kept for repeats, it is kept sealed. */
+  secretReply?: boolean;
   /** Not part of the published description. */
   hidden?: boolean;
   handler: (call: Call<Static<Params>, Static<Query>, Static<Body>> & Who) => Answer<Reply>;
@@ -262,8 +267,9 @@ async function answer<
     checkReply?.(answered);
     return toJson(answered);
   };
-  if (key !== undefined && mode === 'automatic') {
-    const kept = await answerIdempotently(app.context, key, status, run);
+  if (key !== undefined && (mode === 'automatic' || mode === 'claimed')) {
+    const secret = route.secretReply === true;
+    const kept = await answerIdempotently(app.context, { key, status, mode, secret }, run);
     if (kept.replayed) reply.header('idempotency-replayed', 'true');
     return sendJson(reply, kept.status, kept.body);
   }

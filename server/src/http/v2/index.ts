@@ -2,6 +2,7 @@ import type { App } from '../route.ts';
 import { broadcastRoutes } from './broadcasts.ts';
 import { categoryRoutes } from './categories.ts';
 import { eventRoutes } from './events.ts';
+import { installationRoutes } from './installations.ts';
 import { integrationRoutes } from './integrations.ts';
 import { notificationRoutes } from './notifications.ts';
 import { preferenceRoutes } from './preferences.ts';
@@ -18,6 +19,7 @@ export function v2Routes(app: App): void {
   preferenceRoutes(app);
   categoryRoutes(app);
   integrationRoutes(app);
+  installationRoutes(app);
   userRoutes(app);
   eventRoutes(app);
   webhookRoutes(app);

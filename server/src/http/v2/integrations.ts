@@ -101,7 +101,10 @@ function routesOf(app: App, integration: Integration): void {
 }
 
 /** The config as it is answered: one that is completed lacks nothing then. */
-function shown({ config, complete }: Integration): TObject {
+export function shown<Schema extends TObject>({
+  config,
+  complete,
+}: Pick<Integration<Schema>, 'config' | 'complete'>): TObject {
   return complete === undefined ? config : Type.Required<TObject>(config, { additionalProperties: false });
 }
 

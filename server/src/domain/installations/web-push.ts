@@ -1,0 +1,48 @@
+import type { Database } from '../../db/client.ts';
+import type { Clock } from '../../lib/clock.ts';
+import { type Claims, signJwt } from '../../lib/jwt.ts';
+import type { Sealer } from '../../lib/seal.ts';
+import { createVapidKeys } from '../../providers/web-push.ts';
+import { findIntegrations } from '../integrations/find.ts';
+import { integrationOrNew } from '../integrations/save.ts';
+import type { Project } from '../projects/cache.ts';
+import type { Bus } from '../realtime/messages.ts';
+
+const AUTH_TOKEN_MS = 60 * 60_000; // long enough for a person to decide about the browser's question
+
+/**
+ * What a browser needs to subscribe: the project's public VAPID key, of a pair that is made when there is none, and a User JWT of the
+ * caller for whatever saves the subscription. It may be handed on in an address, so it ends within the hour, and never after the token
+ * that it was asked for with.
+ */
+export async function startWebPush(
+  deps: {
+    db: Pick<Database, 'query' | 'transaction'>;
+    bus: Bus;
+    sealer: Sealer;
+    clock: Clock;
+    config: { readonly BRAND: string };
+  },
+  project: Pick<Project, 'id' | 'apiSecret'>,
+  claims: Claims,
+): Promise<{ auth_token: string; public_key: string }> {
+  // Nearly always there is one, and nobody has to wait for a lock.
+  const [found] = await findIntegrations(deps, project.id, 'web_push');
+  const { config } =
+    found ??
+    (await integrationOrNew(deps, { projectId: project.id, provider: 'web_push', make: createVapidKeys }));
+  return { auth_token: authToken(deps, project, claims), public_key: config.public_key };
+}
+
+function authToken(
+  { clock }: { clock: Clock },
+  { apiSecret }: Pick<Project, 'apiSecret'>,
+  claims: Claims,
+): string {
+  const { api_key, user_external_id, user_email, exp } = claims;
+  const iat = Math.floor(clock.now() / 1000);
+  const end = iat + AUTH_TOKEN_MS / 1000;
+  // Members that are undefined are left out of the JSON.
+  const named = { api_key, user_external_id, user_email };
+  return signJwt({ ...named, iat, exp: typeof exp === 'number' ? Math.min(exp, end) : end }, apiSecret);
+}
