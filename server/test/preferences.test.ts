@@ -58,6 +58,10 @@ test('lists the categories of the project with their channels, all on until the 
     entry('news', { email: false, sms: true }),
   ]);
   expect(await categories('bob')).toContainEqual(entry('news', { email: true, sms: true }));
+  await put('ada', 'news', { teams: false });
+  expect(await categories('ada')).toContainEqual(entry('news', { email: false, sms: true, teams: false }));
+  await put('ada', 'hidden', { email: false });
+  expect(await categories('ada')).toContainEqual(entry('hidden', { email: false }));
 });
 
 test('a category that nobody configured is listed to who said something about it, with what is set up', async () => {
@@ -67,6 +71,10 @@ test('a category that nobody configured is listed to who said something about it
   expect(await categories('bob')).toEqual([]);
   await put('ada', 'not/known', { sms: true });
   expect(await categories('ada')).toEqual([entry('not/known', { in_app: true, sms: true })]);
+  expect(await events()).toHaveLength(2);
+  await put('ada', 'always/on', { email: true });
+  expect(await categories('ada')).toContainEqual(entry('always/on', { in_app: true, email: true }));
+  expect(await events()).toHaveLength(2);
 });
 
 test('what was read can be saved again, and changes nothing', async () => {

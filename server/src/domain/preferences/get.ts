@@ -9,7 +9,7 @@ type ChannelName = Categories[number]['channels'][number]['name'];
 
 /**
  * On which channels the user gets which categories: those that the project has configured, and not disabled, with the channels that they
- * go out on; and those about which the user has said something, with the channels that are set up.
+ * go out on; and whatever the user has said something about, other categories with the channels that are set up.
  */
 export async function getPreferences(
   {
@@ -50,25 +50,24 @@ function preferencesOf(
     return {
       key,
       label: null,
-      channels: channels.map((name) => ({ name: name as ChannelName, enabled: !off.has(name) })),
+      channels: [...new Set(channels)].map((name) => ({
+        name: name as ChannelName,
+        enabled: !off.has(name),
+      })),
     };
   };
+  const saidOf = (stored: string) => (bySaid.get(stored) ?? []).map((one) => one.channel);
   const listed: Categories = [];
-  for (const { key, disabled, channels } of configured.values())
-    if (!disabled)
-      listed.push(
-        entry(
-          key,
-          key,
-          channels.map((one) => one.channel),
-        ),
-      );
-  for (const [stored, about] of bySaid) {
+  for (const { key, disabled, channels } of configured.values()) {
+    if (disabled && !bySaid.has(key)) continue;
+    listed.push(entry(key, key, [...channels.map((one) => one.channel), ...saidOf(key)]));
+  }
+  const keys = new Set(listed.map((one) => one.key));
+  for (const stored of bySaid.keys()) {
     const key = stored === storedKey(null) ? UNCATEGORIZED : stored;
-    // What the project configured is listed as it is configured, or hidden because it is disabled.
-    if (configured.has(key)) continue;
-    if (listed.some((other) => other.key === key)) continue;
-    listed.push(entry(key, stored, [...new Set([...setUp, ...about.map((one) => one.channel)])]));
+    if (keys.has(key)) continue;
+    keys.add(key);
+    listed.push(entry(key, stored, [...setUp, ...saidOf(stored)]));
   }
   return listed;
 }

@@ -35,8 +35,8 @@ export async function savePreferences(
   if (row?.news) bus.publish({ type: 'project_changed', projectId });
 }
 
-// Primary keys. What nobody switched off is on, and needs no row. In the order of the key, so that two who save
-// the same at once wait for one another instead of deadlocking.
+// Primary keys. In the order of the key, so that two who save the same at once wait for one another instead of deadlocking. What nobody
+// switched off is on: saying so for the first time (xmax = 0: the row is new) is kept, to be listed, but changes nothing.
 const upsertPreferences = sql(
   'save_preferences',
   `with saved as (
@@ -44,21 +44,12 @@ const upsertPreferences = sql(
     select u.id, given.category, given.channel, given.enabled, now()
     from users u
     cross join unnest($2::text[], $3::text[], $4::boolean[]) as given (category, channel, enabled)
-    where u.id = $1
-      and u.project_id = $5
-      and (
-        not given.enabled
-        or exists (
-          select
-          from preferences known
-          where known.user_id = u.id and known.category = given.category and known.channel = given.channel
-        )
-      )
+    where u.id = $1 and u.project_id = $5
     order by given.category, given.channel
     on conflict (user_id, category, channel) do update
     set enabled = excluded.enabled, updated_at = excluded.updated_at
     where p.enabled <> excluded.enabled
-    returning category, channel, enabled
+    returning category, channel, enabled, enabled and xmax = 0 as as_before
   ),
   marked as (
     insert into preference_categories (project_id, category, channel)
@@ -75,6 +66,7 @@ const upsertPreferences = sql(
         order by category, channel
       ) as changes
     from saved
+    where not as_before
   ),
   event as (
     insert into events (project_id, id, type, user_ids, details)
