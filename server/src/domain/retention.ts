@@ -1,5 +1,5 @@
 import type { Config } from '../config.ts';
-import type { Queryable } from '../db/client.ts';
+import type { Database } from '../db/client.ts';
 import type { Clock } from '../lib/clock.ts';
 import { firstIdAt } from '../lib/ids.ts';
 import { purgeEvents } from './events/purge.ts';
@@ -10,7 +10,7 @@ const DAY_MS = 24 * 3_600_000;
 
 /** What it takes to delete what is older than it is kept. */
 export interface Retention {
-  db: Queryable;
+  db: Pick<Database, 'query' | 'transaction'>;
   clock: Clock;
   config: Pick<Config, 'EVENTS_RETENTION_DAYS' | 'NOTIFICATIONS_RETENTION_DAYS'>;
 }

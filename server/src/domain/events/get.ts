@@ -18,11 +18,15 @@ export async function getEvents(db: Queryable, projectId: string, ids: readonly 
   return rows.flatMap(expand);
 }
 
-// Primary key (project_id, id).
+// Primary key (project_id, id), each by itself (`limit 1`): a join might read all of the project's.
 const selectEvents = sql(
   'get_events',
-  `select e.id, e.type, e.broadcast_id, e.user_ids[wanted.number + 1 : wanted.number + 1] as user_ids, e.details,
-    wanted.number as first
+  `select e.*, wanted.number as first
   from unnest($2::uuid[], $3::int[]) as wanted (id, number)
-  join events e on e.project_id = $1 and e.id = wanted.id and wanted.number < e.size`,
+  cross join lateral (
+    select id, type, broadcast_id, user_ids[wanted.number + 1 : wanted.number + 1] as user_ids, details
+    from events
+    where project_id = $1 and id = wanted.id and wanted.number < size
+    limit 1
+  ) e`,
 );

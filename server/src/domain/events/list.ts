@@ -86,9 +86,14 @@ function listText(direction: Cursor['direction'], ofTypes: boolean): string {
       from counted
       where before < $4
     )
-    select e.id, e.type, e.broadcast_id, e.user_ids[taken.first + 1 : taken.last + 1] as user_ids, e.details, taken.first
+    select e.*, taken.first
     from taken
-    join events e on e.project_id = $1 and e.id = taken.id
+    cross join lateral (
+      select id, type, broadcast_id, user_ids[taken.first + 1 : taken.last + 1] as user_ids, details
+      from events
+      where project_id = $1 and id = taken.id
+      limit 1
+    ) e
     order by e.id ${order}`;
 }
 

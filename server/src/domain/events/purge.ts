@@ -8,23 +8,21 @@ export async function purgeEvents(db: Queryable, beforeId: string): Promise<bool
   return (await db.query(deleteEvents, [beforeId, BATCH])).length === BATCH;
 }
 
-// Primary keys of projects and of events (project_id, id).
+// Primary keys of projects and of events (project_id, id). By ctid: no row of events is ever changed.
 const deleteEvents = sql(
   'purge_events',
-  `with expired as (
-    select e.project_id, e.id
+  `delete from events
+  where ctid = any (array(
+    select e.ctid
     from projects p
     cross join lateral (
-      select project_id, id
+      select ctid
       from events
       where project_id = p.id and id < $1
       order by id
       limit $2
     ) e
     limit $2
-  )
-  delete from events
-  using expired
-  where events.project_id = expired.project_id and events.id = expired.id
+  ))
   returning 1`,
 );

@@ -14,56 +14,51 @@ export async function purgeWebhooks(db: Queryable, nowMs: number): Promise<boole
   return old.length === BATCH || left.length === BATCH;
 }
 
-// Primary keys of webhooks and of webhook_messages (webhook_id, id). What is still being tried stays.
+// Primary keys of webhooks and of webhook_messages (webhook_id, id). What is still being tried stays, and what is sent again this moment.
 const deleteOldMessages = sql(
   'purge_webhook_messages',
-  `with expired as (
-    select m.webhook_id, m.id
+  `delete from webhook_messages
+  where ctid = any (array(
+    select m.ctid
     from webhooks w
     cross join lateral (
-      select webhook_id, id
+      select ctid
       from webhook_messages
       where webhook_id = w.id and id < $1 and state <> 'retrying'
       order by id
       limit $2
     ) m
     limit $2
-  )
-  delete from webhook_messages m
-  using expired
-  where m.webhook_id = expired.webhook_id and m.id = expired.id
+  ))
   returning 1`,
 );
 // Index webhooks_deleted, all of them.
 const deleteLeftMessages = sql(
   'purge_messages_of_deleted_webhooks',
-  `with orphaned as (
-    select m.webhook_id, m.id
+  `delete from webhook_messages
+  where ctid = any (array(
+    select m.ctid
     from webhooks w
     cross join lateral (
-      select webhook_id, id
+      select ctid
       from webhook_messages
       where webhook_id = w.id
       limit $1
     ) m
     where w.deleted_at is not null
     limit $1
-  )
-  delete from webhook_messages m
-  using orphaned
-  where m.webhook_id = orphaned.webhook_id and m.id = orphaned.id
+  ))
   returning 1`,
 );
 const deleteReplays = sql(
   'purge_webhook_replays',
-  `delete from webhook_replays r
-  using webhooks w
-  where w.deleted_at is not null and r.webhook_id = w.id`,
+  `delete from webhook_replays
+  where webhook_id = any (array(select id from webhooks where deleted_at is not null))`,
 );
 // Jobs that are left find no webhook and end.
 const deleteWebhooks = sql(
   'purge_webhooks',
   `delete from webhooks w
   where w.deleted_at is not null
-    and not exists (select from webhook_messages m where m.webhook_id = w.id)`,
+    and (select m.webhook_id from webhook_messages m where m.webhook_id = w.id limit 1) is null`,
 );
