@@ -1,12 +1,22 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { newId } from '../src/lib/ids.ts';
 import { type Description, describedBy, type Operation } from './support/operations.ts';
-import { type Caller, processed, startTestService, type TestService } from './support/service.ts';
+import {
+  type Answer,
+  type Caller,
+  processed,
+  startTestService,
+  type TestService,
+  until,
+} from './support/service.ts';
 
 // While somebody pages through a list, records come and go. Each record that was there throughout is shown exactly once, in both
 // directions, in every list of the description.
 
-const RECORDS = 24;
+const RECORDS = 20;
 const PAGE = 7;
 
 let service: TestService;
@@ -15,11 +25,15 @@ const user = (): Caller => service.project.as('reader', { user_email: 'reader@ex
 const project = (): Caller => service.project.call;
 
 beforeAll(async () => {
+  await once(receiver.listen(0, '127.0.0.1'), 'listening');
   service = await startTestService();
   const published = await fetch(`${service.address}/v2/openapi.json`);
   described = describedBy((await published.json()) as Record<string, unknown>);
 });
-afterAll(() => service.stop());
+afterAll(async () => {
+  await service.stop();
+  receiver.close();
+});
 
 /** How records of a list come, and how they go where they can. */
 interface Source {
@@ -35,7 +49,7 @@ type Shown = Record<string, unknown> & { id?: string; key?: string; topic?: stri
 
 const put = (path: string, body: unknown) => project()('PUT', path, body).then(expectDone);
 const gone = (path: string) => project()('DELETE', path).then(expectDone);
-const expectDone = (answer: { status: number; body: unknown }) => {
+const expectDone = (answer: Answer) => {
   expect(answer.status, JSON.stringify(answer.body)).toBeLessThan(300);
   return answer;
 };
@@ -59,6 +73,35 @@ function tokens(collection: string, body: (number: number) => unknown): [RegExp,
   ];
 }
 
+/** Takes what webhooks send. */
+const receiver = createServer((request, response) => {
+  request.resume().on('end', () => {
+    response.writeHead(204).end();
+  });
+});
+let awaited = 0;
+const receiverUrl = () => `http://127.0.0.1:${(receiver.address() as AddressInfo).port}`;
+
+let webhook: Promise<string> | undefined;
+function ownWebhook(): Promise<string> {
+  webhook ??= put('/webhooks', { url: `${receiverUrl()}/taken`, event_types: ['user.created'] }).then(
+    ({ body }) => `/webhooks/${body.id}/deliveries`,
+  );
+  return webhook;
+}
+
+async function delivered(number: number): Promise<void> {
+  const path = await ownWebhook();
+  awaited += 1;
+  const all = awaited;
+  await put('/users', { external_id: `of a delivery ${number}` });
+  await until(
+    async () => (await pages(project(), `${path}?limit=100`, 'next')).flat().length,
+    (shown) => shown >= all,
+    { everyMs: 50 },
+  );
+}
+
 const SOURCES: [RegExp, Source][] = [
   [/^\/broadcasts$/, { create: broadcast }],
   [
@@ -68,6 +111,23 @@ const SOURCES: [RegExp, Source][] = [
       remove: async ({ id }) => expectDone(await user()('DELETE', `/notifications/${id}`)),
     },
   ],
+  [/^\/events$/, { create: (number) => put('/users', { external_id: `of an event ${number}` }) }],
+  [
+    /^\/channels$/,
+    {
+      create: (number) => put('/channels', { key: `category-${number}`, channels: [{ channel: 'in_app' }] }),
+      remove: ({ key }) => gone(`/channels/${key}`),
+    },
+  ],
+  [
+    /^\/webhooks$/,
+    {
+      create: (number) =>
+        put('/webhooks', { url: `${receiverUrl()}/${number}`, event_types: ['token.discarded'] }),
+      remove: ({ id }) => gone(`/webhooks/${id}`),
+    },
+  ],
+  [/^\/webhooks\/\{webhook_id\}\/deliveries$/, { create: delivered, path: ownWebhook }],
   [/^\/users$/, { create: (number) => put('/users', { external_id: `user ${number}` }) }],
   tokens('in_app/inbox', (number) => ({ token: `${number}`.padStart(64, 'x') })),
   ...['apns', 'expo', 'fcm'].map((platform) =>
@@ -102,7 +162,7 @@ describe('a list that changes while it is read', () => {
     for (const operation of listing()) {
       const source = sourceOf(operation);
       if (source === undefined) continue;
-      for (let made = 0; made < RECORDS; made += 1) await source.create(number++);
+      await Promise.all(Array.from({ length: RECORDS }, () => source.create(number++)));
       const path = await listPath(operation);
       const call = operation.caller === 'project' ? project() : user();
       const atFirst = (await pages(call, `${path}?limit=100`, 'next')).flat();
@@ -129,6 +189,7 @@ describe('a list that changes while it is read', () => {
 });
 
 function sourceOf({ path }: Operation): Source | undefined {
+  if (path === '/integrations') return integrations('/integrations/expo');
   if (path.startsWith('/integrations/')) return integrations(path);
   return SOURCES.find(([pattern]) => pattern.test(path))?.[1];
 }
@@ -152,7 +213,10 @@ function listing(): Operation[] {
   );
 }
 
-async function listPath({ path }: Operation): Promise<string> {
+async function listPath(operation: Operation): Promise<string> {
+  const { path } = operation;
+  const own = sourceOf(operation)?.path;
+  if (own !== undefined) return own();
   if (!path.includes('{user_id}')) return path;
   const { body } = await project()('PUT', '/users', { external_id: 'reader' });
   return path.replace('{user_id}', body.id);

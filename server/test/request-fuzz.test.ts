@@ -126,6 +126,32 @@ type ReadBack = (call: Caller, operation: Operation, drawn: Drawn, answer: Answe
 /** How what an operation accepted is read again, by its name. */
 const READ_BACK: [RegExp, ReadBack][] = [
   [
+    /^saveCategoryDeliveryConfig$/,
+    async (call, _operation, _drawn, { body }) => {
+      expect((await call('GET', `/channels/${encodeURIComponent(body.key)}`)).body).toEqual(body);
+    },
+  ],
+  [
+    /^saveUserPreferences$/,
+    async (call, _operation, { body }) => {
+      const { categories = [] } = body as {
+        categories?: { key: string; channels?: { name: string; enabled: boolean }[] }[];
+      };
+      const { body: saved } = await call('GET', '/channels/user_preferences');
+      for (const { key, channels = [] } of categories)
+        for (const channel of channels)
+          expect(saved.categories.find((one: { key: string }) => one.key === key)?.channels).toContainEqual(
+            channel,
+          );
+    },
+  ],
+  [
+    /^saveWebhook$/,
+    async (call, _operation, _drawn, { body }) => {
+      expect((await call('GET', `/webhooks/${body.id}`)).body).toEqual(body);
+    },
+  ],
+  [
     /^createBroadcast$/,
     async (call, _operation, _drawn, { body }) => {
       const { status: _status, ...sent } = body;

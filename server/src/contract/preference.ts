@@ -16,15 +16,10 @@ const name = oneOf(CHANNELS);
 const label = nullable(Type.String({ maxLength: 255 }));
 
 const example = {
-  categories: [
-    {
-      key: 'orders/shipped',
-      label: null,
-      channels: [
-        { name: 'in_app', enabled: true },
-        { name: 'email', enabled: false },
-      ],
-    },
+  key: 'orders/shipped',
+  channels: [
+    { name: 'in_app', enabled: true },
+    { name: 'email', enabled: false },
   ],
 };
 
@@ -39,7 +34,7 @@ export const Preferences = Type.Object(
       }),
     ),
   },
-  { examples: [example] },
+  { examples: [{ categories: [{ ...example, label: null }] }] },
 );
 export type Preferences = Static<typeof Preferences>;
 
@@ -64,6 +59,6 @@ export const SavePreferences = Type.Object(
       ),
     ),
   },
-  { additionalProperties: false, examples: [example] },
+  { additionalProperties: false, examples: [{ categories: [example] }] },
 );
 export type SavePreferences = Static<typeof SavePreferences>;

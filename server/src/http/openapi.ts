@@ -81,7 +81,16 @@ const TAGS = [
   { name: 'Notifications', description: "What a user received: the inbox's list and states." },
   { name: 'Channel tokens', description: 'Where a user can be reached.' },
   { name: 'Integrations', description: 'The providers that a project sends through.' },
+  { name: 'Installations', description: 'How users connect their workspace, their browser and their inbox.' },
+  {
+    name: 'Category delivery',
+    description: 'Over which channels the notifications of a category go out, and when.',
+  },
+  { name: 'Preferences', description: 'What a user wants to get, and where.' },
+  { name: 'Topics', description: 'What users subscribe to.' },
   { name: 'Users', description: 'Who can be reached.' },
+  { name: 'Events', description: 'What happened.' },
+  { name: 'Webhooks', description: 'Where events are sent to as they happen.' },
 ];
 
 interface Operation {

@@ -41,6 +41,8 @@ export interface Operation {
   caller: 'project' | 'user' | 'anybody';
   parameters: Parameter[];
   body: Schema | undefined;
+  /** The body that is shown. */
+  example: unknown;
   /** By status: the schema of the answer, `undefined` where it has no JSON body. */
   replies: Map<number, Schema | undefined>;
   /** A stream of events: it answers, and does not end. */
@@ -51,7 +53,7 @@ interface RawOperation {
   operationId: string;
   security?: Record<string, unknown>[];
   parameters?: Parameter[];
-  requestBody?: { content: Record<string, { schema: Schema }> };
+  requestBody?: { content: Record<string, { schema: Schema; example?: unknown }> };
   responses: Record<string, { $ref?: string; content?: Record<string, { schema?: Schema }> }>;
 }
 
@@ -93,6 +95,7 @@ function operationOf(
         : 'anybody',
     parameters: raw.parameters ?? [],
     body: raw.requestBody?.content['application/json']?.schema,
+    example: raw.requestBody?.content['application/json']?.example,
     replies: new Map(replies),
     streams: Object.values(raw.responses).some(({ content }) => content?.['text/event-stream'] !== undefined),
   };
