@@ -288,6 +288,13 @@ describe('what is asked', () => {
     ]);
   });
 
+  test('names that can be no names, as something that can be asked for', async () => {
+    const config = { ...configs.mailgun, domain: 'a\udc00?b' };
+    expect(await asked('mailgun', config, { status: 404 })).toMatchObject([
+      { path: '/mailgun/v3/domains/a%EF%BF%BD%3Fb' },
+    ]);
+  });
+
   test('ses, signed', async () => {
     const [request] = await asked('ses', configs.ses, { status: 200 });
     expect(request).toMatchObject({ method: 'GET', path: '/v2/email/account', body: '' });

@@ -31,6 +31,11 @@ export async function ask(
   return { status, headers, json, said: said === '' ? `${status}` : `${status} ${said}` };
 }
 
+/** A text as one part of a path, whatever is in it. */
+export function segment(text: string): string {
+  return encodeURIComponent(text.toWellFormed()); // throws for half of a surrogate pair
+}
+
 /** Whether the vendor does not know who asks, or does not let them. */
 export function isRefusal({ status }: Asked): boolean {
   return status === 401 || status === 403;

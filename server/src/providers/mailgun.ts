@@ -1,7 +1,7 @@
 /** E-mail by Mailgun. https://documentation.mailgun.com/docs/mailgun/api-reference/send/mailgun/messages */
 import { type Static, Type } from 'typebox';
 import { oneOf } from '../contract/common.ts';
-import { type Asked, ask, isRefusal, notChecked } from './ask.ts';
+import { type Asked, ask, isRefusal, notChecked, segment } from './ask.ts';
 import { mailbox } from './mailbox.ts';
 import { type Finding, type Integration, secret, type VerifyDeps } from './provider.ts';
 import type { Endpoint, Transport } from './transport.ts';
@@ -56,7 +56,7 @@ async function verify(config: Config, { transport }: VerifyDeps): Promise<Findin
   const { api_key, domain, region } = config;
   const endpoint = api(transport, region);
   const authorization = `Basic ${Buffer.from(`api:${api_key}`).toString('base64')}`;
-  const name = encodeURIComponent(domain);
+  const name = segment(domain);
   const asked = await ask(endpoint, {
     method: 'GET',
     path: `/v3/domains/${name}`,

@@ -1,6 +1,6 @@
 /** SMS by Twilio. https://www.twilio.com/docs/messaging/api/message-resource */
 import { type Static, Type } from 'typebox';
-import { ask, notChecked } from './ask.ts';
+import { ask, notChecked, segment } from './ask.ts';
 import { type Finding, type Integration, secret, type VerifyDeps } from './provider.ts';
 
 const config = Type.Object(
@@ -56,7 +56,7 @@ async function verify(config: Config, { transport }: VerifyDeps): Promise<Findin
   const { account_sid, api_key, api_secret } = config;
   const answer = await ask(transport.vendor('twilio', 'https://api.twilio.com'), {
     method: 'GET',
-    path: `/2010-04-01/Accounts/${encodeURIComponent(account_sid)}/Messages.json?PageSize=1`,
+    path: `/2010-04-01/Accounts/${segment(account_sid)}/Messages.json?PageSize=1`,
     headers: { authorization: `Basic ${Buffer.from(`${api_key}:${api_secret}`).toString('base64')}` },
   });
   if (answer.status === 200 || answer.status === 403) return [];
