@@ -63,7 +63,7 @@ export async function errorOfAnswer(what: string, response: Response): Promise<B
 }
 
 /** `Retry-After` in milliseconds: it is either seconds or a date. */
-export function retryAfterMs(header: string | null, nowMs: number): number | undefined {
+function retryAfterMs(header: string | null, nowMs: number): number | undefined {
   if (header === null) return undefined;
   if (/^\s*\d+(\.\d+)?\s*$/.test(header)) return Math.ceil(Number(header) * 1000);
   const at = Date.parse(header);

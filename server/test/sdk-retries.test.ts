@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { createServer } from 'node:http';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { backoffMs } from '../../sdk/src/backoff.ts';
 import { BelfryError, type ClientOptions, ProjectClient } from '../../sdk/src/index.ts';
 import { type Fate, startProxy, type TestProxy } from './support/proxy.ts';
 import { startTestService, type TestService } from './support/service.ts';
@@ -115,6 +116,19 @@ describe('retries', () => {
       'Bearer stale',
       `Bearer ${service.project.jwt}`,
     ]);
+  });
+
+  test('waits double up to a bound, differ from one another, and are never shorter than the server asked for', () => {
+    for (const [attempt, longest] of [500, 1000, 2000, 4000, 8000, 8000].entries()) {
+      const waits = Array.from({ length: 100 }, () => backoffMs(attempt + 1, undefined));
+      expect(Math.min(...waits)).toBeGreaterThanOrEqual(longest / 2);
+      expect(Math.max(...waits)).toBeLessThanOrEqual(longest);
+      expect(new Set(waits).size).toBeGreaterThan(50);
+    }
+    const asked = Array.from({ length: 100 }, () => backoffMs(1, 20_000));
+    expect(Math.min(...asked)).toBeGreaterThanOrEqual(20_000);
+    expect(Math.max(...asked)).toBeLessThanOrEqual(21_000);
+    expect(new Set(asked).size).toBeGreaterThan(50);
   });
 
   test('a PATCH, which may add up, is not repeated', async () => {

@@ -1,11 +1,12 @@
 // Made from openapi.json by `npm run generate`: change the API, not this file.
 // biome-ignore-all format: it is written by a program and read in editors, a member at a time
+// biome-ignore-all assist/source/organizeImports: likewise
 import { Client, segment } from '../client.ts';
 import type { EventOf } from '../event-of.ts';
 import type { EventStream } from '../event-stream.ts';
 import type { RequestOptions, StreamOptions } from '../options.ts';
 import type { PageRequest } from '../page-request.ts';
-import type { ApnsIntegration, ApnsIntegrationConfig, ApnsToken, Broadcast, CategoryDeliveryConfig, CreateBroadcastBody, DeleteIntegrationQuery, DiscardTokenReply, Event, EventsourceIntegration, EventsourceIntegrationConfig, ExpoIntegration, ExpoIntegrationConfig, ExpoToken, FcmIntegration, FcmIntegrationConfig, FcmToken, GithubIntegration, GithubIntegrationConfig, InboxIntegration, InboxIntegrationConfig, InboxToken, Integration, ListEventsQuery, ListQuery, ListUsersQuery, ListWebhookDeliveriesQuery, MailgunIntegration, MailgunIntegrationConfig, PingEmailIntegration, PingEmailIntegrationConfig, ReplayWebhookBody, RotateWebhookSecretReply, SaveInboxIntegrationBody, SaveIntegrationQuery, SaveUserBody, SaveWebhookBody, SaveWebhookReply, SendgridIntegration, SendgridIntegrationConfig, SesIntegration, SesIntegrationConfig, SlackbotIntegration, SlackbotIntegrationConfig, SlackbotToken, SlackIntegration, SlackIntegrationConfig, SlackToken, SmtpIntegration, SmtpIntegrationConfig, StreamEventsQuery, StripeIntegration, StripeIntegrationConfig, TeamsIntegration, TeamsIntegrationConfig, TeamsToken, TwilioIntegration, TwilioIntegrationConfig, User, Webhook, WebhookDelivery, WebhookSecret, WebPushIntegration, WebPushIntegrationConfig, WebPushToken } from './types.ts';
+import type { ApnsIntegration, ApnsIntegrationConfig, ApnsToken, Broadcast, CategoryDeliveryConfig, CreateBroadcastBody, DeleteIntegrationQuery, DiscardTokenReply, Event, EventsourceIntegration, EventsourceIntegrationConfig, ExpoIntegration, ExpoIntegrationConfig, ExpoToken, FcmIntegration, FcmIntegrationConfig, FcmToken, GithubIntegration, GithubIntegrationConfig, InboxIntegration, InboxIntegrationConfig, InboxToken, Integration, ListEventsQuery, ListQuery, ListUsersQuery, ListWebhookDeliveriesQuery, MailgunIntegration, MailgunIntegrationConfig, PingEmailIntegration, PingEmailIntegrationConfig, ReplayWebhookBody, RotateWebhookSecretReply, SaveInboxIntegrationBody, SaveIntegrationQuery, SaveUserBody, SaveWebhookBody, SaveWebhookReply, SendgridIntegration, SendgridIntegrationConfig, SesIntegration, SesIntegrationConfig, SlackIntegration, SlackIntegrationConfig, SlackToken, SlackbotIntegration, SlackbotIntegrationConfig, SlackbotToken, SmtpIntegration, SmtpIntegrationConfig, StreamEventsQuery, StripeIntegration, StripeIntegrationConfig, TeamsIntegration, TeamsIntegrationConfig, TeamsToken, TwilioIntegration, TwilioIntegrationConfig, User, WebPushIntegration, WebPushIntegrationConfig, WebPushToken, Webhook, WebhookDelivery, WebhookSecret } from './types.ts';
 
 /** Speaks for a whole project with its Project JWT: for your servers, never for a browser. */
 export class ProjectClient extends Client {
@@ -668,31 +669,7 @@ export class ProjectClient extends Client {
     },
   };
 
-  /** Who can be reached. */
-  readonly users = {
-    /**
-     * Create or update a user.
-     *
-     * `PUT /users`
-     */
-    save: (body: SaveUserBody, options?: RequestOptions): Promise<User> =>
-      this.request({ method: 'PUT', path: '/users', body }, options),
-    /**
-     * List the users of the project, newest first.
-     *
-     * `GET /users`
-     */
-    list: (query?: ListUsersQuery, options?: RequestOptions): PageRequest<User> =>
-      this.list('/users', query, options),
-    /**
-     * Get a user.
-     *
-     * `GET /users/{user_id}`
-     */
-    get: (userId: string, options?: RequestOptions): Promise<User> =>
-      this.request({ method: 'GET', path: `/users/${segment(userId)}` }, options),
-  };
-
+  /** Over which channels the notifications of a category go out, and when. */
   readonly categoryDelivery = {
     /**
      * Save on which channels a category goes out.
@@ -726,6 +703,32 @@ export class ProjectClient extends Client {
       this.request({ method: 'DELETE', path: `/channels/${segment(key)}` }, options),
   };
 
+  /** Who can be reached. */
+  readonly users = {
+    /**
+     * Create or update a user.
+     *
+     * `PUT /users`
+     */
+    save: (body: SaveUserBody, options?: RequestOptions): Promise<User> =>
+      this.request({ method: 'PUT', path: '/users', body }, options),
+    /**
+     * List the users of the project, newest first.
+     *
+     * `GET /users`
+     */
+    list: (query?: ListUsersQuery, options?: RequestOptions): PageRequest<User> =>
+      this.list('/users', query, options),
+    /**
+     * Get a user.
+     *
+     * `GET /users/{user_id}`
+     */
+    get: (userId: string, options?: RequestOptions): Promise<User> =>
+      this.request({ method: 'GET', path: `/users/${segment(userId)}` }, options),
+  };
+
+  /** What happened. */
   readonly events = {
     /**
      * List what happened in the project, newest first.
@@ -751,6 +754,7 @@ export class ProjectClient extends Client {
       this.request({ method: 'GET', path: `/events/${segment(eventId)}` }, options),
   };
 
+  /** Where events are sent to as they happen. */
   readonly webhooks = {
     /**
      * Create or change a webhook.

@@ -1,5 +1,6 @@
 // Made from openapi.json by `npm run generate`: change the API, not this file.
 // biome-ignore-all format: it is written by a program and read in editors, a member at a time
+// biome-ignore-all assist/source/organizeImports: likewise
 
 export type Broadcast = {
   id: string;
@@ -577,7 +578,7 @@ export type User = {
 
 export type Event = {
   id: string;
-  type: 'broadcast.created' | 'broadcast.processed' | 'notification.created' | 'notification.seen' | 'notification.read' | 'notification.unread' | 'notification.archived' | 'notification.unarchived' | 'notification.deleted' | 'delivery.scheduled' | 'delivery.sent' | 'delivery.delivered' | 'delivery.bounced' | 'delivery.failed' | 'delivery.retried' | 'delivery.skipped' | 'delivery.dropped' | 'token.saved' | 'token.discarded' | 'user.created' | 'user.updated' | 'user.deleted' | 'user.restored' | 'workflow.run.started' | 'workflow.run.step' | 'workflow.run.completed' | 'workflow.run.failed' | 'workflow.run.aborted' | 'integration.saved' | 'integration.deleted' | 'integration.received' | 'preferences.updated' | 'category.saved' | 'category.deleted' | 'webhook.saved' | 'webhook.deleted' | 'webhook.disabled';
+  type: 'broadcast.created' | 'broadcast.processed' | 'notification.created' | 'notification.seen' | 'notification.read' | 'notification.unread' | 'notification.archived' | 'notification.unarchived' | 'notification.deleted' | 'delivery.scheduled' | 'delivery.sent' | 'delivery.delivered' | 'delivery.bounced' | 'delivery.failed' | 'delivery.retried' | 'delivery.skipped' | 'delivery.dropped' | 'token.saved' | 'token.discarded' | 'user.created' | 'user.updated' | 'user.deleted' | 'user.restored' | 'workflow.run.started' | 'workflow.run.step' | 'workflow.run.completed' | 'workflow.run.failed' | 'workflow.run.aborted' | 'integration.saved' | 'integration.deleted' | 'integration.received' | 'installation.saved' | 'installation.broken' | 'preferences.updated' | 'category.saved' | 'category.deleted' | 'webhook.saved' | 'webhook.deleted' | 'webhook.disabled';
   timestamp: string;
   /** The number in which the other side's answer said so: an HTTP or SMTP status. */
   code?: number | undefined;
@@ -596,7 +597,7 @@ export type Webhook = {
   url: string;
   description: string | null;
   /** Which events are sent: types, or families such as `delivery.*`. Empty: all. */
-  event_types: ('broadcast.created' | 'broadcast.processed' | 'notification.created' | 'notification.seen' | 'notification.read' | 'notification.unread' | 'notification.archived' | 'notification.unarchived' | 'notification.deleted' | 'delivery.scheduled' | 'delivery.sent' | 'delivery.delivered' | 'delivery.bounced' | 'delivery.failed' | 'delivery.retried' | 'delivery.skipped' | 'delivery.dropped' | 'token.saved' | 'token.discarded' | 'user.created' | 'user.updated' | 'user.deleted' | 'user.restored' | 'workflow.run.started' | 'workflow.run.step' | 'workflow.run.completed' | 'workflow.run.failed' | 'workflow.run.aborted' | 'integration.saved' | 'integration.deleted' | 'integration.received' | 'preferences.updated' | 'category.saved' | 'category.deleted' | 'webhook.saved' | 'webhook.deleted' | 'webhook.disabled' | 'broadcast.*' | 'notification.*' | 'delivery.*' | 'token.*' | 'user.*' | 'workflow.run.*' | 'integration.*' | 'preferences.*' | 'category.*' | 'webhook.*')[];
+  event_types: ('broadcast.created' | 'broadcast.processed' | 'notification.created' | 'notification.seen' | 'notification.read' | 'notification.unread' | 'notification.archived' | 'notification.unarchived' | 'notification.deleted' | 'delivery.scheduled' | 'delivery.sent' | 'delivery.delivered' | 'delivery.bounced' | 'delivery.failed' | 'delivery.retried' | 'delivery.skipped' | 'delivery.dropped' | 'token.saved' | 'token.discarded' | 'user.created' | 'user.updated' | 'user.deleted' | 'user.restored' | 'workflow.run.started' | 'workflow.run.step' | 'workflow.run.completed' | 'workflow.run.failed' | 'workflow.run.aborted' | 'integration.saved' | 'integration.deleted' | 'integration.received' | 'installation.saved' | 'installation.broken' | 'preferences.updated' | 'category.saved' | 'category.deleted' | 'webhook.saved' | 'webhook.deleted' | 'webhook.disabled' | 'broadcast.*' | 'notification.*' | 'delivery.*' | 'token.*' | 'user.*' | 'workflow.run.*' | 'integration.*' | 'installation.*' | 'preferences.*' | 'category.*' | 'webhook.*')[];
   disabled: boolean;
   /** Why it was disabled, where that was not by a request. */
   disabled_reason: string | null;
@@ -617,7 +618,7 @@ export type WebhookSecret = {
 export type WebhookDelivery = {
   /** The event's id, and the `webhook-id` of the message. */
   id: string;
-  type: 'broadcast.created' | 'broadcast.processed' | 'notification.created' | 'notification.seen' | 'notification.read' | 'notification.unread' | 'notification.archived' | 'notification.unarchived' | 'notification.deleted' | 'delivery.scheduled' | 'delivery.sent' | 'delivery.delivered' | 'delivery.bounced' | 'delivery.failed' | 'delivery.retried' | 'delivery.skipped' | 'delivery.dropped' | 'token.saved' | 'token.discarded' | 'user.created' | 'user.updated' | 'user.deleted' | 'user.restored' | 'workflow.run.started' | 'workflow.run.step' | 'workflow.run.completed' | 'workflow.run.failed' | 'workflow.run.aborted' | 'integration.saved' | 'integration.deleted' | 'integration.received' | 'preferences.updated' | 'category.saved' | 'category.deleted' | 'webhook.saved' | 'webhook.deleted' | 'webhook.disabled';
+  type: 'broadcast.created' | 'broadcast.processed' | 'notification.created' | 'notification.seen' | 'notification.read' | 'notification.unread' | 'notification.archived' | 'notification.unarchived' | 'notification.deleted' | 'delivery.scheduled' | 'delivery.sent' | 'delivery.delivered' | 'delivery.bounced' | 'delivery.failed' | 'delivery.retried' | 'delivery.skipped' | 'delivery.dropped' | 'token.saved' | 'token.discarded' | 'user.created' | 'user.updated' | 'user.deleted' | 'user.restored' | 'workflow.run.started' | 'workflow.run.step' | 'workflow.run.completed' | 'workflow.run.failed' | 'workflow.run.aborted' | 'integration.saved' | 'integration.deleted' | 'integration.received' | 'installation.saved' | 'installation.broken' | 'preferences.updated' | 'category.saved' | 'category.deleted' | 'webhook.saved' | 'webhook.deleted' | 'webhook.disabled';
   status: 'sent' | 'retrying' | 'failed';
   attempts: number;
   /** The HTTP status of the last answer. */
@@ -1184,7 +1185,7 @@ export type SaveWebhookBody = {
   url: string;
   description?: string | null | undefined;
   /** Which events are sent: types, or families such as `delivery.*`. Empty: all. */
-  event_types?: ('broadcast.created' | 'broadcast.processed' | 'notification.created' | 'notification.seen' | 'notification.read' | 'notification.unread' | 'notification.archived' | 'notification.unarchived' | 'notification.deleted' | 'delivery.scheduled' | 'delivery.sent' | 'delivery.delivered' | 'delivery.bounced' | 'delivery.failed' | 'delivery.retried' | 'delivery.skipped' | 'delivery.dropped' | 'token.saved' | 'token.discarded' | 'user.created' | 'user.updated' | 'user.deleted' | 'user.restored' | 'workflow.run.started' | 'workflow.run.step' | 'workflow.run.completed' | 'workflow.run.failed' | 'workflow.run.aborted' | 'integration.saved' | 'integration.deleted' | 'integration.received' | 'preferences.updated' | 'category.saved' | 'category.deleted' | 'webhook.saved' | 'webhook.deleted' | 'webhook.disabled' | 'broadcast.*' | 'notification.*' | 'delivery.*' | 'token.*' | 'user.*' | 'workflow.run.*' | 'integration.*' | 'preferences.*' | 'category.*' | 'webhook.*')[] | undefined;
+  event_types?: ('broadcast.created' | 'broadcast.processed' | 'notification.created' | 'notification.seen' | 'notification.read' | 'notification.unread' | 'notification.archived' | 'notification.unarchived' | 'notification.deleted' | 'delivery.scheduled' | 'delivery.sent' | 'delivery.delivered' | 'delivery.bounced' | 'delivery.failed' | 'delivery.retried' | 'delivery.skipped' | 'delivery.dropped' | 'token.saved' | 'token.discarded' | 'user.created' | 'user.updated' | 'user.deleted' | 'user.restored' | 'workflow.run.started' | 'workflow.run.step' | 'workflow.run.completed' | 'workflow.run.failed' | 'workflow.run.aborted' | 'integration.saved' | 'integration.deleted' | 'integration.received' | 'installation.saved' | 'installation.broken' | 'preferences.updated' | 'category.saved' | 'category.deleted' | 'webhook.saved' | 'webhook.deleted' | 'webhook.disabled' | 'broadcast.*' | 'notification.*' | 'delivery.*' | 'token.*' | 'user.*' | 'workflow.run.*' | 'integration.*' | 'installation.*' | 'preferences.*' | 'category.*' | 'webhook.*')[] | undefined;
   /** Nothing is sent while it is disabled. Enabled again, it is sent what happens from then on. */
   disabled?: boolean | undefined;
 };
@@ -1277,6 +1278,347 @@ export type SaveUserPreferencesBodyCategory = {
   channels?: UserPreferencesCategoryChannel[] | undefined;
 };
 
+export type SaveSlackInstallationBody = {
+  /** `<app_id>-<team_id>`, which is what it is if not given; of a whole organisation `<app_id>-<enterprise_id>`. */
+  id?: string | undefined;
+  /** The bot's token. */
+  access_token: string;
+  /** The id of the Slack app: the integration's, or the server's own. */
+  app_id: string;
+  authed_user: SaveSlackInstallationBodyAuthedUser;
+  /** The user that the app posts as. */
+  bot_user_id?: string | undefined;
+  enterprise?: SaveSlackInstallationBodyEnterprise | undefined;
+  /** Until the bot's token runs out, from now. */
+  expires_in?: number | undefined;
+  incoming_webhook?: SaveSlackInstallationBodyIncomingWebhook | undefined;
+  /** Whether it is of a whole organisation. */
+  is_enterprise_install?: boolean | undefined;
+  /** What renews the bot's token; good for one time. */
+  refresh_token?: string | undefined;
+  /** What the bot's token permits. */
+  scope?: string | undefined;
+  team: SaveSlackInstallationBodyTeam;
+  /** The kind of the token. */
+  token_type?: string | undefined;
+  /** The same as `team.id`. */
+  team_id?: string | null | undefined;
+  /** The same as `team.name`. */
+  team_name?: string | null | undefined;
+  /** The same as `enterprise.id`. */
+  enterprise_id?: string | null | undefined;
+  /** The same as `enterprise.name`. */
+  enterprise_name?: string | null | undefined;
+};
+
+export type SaveSlackInstallationBodyAuthedUser = {
+  /** Who installed the app. */
+  id: string;
+  /** The user's own token. */
+  access_token?: string | undefined;
+  /** What renews the user's token. */
+  refresh_token?: string | undefined;
+  /** The kind of the token. */
+  token_type?: string | undefined;
+  /** What the user's token permits. */
+  scope?: string | undefined;
+  /** Until the user's token runs out. */
+  expires_in?: number | undefined;
+};
+
+export type SaveSlackInstallationBodyEnterprise = {
+  /** The organisation. */
+  id: string;
+  /** Its name. */
+  name: string;
+};
+
+export type SaveSlackInstallationBodyIncomingWebhook = {
+  /** Where the channel is posted to. */
+  url: string;
+  /** The name of the channel. */
+  channel: string;
+  /** The id of the channel. */
+  channel_id?: string | undefined;
+  /** Where it is configured. */
+  configuration_url: string;
+};
+
+export type SaveSlackInstallationBodyTeam = {
+  /** The workspace. */
+  id: string;
+  /** Its name. */
+  name?: string | undefined;
+};
+
+export type StartSlackInstallationBody = {
+  /** The id of the Slack app: the integration's, or the server's own. */
+  app_id: string;
+  /** Returned instead of Slack's own address, with the same query. */
+  auth_url?: string | undefined;
+  /** What the app may do besides posting. */
+  extra_scopes?: string[] | undefined;
+  /** Where Slack sends the user back to; one of those of the app. */
+  redirect_url?: string | undefined;
+};
+
+export type FinishSlackInstallationBody = {
+  /** The id of the Slack app: the integration's, or the server's own. */
+  app_id: string;
+  /** From the query that Slack sent the user back with. */
+  code: string;
+  /** Where Slack sends the user back to; one of those of the app. */
+  redirect_url?: string | undefined;
+  /** The `state` of the same query. When it is given, it has to be from an installation that this user has started within the hour: nobody can slip the user a workspace of their own then. */
+  state?: string | undefined;
+};
+
+export type SaveSlackbotInstallationBody = {
+  /** `<app_id>-<team_id>`, which is what it is if not given; of a whole organisation `<app_id>-<enterprise_id>`. */
+  id?: string | undefined;
+  /** The bot's token. */
+  access_token: string;
+  /** The id of the Slack app: the integration's, or the server's own. */
+  app_id: string;
+  authed_user: SaveSlackbotInstallationBodyAuthedUser;
+  /** The user that the app posts as. */
+  bot_user_id?: string | undefined;
+  enterprise?: SaveSlackbotInstallationBodyEnterprise | undefined;
+  /** Until the bot's token runs out, from now. */
+  expires_in?: number | undefined;
+  incoming_webhook?: SaveSlackbotInstallationBodyIncomingWebhook | undefined;
+  /** Whether it is of a whole organisation. */
+  is_enterprise_install?: boolean | undefined;
+  /** What renews the bot's token; good for one time. */
+  refresh_token?: string | undefined;
+  /** What the bot's token permits. */
+  scope?: string | undefined;
+  team: SaveSlackbotInstallationBodyTeam;
+  /** The kind of the token. */
+  token_type?: string | undefined;
+  /** The same as `team.id`. */
+  team_id?: string | null | undefined;
+  /** The same as `team.name`. */
+  team_name?: string | null | undefined;
+  /** The same as `enterprise.id`. */
+  enterprise_id?: string | null | undefined;
+  /** The same as `enterprise.name`. */
+  enterprise_name?: string | null | undefined;
+};
+
+export type SaveSlackbotInstallationBodyAuthedUser = {
+  /** Who installed the app. */
+  id: string;
+  /** The user's own token. */
+  access_token?: string | undefined;
+  /** What renews the user's token. */
+  refresh_token?: string | undefined;
+  /** The kind of the token. */
+  token_type?: string | undefined;
+  /** What the user's token permits. */
+  scope?: string | undefined;
+  /** Until the user's token runs out. */
+  expires_in?: number | undefined;
+};
+
+export type SaveSlackbotInstallationBodyEnterprise = {
+  /** The organisation. */
+  id: string;
+  /** Its name. */
+  name: string;
+};
+
+export type SaveSlackbotInstallationBodyIncomingWebhook = {
+  /** Where the channel is posted to. */
+  url: string;
+  /** The name of the channel. */
+  channel: string;
+  /** The id of the channel. */
+  channel_id?: string | undefined;
+  /** Where it is configured. */
+  configuration_url: string;
+};
+
+export type SaveSlackbotInstallationBodyTeam = {
+  /** The workspace. */
+  id: string;
+  /** Its name. */
+  name?: string | undefined;
+};
+
+export type StartSlackbotInstallationBody = {
+  /** The id of the Slack app: the integration's, or the server's own. */
+  app_id: string;
+  /** Returned instead of Slack's own address, with the same query. */
+  auth_url?: string | undefined;
+  /** What the app may do besides posting. */
+  extra_scopes?: string[] | undefined;
+  /** Where Slack sends the user back to; one of those of the app. */
+  redirect_url?: string | undefined;
+};
+
+export type FinishSlackbotInstallationBody = {
+  /** The id of the Slack app: the integration's, or the server's own. */
+  app_id: string;
+  /** From the query that Slack sent the user back with. */
+  code: string;
+  /** Where Slack sends the user back to; one of those of the app. */
+  redirect_url?: string | undefined;
+  /** The `state` of the same query. When it is given, it has to be from an installation that this user has started within the hour: nobody can slip the user a workspace of their own then. */
+  state?: string | undefined;
+};
+
+export type SaveInboxInstallationBody = {
+  images?: SaveInboxInstallationBodyImages | null | undefined;
+  locale?: string | null | undefined;
+  theme?: SaveInboxInstallationBodyTheme | null | undefined;
+};
+
+export type SaveInboxInstallationBodyImages = {
+  /** Picture shown while there is nothing to read */
+  emptyInboxUrl: string;
+};
+
+export type SaveInboxInstallationBodyTheme = {
+  notification?: SaveInboxInstallationBodyThemeNotification | undefined;
+  banner?: SaveInboxInstallationBodyThemeBanner | undefined;
+  dialog?: SaveInboxInstallationBodyThemeDialog | undefined;
+  footer?: SaveInboxInstallationBodyThemeFooter | undefined;
+  header?: SaveInboxInstallationBodyThemeHeader | undefined;
+  icon?: SaveInboxInstallationBodyThemeIcon | undefined;
+  unseenBadge?: SaveInboxInstallationBodyThemeUnseenBadge | undefined;
+};
+
+export type SaveInboxInstallationBodyThemeNotification = {
+  default: {
+    /** Space around a notification, a CSS value */
+    margin: string;
+    /** Typeface, a CSS value */
+    fontFamily: string;
+    /** Text size, a CSS value */
+    fontSize: string;
+    /** Text colour, a CSS value */
+    textColor: string;
+    /** Corner radius, a CSS value */
+    borderRadius: string;
+    /** Background, a CSS value */
+    backgroundColor: string;
+    hover?: {
+      /** Background under the pointer, a CSS value */
+      backgroundColor: string;
+    } | undefined;
+    state?: {
+      /** Colour of the dot that marks the state, a CSS value */
+      color: string;
+    } | undefined;
+  };
+  hover?: {
+    /** Background under the pointer, a CSS value */
+    backgroundColor: string;
+  } | undefined;
+  state?: {
+    /** Colour of the dot that marks the state, a CSS value */
+    color: string;
+  } | undefined;
+  unseen: {
+    /** Text colour, a CSS value */
+    textColor: string;
+    /** Background, a CSS value */
+    backgroundColor: string;
+    hover?: {
+      /** Background under the pointer, a CSS value */
+      backgroundColor: string;
+    } | undefined;
+    state?: {
+      /** Colour of the dot that marks the state, a CSS value */
+      color: string;
+    } | undefined;
+  };
+  unread: {
+    /** Text colour, a CSS value */
+    textColor: string;
+    /** Background, a CSS value */
+    backgroundColor: string;
+    hover?: {
+      /** Background under the pointer, a CSS value */
+      backgroundColor: string;
+    } | undefined;
+    state?: {
+      /** Colour of the dot that marks the state, a CSS value */
+      color: string;
+    } | undefined;
+  };
+};
+
+export type SaveInboxInstallationBodyThemeBanner = {
+  /** Background, a CSS value */
+  backgroundColor: string;
+  /** Opacity of the background, 0 to 1 */
+  backgroundOpacity?: number | undefined;
+  /** Text size, a CSS value */
+  fontSize: string;
+  /** Text colour, a CSS value */
+  textColor: string;
+};
+
+export type SaveInboxInstallationBodyThemeDialog = {
+  /** Colour of switches, a CSS value */
+  accentColor: string;
+  /** Background, a CSS value */
+  backgroundColor: string;
+  /** Text colour, a CSS value */
+  textColor: string;
+};
+
+export type SaveInboxInstallationBodyThemeFooter = {
+  /** Background, a CSS value */
+  backgroundColor: string;
+  /** Corner radius, a CSS value */
+  borderRadius: string;
+  /** Text size, a CSS value */
+  fontSize: string;
+  /** Text colour, a CSS value */
+  textColor: string;
+};
+
+export type SaveInboxInstallationBodyThemeHeader = {
+  /** Background, a CSS value */
+  backgroundColor: string;
+  /** Corner radius, a CSS value */
+  borderRadius: string;
+  /** Typeface, a CSS value */
+  fontFamily: string;
+  /** Text size, a CSS value */
+  fontSize: string;
+  /** Text colour, a CSS value */
+  textColor: string;
+};
+
+export type SaveInboxInstallationBodyThemeIcon = {
+  /** Outline, a CSS value */
+  borderColor: string;
+  /** Width, a CSS value */
+  width: string;
+};
+
+export type SaveInboxInstallationBodyThemeUnseenBadge = {
+  /** Background, a CSS value */
+  backgroundColor: string;
+};
+
+export type SaveWebPushInstallationBody = {
+  /** The address of the subscription, as the browser gives it. */
+  endpoint: string;
+  keys: SaveWebPushInstallationBodyKeys;
+};
+
+export type SaveWebPushInstallationBodyKeys = {
+  /** The subscription's secret, in base64url. */
+  auth: string;
+  /** The subscription's public key, in base64url. */
+  p256dh: string;
+};
+
 export type DiscardTokenReply = {
   id: string;
   discarded_at: string;
@@ -1289,7 +1631,7 @@ export type SaveWebhookReply = {
   url: string;
   description: string | null;
   /** Which events are sent: types, or families such as `delivery.*`. Empty: all. */
-  event_types: ('broadcast.created' | 'broadcast.processed' | 'notification.created' | 'notification.seen' | 'notification.read' | 'notification.unread' | 'notification.archived' | 'notification.unarchived' | 'notification.deleted' | 'delivery.scheduled' | 'delivery.sent' | 'delivery.delivered' | 'delivery.bounced' | 'delivery.failed' | 'delivery.retried' | 'delivery.skipped' | 'delivery.dropped' | 'token.saved' | 'token.discarded' | 'user.created' | 'user.updated' | 'user.deleted' | 'user.restored' | 'workflow.run.started' | 'workflow.run.step' | 'workflow.run.completed' | 'workflow.run.failed' | 'workflow.run.aborted' | 'integration.saved' | 'integration.deleted' | 'integration.received' | 'preferences.updated' | 'category.saved' | 'category.deleted' | 'webhook.saved' | 'webhook.deleted' | 'webhook.disabled' | 'broadcast.*' | 'notification.*' | 'delivery.*' | 'token.*' | 'user.*' | 'workflow.run.*' | 'integration.*' | 'preferences.*' | 'category.*' | 'webhook.*')[];
+  event_types: ('broadcast.created' | 'broadcast.processed' | 'notification.created' | 'notification.seen' | 'notification.read' | 'notification.unread' | 'notification.archived' | 'notification.unarchived' | 'notification.deleted' | 'delivery.scheduled' | 'delivery.sent' | 'delivery.delivered' | 'delivery.bounced' | 'delivery.failed' | 'delivery.retried' | 'delivery.skipped' | 'delivery.dropped' | 'token.saved' | 'token.discarded' | 'user.created' | 'user.updated' | 'user.deleted' | 'user.restored' | 'workflow.run.started' | 'workflow.run.step' | 'workflow.run.completed' | 'workflow.run.failed' | 'workflow.run.aborted' | 'integration.saved' | 'integration.deleted' | 'integration.received' | 'installation.saved' | 'installation.broken' | 'preferences.updated' | 'category.saved' | 'category.deleted' | 'webhook.saved' | 'webhook.deleted' | 'webhook.disabled' | 'broadcast.*' | 'notification.*' | 'delivery.*' | 'token.*' | 'user.*' | 'workflow.run.*' | 'integration.*' | 'installation.*' | 'preferences.*' | 'category.*' | 'webhook.*')[];
   disabled: boolean;
   /** Why it was disabled, where that was not by a request. */
   disabled_reason: string | null;
@@ -1329,6 +1671,140 @@ export type SaveTokenReply = {
     /** The address of the incoming webhook, from Slack's answer to the installation. */
     url: string;
   } | undefined;
+};
+
+export type StartInstallationReply = {
+  app_id: string;
+  /** Where to send the user. Its `state` comes back beside the `code`. */
+  auth_url: string;
+  scopes: string[];
+};
+
+export type InboxInstallationReply = {
+  images: {
+    /** Picture shown while there is nothing to read */
+    emptyInboxUrl: string;
+  } | null;
+  locale: string | null;
+  theme: {
+    notification?: {
+      default: {
+        /** Space around a notification, a CSS value */
+        margin: string;
+        /** Typeface, a CSS value */
+        fontFamily: string;
+        /** Text size, a CSS value */
+        fontSize: string;
+        /** Text colour, a CSS value */
+        textColor: string;
+        /** Corner radius, a CSS value */
+        borderRadius: string;
+        /** Background, a CSS value */
+        backgroundColor: string;
+        hover?: {
+          /** Background under the pointer, a CSS value */
+          backgroundColor: string;
+        } | undefined;
+        state?: {
+          /** Colour of the dot that marks the state, a CSS value */
+          color: string;
+        } | undefined;
+      };
+      hover?: {
+        /** Background under the pointer, a CSS value */
+        backgroundColor: string;
+      } | undefined;
+      state?: {
+        /** Colour of the dot that marks the state, a CSS value */
+        color: string;
+      } | undefined;
+      unseen: {
+        /** Text colour, a CSS value */
+        textColor: string;
+        /** Background, a CSS value */
+        backgroundColor: string;
+        hover?: {
+          /** Background under the pointer, a CSS value */
+          backgroundColor: string;
+        } | undefined;
+        state?: {
+          /** Colour of the dot that marks the state, a CSS value */
+          color: string;
+        } | undefined;
+      };
+      unread: {
+        /** Text colour, a CSS value */
+        textColor: string;
+        /** Background, a CSS value */
+        backgroundColor: string;
+        hover?: {
+          /** Background under the pointer, a CSS value */
+          backgroundColor: string;
+        } | undefined;
+        state?: {
+          /** Colour of the dot that marks the state, a CSS value */
+          color: string;
+        } | undefined;
+      };
+    } | undefined;
+    banner?: {
+      /** Background, a CSS value */
+      backgroundColor: string;
+      /** Opacity of the background, 0 to 1 */
+      backgroundOpacity?: number | undefined;
+      /** Text size, a CSS value */
+      fontSize: string;
+      /** Text colour, a CSS value */
+      textColor: string;
+    } | undefined;
+    dialog?: {
+      /** Colour of switches, a CSS value */
+      accentColor: string;
+      /** Background, a CSS value */
+      backgroundColor: string;
+      /** Text colour, a CSS value */
+      textColor: string;
+    } | undefined;
+    footer?: {
+      /** Background, a CSS value */
+      backgroundColor: string;
+      /** Corner radius, a CSS value */
+      borderRadius: string;
+      /** Text size, a CSS value */
+      fontSize: string;
+      /** Text colour, a CSS value */
+      textColor: string;
+    } | undefined;
+    header?: {
+      /** Background, a CSS value */
+      backgroundColor: string;
+      /** Corner radius, a CSS value */
+      borderRadius: string;
+      /** Typeface, a CSS value */
+      fontFamily: string;
+      /** Text size, a CSS value */
+      fontSize: string;
+      /** Text colour, a CSS value */
+      textColor: string;
+    } | undefined;
+    icon?: {
+      /** Outline, a CSS value */
+      borderColor: string;
+      /** Width, a CSS value */
+      width: string;
+    } | undefined;
+    unseenBadge?: {
+      /** Background, a CSS value */
+      backgroundColor: string;
+    } | undefined;
+  } | null;
+};
+
+export type StartWebPushInstallationReply = {
+  /** A User JWT of the same user that is good for an hour at most, for a page or worker that is to save the subscription. */
+  auth_token: string;
+  /** The project's public VAPID key in base64url: the `applicationServerKey` of `pushManager.subscribe`. */
+  public_key: string;
 };
 
 export type ListQuery = {

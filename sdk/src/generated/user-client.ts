@@ -1,11 +1,12 @@
 // Made from openapi.json by `npm run generate`: change the API, not this file.
 // biome-ignore-all format: it is written by a program and read in editors, a member at a time
+// biome-ignore-all assist/source/organizeImports: likewise
 import { Client, segment } from '../client.ts';
 import type { EventOf } from '../event-of.ts';
 import type { EventStream } from '../event-stream.ts';
 import type { RequestOptions, StreamOptions } from '../options.ts';
 import type { PageRequest } from '../page-request.ts';
-import type { ApnsToken, CountUnreadNotificationsReply, DiscardTokenReply, ExpoToken, FcmToken, InboxToken, ListNotificationsQuery, ListQuery, Notification, NotificationsQuery, SaveApnsTokenBody, SaveExpoTokenBody, SaveFcmTokenBody, SaveInboxTokenBody, SaveInboxTokenReply, SaveSlackbotTokenBody, SaveSlackTokenBody, SaveTeamsTokenBody, SaveTokenReply, SaveUserPreferencesBody, SaveWebPushTokenBody, SlackbotToken, SlackToken, TeamsToken, UserPreferences, WebPushToken } from './types.ts';
+import type { ApnsToken, CountUnreadNotificationsReply, DiscardTokenReply, ExpoToken, FcmToken, FinishSlackInstallationBody, FinishSlackbotInstallationBody, InboxInstallationReply, InboxToken, ListNotificationsQuery, ListQuery, Notification, NotificationsQuery, SaveApnsTokenBody, SaveExpoTokenBody, SaveFcmTokenBody, SaveInboxInstallationBody, SaveInboxTokenBody, SaveInboxTokenReply, SaveSlackInstallationBody, SaveSlackTokenBody, SaveSlackbotInstallationBody, SaveSlackbotTokenBody, SaveTeamsTokenBody, SaveTokenReply, SaveUserPreferencesBody, SaveWebPushInstallationBody, SaveWebPushTokenBody, SlackToken, SlackbotToken, StartInstallationReply, StartSlackInstallationBody, StartSlackbotInstallationBody, StartWebPushInstallationReply, TeamsToken, UserPreferences, WebPushToken } from './types.ts';
 
 /** Speaks for one user with a User JWT: what an inbox needs, on a server or in a browser. */
 export class UserClient extends Client {
@@ -369,6 +370,99 @@ export class UserClient extends Client {
     },
   };
 
+  /** How users connect their workspace, their browser and their inbox. */
+  readonly installations = {
+    slack: {
+      /**
+       * Save a slack installation that was made elsewhere.
+       * For programs that exchange Slack's code themselves. It serves this user's messages alone; one that `finish` has made serves everybody's in the project. Tokens that Slack rotates are renewed from then on, so whoever saves them must not renew them, too. The same tokens saved again do not take the place of renewed ones.
+       *
+       * `PUT /integrations/slack/installations`
+       */
+      save: (body: SaveSlackInstallationBody, options?: RequestOptions): Promise<SaveSlackInstallationBody> =>
+        this.request({ method: 'PUT', path: '/integrations/slack/installations', body }, options),
+      /**
+       * Start a slack installation.
+       * Answers the address to send the user to. Slack sends the user back with a `code`, which `finish` takes.
+       *
+       * `POST /integrations/slack/installations/start`
+       */
+      start: (body: StartSlackInstallationBody, options?: RequestOptions): Promise<StartInstallationReply> =>
+        this.request({ method: 'POST', path: '/integrations/slack/installations/start', body }, options),
+      /**
+       * Finish a slack installation.
+       * Exchanges the code for the workspace's tokens and saves them for the project. Give the `state` of the same query along: it proves that this user started what is finished here. A code is good for one time: after a 503 it may be used up. With an `Idempotency-Key` a repeat while the first is under way, or after it was broken off, is a 409 with `Retry-After`.
+       *
+       * `POST /integrations/slack/installations/finish`
+       */
+      finish: (body: FinishSlackInstallationBody, options?: RequestOptions): Promise<SaveSlackInstallationBody> =>
+        this.request({ method: 'POST', path: '/integrations/slack/installations/finish', body }, options),
+    },
+    slackbot: {
+      /**
+       * Save a service_slackbot installation that was made elsewhere.
+       * For programs that exchange Slack's code themselves. It serves this user's messages alone; one that `finish` has made serves everybody's in the project. Tokens that Slack rotates are renewed from then on, so whoever saves them must not renew them, too. The same tokens saved again do not take the place of renewed ones.
+       *
+       * `PUT /integrations/service_slackbot/installations`
+       */
+      save: (body: SaveSlackbotInstallationBody, options?: RequestOptions): Promise<SaveSlackbotInstallationBody> =>
+        this.request({ method: 'PUT', path: '/integrations/service_slackbot/installations', body }, options),
+      /**
+       * Start a service_slackbot installation.
+       * Answers the address to send the user to. Slack sends the user back with a `code`, which `finish` takes.
+       *
+       * `POST /integrations/service_slackbot/installations/start`
+       */
+      start: (body: StartSlackbotInstallationBody, options?: RequestOptions): Promise<StartInstallationReply> =>
+        this.request({ method: 'POST', path: '/integrations/service_slackbot/installations/start', body }, options),
+      /**
+       * Finish a service_slackbot installation.
+       * Exchanges the code for the workspace's tokens and saves them for the project. Give the `state` of the same query along: it proves that this user started what is finished here. A code is good for one time: after a 503 it may be used up. With an `Idempotency-Key` a repeat while the first is under way, or after it was broken off, is a 409 with `Retry-After`.
+       *
+       * `POST /integrations/service_slackbot/installations/finish`
+       */
+      finish: (body: FinishSlackbotInstallationBody, options?: RequestOptions): Promise<SaveSlackbotInstallationBody> =>
+        this.request({ method: 'POST', path: '/integrations/service_slackbot/installations/finish', body }, options),
+    },
+    inbox: {
+      /**
+       * Save how the user's own inbox looks.
+       * Takes the place of the project's inbox integration for this user, as a whole.
+       *
+       * `PUT /integrations/inbox/installations`
+       */
+      save: (body: SaveInboxInstallationBody, options?: RequestOptions): Promise<InboxInstallationReply> =>
+        this.request({ method: 'PUT', path: '/integrations/inbox/installations', body }, options),
+      /**
+       * Ask how the user's inbox looks.
+       * As the user has it, else as the project's integration has it, else all `null`.
+       *
+       * `POST /integrations/inbox/installations/start`
+       */
+      start: (options?: RequestOptions): Promise<InboxInstallationReply> =>
+        this.request({ method: 'POST', path: '/integrations/inbox/installations/start' }, options),
+    },
+    webPush: {
+      /**
+       * Save a browser's subscription.
+       * The same as saving a web push token.
+       *
+       * `PUT /integrations/web_push/installations`
+       */
+      save: (body: SaveWebPushInstallationBody, options?: RequestOptions): Promise<SaveWebPushInstallationBody> =>
+        this.request({ method: 'PUT', path: '/integrations/web_push/installations', body }, options),
+      /**
+       * Ask what a browser needs to subscribe.
+       * Makes the project's VAPID keys when it has none.
+       *
+       * `POST /integrations/web_push/installations/start`
+       */
+      start: (options?: RequestOptions): Promise<StartWebPushInstallationReply> =>
+        this.request({ method: 'POST', path: '/integrations/web_push/installations/start' }, options),
+    },
+  };
+
+  /** What a user wants to get, and where. */
   readonly preferences = {
     /**
      * Get on which channels the user gets which categories.

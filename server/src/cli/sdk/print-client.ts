@@ -6,6 +6,7 @@ import { camelCase, pascalCase, wordsOf } from './words.ts';
 
 const HEAD = `// Made from openapi.json by \`npm run generate\`: change the API, not this file.
 // biome-ignore-all format: it is written by a program and read in editors, a member at a time
+// biome-ignore-all assist/source/organizeImports: likewise
 `;
 
 /** The module with every type of the API. */

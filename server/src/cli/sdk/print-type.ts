@@ -55,9 +55,10 @@ function printObject(schema: Schema, place: Place | undefined): string {
   const { properties = {}, patternProperties = {}, additionalProperties } = schema;
   const members = Object.entries(properties);
   const others = Object.values(patternProperties);
+  const isDescribed = members.length + others.length > 0;
   if (typeof additionalProperties === 'object') others.push(additionalProperties);
-  else if (additionalProperties === true || (additionalProperties === undefined && members.length === 0))
-    others.push({});
+  // Objects of which nothing is said hold anything; those with members are what the server answers today, and no more is promised.
+  else if (additionalProperties === true || (additionalProperties !== false && !isDescribed)) others.push({});
   const values = unionOf(others.map((other) => printType(other, place)));
   if (members.length === 0) return `Record<string, ${others.length === 0 ? 'never' : values}>`;
   const printed = members.map((member) => printMember(member, schema, place));
