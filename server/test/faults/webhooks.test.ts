@@ -1,0 +1,102 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { type BelfryProcess, startBelfry } from '../support/belfry-process.ts';
+import { newSeed, randomFrom } from '../support/random.ts';
+import { until } from '../support/service.ts';
+import { startWebhookReceiver, type WebhookReceiver } from '../support/webhook-receiver.ts';
+
+const ROUNDS = 5;
+// What is being sent when everything is killed is sent again: of one webhook at most a batch.
+const BATCH = 200;
+const seed = newSeed();
+const random = randomFrom(seed);
+
+let dataDir = '';
+let receiver: WebhookReceiver;
+let belfry: BelfryProcess | undefined;
+
+beforeAll(async () => {
+  dataDir = await mkdtemp(join(tmpdir(), 'belfry-webhooks-'));
+  receiver = await startWebhookReceiver();
+});
+afterAll(async () => {
+  await belfry?.killTree();
+  await receiver.stop();
+  await rm(dataDir, { recursive: true, force: true });
+});
+
+async function call({ credentials }: BelfryProcess, method: string, path: string, body?: unknown) {
+  const response = await fetch(`${credentials.base_url}${path}`, {
+    method,
+    headers: { authorization: `Bearer ${credentials.project_jwt}`, 'content-type': 'application/json' },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+  return response.json() as Promise<Record<string, unknown>>;
+}
+
+/** Every event that there is of these types. */
+async function eventIds(server: BelfryProcess, type: string): Promise<string[]> {
+  const ids: string[] = [];
+  for (let after = ''; ; after = ids.at(-1) ?? '') {
+    const page = await call(server, 'GET', `/events?limit=100&type=${type}&starting_after=${after}`);
+    const data = page.data as { id: string }[];
+    ids.push(...data.map(({ id }) => id));
+    if (data.length < 100) return ids;
+  }
+}
+
+test.runIf(process.platform === 'linux')(
+  `webhooks are sent every event although every process is killed, ${ROUNDS} times (FAULT_SEED=${seed})`,
+  { timeout: 180_000 },
+  async () => {
+    receiver.answer((_message, response) => response.writeHead(random() < 0.1 ? 500 : 204).end());
+    const types = 'broadcast.created,notification.created';
+    belfry = await startBelfry(dataDir);
+    await call(belfry, 'PUT', '/webhooks', { url: receiver.url, event_types: types.split(',') });
+    for (let round = 0; round < ROUNDS; round += 1) {
+      const server = belfry;
+      let stopped = false;
+      const client = async (name: number) => {
+        for (let turn = 0; !stopped; turn += 1) {
+          const recipients = Array.from({ length: turn % 10 === 0 ? 100 : 1 }, (_, index) => ({
+            external_id: `user-${name}-${index}`,
+          }));
+          // One that is cut off has no answer.
+          await call(server, 'POST', '/broadcasts', { title: 'Hello', recipients }).catch(() => {});
+          await delay(20);
+        }
+      };
+      const clients = [client(1), client(2)];
+      const before = receiver.received.length;
+      await until(
+        () => receiver.received.length,
+        (count) => count > before + 50 + random() * 300,
+        { withinMs: 20_000 },
+      );
+      await server.killTree();
+      stopped = true;
+      await Promise.all(clients);
+      belfry = await startBelfry(dataDir);
+    }
+    const server = belfry;
+    const sent = () => new Set(receiver.received.map(({ id }) => id));
+    await until(
+      async () => {
+        const ids = await eventIds(server, types);
+        const arrived = sent();
+        return ids.filter((id) => !arrived.has(id)).length;
+      },
+      (missing) => missing === 0,
+      { withinMs: 60_000, everyMs: 500 },
+    );
+    // Nothing was sent that had not happened: what was in flight when the database was killed is in it.
+    const ids = new Set(await eventIds(server, types));
+    expect([...sent()].filter((id) => !ids.has(id))).toEqual([]);
+    const accepted = receiver.received.length - sent().size;
+    const refused = receiver.received.length * 0.2;
+    expect(accepted).toBeLessThan(ROUNDS * BATCH + refused);
+  },
+);
