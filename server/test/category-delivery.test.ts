@@ -192,6 +192,21 @@ describe('the inbox', () => {
     expect(titles(told)).toEqual(['Shown']);
   });
 
+  test('tells nothing of what it holds back to who comes back', async () => {
+    const jwt = project.userJwt({ user_external_id: 'ada' });
+    const url = `${service.address}/v2/notifications/stream`;
+    const away = await openStream(url, { jwt });
+    await processed(project.call, await send({ category: 'other', title: 'first' }));
+    await vi.waitFor(() => expect(titles(away.frames)).toEqual(['first']));
+    away.source.close();
+    await configure([{ channel: 'email' }]);
+    await processed(project.call, await send({ title: 'held back' }));
+    const back = await openStream(url, { jwt, lastEventId: away.lastEventId() });
+    onTestFinished(() => back.source.close());
+    await processed(project.call, await send({ category: 'other', title: 'second' }));
+    await vi.waitFor(() => expect(titles(back.frames)).toEqual(['second']));
+  });
+
   test('that the category does not list shows nothing, while the listed channels go out', async () => {
     await withMail();
     await configure([{ channel: 'email' }]);

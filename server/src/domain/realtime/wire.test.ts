@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { newId } from '../../lib/ids.ts';
-import type { RealtimeMessage } from './messages.ts';
+import { newToThese, type RealtimeMessage } from './messages.ts';
 import { decodeMessages, encodeMessages } from './wire.ts';
 
 const NODE = 'host-1';
@@ -71,4 +71,14 @@ test('what others write into the channel is left aside', () => {
     expect(decodeMessages(payload)?.messages ?? []).toEqual([]);
   }
   fc.assert(fc.property(fc.string(), (payload) => void decodeMessages(payload)));
+});
+
+test('what is new for a part of the users of a broadcast arrives with their names, however many they are', () => {
+  const userIds = Array.from({ length: 1_000 }, () => newId());
+  const messages = newToThese({ projectId: newId(), broadcastId: newId(), sentAtMs: Date.now() }, userIds);
+  const payloads = encodeMessages(NODE, messages);
+  for (const payload of payloads) expect(Buffer.byteLength(payload)).toBeLessThan(8_000);
+  const arrived = decodeAll(payloads);
+  expect(arrived).toEqual(messages);
+  expect(arrived.flatMap((one) => (one.type === 'new' ? one.userIds : []))).toEqual(userIds);
 });

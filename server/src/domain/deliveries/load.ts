@@ -1,0 +1,127 @@
+import type { ChannelOverride } from '../../contract/broadcast.ts';
+import { type Queryable, sql } from '../../db/client.ts';
+import { notificationId } from '../../lib/ids.ts';
+import { unpackJson } from '../../lib/packed-json.ts';
+import type { Job } from '../../queue/jobs.ts';
+import type { Context } from '../context.ts';
+import type { OpenedIntegration } from '../integrations/of-project.ts';
+import type { Project } from '../projects/cache.ts';
+import type { BroadcastTexts } from './condition-data.ts';
+import { type PreparedEmail, prepareEmail } from './render/email.ts';
+import { type Unwanted, unwantedNow } from './still-wanted.ts';
+
+/** What the jobs of a batch need, loaded together. */
+export interface Loaded {
+  project: Project;
+  integration: OpenedIntegration | undefined;
+  broadcasts: ReadonlyMap<string, LoadedBroadcast>;
+  users: ReadonlyMap<string, LoadedUser>;
+  /** Deliveries that are not wanted, by `nameOf`. */
+  unwanted: ReadonlyMap<string, Unwanted>;
+  /** `<notification id><channel>` of deliveries that have their final state. */
+  finals: ReadonlySet<string>;
+}
+
+interface LoadedBroadcast extends BroadcastTexts {
+  /** Where one of the jobs is for e-mail. */
+  email: PreparedEmail | undefined;
+}
+
+interface LoadedUser {
+  id: string;
+  email: string | null;
+  first_name: string | null;
+  last_name: string | null;
+}
+
+/** Loads it, in two rounds of statements whatever the number of users, three where there are conditions. */
+export async function loadDeliveries(context: Context, jobs: readonly Job<'deliver'>[]): Promise<Loaded> {
+  const { db } = context;
+  const projectId = jobs[0]?.projectId ?? '';
+  const mailed = jobs.filter((job) => job.payload.channel === 'email');
+  const [project, integrations, broadcasts, users, finals] = await Promise.all([
+    context.projects.byId(projectId),
+    context.integrations.of(projectId),
+    loadBroadcasts(db, jobs),
+    loadUsers(db, mailed),
+    loadFinals(db, jobs),
+  ]);
+  if (project === undefined) throw new Error('a job of a project that does not exist');
+  const byId = new Map(broadcasts.map((broadcast) => [broadcast.id, broadcast]));
+  return {
+    project,
+    integration: integrations.find((integration) => integration.channel === 'email'),
+    broadcasts: byId,
+    users: new Map(users.map((user) => [user.id, user])),
+    unwanted: await unwantedNow(context, jobs, byId),
+    finals,
+  };
+}
+
+async function loadUsers(db: Queryable, mailed: readonly Job<'deliver'>[]): Promise<LoadedUser[]> {
+  if (mailed.length === 0) return [];
+  const ids = new Set(mailed.flatMap((job) => job.payload.user_ids));
+  return db.query<LoadedUser>(selectUsers, [[...ids]]);
+}
+
+async function loadBroadcasts(db: Queryable, jobs: readonly Job<'deliver'>[]): Promise<LoadedBroadcast[]> {
+  const ids = [...new Set(jobs.map((job) => job.payload.broadcast_id))];
+  const mailed = new Set(
+    jobs.filter((job) => job.payload.channel === 'email').map((job) => job.payload.broadcast_id),
+  );
+  const rows = await db.query<{
+    id: string;
+    category: string | null;
+    topic: string | null;
+    message: Buffer;
+    overrides: Buffer | null;
+  }>(selectBroadcasts, [ids]);
+  return rows.map(({ id, category, topic, overrides, ...row }) => {
+    const message = JSON.parse(unpackJson(row.message)) as BroadcastTexts['message'];
+    const email = mailed.has(id) ? emailOf(message, overrides) : undefined;
+    return { id, category, topic, message, email };
+  });
+}
+
+function emailOf(message: BroadcastTexts['message'], packedOverrides: Buffer | null): PreparedEmail {
+  const overrides = packedOverrides
+    ? (JSON.parse(unpackJson(packedOverrides)) as { channels?: { email?: ChannelOverride } })
+    : {};
+  const email = overrides.channels?.email ?? {};
+  return prepareEmail({
+    title: email.title ?? message.title,
+    content: email.content ?? message.content,
+    // An override's null takes the link away; an absent one leaves the broadcast's.
+    actionUrl: email.action_url === undefined ? message.action_url : email.action_url,
+  });
+}
+
+/** Only a job that was begun before can have results; or one that repeats an attempt which a worker without a lease made, too. */
+async function loadFinals(db: Queryable, jobs: readonly Job<'deliver'>[]): Promise<Set<string>> {
+  const begun = jobs.filter((job) => job.attempt > 1 || job.payload.attempt > 0);
+  if (begun.length === 0) return new Set();
+  const pairs = begun.flatMap(({ payload }) => payload.user_ids.map((userId) => ({ userId, payload })));
+  const rows = await db.query<{ notification_id: string; channel: string }>(selectFinals, [
+    pairs.map(({ userId }) => userId),
+    pairs.map(({ userId, payload }) => notificationId(payload.broadcast_id, userId)),
+    pairs.map(({ payload }) => payload.channel),
+  ]);
+  return new Set(rows.map((row) => row.notification_id + row.channel));
+}
+
+// All by primary key.
+const selectBroadcasts = sql(
+  'deliver_broadcasts',
+  'select id, category, topic, message, overrides from broadcasts where id = any ($1::uuid[])',
+);
+const selectUsers = sql(
+  'deliver_users',
+  'select id, email, first_name, last_name from users where id = any ($1::uuid[])',
+);
+const selectFinals = sql(
+  'deliver_finals',
+  `select d.notification_id, d.channel
+  from unnest($1::uuid[], $2::uuid[], $3::text[]) as wanted (user_id, notification_id, channel)
+  join deliveries d using (user_id, notification_id, channel)
+  where d.state <> 'retrying'`,
+);
