@@ -1,5 +1,6 @@
 import { createPublicKey, generateKeyPairSync, type KeyObject, verify } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { readConfig } from '../src/config.ts';
 import { createVapidKeys } from '../src/providers/web-push.ts';
 import { integrationConfigs } from './support/integration-configs.ts';
 import { startTestService, type TestProject, type TestService } from './support/service.ts';
@@ -517,6 +518,22 @@ test('what is verified has to be valid first, and verify has to be a yes or a no
   const maybe = await project.call('PUT', '/integrations/sendgrid?verify=maybe', configs.sendgrid);
   expect([maybe.status, maybe.body.errors[0].message]).toEqual([422, "Param 'verify' must be a boolean"]);
   expect(vendor.requests).toEqual([]);
+});
+
+test('a setting that moves a vendor has to name one, and a web address', () => {
+  const read = (name: string, text: string) => () => readConfig({ [name]: text });
+  expect(read('PROVIDER_SLACK_API_URL', 'http://127.0.0.1:1/api/')().PROVIDER_SLACK_API_URL).toBe(
+    'http://127.0.0.1:1/api',
+  );
+  expect(read('PROVIDER_SENDGIRD_BASE_URL', 'http://127.0.0.1:1')).toThrow(
+    /did you mean PROVIDER_SENDGRID_BASE_URL/,
+  );
+  expect(read('PROVIDER_PIGEON_BASE_URL', 'http://127.0.0.1:1')).toThrow(
+    /PROVIDER_PIGEON_BASE_URL is not a setting/,
+  );
+  expect(read('PROVIDER_SES_BASE_URL', 'ftp://127.0.0.1')).toThrow(
+    /PROVIDER_SES_BASE_URL .* must be an address/,
+  );
 });
 
 /** A JWT's parts, when the key has signed them. */
