@@ -1,4 +1,4 @@
-import { type Database, isDatabaseUnavailable, type Queryable, sql } from '../../db/client.ts';
+import { type Database, type Queryable, sql } from '../../db/client.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { Logger } from '../../lib/log.ts';
 import type { Sealer } from '../../lib/seal.ts';
@@ -101,7 +101,7 @@ async function giveBack(
   await db.query(endLease, [...columns(key), new Date(clock.now() + retryAfterMs), expiresAt]);
 }
 
-/** Writes the new pair in the place of the old one, and does not give up because the database is away for a moment. */
+/** Writes the new pair in the place of the old one, and does not give up because it fails for a moment. */
 async function keep(
   deps: RenewDeps,
   key: InstallationKey,
@@ -122,15 +122,16 @@ async function keep(
       });
       return;
     } catch (error) {
+      const about = { err: error, projectId: key.projectId, installationId: key.id };
       const over = performance.now() - startedAt + pauseMs > KEEP_FOR_MS;
-      if (over || !isDatabaseUnavailable(error)) {
-        const { projectId, id } = key;
+      if (over) {
         deps.log.error(
-          { err: error, projectId, installationId: id },
+          about,
           'renewed tokens of Slack could not be kept; the app has to be installed anew when the present one runs out',
         );
         return; // the caller can still post with what is in its hand
       }
+      deps.log.warn(about, 'renewed tokens of Slack could not be kept yet; trying again');
       await waitMs(pauseMs);
     }
   }

@@ -55,9 +55,9 @@ export async function installationToken(
     if (judged.kind !== 'due') return judged;
     const renewed = await shareFlight(deps.db, held.key, () => renewInstallation(deps, held));
     if (renewed.kind === 'token') return renewed;
+    if (renewed.kind === 'changed') continue; // perhaps for the worse: the token at hand may be good no more
     if (judged.usable !== undefined) return { kind: 'token', token: judged.usable };
     if (renewed.kind === 'retry' || renewed.kind === 'config') return renewed;
-    if (renewed.kind === 'changed') continue;
     if (waitedMs >= WAIT_MS)
       return { kind: 'retry', reason: 'The token is being renewed', retryAfterMs: 1_000 };
     await waitMs(POLL_MS);
