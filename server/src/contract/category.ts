@@ -1,4 +1,5 @@
 import { type Static, Type } from 'typebox';
+import { MAX_CONDITION_CHARACTERS } from '../lib/expression.ts';
 import { nullable, oneOf, page, pageQuery } from './common.ts';
 
 /** Every channel that a notification can go out on. */
@@ -15,8 +16,6 @@ export function isCategoryKey(text: string): boolean {
   return text.length <= MAX_CATEGORY_CHARACTERS && KEY.test(text);
 }
 
-/** What `if` may be long; lib/expression.ts has the same limit. */
-const MAX_IF_CHARACTERS = 2_000;
 // Longer than any notice that is worth being sent, and far within what a timestamp can hold.
 const MAX_DELAY_SECONDS = 400 * 86_400;
 
@@ -33,7 +32,7 @@ const CategoryChannel = Type.Object(
     if: Type.Optional(
       nullable(
         Type.String({
-          maxLength: MAX_IF_CHARACTERS,
+          maxLength: MAX_CONDITION_CHARACTERS,
           description:
             'Goes out if this condition holds then, after the delay: CEL over `user`, `notification` and `input` (the broadcast), where Liquid outputs may stand for values. `null` is no condition.',
           examples: ['{{notification.unseen}} == true', "user.custom_attributes.plan == 'premium'"],

@@ -7,7 +7,7 @@ import { newEventId } from '../events/record.ts';
 import type { Bus } from '../realtime/messages.ts';
 
 /** The most that a project can configure: all of them are kept in memory, and listed to every user. */
-export const MAX_CATEGORIES = 1_000;
+const MAX_CATEGORIES = 1_000;
 
 /**
  * Saves a category's config in the place of the one with its key. Refuses conditions that cannot be parsed and channels that are named
