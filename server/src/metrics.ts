@@ -26,6 +26,13 @@ export const deliveries = new Counter({
   registers,
 });
 
+export const webhookMessages = new Counter({
+  name: 'belfry_webhook_messages_total',
+  help: 'Outcomes of attempts to send events to webhooks (sent, retrying, failed).',
+  labelNames: ['outcome'] as const,
+  registers,
+});
+
 export const queueJobs = new Gauge({
   name: 'belfry_queue_jobs',
   help: 'Jobs in the queue, by kind and state (ready, scheduled, leased).',

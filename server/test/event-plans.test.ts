@@ -45,7 +45,7 @@ async function prepareAll(): Promise<void> {
   await readFeed(db, [{ projectId, after: await feedEnd(db) }]);
   await findPosition(db, projectId, newId());
   const saved = await saveWebhook({ db, sealer }, projectId, { url: 'https://example.com' });
-  const id = saved?.webhook.id ?? '';
+  const id = saved?.id ?? '';
   for (const status of ['all', 'failed'] as const)
     await replayMessages({ db, clock }, projectId, id, { since: new Date(0).toISOString(), status });
   await until(

@@ -40,37 +40,42 @@ export const SaveWebhook = Type.Object(
 );
 export type SaveWebhook = Static<typeof SaveWebhook>;
 
-const webhookMembers = {
-  id: Id,
-  url,
-  description: nullable(Type.String()),
-  event_types: eventTypes,
-  disabled: Type.Boolean(),
-  disabled_reason: nullable(
-    Type.String({ description: 'Why it was disabled, where that was not by a request.' }),
-  ),
-  failing_since: nullable(
-    Type.Unsafe<string>({
-      ...Timestamp,
-      description: 'Since when no message was accepted; `null` after one was.',
-    }),
-  ),
-  created_at: Timestamp,
-  updated_at: Timestamp,
-};
-const webhookExample = {
-  id: exampleId,
-  url: 'https://example.com/webhooks/belfry',
-  description: null,
-  event_types: ['delivery.failed', 'user.*'],
-  disabled: false,
-  disabled_reason: null,
-  failing_since: null,
-  created_at: '2026-01-31T12:00:00.000Z',
-  updated_at: '2026-01-31T12:00:00.000Z',
-};
-
-export const Webhook = Type.Object(webhookMembers, { examples: [webhookExample] });
+/** Where a project has its events sent to. */
+export const Webhook = Type.Object(
+  {
+    id: Id,
+    url,
+    description: nullable(Type.String()),
+    event_types: eventTypes,
+    disabled: Type.Boolean(),
+    disabled_reason: nullable(
+      Type.String({ description: 'Why it was disabled, where that was not by a request.' }),
+    ),
+    failing_since: nullable(
+      Type.Unsafe<string>({
+        ...Timestamp,
+        description: 'Since when no message was accepted; `null` after one was.',
+      }),
+    ),
+    created_at: Timestamp,
+    updated_at: Timestamp,
+  },
+  {
+    examples: [
+      {
+        id: exampleId,
+        url: 'https://example.com/webhooks/belfry',
+        description: null,
+        event_types: ['delivery.failed', 'user.*'],
+        disabled: false,
+        disabled_reason: null,
+        failing_since: null,
+        created_at: '2026-01-31T12:00:00.000Z',
+        updated_at: '2026-01-31T12:00:00.000Z',
+      },
+    ],
+  },
+);
 export type Webhook = Static<typeof Webhook>;
 export const WebhookPage = page(Webhook);
 
@@ -78,15 +83,6 @@ const secret = Type.String({
   description: 'Verifies messages by the rules of Standard Webhooks (https://www.standardwebhooks.com).',
   examples: ['whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'],
 });
-
-/** A webhook as it was saved. */
-export const SavedWebhook = Type.Object(
-  { ...webhookMembers, secret: Type.Optional(secret) },
-  {
-    description: '`secret` is there when the webhook is new.',
-    examples: [{ ...webhookExample, secret: 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw' }],
-  },
-);
 
 export const WebhookSecret = Type.Object(
   {

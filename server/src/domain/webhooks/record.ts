@@ -2,6 +2,7 @@ import type { EventType } from '../../contract/event.ts';
 import { textArray, uuidArray } from '../../db/arrays.ts';
 import { type Database, type Queryable, sql } from '../../db/client.ts';
 import type { Clock } from '../../lib/clock.ts';
+import { webhookMessages } from '../../metrics.ts';
 import { enqueue } from '../../queue/enqueue.ts';
 import type { NewJob } from '../../queue/jobs.ts';
 import { settle } from '../../queue/settle.ts';
@@ -56,6 +57,7 @@ export async function recordMessages(
       },
     ]);
   });
+  for (const { state } of outcomes) webhookMessages.inc({ outcome: state });
 }
 
 /** One row for each message; of one that was sent twice at the same time, what came last. */

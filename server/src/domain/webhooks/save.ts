@@ -16,17 +16,17 @@ interface Deps {
   sealer: Sealer;
 }
 
-/** Makes a webhook, and answers it with its secret, or changes the one with this id; undefined when the project has none such. */
+/** Makes a webhook with a secret of its own, or changes the one with this id; undefined when the project has none such. */
 export function saveWebhook(
   { db, sealer }: Deps,
   projectId: string,
   given: SaveWebhook,
-): Promise<{ webhook: WebhookRow; secret?: string } | undefined> {
+): Promise<WebhookRow | undefined> {
   return db.transaction(async (tx) => {
     const saved = await (given.id === undefined
       ? create(tx, sealer, projectId, given)
       : change(tx, projectId, given.id, given));
-    if (saved !== undefined) await recordSaved(tx, projectId, saved.webhook.id);
+    if (saved !== undefined) await recordSaved(tx, projectId, saved.id);
     return saved;
   });
 }
@@ -43,11 +43,10 @@ async function create(
   sealer: Sealer,
   projectId: string,
   given: SaveWebhook,
-): Promise<{ webhook: WebhookRow; secret: string }> {
+): Promise<WebhookRow> {
   // One at a time in a project, so that the limit holds.
   await tx.query(lockProject, [projectId]);
   const id = newId();
-  const secret = newSecret();
   const [webhook] = await tx.query<WebhookRow>(insertWebhook, [
     id,
     projectId,
@@ -55,13 +54,13 @@ async function create(
     given.description ?? null,
     given.event_types ?? [],
     given.disabled ?? false,
-    sealSecret(sealer, id, secret),
+    sealSecret(sealer, id, newSecret()),
     OLDEST,
     MAX_WEBHOOKS,
   ]);
   if (webhook === undefined)
     throw new ClientError('validation_failed', [`A project can have at most ${MAX_WEBHOOKS} webhooks`]);
-  return { webhook, secret };
+  return webhook;
 }
 
 async function change(
@@ -69,7 +68,7 @@ async function change(
   projectId: string,
   id: string,
   given: SaveWebhook,
-): Promise<{ webhook: WebhookRow } | undefined> {
+): Promise<WebhookRow | undefined> {
   const [webhook] = await tx.query<WebhookRow>(updateWebhook, [
     projectId,
     id,
@@ -80,7 +79,7 @@ async function change(
     given.disabled ?? null,
     OLDEST,
   ]);
-  return webhook && { webhook };
+  return webhook;
 }
 
 const lockProject = sql('lock_project', 'select from projects where id = $1 for no key update');

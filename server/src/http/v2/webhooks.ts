@@ -3,7 +3,6 @@ import { Id, NoContent, PageQuery } from '../../contract/common.ts';
 import {
   ReplayWebhook,
   RotatedSecret,
-  SavedWebhook,
   SaveWebhook,
   Webhook,
   WebhookDeliveryPage,
@@ -42,12 +41,9 @@ function recordRoutes(app: App): void {
       'disable the webhook. A message may come more than once: `webhook-id` is the same then.',
     tags,
     body: SaveWebhook,
-    reply: { 200: SavedWebhook },
+    reply: { 200: Webhook },
     async handler({ project, body, context }) {
-      const saved = await saveWebhook(context, project.id, body);
-      if (saved === undefined) throw new ClientError('not_found');
-      const { webhook, secret } = saved;
-      return { ...toWebhook(webhook), ...(secret === undefined ? {} : { secret }) };
+      return toWebhook(found(await saveWebhook(context, project.id, body)));
     },
   });
 
