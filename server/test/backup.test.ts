@@ -264,6 +264,11 @@ async function fill(client: pg.Client): Promise<void> {
     id,
     nasty,
   ]);
+  await client.query(
+    `insert into former_user_keys select gen_random_uuid(), 'external_id', t from unnest($1::text[]) t`,
+    [nasty],
+  );
+  await client.query(`insert into refused_recipients values ($1, $1)`, [id]);
   await client.query(`insert into preferences values ($1, 'c', 'email', false, $2)`, [id, at]);
   await client.query(`insert into tokens values ($1, $1, $1, 'inbox', 'a-b', $2, $3, $4)`, [
     id,
@@ -277,6 +282,11 @@ async function fill(client: pg.Client): Promise<void> {
     randomBytes(300),
     at,
   ]);
+  await client.query(
+    `insert into installations
+    select $1, 'slack', t, gen_random_uuid(), $1, $3, $3, $4, null, 'infinity', t, $4, $4 from unnest($2::text[]) t`,
+    [id, nasty, randomBytes(300), at],
+  );
   await client.query(`insert into broadcasts (id, project_id, message) values ($1, $1, $2)`, [
     id,
     randomBytes(3_000_000),

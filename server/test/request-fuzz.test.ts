@@ -152,6 +152,27 @@ const READ_BACK: [RegExp, ReadBack][] = [
     },
   ],
   [
+    /^saveInboxInstallation$/,
+    async (call, _operation, _drawn, { body }) => {
+      expect((await call('POST', '/integrations/inbox/installations/start')).body).toEqual(body);
+    },
+  ],
+  [
+    /^saveWebPushInstallation$/,
+    async (call, _operation, _drawn, { body }) => {
+      const { body: list } = await call('GET', '/channels/web_push/tokens?limit=100');
+      expect(list.data).toContainEqual(expect.objectContaining(body));
+    },
+  ],
+  [
+    // What holds tokens is shown to nobody: that it was saved is what can be read.
+    /^saveSlack(bot)?Installation$/,
+    async (_call, _operation, _drawn, { body }) => {
+      const { body: list } = await service.project.call('GET', '/events?type=installation.saved&limit=100');
+      expect(list.data.map((event: { payload: { id?: string } }) => event.payload.id)).toContain(body.id);
+    },
+  ],
+  [
     /^createBroadcast$/,
     async (call, _operation, _drawn, { body }) => {
       const { status: _status, ...sent } = body;
