@@ -78,6 +78,7 @@ export async function open(
     const projects = new ProjectCache({ db, sealer, clock, bus });
     const integrations = new IntegrationCache({ db, sealer, log, bus });
     const categories = new CategoryCache({ db, bus });
+    const identities = new Identities(bus);
     return {
       config,
       db,
@@ -87,7 +88,7 @@ export async function open(
       egress,
       transport,
       bus,
-      identities: new Identities(),
+      identities,
       projects,
       integrations,
       categories,
@@ -101,6 +102,7 @@ export async function open(
         projects.close();
         integrations.close();
         categories.close();
+        identities.close();
         await bus.close();
         await transport.close();
         await Promise.all(databases.map((database) => database.close()));

@@ -1,10 +1,12 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Database, openDatabase, type Queryable, sql } from '../src/db/client.ts';
+import { createBus, type PostgresBus } from '../src/domain/realtime/bus.ts';
 import { Identities } from '../src/domain/users/identities.ts';
 import type { Person } from '../src/domain/users/plan.ts';
 import { resolveUsers } from '../src/domain/users/resolve.ts';
 import { saveUser } from '../src/domain/users/save.ts';
 import { newId } from '../src/lib/ids.ts';
+import { createLogger } from '../src/lib/log.ts';
 import { createTestDatabase, type TestDatabase } from './support/database.ts';
 import { until } from './support/service.ts';
 
@@ -12,19 +14,22 @@ import { until } from './support/service.ts';
 
 let database: TestDatabase;
 let db: Database;
+let bus: PostgresBus;
 const projectId = newId();
 
 beforeAll(async () => {
   database = await createTestDatabase();
   db = openDatabase(database.connection, { size: 4, name: 'races' });
+  bus = createBus({ db, log: createLogger({ level: 'silent' }), nodeId: newId(), shared: true });
 });
 afterAll(async () => {
+  await bus.close();
   await db.close();
   await database.drop();
 });
 
 const say = (tx: Queryable, person: Omit<Person, 'projectId'>) =>
-  resolveUsers(tx, new Identities(), [{ projectId, ...person }]);
+  resolveUsers(tx, new Identities(bus), [{ projectId, ...person }]);
 
 const isWaiting = async () =>
   (
@@ -104,14 +109,14 @@ test('two new addresses of one user at once leave it one address', async () => {
 });
 
 test('an address that is freed while a broadcast looks it up is not remembered as taken', async () => {
-  const identities = new Identities();
+  const identities = new Identities(bus);
   const people = [{ projectId, email: 'freed@example.com' }];
-  const [owner] = (await db.transaction((tx) => resolveUsers(tx, new Identities(), people))).userIds;
+  const [owner] = (await db.transaction((tx) => resolveUsers(tx, new Identities(bus), people))).userIds;
   const resolved = await db.transaction((tx) => resolveUsers(tx, identities, people));
   expect(resolved.userIds).toEqual([owner]);
   // Its commit is still to come when somebody takes the address away.
-  await saveUser({ db, identities }, projectId, { external_id: 'freed', email: 'freed@example.com' });
-  await saveUser({ db, identities }, projectId, { external_id: 'freed', email: null });
+  await saveUser({ db, identities, bus }, projectId, { external_id: 'freed', email: 'freed@example.com' });
+  await saveUser({ db, identities, bus }, projectId, { external_id: 'freed', email: null });
   resolved.remember();
   const after = await db.transaction((tx) => resolveUsers(tx, identities, people));
   expect(after.userIds).not.toEqual([owner]);

@@ -555,7 +555,7 @@ test('every statement on tokens goes by its index, however many discarded ones a
       discard_former_token: [expect.stringMatching(/^tokens_(pkey|listed)$/)],
       discard_token: [expect.stringMatching(/^tokens_(pkey|listed)$/)],
       find_token_by_public_id: ['tokens_unique'],
-      find_token_owner: ['token_owners_pkey', 'tokens_pkey'],
+      find_token_owner: ['token_owners_pkey', 'tokens_pkey', 'users_pkey'],
       get_token: ['tokens_pkey'],
       list_newer_tokens: ['tokens_listed'],
       list_older_tokens: ['tokens_listed'],

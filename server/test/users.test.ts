@@ -112,10 +112,7 @@ describe('saving', () => {
 
   test('a user who was deleted is back when saved', async () => {
     const { body } = await save({ external_id: 'back' });
-    await service.context.db.query(
-      sql('test_delete_user', 'update users set deleted_at = now() where id = $1'),
-      [body.id],
-    );
+    expect((await project.call('DELETE', `/users/${body.id}`)).status).toBe(204);
     expect((await project.call('GET', `/users/${body.id}`)).status).toBe(404);
     expect((await save({ external_id: 'back' })).body.id).toBe(body.id);
     expect((await project.call('GET', `/users/${body.id}`)).status).toBe(200);

@@ -2,6 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { LRUCache } from 'lru-cache';
 import type { Database } from '../db/client.ts';
 import type { Project, ProjectCache } from '../domain/projects/cache.ts';
+import type { Bus } from '../domain/realtime/messages.ts';
 import { identifyUser } from '../domain/users/identify.ts';
 import type { Identities } from '../domain/users/identities.ts';
 import type { LastSeen } from '../domain/users/last-seen.ts';
@@ -34,6 +35,7 @@ export interface AuthenticatorDeps {
   clock: Clock;
   projects: ProjectCache;
   identities: Identities;
+  bus: Bus;
   lastSeen: LastSeen;
 }
 

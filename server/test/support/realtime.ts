@@ -84,7 +84,7 @@ export async function startTestRealtime(): Promise<TestRealtime> {
       const sockets = serveSockets({
         server: server.server,
         hub,
-        authenticate: createSocketAuthenticator({ db, sealer, projects, lastSeen: { note: () => {} } }),
+        authenticate: createSocketAuthenticator({ db, bus, sealer, projects, lastSeen: { note: () => {} } }),
         log,
         every,
       });

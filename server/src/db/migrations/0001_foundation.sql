@@ -39,9 +39,11 @@ create table users (
   created_at timestamptz not null,
   updated_at timestamptz not null,
   last_seen_at timestamptz,
+  -- Hidden since; cleared away 7 days later (domain/users/purge.ts), '-infinity' while that is under way.
   deleted_at timestamptz
 );
-create index users_of_project on users (project_id, id);
+create index users_of_project on users (project_id, id) where deleted_at is null;
+create index users_deleted on users (deleted_at) where deleted_at is not null;
 
 -- Who is meant: external id or e-mail address (lower case) -> user. The primary key decides every race to create a user.
 create table user_keys (
@@ -50,6 +52,8 @@ create table user_keys (
   -- "C": in the order of bytes the primary key finds the users whose identity begins with a text, too
   value text collate "C" not null,
   user_id uuid not null,
+  -- of a user who is deleted: the look-up that finds the user says so
+  deleted boolean not null default false,
   primary key (project_id, kind, value)
 );
 

@@ -4,12 +4,13 @@ import { notificationId } from '../../lib/ids.ts';
 import { unpackJson } from '../../lib/packed-json.ts';
 import { enqueue } from '../../queue/enqueue.ts';
 import { type Job, recipientsWeight } from '../../queue/jobs.ts';
-import { settle } from '../../queue/settle.ts';
 import type { Handler } from '../../queue/lane.ts';
+import { settle } from '../../queue/settle.ts';
 import type { Context } from '../context.ts';
 import { type NotificationsNew, newToThese } from '../realtime/messages.ts';
 import type { Person } from '../users/plan.ts';
-import { type Resolved, resolveUsers } from '../users/resolve.ts';
+import { type RefusedRecipient, refuseRecipients, USER_WAS_DELETED } from '../users/refuse.ts';
+import { type Resolved, resolveUsers, tellOthers } from '../users/resolve.ts';
 import { finishBroadcasts } from './finish.ts';
 import type { FreshBroadcast, FreshRecipients } from './fresh-recipients.ts';
 import { planDeliveries } from './plan-deliveries.ts';
@@ -53,6 +54,7 @@ async function fanOut(
   });
   const { broadcasts, resolved, sentAt, queued } = work;
   resolved.remember();
+  tellOthers(context.bus, resolved);
   for (const broadcast of broadcasts)
     for (const message of announcements(broadcast, sentAt)) context.bus.publish(message);
   listener.onNotifications(broadcasts.reduce((sum, broadcast) => sum + broadcast.userIds.length, 0));
@@ -80,7 +82,8 @@ async function write(
     const broadcasts = await load(tx, context.fresh, jobs);
     const people = broadcasts.flatMap((broadcast) => broadcast.people);
     const resolved = await resolveUsers(tx, context.identities, people);
-    assignUsers(broadcasts, resolved);
+    const refused = assignUsers(broadcasts, resolved);
+    if (refused.length > 0) await refuseRecipients(tx, refused);
     const plan = await planDeliveries(context, tx, broadcasts);
     await enqueue(tx, plan.jobs);
     const ids = jobs.map((job) => job.id);
@@ -169,14 +172,20 @@ async function read(tx: Queryable, ids: readonly string[]): Promise<[id: string,
   ]);
 }
 
-/** Gives each broadcast its users: named twice is addressed once. */
-function assignUsers(broadcasts: readonly Broadcast[], resolved: Resolved): void {
+/** Gives each broadcast its users: named twice is addressed once. Answers who of the named is deleted, and gets nothing. */
+function assignUsers(broadcasts: readonly Broadcast[], resolved: Resolved): RefusedRecipient[] {
+  const refused: RefusedRecipient[] = [];
   const conflicts = new Map(resolved.conflicts.map((conflict) => [conflict.person, conflict.message]));
   let person = 0;
   for (const broadcast of broadcasts) {
     const users = new Set<string>();
     for (const position of broadcast.positions) {
-      users.add(resolved.userIds[person] as string);
+      const userId = resolved.userIds[person] as string;
+      if (resolved.refused.has(person)) {
+        refused.push({ userId, broadcastId: broadcast.id });
+        broadcast.unusable += 1;
+        broadcast.errors.push(`recipients.${position}: ${USER_WAS_DELETED}`);
+      } else users.add(userId);
       const conflict = conflicts.get(person);
       if (conflict !== undefined) broadcast.errors.push(`recipients.${position}: ${conflict}`);
       person += 1;
@@ -185,6 +194,7 @@ function assignUsers(broadcasts: readonly Broadcast[], resolved: Resolved): void
     broadcast.userIds = [...users].sort();
     broadcast.notificationIds = broadcast.userIds.map((userId) => notificationId(broadcast.id, userId));
   }
+  return refused;
 }
 
 function announcements(broadcast: Broadcast, sentAt: Date): NotificationsNew[] {

@@ -233,5 +233,5 @@ function jobsOf(
 // Primary key.
 const selectWithEmail = sql(
   'users_with_email',
-  'select id from users where id = any ($1::uuid[]) and email is not null',
+  'select id from users where id = any ($1::uuid[]) and email is not null and deleted_at is null',
 );

@@ -1,4 +1,5 @@
 import type { ChannelOverride } from '../../contract/broadcast.ts';
+import { uuidArray } from '../../db/arrays.ts';
 import { type Queryable, sql } from '../../db/client.ts';
 import { notificationId } from '../../lib/ids.ts';
 import { unpackJson } from '../../lib/packed-json.ts';
@@ -8,7 +9,7 @@ import type { OpenedIntegration } from '../integrations/of-project.ts';
 import type { Project } from '../projects/cache.ts';
 import type { BroadcastTexts } from './condition-data.ts';
 import { type PreparedEmail, prepareEmail } from './render/email.ts';
-import { type Unwanted, unwantedNow } from './still-wanted.ts';
+import { nameOf, type Unwanted, unwantedNow } from './still-wanted.ts';
 
 /** What the jobs of a batch need, loaded together. */
 export interface Loaded {
@@ -38,31 +39,45 @@ interface LoadedUser {
 export async function loadDeliveries(context: Context, jobs: readonly Job<'deliver'>[]): Promise<Loaded> {
   const { db } = context;
   const projectId = jobs[0]?.projectId ?? '';
-  const mailed = jobs.filter((job) => job.payload.channel === 'email');
   const [project, integrations, broadcasts, users, finals] = await Promise.all([
     context.projects.byId(projectId),
     context.integrations.of(projectId),
     loadBroadcasts(db, jobs),
-    loadUsers(db, mailed),
+    loadUsers(db, jobs),
     loadFinals(db, jobs),
   ]);
   if (project === undefined) throw new Error('a job of a project that does not exist');
   const byId = new Map(broadcasts.map((broadcast) => [broadcast.id, broadcast]));
+  const usersById = new Map(users.map((user) => [user.id, user]));
   return {
     project,
     integration: integrations.find((integration) => integration.channel === 'email'),
     broadcasts: byId,
-    users: new Map(users.map((user) => [user.id, user])),
-    unwanted: await unwantedNow(context, jobs, byId),
+    users: usersById,
+    unwanted: new Map([...(await unwantedNow(context, jobs, byId)), ...toNobody(jobs, usersById)]),
     finals,
   };
 }
 
-async function loadUsers(db: Queryable, mailed: readonly Job<'deliver'>[]): Promise<LoadedUser[]> {
-  if (mailed.length === 0) return [];
-  const ids = new Set(mailed.flatMap((job) => job.payload.user_ids));
-  return db.query<LoadedUser>(selectUsers, [[...ids]]);
+/** The users who are there: one may have been deleted since the fan-out. */
+async function loadUsers(db: Queryable, jobs: readonly Job<'deliver'>[]): Promise<LoadedUser[]> {
+  const ids = new Set(jobs.flatMap((job) => job.payload.user_ids));
+  return db.query<LoadedUser>(selectUsers, [uuidArray([...ids])]);
 }
+
+/** The deliveries to users who are not there. */
+function toNobody(
+  jobs: readonly Job<'deliver'>[],
+  users: ReadonlyMap<string, LoadedUser>,
+): [name: string, why: Unwanted][] {
+  return jobs.flatMap(({ payload: { broadcast_id: broadcastId, channel, user_ids } }) =>
+    user_ids
+      .filter((userId) => !users.has(userId))
+      .map((userId): [string, Unwanted] => [nameOf(broadcastId, channel, userId), USER_DELETED]),
+  );
+}
+
+const USER_DELETED: Unwanted = { code: 'user_deleted', reason: 'the user was deleted' };
 
 async function loadBroadcasts(db: Queryable, jobs: readonly Job<'deliver'>[]): Promise<LoadedBroadcast[]> {
   const ids = [...new Set(jobs.map((job) => job.payload.broadcast_id))];
@@ -116,7 +131,7 @@ const selectBroadcasts = sql(
 );
 const selectUsers = sql(
   'deliver_users',
-  'select id, email, first_name, last_name from users where id = any ($1::uuid[])',
+  'select id, email, first_name, last_name from users where id = any ($1::uuid[]) and deleted_at is null',
 );
 const selectFinals = sql(
   'deliver_finals',

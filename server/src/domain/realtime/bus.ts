@@ -16,6 +16,15 @@ const LONGEST_RETRY_MS = 5_000;
 // What waits while the link is down. Beyond it the other nodes are told to look for themselves.
 const MAX_WAITING = 10_000;
 
+// What a command line may cause a server to hear of that is alone on its database.
+const BY_COMMANDS: ReadonlySet<RealtimeMessage['type']> = new Set([
+  'project_changed',
+  'token_discarded',
+  'user_deleted',
+  'user_restored',
+  'identities_changed',
+]);
+
 type Client = Awaited<ReturnType<Database['connect']>>;
 
 export interface BusOptions {
@@ -61,8 +70,7 @@ export class PostgresBus implements Bus {
 
   publish(message: RealtimeMessage): void {
     this.#dispatch(message);
-    if (this.#shared || message.type === 'project_changed' || message.type === 'token_discarded')
-      this.#enqueue(message);
+    if (this.#shared || BY_COMMANDS.has(message.type)) this.#enqueue(message);
   }
 
   subscribe(handler: (message: RealtimeMessage) => void): () => void {

@@ -51,6 +51,8 @@ export class Hub {
   readonly #unsubscribe: () => void;
   // A token may be discarded between the look-up of a socket's owner and its entry here.
   readonly #discarded = new LRUCache<string, true>({ ...cacheLimit(10_000), ttl: 60_000 });
+  // And a user may be deleted then.
+  readonly #deleted = new LRUCache<string, true>({ ...cacheLimit(10_000), ttl: 60_000 });
   #waiting: Waiting[] = [];
   #pumping = false;
   // While the link between nodes is down: the time after which something may have gone by.
@@ -111,6 +113,7 @@ export class Hub {
     sockets.inc({ transport: TRANSPORT[kind] });
     for (const one of replaced) this.#dismiss(one, 'replaced');
     if (tokenId !== undefined && this.#discarded.has(tokenId)) this.#dismiss(subscription, 'token_discarded');
+    if (this.#deleted.has(userId)) this.#dismiss(subscription, 'user_deleted');
     if (others.size > MAX_CONNECTIONS_PER_USER) {
       const [oldest] = others;
       if (oldest !== undefined) this.#dismiss(oldest, 'too_many');
@@ -127,7 +130,10 @@ export class Hub {
     if (others.size === 0) this.#users.delete(userId);
   }
 
-  #dismiss(subscription: Subscription, reason: 'replaced' | 'too_many' | 'token_discarded'): void {
+  #dismiss(
+    subscription: Subscription,
+    reason: 'replaced' | 'too_many' | 'token_discarded' | 'user_deleted',
+  ): void {
     subscription.close(reason);
     this.#leave(subscription);
   }
@@ -150,6 +156,13 @@ export class Hub {
           if (one.connection.tokenId === message.tokenId) this.#dismiss(one, 'token_discarded');
         }
         return;
+      case 'user_deleted':
+        this.#deleted.set(message.userId, true);
+        for (const one of [...(this.#users.get(message.userId) ?? [])]) this.#dismiss(one, 'user_deleted');
+        return;
+      case 'user_restored':
+        this.#deleted.delete(message.userId);
+        return;
       case 'missing':
         this.#ceilingMs = Math.min(this.#ceilingMs, message.sinceMs);
         return;
@@ -158,7 +171,7 @@ export class Hub {
         if (message.sinceMs === undefined || this.#ceilingMs <= message.sinceMs)
           this.#ceilingMs = Number.POSITIVE_INFINITY;
         return;
-      case 'project_changed':
+      default: // other parts' business
     }
   }
 

@@ -6,6 +6,12 @@ export type RealtimeMessage =
   | NotificationsNewElsewhere
   | NotificationChanged
   | { type: 'token_discarded'; userId: string; tokenId: string }
+  /** Nothing is delivered to the user any more: what is open to them is closed. */
+  | { type: 'user_deleted'; userId: string }
+  /** A deleted user is back. */
+  | { type: 'user_restored'; userId: string }
+  /** Identities, as caches spell them, that mean another user now, or nobody. */
+  | { type: 'identities_changed'; keys: readonly string[] }
   /** Tokens revoked, integrations saved, limits changed: what is cached of the project is out of date. */
   | { type: 'project_changed'; projectId: string }
   /** No place is left in this rate window: who holds some that it does not need gives them back. */

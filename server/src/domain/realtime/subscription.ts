@@ -25,6 +25,7 @@ export interface Connection {
 
 export type CloseReason =
   | 'token_discarded' // nobody may listen with it any more
+  | 'user_deleted' // nothing is delivered to them any more
   | 'replaced' // a newer connection of an exclusive token
   | 'too_many' // of one user
   | 'slow' // reads more slowly than things happen

@@ -79,6 +79,11 @@ function isMessage(value: unknown): value is RealtimeMessage {
       );
     case 'token_discarded':
       return strings(message, ['userId', 'tokenId']);
+    case 'user_deleted':
+    case 'user_restored':
+      return strings(message, ['userId']);
+    case 'identities_changed':
+      return isStrings(message.keys);
     case 'project_changed':
       return strings(message, ['projectId']);
     case 'rate_limit_short':

@@ -1,22 +1,37 @@
 import { LRUCache } from 'lru-cache';
 import { cacheLimit } from '../../lib/cache-limit.ts';
+import type { Bus } from '../realtime/messages.ts';
 
 /** How a user is named: by the project's own id, or by e-mail address. */
 export type IdentityKind = 'external_id' | 'email';
 
 // About 30 MB when full. A project's active users fit; what does not is looked up by primary key.
 const MAX_ENTRIES = 200_000;
-// An identity hardly ever moves to another user. When another process moves one, it is noticed after this long at the latest.
+// An identity hardly ever moves to another user. Other nodes hear of it on the bus; where that message is lost, it is noticed after this
+// long at the latest.
 const TTL_MS = 60_000;
 
 /** Remembers which user an identity means, so that a broadcast to known users needs no look-up. Only committed facts go in. */
 export class Identities {
+  readonly #unsubscribe: () => void;
   readonly #ids = new LRUCache<string, string>({
     ...cacheLimit(MAX_ENTRIES),
     ttl: TTL_MS,
     ttlResolution: 1_000,
   });
   #forgotten = 0;
+
+  constructor(bus: Pick<Bus, 'subscribe'>) {
+    this.#unsubscribe = bus.subscribe((message) => {
+      if (message.type === 'identities_changed') for (const key of message.keys) this.forget(key);
+      if (message.type === 'missed') this.#forgetAll();
+    });
+  }
+
+  /** Hears of nothing any more. */
+  close(): void {
+    this.#unsubscribe();
+  }
 
   /** Counts what was forgotten: what was read before it changed is not to be remembered after. */
   get forgotten(): number {
@@ -34,6 +49,11 @@ export class Identities {
   forget(key: string): void {
     this.#forgotten += 1;
     this.#ids.delete(key);
+  }
+
+  #forgetAll(): void {
+    this.#forgotten += 1;
+    this.#ids.clear();
   }
 }
 

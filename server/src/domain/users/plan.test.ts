@@ -1,11 +1,14 @@
 import { describe, expect, test } from 'vitest';
 import { identityKey } from './identities.ts';
-import { type KnownUser, type Person, planUsers } from './plan.ts';
+import { type KnownUser, type Person, type Plan, planUsers } from './plan.ts';
 
 const projectId = 'p';
 
 /** A world with the users that are named, each `id: [external id, e-mail]`. */
-function world(users: Record<string, [string | null, string | null]>) {
+function world(
+  users: Record<string, [string | null, string | null]>,
+  { deleted = [], restoring = false }: { deleted?: string[]; restoring?: boolean } = {},
+) {
   const owners = new Map<string, string>();
   const details = new Map<string, KnownUser>();
   for (const [id, [externalId, email]] of Object.entries(users)) {
@@ -17,6 +20,8 @@ function world(users: Record<string, [string | null, string | null]>) {
   return {
     owner: (key: string) => owners.get(key),
     known: (id: string) => details.get(id),
+    isDeleted: (id: string) => deleted.includes(id),
+    restoring,
     newId: () => {
       made += 1;
       return `new${made}`;
@@ -26,8 +31,13 @@ function world(users: Record<string, [string | null, string | null]>) {
 
 const named = (externalId?: string, email?: string): Person => ({ projectId, externalId, email });
 
-function plan(users: Record<string, [string | null, string | null]>, ...people: Person[]) {
-  const made = planUsers(people, world(users));
+type Users = Record<string, [string | null, string | null]>;
+
+function plan(users: Users, ...people: Person[]) {
+  return inShort(planUsers(people, world(users)));
+}
+
+function inShort(made: Plan) {
   return {
     users: made.userIds,
     created: [...made.created.keys()],
@@ -125,6 +135,76 @@ describe('who is who', () => {
       created: ['new1'],
       added: ['external_id 1 -> new1'],
       conflicts: [0],
+    });
+  });
+});
+
+describe('who is deleted', () => {
+  const users: Users = {
+    gone: ['1', 'ada@example.com'],
+    nameless: [null, 'bob@example.com'],
+    alive: ['2', null],
+  };
+  const deleted = ['gone', 'nameless'];
+  const planned = (restoring: boolean, ...people: Person[]) => {
+    const made = planUsers(people, world(users, { deleted, restoring }));
+    return { ...inShort(made), deleted: [...made.deleted], released: [...made.released] };
+  };
+
+  test.each([
+    ['by external id', named('1')],
+    ['by address', named(undefined, 'ada@example.com')],
+    ['by external id and a new address', named('1', 'new@example.com')],
+    ['by address, with a new external id, having none', named('3', 'bob@example.com')],
+  ])('named %s is told apart, and nothing is written', (_how, person) => {
+    const {
+      users: [user],
+      ...rest
+    } = planned(false, person);
+    expect(rest).toEqual({ ...nothing, deleted: [[0, user]], released: [] });
+    expect(deleted).toContain(user);
+  });
+
+  test('and restored is treated as anybody else', () => {
+    expect(planned(true, named('1', 'new@example.com'))).toEqual({
+      ...nothing,
+      users: ['gone'],
+      added: ['email new@example.com -> gone'],
+      removed: ['email ada@example.com -> gone'],
+      changed: { gone: { email: 'new@example.com' } },
+      deleted: [[0, 'gone']],
+      released: [],
+    });
+    expect(planned(true, named('3', 'bob@example.com'))).toMatchObject({
+      users: ['nameless'],
+      added: ['external_id 3 -> nameless'],
+      deleted: [[0, 'nameless']],
+    });
+  });
+
+  test.each([true, false])('keeps no address from somebody else (restoring: %s)', (restoring) => {
+    expect(planned(restoring, named('3', 'ADA@example.com'), named('3', 'ada@example.com'))).toEqual({
+      ...nothing,
+      users: ['new1', 'new1'],
+      created: ['new1'],
+      added: ['email ADA@example.com -> new1', 'external_id 3 -> new1'],
+      removed: ['email ADA@example.com -> gone'],
+      deleted: [],
+      released: ['gone'],
+    });
+    expect(planned(restoring, named('2', 'ada@example.com'))).toMatchObject({
+      users: ['alive'],
+      changed: { alive: { email: 'ada@example.com' } },
+      conflicts: [],
+      released: ['gone'],
+    });
+  });
+
+  test('keeps the address when named, and brought back, in the same breath', () => {
+    expect(planned(true, named('1'), named('2', 'ada@example.com'))).toMatchObject({
+      users: ['gone', 'alive'],
+      conflicts: [1],
+      released: [],
     });
   });
 });

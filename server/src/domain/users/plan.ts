@@ -32,6 +32,10 @@ export interface Plan {
   changed: Map<string, { externalId?: string; email?: string }>;
   /** Names that contradict one another: which person, and why. External id wins. */
   conflicts: { person: number; message: string }[];
+  /** The persons, by number, whose user is deleted, and that user. Nothing is written of them, unless they are to be restored. */
+  deleted: Map<number, string>;
+  /** Deleted users who lose their address to whoever has it now. */
+  released: Set<string>;
 }
 
 export interface AddedKey {
@@ -43,16 +47,21 @@ export interface AddedKey {
 
 /**
  * Decides who is who. `owner` tells which user an identity key means today, `known` what is stored of a user (it is asked only about
- * users whose identities may change). Pure: the same answers give the same plan, apart from the ids of new users.
+ * users whose identities may change), `isDeleted` whether one is deleted. Pure: the same answers give the same plan, apart from the ids
+ * of new users.
  *
  * The rules: the external id wins over the e-mail address. A user known by the address alone receives the external id. A user known by
- * the external id receives the address, in place of the former one. An address that belongs to somebody else stays there, and the conflict is reported.
+ * the external id receives the address, in place of the former one. An address that belongs to somebody else stays there, and the conflict is reported,
+ * but a deleted user keeps no address from anybody: who signs up again under another external id has it.
  */
 export function planUsers(
   people: readonly Person[],
   lookUp: {
     owner: (key: string) => string | undefined;
     known: (userId: string) => KnownUser | undefined;
+    isDeleted: (userId: string) => boolean;
+    /** Whether deleted users come back by being named. */
+    restoring: boolean;
     newId: () => string;
   },
   names: readonly Names[] = people.map(namesOf),
@@ -64,6 +73,8 @@ export function planUsers(
     removedKeys: new Map(),
     changed: new Map(),
     conflicts: [],
+    deleted: new Map(),
+    released: new Set(),
   };
   people.forEach((person, index) => {
     plan.userIds.push(planPerson(plan, person, names[index] as Names, index, lookUp));
@@ -86,28 +97,60 @@ function planPerson(plan: Plan, person: Person, names: Names, index: number, loo
     return userId;
   }
   if (byId === undefined && byMail !== undefined) {
-    if (externalId === undefined) return byMail;
-    const knownAs = detailsOf(plan, lookUp, byMail)?.externalId ?? null;
-    if (knownAs === null) {
+    const isMeant = externalId === undefined || isNameless(plan, lookUp, byMail);
+    if (isMeant) {
+      if (isRefused(plan, lookUp, index, byMail) || externalId === undefined) return byMail;
       add(plan, idKey, { projectId, kind: 'external_id', value: externalId, userId: byMail });
       change(plan, byMail, { externalId });
       return byMail;
     }
-    plan.conflicts.push({ person: index, message: `the e-mail address ${email} belongs to another user` });
     const userId = create(plan, lookUp, { ...person, email: undefined });
     add(plan, idKey, { projectId, kind: 'external_id', value: externalId, userId });
+    takeAddress(plan, lookUp, { person, mailKey, byMail, userId, index });
     return userId;
   }
   const userId = byId as string;
+  if (isRefused(plan, lookUp, index, userId)) return userId;
   if (email === undefined || byMail === userId) return userId;
-  if (byMail !== undefined) {
+  if (byMail === undefined) {
+    removeEmail(plan, lookUp, projectId, userId);
+    add(plan, mailKey, { projectId, kind: 'email', value: email, userId });
+    change(plan, userId, { email });
+  } else takeAddress(plan, lookUp, { person, mailKey, byMail, userId, index });
+  return userId;
+}
+
+/** Whether nothing is to be written of a person because the user is deleted. */
+function isRefused(plan: Plan, { isDeleted, restoring }: LookUp, person: number, userId: string): boolean {
+  if (!isDeleted(userId)) return false;
+  plan.deleted.set(person, userId);
+  return !restoring;
+}
+
+/** Whether a user has no external id yet. */
+function isNameless(plan: Plan, lookUp: LookUp, userId: string): boolean {
+  return (detailsOf(plan, lookUp, userId)?.externalId ?? null) === null;
+}
+
+/** The address of a deleted user goes to the one who is named with it now; anybody else keeps theirs. */
+function takeAddress(
+  plan: Plan,
+  lookUp: LookUp,
+  to: { person: Person; mailKey: string | undefined; byMail: string; userId: string; index: number },
+): void {
+  const { person, mailKey, byMail, userId, index } = to;
+  const { projectId, email } = person;
+  if (mailKey === undefined || email === undefined) return;
+  const isBack = lookUp.restoring && [...plan.deleted.values()].includes(byMail);
+  if (!lookUp.isDeleted(byMail) || isBack) {
     plan.conflicts.push({ person: index, message: `the e-mail address ${email} belongs to another user` });
-    return userId;
+    return;
   }
+  plan.released.add(byMail);
+  plan.removedKeys.set(mailKey, { projectId, kind: 'email', value: email, userId: byMail });
   removeEmail(plan, lookUp, projectId, userId);
   add(plan, mailKey, { projectId, kind: 'email', value: email, userId });
   change(plan, userId, { email });
-  return userId;
 }
 
 function ownerOf(plan: Plan, lookUp: LookUp, key: string | undefined): string | undefined {

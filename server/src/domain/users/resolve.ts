@@ -2,14 +2,23 @@ import { textArray, uuidArray } from '../../db/arrays.ts';
 import { type Queryable, sql } from '../../db/client.ts';
 import { newId } from '../../lib/ids.ts';
 import { type NewEvent, recordEvents } from '../events/record.ts';
+import type { Bus } from '../realtime/messages.ts';
 import { type Identities, type IdentityKind, identityValue, type Names, namesOf } from './identities.ts';
+import { KEEP_FORMER, keyColumns } from './keys.ts';
 import { type AddedKey, type KnownUser, type Person, type Plan, planUsers } from './plan.ts';
+import { restoreUsers } from './restore.ts';
 
 /** Who the people are. `remember` puts what was learnt into the cache: call it after the commit, and only then. */
 export interface Resolved {
   userIds: string[];
   created: ReadonlySet<string>;
   conflicts: Plan['conflicts'];
+  /** The persons, by number, whose user is deleted: nothing was written of them. */
+  refused: Plan['deleted'];
+  /** The deleted users who are back. */
+  restored: readonly string[];
+  /** The identities that mean another user now, or nobody: other nodes have to hear of them. */
+  moved: readonly string[];
   remember(): void;
 }
 
@@ -19,45 +28,77 @@ const MAX_ROUNDS = 8;
 
 /**
  * Finds or creates the user of every person, all in a handful of statements, and writes what is said about them: a member that is
- * given replaces the stored one, an absent one stays. Runs in the caller's transaction.
+ * given replaces the stored one, an absent one stays. Users who are deleted are restored by it, or left as they are. Runs in the caller's
+ * transaction.
  */
 export async function resolveUsers(
   tx: Queryable,
   identities: Identities,
   people: readonly Person[],
+  whoIsDeleted: 'is restored' | 'is refused' = 'is refused',
 ): Promise<Resolved> {
+  const restoring = whoIsDeleted === 'is restored';
   const names = people.map(namesOf);
   for (let round = 1; round <= MAX_ROUNDS; round += 1) {
     const forgotten = identities.forgotten;
-    const { owners, learnt } = await findOwners(tx, identities, people, names, round > 1);
+    // What is in memory may say that somebody is there who is to be restored.
+    const fresh = restoring || round > 1;
+    const { owners, deleted, learnt } = await findOwners(tx, identities, people, names, fresh);
     const details = await findDetails(tx, names, owners);
     const lookUp = {
       owner: (key: string) => owners.get(key),
       known: (id: string) => details.get(id),
+      isDeleted: (id: string) => deleted.has(id),
+      restoring,
       newId,
     };
     const plan = planUsers(people, lookUp, names);
-    if (!(await writeKeys(tx, plan, details))) continue;
-    await writeUsers(tx, people, plan);
+    if (!(await writeIdentities(tx, plan, details, restoring))) continue;
+    const restored = restoring ? [...new Set(plan.deleted.values())] : [];
+    await writeUsers(tx, people, plan, restoring);
     return {
       userIds: plan.userIds,
       created: new Set(plan.created.keys()),
       conflicts: plan.conflicts,
+      refused: restoring ? new Map() : plan.deleted,
+      restored,
+      moved: [...plan.removedKeys.keys()],
       remember: () => remember(identities, plan, identities.forgotten === forgotten ? learnt : new Map()),
     };
   }
   throw new Error(`users could not be identified in ${MAX_ROUNDS} rounds`);
 }
 
-/** The owner of each identity that has one: from memory, or `learnt` by primary key of user_keys. */
+/** Publishes what resolving has changed for caches and connections, after the commit. */
+export function tellOthers(bus: Bus, { restored, moved }: Pick<Resolved, 'restored' | 'moved'>): void {
+  for (const userId of restored) bus.publish({ type: 'user_restored', userId });
+  for (let start = 0; start < moved.length; start += KEYS_PER_MESSAGE)
+    bus.publish({ type: 'identities_changed', keys: moved.slice(start, start + KEYS_PER_MESSAGE) });
+}
+
+// 1,600 bytes each at most, of 7,900 (realtime/wire.ts).
+const KEYS_PER_MESSAGE = 4;
+
+interface Owners {
+  /** By identity. */
+  owners: Map<string, string>;
+  /** Those of them who are deleted. */
+  deleted: Set<string>;
+  /** What was read of the living, and is worth remembering. */
+  learnt: Map<string, string>;
+}
+
+/** The owner of each identity that has one: from memory, or by primary key of user_keys. */
 async function findOwners(
   tx: Queryable,
   identities: Identities,
   people: readonly Person[],
   names: readonly Names[],
   fresh: boolean,
-): Promise<{ owners: Map<string, string>; learnt: Map<string, string> }> {
+): Promise<Owners> {
   const owners = new Map<string, string>();
+  const deleted = new Set<string>();
+  const learnt = new Map<string, string>();
   const unknown = new Map<string, { projectId: string; kind: IdentityKind; value: string }>();
   const look = (key: string | undefined, { projectId }: Person, kind: IdentityKind, value = '') => {
     if (key === undefined || owners.has(key) || unknown.has(key)) return;
@@ -69,18 +110,21 @@ async function findOwners(
     look(names[index]?.id, person, 'external_id', person.externalId);
     look(names[index]?.email, person, 'email', person.email);
   });
-  const learnt = new Map<string, string>();
-  if (unknown.size === 0) return { owners, learnt };
+  if (unknown.size === 0) return { owners, deleted, learnt };
   const wanted = [...unknown.values()];
-  const rows = await tx.query<{ place: number; user_id: string }>(selectOwners, [
+  const rows = await tx.query<{ place: number; user_id: string; deleted: boolean }>(selectOwners, [
     uuidArray(wanted.map((one) => one.projectId)),
     textArray(wanted.map((one) => one.kind)),
     textArray(wanted.map((one) => one.value)),
   ]);
   const keys = [...unknown.keys()];
-  for (const { place, user_id: owner } of rows) learnt.set(keys[place - 1] as string, owner);
-  for (const [key, owner] of learnt) owners.set(key, owner);
-  return { owners, learnt };
+  for (const row of rows) {
+    const key = keys[row.place - 1] as string;
+    owners.set(key, row.user_id);
+    if (row.deleted) deleted.add(row.user_id);
+    else learnt.set(key, row.user_id);
+  }
+  return { owners, deleted, learnt };
 }
 
 /** What is stored of users whose two identities are named together and do not both lead to them: only there can one change. */
@@ -107,26 +151,45 @@ async function findDetails(
 }
 
 /**
- * Writes the identities and locks the users whose own change by it. Answers false, with nothing written, when somebody else took one of
- * them, or changed such a user, since we looked.
+ * Writes the identities, locks the users whose own change by it, and brings back who is to be restored. Answers false, with nothing
+ * written, when somebody else took one of them, or changed such a user, since we looked.
  */
-async function writeKeys(
+async function writeIdentities(
   tx: Queryable,
   plan: Plan,
   details: ReadonlyMap<string, KnownUser>,
+  restoring: boolean,
 ): Promise<boolean> {
-  if (plan.addedKeys.size === 0) return true;
-  const removed = sorted(plan.removedKeys.values());
-  const added = sorted(plan.addedKeys.values());
+  const back = restoring ? [...new Set(plan.deleted.values())] : [];
+  if (plan.addedKeys.size === 0 && back.length === 0) return true;
   await tx.query(savepoint);
-  if (removed.length > 0) await tx.query(deleteKeys, keyColumns(removed));
-  const [row] = await tx.query<{ count: number }>(insertKeys, keyColumns(added));
-  if (row?.count === added.length && (await stillAs(tx, details, [...plan.changed.keys()]))) {
+  if (
+    (await writeKeys(tx, plan)) &&
+    (await restoreUsers(tx, back)) &&
+    (await stillAs(tx, details, [...plan.changed.keys()]))
+  ) {
     await tx.query(releaseSavepoint);
     return true;
   }
   await tx.query(rollbackToSavepoint);
   return false;
+}
+
+async function writeKeys(tx: Queryable, plan: Plan): Promise<boolean> {
+  const removed = [...plan.removedKeys.values()];
+  const released = removed.filter(({ userId }) => plan.released.has(userId));
+  const given = removed.filter(({ userId }) => !plan.released.has(userId));
+  const added = sorted(plan.addedKeys.values());
+  if (given.length > 0) await tx.query(deleteKeys, keyColumns(sorted(given)));
+  if (released.length > 0) {
+    // Who came back in the meantime keeps the address.
+    const gone = await tx.query(releaseKeys, keyColumns(sorted(released)));
+    if (gone.length < released.length) return false;
+    await tx.query(clearReleased, [uuidArray([...plan.released].sort())]);
+  }
+  if (added.length === 0) return true;
+  const [row] = await tx.query<{ count: number }>(insertKeys, keyColumns(added));
+  return row?.count === added.length;
 }
 
 /** Locks users; answers whether they still go by the names that the plan was made of: another would leave them two of a kind. */
@@ -136,12 +199,16 @@ async function stillAs(
   userIds: readonly string[],
 ): Promise<boolean> {
   if (userIds.length === 0) return true;
-  const rows = await tx.query<{ id: string; external_id: string | null; email: string | null }>(lockDetails, [
-    userIds,
-  ]);
-  return rows.every(({ id, external_id, email }) => {
+  const rows = await tx.query<{
+    id: string;
+    external_id: string | null;
+    email: string | null;
+    deleted: boolean;
+  }>(lockDetails, [userIds]);
+  if (rows.length < userIds.length) return false; // purged
+  return rows.every(({ id, external_id, email, deleted }) => {
     const seen = details.get(id);
-    return seen !== undefined && seen.externalId === external_id && seen.email === email;
+    return !deleted && seen !== undefined && seen.externalId === external_id && seen.email === email;
   });
 }
 
@@ -154,17 +221,13 @@ function sorted(keys: Iterable<AddedKey>): AddedKey[] {
     .map(({ key }) => key);
 }
 
-function keyColumns(keys: readonly AddedKey[]): string[] {
-  return [
-    uuidArray(keys.map((key) => key.projectId)),
-    textArray(keys.map((key) => key.kind)),
-    textArray(keys.map((key) => identityValue(key.kind, key.value))),
-    uuidArray(keys.map((key) => key.userId)),
-  ];
-}
-
-async function writeUsers(tx: Queryable, people: readonly Person[], plan: Plan): Promise<void> {
-  const described = describe(people, plan);
+async function writeUsers(
+  tx: Queryable,
+  people: readonly Person[],
+  plan: Plan,
+  restoring: boolean,
+): Promise<void> {
+  const described = describe(people, plan, restoring);
   const events: NewEvent[] = [];
   const created = [...plan.created]
     .map(([id, person]) => ({ id, ...person, ...described.get(id) }))
@@ -204,9 +267,10 @@ async function writeUsers(tx: Queryable, people: readonly Person[], plan: Plan):
 }
 
 /** What is said about each user, by all who speak of it: where two differ, the later one counts. */
-function describe(people: readonly Person[], plan: Plan): Map<string, Person> {
+function describe(people: readonly Person[], plan: Plan, restoring: boolean): Map<string, Person> {
   const described = new Map<string, Person>();
   people.forEach((person, index) => {
+    if (!restoring && plan.deleted.has(index)) return;
     const { projectId, firstName, lastName, customAttributes, phoneNumbers } = person;
     if (
       firstName === undefined &&
@@ -277,7 +341,7 @@ const rollbackToSavepoint = sql('users_rollback', 'rollback to savepoint identit
 // Primary key of user_keys.
 const selectOwners = sql(
   'select_owners',
-  `select wanted.place::int as place, k.user_id
+  `select wanted.place::int as place, k.user_id, k.deleted
   from unnest($1::uuid[], $2::text[], $3::text[]) with ordinality as wanted (project_id, kind, value, place)
   join user_keys k using (project_id, kind, value)`,
 );
@@ -289,13 +353,46 @@ const selectDetails = sql(
 // committed while it waited.
 const lockDetails = sql(
   'lock_identities',
-  'select id, external_id, email from users where id = any ($1::uuid[]) order by id for no key update',
+  `select id, external_id, email, deleted_at is not null as deleted
+  from users
+  where id = any ($1::uuid[])
+  order by id
+  for no key update`,
 );
+// Primary keys. What a user went by stays known until their end: it is named in what was sent to them.
 const deleteKeys = sql(
   'delete_keys',
-  `delete from user_keys k
-  using unnest($1::uuid[], $2::text[], $3::text[], $4::uuid[]) as gone (project_id, kind, value, user_id)
-  where k.project_id = gone.project_id and k.kind = gone.kind and k.value = gone.value and k.user_id = gone.user_id`,
+  `with gone as (
+    delete from user_keys k
+    using unnest($1::uuid[], $2::text[], $3::text[], $4::uuid[]) as gone (project_id, kind, value, user_id)
+    where k.project_id = gone.project_id and k.kind = gone.kind and k.value = gone.value and k.user_id = gone.user_id
+    returning k.user_id, k.kind, k.value
+  )
+  ${KEEP_FORMER}`,
+);
+const releaseKeys = sql(
+  'release_keys',
+  `with gone as (
+    delete from user_keys k
+    using unnest($1::uuid[], $2::text[], $3::text[], $4::uuid[]) as gone (project_id, kind, value, user_id)
+    where k.project_id = gone.project_id and k.kind = gone.kind and k.value = gone.value and k.user_id = gone.user_id
+      and k.deleted
+    returning k.user_id, k.kind, k.value
+  ),
+  kept as (
+    ${KEEP_FORMER}
+  )
+  select user_id from gone`,
+);
+const clearReleased = sql(
+  'clear_released_addresses',
+  `with released as (
+    select id from users where id = any ($1::uuid[]) order by id for no key update
+  )
+  update users u
+  set email = null
+  from released
+  where u.id = released.id`,
 );
 // The primary key decides who creates a user: the loser waits here for the winner's commit, and then gets no row.
 const insertKeys = sql(
@@ -345,7 +442,8 @@ const updateUsers = sql(
     select u.id, said
     from said
     join users u using (id)
-    where (u.external_id, u.email, u.first_name, u.last_name, u.custom_attributes::text, u.phone_numbers)
+    where u.deleted_at is null
+      and (u.external_id, u.email, u.first_name, u.last_name, u.custom_attributes::text, u.phone_numbers)
       is distinct from
       (${Object.values(TOLD).join(', ')})
     order by u.id

@@ -1,7 +1,9 @@
-import type { Queryable } from '../../db/client.ts';
+import type { Database } from '../../db/client.ts';
 import type { ProjectCache } from '../../domain/projects/cache.ts';
+import type { Bus } from '../../domain/realtime/messages.ts';
 import { findInboxToken } from '../../domain/tokens/find-by-value.ts';
 import type { LastSeen } from '../../domain/users/last-seen.ts';
+import { restoreUser } from '../../domain/users/restore.ts';
 import type { Sealer } from '../../lib/seal.ts';
 
 /** Who opens a socket. */
@@ -18,14 +20,16 @@ export type SocketAuthenticator = (given: {
   token: string;
 }) => Promise<SocketCaller | undefined>;
 
-/** An authenticator by API key and inbox token. To open a socket is a request of the user, as far as `last_seen_at` goes. */
+/** An authenticator by API key and inbox token. To open a socket is a request of the user: it brings back one who was deleted. */
 export function createSocketAuthenticator({
   db,
+  bus,
   sealer,
   projects,
   lastSeen,
 }: {
-  db: Queryable;
+  db: Database;
+  bus: Bus;
   sealer: Sealer;
   projects: Pick<ProjectCache, 'byApiKey'>;
   lastSeen: Pick<LastSeen, 'note'>;
@@ -35,7 +39,9 @@ export function createSocketAuthenticator({
     if (project === undefined) return undefined;
     const owner = await findInboxToken({ db, sealer }, project.id, token);
     if (owner === undefined) return undefined;
-    lastSeen.note(owner.userId);
-    return { projectId: project.id, ...owner };
+    const { userDeleted, ...who } = owner;
+    if (userDeleted && !(await restoreUser({ db, bus }, who.userId))) return undefined;
+    lastSeen.note(who.userId);
+    return { projectId: project.id, ...who };
   };
 }

@@ -21,6 +21,7 @@ const MAX_TOKEN_CHARACTERS = 4_096;
 /** What a client is told when its socket is closed, with the status code of RFC 6455 (4000 and up are ours). */
 const CLOSINGS: Record<CloseReason, [code: number, reason: string]> = {
   token_discarded: [4001, 'the token was discarded'],
+  user_deleted: [4004, 'the user was deleted'],
   replaced: [4002, 'a newer connection has taken over'],
   too_many: [4003, 'too many connections of this user'],
   slow: [1013, 'reads too slowly: connect again and fetch what was missed'],

@@ -1,6 +1,7 @@
 import { Type } from 'typebox';
-import { Id } from '../../contract/common.ts';
+import { Id, NoContent } from '../../contract/common.ts';
 import { SaveUser, User, UserListQuery, UserPage } from '../../contract/user.ts';
+import { deleteUser } from '../../domain/users/delete.ts';
 import { getUser, userJson } from '../../domain/users/get.ts';
 import { listUsers } from '../../domain/users/list.ts';
 import { saveUser } from '../../domain/users/save.ts';
@@ -10,13 +11,14 @@ import { type App, projectRoute } from '../route.ts';
 
 const tags: [string] = ['Users'];
 
-/** PUT, GET and list of /users. */
+/** PUT, GET, list and DELETE of /users. */
 export function userRoutes(app: App): void {
   projectRoute(app, {
     method: 'PUT',
     url: '/users',
     operationId: 'saveUser',
     summary: 'Create or update a user',
+    description: 'A user who was deleted less than seven days ago is restored by it.',
     tags,
     body: SaveUser,
     reply: { 200: User },
@@ -55,6 +57,24 @@ export function userRoutes(app: App): void {
       const user = await getUser(context.db, project.id, params.user_id);
       if (user === undefined) throw new ClientError('not_found');
       return rawJson(userJson(user));
+    },
+  });
+
+  projectRoute(app, {
+    method: 'DELETE',
+    url: '/users/:user_id',
+    operationId: 'deleteUser',
+    summary: 'Delete a user',
+    description:
+      'Hidden at once: nothing is delivered any more, connections are closed, and a broadcast that names the user reports it in its ' +
+      '`status.errors`. Seven days later everything that is known about the user is erased, in the recipients of broadcasts too: there ' +
+      '`external_id` is `deleted:<id>` then. Until then any request that the user makes, and PUT /users with the same identity, restores all of it.',
+    tags,
+    params: Type.Object({ user_id: Id }),
+    reply: { 204: NoContent },
+    async handler({ project, params, context }) {
+      if (!(await deleteUser(context, project.id, params.user_id.toLowerCase())))
+        throw new ClientError('not_found');
     },
   });
 }
