@@ -24,7 +24,7 @@ import type { Clock } from './lib/clock.ts';
 import type { Logger } from './lib/log.ts';
 import { broadcastsAccepted, deliveries, notificationsCreated } from './metrics.ts';
 import { type Opened, open } from './open.ts';
-import type { Timeouts } from './providers/provider.ts';
+import type { Timeouts } from './providers/transport.ts';
 import { rescueAll } from './queue/lease.ts';
 import { Worker } from './queue/worker.ts';
 

@@ -20,7 +20,7 @@ import { createEgressGuard } from './lib/egress.ts';
 import { newId } from './lib/ids.ts';
 import type { Logger } from './lib/log.ts';
 import { createSealer, loadOrCreateKey, type Sealer } from './lib/seal.ts';
-import type { Timeouts } from './providers/provider.ts';
+import type { Timeouts } from './providers/transport.ts';
 import { createTransport } from './providers/transport.ts';
 
 /** The domain's context on an open database of this release's schema, and its end. */

@@ -5,6 +5,7 @@ import { systemClock } from '../src/lib/clock.ts';
 import { createEgressGuard } from '../src/lib/egress.ts';
 import { newId } from '../src/lib/ids.ts';
 import type { EmailMessage } from '../src/providers/provider.ts';
+import { createTransport } from '../src/providers/transport.ts';
 import { type SmtpStandIn, startSmtpStandIn } from './support/smtp-stand-in.ts';
 
 let mail: SmtpStandIn;
@@ -15,7 +16,8 @@ beforeAll(async () => {
 });
 afterAll(() => mail.stop());
 beforeEach(() => {
-  senders = new Senders({ egress: createEgressGuard({ allow: '127.0.0.1/32' }), clock: systemClock });
+  const egress = createEgressGuard({ allow: '127.0.0.1/32' });
+  senders = new Senders({ egress, clock: systemClock, transport: createTransport({ egress }) });
   return () => senders.close({ graceMs: 0 });
 });
 

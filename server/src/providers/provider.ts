@@ -9,7 +9,7 @@
 import { type Static, type TObject, type TString, Type } from 'typebox';
 import type { Clock } from '../lib/clock.ts';
 import type { EgressGuard } from '../lib/egress.ts';
-import type { Transport } from './transport.ts';
+import type { Timeouts, Transport } from './transport.ts';
 
 /** Every channel that a notification can go out on. */
 export type Channel = 'in_app' | 'email' | 'sms' | 'mobile_push' | 'web_push' | 'slack' | 'teams';
@@ -68,10 +68,63 @@ export type EmailMessage = {
   headers: Readonly<Record<string, string>>;
   /** When the delivery became due; the Date header, so that a repeat is byte for byte the same message. */
   date: Date;
+  override?: Override;
 };
 
-/** What a sender takes on each channel; a channel enters here with its first provider. */
-export type MessageOf = { email: EmailMessage };
+/** What the broadcast says for this provider alone: merged into the vendor's own payload (see override.ts). */
+export type Override = Readonly<Record<string, unknown>>;
+
+/** A notification for one user, as every channel but e-mail takes it. Each provider brings it into the vendor's form. */
+export type NotificationContent = {
+  /** Stable over retries. */
+  deliveryId: string;
+  /** The notification's id, as clients know it. */
+  notificationId: string;
+  title: string;
+  /** As it was written, HTML or not; and the same as plain text. */
+  content: string | null;
+  text: string;
+  actionUrl: string | null;
+  category: string | null;
+  topic: string | null;
+  customAttributes: Readonly<Record<string, unknown>> | null;
+  /** Afterwards it is no news any more. */
+  expiresAt: Date;
+  override?: Override;
+};
+
+/** A text message to a phone number in international form: `+15005550001`. */
+export type SmsMessage = NotificationContent & { to: string };
+
+/** A push to one device. The number on the app's icon is counted when it is sent. */
+export type PushMessage = NotificationContent & {
+  token: { deviceToken: string; appId?: string; installationId?: string };
+  badge: { unread: number; unseen: number };
+};
+
+/** A push to one browser, by its subscription. */
+export type WebPushMessage = NotificationContent & {
+  endpoint: string;
+  keys: { auth: string; p256dh: string };
+};
+
+/** A message to a channel of a workspace: by the address of an incoming webhook, or with the token of an installation. */
+export type SlackMessage = NotificationContent & {
+  to: { webhookUrl: string } | { channelId: string; accessToken: string };
+};
+
+/** A message to a channel of Teams, by the address of its webhook. */
+export type TeamsMessage = NotificationContent & { webhookUrl: string };
+
+/** What a sender takes on each channel. */
+export type MessageOf = {
+  email: EmailMessage;
+  sms: SmsMessage;
+  mobile_push: PushMessage;
+  web_push: WebPushMessage;
+  slack: SlackMessage;
+  teams: TeamsMessage;
+};
 
 /** A live connection to one vendor with one configuration, shared by all messages of an integration. */
 export type Sender<Message> = {
@@ -87,17 +140,8 @@ export type Sender<Message> = {
 export type SenderDeps = {
   egress: EgressGuard;
   clock: Clock;
+  transport: Transport;
   timeouts?: Partial<Timeouts>;
-};
-
-/** How long a sender waits for the vendor, in milliseconds. */
-export type Timeouts = {
-  /** DNS, TCP and TLS together. */
-  connectMs: number;
-  /** From the request being written to the answer; for a protocol of many steps, of each step. */
-  replyMs: number;
-  /** A connection without work is closed after this. */
-  idleMs: number;
 };
 
 /** What every integration has, also the ones that send nothing themselves (the inbox widget). */

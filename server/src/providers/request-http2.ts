@@ -1,5 +1,5 @@
 import { type ClientHttp2Session, connect, constants } from 'node:http2';
-import type { Timeouts } from './provider.ts';
+import type { Timeouts } from './transport.ts';
 import { type Endpoint, type HttpAnswer, type HttpReply, type HttpRequest, openSocket } from './transport.ts';
 
 const MAX_ANSWER_CHARACTERS = 64 * 1024;

@@ -4,10 +4,11 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { type Stage, type Step, startSmtpScript } from '../../test/support/smtp-script.ts';
 import { startSmtpStandIn, testAuthority } from '../../test/support/smtp-stand-in.ts';
 import { systemClock } from '../lib/clock.ts';
-import { createEgressGuard } from '../lib/egress.ts';
-import type { EmailMessage, Outcome, Sender, Timeouts } from './provider.ts';
+import { createEgressGuard, type EgressGuard } from '../lib/egress.ts';
+import type { EmailMessage, Outcome, Sender, SenderDeps } from './provider.ts';
 import { maskSecrets } from './provider.ts';
 import { type SmtpReply, smtp } from './smtp.ts';
+import { createTransport, type Timeouts } from './transport.ts';
 
 type Config = Static<typeof smtp.config>;
 
@@ -35,10 +36,14 @@ function connect(config: Partial<Config>, timeouts: Partial<Timeouts> = {}): Sen
       from: { email: 'noreply@example.com' },
       ...config,
     },
-    { egress: createEgressGuard({ allow: '127.0.0.0/8,::1' }), clock: systemClock, timeouts },
+    depsOf(createEgressGuard({ allow: '127.0.0.0/8,::1' }), timeouts),
   );
   cleanups.push(() => sender.close());
   return sender;
+}
+
+function depsOf(egress: EgressGuard, timeouts: Partial<Timeouts> = {}): SenderDeps {
+  return { egress, clock: systemClock, transport: createTransport({ egress }), timeouts };
 }
 
 const plainConfig: Config = {
@@ -325,7 +330,7 @@ describe('security', () => {
           from: { email: 'a@b.de' },
           security,
         },
-        { egress, clock: systemClock },
+        depsOf(egress),
       );
       cleanups.push(() => sender.close());
       expect(await sender.send(email())).toMatchObject({
@@ -482,7 +487,7 @@ describe('failures', () => {
     const server = await standIn();
     const sender = smtp.connect(
       { host: '127.0.0.1', port: server.port, username: '', password: '', from: { email: 'a@b.de' } },
-      { egress: createEgressGuard(), clock: systemClock },
+      depsOf(createEgressGuard()),
     );
     cleanups.push(() => sender.close());
     expect(await sender.send(email())).toEqual({

@@ -13,17 +13,9 @@ import { type Static, Type } from 'typebox';
 import type { EgressGuard } from '../lib/egress.ts';
 import { buildMime, hasForeignLocalPart, isMailbox, withAsciiDomain } from './mime.ts';
 import { nodemailer } from './nodemailer.ts';
-import type {
-  EmailMessage,
-  Finding,
-  Outcome,
-  Provider,
-  Sender,
-  SenderDeps,
-  Timeouts,
-  VerifyDeps,
-} from './provider.ts';
+import type { EmailMessage, Finding, Outcome, Provider, Sender, SenderDeps, VerifyDeps } from './provider.ts';
 import { secret } from './provider.ts';
+import type { Timeouts } from './transport.ts';
 
 const mailbox = (description: string) =>
   Type.Object(

@@ -6,7 +6,16 @@ import type { Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import type { Dispatcher } from 'undici';
 import { createEgressGuard, type EgressGuard } from '../lib/egress.ts';
-import type { Timeouts } from './provider.ts';
+
+/** How long a sender waits for the vendor, in milliseconds. */
+export type Timeouts = {
+  /** DNS, TCP and TLS together. */
+  connectMs: number;
+  /** From the request being written to the answer; for a protocol of many steps, of each step. */
+  replyMs: number;
+  /** A connection without work is closed after this. */
+  idleMs: number;
+};
 
 /** The vendors whose origin the operator can move, for a proxy or for tests. */
 export type Vendor =

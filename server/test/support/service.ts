@@ -8,7 +8,7 @@ import { createProject } from '../../src/domain/projects/create.ts';
 import { issueToken } from '../../src/domain/projects/tokens.ts';
 import type { Clock } from '../../src/lib/clock.ts';
 import { createLogger } from '../../src/lib/log.ts';
-import type { Timeouts } from '../../src/providers/provider.ts';
+import type { Timeouts } from '../../src/providers/transport.ts';
 import { createTestDatabase } from './database.ts';
 import { noVendors } from './no-vendors.ts';
 

@@ -1,8 +1,6 @@
-import type { Clock } from '../../lib/clock.ts';
-import type { EgressGuard } from '../../lib/egress.ts';
 import { Limiter } from '../../lib/limiter.ts';
 import { emailProviders } from '../../providers/index.ts';
-import type { EmailMessage, Outcome, Sender, Timeouts } from '../../providers/provider.ts';
+import type { EmailMessage, Outcome, Sender, SenderDeps } from '../../providers/provider.ts';
 import type { OpenedIntegration } from '../integrations/of-project.ts';
 
 // A sender that nobody used for this long is closed. Its connections are closed much earlier, by itself.
@@ -20,12 +18,12 @@ interface Held {
 
 /** The live senders, one for each integration; made anew when the integration's config changed. */
 export class Senders {
-  readonly #deps: { egress: EgressGuard; clock: Clock; timeouts?: Partial<Timeouts> };
+  readonly #deps: SenderDeps;
   readonly #senders = new Map<string, Held>();
   readonly #timer: NodeJS.Timeout;
   #closed = false;
 
-  constructor(deps: { egress: EgressGuard; clock: Clock; timeouts?: Partial<Timeouts> }) {
+  constructor(deps: SenderDeps) {
     this.#deps = deps;
     this.#timer = setInterval(() => this.#closeIdle(), IDLE_MS / 10);
     this.#timer.unref();
