@@ -1,6 +1,8 @@
 import pg from 'pg';
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest';
 import { sql } from '../src/db/client.ts';
+import { forgetInstallations } from '../src/domain/installations/forget.ts';
+import { EVERYBODY, openRecord } from '../src/domain/installations/record.ts';
 import { installationToken } from '../src/domain/installations/token.ts';
 import { createLogger } from '../src/lib/log.ts';
 import { type Opened, open } from '../src/open.ts';
@@ -345,6 +347,15 @@ describe('saving', () => {
     expect(await tokenOf({ user: 'ann' })).toEqual({ kind: 'token', token: fresh.access_token });
   });
 
+  test('tokens that end is no end where Slack has granted others for the same workspace', async () => {
+    await save('ann', stated({ ...slack.pair(), refresh_token: 'xoxe-1-used' }));
+    now += 11.5 * HOUR;
+    await tokenOf({ user: 'ann' });
+    expect(await broken()).toHaveLength(1);
+    const { access_token: token } = await install();
+    expect(await tokenOf({ user: 'ann' })).toEqual({ kind: 'token', token });
+  });
+
   test('what a user says serves that user alone; what Slack has granted serves all of the project', async () => {
     const { access_token: granted } = await install();
     await save('mallory', stated({ access_token: 'xoxb-mallory' }));
@@ -390,6 +401,32 @@ describe('saving', () => {
     expect(await tokenOf()).toEqual({ kind: 'token', token });
     expect(await broken()).toEqual([]);
   });
+});
+
+test('of a user who is purged nothing is left but the workspace that serves the others', async () => {
+  const { access_token: token } = await install();
+  await project.as('admin')('PUT', '/integrations/inbox/installations', { locale: 'de' });
+  await project.as('ann')('PUT', '/integrations/inbox/installations', { locale: 'fr' });
+  const userId = await userIdOf('admin');
+  await service.context.db.transaction((tx) => forgetInstallations(tx, service.context.sealer, [userId]));
+  expect(await tokenOf({ user: 'ann' })).toEqual({ kind: 'token', token });
+  const rows = await service.context.db.query<{ line: string; sealed: Buffer; id: string; provider: string }>(
+    sql(
+      'test_forgotten',
+      'select i::text as line, sealed_record as sealed, id, provider from installations i where project_id = $1',
+    ),
+    [project.id],
+  );
+  expect(rows.map(({ provider }) => provider).toSorted()).toEqual(['inbox', 'slack']);
+  expect(rows.filter(({ line }) => line.includes(userId))).toEqual([]);
+  const [workspace] = rows.filter(({ provider }) => provider === 'slack');
+  const key = { projectId: project.id, provider: 'slack', id: workspace?.id ?? '', ownerId: EVERYBODY };
+  expect(openRecord(service.context.sealer, key, workspace?.sealed ?? Buffer.alloc(0))).toMatchObject({
+    access_token: token,
+    authed_user: { id: '' },
+  });
+  now += 13 * HOUR;
+  expect(await tokenOf({ user: 'ann' })).toMatchObject({ kind: 'token' });
 });
 
 test('a lease whose holder has died is taken over when it runs out', async () => {

@@ -8,6 +8,7 @@ create table installations (
   -- Whose it is. What Slack itself has vouched for serves all users of the project: that is the nil UUID's. What a user has merely said
   -- serves that user alone.
   owner_id uuid not null,
+  -- the nil UUID when that user is no more
   installed_by uuid not null,
   sealed_record bytea not null,
   -- Of the tokens that it came with, which tells the same record saved again from a new one.
@@ -24,4 +25,4 @@ create table installations (
   updated_at timestamptz not null,
   primary key (project_id, provider, id, owner_id)
 );
-create index installations_of_owner on installations (owner_id);
+create index installations_by_installer on installations (installed_by);

@@ -107,7 +107,7 @@ function judge(
 
 const OF_REFRESH_TOKENS: ReadonlySet<string> = new Set(['invalid_refresh_token', 'invalid_grant']);
 
-/** The installation that a user's messages go by: the user's own before the one that serves everybody. */
+/** The installation that a user's messages go by: the user's own before the one that serves everybody, one that works before either. */
 async function findInstallation(
   { db, sealer }: { db: Queryable; sealer: Sealer },
   { projectId, userId, provider, id }: InstallationOfUser,
@@ -150,12 +150,12 @@ interface Row {
   broken_code: string | null;
 }
 
-// Primary key. The nil UUID comes last.
+// Primary key; two rows at most. The nil UUID comes last.
 const selectInstallation = sql(
   'find_installation',
   `select owner_id, sealed_record, expires_at, retry_at, broken_code
   from installations
   where project_id = $1 and provider = $2 and id = $3 and owner_id = any($4::uuid[])
-  order by owner_id desc
+  order by broken_code is not null, owner_id desc
   limit 1`,
 );
