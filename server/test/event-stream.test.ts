@@ -211,6 +211,26 @@ describe('coming back', () => {
     }
   });
 
+  test('large rows are told in parts, with those between that were not asked for', async () => {
+    const of = await service.createProject('large rows');
+    await record(of);
+    const [first] = (await of.call('GET', '/events')).body.data as Event[];
+    let total = 0;
+    for (const size of [700, 1, 1_000, 400, 1, 1_000, 3]) {
+      await recordEvents(service.context.db, [{ projectId: of.id, type: 'token.saved' }]);
+      await record(of, size);
+      total += size;
+    }
+    const stream = await open(of, { lastEventId: first?.id ?? '', query: '?type=user.updated' });
+    await until(
+      () => stream.events.length,
+      (count) => count >= total,
+    );
+    expect(stream.events).toHaveLength(total);
+    nothingTwice(stream.events);
+    expect(stream.events.every(({ type }) => type === 'user.updated')).toBe(true);
+  });
+
   test('before its first event, a client is told what came meanwhile', async () => {
     const of = await service.createProject('before the first');
     const response = await fetch(`${service.address}/v2/events/stream`, {

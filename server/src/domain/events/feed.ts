@@ -32,8 +32,10 @@ export interface FeedPart {
   more: boolean;
 }
 
-// A row stands for at most 1000 events, mostly for a few. What is passed over counts too: it has been read.
+// Rows of a part: what is passed over counts too, it has been read.
 const MAX_ROWS = 50;
+// A row stands for up to 1000 events, mostly for a few; the part ends with the row that reaches so many.
+const MAX_EVENTS = 1_000;
 
 /** Reads on from each of these places, by one statement; one part for each request. */
 export async function readFeed(db: Queryable, requests: readonly FeedRequest[]): Promise<FeedPart[]> {
@@ -45,6 +47,7 @@ export async function readFeed(db: Queryable, requests: readonly FeedRequest[]):
     from.map(({ number }) => number),
     requests.map(({ types }) => (types === undefined ? null : `{${types.join(',')}}`)),
     MAX_ROWS,
+    MAX_EVENTS,
   ]);
   const parts = requests.map(({ after }): FeedPart => ({ events: [], position: after, more: false }));
   for (const row of rows) {
@@ -55,7 +58,7 @@ export async function readFeed(db: Queryable, requests: readonly FeedRequest[]):
         part.events.push({ event, position: { xact: row.xact, eventId: event.id } });
     }
     part.position = { xact: row.xact, eventId: eventId(row.id, row.size - 1) };
-    part.more = row.place === MAX_ROWS;
+    part.more = row.place === MAX_ROWS || row.cut;
   }
   return parts;
 }
@@ -104,6 +107,8 @@ interface FeedRow extends EventRow {
   xact: string;
   size: number;
   wanted: boolean;
+  /** The part ends here although there are more rows. */
+  cut: boolean;
 }
 
 // Index events_feed (project_id, xact, id), as far as transactions have ended. Of a stretch only what is wanted is answered, and its last row,
@@ -111,27 +116,34 @@ interface FeedRow extends EventRow {
 const selectFeed = sql(
   'read_feed',
   `select r.request::int as request, f.place::int as place, f.xact, f.id, f.size, f.wanted, f.type, f.first,
+    f.next_before is not null and f.next_before >= $7 as cut,
     case when f.wanted then f.broadcast_id end as broadcast_id,
     case when f.wanted then f.user_ids[f.first + 1 :] end as user_ids,
     case when f.wanted then f.details end as details
   from unnest($1::uuid[], $2::xid8[], $3::uuid[], $4::int[], $5::text[])
     with ordinality as r (project_id, xact, row_id, number, types, request)
   cross join lateral (
-    select *, row_number() over stretch as place, lead(id) over stretch is null as is_last
+    select *, lead(before) over (order by place) as next_before
     from (
-      select e.*, case when e.id = r.row_id then r.number + 1 else 0 end as first,
-        r.types is null or e.type = any (r.types::text[]) as wanted
-      from events e
-      where e.project_id = r.project_id
-        and (e.xact, e.id) >= (r.xact, r.row_id)
-        and e.xact < pg_snapshot_xmin(pg_current_snapshot())
-        and (e.id <> r.row_id or e.size > r.number + 1)
-      order by e.xact, e.id
-      limit $6
-    ) e
-    window stretch as (order by xact, id)
+      select *, row_number() over stretch as place,
+        coalesce(sum(case when wanted then size else 0 end) over (
+          stretch rows between unbounded preceding and 1 preceding
+        ), 0) as before
+      from (
+        select e.*, case when e.id = r.row_id then r.number + 1 else 0 end as first,
+          r.types is null or e.type = any (r.types::text[]) as wanted
+        from events e
+        where e.project_id = r.project_id
+          and (e.xact, e.id) >= (r.xact, r.row_id)
+          and e.xact < pg_snapshot_xmin(pg_current_snapshot())
+          and (e.id <> r.row_id or e.size > r.number + 1)
+        order by e.xact, e.id
+        limit $6
+      ) e
+      window stretch as (order by xact, id)
+    ) counted
   ) f
-  where f.wanted or f.is_last
+  where f.before < $7 and (f.wanted or f.next_before is null or f.next_before >= $7)
   order by r.request, f.place`,
 );
 const selectHorizon = sql('feed_end', 'select pg_snapshot_xmin(pg_current_snapshot())::text as horizon');

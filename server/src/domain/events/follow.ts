@@ -9,7 +9,7 @@ import { type FeedPart, type FeedPosition, type FeedRequest, readFeed } from './
 const POLL_MS = 500;
 // Those who follow read together, at most so often: under load thousands of changes a second are announced.
 const LINGER_MS = 20;
-const MAX_TOGETHER = 100;
+const MAX_TOGETHER = 20; // of up to 2000 events each
 
 /** Who is told of a project's events as they happen. */
 export interface FeedReader {
