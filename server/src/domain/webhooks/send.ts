@@ -37,7 +37,7 @@ export async function sendMessage(
 }
 
 /** What an answer means: only 2xx is a yes, and a redirect is not followed. */
-export function judge(answer: HttpAnswer, nowMs: number): Omit<Attempt, 'durationMs' | 'atMs'> {
+function judge(answer: HttpAnswer, nowMs: number): Omit<Attempt, 'durationMs' | 'atMs'> {
   if ('error' in answer) {
     const { code, message } = answer.error;
     const reason = oneLine(message === '' ? code : message);

@@ -85,7 +85,7 @@ export function eventRoutes(app: App): void {
 }
 
 /** The types that a query's `type` names; all where it names none. Throws for what is no type. */
-export function readTypes(text: string | undefined): EventType[] | undefined {
+function readTypes(text: string | undefined): EventType[] | undefined {
   const names = (text ?? '').split(',').map((name) => name.trim());
   const filters = names.filter((name) => name !== '');
   const unknown = filters.filter((name) => !EVENT_FILTERS.includes(name));
