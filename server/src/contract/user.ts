@@ -99,7 +99,9 @@ export const UserListQuery = Type.Object({
   query: Type.Optional(
     storedString({
       maxLength: 255,
-      description: 'Only users whose external_id or e-mail address is this, or begins with it.',
+      description:
+        'Only users whose external_id (as it is written) or e-mail address (in whatever case) is this, or begins with it. Of more than ' +
+        'a thousand such external_ids or addresses, the first in alphabetical order: ask for more of it.',
     }),
   ),
 });

@@ -4,6 +4,7 @@ import type { Clock } from '../lib/clock.ts';
 import { firstIdAt } from '../lib/ids.ts';
 import { purgeEvents } from './events/purge.ts';
 import { purgeNotifications } from './notifications/purge.ts';
+import { purgeUsers } from './users/purge.ts';
 import { purgeWebhooks } from './webhooks/purge.ts';
 
 const DAY_MS = 24 * 3_600_000;
@@ -16,7 +17,7 @@ export interface Retention {
 }
 
 /**
- * Deletes events and notifications that are older than they are kept, and what became of webhooks' messages, each in small batches of a
+ * Erases users whose time to come back is over; deletes events and notifications that are older than they are kept, and what became of webhooks' messages, each in small batches of a
  * transaction each: nobody waits for a lock, and the log does not swell. Ends early when the signal says so.
  */
 export async function purgeExpired({ db, clock, config }: Retention, signal: AbortSignal): Promise<void> {
@@ -25,6 +26,7 @@ export async function purgeExpired({ db, clock, config }: Retention, signal: Abo
   const untilDone = async (purge: () => Promise<boolean>) => {
     while (!signal.aborted && (await purge()));
   };
+  await untilDone(() => purgeUsers({ db, clock }));
   await untilDone(() => purgeWebhooks(db, clock.now()));
   if (eventDays > 0) await untilDone(() => purgeEvents(db, before(eventDays)));
   if (notificationDays > 0) await untilDone(() => purgeNotifications(db, before(notificationDays)));

@@ -11,6 +11,7 @@ import { emailHeaders, finishEmail } from './render/email.ts';
 import type { Senders } from './senders.ts';
 import { showInInbox } from './show-in-inbox.ts';
 import { nameOf, type Unwanted } from './still-wanted.ts';
+import { withoutAddress } from './without-address.ts';
 
 // An e-mail that could not be handed over within a day is no news any more.
 const EMAIL_TTL_MS = 24 * 3_600_000;
@@ -89,7 +90,7 @@ async function deliverJob(
         state: stateOf(outcome, retrying),
         attempts: payload.attempt + 1,
         ...means(context, loaded, payload.channel),
-        ...words(outcome, tooLate),
+        ...words(outcome, tooLate, loaded.users.get(userId)?.email),
         firstAttemptMs: payload.first_attempt_ms,
         durationMs: Math.max(0, context.clock.now() - startedMs),
       },
@@ -170,13 +171,21 @@ async function sendTo(
 }
 
 /** The outcome in the words that are kept and shown: what a provider says is text from outside. */
-function words(outcome: Result, tooLate: boolean): Pick<DeliveryOutcome, 'providerId' | 'code' | 'reason'> {
+function words(
+  outcome: Result,
+  tooLate: boolean,
+  email: string | null | undefined,
+): Pick<DeliveryOutcome, 'providerId' | 'code' | 'reason'> {
   if (outcome.kind === 'sent') return { providerId: clean(outcome.providerId), code: null, reason: null };
   if (outcome.kind === 'skipped') {
     return { providerId: null, code: outcome.code, reason: clean(outcome.reason) };
   }
   const late = outcome.kind === 'retry' && tooLate ? 'gave up after a day: ' : '';
-  return { providerId: null, code: clean(outcome.code), reason: clean(late + outcome.reason) };
+  return {
+    providerId: null,
+    code: clean(outcome.code),
+    reason: clean(withoutAddress(late + outcome.reason, email)),
+  };
 }
 
 function clean(text: string | undefined): string | null {

@@ -1,15 +1,16 @@
+import { uuidArray } from '../../db/arrays.ts';
 import { type Queryable, type Statement, sql } from '../../db/client.ts';
 import type { Cursor } from '../../lib/cursor.ts';
 import { USER_COLUMNS, type UserRow } from './get.ts';
 import { identityValue } from './identities.ts';
 
-// Up to so many matches are found by their identities and then sorted. Where there are more, every page's users are soon met
-// on the way through all of them.
-const MAX_SORTED = 2_000;
+// So many external ids, and so many addresses, are looked at for a query. What begins with a letter or two may be a million users; a page
+// in the order of ids would have to sort them all, or walk the project for the few that are beyond the cursor.
+const MAX_MATCHES = 1_000;
 
 /**
  * Up to `limit` of the project's users beyond the cursor, nearest first: all, or those whose external id or e-mail address
- * begins with `query`.
+ * begins with `query`; of too many, those whose identity comes first.
  */
 export async function listUsers(
   db: Queryable,
@@ -25,12 +26,9 @@ export async function listUsers(
     beyondPrefix(query),
     email,
     beyondPrefix(email),
-    MAX_SORTED + 1,
+    MAX_MATCHES,
   ]);
-  if (matches.length > MAX_SORTED) {
-    return db.query<UserRow>(STATEMENTS.matching[direction], [projectId, id, limit, query, email]);
-  }
-  const ids = matches.map((match) => match.user_id);
+  const ids = uuidArray(matches.map((match) => match.user_id));
   return db.query<UserRow>(STATEMENTS.among[direction], [projectId, id, limit, ids]);
 }
 
@@ -42,23 +40,21 @@ function beyondPrefix(prefix: string): string {
 // Primary key of user_keys, whose values are in the order of bytes.
 const selectMatches = sql(
   'find_users_by_prefix',
-  `select user_id
-  from (
-    (
-      select user_id
-      from user_keys
-      where project_id = $1 and kind = 'external_id' and value >= $2 and value < $3
-      limit $6
-    )
-    union all
-    (
-      select user_id
-      from user_keys
-      where project_id = $1 and kind = 'email' and value >= $4 and value < $5
-      limit $6
-    )
-  ) matches
-  limit $6`,
+  `(
+    select user_id
+    from user_keys
+    where project_id = $1 and kind = 'external_id' and value >= $2 and value < $3 and not deleted
+    order by value
+    limit $6
+  )
+  union
+  (
+    select user_id
+    from user_keys
+    where project_id = $1 and kind = 'email' and value >= $4 and value < $5 and not deleted
+    order by value
+    limit $6
+  )`,
 );
 
 // Index users_of_project (project_id, id); among: primary key.
@@ -80,5 +76,4 @@ const both = (name: string, condition: string): Record<Cursor['direction'], Stat
 const STATEMENTS = {
   all: both('all', 'true'),
   among: both('among', 'u.id = any ($4::uuid[])'),
-  matching: both('matching', '(starts_with(u.external_id, $4) or starts_with(lower(u.email), $5))'),
 };
