@@ -111,9 +111,15 @@ async function everything(): Promise<Record<string, unknown>> {
       query: {},
       body: undefined,
     });
-    seen[operation.id] = [answer.status, answer.body];
+    seen[operation.id] = [answer.status, standing(answer.body)];
   }
   return seen;
+}
+
+/** Without what changes by itself: the example's webhook reaches nobody. */
+function standing(body: unknown): unknown {
+  const text = JSON.stringify(body, (key, value) => (key === 'failing_since' ? undefined : value));
+  return text === undefined ? undefined : JSON.parse(text);
 }
 
 const isId = (text: string) => /^[0-9a-f-]{36}$/.test(text);

@@ -8,7 +8,7 @@ const url = Type.String({
   format: 'uri',
   pattern: '^https?://[^\\s/?#@\\\\]+([/?#][^\\s]*)?$',
   description: 'Where the events are sent to: http or https, without a user name or password in it.',
-  examples: ['https://example.com/webhooks/belfry'],
+  examples: ['https://shop.example/webhooks/belfry'],
 });
 const eventTypes = Type.Array(oneOf(EVENT_FILTERS), {
   maxItems: 100,
@@ -35,7 +35,7 @@ export const SaveWebhook = Type.Object(
   {
     additionalProperties: false,
     description: 'A member that is given replaces what is stored, an absent one stays.',
-    examples: [{ url: 'https://example.com/webhooks/belfry', event_types: ['delivery.failed', 'user.*'] }],
+    examples: [{ url: 'https://shop.example/webhooks/belfry', event_types: ['delivery.failed', 'user.*'] }],
   },
 );
 export type SaveWebhook = Static<typeof SaveWebhook>;
@@ -64,7 +64,7 @@ export const Webhook = Type.Object(
     examples: [
       {
         id: exampleId,
-        url: 'https://example.com/webhooks/belfry',
+        url: 'https://shop.example/webhooks/belfry',
         description: null,
         event_types: ['delivery.failed', 'user.*'],
         disabled: false,
