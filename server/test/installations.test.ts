@@ -464,6 +464,8 @@ describe('saving an installation of Slack', () => {
     }
     const bare = await save('put', { ...record, enterprise_id: null });
     expect([bare.status, bare.body]).toEqual([200, { ...record, id: 'A0TEST-T0STATED' }]);
+    const ofAll = { ...record, enterprise: { id: 'E1', name: 'Org' }, is_enterprise_install: true };
+    expect((await save('put', ofAll)).body.id).toBe('A0TEST-E1');
     expect(slack.asked).toEqual([]);
   });
 

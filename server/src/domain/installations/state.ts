@@ -1,13 +1,11 @@
 import { createHmac, createSecretKey, type KeyObject } from 'node:crypto';
 import type { Clock } from '../../lib/clock.ts';
 import { signJwt, verifyJwt } from '../../lib/jwt.ts';
-import type { SlackProvider } from './app.ts';
 
 /** Who installs what: what a `state` is good for. */
 export interface StateSubject {
   projectId: string;
   userId: string;
-  provider: SlackProvider;
   appId: string;
 }
 
@@ -32,8 +30,8 @@ export function isStateOf(
   );
 }
 
-function claimsOf({ projectId, userId, provider, appId }: StateSubject): Record<string, string> {
-  return { project: projectId, user: userId, provider, app: appId };
+function claimsOf({ projectId, userId, appId }: StateSubject): Record<string, string> {
+  return { project: projectId, user: userId, app: appId };
 }
 
 /** A key of its own, so that a state can never pass for a Project JWT, nor the reverse. */
