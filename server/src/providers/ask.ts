@@ -1,5 +1,6 @@
 import type { Finding } from './provider.ts';
 import type { Endpoint, HttpRequest } from './transport.ts';
+import { objectIn, tidy, withoutSecrets, wordsIn } from './vendor-words.ts';
 
 /** What a vendor answered to a question, with a status of 0 where it did not. */
 export type Asked = {
@@ -45,48 +46,4 @@ export function isRefusal({ status }: Asked): boolean {
 export function notChecked(vendor: string, { status, said }: Asked): Finding {
   const why = status === 0 ? `${vendor} did not answer` : `${vendor} answered`;
   return { field: '(root)', problem: `could not be verified: ${why}: ${said}` };
-}
-
-/** The text with secrets taken out, plain and as base64 carries them. Shorter ones than four characters are parts of words. */
-export function withoutSecrets(text: string, secrets: readonly string[]): string {
-  return secrets
-    .filter((secret) => secret.length >= 4)
-    .flatMap((secret) => [secret, JSON.stringify(secret).slice(1, -1), ...inBase64(secret)])
-    .sort((a, b) => b.length - a.length)
-    .reduce((left, form) => left.replaceAll(form, '••••••'), text);
-}
-
-/** Without the padding, which may be left out. */
-function inBase64(secret: string): string[] {
-  const bytes = Buffer.from(secret);
-  return [bytes.toString('base64').replace(/=+$/, ''), bytes.toString('base64url')];
-}
-
-function objectIn(text: string): object {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === 'object' && value !== null ? value : {};
-  } catch {
-    return {};
-  }
-}
-
-/** Where vendors put what went wrong: in a text of its own, in one below `error`, or in the first of `errors`. */
-function wordsIn(value: unknown): string | undefined {
-  if (typeof value === 'string') return value;
-  if (typeof value !== 'object' || value === null) return undefined;
-  const { error, errors, message, Message, error_description, reason } = value as Record<string, unknown>;
-  const below = wordsIn(error) ?? wordsIn(Array.isArray(errors) ? errors[0] : undefined);
-  const here = [message, Message, error_description, reason].find((one) => typeof one === 'string');
-  const words = [below, here].filter((one) => one !== undefined);
-  return words.length === 0 ? undefined : words.join(': ');
-}
-
-/** One short line: what a vendor says is shown to people. */
-function tidy(text: string): string {
-  return text
-    .slice(0, 1000)
-    .replace(/[\p{Cc}\s]+/gu, ' ')
-    .trim()
-    .slice(0, 300);
 }

@@ -2,7 +2,7 @@ import { Ajv } from 'ajv';
 import addFormats from 'ajv-formats';
 import { describe, expect, test } from 'vitest';
 import { integrationConfigs as EXAMPLES } from '../../test/support/integration-configs.ts';
-import { emailProviders, integrations, wireNameOf } from './index.ts';
+import { delivering, integrations, wireNameOf } from './index.ts';
 import { maskSecrets } from './provider.ts';
 
 const ajv = addFormats.default(new Ajv({ allErrors: true, strict: true }));
@@ -59,8 +59,9 @@ test('the brand is part of a name on the wire, and only there', () => {
   expect(wireNameOf('slack', 'acme')).toBe('slack');
 });
 
-test('every e-mail provider is found by its name', () => {
-  expect([...emailProviders].map(([name, { channel }]) => [name, channel])).toEqual([['smtp', 'email']]);
+test('whatever can send is found by its name, and nothing else', () => {
+  const senders = Object.entries(integrations).filter(([, integration]) => 'connect' in integration);
+  expect(Object.fromEntries(delivering)).toEqual(Object.fromEntries(senders));
 });
 
 test('the inbox config has all its keys, set or not', () => {

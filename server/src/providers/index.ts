@@ -8,7 +8,7 @@ import { github } from './github.ts';
 import { inbox } from './inbox.ts';
 import { mailgun } from './mailgun.ts';
 import { pingEmail } from './ping-email.ts';
-import type { Integration, Provider } from './provider.ts';
+import type { AnyProvider, Integration } from './provider.ts';
 import { sendgrid } from './sendgrid.ts';
 import { ses } from './ses.ts';
 import { slack } from './slack.ts';
@@ -54,5 +54,10 @@ function isKnown(name: string): name is IntegrationName {
   return Object.hasOwn(integrations, name);
 }
 
-/** Those that deliver e-mail. Their configs differ, so a sender is made from the config that was saved under the same name. */
-export const emailProviders: ReadonlyMap<string, Provider<'email'>> = new Map([[smtp.name, smtp]]);
+/**
+ * Those that deliver, by the name that they are stored under; `channel` says what on. Their configs differ, so a sender is made from the
+ * config that was saved under the same name.
+ */
+export const delivering: ReadonlyMap<string, AnyProvider> = new Map(
+  [smtp].map((provider) => [provider.name, provider] as const),
+);

@@ -56,6 +56,9 @@ export type Outcome =
       suspect?: 'config';
     };
 
+/** A message that is not worth sending, or a vendor that will not take it. */
+export type Rejection = Extract<Outcome, { kind: 'rejected' }>;
+
 /** An e-mail for one recipient, rendered: the same for every e-mail provider. */
 export type EmailMessage = {
   /** Stable over retries: the Message-ID is made of it, the only aid e-mail has against repeats. */
@@ -203,13 +206,16 @@ export type Provider<
   Reply = unknown,
 > = Integration<Schema> & {
   channel: C;
-  /** Pure: the request that carries this message. */
+  /** Pure: the request that carries this message; or a `Rejection`, where the vendor need not be asked. */
   build(message: MessageOf[C], config: Static<Schema>): Request;
   /** Pure: what the vendor's reply, or the transport's error, means. */
   classify(reply: Reply): Outcome;
   /** Opens no socket before the first send. `config` has been validated against the schema when it was saved. */
   connect(config: Static<Schema>, deps: SenderDeps): Sender<MessageOf[C]>;
 };
+
+/** A provider of any channel; `channel` says of which. */
+export type AnyProvider = { [C in keyof MessageOf]: Provider<C> }[keyof MessageOf];
 
 /** A string of a config that logs, events and pages mask; `format: password` says so in OpenAPI's own word. */
 export function secret(options: {

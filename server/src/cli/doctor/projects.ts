@@ -6,7 +6,7 @@ import { sealedFor } from '../../domain/integrations/of-project.ts';
 import { sealingPurpose } from '../../domain/projects/create.ts';
 import { createEgressGuard, EgressRefused } from '../../lib/egress.ts';
 import { createSealer, loadOrCreateKey, type Sealer } from '../../lib/seal.ts';
-import { emailProviders } from '../../providers/index.ts';
+import { delivering } from '../../providers/index.ts';
 import { type Finding, ok, problem, reasonOf } from './finding.ts';
 
 const CONNECT_TIMEOUT_MS = 5_000;
@@ -19,7 +19,7 @@ export async function checkProjects(
 ): Promise<{ findings: Finding[]; sendsEmail: boolean }> {
   const projects = await db.query<ProjectRow>(selectProjects);
   const integrations = await db.query<IntegrationRow>(selectIntegrations);
-  const sendsEmail = integrations.some(({ provider }) => emailProviders.has(provider));
+  const sendsEmail = integrations.some(({ provider }) => delivering.get(provider)?.channel === 'email');
   const sealer = sealerOf(config);
   if (sealer === undefined) {
     if (projects.length === 0) return { findings: [], sendsEmail };

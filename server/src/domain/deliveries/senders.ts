@@ -1,5 +1,5 @@
 import { Limiter } from '../../lib/limiter.ts';
-import { emailProviders } from '../../providers/index.ts';
+import { delivering } from '../../providers/index.ts';
 import type { EmailMessage, Outcome, Sender, SenderDeps } from '../../providers/provider.ts';
 import type { OpenedIntegration } from '../integrations/of-project.ts';
 
@@ -49,8 +49,8 @@ export class Senders {
       return held;
     }
     if (held) void held.sender.close();
-    const provider = emailProviders.get(integration.provider);
-    if (provider === undefined) throw new Error(`${integration.provider} sends no e-mail`);
+    const provider = delivering.get(integration.provider);
+    if (provider?.channel !== 'email') throw new Error(`${integration.provider} sends no e-mail`);
     const sender = provider.connect(integration.config, this.#deps);
     // It then answers every message with "later", and so brings to an end what asks for it.
     if (this.#closed) void sender.close();

@@ -3,7 +3,7 @@ import { type Queryable, sql } from '../../db/client.ts';
 import { cacheLimit } from '../../lib/cache-limit.ts';
 import type { Logger } from '../../lib/log.ts';
 import type { Sealer } from '../../lib/seal.ts';
-import { emailProviders } from '../../providers/index.ts';
+import { delivering } from '../../providers/index.ts';
 import type { Bus } from '../realtime/messages.ts';
 
 /** An integration that delivers, with its configuration opened. */
@@ -57,7 +57,7 @@ export class IntegrationCache {
     const { db, sealer, log } = this.#deps;
     const rows = await db.query<Row>(selectIntegrations, [projectId]);
     return rows.flatMap((row) => {
-      const provider = emailProviders.get(row.provider);
+      const provider = delivering.get(row.provider);
       if (provider === undefined) return [];
       try {
         const config = JSON.parse(

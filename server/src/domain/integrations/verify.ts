@@ -1,5 +1,5 @@
 import { ClientError } from '../../errors.ts';
-import { withoutSecrets } from '../../providers/ask.ts';
+import { withoutSecrets } from '../../providers/vendor-words.ts';
 import { type Integration, secretsOf, type VerifyDeps } from '../../providers/provider.ts';
 
 /** Tries a config out where its provider can be asked. Throws `verification_failed` with every finding, without the secrets. */
