@@ -111,5 +111,7 @@ export function pointed(document: Record<string, unknown>, reference: string): u
 
 /** The path of an operation with its parameters filled in. */
 export function pathOf(operation: Operation, values: Record<string, string>): string {
-  return operation.path.replace(/\{(\w+)\}/g, (_all, name: string) => encodeURIComponent(values[name] ?? ''));
+  return operation.path.replace(/\{(\w+)\}/g, (_all, name: string) =>
+    encodeURIComponent((values[name] ?? '').toWellFormed()),
+  );
 }
