@@ -8,6 +8,7 @@ import { measureEmail } from './scenarios/email.ts';
 import { measureFanOut } from './scenarios/fan-out.ts';
 import { measureInbox } from './scenarios/inbox.ts';
 import { measureMemory } from './scenarios/memory.ts';
+import { measureReads } from './scenarios/reads.ts';
 import { measureRealtime } from './scenarios/realtime.ts';
 import { Report } from './support/report.ts';
 import type { Scenario } from './support/scenario.ts';
@@ -22,6 +23,7 @@ const SCENARIOS: Record<string, { title: string; measure: Scenario }> = {
   e: { title: 'e-mail', measure: measureEmail },
   g: { title: 'what a notification costs', measure: measureCost },
   d: { title: 'inbox and unread count in a large table', measure: measureInbox },
+  reads: { title: 'every operation that reads, with a million rows', measure: measureReads },
 };
 
 process.setMaxListeners(0); // every child is ended with us

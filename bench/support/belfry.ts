@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { createHmac } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { createInterface } from 'node:readline';
 import { type Database, openDatabase } from '../../server/src/db/client.ts';
 import { startEmbedded } from '../../server/src/db/embedded.ts';
 import { waitMs } from '../../server/src/lib/wait.ts';
@@ -30,17 +31,23 @@ export interface BelfryOptions {
   dataDir: string;
   /** More arguments for Node: `--cpu-prof`. */
   nodeArguments?: readonly string[];
+  /** Other settings than those of a benchmark. */
+  settings?: Readonly<Record<string, string>>;
+  /** Is told each line that it writes. */
+  onLine?: (line: string) => void;
 }
 
 const LAUNCHER = join(import.meta.dirname, '..', '..', 'bin', 'belfry.mjs');
 const START_TIMEOUT_MS = 60_000;
 
 /** Starts it on `dataDir` with the rate limits off; stop it at the end. */
-export async function startBelfry({ dataDir, nodeArguments = [] }: BelfryOptions): Promise<Belfry> {
+export async function startBelfry(options: BelfryOptions): Promise<Belfry> {
+  const { dataDir, nodeArguments = [], settings = {}, onLine } = options;
   const child = spawn(process.execPath, [...nodeArguments, LAUNCHER, 'start'], {
     stdio: ['ignore', 'pipe', 'inherit'],
-    env: { ...process.env, ...SETTINGS, DATA_DIR: dataDir },
+    env: { ...process.env, ...SETTINGS, ...settings, DATA_DIR: dataDir },
   });
+  if (onLine !== undefined) createInterface({ input: child.stdout }).on('line', onLine);
   const address = await addressOf(child);
   const credentials = JSON.parse(readFileSync(join(dataDir, 'credentials.json'), 'utf8')) as Credentials;
   const postgres = await startEmbedded({ dataDir, role: 'client', log: () => {} });

@@ -52,9 +52,15 @@ async function addUser(db: Database, projectId: string, id: string, externalId: 
   await db.query(insertKey, [projectId, externalId, id]);
 }
 
-// Ids of version 7 whose time is a second apart: 2020 and a number.
-const ID_OF = (number: string) =>
-  `(overlay(lpad(to_hex(1577836800000 + ${number}::bigint * 1000), 12, '0') placing '-' from 9 for 0) || '-7000-8000-' || lpad(to_hex(${number}), 12, '0'))::uuid`;
+// Young enough that nothing is deleted for its age while it is measured.
+const FIRST_MS = Date.now() - 12 * 24 * 3_600_000;
+
+/**
+ * SQL for the id (version 7) of number `number`, up to a million: their times are a second apart, and end before now. `low` is what it
+ * ends with.
+ */
+export const ID_OF = (number: string, low = number) =>
+  `(lpad(to_hex(${FIRST_MS} + ${number}::bigint * 1000), 12, '0') || '70008000' || lpad(to_hex(${low}), 12, '0'))::uuid`;
 
 const insertBroadcasts = sql(
   'bench_broadcasts',

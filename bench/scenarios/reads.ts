@@ -1,0 +1,286 @@
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { sql } from '../../server/src/db/client.ts';
+import { describedBy } from '../../server/test/support/operations.ts';
+import { type Belfry, startBelfry, until } from '../support/belfry.ts';
+import { Connection, requestBytes } from '../support/connection.ts';
+import { type FullTables, fillTables } from '../support/full-tables.ts';
+import {
+  EXPLAIN_SETTINGS,
+  type LoggedPlan,
+  loggedPlans,
+  planText,
+  rowsRead,
+  tablesScanned,
+} from '../support/logged-plans.ts';
+import { type Known, type ReadRequest, readRequests } from '../support/read-requests.ts';
+import type { Bench, Scenario } from '../support/scenario.ts';
+import { percentile } from '../support/statistics.ts';
+
+const AIM_MS = 2;
+// The most that a statement reads by design: unread notifications are counted up to this.
+const MOST_ROWS = 5_001;
+
+/**
+ * (reads) What every operation that reads takes in the server, by its own log, and in the database, with a million rows wherever there can
+ * be as many; then the plans by which its statements were run.
+ */
+export const measureReads: Scenario = async (bench) => {
+  const dataDir = join(bench.dataDir, 'reads');
+  await setUp(dataDir, { shared_preload_libraries: 'pg_stat_statements' });
+  await withTables(bench, dataDir, measure);
+  await setUp(dataDir, EXPLAIN_SETTINGS);
+  try {
+    await withTables(bench, dataDir, explain);
+  } finally {
+    await setUp(dataDir, {}, [...Object.keys(EXPLAIN_SETTINGS), 'shared_preload_libraries']);
+  }
+};
+
+/** A server whose tables are full, what to ask of it, and what it writes. */
+interface Full {
+  belfry: Belfry;
+  requests: ReadRequest[];
+  /** The lines of its log from now on go there. */
+  listen(onLine: (line: LogLine) => void): void;
+}
+
+interface LogLine {
+  msg?: string;
+  ms?: number;
+  status?: number;
+}
+
+async function withTables(
+  bench: Bench,
+  dataDir: string,
+  work: (bench: Bench, full: Full) => Promise<void>,
+): Promise<void> {
+  let listener: (line: LogLine) => void = () => {};
+  const belfry = await startBelfry({
+    dataDir,
+    nodeArguments: bench.nodeArguments,
+    settings: { LOG_LEVEL: 'debug' },
+    onLine: (line) => {
+      if (line.startsWith('{')) listener(JSON.parse(line) as LogLine);
+    },
+  });
+  try {
+    await belfry.db.query(sql('bench_statements', 'create extension if not exists pg_stat_statements'));
+    const tables = await fillTables(belfry);
+    const { body } = await belfry.call('GET', '/openapi.json');
+    const { operations } = describedBy(body as Record<string, unknown>);
+    const requests = await readRequests(operations, await knownOf(belfry, tables), (path, jwt) =>
+      belfry.call('GET', path, undefined, jwt),
+    );
+    await work(bench, {
+      belfry,
+      requests,
+      listen: (onLine) => {
+        listener = onLine;
+      },
+    });
+  } finally {
+    await belfry.stop();
+  }
+}
+
+/** Changes what PostgreSQL is set to at its next start. */
+async function setUp(
+  dataDir: string,
+  settings: Readonly<Record<string, string>>,
+  reset: readonly string[] = [],
+): Promise<void> {
+  const belfry = await startBelfry({ dataDir });
+  const client = await belfry.db.connect();
+  await client.query("load 'auto_explain'"); // else its settings are unknown
+  for (const [name, value] of Object.entries(settings))
+    await client.query(`alter system set ${name} = '${value}'`);
+  for (const name of reset) await client.query(`alter system reset ${name}`);
+  await client.end();
+  await belfry.stop();
+}
+
+async function knownOf(belfry: Belfry, { heavyUser, webhook }: FullTables): Promise<Known> {
+  const events = await belfry.call('GET', '/events?limit=1');
+  const [{ timestamp } = { timestamp: '' }] = (events.body as { data: { timestamp: string }[] }).data;
+  const daysBefore = (days: number) => new Date(Date.parse(timestamp) - days * 86_400_000).toISOString();
+  const values = (name: string, ...of: string[]) =>
+    of.map((value) => ({ name: `${name}=${value}`, query: `${name}=${value}` }));
+  const stretch = `since=${daysBefore(8)}&until=${daysBefore(4)}`;
+  return {
+    ids: { user_id: heavyUser, webhook_id: webhook },
+    filters: {
+      'listEvents type': [
+        ...values(
+          'type',
+          'notification.created',
+          'delivery.*',
+          'delivery.failed',
+          'integration.deleted',
+          'broadcast.created',
+        ),
+        { name: 'type=delivery.* since until', query: `type=delivery.*&${stretch}` },
+      ],
+      since: [{ name: 'since', query: `since=${daysBefore(8)}` }],
+      until: [
+        { name: 'until', query: `until=${daysBefore(8)}` },
+        { name: 'since and until', query: stretch },
+      ],
+      category: values('category', 'orders', 'uncategorized', 'unknown'),
+      topic: values('topic', 'unknown'),
+      query: values(
+        'query',
+        'nobody',
+        'user-123456',
+        'user-1234',
+        'user-12',
+        'user-',
+        'person1',
+        'imported-',
+      ),
+    },
+    projectJwt: belfry.projectJwt,
+    userJwts: { 'user with 100,000': belfry.userJwt('heavy'), 'user with 100': belfry.userJwt('light') },
+  };
+}
+
+async function measure(bench: Bench, { belfry, requests, listen }: Full): Promise<void> {
+  const times = bench.quick ? 20 : 200;
+  const connection = new Connection(belfry.address);
+  const ofAll: number[] = [];
+  for (const request of requests) {
+    const bytes = bytesOf(request);
+    await send(connection, request, bytes, Math.ceil(times / 10));
+    await belfry.db.query(resetStatements);
+    const served: number[] = [];
+    listen(({ msg, ms }) => {
+      if (msg === 'request' && ms !== undefined) served.push(ms);
+    });
+    await send(connection, request, bytes, times);
+    await until('every request is in the log', async () => served.length >= times, { everyMs: 1 });
+    listen(() => {});
+    const [database] = await belfry.db.query<{ ms: number; statements: number }>(sumStatements, [times]);
+    ofAll.push(percentile(served, 50));
+    bench.figure({
+      name: nameOf(request),
+      value: percentile(served, 50),
+      unit: 'ms in server, p50',
+      aim: { value: AIM_MS, better: 'less' },
+      note: `p99 ${percentile(served, 99).toFixed(1)}; database ${((database?.ms ?? 0) / times).toFixed(3)} in ${((database?.statements ?? 0) / times).toFixed(1)} statements`,
+    });
+  }
+  connection.close();
+  bench.figure({ name: `p50 of all ${requests.length}`, value: percentile(ofAll, 50), unit: 'ms in server' });
+}
+
+// Often enough that PostgreSQL has settled on a plan.
+const TIMES_EXPLAINED = 7;
+
+async function explain(bench: Bench, { belfry, requests }: Full): Promise<void> {
+  const connection = new Connection(belfry.address);
+  const endOf = (number: number) => `select ${number} as bench_end`;
+  await belfry.db.query(sql('', endOf(-1)));
+  for (const [number, request] of requests.entries()) {
+    await send(connection, request, bytesOf(request), TIMES_EXPLAINED);
+    await belfry.db.query(sql('', endOf(number)));
+  }
+  connection.close();
+  const file = await logFile(belfry);
+  let log = '';
+  await until('all plans are in the log', async () => {
+    log = readFileSync(file, 'utf8');
+    return log.includes(endOf(requests.length - 1));
+  });
+  const plans = loggedPlans(log);
+  const worst = new Map<string, Explained>();
+  for (const [number, request] of requests.entries()) {
+    const [from, to] = [number - 1, number].map((at) => plans.findIndex((plan) => plan.text === endOf(at)));
+    for (const plan of plans.slice(from, to).filter(isRead)) {
+      const rows = rowsRead(plan.plan);
+      const before = worst.get(plan.text);
+      // As PostgreSQL runs it in the end: of one request the last.
+      if (before === undefined || before.rows <= rows)
+        worst.set(plan.text, { plan, rows, request: nameOf(request) });
+    }
+  }
+  report(bench, [...worst.values()]);
+}
+
+/** A statement's run that read most. */
+interface Explained {
+  plan: LoggedPlan;
+  rows: number;
+  request: string;
+}
+
+function report(bench: Bench, statements: readonly Explained[]): void {
+  for (const { plan, rows, request } of statements) {
+    const scanned = tablesScanned(plan.plan);
+    if (scanned.length === 0 && rows <= MOST_ROWS) continue;
+    bench.figure({
+      name: `rows read by a statement of ${request}`,
+      value: rows,
+      unit: 'rows',
+      aim: { value: MOST_ROWS, better: 'less' },
+      note: scanned.map((table) => `all of ${table}`).join(', '),
+    });
+  }
+  bench.figure({ name: 'statements explained', value: statements.length, unit: 'statements' });
+  bench.figure({
+    name: 'rows that a statement read at most',
+    value: Math.max(...statements.map((one) => one.rows)),
+    unit: 'rows',
+    aim: { value: MOST_ROWS, better: 'less' },
+  });
+  const folder = join(import.meta.dirname, '..', 'results');
+  mkdirSync(folder, { recursive: true });
+  const file = join(folder, 'reads-plans.txt');
+  const texts = statements.map(
+    ({ plan, rows, request }) => `${request}: ${rows} rows read\n${plan.text}\n${planText(plan)}\n`,
+  );
+  writeFileSync(file, texts.join('\n'));
+  console.log(file);
+}
+
+async function logFile({ db }: Belfry): Promise<string> {
+  const [row] = await db.query<{ folder: string; file: string }>(
+    sql(
+      'bench_log_file',
+      "select current_setting('data_directory') as folder, pg_current_logfile('jsonlog') as file",
+    ),
+  );
+  return join(row?.folder ?? '', row?.file ?? '');
+}
+
+function isRead({ application, text }: LoggedPlan): boolean {
+  return application === 'belfry api' && !/\b(insert into|update \w+|delete from|for update)\b/.test(text);
+}
+
+function nameOf({ operation, variant }: ReadRequest): string {
+  return `${operation}${variant === '' ? '' : ` (${variant})`}`;
+}
+
+function bytesOf({ path, jwt }: ReadRequest): Buffer {
+  return requestBytes({ method: 'GET', path: `/v2${path}`, jwt });
+}
+
+async function send(
+  connection: Connection,
+  request: ReadRequest,
+  bytes: Buffer,
+  times: number,
+): Promise<void> {
+  for (let time = 0; time < times; time += 1) {
+    const status = await connection.send(bytes);
+    if (status !== 200) throw new Error(`${request.path} was answered ${status}`);
+  }
+}
+
+const resetStatements = sql('bench_reset_statements', 'select pg_stat_statements_reset() as bench');
+const sumStatements = sql(
+  'bench_sum_statements',
+  `select sum(total_exec_time) as ms, sum(calls)::int as statements
+  from pg_stat_statements
+  where calls >= $1 and query not like '%bench%'`,
+);

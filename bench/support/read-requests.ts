@@ -1,0 +1,153 @@
+import { OLDEST } from '../../server/src/lib/cursor.ts';
+import { firstIdAt, timeOf } from '../../server/src/lib/ids.ts';
+import { type Operation, type Parameter, pathOf } from '../../server/test/support/operations.ts';
+
+/** A request that reads: an operation with one way to ask for it. */
+export interface ReadRequest {
+  operation: string;
+  /** What is asked for: filters, and where in the list. */
+  variant: string;
+  /** Below `/v2`. */
+  path: string;
+  jwt: string;
+}
+
+/** What is to be known to ask for something. */
+export interface Known {
+  /** Of `{parameters}` in paths; others are found by the list that they stand below. */
+  ids: Readonly<Record<string, string>>;
+  /** Of filters, the queries that set them, with a name each; those with an `enum` in the description need none. */
+  filters: Readonly<Record<string, readonly { name: string; query: string }[]>>;
+  projectJwt: string;
+  /** By name: the users who ask for what users can ask for. */
+  userJwts: Readonly<Record<string, string>>;
+}
+
+type Get = (path: string, jwt: string) => Promise<{ status: number; body: unknown }>;
+
+const PAGE = 50;
+const PAGING = ['limit', 'starting_after', 'ending_before'];
+
+/**
+ * The requests for every operation that reads: each record, and of each list the first page, two in the middle (one each way) and the last,
+ * with no filter and with each. Throws for what the description has and nobody knows how to ask for, so that nothing is left out.
+ */
+export async function readRequests(
+  operations: readonly Operation[],
+  known: Known,
+  get: Get,
+): Promise<ReadRequest[]> {
+  const reading = operations.filter(
+    ({ method, streams, caller }) => method === 'GET' && !streams && caller !== 'anybody',
+  );
+  const requests: ReadRequest[] = [];
+  for (const operation of reading) {
+    for (const [user, jwt] of callersOf(operation, known)) {
+      const prefix = user === '' ? '' : `${user}: `;
+      const path = await fillPath(operation, reading, known, jwt, get);
+      if (path === undefined) continue; // a user without such a record
+      for (const { name, query } of filtersOf(operation, known)) {
+        const places = isList(operation) ? await placesIn(path, query, jwt, get) : [{ name: '', query }];
+        for (const place of places) {
+          const variant = `${prefix}${[name, place.name].filter((text) => text !== '').join(', ')}`;
+          requests.push({ operation: operation.id, variant, path: addressOf(path, place.query), jwt });
+        }
+      }
+    }
+  }
+  return requests;
+}
+
+function callersOf({ caller }: Operation, { projectJwt, userJwts }: Known): [string, string][] {
+  return caller === 'project' ? [['', projectJwt]] : Object.entries(userJwts);
+}
+
+function isList({ parameters }: Operation): boolean {
+  return parameters.some((one) => one.name === 'limit');
+}
+
+/** No filter, and each by itself. */
+function filtersOf({ id, parameters }: Operation, known: Known): { name: string; query: string }[] {
+  const filters = parameters.filter((one) => one.in === 'query' && !PAGING.includes(one.name));
+  return [
+    { name: '', query: '' },
+    ...filters.flatMap(
+      (one) => known.filters[`${id} ${one.name}`] ?? known.filters[one.name] ?? enumOf(id, one),
+    ),
+  ];
+}
+
+function enumOf(id: string, { name, schema }: Parameter): { name: string; query: string }[] {
+  if (schema.enum === undefined) throw new Error(`nobody knows a value for '${name}' of ${id}`);
+  return schema.enum.map((value) => ({ name: `${name}=${value}`, query: `${name}=${value}` }));
+}
+
+/** The path of an operation, with ids of records that are there; undefined where the caller has none. */
+async function fillPath(
+  operation: Operation,
+  reading: readonly Operation[],
+  known: Known,
+  jwt: string,
+  get: Get,
+): Promise<string | undefined> {
+  const values: Record<string, string> = { ...known.ids };
+  for (const { name } of operation.parameters.filter((one) => one.in === 'path')) {
+    if (values[name] !== undefined) continue;
+    const listPath = operation.path.slice(0, operation.path.indexOf(`/{${name}}`));
+    const list = reading.find((one) => one.path === listPath);
+    if (list === undefined) throw new Error(`nobody knows a value for '${name}' of ${operation.id}`);
+    const [, place] = await placesIn(pathOf(list, values), '', jwt, get);
+    const { body } = await get(addressOf(pathOf(list, values), place?.query ?? ''), jwt);
+    const [record] = (body as { data: Record<string, string>[] }).data;
+    const id = record?.id ?? record?.[name] ?? record?.key;
+    if (id === undefined) return undefined;
+    values[name] = id;
+  }
+  return pathOf(operation, values);
+}
+
+/** The queries for a list's pages, by the cursors in its links. */
+async function placesIn(
+  path: string,
+  filter: string,
+  jwt: string,
+  get: Get,
+): Promise<{ name: string; query: string }[]> {
+  const first = { name: 'first page', query: join(filter, `limit=${PAGE}`) };
+  const last = { name: 'last page', query: join(first.query, `ending_before=${OLDEST}`) };
+  const newest = await linksOf(path, first.query, jwt, get);
+  const oldest = await linksOf(path, last.query, jwt, get);
+  const [from, to] = [cursorIn(newest.next, 'starting_after'), cursorIn(oldest.prev, 'ending_before')];
+  if (from === undefined || to === undefined) return [first];
+  const middle = firstIdAt(Math.round((timeOf(from) + timeOf(to)) / 2));
+  return [
+    first,
+    { name: 'middle, older', query: join(first.query, `starting_after=${middle}`) },
+    { name: 'middle, newer', query: join(first.query, `ending_before=${middle}`) },
+    last,
+  ];
+}
+
+interface Links {
+  next: string | null;
+  prev: string | null;
+}
+
+async function linksOf(path: string, query: string, jwt: string, get: Get): Promise<Links> {
+  const address = addressOf(path, query);
+  const { status, body } = await get(address, jwt);
+  if (status !== 200) throw new Error(`${address} was answered ${status}: ${JSON.stringify(body)}`);
+  return (body as { links: Links }).links;
+}
+
+function cursorIn(link: string | null, name: string): string | undefined {
+  return link === null ? undefined : (new URL(link).searchParams.get(name) ?? undefined);
+}
+
+function addressOf(path: string, query: string): string {
+  return query === '' ? path : `${path}?${query}`;
+}
+
+function join(...queries: string[]): string {
+  return queries.filter((query) => query !== '').join('&');
+}
