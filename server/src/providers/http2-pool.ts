@@ -1,0 +1,157 @@
+import { connect } from 'node:http2';
+import { described, type Exchange, Http2Session } from './http2-session.ts';
+import {
+  type Endpoint,
+  type HttpAnswer,
+  type HttpError,
+  type HttpRequest,
+  openSocket,
+  type Timeouts,
+} from './transport.ts';
+
+const MAX_SESSIONS = 4;
+/** A request that the other side has not processed is given to another session so often. */
+const MAX_REPEATS = 2;
+const PING_AFTER_MS = 60_000; // firewalls and balancers forget connections that are silent for some minutes
+const REOPEN_AFTER_MS = 1_000; // while other sessions work, an address that does not answer is not knocked at all the time
+
+/**
+ * Long-lived HTTP/2 sessions to one origin, one to begin with and more while all are full. With `http:` it is spoken without TLS,
+ * from the first byte on (RFC 9113, 3.3). A request is written once, or again where the other side has said that it did not look
+ * at it: a stream above the last one of a GOAWAY, or a refused one (RFC 9113, 6.8 and 8.7).
+ */
+export class Http2Pool implements Pick<Endpoint, 'request'> {
+  readonly #endpoint: Endpoint;
+  readonly #limits: Timeouts;
+  readonly #pingAfterMs: number;
+  /** Those that take requests, and those that only end what they have begun. */
+  readonly #sessions = new Set<Http2Session>();
+  readonly #draining = new Set<Http2Session>();
+  readonly #waiting = new Set<Exchange>();
+  #opening = false;
+  #reopenAt = 0;
+  #closed = false;
+
+  /** Opens nothing before the first request. */
+  constructor(endpoint: Endpoint, timeouts: Timeouts, { pingAfterMs = PING_AFTER_MS } = {}) {
+    this.#endpoint = endpoint;
+    this.#limits = timeouts;
+    this.#pingAfterMs = pingAfterMs;
+  }
+
+  /** Never rejects, and always ends. */
+  request(request: HttpRequest): Promise<HttpAnswer> {
+    const url = URL.parse(`${this.#endpoint.base}${request.path}`);
+    if (url?.protocol !== 'https:' && url?.protocol !== 'http:')
+      return Promise.resolve(unsent('ERR_INVALID_URL', 'this is no web address'));
+    if (this.#closed) return Promise.resolve(unsent('CLOSED', 'the connection is being closed'));
+    return new Promise((resolve) => {
+      const exchange: Exchange = { request, path: `${url.pathname}${url.search}`, repeats: 0, resolve };
+      this.#wait(exchange);
+      this.#next();
+    });
+  }
+
+  /** Ends the sessions. What is under way has `graceMs` to finish; what has not been written is not. */
+  async close({ graceMs = 10_000 }: { graceMs?: number } = {}): Promise<void> {
+    this.#closed = true;
+    for (const exchange of this.#waiting)
+      this.#leave(exchange, unsent('CLOSED', 'the connection is being closed'));
+    const sessions = [...this.#sessions, ...this.#draining];
+    const impatience = setTimeout(() => {
+      for (const session of sessions) session.destroy();
+    }, graceMs);
+    await Promise.all(sessions.map((session) => session.end()));
+    clearTimeout(impatience);
+  }
+
+  /** Takes the exchange into the queue, for as long as opening a session and waiting for an answer on it may take. */
+  #wait(exchange: Exchange): void {
+    const { connectMs, replyMs } = this.#limits;
+    this.#waiting.add(exchange);
+    exchange.timer = setTimeout(
+      () => this.#leave(exchange, unsent('ETIMEDOUT', 'no connection became free in time')),
+      connectMs + replyMs,
+    );
+  }
+
+  #leave(exchange: Exchange, answer?: HttpAnswer): void {
+    clearTimeout(exchange.timer);
+    this.#waiting.delete(exchange);
+    if (answer !== undefined) exchange.resolve(answer);
+  }
+
+  /** Gives what waits to sessions that have room, the least busy first; opens another session when none has. */
+  #next(): void {
+    for (const exchange of this.#waiting) {
+      const session = this.#freest();
+      if (session === undefined) break;
+      this.#leave(exchange);
+      session.carry(exchange);
+    }
+    if (this.#waiting.size === 0 || this.#opening || this.#closed) return;
+    // A session lets few streams be open, or one alone, until it knows who is there: let it answer once before its room is judged.
+    const [...sessions] = this.#sessions;
+    if (sessions.length >= MAX_SESSIONS || sessions.some(({ proven }) => !proven)) return;
+    if (sessions.length > 0 && performance.now() < this.#reopenAt) return;
+    this.#opening = true;
+    void this.#open();
+  }
+
+  #freest(): Http2Session | undefined {
+    let best: Http2Session | undefined;
+    for (const session of this.#sessions)
+      if (session.room > 0 && (best === undefined || session.streams < best.streams)) best = session;
+    return best;
+  }
+
+  async #open(): Promise<void> {
+    const { connectMs } = this.#limits;
+    const url = new URL(this.#endpoint.base);
+    let failure: unknown;
+    try {
+      const startedAt = performance.now();
+      const socket = await openSocket(this.#endpoint.connect, url, { timeoutMs: connectMs, alpn: 'h2' });
+      const http2 = connect(url.origin, { createConnection: () => socket });
+      const session = new Http2Session({ http2, socket }, this.#limits, this.#pingAfterMs, {
+        changed: () => this.#next(),
+        draining: (it) => {
+          if (this.#sessions.delete(it)) this.#draining.add(it);
+        },
+        ended: (it) => {
+          this.#sessions.delete(it);
+          this.#draining.delete(it);
+          this.#next();
+        },
+        unprocessed: (exchange, error) => this.#again(exchange, error),
+      });
+      await session.greeted(Math.max(0, connectMs - (performance.now() - startedAt)));
+      if (this.#closed) session.destroy();
+      else this.#sessions.add(session);
+    } catch (error) {
+      failure = error;
+    }
+    this.#opening = false;
+    if (failure !== undefined) {
+      this.#reopenAt = performance.now() + REOPEN_AFTER_MS;
+      // Other sessions will come to what waits; if there are none, nothing will.
+      const answer = { error: described(failure), written: false };
+      if (this.#sessions.size === 0) for (const exchange of this.#waiting) this.#leave(exchange, answer);
+    }
+    this.#next();
+  }
+
+  #again(exchange: Exchange, error: HttpError): void {
+    exchange.repeats += 1;
+    if (this.#closed || exchange.repeats > MAX_REPEATS) {
+      exchange.resolve({ error, written: false });
+      return;
+    }
+    this.#wait(exchange);
+    this.#next();
+  }
+}
+
+function unsent(code: string, message: string): HttpAnswer {
+  return { error: { code, message }, written: false };
+}

@@ -1,0 +1,230 @@
+import { validateHeaderValue } from 'node:http';
+import {
+  type ClientHttp2Session,
+  type ClientHttp2Stream,
+  constants,
+  type IncomingHttpHeaders,
+} from 'node:http2';
+import type { Socket } from 'node:net';
+import type { HttpAnswer, HttpError, HttpRequest, Timeouts } from './transport.ts';
+
+/** More streams are not opened, where the other side does not want fewer still: past some hundreds nothing gets faster. */
+const MAX_STREAMS = 500;
+const MAX_ANSWER_CHARACTERS = 64 * 1024;
+
+/** One request and who waits for its answer. */
+export type Exchange = {
+  request: HttpRequest;
+  path: string;
+  repeats: number;
+  timer?: NodeJS.Timeout;
+  resolve: (answer: HttpAnswer) => void;
+};
+
+/** What a session tells its pool. */
+export type Watcher = {
+  /** There may be room now. */
+  changed(): void;
+  /** It takes no more requests. */
+  draining(session: Http2Session): void;
+  ended(session: Http2Session): void;
+  /** The other side has not processed it. */
+  unprocessed(exchange: Exchange, error: HttpError): void;
+};
+
+/** One connection, from its opening to its end. */
+export class Http2Session {
+  readonly #http2: ClientHttp2Session;
+  readonly #socket: Socket;
+  readonly #limits: Timeouts;
+  readonly #watcher: Watcher;
+  readonly #idle: NodeJS.Timeout;
+  readonly #ended: Promise<void>;
+  #pinging = false;
+  #ending = false;
+  #lastProcessed = Number.POSITIVE_INFINITY; // the last stream that the other side means to process, once it says so
+  #failure: Error | undefined;
+  streams = 0;
+  /** Whether it has ever answered. */
+  proven = false;
+
+  constructor(
+    { http2, socket }: { http2: ClientHttp2Session; socket: Socket },
+    limits: Timeouts,
+    pingAfterMs: number,
+    watcher: Watcher,
+  ) {
+    this.#http2 = http2;
+    this.#socket = socket;
+    this.#limits = limits;
+    this.#watcher = watcher;
+    this.#idle = setTimeout(() => this.#ping(), pingAfterMs).unref();
+    http2.on('error', (error) => (this.#failure ??= error));
+    http2.on('remoteSettings', () => watcher.changed());
+    http2.on('goaway', (code, lastStream) => {
+      // The first of two may say that it names no stream yet (RFC 9113, 6.8).
+      this.#lastProcessed = Math.min(this.#lastProcessed, lastStream);
+      this.#failure ??= Object.assign(new Error(`the server ended the connection (GOAWAY, ${code})`), {
+        code: 'ECONNRESET',
+      });
+      void this.end();
+    });
+    this.#ended = new Promise((resolve) => {
+      http2.once('close', () => {
+        clearTimeout(this.#idle);
+        watcher.ended(this);
+        resolve();
+      });
+    });
+  }
+
+  /** How many more requests it takes. */
+  get room(): number {
+    const { closed, destroyed, remoteSettings } = this.#http2;
+    if (this.#ending || closed || destroyed) return 0;
+    return Math.min(remoteSettings.maxConcurrentStreams ?? MAX_STREAMS, MAX_STREAMS) - this.streams;
+  }
+
+  /** Resolves when the other side has sent its settings, and so can be said to speak HTTP/2; else rejects, and is destroyed. */
+  async greeted(timeoutMs: number): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const timer = setTimeout(() => {
+      this.#failure ??= Object.assign(new Error('the server did not begin to speak HTTP/2 in time'), {
+        code: 'ETIMEDOUT',
+      });
+      this.destroy();
+    }, timeoutMs);
+    this.#http2.once('remoteSettings', resolve);
+    await Promise.race([promise, this.#ended]);
+    clearTimeout(timer);
+    if (this.#ending || this.#http2.closed || this.#http2.destroyed) {
+      this.destroy();
+      throw this.#failure ?? brokenOff();
+    }
+  }
+
+  /** Writes the request and resolves it with what comes. */
+  carry(exchange: Exchange): void {
+    const { method, headers, body } = exchange.request;
+    let stream: ClientHttp2Stream;
+    try {
+      // The http2 of node lets pass what cannot be a header.
+      for (const [name, value] of Object.entries(headers ?? {})) validateHeaderValue(name, value);
+      stream = this.#http2.request({
+        [constants.HTTP2_HEADER_METHOD]: method,
+        [constants.HTTP2_HEADER_PATH]: exchange.path,
+        'user-agent': 'Belfry',
+        ...headers,
+      });
+    } catch (error) {
+      // The session has come to its end (of its stream ids, too); or the request cannot be one.
+      if (/^ERR_HTTP2_(GOAWAY_SESSION|INVALID_SESSION|OUT_OF_STREAMS)$/.test(described(error).code)) {
+        void this.end();
+        this.#watcher.unprocessed(exchange, described(error));
+      } else exchange.resolve({ error: described(error), written: false });
+      return;
+    }
+    this.#listen(stream, exchange);
+    stream.end(body);
+  }
+
+  #listen(stream: ClientHttp2Stream, exchange: Exchange): void {
+    this.streams += 1;
+    this.#idle.refresh();
+    let status = 0;
+    let headers: Record<string, string> = {};
+    let text = '';
+    let whole = false;
+    let failure: Error | undefined;
+    let late = false;
+    const deadline = setTimeout(() => {
+      late = true;
+      stream.close(constants.NGHTTP2_CANCEL);
+      this.#ping(); // if nothing at all comes over this connection, the others need not wait for their own deadlines
+    }, this.#limits.replyMs);
+    stream.once('response', (given) => {
+      this.proven = true;
+      status = Number(given[constants.HTTP2_HEADER_STATUS]);
+      headers = plain(given);
+    });
+    stream.setEncoding('utf8');
+    stream.on('data', (piece: string) => {
+      if (text.length < MAX_ANSWER_CHARACTERS) text = (text + piece).slice(0, MAX_ANSWER_CHARACTERS);
+    });
+    stream.once('end', () => (whole = status !== 0));
+    stream.on('error', (error) => (failure = error));
+    // Comes after all the others, whatever happens; also when the connection is lost.
+    stream.once('close', () => {
+      clearTimeout(deadline);
+      this.streams -= 1;
+      const { id = Number.POSITIVE_INFINITY, rstCode } = stream;
+      // A connection that breaks ends its streams, too, but with a code.
+      if (whole && !late && rstCode === constants.NGHTTP2_NO_ERROR)
+        exchange.resolve({ status, headers, text });
+      else if (rstCode === constants.NGHTTP2_REFUSED_STREAM || id > this.#lastProcessed)
+        this.#watcher.unprocessed(exchange, {
+          code: 'REFUSED_STREAM',
+          message: 'the server did not process the request',
+        });
+      else
+        exchange.resolve({
+          error: late ? tooLate() : described(this.#failure ?? failure ?? brokenOff()),
+          written: true,
+        });
+      if (this.#ending && this.streams === 0) this.destroy();
+      this.#watcher.changed();
+    });
+  }
+
+  /** Asks for a sign of life. A connection that gives none is not waited for. */
+  #ping(): void {
+    if (this.#pinging || this.#http2.destroyed) return;
+    this.#pinging = true;
+    const timer = setTimeout(() => {
+      this.#failure ??= Object.assign(new Error('the connection has died'), { code: 'ETIMEDOUT' });
+      this.destroy();
+    }, this.#limits.connectMs).unref();
+    const sent = this.#http2.ping(() => {
+      clearTimeout(timer);
+      this.#pinging = false;
+      if (!this.#http2.destroyed) this.#idle.refresh();
+    });
+    if (!sent) this.#pinging = false;
+  }
+
+  /** Takes no more requests, and ends when those under way have. */
+  end(): Promise<void> {
+    this.#ending = true;
+    this.#watcher.draining(this);
+    if (this.streams === 0) this.destroy();
+    return this.#ended;
+  }
+
+  /** The socket is not left to node: it would wait for the other side to close it. */
+  destroy(): void {
+    this.#http2.destroy(undefined, constants.NGHTTP2_CANCEL);
+    setImmediate(() => this.#socket.destroy());
+  }
+}
+
+function plain(given: IncomingHttpHeaders): Record<string, string> {
+  const headers: Record<string, string> = {};
+  for (const [name, value] of Object.entries(given))
+    if (!name.startsWith(':') && value !== undefined)
+      headers[name] = Array.isArray(value) ? value.join(', ') : value;
+  return headers;
+}
+
+function tooLate(): HttpError {
+  return { code: 'ETIMEDOUT', message: 'the answer took too long' };
+}
+
+function brokenOff(): Error {
+  return Object.assign(new Error('the connection was closed'), { code: 'ECONNRESET' });
+}
+
+/** An error as an answer has it. */
+export function described(error: unknown): HttpError {
+  const { code = 'UNKNOWN', message } = error as NodeJS.ErrnoException;
+  return { code, message };
+}
