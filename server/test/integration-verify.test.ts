@@ -1,7 +1,7 @@
 import { createPublicKey, generateKeyPairSync, type KeyObject, verify } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { readConfig } from '../src/config.ts';
-import { createVapidKeys } from '../src/providers/web-push.ts';
+import { createVapidKeys } from '../src/providers/web-push-vapid.ts';
 import { integrationConfigs } from './support/integration-configs.ts';
 import { startTestService, type TestProject, type TestService } from './support/service.ts';
 import { type SmtpStandIn, startSmtpStandIn } from './support/smtp-stand-in.ts';

@@ -9,7 +9,7 @@ import { newId } from '../src/lib/ids.ts';
 import { createSealer } from '../src/lib/seal.ts';
 import { type IntegrationName, integrations, wireNameOf } from '../src/providers/index.ts';
 import { type Integration, secretsOf } from '../src/providers/provider.ts';
-import { createVapidKeys } from '../src/providers/web-push.ts';
+import { createVapidKeys } from '../src/providers/web-push-vapid.ts';
 import { createTestDatabase } from './support/database.ts';
 import { startTestServer } from './support/http.ts';
 import { integrationConfigs } from './support/integration-configs.ts';

@@ -14,8 +14,8 @@ export function createHttpSender<Message, Request extends object>({
   classify,
 }: {
   concurrency: number;
-  /** A careless vendor may repeat what it was sent. */
-  secrets: readonly string[];
+  /** A careless vendor may repeat what it was sent. Those of the config, or of one message. */
+  secrets: readonly string[] | ((message: Message) => readonly string[]);
   build: (message: Message) => Request | Rejection;
   exchange: (request: Request, message: Message) => Promise<HttpAnswer>;
   classify: (answer: HttpAnswer) => Outcome;
@@ -31,7 +31,9 @@ export function createHttpSender<Message, Request extends object>({
     const { promise, resolve, reject } = Promise.withResolvers<Outcome>();
     inFlight.set(promise, resolve);
     exchange(request, message)
-      .then((answer) => resolve(classify(concealed(answer, secrets))))
+      .then((answer) =>
+        resolve(classify(concealed(answer, typeof secrets === 'function' ? secrets(message) : secrets))),
+      )
       .catch(reject)
       .finally(() => inFlight.delete(promise));
     return promise;

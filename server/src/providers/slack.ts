@@ -1,6 +1,10 @@
 /** Slack, by an app of the project's own. https://api.slack.com/apps */
 import { Type } from 'typebox';
-import { type Integration, secret } from './provider.ts';
+import { type Provider, type Rejection, secret } from './provider.ts';
+import { classifySlackAnswer } from './slack-answer.ts';
+import { buildSlackMessage, type SlackRequest } from './slack-message.ts';
+import { connectSlack } from './slack-sender.ts';
+import type { HttpAnswer } from './transport.ts';
 
 const config = Type.Object(
   {
@@ -27,9 +31,12 @@ const config = Type.Object(
 );
 
 /** Cannot be verified: Slack tells nothing to an app that nobody has installed. */
-export const slack: Integration<typeof config> & { channel: 'slack' } = {
+export const slack: Provider<'slack', typeof config, SlackRequest | Rejection, HttpAnswer> = {
   name: 'slack',
   channel: 'slack',
   docs: 'https://api.slack.com/apps',
   config,
+  build: buildSlackMessage,
+  classify: classifySlackAnswer,
+  connect: (_config, deps) => connectSlack(deps),
 };

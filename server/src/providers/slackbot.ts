@@ -1,6 +1,10 @@
 /** Slack, by the app of whoever runs this server. https://api.slack.com/authentication/oauth-v2 */
 import { Type } from 'typebox';
-import type { Integration } from './provider.ts';
+import type { Provider, Rejection } from './provider.ts';
+import { classifySlackAnswer } from './slack-answer.ts';
+import { buildSlackMessage, type SlackRequest } from './slack-message.ts';
+import { connectSlack } from './slack-sender.ts';
+import type { HttpAnswer } from './transport.ts';
 
 const config = Type.Object(
   {
@@ -9,10 +13,13 @@ const config = Type.Object(
   { additionalProperties: false, examples: [{ enabled: true }] },
 );
 
-export const slackbot: Integration<typeof config> & { channel: 'slack' } = {
+export const slackbot: Provider<'slack', typeof config, SlackRequest | Rejection, HttpAnswer> = {
   name: 'slackbot',
   wireName: '<brand>_slackbot',
   channel: 'slack',
   docs: 'https://api.slack.com/authentication/oauth-v2',
   config,
+  build: buildSlackMessage,
+  classify: classifySlackAnswer,
+  connect: (_config, deps) => connectSlack(deps),
 };

@@ -1,7 +1,30 @@
-/** Push to browsers. https://www.rfc-editor.org/rfc/rfc8292 */
-import { createECDH } from 'node:crypto';
+/** Push to browsers. https://www.rfc-editor.org/rfc/rfc8030 */
+import { createHash } from 'node:crypto';
 import { type Static, Type } from 'typebox';
-import { type Finding, type Integration, secret } from './provider.ts';
+import { destinationOutcome } from './destination.ts';
+import { httpOutcome, rejected, retry, type Said } from './http-outcome.ts';
+import { createHttpSender } from './http-sender.ts';
+import { mergeOverride } from './override.ts';
+import {
+  type Finding,
+  type Outcome,
+  type Provider,
+  type Rejection,
+  type Sender,
+  type SenderDeps,
+  secret,
+  type WebPushMessage,
+} from './provider.ts';
+import { buildToFit, cut } from './shrink.ts';
+import type { HttpAnswer } from './transport.ts';
+import {
+  createSenderKeys,
+  encrypt,
+  OVERHEAD_BYTES,
+  readRecipient,
+  type SenderKeys,
+} from './web-push-encryption.ts';
+import { createVapid, readVapidKeys } from './web-push-vapid.ts';
 
 const config = Type.Object(
   {
@@ -24,36 +47,230 @@ const config = Type.Object(
 );
 type Config = Static<typeof config>;
 
-export const webPush: Integration<typeof config> & { channel: 'web_push' } = {
+/** A push before it is encrypted: everything that can be known without chance and without the time. */
+export type PushRequest = {
+  endpoint: string;
+  keys: WebPushMessage['keys'];
+  headers: Readonly<Record<string, string>>;
+  /** Where the override names one; else what is left until the message expires. */
+  ttlSeconds?: number;
+  /** The JSON that the service worker reads. */
+  payload: string;
+};
+
+export const webPush: Provider<'web_push', typeof config, PushRequest | Rejection, HttpAnswer> = {
   name: 'web_push',
   channel: 'web_push',
   docs: 'https://www.rfc-editor.org/rfc/rfc8292',
   config,
   verify,
+  build,
+  classify,
+  connect,
 };
 
-/** A fresh pair of VAPID keys. */
-export function createVapidKeys(): Config {
-  const pair = createECDH('prime256v1');
-  pair.generateKeys();
-  return { public_key: pair.getPublicKey('base64url'), private_key: padded(pair.getPrivateKey()) };
-}
-
 /** No vendor to ask: the keys are a pair or they are none. */
-async function verify({ public_key, private_key }: Config): Promise<Finding[]> {
-  const secretBytes = Buffer.from(private_key, 'base64url');
-  const pair = createECDH('prime256v1');
-  try {
-    if (secretBytes.length !== 32) throw new Error('a P-256 key has 32 bytes');
-    pair.setPrivateKey(secretBytes);
-  } catch {
-    return [{ field: 'private_key', problem: 'is not a VAPID key: 32 bytes in base64url' }];
-  }
-  if (pair.getPublicKey().equals(Buffer.from(public_key, 'base64url'))) return [];
-  return [{ field: 'public_key', problem: 'is not the public key that belongs to the private one' }];
+async function verify(config: Config): Promise<Finding[]> {
+  const keys = readVapidKeys(config);
+  return 'problem' in keys ? [keys] : [];
 }
 
-/** OpenSSL leaves leading zeros out; browsers and push services count 32 bytes. */
-function padded(key: Buffer): string {
-  return Buffer.concat([Buffer.alloc(32 - key.length), key]).toString('base64url');
+// Every push service takes a body of 4096 bytes (RFC 8030, 7.2) but for Mozilla's, for browsers that it reaches through Google: 2744.
+const MAX_BYTES = 4096 - OVERHEAD_BYTES;
+const AIM_BYTES = 2744 - OVERHEAD_BYTES;
+const LAST_RESORT_BYTES = 1024;
+const SHOWN_CHARACTERS = 1000; // no system shows more of a notification's text
+const LONGEST_TTL_SECONDS = 28 * 86_400;
+const URGENCIES: readonly unknown[] = ['very-low', 'low', 'normal', 'high'];
+
+/**
+ * As much as every push service takes. But custom attributes, on which a service worker may depend, are kept for as long as nearly all
+ * take them: who cannot says so with 413.
+ */
+function build(message: WebPushMessage): PushRequest | Rejection {
+  const whole = assemble(message);
+  if ('kind' in whole || bytesOf(whole) <= AIM_BYTES) return whole;
+  if (message.customAttributes !== null) {
+    const shown = assemble({ ...message, text: cut(message.text, SHOWN_CHARACTERS) });
+    if (!('kind' in shown) && bytesOf(shown) <= MAX_BYTES) return shown;
+  }
+  const aimed = fitted(message, AIM_BYTES);
+  return 'kind' in aimed && aimed.code === 'too_big' ? fitted(message, MAX_BYTES) : aimed;
+}
+
+function fitted(message: WebPushMessage, maxBytes: number): PushRequest | Rejection {
+  return buildToFit(message, { build: assemble, bytesOf, maxBytes });
+}
+
+function bytesOf({ payload }: PushRequest): number {
+  return Buffer.byteLength(payload);
+}
+
+/** Three members of the override are headers; the others are the service worker's. */
+function assemble(message: WebPushMessage): PushRequest | Rejection {
+  const {
+    ttl,
+    urgency = 'normal',
+    topic_header: topic = topicOf(message),
+    ...override
+  } = message.override ?? {};
+  const problem = problemIn({ ttl, urgency, topic });
+  if (problem !== undefined)
+    return { kind: 'rejected', scope: 'message', reason: `the override's ${problem}`, code: 'bad_override' };
+  const { notificationId, title, content, text, actionUrl, category, customAttributes } = message;
+  const merged = mergeOverride(
+    {
+      id: notificationId,
+      title,
+      content: content === null ? null : text, // no system shows HTML
+      action_url: actionUrl,
+      category,
+      topic: message.topic,
+      custom_attributes: customAttributes,
+    },
+    override,
+    { locked: [] },
+  );
+  if ('kind' in merged) return merged;
+  return {
+    endpoint: message.endpoint,
+    keys: message.keys,
+    headers: {
+      'content-type': 'application/octet-stream',
+      'content-encoding': 'aes128gcm',
+      ...(urgency === null ? {} : { urgency: String(urgency) }),
+      ...(topic === null ? {} : { topic: String(topic) }),
+    },
+    ...(typeof ttl === 'number' ? { ttlSeconds: ttl } : {}),
+    payload: JSON.stringify(merged.payload),
+  };
+}
+
+/** A message replaces an undelivered one with the same: the older news of the same topic, or its own repetition. */
+function topicOf({ topic, notificationId }: WebPushMessage): string {
+  return createHash('sha256')
+    .update(topic ?? notificationId)
+    .digest('base64url')
+    .slice(0, 32);
+}
+
+function problemIn({
+  ttl,
+  urgency,
+  topic,
+}: {
+  ttl: unknown;
+  urgency: unknown;
+  topic: unknown;
+}): string | undefined {
+  const isSeconds = Number.isInteger(ttl) && Number(ttl) >= 0 && Number(ttl) <= LONGEST_TTL_SECONDS;
+  if (ttl !== undefined && ttl !== null && !isSeconds)
+    return `ttl must be whole seconds, ${LONGEST_TTL_SECONDS} at most`;
+  if (urgency !== null && !URGENCIES.includes(urgency))
+    return `urgency must be one of ${URGENCIES.join(', ')}`;
+  if (topic !== null && !(typeof topic === 'string' && /^[\w-]{1,32}$/.test(topic)))
+    return 'topic_header must be 1 to 32 characters of base64url';
+  return undefined;
+}
+
+/** Google says that the keys are others than the browser subscribed with; so does Apple, in a word. */
+const OTHER_KEYS = /do not correspond|mismatch/i;
+
+function classify(answer: HttpAnswer): Outcome {
+  if ('error' in answer && answer.error.code === UNUSABLE_KEYS) {
+    const { message: reason, code } = answer.error;
+    return { kind: 'token_gone', scope: 'token', reason, code };
+  }
+  if ('error' in answer && answer.error.code === BAD_VAPID_KEYS) {
+    const { message: reason, code } = answer.error;
+    return { kind: 'rejected', scope: 'config', reason, code };
+  }
+  return httpOutcome(answer, 'the push service', meaning);
+}
+
+function meaning(said: Said): Outcome | undefined {
+  const { status, headers, reason, text } = said;
+  if (status >= 200 && status <= 204) {
+    const id = headers['apns-id'] ?? headers.location?.split('/').at(-1);
+    return id === undefined || id === '' ? { kind: 'sent' } : { kind: 'sent', providerId: id.slice(0, 255) };
+  }
+  const { errno } = said.json as { errno?: unknown };
+  const code = typeof errno === 'number' ? `${status} ${errno}` : String(status);
+  if (status === 404 || status === 410) return { kind: 'token_gone', scope: 'token', reason, code };
+  if ((status === 400 || status === 401 || status === 403) && OTHER_KEYS.test(text))
+    return { kind: 'token_gone', scope: 'token', reason, code, suspect: 'config' };
+  if (status === 401 || status === 403) return rejected('config', said, code);
+  // Keys or their headers are wrong: errno is Mozilla's, the word Google's.
+  if (status === 400 && (errno === 110 || errno === 111 || /UnauthorizedRegistration/i.test(text)))
+    return rejected('config', said, code);
+  if (status === 503 && errno === 202) return retry(said, { code, retryAfterMs: 0 }); // "try again at once"
+  return undefined;
+}
+
+const UNUSABLE_KEYS = 'UNUSABLE_KEYS';
+const BAD_VAPID_KEYS = 'BAD_VAPID_KEYS';
+
+/** Whose word on our keys is believed. Anyone can run a push service, and have a subscription at it saved. */
+const PUSH_SERVICES =
+  /^https:\/\/(?:[\w-]+\.)*(?:push\.services\.mozilla\.com|googleapis\.com|push\.apple\.com|notify\.windows\.com)(?:\/|$)/;
+
+const CONCURRENCY = 128; // the connections of two push services
+const SENDER_KEYS_MS = 60_000;
+
+function connect(config: Config, { transport, clock, contact }: SenderDeps): Sender<WebPushMessage> {
+  const vapidKeys = readVapidKeys(config);
+  const authorization =
+    'problem' in vapidKeys
+      ? undefined
+      : createVapid(vapidKeys, { clock, ...(contact === undefined ? {} : { contact }) });
+  let own: { keys: SenderKeys; untilMs: number } | undefined;
+
+  async function exchange(request: PushRequest, message: WebPushMessage): Promise<HttpAnswer> {
+    const answer = await push(request, message);
+    if (!('status' in answer) || answer.status !== 413) return answer;
+    const less = fitted(message, bytesOf(request) > AIM_BYTES ? AIM_BYTES : LAST_RESORT_BYTES);
+    return 'kind' in less || bytesOf(less) >= bytesOf(request) ? answer : push(less, message);
+  }
+
+  function push({ endpoint, keys, headers, ttlSeconds, payload }: PushRequest, message: WebPushMessage) {
+    const recipient = readRecipient(keys);
+    const origin = URL.parse(endpoint)?.origin;
+    if (recipient === undefined || origin === undefined)
+      return unsent(UNUSABLE_KEYS, 'nothing can be encrypted with the keys of the subscription');
+    if (authorization === undefined) return unsent(BAD_VAPID_KEYS, 'the VAPID keys are no pair');
+    const nowMs = clock.now();
+    if (own === undefined || nowMs >= own.untilMs)
+      own = { keys: createSenderKeys(), untilMs: nowMs + SENDER_KEYS_MS };
+    const left = Math.ceil((message.expiresAt.getTime() - nowMs) / 1000);
+    const ttl = ttlSeconds ?? Math.min(LONGEST_TTL_SECONDS, Math.max(0, left));
+    return transport.at(endpoint).request({
+      method: 'POST',
+      path: '',
+      headers: { ...headers, ttl: String(ttl), authorization: authorization(origin) },
+      body: encrypt(Buffer.from(payload), recipient, own.keys),
+    });
+  }
+
+  const sender = createHttpSender({
+    concurrency: CONCURRENCY,
+    secrets: [config.private_key],
+    build,
+    exchange,
+    classify,
+  });
+  return {
+    ...sender,
+    async send(message) {
+      const outcome = await sender.send(message);
+      return PUSH_SERVICES.test(message.endpoint) || isOurs(outcome) ? outcome : destinationOutcome(outcome);
+    },
+  };
+}
+
+function isOurs(outcome: Outcome): boolean {
+  return outcome.kind === 'rejected' && outcome.code === BAD_VAPID_KEYS;
+}
+
+async function unsent(code: string, message: string): Promise<HttpAnswer> {
+  return { error: { code, message }, written: false };
 }

@@ -2,7 +2,7 @@ import type { Database } from '../../db/client.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { type Claims, signJwt } from '../../lib/jwt.ts';
 import type { Sealer } from '../../lib/seal.ts';
-import { createVapidKeys } from '../../providers/web-push.ts';
+import { createVapidKeys } from '../../providers/web-push-vapid.ts';
 import { findIntegrations } from '../integrations/find.ts';
 import { integrationOrNew } from '../integrations/save.ts';
 import type { Project } from '../projects/cache.ts';
