@@ -175,11 +175,9 @@ function removeEmail(plan: Plan, lookUp: LookUp, projectId: string, userId: stri
   if (before === null) return;
   const key = identityKey(projectId, 'email', before);
   plan.addedKeys.delete(key);
-  // Nobody asked who owns it, so mostly that is not known; what is removed is removed from this user only.
-  const owner = lookUp.owner(key);
-  if (owner === undefined || owner === userId) {
+  // Whoever is said to own it: that may have been read, or remembered, before it was this user's. It is removed from this user only.
+  if (!plan.removedKeys.has(key))
     plan.removedKeys.set(key, { projectId, kind: 'email', value: before, userId });
-  }
 }
 
 function create(plan: Plan, lookUp: LookUp, person: Person): string {

@@ -47,9 +47,14 @@ async function begin(tx: Queryable, before: Date): Promise<void> {
   const due = await tx.query<NamedUser>(selectDue, [before, USERS]);
   if (due.length === 0) return;
   const nameless = await tx.query<{ user_id: string }>(deleteKeys, keyColumns(due.flatMap(keysOf)));
-  const begun = await tx.query<{ id: string }>(clearUsers, [uuidArray(due.map(({ id }) => id)), before]);
+  const begun = await tx.query<{ id: string }>(clearUsers, [
+    uuidArray(due.map((user) => user.id)),
+    textArray(due.map((user) => user.external_id)),
+    textArray(due.map((user) => user.email)),
+    before,
+  ]);
   const ids = new Set(begun.map(({ id }) => id));
-  if (nameless.some(({ user_id }) => !ids.has(user_id))) throw new Changed(); // restored, and deleted anew
+  if (nameless.some(({ user_id }) => !ids.has(user_id))) throw new Changed(); // restored, and deleted anew under another name
 }
 
 async function goOn(tx: Queryable, userIds: readonly string[]): Promise<boolean> {
@@ -137,11 +142,15 @@ const deleteKeys = sql(
 const clearUsers = sql(
   'clear_purged_users',
   `with due as (
-    select id
-    from users
-    where id = any ($1::uuid[]) and deleted_at <= $2 and deleted_at > '-infinity'
-    order by id
-    for update
+    select u.id
+    from unnest($1::uuid[], $2::text[], $3::text[]) as n (id, external_id, email)
+    join users u on u.id = n.id
+    where u.deleted_at <= $4
+      and u.deleted_at > '-infinity'
+      and u.external_id is not distinct from n.external_id
+      and u.email is not distinct from n.email
+    order by u.id
+    for update of u
   )
   update users u
   set deleted_at = '-infinity', external_id = null, email = null, first_name = null, last_name = null,

@@ -22,9 +22,9 @@ export interface Resolved {
   remember(): void;
 }
 
-// Two processes that name the same new user at the same moment: one wins, the other looks again and finds it. It takes an unlucky
-// third and fourth to look more often.
-const MAX_ROUNDS = 8;
+// Two processes that name the same new user at the same moment: one wins, the other looks again and finds it. A crowd that renames,
+// deletes and restores the same few users all the time has been seen to take more than eight.
+const MAX_ROUNDS = 20;
 
 /**
  * Finds or creates the user of every person, all in a handful of statements, and writes what is said about them: a member that is
@@ -165,7 +165,7 @@ async function writeIdentities(
   await tx.query(savepoint);
   if (
     (await writeKeys(tx, plan)) &&
-    (await restoreUsers(tx, back)) &&
+    (await restoreUsers(tx, back)) === 'restored' &&
     (await stillAs(tx, details, [...plan.changed.keys()]))
   ) {
     await tx.query(releaseSavepoint);

@@ -64,7 +64,8 @@ function personOf(projectId: string, given: SaveUser): Person {
  */
 async function adjust(tx: Queryable, projectId: string, userId: string, given: SaveUser): Promise<string[]> {
   const [before] = await tx.query<{ external_id: string | null; email: string | null }>(lockUser, [userId]);
-  if (before === undefined) throw new Changed(); // deleted at this moment
+  // Deleted, or given another name, at this moment.
+  if (before === undefined || !goesBy(before, given)) throw new Changed();
   const gone: { kind: IdentityKind; value: string }[] = [];
   if (given.external_id === null && before.external_id !== null) {
     gone.push({ kind: 'external_id', value: before.external_id });
@@ -83,6 +84,18 @@ async function adjust(tx: Queryable, projectId: string, userId: string, given: S
     await recordEvents(tx, [{ projectId, type: 'user.updated', userIds: [userId] }]);
   }
   return gone.map(({ kind, value }) => identityKey(projectId, kind, value));
+}
+
+/** Whether a user has the names by which it was found. */
+function goesBy(
+  user: { external_id: string | null; email: string | null },
+  { external_id, email }: SaveUser,
+): boolean {
+  const spelt = (address: string | null) => address && identityValue('email', address);
+  return (
+    (typeof external_id !== 'string' || external_id === user.external_id) &&
+    (typeof email !== 'string' || spelt(email) === spelt(user.email))
+  );
 }
 
 // Primary keys.
