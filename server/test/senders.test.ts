@@ -4,8 +4,8 @@ import type { OpenedIntegration } from '../src/domain/integrations/of-project.ts
 import { systemClock } from '../src/lib/clock.ts';
 import { createEgressGuard } from '../src/lib/egress.ts';
 import { newId } from '../src/lib/ids.ts';
-import type { EmailMessage } from '../src/providers/provider.ts';
 import { createTransport } from '../src/providers/transport.ts';
+import { emailMessage } from './support/email-message.ts';
 import { type SmtpStandIn, startSmtpStandIn } from './support/smtp-stand-in.ts';
 
 let mail: SmtpStandIn;
@@ -39,15 +39,7 @@ const integration = (changes: Partial<OpenedIntegration> = {}, config: object = 
   ...changes,
 });
 
-const message = (html: string): EmailMessage => ({
-  deliveryId: newId(),
-  to: { email: 'ada@example.com' },
-  subject: 'Hello',
-  html,
-  text: '',
-  headers: {},
-  date: new Date(),
-});
+const message = (html: string) => emailMessage({ deliveryId: newId(), html, text: '' });
 
 /**
  * Sends so many at once; answers how many were made, that is, in memory, at the same time. One more than there were, because a place

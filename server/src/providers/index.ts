@@ -59,5 +59,5 @@ function isKnown(name: string): name is IntegrationName {
  * config that was saved under the same name.
  */
 export const delivering: ReadonlyMap<string, AnyProvider> = new Map(
-  [smtp].map((provider) => [provider.name, provider] as const),
+  [mailgun, pingEmail, sendgrid, ses, smtp].map((provider) => [provider.name, provider] as const),
 );

@@ -1,5 +1,7 @@
+import { domainToASCII } from 'node:url';
 import { Type } from 'typebox';
 import { nullable } from '../contract/common.ts';
+import { withAsciiDomain } from './mime.ts';
 
 /** Who an e-mail is from, or answered to, as the vendors' integrations have it. */
 export function mailbox(description: string) {
@@ -10,4 +12,49 @@ export function mailbox(description: string) {
     },
     { additionalProperties: false, description },
   );
+}
+
+type Mailbox = { email: string; name?: string | null };
+
+/** The mailbox with its name only where it has one. */
+export function named({ email, name }: Mailbox): { email: string; name?: string } {
+  const shown = oneLine(name ?? '');
+  return shown === '' ? { email } : { email, name: shown };
+}
+
+/** The mailbox as the headers of an e-mail have it, in ASCII but for a local part that is not: `"Ada L" <ada@example.com>` (RFC 5322, RFC 2047). */
+export function written({ email, name }: Mailbox): string {
+  const address = withAsciiDomain(email);
+  const shown = oneLine(name ?? '').slice(0, MAX_NAME_LENGTH);
+  if (shown === '') return address;
+  if (/^\p{ASCII}*$/u.test(shown)) return `"${shown.replace(/["\\]/g, '\\$&')}" <${address}>`;
+  return `${encodedWords(shown)} <${address}>`;
+}
+
+/** The Message-ID that every attempt of a delivery has. */
+export function messageId(deliveryId: string, { email }: Mailbox): string {
+  return `<${deliveryId}@${domainToASCII(email.slice(email.lastIndexOf('@') + 1))}>`;
+}
+
+const MAX_NAME_LENGTH = 128; // with its address it shall be one line of a mail still
+const WORD_BYTES = 45; // 60 characters of base64: with what is around them fewer than the 75 that a word may have
+
+function encodedWords(text: string): string {
+  const words: string[] = [];
+  let word = '';
+  for (const character of text.toWellFormed()) {
+    if (Buffer.byteLength(word + character) > WORD_BYTES) {
+      words.push(word);
+      word = '';
+    }
+    word += character;
+  }
+  return [...words, word].map((one) => `=?UTF-8?B?${Buffer.from(one).toString('base64')}?=`).join(' ');
+}
+
+function oneLine(value: string): string {
+  return value
+    .toWellFormed()
+    .replace(/\p{Cc}+/gu, ' ')
+    .trim();
 }

@@ -2,9 +2,28 @@
 import { type Static, Type } from 'typebox';
 import { oneOf } from '../contract/common.ts';
 import { type Asked, ask, isRefusal, notChecked, segment } from './ask.ts';
-import { mailbox } from './mailbox.ts';
-import { type Finding, type Integration, secret, type VerifyDeps } from './provider.ts';
-import type { Endpoint, Transport } from './transport.ts';
+import { httpOutcome, rejected, retry, untilDate } from './http-outcome.ts';
+import { createHttpSender } from './http-sender.ts';
+import { mailbox, messageId, written } from './mailbox.ts';
+import { isMailbox } from './mime.ts';
+import { multipart } from './multipart.ts';
+import { mergeOverride } from './override.ts';
+import {
+  type EmailMessage,
+  type Finding,
+  NO_ADDRESS,
+  NO_SENDER,
+  type Outcome,
+  type Provider,
+  type Rejection,
+  type Sender,
+  type SenderDeps,
+  secret,
+  secretsOf,
+  type VerifyDeps,
+} from './provider.ts';
+import { tooBig } from './shrink.ts';
+import type { Endpoint, HttpAnswer, HttpRequest, Transport } from './transport.ts';
 
 const config = Type.Object(
   {
@@ -36,13 +55,92 @@ const config = Type.Object(
 );
 type Config = Static<typeof config>;
 
-export const mailgun: Integration<typeof config> & { channel: 'email' } = {
+export const mailgun: Provider<'email', typeof config, HttpRequest | Rejection, HttpAnswer> = {
   name: 'mailgun',
   channel: 'email',
   docs: 'https://documentation.mailgun.com/docs/mailgun/api-reference/send/mailgun/messages',
   config,
+  build,
+  classify,
+  connect,
   verify,
 };
+
+const MAX_BYTES = 25_000_000;
+
+function connect(config: Config, { transport }: SenderDeps): Sender<EmailMessage> {
+  const endpoint = api(transport, config.region);
+  return createHttpSender({
+    concurrency: 32,
+    secrets: [...secretsOf(mailgun.config, config), `api:${config.api_key}`],
+    build: (message) => build(message, config),
+    exchange: endpoint.request,
+    classify,
+  });
+}
+
+function build(message: EmailMessage, { api_key, domain, from }: Config): HttpRequest | Rejection {
+  const { deliveryId, to, subject, text, html, headers } = message;
+  if (!isMailbox(to.email)) return NO_ADDRESS;
+  const all = {
+    ...headers,
+    ...(from === undefined ? {} : { 'Message-Id': messageId(deliveryId, from) }),
+  };
+  const merged = mergeOverride(
+    {
+      ...(from === undefined ? {} : { from: written(from) }),
+      to: written(to),
+      subject,
+      ...(text === '' ? {} : { text }),
+      html,
+      ...Object.fromEntries(Object.entries(all).map(([name, value]) => [`h:${name}`, value])),
+      'v:delivery_id': deliveryId, // events of the webhook name it
+    },
+    message.override,
+    { locked: ['to', 'v:delivery_id'] },
+  );
+  if ('kind' in merged) return merged;
+  if (merged.payload.from === undefined) return NO_SENDER;
+  const { contentType, body } = multipart(fields(merged.payload), deliveryId);
+  if (Buffer.byteLength(body) > MAX_BYTES) return tooBig(MAX_BYTES);
+  return {
+    method: 'POST',
+    path: `/v3/${segment(domain)}/messages`,
+    headers: {
+      authorization: `Basic ${Buffer.from(`api:${api_key}`).toString('base64')}`,
+      'content-type': contentType,
+    },
+    body,
+  };
+}
+
+/** Form fields have texts: a list is the field several times, an object its JSON. */
+function fields(payload: object): [name: string, value: string][] {
+  return Object.entries(payload).flatMap(([name, given]: [string, unknown]) =>
+    (Array.isArray(given) ? given : [given]).map((value: unknown): [string, string] => [
+      name,
+      typeof value === 'string' ? value : JSON.stringify(value),
+    ]),
+  );
+}
+
+function classify(answer: HttpAnswer): Outcome {
+  return httpOutcome(answer, 'Mailgun', (said) => {
+    const { status, headers, reason } = said;
+    if (status === 200) {
+      const { id } = said.json as { id?: unknown };
+      return typeof id === 'string' ? { kind: 'sent', providerId: id.replace(/^<|>$/g, '') } : undefined;
+    }
+    if (status === 402 || status === 404) return rejected('config', said);
+    if (status === 400 && /\bto\b'? parameter is not a valid/i.test(reason)) return rejected('address', said);
+    if (status === 400 && /not allowed to send|\bfrom\b'? parameter/i.test(reason))
+      return rejected('config', said);
+    const after = /try again after (.{10,40})$/i.exec(reason)?.[1];
+    if (status === 429 && after !== undefined)
+      return retry(said, { retryAfterMs: untilDate(Date.parse(after), headers) });
+    return undefined;
+  });
+}
 
 function api(transport: Transport, region: Config['region']): Endpoint {
   return transport.vendor('mailgun', `https://api.${region === 'eu' ? 'eu.' : ''}mailgun.net`);

@@ -1,7 +1,20 @@
 /** E-mail by a mailer of the project's own, which is sent each notification as JSON. https://www.rfc-editor.org/rfc/rfc9110#POST */
+import { createHmac } from 'node:crypto';
 import { type Static, Type } from 'typebox';
-import type { Finding, Integration, VerifyDeps } from './provider.ts';
+import { httpOutcome, isTlsFailure, rejected } from './http-outcome.ts';
+import { createHttpSender } from './http-sender.ts';
+import type {
+  EmailMessage,
+  Finding,
+  NotificationRecord,
+  Outcome,
+  Provider,
+  Sender,
+  SenderDeps,
+  VerifyDeps,
+} from './provider.ts';
 import { reachable } from './reachable.ts';
+import type { HttpAnswer, HttpRequest } from './transport.ts';
 
 const config = Type.Object(
   {
@@ -14,16 +27,102 @@ const config = Type.Object(
   },
   { additionalProperties: false, examples: [{ url: 'https://mailer.example.com/notifications' }] },
 );
+type Config = Static<typeof config>;
 
-export const pingEmail: Integration<typeof config> & { channel: 'email' } = {
+export const pingEmail: Provider<'email', typeof config, HttpRequest, HttpAnswer> = {
   name: 'ping_email',
   channel: 'email',
   docs: 'https://www.rfc-editor.org/rfc/rfc9110#POST',
   config,
+  build,
+  classify,
+  connect,
   verify,
 };
 
+function connect({ url }: Config, { transport, clock }: SenderDeps): Sender<EmailMessage> {
+  const endpoint = transport.at(URL.parse(url)?.origin ?? '');
+  const { password = '' } = URL.parse(url) ?? {};
+  return createHttpSender({
+    concurrency: 16,
+    secrets: [password, decodeURIComponent(password)],
+    build: (message) => build(message, { url }),
+    // Signed when it is sent: a mailer that looks at the time refuses what is old.
+    exchange: (request, { signing }) =>
+      endpoint.request(signed(request, signing, Math.floor(clock.now() / 1000))),
+    classify,
+  });
+}
+
+function build(message: EmailMessage, { url }: Config): HttpRequest {
+  const { pathname, search, username, password } = URL.parse(url) ?? new URL('invalid:');
+  const account = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
+  return {
+    method: 'POST',
+    path: pathname + search,
+    headers: {
+      'content-type': 'application/json',
+      'idempotency-key': message.deliveryId,
+      ...(account === ':' ? {} : { authorization: `Basic ${Buffer.from(account).toString('base64')}` }),
+    },
+    body: JSON.stringify({ notifications: [wire(message.notification())], total: 1 }),
+  };
+}
+
+/** As it is in the API. */
+function wire({ recipient, ...notification }: NotificationRecord): object {
+  return {
+    id: notification.id,
+    title: notification.title,
+    content: notification.content,
+    action_url: notification.actionUrl,
+    category: notification.category,
+    topic: notification.topic,
+    custom_attributes: notification.customAttributes,
+    overrides: notification.overrides,
+    updated_at: notification.updatedAt,
+    recipient: {
+      id: recipient.id,
+      external_id: recipient.externalId,
+      email: recipient.email,
+      first_name: recipient.firstName,
+      last_name: recipient.lastName,
+      custom_attributes: recipient.customAttributes,
+      phone_numbers: recipient.phoneNumbers,
+      created_at: recipient.createdAt,
+      updated_at: recipient.updatedAt,
+      last_seen_at: recipient.lastSeenAt,
+      last_notified_at: recipient.lastNotifiedAt,
+    },
+  };
+}
+
+/** With the time and the HMAC-SHA256 of `<time>.<body>`, by the project's API secret. */
+function signed(
+  { headers, body = '', ...request }: HttpRequest,
+  { header, key }: EmailMessage['signing'],
+  seconds: number,
+): HttpRequest {
+  const mac = createHmac('sha256', key).update(`${seconds}.`).update(body).digest('hex');
+  return { ...request, headers: { ...headers, [header]: `t=${seconds},v1=${mac}` }, body };
+}
+
+function classify(answer: HttpAnswer): Outcome {
+  if ('error' in answer && isTlsFailure(answer.error)) {
+    const { code, message } = answer.error;
+    return { kind: 'rejected', scope: 'config', reason: `TLS with the mailer failed: ${message}`, code };
+  }
+  return httpOutcome(answer, 'the mailer', (said) => {
+    const { status, json } = said;
+    if (status >= 200 && status < 300) {
+      const { id } = json as { id?: unknown };
+      return { kind: 'sent', ...(typeof id === 'string' ? { providerId: id } : {}) };
+    }
+    return status === 404 || status === 410 ? rejected('config', said) : undefined;
+  });
+}
+
 /** Any request would be an e-mail to somebody; so only whether the host can be called. */
-async function verify({ url }: Static<typeof config>, { egress }: VerifyDeps): Promise<Finding[]> {
+async function verify({ url }: Config, { egress }: VerifyDeps): Promise<Finding[]> {
   return reachable(egress, 'url', url);
 }

@@ -6,6 +6,7 @@
  * a pure `build` (message and config → the vendor's request), a pure `classify` (the vendor's answer or the
  * transport's error → an outcome), and `connect`, which owns the sockets between the two.
  */
+import type { KeyObject } from 'node:crypto';
 import { type Static, type TObject, type TString, Type } from 'typebox';
 import type { Clock } from '../lib/clock.ts';
 import type { EgressGuard } from '../lib/egress.ts';
@@ -71,7 +72,37 @@ export type EmailMessage = {
   headers: Readonly<Record<string, string>>;
   /** When the delivery became due; the Date header, so that a repeat is byte for byte the same message. */
   date: Date;
+  /** Made when it is asked for: most providers send what was rendered. */
+  notification(): NotificationRecord;
+  /** By what a mailer of the project's own can tell who calls it. */
+  signing: { header: string; key: KeyObject };
   override?: Override;
+};
+
+/** A notification and who gets it, as they stand in our own API. */
+export type NotificationRecord = {
+  id: string;
+  title: string;
+  content: string | null;
+  actionUrl: string | null;
+  category: string | null;
+  topic: string | null;
+  customAttributes: Readonly<Record<string, unknown>> | null;
+  overrides: Readonly<Record<string, unknown>> | null;
+  updatedAt: Date;
+  recipient: {
+    id: string;
+    externalId: string | null;
+    email: string | null;
+    firstName: string | null;
+    lastName: string | null;
+    customAttributes: Readonly<Record<string, unknown>> | null;
+    phoneNumbers: readonly string[];
+    createdAt: Date;
+    updatedAt: Date;
+    lastSeenAt: Date | null;
+    lastNotifiedAt: Date | null;
+  };
 };
 
 /** What the broadcast says for this provider alone: merged into the vendor's own payload (see override.ts). */
@@ -145,6 +176,8 @@ export type SenderDeps = {
   clock: Clock;
   transport: Transport;
   timeouts?: Partial<Timeouts>;
+  /** Where vendors turn to when what we send troubles them: an `https:` or `mailto:` address of whoever runs this server. */
+  contact?: string;
 };
 
 /** What every integration has, also the ones that send nothing themselves (the inbox widget). */
@@ -212,6 +245,20 @@ export type Provider<
   classify(reply: Reply): Outcome;
   /** Opens no socket before the first send. `config` has been validated against the schema when it was saved. */
   connect(config: Static<Schema>, deps: SenderDeps): Sender<MessageOf[C]>;
+};
+
+/** For an e-mail to what is no address. */
+export const NO_ADDRESS: Rejection = {
+  kind: 'rejected',
+  scope: 'address',
+  reason: 'this is not an e-mail address',
+};
+
+/** For an integration that names no sender, when no override does. */
+export const NO_SENDER: Rejection = {
+  kind: 'rejected',
+  scope: 'config',
+  reason: 'the integration has no sender: set its from',
 };
 
 /** A provider of any channel; `channel` says of which. */

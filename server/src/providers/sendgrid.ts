@@ -1,9 +1,27 @@
 /** E-mail by Twilio SendGrid. https://www.twilio.com/docs/sendgrid/api-reference/mail-send/mail-send */
 import { type Static, Type } from 'typebox';
 import { ask, isRefusal, notChecked } from './ask.ts';
-import { mailbox } from './mailbox.ts';
-import { type Finding, type Integration, secret, type VerifyDeps } from './provider.ts';
-import type { Endpoint, Transport } from './transport.ts';
+import { httpOutcome, rejected, retry, type Said, untilDate } from './http-outcome.ts';
+import { createHttpSender } from './http-sender.ts';
+import { mailbox, messageId, named } from './mailbox.ts';
+import { isMailbox, withAsciiDomain } from './mime.ts';
+import { mergeOverride } from './override.ts';
+import {
+  type EmailMessage,
+  type Finding,
+  NO_ADDRESS,
+  NO_SENDER,
+  type Outcome,
+  type Provider,
+  type Rejection,
+  type Sender,
+  type SenderDeps,
+  secret,
+  secretsOf,
+  type VerifyDeps,
+} from './provider.ts';
+import { tooBig } from './shrink.ts';
+import type { Endpoint, HttpAnswer, HttpRequest, Transport } from './transport.ts';
 
 const config = Type.Object(
   {
@@ -30,13 +48,91 @@ const config = Type.Object(
 );
 type Config = Static<typeof config>;
 
-export const sendgrid: Integration<typeof config> & { channel: 'email' } = {
+export const sendgrid: Provider<'email', typeof config, HttpRequest | Rejection, HttpAnswer> = {
   name: 'sendgrid',
   channel: 'email',
   docs: 'https://www.twilio.com/docs/sendgrid/api-reference/mail-send/mail-send',
   config,
+  build,
+  classify,
+  connect,
   verify,
 };
+
+const MAX_BYTES = 30_000_000;
+
+function connect(config: Config, { transport }: SenderDeps): Sender<EmailMessage> {
+  const endpoint = api(transport, config.region);
+  return createHttpSender({
+    concurrency: 32,
+    secrets: secretsOf(sendgrid.config, config),
+    build: (message) => build(message, config),
+    exchange: endpoint.request,
+    classify,
+  });
+}
+
+function build(message: EmailMessage, { api_key, from, reply_to }: Config): HttpRequest | Rejection {
+  const { deliveryId, to, subject, text, html, headers } = message;
+  if (!isMailbox(to.email)) return NO_ADDRESS;
+  const content = [
+    { type: 'text/plain', value: text },
+    { type: 'text/html', value: html },
+  ];
+  const merged = mergeOverride(
+    {
+      personalizations: [
+        {
+          to: [{ ...named(to), email: withAsciiDomain(to.email) }],
+          custom_args: { delivery_id: deliveryId }, // events of the webhook name it
+        },
+      ],
+      ...(from === undefined ? {} : { from: named(from) }),
+      ...(reply_to === undefined ? {} : { reply_to: named(reply_to) }),
+      subject,
+      content: content.filter(({ value }) => value !== ''), // an empty part is refused
+      headers: { ...headers, ...(from === undefined ? {} : { 'Message-ID': messageId(deliveryId, from) }) },
+    },
+    message.override,
+    { locked: ['personalizations/0/to', 'personalizations/0/custom_args/delivery_id'] },
+  );
+  if ('kind' in merged) return merged;
+  if (merged.payload.from === undefined) return NO_SENDER;
+  const body = JSON.stringify(merged.payload);
+  if (Buffer.byteLength(body) > MAX_BYTES) return tooBig(MAX_BYTES);
+  return {
+    method: 'POST',
+    path: '/v3/mail/send',
+    headers: { authorization: `Bearer ${api_key}`, 'content-type': 'application/json' },
+    body,
+  };
+}
+
+function classify(answer: HttpAnswer): Outcome {
+  return httpOutcome(answer, 'SendGrid', (said) => {
+    const { status, headers } = said;
+    if (status === 202) {
+      const id = headers['x-message-id'];
+      return { kind: 'sent', ...(id === undefined ? {} : { providerId: id }) };
+    }
+    if (status === 402 || /maximum credits exceeded/i.test(said.reason)) return rejected('config', said);
+    if (status === 400 && isAboutRecipient(said)) return rejected('address', said);
+    // When the minute ends, in seconds.
+    const reset = Number(headers['x-ratelimit-reset'] ?? Number.NaN) * 1000;
+    if (status === 429 && headers['retry-after'] === undefined)
+      return retry(said, { retryAfterMs: untilDate(reset, headers) });
+    return undefined;
+  });
+}
+
+function isAboutRecipient({ json }: Said): boolean {
+  const { errors } = json as { errors?: unknown };
+  if (!Array.isArray(errors)) return false;
+  return errors.some(
+    (error: { field?: unknown } | null) =>
+      typeof error?.field === 'string' && /^personalizations\.\d+\.to\b/.test(error.field),
+  );
+}
 
 function api(transport: Transport, region: Config['region']): Endpoint {
   return transport.vendor('sendgrid', `https://api.${region === 'eu' ? 'eu.' : ''}sendgrid.com`);

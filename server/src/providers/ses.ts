@@ -1,9 +1,29 @@
 /** E-mail by Amazon SES, API version 2. https://docs.aws.amazon.com/ses/latest/APIReference-V2/API_SendEmail.html */
 import { type Static, Type } from 'typebox';
 import { ask, notChecked } from './ask.ts';
-import { mailbox } from './mailbox.ts';
-import { type Finding, type Integration, secret, type VerifyDeps } from './provider.ts';
+import { httpOutcome, rejected, retry, type Said } from './http-outcome.ts';
+import { createHttpSender } from './http-sender.ts';
+import { mailbox, written } from './mailbox.ts';
+import { isMailbox } from './mime.ts';
+import { mergeOverride } from './override.ts';
+import {
+  type EmailMessage,
+  type Finding,
+  NO_ADDRESS,
+  NO_SENDER,
+  type Outcome,
+  type Provider,
+  type Rejection,
+  type Sender,
+  type SenderDeps,
+  secret,
+  secretsOf,
+  type VerifyDeps,
+} from './provider.ts';
+import { tooBig } from './shrink.ts';
 import { signAws } from './sign-aws.ts';
+import type { Endpoint, HttpAnswer, HttpRequest, Transport } from './transport.ts';
+import { objectIn } from './vendor-words.ts';
 
 const config = Type.Object(
   {
@@ -47,13 +67,148 @@ const config = Type.Object(
 );
 type Config = Static<typeof config>;
 
-export const ses: Integration<typeof config> & { channel: 'email' } = {
+export const ses: Provider<'email', typeof config, HttpRequest | Rejection, HttpAnswer> = {
   name: 'ses',
   channel: 'email',
   docs: 'https://docs.aws.amazon.com/ses/latest/APIReference-V2/API_SendEmail.html',
   config,
+  build,
+  classify,
+  connect,
   verify,
 };
+
+const MAX_BYTES = 40_000_000;
+
+function connect(config: Config, { transport, clock }: SenderDeps): Sender<EmailMessage> {
+  const endpoint = api(transport, config.region);
+  // How far AWS's clock is ahead of ours: it refuses signatures that are more than five minutes off.
+  let aheadMs = 0;
+  async function exchange(request: HttpRequest): Promise<HttpAnswer> {
+    const send = () => endpoint.request(signed(request, endpoint, config, clock.now() + aheadMs));
+    const answer = await send();
+    const offMs = clockDifference(answer, clock.now() + aheadMs);
+    if (offMs === undefined) return answer;
+    aheadMs += offMs;
+    return send();
+  }
+  return createHttpSender({
+    concurrency: 32,
+    secrets: secretsOf(ses.config, config),
+    build: (message) => build(message, config),
+    exchange,
+    classify,
+  });
+}
+
+const TOLERATED_MS = 4 * 60_000;
+
+/** How far the clock is off by which a request was signed, where AWS refused it for that. */
+function clockDifference(answer: HttpAnswer, nowMs: number): number | undefined {
+  if ('error' in answer || answer.status !== 403) return undefined;
+  if (!/Skewed|Signature|Expired/.test(errorType(answer.headers['x-amzn-errortype'], objectIn(answer.text))))
+    return undefined;
+  const offMs = Date.parse(answer.headers.date ?? '') - nowMs;
+  return Math.abs(offMs) > TOLERATED_MS ? offMs : undefined;
+}
+
+function signed(
+  request: HttpRequest,
+  endpoint: Endpoint,
+  { key_id, secret_key, region }: Config,
+  nowMs: number,
+): HttpRequest {
+  const { method, path, headers = {}, body = '' } = request;
+  const { host, pathname } = new URL(endpoint.base + path);
+  const key = { service: 'ses', region, keyId: key_id, secretKey: secret_key };
+  const text = body.toString();
+  return {
+    ...request,
+    headers: signAws({ method, host, path: pathname, headers, body: text, ...key, nowMs }),
+  };
+}
+
+function build(message: EmailMessage, { from, configuration_set }: Config): HttpRequest | Rejection {
+  const { deliveryId, to, subject, text, html, headers } = message;
+  if (!isMailbox(to.email)) return NO_ADDRESS;
+  const utf8 = (value: string) => ({ Data: value, Charset: 'UTF-8' });
+  const tag = { Name: 'delivery_id', Value: deliveryId }; // events that SES publishes name it
+  const merged = mergeOverride(
+    {
+      ...(from === undefined ? {} : { FromEmailAddress: written(from) }),
+      Destination: { ToAddresses: [written(to)] },
+      Content: {
+        Simple: {
+          Subject: utf8(subject),
+          Body: { Html: utf8(html), ...(text === '' ? {} : { Text: utf8(text) }) },
+          // Not the Message-ID: SES makes its own, and answers it.
+          Headers: Object.entries(headers).map(([Name, Value]) => ({ Name, Value })),
+        },
+      },
+      EmailTags: [tag],
+      ...(configuration_set === undefined ? {} : { ConfigurationSetName: configuration_set }),
+    },
+    message.override,
+    { locked: ['Destination/ToAddresses'] },
+  );
+  if ('kind' in merged) return merged;
+  const { payload } = merged;
+  if (payload.FromEmailAddress === undefined) return NO_SENDER;
+  const tags: readonly { Name: string }[] = Array.isArray(payload.EmailTags) ? payload.EmailTags : [];
+  const EmailTags = [...tags.filter((one) => one?.Name !== tag.Name), tag];
+  const body = JSON.stringify({ ...payload, EmailTags });
+  if (Buffer.byteLength(body) > MAX_BYTES) return tooBig(MAX_BYTES);
+  return {
+    method: 'POST',
+    path: '/v2/email/outbound-emails',
+    headers: { 'content-type': 'application/json' },
+    body,
+  };
+}
+
+function classify(answer: HttpAnswer): Outcome {
+  return httpOutcome(answer, 'SES', (said) => {
+    if (said.status === 200) {
+      const { MessageId: id } = said.json as { MessageId?: unknown };
+      return typeof id === 'string' ? { kind: 'sent', providerId: id } : undefined;
+    }
+    const type = errorType(said.headers['x-amzn-errortype'], said.json);
+    return type === '' ? undefined : classifyError(type, { ...said, reason: `${said.reason} (${type})` });
+  });
+}
+
+function classifyError(type: string, said: Said): Outcome | undefined {
+  if (type.startsWith('TooManyRequests')) {
+    const isDaily = /daily|quota/i.test(said.reason);
+    return retry(said, { code: type, retryAfterMs: isDaily ? 3_600_000 : 1_000 });
+  }
+  if (type.startsWith('Throttling') || type === 'LimitExceededException') return retry(said, { code: type });
+  if (said.status >= 500) return undefined;
+  if (said.status === 403 || said.status === 401 || CONFIG_ERRORS.has(type))
+    return rejected('config', said, type);
+  if (type === 'MessageRejected' && /not verified/i.test(said.reason)) return rejected('config', said, type);
+  if (type === 'BadRequestException' && ABOUT_ADDRESS.test(said.reason))
+    return rejected('address', said, type);
+  return rejected('message', said, type);
+}
+
+const CONFIG_ERRORS = new Set([
+  'AccountSuspendedException',
+  'ExpiredTokenException',
+  'InvalidClientTokenId',
+  'MailFromDomainNotVerifiedException',
+  'NotFoundException',
+  'SendingPausedException',
+  'SignatureDoesNotMatch',
+  'UnrecognizedClientException',
+]);
+const ABOUT_ADDRESS =
+  /local address contains|illegal address|missing final '@domain'|(?:local|domain) name contains|domain (?:contains|starts|ends)|missing local name/i;
+
+function api(transport: Transport, region: string): Endpoint {
+  // What is no region reaches nothing, whatever else it would make of the address.
+  return transport.vendor('ses', REGION.test(region) ? `https://email.${region}.amazonaws.com` : '');
+}
 
 /** It becomes a part of a host name, and must not make another host of it. */
 const REGION = /^[a-z0-9-]{1,32}$/;
@@ -65,7 +220,7 @@ async function verify(
 ): Promise<Finding[]> {
   if (!REGION.test(region))
     return [{ field: 'region', problem: 'is not a region of AWS, such as eu-west-1' }];
-  const endpoint = transport.vendor('ses', `https://email.${region}.amazonaws.com`);
+  const endpoint = api(transport, region);
   const request = { method: 'GET' as const, path: '/v2/email/account' };
   const answer = await ask(endpoint, {
     ...request,

@@ -1,6 +1,7 @@
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import type { Static } from 'typebox';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { emailMessage } from '../../test/support/email-message.ts';
 import { type Stage, type Step, startSmtpScript } from '../../test/support/smtp-script.ts';
 import { startSmtpStandIn, testAuthority } from '../../test/support/smtp-stand-in.ts';
 import { systemClock } from '../lib/clock.ts';
@@ -55,7 +56,7 @@ const plainConfig: Config = {
 };
 
 function email(changes: Partial<EmailMessage> = {}): EmailMessage {
-  return {
+  return emailMessage({
     deliveryId: '01990000-0000-7000-8000-000000000001',
     to: { email: 'ann@example.org' },
     subject: 'Hello',
@@ -64,7 +65,7 @@ function email(changes: Partial<EmailMessage> = {}): EmailMessage {
     headers: {},
     date: new Date('2026-02-03T04:05:06Z'),
     ...changes,
-  };
+  });
 }
 
 describe('the message', () => {

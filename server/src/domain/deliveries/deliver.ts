@@ -1,13 +1,14 @@
 import { notificationId } from '../../lib/ids.ts';
-import type { Outcome } from '../../providers/provider.ts';
+import type { Outcome, Override } from '../../providers/provider.ts';
 import { backoff } from '../../queue/backoff.ts';
 import type { Job, NewJob } from '../../queue/jobs.ts';
 import type { Handler } from '../../queue/lane.ts';
 import type { Context } from '../context.ts';
 import { unsubscribeUrl } from '../preferences/unsubscribe-link.ts';
-import { type Loaded, loadDeliveries } from './load.ts';
+import { type Loaded, type LoadedBroadcast, loadDeliveries } from './load.ts';
 import type { DeliveryOutcome, DeliveryState, OutcomeRecorder } from './record-outcomes.ts';
 import { emailHeaders, finishEmail } from './render/email.ts';
+import { notificationRecord } from './render/record.ts';
 import type { Senders } from './senders.ts';
 import { showInInbox } from './show-in-inbox.ts';
 import { nameOf, type Unwanted } from './still-wanted.ts';
@@ -155,6 +156,7 @@ async function sendTo(
       reason: 'the project has no integration for e-mail any more',
     };
   }
+  const { prepared, texts } = broadcast.email;
   const unsubscribe = unsubscribeUrl(context.config, loaded.project, {
     userId,
     category: broadcast.category,
@@ -164,10 +166,20 @@ async function sendTo(
   return engine.senders.sendEmail(loaded.integration, {
     deliveryId: id,
     to: { email: user.email, ...(name === '' ? {} : { name }) },
-    ...finishEmail(broadcast.email, { unsubscribeUrl: unsubscribe }),
+    ...finishEmail(prepared, { unsubscribeUrl: unsubscribe }),
     headers: emailHeaders({ notificationId: id, brand: context.config.BRAND, unsubscribeUrl: unsubscribe }),
     date: new Date(job.payload.first_attempt_ms),
+    notification: () => notificationRecord(id, broadcast, texts, user),
+    signing: { header: `X-${context.config.BRAND.toUpperCase()}-SIGNATURE`, key: loaded.project.apiSecret },
+    ...overrideFor(broadcast, loaded.integration.provider),
   });
+}
+
+/** What the broadcast says for the provider alone. */
+function overrideFor({ overrides }: LoadedBroadcast, provider: string): { override?: Override } {
+  const { providers = {} } = overrides;
+  const override = Object.entries(providers).find(([name]) => name === provider)?.[1];
+  return override === undefined ? {} : { override };
 }
 
 /** The outcome in the words that are kept and shown: what a provider says is text from outside. */

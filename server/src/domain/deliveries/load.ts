@@ -1,4 +1,4 @@
-import type { ChannelOverride } from '../../contract/broadcast.ts';
+import type { NewBroadcast } from '../../contract/broadcast.ts';
 import { uuidArray } from '../../db/arrays.ts';
 import { type Queryable, sql } from '../../db/client.ts';
 import { notificationId } from '../../lib/ids.ts';
@@ -23,16 +23,33 @@ export interface Loaded {
   finals: ReadonlySet<string>;
 }
 
-interface LoadedBroadcast extends BroadcastTexts {
+export interface LoadedBroadcast extends BroadcastTexts {
+  overrides: Overrides;
   /** Where one of the jobs is for e-mail. */
-  email: PreparedEmail | undefined;
+  email: { texts: ChannelTexts; prepared: PreparedEmail } | undefined;
 }
 
-interface LoadedUser {
+/** What a broadcast says on one channel. */
+export interface ChannelTexts {
+  title: string;
+  content: string | null;
+  actionUrl: string | null;
+}
+
+type Overrides = NonNullable<NewBroadcast['overrides']>;
+
+export interface LoadedUser {
   id: string;
+  external_id: string | null;
   email: string | null;
   first_name: string | null;
   last_name: string | null;
+  /** JSON text of an object. */
+  custom_attributes: string | null;
+  phone_numbers: string[];
+  created_at: Date;
+  updated_at: Date;
+  last_seen_at: Date | null;
 }
 
 /** Loads it, in two rounds of statements whatever the number of users, three where there are conditions. */
@@ -91,24 +108,23 @@ async function loadBroadcasts(db: Queryable, jobs: readonly Job<'deliver'>[]): P
     message: Buffer;
     overrides: Buffer | null;
   }>(selectBroadcasts, [ids]);
-  return rows.map(({ id, category, topic, overrides, ...row }) => {
+  return rows.map(({ id, category, topic, ...row }) => {
     const message = JSON.parse(unpackJson(row.message)) as BroadcastTexts['message'];
+    const overrides = row.overrides ? (JSON.parse(unpackJson(row.overrides)) as Overrides) : {};
     const email = mailed.has(id) ? emailOf(message, overrides) : undefined;
-    return { id, category, topic, message, email };
+    return { id, category, topic, message, overrides, email };
   });
 }
 
-function emailOf(message: BroadcastTexts['message'], packedOverrides: Buffer | null): PreparedEmail {
-  const overrides = packedOverrides
-    ? (JSON.parse(unpackJson(packedOverrides)) as { channels?: { email?: ChannelOverride } })
-    : {};
-  const email = overrides.channels?.email ?? {};
-  return prepareEmail({
-    title: email.title ?? message.title,
-    content: email.content ?? message.content,
+function emailOf(message: BroadcastTexts['message'], { channels }: Overrides): LoadedBroadcast['email'] {
+  const said = channels?.email ?? {};
+  const texts = {
+    title: said.title ?? message.title,
+    content: said.content ?? message.content,
     // An override's null takes the link away; an absent one leaves the broadcast's.
-    actionUrl: email.action_url === undefined ? message.action_url : email.action_url,
-  });
+    actionUrl: said.action_url === undefined ? message.action_url : said.action_url,
+  };
+  return { texts, prepared: prepareEmail(texts) };
 }
 
 /** Only a job that was begun before can have results; or one that repeats an attempt which a worker without a lease made, too. */
@@ -131,7 +147,9 @@ const selectBroadcasts = sql(
 );
 const selectUsers = sql(
   'deliver_users',
-  'select id, email, first_name, last_name from users where id = any ($1::uuid[]) and deleted_at is null',
+  `select id, external_id, email, first_name, last_name, custom_attributes, phone_numbers, created_at, updated_at, last_seen_at
+  from users
+  where id = any ($1::uuid[]) and deleted_at is null`,
 );
 const selectFinals = sql(
   'deliver_finals',
