@@ -165,6 +165,35 @@ test('a node that has not heard of the deletion writes nothing about the user, a
   expect(await userOf(id)).toMatchObject({ deleted: false });
 });
 
+test('that somebody may be deleted costs a broadcast to known users no statement, and one to others none more', async () => {
+  await create('counted', 'counted@example.com');
+  const gone = await create('counted-gone');
+  await deleteUser(one, projectId, gone);
+  const node = await startNode();
+  onTestFinished(() => node.bus.close());
+  const statements = async (...externalIds: string[]) => {
+    const names: string[] = [];
+    const resolved = await db.transaction((tx) =>
+      resolveUsers(
+        {
+          query(statement, values) {
+            names.push(statement.name);
+            return tx.query(statement, values);
+          },
+        },
+        node.identities,
+        externalIds.map((externalId) => ({ projectId, externalId })),
+      ),
+    );
+    resolved.remember();
+    return names;
+  };
+  expect(await statements('counted')).toEqual(['select_owners']);
+  expect(await statements('counted')).toEqual([]);
+  expect(await statements('counted', 'counted-gone')).toEqual(['select_owners']);
+  expect(await statements('counted', 'counted-gone')).toEqual(['select_owners']); // a deleted one is not remembered
+});
+
 test('restored by requests on several nodes at the same moment is told once', async () => {
   const id = await create('nodes');
   await deleteUser(one, projectId, id);

@@ -135,7 +135,7 @@ describe('a broadcast that names a deleted user', () => {
     expect((await send([{ external_id: 'refused' }])).status.summary).toEqual({ total: 1, failures: 0 });
   });
 
-  test('does not bring them back, and costs no statement more for those who are known', async () => {
+  test('does not bring them back, by whichever name it names them', async () => {
     const id = await create({ email: 'by-address@example.com' });
     await remove(id);
     const { status } = await send([{ email: 'By-Address@example.com' }]);
