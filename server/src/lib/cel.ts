@@ -1,5 +1,6 @@
 import type { RE2JS } from '@bufbuild/re2';
 import type { Environment } from '@marcbachmann/cel-js';
+import { LRUCache } from 'lru-cache';
 
 /** A CEL expression that has been parsed and judged by its types. */
 export interface Expression {
@@ -49,7 +50,7 @@ export async function parseExpression(
     const { valid, type, error } = parsed.check();
     if (!valid) return { problem: summary(error) };
     if (type !== 'bool' && type !== 'dyn') return { problem: `must be true or false, not ${type}` };
-    const run: Run = { steps: 0, missing: false, patterns: new Map(), regex };
+    const run: Run = { steps: 0, missing: false, regex };
     const problem = adopt(parsed.ast as unknown as Node, run);
     if (problem !== undefined) return { problem };
     return { evaluate: (variables) => evaluate(parsed, run, variables) };
@@ -87,7 +88,6 @@ function summary(error: unknown): string {
 interface Run {
   steps: number;
   missing: boolean;
-  patterns: Map<string, RE2JS>;
   regex: typeof RE2JS;
 }
 
@@ -159,6 +159,7 @@ function meaningOf(node: Node, run: Run): Evaluate {
   if (node.op === '==' || node.op === '!=' || node.op === 'in') return comparing(run);
   const name = calledBy(node);
   if (name === 'matches') return matching(run);
+  if (name === 'lastIndexOf') return searchingBackwards(own, run);
   // With a time zone these ask Intl, which takes some 50 µs.
   if (name?.startsWith('get')) return spendingFirst(500, own, run);
   return own;
@@ -188,6 +189,18 @@ function spendingFirst(steps: number, evaluate: Evaluate, run: Run): Evaluate {
   return (evaluator, node, context) => {
     spend(run, steps);
     return evaluate(evaluator, node, context);
+  };
+}
+
+/** Backwards every place is compared with all that is looked for; forwards the runtime leaps. So that is counted before. */
+function searchingBackwards(own: Evaluate, run: Run): Evaluate {
+  return (evaluator, node, context) => {
+    const [, receiver, [argument]] = node.args as [string, Node, [Node]];
+    const text = evaluator.run(receiver, context);
+    const wanted = evaluator.run(argument, context);
+    if (typeof text === 'string' && typeof wanted === 'string')
+      spend(run, Math.ceil((text.length * wanted.length) / 128));
+    return own(evaluator, node, context);
   };
 }
 
@@ -262,17 +275,20 @@ function matching(run: Run): Evaluate {
 }
 
 function patternOf(pattern: string, run: Run): RE2JS {
-  const known = run.patterns.get(pattern);
+  const known = patterns.get(pattern);
   if (known !== undefined) return known;
   if (pattern.length > MAX_PATTERN_CHARACTERS)
     throw new Error(`a pattern has at most ${MAX_PATTERN_CHARACTERS} characters`);
-  spend(run, 4 * sizeOfPattern(pattern)); // making it takes longer than using it
+  const size = 1 + sizeOfPattern(pattern);
+  spend(run, 4 * size); // making it takes longer than using it
   const made = new run.regex(pattern);
-  if (run.patterns.size < MAX_PATTERNS) run.patterns.set(pattern, made);
+  patterns.set(pattern, made, { size });
   return made;
 }
 
-const MAX_PATTERNS = 16;
+// Of all conditions together. An instruction takes up to 600 bytes: 20 MB at most, whoever writes patterns.
+const MAX_INSTRUCTIONS = 32_000;
+const patterns = new LRUCache<string, RE2JS>({ maxSize: MAX_INSTRUCTIONS });
 
 /** About how many instructions a pattern becomes: what is repeated `{n}` times stands there n times, groups with all that is in them. */
 function sizeOfPattern(pattern: string): number {

@@ -1,3 +1,5 @@
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { ConditionError, evaluate, MAX_CONDITION_CHARACTERS, parseCondition } from './expression.ts';
@@ -46,6 +48,7 @@ describe('the forms that are documented', () => {
     ["user.tags.exists(tag, tag == 'a')", true],
     ['user.age > 18 && user.age in [36]', true],
     ["user.first_name.matches('^[A-Z][a-z]+$')", true],
+    ["user.first_name.matches('')", true],
     ["timestamp('2026-01-31T12:00:00Z').getMonth() == 0", true],
     ['// always\ntrue', true],
   ])('%s is %s', async (text, expected) => {
@@ -163,6 +166,38 @@ describe('hostile conditions', () => {
   test('a pattern that backtracks elsewhere is matched in linear time', async () => {
     expect(await holds("input.text.matches('^(a+)+$')")).toBe(false);
     expect(await holds("input.text.matches('^(a|a?)+$')")).toBe(false);
+  });
+
+  test('looking backwards for a long text ends like all else', async () => {
+    const parsed = await parseCondition('user.text.lastIndexOf(user.wanted) == 0');
+    if ('problem' in parsed) throw new Error(parsed.problem);
+    const over = (length: number) => ({
+      user: { text: 'a'.repeat(2 * length), wanted: `${'a'.repeat(length)}b` },
+    });
+    expect(evaluate(parsed, over(500))).toBe(false);
+    expect(() => evaluate(parsed, over(20_000))).toThrow('needs more than 20000 steps');
+  });
+
+  test('patterns are kept in so much memory, however many conditions have some', async () => {
+    setFlagsFromString('--expose-gc');
+    const collect = runInNewContext('gc') as () => void;
+    const heapUsed = () => {
+      collect();
+      return process.memoryUsage().heapUsed;
+    };
+    const kept: unknown[] = [];
+    const add = async (number: number) => {
+      const patterns = Array.from({ length: 16 }, (_none, index) => `[^a]{${800 + index}}${number}`);
+      const parsed = await parseCondition(patterns.map((one) => `user.text.matches('${one}')`).join(' || '));
+      if ('problem' in parsed) throw new Error(parsed.problem);
+      kept.push(parsed);
+      expect(evaluate(parsed, { user: { text: 'b'.repeat(40) } })).toBe(false);
+    };
+    await add(0);
+    const before = heapUsed();
+    for (let number = 1; number <= 40; number += 1) await add(number);
+    expect(heapUsed() - before).toBeLessThan(25_000_000);
+    expect(kept).toHaveLength(41);
   });
 
   test('a condition that ran out of steps runs again over less', async () => {
