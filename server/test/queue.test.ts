@@ -202,4 +202,5 @@ test('a retry waits longer each time, at most an hour, and as long as the other 
   expect(backoff(3, { random: () => 0.5 })).toBe(15_000);
   expect(backoff(1, { retryAfterMs: 42_000 })).toBe(42_000);
   expect(backoff(1, { retryAfterMs: 10 * 3_600_000 })).toBe(3_600_000);
+  expect(backoff(5, { retryAfterMs: 0, random: () => 0.5 })).toBe(300_000);
 });
