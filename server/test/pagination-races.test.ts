@@ -120,6 +120,15 @@ const SOURCES: [RegExp, Source][] = [
     },
   ],
   [
+    /^\/subscriptions$/,
+    {
+      create: async (number) =>
+        expectDone(await user()('POST', '/subscriptions', { topic: `topic/${number}` })),
+      remove: async ({ topic }) =>
+        expectDone(await user()('DELETE', `/subscriptions/${encodeURIComponent(String(topic))}`)),
+    },
+  ],
+  [
     /^\/webhooks$/,
     {
       create: (number) =>

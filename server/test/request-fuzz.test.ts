@@ -146,6 +146,13 @@ const READ_BACK: [RegExp, ReadBack][] = [
     },
   ],
   [
+    /^saveSubscription$/,
+    async (call, _operation, _drawn, { body }) => {
+      const read = await call('GET', '/subscriptions?limit=100');
+      expect(read.body.data).toContainEqual(body);
+    },
+  ],
+  [
     /^saveWebhook$/,
     async (call, _operation, _drawn, { body }) => {
       expect((await call('GET', `/webhooks/${body.id}`)).body).toEqual(body);

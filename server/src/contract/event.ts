@@ -37,6 +37,8 @@ export const EVENT_TYPES = [
   'installation.saved',
   'installation.broken',
   'preferences.updated',
+  'subscription.saved',
+  'subscription.deleted',
   'category.saved',
   'category.deleted',
   'webhook.saved',

@@ -7,6 +7,7 @@ import { integrationRoutes } from './integrations.ts';
 import { notificationRoutes } from './notifications.ts';
 import { preferenceRoutes } from './preferences.ts';
 import { streamRoute } from './stream.ts';
+import { subscriptionRoutes } from './subscriptions.ts';
 import { tokenRoutes } from './tokens.ts';
 import { userRoutes } from './users.ts';
 import { webhookRoutes } from './webhooks.ts';
@@ -17,6 +18,7 @@ export function v2Routes(app: App): void {
   notificationRoutes(app);
   tokenRoutes(app);
   preferenceRoutes(app);
+  subscriptionRoutes(app);
   categoryRoutes(app);
   integrationRoutes(app);
   installationRoutes(app);
