@@ -125,6 +125,7 @@ function startWorker(
       fan_out: fanOutHandler(workerContext, {
         onNotifications: (count) => notificationsCreated.inc(count),
         onDeliveriesQueued: () => worker.wake('deliver'),
+        onPagesQueued: () => worker.wake('fan_out'),
       }),
       deliver: deliverHandler(workerContext, { senders, recorder }),
       webhook: webhookHandler(workerContext),

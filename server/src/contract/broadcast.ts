@@ -18,7 +18,7 @@ const label = () => Type.String({ maxLength: 255, pattern: '^[A-Za-z0-9_\\.\\-/:
 
 const freeObject = (description: string) => ({ ...FreeObject, description });
 
-export const RecipientSchema = Type.Object(
+const NamedRecipient = Type.Object(
   {
     external_id: Type.Optional(
       nullable(storedString({ minLength: 1, maxLength: 255, description: "The user's id in your system." })),
@@ -44,6 +44,19 @@ export const RecipientSchema = Type.Object(
       'A user, named by external_id or email; `null` for one of them says nothing. Who is not known yet is created; members that are given replace what is stored.',
   },
 );
+
+const TopicSubscribers = Type.Object(
+  { topic: Type.Object({ subscribers: Type.Literal(true) }, { additionalProperties: false }) },
+  {
+    additionalProperties: false,
+    description:
+      "Everybody who is subscribed to the broadcast's `topic` and, within it, to its category. Who is named besides gets one notification all the same; " +
+      'and who is named gets it, subscribed or not.',
+  },
+);
+
+// In this order: nearly all are named, and then the other is not looked at.
+const RecipientSchema = Type.Union([NamedRecipient, TopicSubscribers]);
 
 const channelOverride = () =>
   Type.Object(
@@ -120,7 +133,8 @@ const BroadcastStatusSchema = Type.Object({
       description: 'Recipients that could not be used, and users whom a channel failed to reach.',
     }),
     total: Type.Integer({
-      description: 'Users addressed, each counted once, and recipients that could not be used.',
+      description:
+        'Users addressed so far, each counted once, and recipients that could not be used. Subscribers of a topic are counted as their turn comes, until the broadcast is `processed`.',
     }),
   }),
   errors: nullable(Type.Array(Type.Object({ message: Type.String() }))),
@@ -179,5 +193,11 @@ export const BroadcastSchema = Type.Object(
 );
 
 export type Recipient = Static<typeof RecipientSchema>;
+export type NamedRecipient = Static<typeof NamedRecipient>;
+
+/** Whether a recipient stands for the subscribers of the broadcast's topic. */
+export function isSubscribers(recipient: Recipient): recipient is Static<typeof TopicSubscribers> {
+  return 'topic' in recipient;
+}
 export type NewBroadcast = Static<typeof NewBroadcastSchema>;
 export type ChannelOverride = Static<ReturnType<typeof channelOverride>>;

@@ -67,14 +67,17 @@ function meant(errors: Located[], union: Located): Located[] {
   const types = errors.filter(
     (error) => error.instancePath === union.instancePath && error.keyword === 'type',
   );
-  if (fitting.length === 0 && types.length === errors.length) {
+  if (
+    fitting.length === 0 &&
+    [...branches.values()].every((branch) => types.some((one) => branch.includes(one)))
+  ) {
     return [
       { ...union, keyword: 'type', params: { type: [...new Set(types.flatMap((error) => typesOf(error)))] } },
     ];
   }
-  const fewest = fitting.sort((a, b) => a.length - b.length);
-  const [best, next] = fewest;
-  return best !== undefined && next !== undefined && best.length < next.length ? best : [union];
+  // The closest one; the first of those that are equally close, because the usual form is put first.
+  const [closest] = fitting.sort((a, b) => a.length - b.length);
+  return closest ?? [union];
 }
 
 function isOtherKind({ keyword }: Located): boolean {

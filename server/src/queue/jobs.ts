@@ -1,7 +1,10 @@
 /** What jobs there are, and what each is told. A job's payload is JSON: ids and numbers, never content or secrets. */
 export interface JobPayloads {
-  /** Turn a broadcast into notifications and deliveries. */
-  fan_out: { broadcast_id: string };
+  /**
+   * Turn a broadcast into notifications and deliveries: the first page of its users or, where `page` says so, a later one, which has the subscribers
+   * behind the user `after`.
+   */
+  fan_out: { broadcast_id: string; page?: number; after?: string };
   /** Bring a broadcast to these users over one channel. `attempt` counts the sends before this one. */
   deliver: {
     broadcast_id: string;
@@ -67,5 +70,8 @@ export function recipientsWeight(recipients: number): number {
 /** Small work goes before bulk: one recipient's message never waits for a campaign of the same project. */
 export function priorityFor(recipients: number): number {
   if (recipients <= 10) return 0;
-  return recipients <= 100 ? 1 : 2;
+  return recipients <= 100 ? 1 : BULK;
 }
+
+/** The priority of what is large. */
+export const BULK = 2;

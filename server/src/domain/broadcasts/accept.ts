@@ -3,10 +3,11 @@ import { ClientError } from '../../errors.ts';
 import { Batcher } from '../../lib/batcher.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { newId } from '../../lib/ids.ts';
-import { fanOutWeight, type Job, priorityFor } from '../../queue/jobs.ts';
+import { BULK, fanOutWeight, type Job, priorityFor } from '../../queue/jobs.ts';
 import type { Worker } from '../../queue/worker.ts';
 import { findReplay, type IdempotencyKey, KEPT_MS } from '../idempotency.ts';
 import type { FreshRecipients } from './fresh-recipients.ts';
+import { missingTopic } from './recipients.ts';
 import { acceptedJson, packed, type SentBroadcast, storedBody } from './wire.ts';
 
 /** What became of a request to send: accepted now, or earlier under the same key. */
@@ -55,8 +56,13 @@ export class Acceptor {
     });
   }
 
-  /** Resolves when the broadcast is committed. Throws `idempotency_conflict` for a key that was used for another request. */
+  /**
+   * Resolves when the broadcast is committed. Throws `idempotency_conflict` for a key that was used for another request, and
+   * `validation_failed` where the subscribers of no topic are addressed.
+   */
   async accept(projectId: string, sent: SentBroadcast, idempotency?: IdempotencyKey): Promise<Acceptance> {
+    const problem = missingTopic(sent.body);
+    if (problem !== undefined) throw new ClientError('validation_failed', [problem]);
     const entry = entryOf(projectId, newId(this.#clock.now()), sent, idempotency);
     const { category, topic, columns } = entry;
     const { message, inApp } = columns;
@@ -132,7 +138,8 @@ interface Entry {
   category: string | null;
   topic: string | null;
   columns: ReturnType<typeof packed>;
-  recipients: number;
+  named: number;
+  priority: number;
   weight: number;
   json: Buffer;
   bytes: number;
@@ -148,6 +155,7 @@ function entryOf(
   const columns = packed(stored);
   const json = acceptedJson(id, stored);
   const characters = stored.messageJson.length + (stored.overridesJson?.length ?? 0);
+  const { named, subscribers, ofFirstPage } = stored.recipients;
   return {
     id,
     projectId,
@@ -155,8 +163,10 @@ function entryOf(
     category: stored.category,
     topic: stored.topic,
     columns,
-    recipients: stored.recipients,
-    weight: fanOutWeight({ recipients: stored.recipients, characters }),
+    named,
+    // Nobody has counted the subscribers of a topic: they may be a million.
+    priority: subscribers ? BULK : priorityFor(named),
+    weight: fanOutWeight({ recipients: ofFirstPage, characters }),
     json,
     // What the statement carries: the answer too where it is kept, and that is not deflated.
     bytes:
@@ -169,9 +179,9 @@ function entryOf(
 
 /** The entry's job, written as leased to this process. */
 function leasedJob(entry: Entry, id: number): Job<'fan_out'> {
-  const { projectId, recipients, weight } = entry;
+  const { projectId, priority, weight } = entry;
   const payload = { broadcast_id: entry.id };
-  return { id, kind: 'fan_out', projectId, priority: priorityFor(recipients), weight, attempt: 1, payload };
+  return { id, kind: 'fan_out', projectId, priority, weight, attempt: 1, payload };
 }
 
 /** The keyed entries without those whose key came twice in the batch: one statement can take a key only once. */
@@ -196,8 +206,8 @@ function values(entries: readonly Entry[], nowMs: number, leaseId: string | unde
     entries.map((entry) => entry.columns.inApp),
     entries.map((entry) => entry.columns.overrides),
     entries.map((entry) => entry.columns.recipients),
-    entries.map((entry) => entry.recipients),
-    entries.map((entry) => priorityFor(entry.recipients)),
+    entries.map((entry) => entry.named),
+    entries.map((entry) => entry.priority),
     entries.map((entry) => entry.weight),
     leaseId,
   ];

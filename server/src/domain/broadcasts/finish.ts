@@ -1,7 +1,7 @@
 import { type Queryable, sql } from '../../db/client.ts';
 import { type NewEvent, recordEvents } from '../events/record.ts';
 
-// A broadcast has at most 1000 recipients; what more is wrong than this is told by the events.
+// What more is wrong than this is told by the events.
 const MAX_ERRORS = 1_000;
 
 /** Ends broadcasts that an error of ours stopped: everybody is counted as failed. */
@@ -26,9 +26,9 @@ export async function finishBroadcasts(
  * figures taken from the deliveries themselves, so that they agree whatever was repeated on the way. Answers how many became processed.
  */
 export async function countDown(tx: Queryable, finals: ReadonlyMap<string, number>): Promise<number> {
-  const ids = [...finals.keys()].sort();
+  const ids = [...finals.keys()];
   if (ids.length === 0) return 0;
-  await tx.query(lockBroadcasts, [ids]);
+  await lockBroadcasts(tx, ids);
   const rows = await tx.query<{ id: string }>(subtractPending, [ids, ids.map((id) => finals.get(id))]);
   if (rows.length === 0) return 0;
   const finished = await tx.query<{ id: string; project_id: string; total: number; failures: number }>(
@@ -44,6 +44,16 @@ export async function countDown(tx: Queryable, finals: ReadonlyMap<string, numbe
   return finished.length;
 }
 
+/** Lets nobody else change these broadcasts until the transaction ends: whoever changes several does this before. */
+export async function lockBroadcasts(tx: Queryable, ids: readonly string[]): Promise<void> {
+  await tx.query(selectForUpdate, [ids]);
+}
+
+/** Notes what went wrong with a broadcast beside its deliveries. */
+export async function addError(tx: Queryable, broadcastId: string, message: string): Promise<void> {
+  await tx.query(appendError, [broadcastId, JSON.stringify([{ message }])]);
+}
+
 export function broadcastProcessed(
   projectId: string,
   broadcastId: string,
@@ -53,7 +63,7 @@ export function broadcastProcessed(
 }
 
 // In the order of ids, so that two workers that count down the same broadcasts wait instead of deadlocking.
-const lockBroadcasts = sql(
+const selectForUpdate = sql(
   'lock_broadcasts',
   'select id from broadcasts where id = any ($1::uuid[]) order by id for update',
 );
@@ -68,20 +78,13 @@ const subtractPending = sql(
   )
   select id from counted where pending <= 0 and status <> 'processed'`,
 );
-// The broadcast's users are in broadcast_users; their deliveries are found by primary key (user_id, notification_id, channel), because the
-// ids of a broadcast's notifications all begin with the first half of its own id (lib/ids.ts).
+// Index deliveries_failed (broadcast_id): what it takes depends on what failed, not on how many users there are.
 const finish = sql(
   'finish_broadcasts',
   `with failed as (
-    select d.broadcast_id, d.user_id, d.channel, d.reason
-    from broadcast_users u
-    cross join lateral unnest(u.user_ids) as member (user_id)
-    join deliveries d on d.user_id = member.user_id
-      and d.notification_id between (left(u.broadcast_id::text, 19) || '8000-000000000000')::uuid
-        and (left(u.broadcast_id::text, 19) || 'bfff-ffffffffffff')::uuid
-      and d.broadcast_id = u.broadcast_id
-      and d.state = 'failed'
-    where u.broadcast_id = any ($1::uuid[])
+    select broadcast_id, user_id, channel, reason
+    from deliveries
+    where broadcast_id = any ($1::uuid[]) and state = 'failed'
   ),
   summary as (
     select broadcast_id, count(distinct user_id)::int as failures,
@@ -111,4 +114,11 @@ const failBroadcast = sql(
   set status = 'processed', failures = total, errors = $2::json
   where id = $1 and status <> 'processed'
   returning total`,
+);
+// Primary key.
+const appendError = sql(
+  'append_broadcast_error',
+  `update broadcasts
+  set errors = (coalesce(errors::jsonb, '[]') || $2::jsonb)::json
+  where id = $1`,
 );

@@ -1,5 +1,11 @@
-import type { Recipient } from '../../contract/broadcast.ts';
+import {
+  isSubscribers,
+  type NamedRecipient,
+  type NewBroadcast,
+  type Recipient,
+} from '../../contract/broadcast.ts';
 import { isEmailAddress } from '../../lib/email-address.ts';
+import { SUBSCRIBERS_PER_PAGE } from '../topics/subscribers.ts';
 import type { Person } from '../users/plan.ts';
 
 /** A broadcast's recipients as people, and what is wrong with those that cannot be used. */
@@ -12,13 +18,38 @@ export interface ReadRecipients {
   errors: string[];
 }
 
+/** Of what kind a broadcast's recipients are. */
+export interface RecipientCount {
+  /** Those that name a user. */
+  named: number;
+  /** The subscribers of the topic are among them, however many they are. */
+  subscribers: boolean;
+  /** So many users at most has the first page. */
+  ofFirstPage: number;
+}
+
+export function countRecipients(recipients: readonly Recipient[]): RecipientCount {
+  let named = 0;
+  for (const recipient of recipients) if (!isSubscribers(recipient)) named += 1;
+  const subscribers = named < recipients.length;
+  return { named, subscribers, ofFirstPage: named === 0 && subscribers ? SUBSCRIBERS_PER_PAGE : named };
+}
+
+/** What is wrong with a broadcast that is to go to the subscribers of a topic, and has none; undefined where nothing is. */
+export function missingTopic({ topic, recipients }: NewBroadcast): string | undefined {
+  if (topic != null || recipients == null) return undefined;
+  const at = recipients.findIndex(isSubscribers);
+  return at < 0 ? undefined : `Param 'topic' is missing: recipients.${at} are its subscribers`;
+}
+
 /**
- * Reads recipients. One that names nobody that can be reached is counted and told, and the others go on; an unusable address
+ * Reads the recipients that name somebody. One that names nobody that can be reached is counted and told, and the others go on; an unusable address
  * beside an external id only costs the address. Pure.
  */
 export function readRecipients(projectId: string, recipients: readonly Recipient[]): ReadRecipients {
   const read: ReadRecipients = { people: [], positions: [], unusable: 0, errors: [] };
   recipients.forEach((recipient, index) => {
+    if (isSubscribers(recipient)) return;
     const email = recipient.email?.trim();
     const badAddress = email !== undefined && !isEmailAddress(email);
     if (badAddress) read.errors.push(`recipients.${index}: '${shorten(email)}' is not an e-mail address`);
@@ -32,7 +63,7 @@ export function readRecipients(projectId: string, recipients: readonly Recipient
   return read;
 }
 
-function personOf(projectId: string, recipient: Recipient, email: string | undefined): Person {
+function personOf(projectId: string, recipient: NamedRecipient, email: string | undefined): Person {
   const person: Person = { projectId };
   if (recipient.external_id != null) person.externalId = recipient.external_id;
   if (email !== undefined) person.email = email;

@@ -1,4 +1,4 @@
-import type { Recipient } from '../../contract/broadcast.ts';
+import { isSubscribers, type Recipient } from '../../contract/broadcast.ts';
 import { textArray, uuidArray } from '../../db/arrays.ts';
 import { type Queryable, sql } from '../../db/client.ts';
 import { jsonElements } from '../../lib/json-elements.ts';
@@ -78,9 +78,11 @@ function redact(
 /** The purged user that an entry named: by the external id, or, where it had none, by the address. */
 function ownerOf(
   projectId: string,
-  { external_id, email }: Recipient,
+  recipient: Recipient,
   owners: ReadonlyMap<string, string>,
 ): string | undefined {
+  if (isSubscribers(recipient)) return undefined;
+  const { external_id, email } = recipient;
   const names = namesOf({ projectId, externalId: external_id ?? undefined, email: email ?? undefined });
   return owners.get(names.id ?? names.email ?? '');
 }

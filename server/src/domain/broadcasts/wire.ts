@@ -1,6 +1,7 @@
 import type { NewBroadcast } from '../../contract/broadcast.ts';
 import { timeOf } from '../../lib/ids.ts';
 import { packJson, unpackJson } from '../../lib/packed-json.ts';
+import { countRecipients, type RecipientCount } from './recipients.ts';
 
 /** A broadcast's columns that hold what was sent, and the JSON they were made of. */
 export interface StoredBody {
@@ -10,7 +11,7 @@ export interface StoredBody {
   inAppJson: string | null;
   overridesJson: string | null;
   recipientsJson: Buffer | null;
-  recipients: number;
+  recipients: RecipientCount;
 }
 
 /** A request to send. */
@@ -36,7 +37,7 @@ export function storedBody({ body, recipientsJson }: SentBroadcast): StoredBody 
     inAppJson: inApp ? JSON.stringify(inApp) : null,
     overridesJson: body.overrides ? JSON.stringify(body.overrides) : null,
     recipientsJson: (body.recipients && recipientsJson) || null,
-    recipients: body.recipients?.length ?? 0,
+    recipients: countRecipients(body.recipients ?? []),
   };
 }
 
@@ -75,7 +76,7 @@ export function broadcastJson(row: BroadcastRow): string {
 export function acceptedJson(id: string, body: StoredBody): Buffer {
   const [before, after] = aroundRecipients(id, body, {
     status: 'enqueued',
-    total: body.recipients,
+    total: body.recipients.named,
     failures: 0,
     errors: null,
   });

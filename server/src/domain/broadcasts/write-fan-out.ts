@@ -5,10 +5,12 @@ import { type NewEvent, newEventId } from '../events/record.ts';
 import { HELD_BACK } from '../notifications/row.ts';
 import { broadcastProcessed } from './finish.ts';
 
-/** A broadcast whose users are known and whose deliveries are planned. */
+/** A broadcast, or a page of it, whose users are known and whose deliveries are planned. */
 interface FannedOut {
   id: string;
   projectId: string;
+  /** Its first page says all that is known of it; a later one adds to that. */
+  page: number;
   category: string | null;
   topic: string | null;
   /** Ascending, each once; and their notifications' ids in the same order. */
@@ -17,7 +19,7 @@ interface FannedOut {
   /** How many recipients cannot be used at all. */
   unusable: number;
   errors: readonly string[];
-  /** Deliveries that wait for an outcome. */
+  /** What has to come to an end before it is processed. */
   pending: number;
   /** The users whose inbox does not show it, or not yet. */
   heldBack: ReadonlySet<string>;
@@ -64,6 +66,7 @@ export async function writeFanOut(
     uuidArray(events.map((event) => event.broadcastId ?? '')),
     textArray(events.map((event) => uuidArray(event.userIds ?? []))),
     textArray(events.map((event) => JSON.stringify(event.details))),
+    broadcasts.map((one) => one.page),
   ]);
   assertSettled(jobs.ids, row?.settled ?? 0);
   return row?.sent_at ?? new Date();
@@ -78,9 +81,9 @@ function heldBackOf({ userIds, heldBack }: FannedOut): string {
   return heldBack.size === 0 ? '{}' : `{${userIds.map((userId) => heldBack.has(userId)).join(',')}}`;
 }
 
-/** What the event of its end says; null when it has not ended. */
-function processedDetails({ projectId, id, userIds, unusable, pending }: FannedOut): string | null {
-  if (pending > 0) return null;
+/** What the event of its end says; null when it has not ended, and where that is for a later page to say (topic-pages.ts). */
+function processedDetails({ projectId, id, page, userIds, unusable, pending }: FannedOut): string | null {
+  if (pending > 0 || page > 0) return null;
   const total = userIds.length + unusable;
   return JSON.stringify(broadcastProcessed(projectId, id, { total, failures: unusable }).details);
 }
@@ -89,12 +92,12 @@ function processedDetails({ projectId, id, userIds, unusable, pending }: FannedO
 const write = (onConflict: string) => `
   with input as materialized (
     select id, project_id, category, topic, user_ids::uuid[], notification_ids::uuid[], unusable, pending, errors::json,
-      created_event, notified_event, processed_event, processed::json, held_back::boolean[],
+      created_event, notified_event, processed_event, processed::json, held_back::boolean[], page,
       date_trunc('milliseconds', now()) as sent_at
     from unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::int[], $8::int[], $9::text[],
-        $10::uuid[], $11::uuid[], $12::uuid[], $13::text[], $16::text[])
+        $10::uuid[], $11::uuid[], $12::uuid[], $13::text[], $16::text[], $23::int[])
       as b (id, project_id, category, topic, user_ids, notification_ids, unusable, pending, errors,
-        created_event, notified_event, processed_event, processed, held_back)
+        created_event, notified_event, processed_event, processed, held_back, page)
   ),
   settled as (
     ${settled('$14', '$15')}
@@ -107,7 +110,7 @@ const write = (onConflict: string) => `
   ),
   reached as (
     insert into broadcast_users (broadcast_id, page, user_ids)
-    select id, 0, user_ids
+    select id, page, user_ids
     from input
     where user_ids <> '{}'
     on conflict do nothing
@@ -116,9 +119,9 @@ const write = (onConflict: string) => `
     insert into events (project_id, id, type, broadcast_id, user_ids, details)
     select project_id, event.id, event.type, input.id, event.user_ids, event.details
     from input, lateral (
-      values (created_event, 'broadcast.created', null::uuid[], null::json, true),
+      values (created_event, 'broadcast.created', null::uuid[], null::json, page = 0),
         (notified_event, 'notification.created', user_ids, null, user_ids <> '{}'),
-        (processed_event, 'broadcast.processed', null, processed, pending = 0)
+        (processed_event, 'broadcast.processed', null, processed, processed is not null)
     ) as event (id, type, user_ids, details, happened)
     where happened
     union all
@@ -128,8 +131,11 @@ const write = (onConflict: string) => `
   ),
   progressed as (
     update broadcasts
-    set status = case when input.pending = 0 then 'processed' else 'processing' end,
-      total = cardinality(user_ids) + unusable, failures = unusable, pending = input.pending, errors = input.errors
+    set status = case when processed is null then 'processing' else 'processed' end,
+      total = case when page = 0 then 0 else broadcasts.total end + cardinality(user_ids) + unusable,
+      failures = case when page = 0 then 0 else broadcasts.failures end + unusable,
+      pending = case when page = 0 then 0 else broadcasts.pending end + input.pending,
+      errors = case when page = 0 then input.errors else broadcasts.errors end
     from input
     where broadcasts.id = input.id
   )

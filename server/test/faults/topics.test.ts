@@ -1,0 +1,179 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { readConfig } from '../../src/config.ts';
+import { type Queryable, sql } from '../../src/db/client.ts';
+import { createLogger } from '../../src/lib/log.ts';
+import { open } from '../../src/open.ts';
+import { type BelfryProcess, startBelfry } from '../support/belfry-process.ts';
+import { messageIdOf, saveSmtp, settled } from '../support/faults.ts';
+import { newSeed, randomFrom } from '../support/random.ts';
+import { until } from '../support/service.ts';
+import { type SmtpStandIn, startSmtpStandIn } from '../support/smtp-stand-in.ts';
+
+const ROUNDS = 6;
+const SUBSCRIBERS = 5_000;
+// One in so many of them has an address.
+const MAILED = 10;
+const NAMED = [{ external_id: 'user-7' }, { external_id: 'nobody yet' }];
+
+const seed = newSeed();
+const random = randomFrom(seed);
+
+let dataDir = '';
+let smtp: SmtpStandIn;
+let belfry: BelfryProcess;
+
+beforeAll(async () => {
+  dataDir = await mkdtemp(join(tmpdir(), 'belfry-topics-'));
+  smtp = await startSmtpStandIn();
+});
+afterAll(async () => {
+  await belfry?.killTree();
+  await smtp.stop();
+  await rm(dataDir, { recursive: true, force: true });
+});
+
+async function call(method: string, path: string, body?: unknown) {
+  const { credentials } = belfry;
+  const response = await fetch(`${credentials.base_url}${path}`, {
+    method,
+    headers: {
+      authorization: `Bearer ${credentials.project_jwt}`,
+      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+    },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+  // biome-ignore lint/suspicious/noExplicitAny: a test reads what it expects, and fails where it is not there
+  const answered = (await response.json()) as any;
+  return { status: response.status, headers: response.headers, body: answered };
+}
+
+/** Works on the database of the server that runs, or ran. */
+async function withDatabase<Result>(work: (db: Queryable) => Promise<Result>): Promise<Result> {
+  const opened = await open(readConfig({ DATA_DIR: dataDir }), {
+    role: 'client',
+    log: createLogger({ level: 'silent' }),
+  });
+  try {
+    return await work(opened.db);
+  } finally {
+    await opened.close();
+  }
+}
+
+const rows = <Row>(db: Queryable, text: string, values: unknown[] = []) =>
+  db.query<Row>(sql('', text), values);
+
+async function subscribers(): Promise<void> {
+  await withDatabase((db) =>
+    rows(
+      db,
+      `with made as (
+        insert into users (id, project_id, external_id, email, created_at, updated_at)
+        select gen_random_uuid(), p.id, 'user-' || n, case when n % $2 = 0 then 'user-' || n || '@example.com' end, now(), now()
+        from projects p, generate_series(1, $1::int) n
+        returning id, project_id, external_id
+      ),
+      keyed as (
+        insert into user_keys (project_id, kind, value, user_id)
+        select project_id, 'external_id', external_id, id from made
+      )
+      insert into subscriptions (user_id, topic, id, project_id, categories)
+      select id, 'news', gen_random_uuid(), project_id, '{"*": {"status": "subscribed"}}' from made`,
+      [SUBSCRIBERS, MAILED],
+    ),
+  );
+}
+
+interface Stored {
+  external_id: string;
+  count: number;
+}
+
+test.runIf(process.platform === 'linux')(
+  `every subscriber of a topic gets it once when every process is killed between its pages, ${ROUNDS} times (FAULT_SEED=${seed})`,
+  { timeout: 180_000 },
+  async () => {
+    belfry = await startBelfry(dataDir);
+    await saveSmtp({ call }, smtp);
+    await subscribers();
+    const sent: string[] = [];
+    const lines: string[] = [];
+    let interrupted = 0;
+    for (let round = 1; round <= ROUNDS; round += 1) {
+      const { status, body } = await call('POST', '/broadcasts', {
+        title: `Round ${round}`,
+        topic: 'news',
+        recipients: [{ topic: { subscribers: true } }, ...NAMED],
+      });
+      expect(status).toBe(201);
+      sent.push(body.id);
+      const reached = Math.floor(random() * (SUBSCRIBERS - 500));
+      await until(
+        () => call('GET', `/broadcasts/${body.id}`),
+        (answer) => answer.body.status.summary.total >= reached,
+        { withinMs: 30_000, everyMs: 2 },
+      );
+      await delay(random() * 40);
+      await belfry.killTree();
+      expect(belfry.output.filter((line) => line.includes('"level":"error"'))).toEqual([]);
+      belfry = await startBelfry(dataDir);
+      const { body: after } = await call('GET', `/broadcasts/${body.id}`);
+      const { total } = after.status.summary;
+      if (after.status.status !== 'processed') interrupted += 1;
+      lines.push(
+        `round ${round}: killed at ${reached} or more; ready again with ${total}, ${after.status.status}`,
+      );
+    }
+    await settled(belfry);
+    const statuses = await Promise.all(
+      sent.map(async (id) => (await call('GET', `/broadcasts/${id}`)).body.status),
+    );
+    belfry.signal('SIGTERM');
+    expect(await belfry.ended).toBe(0);
+    console.log([`seed ${seed}`, ...lines].join('\n'));
+    expect(interrupted).toBeGreaterThan(0);
+
+    for (const status of statuses)
+      expect(status).toEqual({
+        status: 'processed',
+        summary: { total: SUBSCRIBERS + 1, failures: 0 },
+        errors: null,
+      });
+    const { reached, addressed, events, mailed, jobs } = await withDatabase(readStored);
+    // Each of the users has one notification of each broadcast, is in one of its pages, and in one event.
+    for (const found of [reached, addressed, events]) {
+      expect(found).toHaveLength(SUBSCRIBERS + 1);
+      expect(found.filter(({ count }) => count !== ROUNDS)).toEqual([]);
+    }
+    expect(jobs).toBe(0);
+    const received = new Set(smtp.received.map(messageIdOf));
+    expect(mailed.filter((id) => !received.has(id))).toEqual([]);
+    expect(received.size).toBe((SUBSCRIBERS / MAILED) * ROUNDS);
+  },
+);
+
+async function readStored(db: Queryable) {
+  const perUser = (from: string) =>
+    rows<Stored>(
+      db,
+      `select external_id, count(*)::int as count from ${from} join users u on u.id = user_id group by external_id`,
+    );
+  const [left] = await rows<{ count: number }>(db, 'select count(*)::int as count from jobs');
+  const mailed = await rows<{ id: string }>(
+    db,
+    'select n.id from notifications n join users u on u.id = n.user_id where u.email is not null',
+  );
+  return {
+    reached: await perUser('notifications'),
+    addressed: await perUser('(select unnest(user_ids) as user_id from broadcast_users) b'),
+    events: await perUser(
+      "(select unnest(user_ids) as user_id from events where type = 'notification.created') e",
+    ),
+    mailed: mailed.map(({ id }) => id),
+    jobs: left?.count,
+  };
+}
