@@ -8,7 +8,6 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { testAuthority } from '../../test/support/smtp-stand-in.ts';
 import { startVendor, type VendorStandIn } from '../../test/support/vendor-stand-in.ts';
 import { createEgressGuard } from '../lib/egress.ts';
-import { requestHttp2 } from './request-http2.ts';
 import { createTransport, type Transport } from './transport.ts';
 
 const open = createEgressGuard({ allow: '127.0.0.0/8' });
@@ -218,39 +217,5 @@ describe('TLS', () => {
     const answer = await impatient.at(vendor.address.replace('http:', 'https:')).request(get);
     expect(answer).toMatchObject({ error: {}, written: false });
     await impatient.close();
-  });
-});
-
-describe('HTTP/2', () => {
-  let apple: VendorStandIn;
-  beforeAll(async () => {
-    apple = await startVendor({ http2: true });
-  });
-  afterAll(() => apple.stop());
-
-  const ask = () =>
-    requestHttp2(transport.at(apple.address), { method: 'POST', path: '/3/device/0', body: '{}' }, timeouts);
-
-  test('a request arrives as it was given, and its answer comes back', async () => {
-    apple.answer({ status: 400, headers: { 'apns-id': 'x' }, body: { reason: 'BadDeviceToken' } });
-    expect(await ask()).toEqual({
-      status: 400,
-      headers: expect.objectContaining({ 'apns-id': 'x' }),
-      text: '{"reason":"BadDeviceToken"}',
-    });
-    expect(apple.requests).toMatchObject([{ method: 'POST', path: '/3/device/0', body: '{}' }]);
-  });
-
-  test('no answer is told, with whether the request may have arrived', async () => {
-    apple.answer('hang');
-    expect(await ask()).toMatchObject({ error: { code: 'ETIMEDOUT' }, written: true });
-    const closed = createTransport({ egress: createEgressGuard(), timeouts });
-    const refused = await requestHttp2(closed.at(apple.address), get, timeouts);
-    expect(refused).toMatchObject({ error: { code: 'EGRESS_REFUSED' }, written: false });
-    // A server that speaks another language.
-    vendor.answer({ status: 200 });
-    const strange = await requestHttp2(transport.at(vendor.address), get, timeouts);
-    expect(strange).toMatchObject({ error: {}, written: true });
-    await closed.close();
   });
 });
