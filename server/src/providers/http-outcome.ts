@@ -111,13 +111,20 @@ export function retry(
 function retryAfter(headers: HttpReply['headers']): number | undefined {
   const wish = headers['retry-after']?.trim() ?? '';
   if (/^\d{1,12}(?:\.\d*)?$/.test(wish)) return clamped(Number(wish) * 1000);
-  return untilDate(Date.parse(wish), headers);
+  return untilDate(httpDate(wish), headers);
 }
 
 /** Milliseconds from the moment that the vendor answered until a moment that it named; undefined where either is not known. */
 export function untilDate(atMs: number, { date }: HttpReply['headers']): number | undefined {
-  const wait = atMs - Date.parse(date ?? '');
+  const wait = atMs - httpDate(date ?? '');
   return Number.isNaN(wait) ? undefined : clamped(wait);
+}
+
+/** A moment as HTTP and e-mail write it, in unix milliseconds; else NaN. `Date.parse` alone sees a date in `-1`. */
+export function httpDate(text: string): number {
+  return /^[a-z]{3}, \d{1,2} [a-z]{3} \d{4} \d\d:\d\d:\d\d (?:GMT|UTC|[+-]\d{4})$/i.test(text)
+    ? Date.parse(text)
+    : Number.NaN;
 }
 
 const LONGEST_WAIT_MS = 3_600_000; // a vendor that asks for more is asked again all the same: it may have erred

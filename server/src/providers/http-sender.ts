@@ -1,4 +1,4 @@
-import type { Outcome, Rejection, Sender } from './provider.ts';
+import { isRejection, type Outcome, type Rejection, type Sender } from './provider.ts';
 import type { HttpAnswer } from './transport.ts';
 import { withoutSecrets } from './vendor-words.ts';
 
@@ -53,10 +53,6 @@ export function createHttpSender<Message, Request extends object>({
 }
 
 const CLOSING = 'the connection is being closed';
-
-function isRejection(built: object): built is Rejection {
-  return 'kind' in built && built.kind === 'rejected';
-}
 
 function concealed(answer: HttpAnswer, secrets: readonly string[]): HttpAnswer {
   const hide = (text: string) => withoutSecrets(text, secrets);

@@ -2,6 +2,7 @@ import { domainToASCII } from 'node:url';
 import { Type } from 'typebox';
 import { nullable } from '../contract/common.ts';
 import { withAsciiDomain } from './mime.ts';
+import type { Rejection } from './provider.ts';
 
 /** Who an e-mail is from, or answered to, as the vendors' integrations have it. */
 export function mailbox(description: string) {
@@ -13,6 +14,20 @@ export function mailbox(description: string) {
     { additionalProperties: false, description },
   );
 }
+
+/** For an e-mail to what is no address. */
+export const NO_ADDRESS: Rejection = {
+  kind: 'rejected',
+  scope: 'address',
+  reason: 'this is not an e-mail address',
+};
+
+/** For an integration that names no sender, when no override does. */
+export const NO_SENDER: Rejection = {
+  kind: 'rejected',
+  scope: 'config',
+  reason: 'the integration has no sender: set its from',
+};
 
 type Mailbox = { email: string; name?: string | null };
 

@@ -2,17 +2,16 @@
 import { type Static, Type } from 'typebox';
 import { oneOf } from '../contract/common.ts';
 import { type Asked, ask, isRefusal, notChecked, segment } from './ask.ts';
-import { httpOutcome, rejected, retry, untilDate } from './http-outcome.ts';
+import { httpDate, httpOutcome, rejected, retry, untilDate } from './http-outcome.ts';
 import { createHttpSender } from './http-sender.ts';
-import { mailbox, messageId, written } from './mailbox.ts';
+import { mailbox, messageId, NO_ADDRESS, NO_SENDER, written } from './mailbox.ts';
 import { isMailbox } from './mime.ts';
 import { multipart } from './multipart.ts';
 import { mergeOverride } from './override.ts';
 import {
   type EmailMessage,
   type Finding,
-  NO_ADDRESS,
-  NO_SENDER,
+  isRejection,
   type Outcome,
   type Provider,
   type Rejection,
@@ -99,7 +98,7 @@ function build(message: EmailMessage, { api_key, domain, from }: Config): HttpRe
     message.override,
     { locked: ['to', 'v:delivery_id'] },
   );
-  if ('kind' in merged) return merged;
+  if (isRejection(merged)) return merged;
   if (merged.payload.from === undefined) return NO_SENDER;
   const { contentType, body } = multipart(fields(merged.payload), deliveryId);
   if (Buffer.byteLength(body) > MAX_BYTES) return tooBig(MAX_BYTES);
@@ -137,7 +136,7 @@ function classify(answer: HttpAnswer): Outcome {
       return rejected('config', said);
     const after = /try again after (.{10,40})$/i.exec(reason)?.[1];
     if (status === 429 && after !== undefined)
-      return retry(said, { retryAfterMs: untilDate(Date.parse(after), headers) });
+      return retry(said, { retryAfterMs: untilDate(httpDate(after), headers) });
     return undefined;
   });
 }

@@ -60,6 +60,11 @@ export type Outcome =
 /** A message that is not worth sending, or a vendor that will not take it. */
 export type Rejection = Extract<Outcome, { kind: 'rejected' }>;
 
+/** Whether what was built is no request. */
+export function isRejection(built: object): built is Rejection {
+  return 'kind' in built && built.kind === 'rejected';
+}
+
 /** An e-mail for one recipient, rendered: the same for every e-mail provider. */
 export type EmailMessage = {
   /** Stable over retries: the Message-ID is made of it, the only aid e-mail has against repeats. */
@@ -245,20 +250,6 @@ export type Provider<
   classify(reply: Reply): Outcome;
   /** Opens no socket before the first send. `config` has been validated against the schema when it was saved. */
   connect(config: Static<Schema>, deps: SenderDeps): Sender<MessageOf[C]>;
-};
-
-/** For an e-mail to what is no address. */
-export const NO_ADDRESS: Rejection = {
-  kind: 'rejected',
-  scope: 'address',
-  reason: 'this is not an e-mail address',
-};
-
-/** For an integration that names no sender, when no override does. */
-export const NO_SENDER: Rejection = {
-  kind: 'rejected',
-  scope: 'config',
-  reason: 'the integration has no sender: set its from',
 };
 
 /** A provider of any channel; `channel` says of which. */

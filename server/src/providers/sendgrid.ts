@@ -3,14 +3,13 @@ import { type Static, Type } from 'typebox';
 import { ask, isRefusal, notChecked } from './ask.ts';
 import { httpOutcome, rejected, retry, type Said, untilDate } from './http-outcome.ts';
 import { createHttpSender } from './http-sender.ts';
-import { mailbox, messageId, named } from './mailbox.ts';
+import { mailbox, messageId, NO_ADDRESS, NO_SENDER, named } from './mailbox.ts';
 import { isMailbox, withAsciiDomain } from './mime.ts';
 import { mergeOverride } from './override.ts';
 import {
   type EmailMessage,
   type Finding,
-  NO_ADDRESS,
-  NO_SENDER,
+  isRejection,
   type Outcome,
   type Provider,
   type Rejection,
@@ -96,7 +95,7 @@ function build(message: EmailMessage, { api_key, from, reply_to }: Config): Http
     message.override,
     { locked: ['personalizations/0/to', 'personalizations/0/custom_args/delivery_id'] },
   );
-  if ('kind' in merged) return merged;
+  if (isRejection(merged)) return merged;
   if (merged.payload.from === undefined) return NO_SENDER;
   const body = JSON.stringify(merged.payload);
   if (Buffer.byteLength(body) > MAX_BYTES) return tooBig(MAX_BYTES);

@@ -1,16 +1,15 @@
 /** E-mail by Amazon SES, API version 2. https://docs.aws.amazon.com/ses/latest/APIReference-V2/API_SendEmail.html */
 import { type Static, Type } from 'typebox';
 import { ask, notChecked } from './ask.ts';
-import { httpOutcome, rejected, retry, type Said } from './http-outcome.ts';
+import { httpDate, httpOutcome, rejected, retry, type Said } from './http-outcome.ts';
 import { createHttpSender } from './http-sender.ts';
-import { mailbox, written } from './mailbox.ts';
+import { mailbox, NO_ADDRESS, NO_SENDER, written } from './mailbox.ts';
 import { isMailbox } from './mime.ts';
 import { mergeOverride } from './override.ts';
 import {
   type EmailMessage,
   type Finding,
-  NO_ADDRESS,
-  NO_SENDER,
+  isRejection,
   type Outcome,
   type Provider,
   type Rejection,
@@ -108,7 +107,7 @@ function clockDifference(answer: HttpAnswer, nowMs: number): number | undefined 
   if ('error' in answer || answer.status !== 403) return undefined;
   if (!/Skewed|Signature|Expired/.test(errorType(answer.headers['x-amzn-errortype'], objectIn(answer.text))))
     return undefined;
-  const offMs = Date.parse(answer.headers.date ?? '') - nowMs;
+  const offMs = httpDate(answer.headers.date ?? '') - nowMs;
   return Math.abs(offMs) > TOLERATED_MS ? offMs : undefined;
 }
 
@@ -151,7 +150,7 @@ function build(message: EmailMessage, { from, configuration_set }: Config): Http
     message.override,
     { locked: ['Destination/ToAddresses'] },
   );
-  if ('kind' in merged) return merged;
+  if (isRejection(merged)) return merged;
   const { payload } = merged;
   if (payload.FromEmailAddress === undefined) return NO_SENDER;
   const tags: readonly { Name: string }[] = Array.isArray(payload.EmailTags) ? payload.EmailTags : [];

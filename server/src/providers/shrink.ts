@@ -1,4 +1,4 @@
-import type { NotificationContent, Rejection } from './provider.ts';
+import { isRejection, type NotificationContent, type Rejection } from './provider.ts';
 
 /**
  * The request for as much of a message as fits: whole, else without its custom attributes, else with its text cut. Then `content` is
@@ -58,8 +58,4 @@ export function cut(text: string, maxLength: number): string {
   if (text.length <= maxLength) return text;
   if (maxLength < 1) return '';
   return `${text.slice(0, maxLength - 1).replace(/[\ud800-\udbff]$/, '')}…`;
-}
-
-function isRejection(built: object): built is Rejection {
-  return 'kind' in built && built.kind === 'rejected';
 }

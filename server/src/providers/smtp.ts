@@ -11,6 +11,7 @@ import { domainToASCII } from 'node:url';
 import type SMTPPool from 'nodemailer/lib/smtp-pool';
 import { type Static, Type } from 'typebox';
 import type { EgressGuard } from '../lib/egress.ts';
+import { NO_ADDRESS } from './mailbox.ts';
 import { buildMime, hasForeignLocalPart, isMailbox, withAsciiDomain } from './mime.ts';
 import { nodemailer } from './nodemailer.ts';
 import type { EmailMessage, Finding, Outcome, Provider, Sender, SenderDeps, VerifyDeps } from './provider.ts';
@@ -116,9 +117,7 @@ function connect(config: Config, { egress, timeouts }: SenderDeps): Sender<Email
   function send(message: EmailMessage): Promise<Outcome> {
     if (closed)
       return Promise.resolve({ kind: 'retry', reason: 'the connection is being closed', ambiguous: false });
-    if (!isMailbox(message.to.email)) {
-      return Promise.resolve({ kind: 'rejected', scope: 'address', reason: 'this is not an e-mail address' });
-    }
+    if (!isMailbox(message.to.email)) return Promise.resolve(NO_ADDRESS);
     const sending = exchange(pool, build(message, config), limits).then((reply) =>
       classify(withoutPassword(reply, config)),
     );

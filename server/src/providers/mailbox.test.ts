@@ -1,0 +1,32 @@
+import { addressParser, decodeWords } from 'postal-mime';
+import { expect, test } from 'vitest';
+import { messageId, named, written } from './mailbox.ts';
+
+test.each([
+  ['Ada', '"Ada" <ada@example.com>'],
+  ['Ada "the Count" L\\', '"Ada \\"the Count\\" L\\\\" <ada@example.com>'],
+  ['Eve\r\nBcc: x@y.z', '"Eve Bcc: x@y.z" <ada@example.com>'],
+  ['Jörg', '=?UTF-8?B?SsO2cmc=?= <ada@example.com>'],
+  [' ', 'ada@example.com'],
+  [null, 'ada@example.com'],
+])('a mailbox named %j', (name, wanted) => {
+  expect(written({ email: 'ada@example.com', name })).toBe(wanted);
+});
+
+test('a long name is one that mail programs read, without a broken character', () => {
+  const header = written({ email: 'ada@exämple.com', name: '😀ä'.repeat(300) });
+  expect(header).toMatch(/^[\x20-\x7e]*$/);
+  for (const word of header.split(' ').slice(0, -1)) expect(word.length).toBeLessThanOrEqual(75);
+  const [mailbox] = addressParser(decodeWords(header));
+  expect(mailbox).toMatchObject({ address: 'ada@xn--exmple-cua.com' });
+  expect('😀ä'.repeat(300).startsWith(mailbox?.name ?? '-')).toBe(true);
+});
+
+test('a name is there or not', () => {
+  expect(named({ email: 'a@b.de', name: null })).toEqual({ email: 'a@b.de' });
+  expect(named({ email: 'a@b.de', name: ' A\n' })).toEqual({ email: 'a@b.de', name: 'A' });
+});
+
+test('the Message-ID is at the domain of the sender', () => {
+  expect(messageId('0197', { email: 'news@exämple.com' })).toBe('<0197@xn--exmple-cua.com>');
+});
