@@ -48,7 +48,8 @@ function hasText({ data, children }: Pick<DomNode, 'data' | 'children'>): boolea
 const link: FormatCallback = (element, walk, builder) => {
   const url = URL.parse(String(element.attribs.href ?? ''));
   const isLink = url !== null && LINKABLE.has(url.protocol);
-  if (isLink && hasText(element)) builder.addLiteral(`<${url.href.replace(/[|<>]/g, encodeURIComponent)}|`);
+  if (isLink && hasText(element))
+    builder.addLiteral(`<${escapeMrkdwn(url.href.replace(/[|<>]/g, encodeURIComponent))}|`);
   walk(element.children, builder);
   if (isLink && hasText(element)) builder.addLiteral('>');
 };
