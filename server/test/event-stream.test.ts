@@ -1,3 +1,5 @@
+import { connect } from 'node:net';
+import { text } from 'node:stream/consumers';
 import { EventSource } from 'eventsource';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { EVENT_TYPES, type Event } from '../src/contract/event.ts';
@@ -275,6 +277,23 @@ describe('coming back', () => {
       (count) => count >= 1,
     );
     expect([names(stream.events), stream.resyncs]).toEqual([[name], 0]);
+  });
+});
+
+describe.each(['/events/stream', '/notifications/stream'])('HEAD %s', (path) => {
+  test('tells what a stream would be, and begins none', async () => {
+    const jwt = path.startsWith('/events')
+      ? service.project.jwt
+      : service.project.userJwt({ user_external_id: 'ada' });
+    const { port, hostname } = new URL(service.address);
+    const socket = connect(Number(port), hostname);
+    socket.write(
+      `HEAD /v2${path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer ${jwt}\r\n\r\n`,
+    );
+    const answer = await text(socket);
+    expect(answer).toMatch(/^HTTP\/1\.1 200 /);
+    expect(answer).toMatch(/^content-type: text\/event-stream/m);
+    expect(answer.indexOf('\r\n\r\n')).toBe(answer.length - 4);
   });
 });
 

@@ -143,6 +143,24 @@ describe('smtp', () => {
     expect(await configsOf(other)).toEqual([]);
     expect((await other.call('PUT', '/integrations/smtp?id=nonsense', smtp)).status).toBe(422);
   });
+
+  test('what is wrong in the query is told together with what is wrong in the config', async () => {
+    const other = await service.createProject('wrong twice');
+    const { status, body } = await other.call('PUT', '/integrations/smtp?id=x&verify=maybe&dry_run=true', {
+      ...smtp,
+      port: 0,
+    });
+    expect([status, body.errors.map(({ message }: Problem) => message)]).toEqual([
+      422,
+      [
+        "Param '(root)' doesn't allow key: dry_run",
+        "Param 'id' must be a UUID",
+        "Param 'verify' must be a boolean",
+        "Param 'port' must be 1 or more",
+      ],
+    ]);
+    expect(await configsOf(other)).toEqual([]);
+  });
 });
 
 describe.each(Object.entries(integrations))('%s', (name, integration) => {

@@ -18,6 +18,7 @@ import { brandHeader, spellings, unknownParts } from './brand.ts';
 import type { CallContext, HttpContext } from './context.ts';
 import { answerIdempotently, idempotencyKeyOf } from './idempotency.ts';
 import { paginate } from './pagination.ts';
+import { problemsOf } from './problems.ts';
 import type { RateLimits } from './rate-limit.ts';
 import { type RawJson, replyChecker, sendJson, toJson } from './reply.ts';
 
@@ -221,10 +222,12 @@ function register<
       },
       onRequest: access.admit,
       ...(route.unwrap === undefined ? {} : { preValidation: unwrapBody(route.unwrap) }),
-      ...(route.refuseUnknown
+      ...(route.refuseUnknown || (route.query && route.body)
         ? {
             attachValidation: true,
-            preHandler: refuseUnknown(brand, Object.keys(route.query?.properties ?? {})),
+            preHandler: refuseTogether(
+              route.refuseUnknown ? { brand, known: Object.keys(route.query?.properties ?? {}) } : undefined,
+            ),
           }
         : {}),
       handler: (request, reply) =>
@@ -248,6 +251,9 @@ async function answer<
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
+  // A stream would begin, and not end: its head is all there is to tell.
+  if (request.method === 'HEAD' && route.produces !== undefined)
+    return reply.code(status).type(route.produces).send();
   const mode = route.method === 'POST' ? (route.idempotency ?? 'automatic') : 'none';
   const key = mode === 'none' ? undefined : idempotencyKeyOf(request, route.operationId);
   const run = async (context: CallContext, afterCommit: (effect: () => void) => void) => {
@@ -317,19 +323,26 @@ function unwrapBody(key: string): preValidationHookHandler {
   };
 }
 
-/** Refuses what nobody knows together with what is wrong, so that one answer names all of it. */
-function refuseUnknown(brand: string, names: readonly string[]): preHandlerHookHandler {
+/** Fastify stops at a wrong body: this names what is wrong in the query and, if `strict`, what nobody knows in the same answer. */
+function refuseTogether(
+  strict: { brand: string; known: readonly string[] } | undefined,
+): preHandlerHookHandler {
   return (request, _reply, done) => {
-    const problems = unknownParts(request, brand, names);
+    const problems = strict === undefined ? [] : unknownParts(request, strict.brand, strict.known);
     const wrong: unknown = request.validationError;
     if (wrong instanceof ClientError && wrong.code === 'validation_failed') {
-      problems.push(...wrong.problems.map(({ message }) => message));
+      problems.push(...queryProblems(request), ...wrong.problems.map(({ message }) => message));
     } else if (wrong instanceof Error) {
       done(wrong);
       return;
     }
-    done(problems.length > 0 ? new ClientError('validation_failed', problems) : undefined);
+    done(problems.length > 0 ? new ClientError('validation_failed', [...new Set(problems)]) : undefined);
   };
+}
+
+function queryProblems(request: FastifyRequest): string[] {
+  const isValid = request.getValidationFunction('querystring');
+  return isValid === undefined || isValid(request.query) ? [] : problemsOf(isValid.errors ?? []);
 }
 
 function known(caller: Caller | undefined): Caller {
