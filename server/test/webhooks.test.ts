@@ -1,3 +1,4 @@
+import type { ServerResponse } from 'node:http';
 import { Webhook as Verifier } from 'standardwebhooks';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import type { Event } from '../src/contract/event.ts';
@@ -206,6 +207,41 @@ describe('a failure', () => {
     const inMs = Date.parse(asked?.next_attempt_at ?? '') - clock.now();
     expect(inMs).toBeGreaterThan(1_190_000);
     expect(inMs).toBeLessThanOrEqual(1_200_000);
+  });
+
+  test('of an answer only the beginning is read, however long it is', async () => {
+    const { of, receiver, id } = await setUp('long answers');
+    receiver.answer((_message, response) => {
+      response.writeHead(200, { 'content-length': 1_000_000 }).write('x'.repeat(40_000)); // the rest never comes
+    });
+    await record(of);
+    const [sent] = await until(
+      () => deliveries(of, id),
+      (list) => list.length === 1,
+    );
+    expect(sent).toMatchObject({ status: 'sent', response_status: 200, reason: null });
+  });
+
+  test('a webhook that takes its time gives its slot back, and is sent the rest in its next turn', async () => {
+    const { of, receiver, id } = await setUp('slow');
+    const held: ServerResponse[] = [];
+    receiver.answer((_message, response) => held.push(response));
+    await record(of, 20);
+    await receiver.waitFor(8);
+    clock.offsetMs += 60_000;
+    const recorded: number[] = [];
+    receiver.answer(async (_message, response) => {
+      recorded.push((await deliveries(of, id)).length);
+      response.writeHead(204).end();
+    });
+    for (const response of held) response.writeHead(204).end();
+    await receiver.waitFor(20);
+    expect(recorded[0]).toBe(8);
+    await until(
+      () => pendingOf(id),
+      (pending) => pending === 0,
+    );
+    expect(receiver.received).toHaveLength(20);
   });
 
   test('an address that may not be connected to is refused at the connection, and says so', async () => {
@@ -537,6 +573,22 @@ describe('saving', () => {
       'webhook.saved',
       'webhook.saved',
     ]);
+  });
+
+  test('what was read can be saved, and changes nothing: neither does it end a failure', async () => {
+    const { of, receiver, id } = await setUp('read and saved');
+    receiver.answer(500);
+    await record(of);
+    const read = await until(
+      async () => (await of.call('GET', `/webhooks/${id}`)).body,
+      ({ failing_since }) => failing_since !== null,
+    );
+    const { status, body: saved } = await of.call('PUT', '/webhooks', {
+      ...read,
+      disabled_reason: 'ours to say',
+      created_at: '2020-01-01T00:00:00Z',
+    });
+    expect([status, saved]).toEqual([200, { ...read, updated_at: expect.any(String) }]);
   });
 
   test('refuses what it cannot send to, with every problem, and keeps nothing', async () => {

@@ -1,5 +1,15 @@
 import { type Static, Type } from 'typebox';
-import { exampleId, Id, nullable, oneOf, page, pageQuery, storedString, Timestamp } from './common.ts';
+import {
+  exampleId,
+  Id,
+  nullable,
+  oneOf,
+  page,
+  pageQuery,
+  readOnly,
+  storedString,
+  Timestamp,
+} from './common.ts';
 import { EVENT_FILTERS, EVENT_TYPES } from './event.ts';
 
 const url = Type.String({
@@ -31,6 +41,11 @@ export const SaveWebhook = Type.Object(
           'Nothing is sent while it is disabled. Enabled again, it is sent what happens from then on.',
       }),
     ),
+    // Programs save what they have read.
+    disabled_reason: Type.Optional(readOnly(nullable(Type.String()))),
+    failing_since: Type.Optional(readOnly(nullable(Timestamp))),
+    created_at: Type.Optional(readOnly(Timestamp)),
+    updated_at: Type.Optional(readOnly(Timestamp)),
   },
   {
     additionalProperties: false,
