@@ -476,6 +476,24 @@ test('an app_id is matched as the contract has it, and hostile ones in no time',
     expect((await save(bad)).status).toBe(422);
 });
 
+test("a browser's subscription is taken as its toJSON gives it", async () => {
+  const call = service.project.as('subscribed');
+  const subscription = { endpoint: 'https://push.example.com/toJSON', keys };
+  for (const expirationTime of [null, 1_790_000_000_000]) {
+    const saved = await call('PUT', pathOf('web_push'), { ...subscription, expirationTime });
+    expect([saved.status, saved.body]).toEqual([200, subscription]);
+  }
+  const [record, ...others] = await records(call, pathOf('web_push'));
+  expect(record).toMatchObject(subscription);
+  expect(record).not.toHaveProperty('expirationTime');
+  expect([record?.updated_at, others]).toEqual([null, []]);
+  const installed = await call('PUT', '/integrations/web_push/installations', {
+    ...subscription,
+    expirationTime: null,
+  });
+  expect([installed.status, installed.body]).toEqual([200, subscription]);
+});
+
 test('a token of Teams without an address means the default of the project, once', async () => {
   const call = service.project.as('teams-default');
   const path = pathOf('teams');

@@ -165,7 +165,16 @@ const webPush = {
     ),
   }),
 };
-export const webPushToken = forms({ save: webPush, saved: webPush });
+export const webPushToken = forms({
+  save: {
+    ...webPush,
+    // Every PushSubscription.toJSON() has it.
+    expirationTime: Type.Optional(
+      nullable(Type.Number({ description: 'As the browser gives it; it is ignored.' })),
+    ),
+  },
+  saved: webPush,
+});
 export type SaveWebPushToken = Static<typeof webPushToken.save>;
 
 /** A token's id in a path. */

@@ -50,7 +50,7 @@ export const webPushTokens: TokenChannel<SaveWebPushToken> = {
   name: 'web_push',
   kind: 'device',
   identity: ({ endpoint }) => ({ text: endpoint }),
-  stored: (body) => body,
+  stored: ({ endpoint, keys }) => ({ endpoint, keys }),
 };
 
 /** What tokens.hash and token_owners.hash hold: tokens are looked up by it, of whatever length they are. */
