@@ -134,7 +134,11 @@ function startWorker(
   const pump = new WebhookPump({ ...workerContext, onQueued: () => worker.wake('webhook') });
   pump.start();
   undo.push(() => pump.stop());
-  const stop = () => worker.stop(GRACE_MS, () => senders.close({ graceMs: HURRY_MS }));
+  const hurry = async () => {
+    await senders.close({ graceMs: HURRY_MS });
+    await context.transport.close(); // the messages of webhooks, which are sent again
+  };
+  const stop = () => worker.stop(GRACE_MS, hurry);
   undo.push(() => senders.close({ graceMs: HURRY_MS }), stop);
   return { worker, stop };
 }

@@ -223,7 +223,7 @@ describe('a failure', () => {
   });
 
   test('a webhook that takes its time gives its slot back, and is sent the rest in its next turn', async () => {
-    const { of, receiver, id } = await setUp('slow');
+    const { of, receiver, id } = await setUp('takes its time');
     const held: ServerResponse[] = [];
     receiver.answer((_message, response) => held.push(response));
     await record(of, 20);

@@ -37,6 +37,8 @@ export type HttpRequest = {
   path: string;
   headers?: Readonly<Record<string, string>>;
   body?: string | Buffer;
+  /** How much of the answer's body is read; a megabyte if not given. */
+  maxAnswerBytes?: number;
 };
 
 /** How it ended: the answer, whatever its status; or no answer, and whether the request may have arrived all the same. */
@@ -45,9 +47,10 @@ export type HttpReply = {
   status: number;
   /** By their names in lower case; of those that come more than once, all, with commas between them. */
   headers: Readonly<Record<string, string>>;
-  /** At most the first megabyte. */
+  /** Of the body, as far as it is read. */
   text: string;
 };
+/** `CLOSED`: the transport was closed meanwhile; all other codes are about the other side, or the way there. */
 export type HttpError = { code: string; message: string };
 
 /** A place to send requests to. */
@@ -72,6 +75,7 @@ export type Transport = {
 
 const DEFAULT_TIMEOUTS: Timeouts = { connectMs: 10_000, replyMs: 30_000, idleMs: 30_000 };
 const MAX_ANSWER_BYTES = 1024 * 1024;
+const CLOSED: HttpError = { code: 'CLOSED', message: 'the server is stopping' };
 const MAX_CONNECTIONS = 64; // to one origin
 
 /** Opens nothing before the first request. */
@@ -124,10 +128,13 @@ class Way {
     };
   }
 
-  async #request(url: URL | null, { method, headers, body }: HttpRequest): Promise<HttpAnswer> {
+  async #request(
+    url: URL | null,
+    { method, headers, body, maxAnswerBytes = MAX_ANSWER_BYTES }: HttpRequest,
+  ): Promise<HttpAnswer> {
     if (url?.protocol !== 'https:' && url?.protocol !== 'http:')
       return { error: { code: 'ERR_INVALID_URL', message: 'this is no web address' }, written: false };
-    if (this.#closed) return { error: { code: 'CLOSED', message: 'the server is stopping' }, written: false };
+    if (this.#closed) return { error: CLOSED, written: false };
     const { connectMs, replyMs } = this.#timeouts;
     // The waits below end one by one when nothing comes; this one ends an answer that comes byte by byte.
     const deadline = AbortSignal.timeout(connectMs + 2 * replyMs);
@@ -146,11 +153,11 @@ class Way {
       return {
         status: answer.statusCode,
         headers: joined(answer.headers),
-        text: await beginning(answer.body),
+        text: await beginning(answer.body, maxAnswerBytes),
       };
     } catch (error) {
       const sent = !(typeof error === 'object' && error !== null && this.#beforeSending.has(error));
-      return { error: described(error), written: sent };
+      return { error: this.#closed ? CLOSED : described(error), written: sent };
     }
   }
 
@@ -229,15 +236,15 @@ function bracketed(hostname: string): string {
 }
 
 /** The text of a body as far as it is read; what comes after is not waited for. */
-async function beginning(body: Dispatcher.ResponseData['body']): Promise<string> {
+async function beginning(body: Dispatcher.ResponseData['body'], maxBytes: number): Promise<string> {
   const chunks: Buffer[] = [];
   let bytes = 0;
   for await (const chunk of body as AsyncIterable<Buffer>) {
     chunks.push(chunk);
     bytes += chunk.length;
-    if (bytes >= MAX_ANSWER_BYTES) break; // leaving the loop destroys the body, and its connection
+    if (bytes >= maxBytes) break; // leaving the loop destroys the body, and its connection
   }
-  return Buffer.concat(chunks).subarray(0, MAX_ANSWER_BYTES).toString();
+  return Buffer.concat(chunks).subarray(0, maxBytes).toString();
 }
 
 function joined(headers: Dispatcher.ResponseData['headers']): Record<string, string> {

@@ -11,6 +11,7 @@ import { type BelfryProcess, startBelfry } from '../support/belfry-process.ts';
 import { expectExactlyOnce, load, messageIdOf, saveSmtp, settled } from '../support/faults.ts';
 import { type Caller, caller, until } from '../support/service.ts';
 import { startSmtpStandIn } from '../support/smtp-stand-in.ts';
+import { startWebhookReceiver } from '../support/webhook-receiver.ts';
 
 const STOPPED_WITHIN_MS = 12_000;
 
@@ -106,6 +107,28 @@ test('a stop under load answers what it has begun, leaves nothing leased, and no
     expect(new Set(ids).size).toBe(wanted);
     expect(ids).toHaveLength(wanted);
   });
+});
+
+test('a webhook that hangs holds no stop up, and is sent its events after the next start', {
+  timeout: 90_000,
+}, async () => {
+  const dataDir = await newDataDir();
+  const receiver = await startWebhookReceiver();
+  undo.push(() => receiver.stop());
+  const { belfry, call } = await start(dataDir);
+  receiver.answer(() => {});
+  const types = ['user.created'];
+  expect((await call('PUT', '/webhooks', { url: receiver.url, event_types: types })).status).toBe(200);
+  await call('PUT', '/users', { external_id: 'ada' });
+  const [hanging] = await receiver.waitFor(1);
+  // Those who stop us wait 10 s.
+  expect(await stop(belfry)).toBeLessThan(10_000);
+  receiver.answer(204);
+  const { call: again } = await start(dataDir);
+  await receiver.waitFor(2);
+  expect(receiver.received.map(({ id }) => id)).toEqual([hanging?.id, hanging?.id]);
+  const [webhook] = (await again('GET', '/webhooks')).body.data;
+  expect(webhook.failing_since).toBeNull();
 });
 
 test('a mail server that hangs and a request that never ends hold no stop up', {

@@ -15,6 +15,8 @@ const CONCURRENCY = 8;
 // A webhook at which so many requests failed in a row is down: the rest of the batch waits with them, so that a timeout each does not keep
 // a slot for minutes.
 const FAILURES_IN_A_ROW = 8;
+// What has not begun by then waits for the webhook's next turn: one that takes its time over each answer would keep a slot for an hour.
+const TURN_MS = 20_000;
 // What could not be handed over within a day is given up; it can be replayed.
 const LIFETIME_MS = 24 * 3_600_000;
 
@@ -65,15 +67,17 @@ async function deliver(context: Context, jobs: readonly WebhookJob[], leaseId: s
 
 type Send = (event: Event) => Promise<Attempt | 'put off'>;
 
-/** Sends to one webhook, some at a time, until too many have failed in a row. */
+/** Sends to one webhook, some at a time, until too many have failed in a row or its turn is over. */
 function sender(context: Context, webhook: Target): Send {
   const target = { url: webhook.url, secrets: openSecrets(context, webhook.id, webhook) };
   const limiter = new Limiter({ maxCount: CONCURRENCY, maxWeight: CONCURRENCY });
+  const endMs = context.clock.now() + TURN_MS;
   let failures = 0;
   return (event) =>
     limiter.run(1, async () => {
-      if (failures >= FAILURES_IN_A_ROW) return 'put off';
+      if (failures >= FAILURES_IN_A_ROW || context.clock.now() > endMs) return 'put off';
       const attempt = await sendMessage(context, target, event);
+      if (attempt === 'put off') return attempt;
       failures = attempt.gone ? FAILURES_IN_A_ROW : attempt.accepted ? 0 : failures + 1;
       return attempt;
     });

@@ -16,13 +16,15 @@ export interface Attempt {
 }
 
 const MAX_REASON = 200;
+// Of an answer little more than its status matters. Hundreds are read at the same time, and a stranger may answer with any amount.
+const MAX_ANSWER_BYTES = 16 * 1024;
 
-/** Sends an event to a webhook, signed. Never rejects. */
+/** Sends an event to a webhook, signed; `put off` where the server stops before it is known how that ended. Never rejects. */
 export async function sendMessage(
   { transport, clock }: { transport: Pick<Transport, 'at'>; clock: Clock },
   { url, secrets }: { url: string; secrets: readonly string[] },
   event: Event,
-): Promise<Attempt> {
+): Promise<Attempt | 'put off'> {
   const { origin, pathname, search } = new URL(url);
   const body = JSON.stringify({ type: event.type, timestamp: event.timestamp, data: event });
   const atMs = clock.now();
@@ -32,7 +34,9 @@ export async function sendMessage(
     path: `${pathname}${search}`,
     headers: { 'content-type': 'application/json', ...signedHeaders({ id: event.id, atMs, body, secrets }) },
     body,
+    maxAnswerBytes: MAX_ANSWER_BYTES,
   });
+  if ('error' in answer && answer.error.code === 'CLOSED') return 'put off';
   return { ...judge(answer, atMs), durationMs: Math.round(performance.now() - startedAt), atMs };
 }
 
