@@ -1,8 +1,25 @@
 /** Push to Android, and by Firebase to iOS and the web. https://firebase.google.com/docs/reference/fcm/rest/v1/projects.messages */
 import { type Static, Type } from 'typebox';
-import { ask, notChecked } from './ask.ts';
-import { type Finding, type Integration, secret, type VerifyDeps } from './provider.ts';
-import { privateKey, signJwt } from './sign-jwt.ts';
+import { ask, notChecked, segment } from './ask.ts';
+import { type AccessToken, createAccessToken, problemOf, tokenRequest } from './fcm-access-token.ts';
+import { type FcmMessage, fcmMessage, withTimeToLive } from './fcm-message.ts';
+import { httpOutcome, rejected, retry, type Said } from './http-outcome.ts';
+import { createHttpSender } from './http-sender.ts';
+import { Http2Pool } from './http2-pool.ts';
+import type {
+  Finding,
+  Outcome,
+  Provider,
+  PushMessage,
+  Rejection,
+  Sender,
+  SenderDeps,
+  VerifyDeps,
+} from './provider.ts';
+import { isRejection, secret } from './provider.ts';
+import { buildToFit } from './shrink.ts';
+import { privateKey } from './sign-jwt.ts';
+import type { HttpAnswer } from './transport.ts';
 
 const PEM = '^-+?\\s?BEGIN[A-Z ]+-+\\n([A-Za-z0-9+\\/\\r\\n]+={0,2})\\n-+\\s?END[A-Z ]+-+\\n?$';
 const text = (description: string) => Type.String({ description });
@@ -44,37 +61,168 @@ const config = Type.Object(
 );
 type Config = Static<typeof config>;
 
-export const fcm: Integration<typeof config> & { channel: 'mobile_push' } = {
+/** One push, but for who sends it and how long it may be kept. */
+type FcmRequest = { path: string; message: FcmMessage; expiresAt: Date };
+
+/** What came of it: the answer of FCM; or that of Google's token endpoint, when the message was not sent at all. */
+type FcmReply = HttpAnswer & { of?: 'token' };
+
+export const fcm: Provider<'mobile_push', typeof config, FcmRequest | Rejection, FcmReply> = {
   name: 'fcm',
   channel: 'mobile_push',
   docs: 'https://firebase.google.com/docs/reference/fcm/rest/v1/projects.messages',
   config,
+  build,
+  classify,
+  connect,
   verify,
 };
 
-const SCOPE = 'https://www.googleapis.com/auth/firebase.messaging';
-const LIFETIME_SECONDS = 3600; // the longest that Google takes
+/** Of the message without the device's token. FCM counts less, depending on where it goes. */
+const MAX_MESSAGE_BYTES = 4096;
+/** What is added when it is sent. */
+const TIME_TO_LIVE_BYTES = Buffer.byteLength('"ttl":"2419200s",,"headers":{"TTL":"2419200"}');
+const CONCURRENCY = 1000;
+
+function connect(config: Config, { transport, clock }: SenderDeps): Sender<PushMessage> {
+  const pool = new Http2Pool(transport.vendor('fcm', originOf(config)), transport.timeouts);
+  const key = privateKey(config.private_key, 'rsa');
+  const token = key === undefined ? undefined : createAccessToken(config, { key, transport, clock });
+  const sender = createHttpSender<PushMessage, FcmRequest>({
+    concurrency: CONCURRENCY,
+    secrets: [config.private_key],
+    build: (message) => (token === undefined ? NO_KEY : build(message, config)),
+    async exchange({ path, message, expiresAt }) {
+      const body = JSON.stringify({ message: withTimeToLive(message, expiresAt, clock.now()) });
+      return token === undefined ? NOT_SENT : exchange(pool, { path, body }, token);
+    },
+    classify,
+  });
+  return {
+    ...sender,
+    async close(options) {
+      await sender.close(options);
+      await pool.close({ graceMs: 0 });
+    },
+  };
+}
+
+const NO_KEY: Rejection = {
+  kind: 'rejected',
+  scope: 'config',
+  code: 'bad_private_key',
+  reason: 'the private key is not an RSA key in PEM',
+};
+const NOT_SENT: FcmReply = { error: { code: 'CLOSED', message: 'not sent' }, written: false };
+
+function originOf({ universe_domain: domain }: Config): string {
+  return `https://fcm.${/^[a-z\d.-]+$/i.test(domain) ? domain : 'googleapis.com'}`;
+}
+
+/** Sends it; and again with another access token where FCM does not take this one. */
+async function exchange(
+  pool: Http2Pool,
+  request: { path: string; body: string },
+  accessToken: AccessToken,
+): Promise<FcmReply> {
+  let answer: FcmReply | undefined;
+  for (let attempt = 1; attempt <= 2; attempt += 1) {
+    const token = await accessToken.get();
+    if (typeof token !== 'string') return { ...token, of: 'token' };
+    answer = await pool.request({
+      method: 'POST',
+      path: request.path,
+      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+      body: request.body,
+    });
+    // A key of Apple's that does not work is no matter of the access token.
+    if ('error' in answer || answer.status !== 401 || answer.text.includes('THIRD_PARTY_AUTH_ERROR')) break;
+    accessToken.refused(token);
+  }
+  return answer ?? NOT_SENT;
+}
+
+function build(message: PushMessage, config: Config): FcmRequest | Rejection {
+  const path = `/v1/projects/${segment(config.project_id)}/messages:send`;
+  return buildToFit<PushMessage, FcmRequest>(message, {
+    build(shortened) {
+      const built = fcmMessage(shortened);
+      return isRejection(built) ? built : { path, message: built, expiresAt: message.expiresAt };
+    },
+    bytesOf: ({ message: { token: _, ...rest } }) =>
+      Buffer.byteLength(JSON.stringify(rest)) + TIME_TO_LIVE_BYTES,
+    maxBytes: MAX_MESSAGE_BYTES,
+  });
+}
+
+function classify(reply: FcmReply): Outcome {
+  return reply.of === 'token' ? classifyToken(reply) : httpOutcome(reply, 'FCM', meaning);
+}
+
+/** Without an access token nothing was sent, whatever else is the matter. */
+function classifyToken(reply: HttpAnswer): Outcome {
+  const outcome = httpOutcome(reply, 'Google', (said) => {
+    const { error } = said.json as { error?: unknown };
+    if (said.status !== 400 && said.status !== 401) return undefined;
+    return rejected('config', said, typeof error === 'string' ? error : undefined);
+  });
+  return outcome.kind === 'retry' ? { ...outcome, ambiguous: false } : outcome;
+}
+
+function meaning(said: Said): Outcome | undefined {
+  const { status, json, reason } = said;
+  if (status === 200) {
+    const { name } = json as { name?: unknown };
+    return typeof name === 'string' ? { kind: 'sent', providerId: name } : undefined;
+  }
+  const { code = String(status), isAboutToken, retryAfterMs } = problemIn(json);
+  const gone = { kind: 'token_gone', scope: 'token', reason, code } as const;
+  if (code === 'UNREGISTERED') return gone;
+  // Also said of every token when the service account is of another project.
+  if (code === 'SENDER_ID_MISMATCH') return { ...gone, suspect: 'config' };
+  if (status === 400)
+    return isAboutToken || /not a valid FCM registration token/i.test(reason)
+      ? gone
+      : rejected('message', said, code);
+  if (status === 401 || status === 403 || status === 404) return rejected('config', said, code);
+  const wait = retryAfterMs ?? (status === 429 ? QUOTA_MS : undefined);
+  const asks = said.headers['retry-after'] !== undefined || wait === undefined;
+  if (status === 429 || status === 500 || status === 503)
+    return retry(said, { code, ...(asks ? {} : { retryAfterMs: wait }) });
+  return undefined;
+}
+
+/** FCM asks for a minute of patience where it does not say how long. */
+const QUOTA_MS = 60_000;
+
+type Problem = { code?: string; isAboutToken: boolean; retryAfterMs?: number };
+
+/** What an error of Google's says of itself: https://cloud.google.com/apis/design/errors */
+function problemIn(json: object): Problem {
+  const { error } = json as { error?: { status?: unknown; details?: unknown } | null };
+  const details: unknown[] = Array.isArray(error?.details) ? error.details : [];
+  const all = details.filter((one) => typeof one === 'object' && one !== null) as Record<string, unknown>[];
+  const named = all.map(({ errorCode }) => errorCode).find((one) => typeof one === 'string');
+  const code = named ?? (typeof error?.status === 'string' ? error.status : undefined);
+  const violations = all.flatMap(({ fieldViolations: some }) => (Array.isArray(some) ? some : []));
+  const delay = all.map(({ retryDelay }) => /^(\d+(?:\.\d+)?)s$/.exec(String(retryDelay))?.[1]).find(Boolean);
+  return {
+    ...(code === undefined ? {} : { code }),
+    isAboutToken: violations.some((one: { field?: unknown } | null) => one?.field === 'message.token'),
+    ...(delay === undefined ? {} : { retryAfterMs: Number(delay) * 1000 }),
+  };
+}
 
 /** Gets an access token, as every send does. */
 async function verify(config: Config, { transport, clock }: VerifyDeps): Promise<Finding[]> {
-  const { client_email, private_key, private_key_id, token_uri } = config;
-  const key = privateKey(private_key, 'rsa');
+  const key = privateKey(config.private_key, 'rsa');
   if (key === undefined) return [{ field: 'private_key', problem: 'is not an RSA key in PEM' }];
-  const iat = Math.floor(clock.now() / 1000);
-  const assertion = signJwt({
-    header: { alg: 'RS256', typ: 'JWT', kid: private_key_id },
-    claims: { iss: client_email, scope: SCOPE, aud: token_uri, iat, exp: iat + LIFETIME_SECONDS },
-    key,
-  });
-  const answer = await ask(transport.at(token_uri), {
-    method: 'POST',
-    path: '',
-    headers: { 'content-type': 'application/x-www-form-urlencoded' },
-    body: new URLSearchParams({
-      grant_type: 'urn:ietf:params:oauth:grant-type:jwt-bearer',
-      assertion,
-    }).toString(),
-    secrets: [assertion],
+  const problem = problemOf(config.token_uri);
+  if (problem !== undefined) return [{ field: 'token_uri', problem }];
+  const request = tokenRequest(config, key, clock.now());
+  const answer = await ask(transport.at(config.token_uri), {
+    ...request,
+    secrets: [new URLSearchParams(String(request.body)).get('assertion') ?? ''],
   });
   if (answer.status === 200) return [];
   if (answer.status === 400 || answer.status === 401)

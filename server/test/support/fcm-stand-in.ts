@@ -1,0 +1,187 @@
+/** FCM for tests: its token endpoint, which checks assertions, and its sending over HTTP/2, which looks at messages as FCM does. */
+import { createPublicKey, type KeyObject, randomUUID, verify } from 'node:crypto';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import {
+  createServer as createHttp2Server,
+  type IncomingHttpHeaders,
+  type ServerHttp2Session,
+  type ServerHttp2Stream,
+} from 'node:http2';
+import type { AddressInfo, Socket } from 'node:net';
+
+export type FcmAnswer = { status: number; headers?: Record<string, string>; body: unknown };
+
+export type FcmStandIn = {
+  address: string;
+  tokenUri: string;
+  /** Those that were taken, in order. */
+  messages: Record<string, unknown>[];
+  sessions: ServerHttp2Session[];
+  /** How many access tokens were asked for. */
+  asked: number;
+  /** From now on every access token but a new one is refused. */
+  forgetTokens(): void;
+  /** From now on, whatever is sent to this device is answered so. */
+  fail(deviceToken: string, answer: FcmAnswer): void;
+  /** The token endpoint answers so, until told `undefined`. */
+  failTokens(answer: { status: number; body: unknown } | undefined): void;
+  stop(): Promise<void>;
+};
+
+/** Takes messages of one project from one service account. */
+export async function startFcmStandIn({
+  projectId,
+  clientEmail,
+  privateKey,
+  now = Date.now,
+}: {
+  projectId: string;
+  clientEmail: string;
+  privateKey: KeyObject;
+  now?: () => number;
+}): Promise<FcmStandIn> {
+  const publicKey = createPublicKey(privateKey);
+  const failures = new Map<string, FcmAnswer>();
+  const tokens = new Map<string, number>();
+  const sockets = new Set<Socket>();
+  let failedTokens: { status: number; body: unknown } | undefined;
+
+  const tokenServer = createServer(async (request, response) => {
+    standIn.asked += 1;
+    const chunks: Buffer[] = [];
+    for await (const chunk of request) chunks.push(chunk as Buffer);
+    const form = new URLSearchParams(Buffer.concat(chunks).toString());
+    const { status, body } = failedTokens ?? grant(form);
+    response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+  });
+
+  function grant(form: URLSearchParams): { status: number; body: unknown } {
+    const [header = '', claims = '', signature = ''] = (form.get('assertion') ?? '').split('.');
+    const signed = verify(
+      'sha256',
+      Buffer.from(`${header}.${claims}`),
+      publicKey,
+      Buffer.from(signature, 'base64url'),
+    );
+    const { iss, aud, scope, iat, exp } = decoded(claims);
+    const nowSeconds = now() / 1000;
+    const good =
+      form.get('grant_type') === 'urn:ietf:params:oauth:grant-type:jwt-bearer' &&
+      signed &&
+      iss === clientEmail &&
+      aud === standIn.tokenUri &&
+      scope === 'https://www.googleapis.com/auth/firebase.messaging' &&
+      Number(iat) <= nowSeconds &&
+      Number(exp) > nowSeconds &&
+      Number(exp) - Number(iat) <= 3600;
+    if (!good) return { status: 400, body: { error: 'invalid_grant', error_description: 'Bad assertion' } };
+    const token = `ya29.${randomUUID()}`;
+    tokens.set(token, now() + 3599_000);
+    return { status: 200, body: { access_token: token, expires_in: 3599, token_type: 'Bearer' } };
+  }
+
+  function answerTo(headers: IncomingHttpHeaders, body: string): FcmAnswer {
+    const [, token = ''] = /^Bearer (\S+)$/.exec(headers.authorization ?? '') ?? [];
+    if ((tokens.get(token) ?? 0) <= now())
+      return fault(401, 'UNAUTHENTICATED', 'Request had invalid authentication credentials.');
+    if (headers[':path'] !== `/v1/projects/${projectId}/messages:send`)
+      return fault(404, 'NOT_FOUND', 'Requested entity was not found.');
+    const { message } = JSON.parse(body) as { message: Record<string, unknown> };
+    const failure = failures.get(String(message.token));
+    if (failure !== undefined) return failure;
+    const problem = problemOf(message);
+    if (problem !== undefined) return fault(400, 'INVALID_ARGUMENT', ...problem);
+    standIn.messages.push(message);
+    const name = `projects/${projectId}/messages/${standIn.messages.length}`;
+    return { status: 200, body: { name } };
+  }
+
+  const server = createHttp2Server();
+  server.on('session', (session) => {
+    standIn.sessions.push(session);
+    session.on('error', () => {});
+  });
+  server.on('stream', (stream: ServerHttp2Stream, headers) => {
+    const chunks: Buffer[] = [];
+    stream.on('error', () => {});
+    stream.on('data', (chunk: Buffer) => chunks.push(chunk));
+    stream.on('end', () => {
+      const answer = answerTo(headers, Buffer.concat(chunks).toString());
+      if (stream.destroyed) return;
+      stream.respond({ ':status': answer.status, 'content-type': 'application/json', ...answer.headers });
+      stream.end(JSON.stringify(answer.body));
+    });
+  });
+  for (const one of [server, tokenServer]) {
+    one.on('connection', (socket: Socket) => sockets.add(socket));
+    await once(one.listen(0, '127.0.0.1'), 'listening');
+  }
+  const origin = ({ port }: AddressInfo) => `http://127.0.0.1:${port}`;
+  const standIn: FcmStandIn = {
+    address: origin(server.address() as AddressInfo),
+    tokenUri: `${origin(tokenServer.address() as AddressInfo)}/token`,
+    messages: [],
+    sessions: [],
+    asked: 0,
+    forgetTokens: () => tokens.clear(),
+    fail: (deviceToken, answer) => failures.set(deviceToken, answer),
+    failTokens(answer) {
+      failedTokens = answer;
+    },
+    async stop() {
+      for (const socket of sockets) socket.destroy();
+      server.close();
+      tokenServer.close();
+      await Promise.all([once(server, 'close'), once(tokenServer, 'close')]);
+    },
+  };
+  return standIn;
+}
+
+/** An error as Google's services have it. */
+export function fault(status: number, name: string, message: string, details: object[] = []): FcmAnswer {
+  return { status, body: { error: { code: status, message, status: name, details } } };
+}
+
+/** FCM's own word for an error. */
+export function fcmError(errorCode: string): object {
+  return { '@type': 'type.googleapis.com/google.firebase.fcm.v1.FcmError', errorCode };
+}
+
+/** Which member of the request is wrong. */
+export function violation(field: string, description = 'Invalid'): object {
+  return {
+    '@type': 'type.googleapis.com/google.rpc.BadRequest',
+    fieldViolations: [{ field, description }],
+  };
+}
+
+const MEMBERS = new Set(['token', 'notification', 'data', 'android', 'apns', 'webpush', 'fcm_options']);
+
+function problemOf(message: Record<string, unknown>): [string, object[]] | undefined {
+  const { token, data = {}, webpush } = message;
+  const wrong = (field: string): [string, object[]] => [
+    `Invalid value at '${field}'`,
+    [violation(field), fcmError('INVALID_ARGUMENT')],
+  ];
+  const unknown = Object.keys(message).find((name) => !MEMBERS.has(name));
+  if (unknown !== undefined) return wrong(`message.${unknown}`);
+  if (typeof token !== 'string' || token.includes(' ')) return wrong('message.token');
+  for (const [name, value] of Object.entries(data as object))
+    if (typeof value !== 'string' || /^(?:from|message_type|google\..*|gcm\..*)$/.test(name))
+      return wrong(`message.data.${name}`);
+  const { fcm_options: options } = (webpush ?? {}) as { fcm_options?: { link?: string } };
+  if (options?.link !== undefined && !options.link.startsWith('https://'))
+    return wrong('message.webpush.fcm_options.link');
+  const { token: _, ...rest } = message;
+  return Buffer.byteLength(JSON.stringify(rest)) > 4096 ? ['Message too big', []] : undefined;
+}
+
+function decoded(part: string): Record<string, unknown> {
+  try {
+    return JSON.parse(Buffer.from(part, 'base64url').toString()) as Record<string, unknown>;
+  } catch {
+    return {};
+  }
+}
