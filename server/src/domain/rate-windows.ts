@@ -94,10 +94,13 @@ export class SharedWindows implements RateWindows {
     await this.#givingBack;
   }
 
-  /** From what this node holds, or refused for what it knows. `undefined`: the database has to be asked. */
-  #takeHeld(name: string, limit: number): Taken | undefined {
+  /**
+   * From what this node holds since the second in which the request came, or refused for what it knows. `undefined`: the database has to
+   * be asked.
+   */
+  #takeHeld(name: string, limit: number, cameIn = this.#second()): Taken | undefined {
     const held = this.#held.get(name);
-    if (held === undefined || held.second < this.#second()) return undefined;
+    if (held === undefined || held.second < cameIn) return undefined;
     if (held.places > 0) held.places -= 1;
     else if (!held.exhausted) return undefined;
     return {
@@ -108,13 +111,15 @@ export class SharedWindows implements RateWindows {
   }
 
   async #takeShared(name: string, limit: number): Promise<Taken> {
+    // Not the second in which the answer comes: a database that takes longer than one would be asked without end.
+    const cameIn = this.#second();
     for (;;) {
       const held = this.#of(name);
       held.taking ??= this.#refill(name, held, limit).finally(() => {
         held.taking = undefined;
       });
       await held.taking;
-      const taken = this.#takeHeld(name, limit);
+      const taken = this.#takeHeld(name, limit, cameIn);
       if (taken !== undefined) return taken;
     }
   }
