@@ -1,6 +1,6 @@
-import { Server } from 'node:net';
-import { createEmulator, type Emulator } from 'emulate';
+import type { Emulator } from 'emulate';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { startEmulator } from './support/emulator.ts';
 import { startTestService, type TestService } from './support/service.ts';
 
 // The whole way of a user into Slack and back, against a Slack that others wrote: it can disagree with ours.
@@ -18,7 +18,13 @@ let address: string;
 let service: TestService;
 
 beforeAll(async () => {
-  ({ slack, address } = await startEmulator());
+  const { app_id, client_id, client_secret } = APP;
+  const app = { app_id, client_id, client_secret, name: 'Belfry', redirect_uris: [REDIRECT] };
+  ({ emulator: slack, address } = await startEmulator('slack', {
+    team: { name: 'Example' },
+    users: [{ name: 'ann' }],
+    oauth_apps: [app],
+  }));
   service = await startTestService({
     settings: {
       PROVIDER_SLACK_API_URL: `${address}/api`,
@@ -31,26 +37,6 @@ afterAll(async () => {
   await service?.stop();
   await slack?.close();
 });
-
-/** It would listen on every interface, and has no option not to. */
-async function startEmulator(): Promise<{ slack: Emulator; address: string }> {
-  const { listen } = Server.prototype;
-  const listening = Promise.withResolvers<Server>();
-  Server.prototype.listen = function (this: Server) {
-    return Reflect.apply(listen, this, [0, '127.0.0.1', () => listening.resolve(this)]);
-  } as typeof listen;
-  try {
-    const { app_id, client_id, client_secret } = APP;
-    const app = { app_id, client_id, client_secret, name: 'Belfry', redirect_uris: [REDIRECT] };
-    const seed = { slack: { team: { name: 'Example' }, users: [{ name: 'ann' }], oauth_apps: [app] } };
-    const slack = await createEmulator({ service: 'slack', seed });
-    const bound = (await listening.promise).address();
-    if (bound === null || typeof bound === 'string') throw new Error('the emulator has no port');
-    return { slack, address: `http://127.0.0.1:${bound.port}` };
-  } finally {
-    Server.prototype.listen = listen;
-  }
-}
 
 /** What a person does: opens the address, picks a user, and is sent back. */
 async function authorize(authUrl: string): Promise<URLSearchParams> {

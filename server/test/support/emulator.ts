@@ -1,0 +1,23 @@
+import { Server } from 'node:net';
+import { createEmulator, type Emulator } from 'emulate';
+
+/** A vendor that others wrote, at an address on loopback. */
+export async function startEmulator(
+  service: 'slack' | 'twilio',
+  seed: object,
+): Promise<{ emulator: Emulator; address: string }> {
+  // It would listen on every interface, and has no option not to.
+  const { listen } = Server.prototype;
+  const listening = Promise.withResolvers<Server>();
+  Server.prototype.listen = function (this: Server) {
+    return Reflect.apply(listen, this, [0, '127.0.0.1', () => listening.resolve(this)]);
+  } as typeof listen;
+  try {
+    const emulator = await createEmulator({ service, seed: { [service]: seed } });
+    const bound = (await listening.promise).address();
+    if (bound === null || typeof bound === 'string') throw new Error('the emulator has no port');
+    return { emulator, address: `http://127.0.0.1:${bound.port}` };
+  } finally {
+    Server.prototype.listen = listen;
+  }
+}
