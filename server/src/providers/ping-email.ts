@@ -45,7 +45,7 @@ function connect({ url }: Config, { transport, clock }: SenderDeps): Sender<Emai
   const { password = '' } = URL.parse(url) ?? {};
   return createHttpSender({
     concurrency: 16,
-    secrets: [password, decodeURIComponent(password)],
+    secrets: [password, decoded(password)],
     build: (message) => build(message, { url }),
     // Signed when it is sent: a mailer that looks at the time refuses what is old.
     exchange: (request, { signing }) =>
@@ -56,7 +56,7 @@ function connect({ url }: Config, { transport, clock }: SenderDeps): Sender<Emai
 
 function build(message: EmailMessage, { url }: Config): HttpRequest {
   const { pathname, search, username, password } = URL.parse(url) ?? new URL('invalid:');
-  const account = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
+  const account = `${decoded(username)}:${decoded(password)}`;
   return {
     method: 'POST',
     path: pathname + search,
@@ -67,6 +67,15 @@ function build(message: EmailMessage, { url }: Config): HttpRequest {
     },
     body: JSON.stringify({ notifications: [wire(message.notification())], total: 1 }),
   };
+}
+
+/** What an address has in percent-encoding; as it stands where that is broken. */
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
 }
 
 /** As it is in the API. */

@@ -127,7 +127,9 @@ function signed(
   };
 }
 
-function build(message: EmailMessage, { from, configuration_set }: Config): HttpRequest | Rejection {
+function build(message: EmailMessage, { region, from, configuration_set }: Config): HttpRequest | Rejection {
+  if (!REGION.test(region))
+    return { kind: 'rejected', scope: 'config', reason: 'the region is none of AWS, such as eu-west-1' };
   const { deliveryId, to, subject, text, html, headers } = message;
   if (!isMailbox(to.email)) return NO_ADDRESS;
   const utf8 = (value: string) => ({ Data: value, Charset: 'UTF-8' });
@@ -205,8 +207,7 @@ const ABOUT_ADDRESS =
   /local address contains|illegal address|missing final '@domain'|(?:local|domain) name contains|domain (?:contains|starts|ends)|missing local name/i;
 
 function api(transport: Transport, region: string): Endpoint {
-  // What is no region reaches nothing, whatever else it would make of the address.
-  return transport.vendor('ses', REGION.test(region) ? `https://email.${region}.amazonaws.com` : '');
+  return transport.vendor('ses', `https://email.${region}.amazonaws.com`);
 }
 
 /** It becomes a part of a host name, and must not make another host of it. */

@@ -1,0 +1,39 @@
+import { once } from 'node:events';
+import { createRequire } from 'node:module';
+import type { AddressInfo } from 'node:net';
+
+// By `require`: what an import of a CommonJS module has as its default differs between Node and Vitest.
+const { default: startLocal } = createRequire(import.meta.url)(
+  'aws-ses-v2-local',
+) as typeof import('aws-ses-v2-local');
+
+/** An e-mail as aws-ses-v2-local has understood it. */
+export interface SesMail {
+  messageId: string;
+  from: string;
+  destination: { to: string[]; cc: string[]; bcc: string[] };
+  subject: string;
+  body: { html?: string; text?: string };
+}
+
+/** Starts an SES that others wrote, on loopback. It takes any signature. */
+export async function startSesStandIn(): Promise<{
+  address: string;
+  received(): Promise<SesMail[]>;
+  stop(): Promise<void>;
+}> {
+  const server = await startLocal({ host: '127.0.0.1', port: 0 });
+  const address = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return {
+    address,
+    async received() {
+      const store = (await (await fetch(`${address}/store`)).json()) as { emails: SesMail[] };
+      return store.emails;
+    },
+    async stop() {
+      server.closeAllConnections();
+      server.close();
+      await once(server, 'close');
+    },
+  };
+}
