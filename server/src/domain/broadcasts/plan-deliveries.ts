@@ -74,6 +74,8 @@ interface Routed {
 }
 
 const IN_APP = 'in_app';
+// The channels besides the inbox on which it is known who can be reached. The others are as if they were not set up.
+const REACHED: ReadonlySet<string> = new Set(['email']);
 
 interface Project {
   setUp: ReadonlySet<string>;
@@ -84,8 +86,9 @@ async function loadProjects(context: Context, ids: ReadonlySet<string>): Promise
   const projects = new Map<string, Project>();
   for (const id of ids) {
     const integrations = await context.integrations.of(id);
+    const channels = integrations.map((integration) => integration.channel);
     projects.set(id, {
-      setUp: new Set([IN_APP, ...integrations.map((integration) => integration.channel)]),
+      setUp: new Set([IN_APP, ...channels.filter((channel) => REACHED.has(channel))]),
       categories: await context.categories.of(id),
     });
   }
