@@ -206,6 +206,38 @@ test('saves of the same at once, in any order, neither fail nor lose anything', 
   expect((await events()).flat()).toHaveLength(40);
 });
 
+test('of a user only so much is kept, whatever the categories are called; who has reached that can still unsubscribe', async () => {
+  await newProject();
+  const channels = {
+    in_app: true,
+    slack: true,
+    web_push: true,
+    mobile_push: true,
+    teams: true,
+    email: true,
+    sms: true,
+  };
+  const some = (name: string, number: number) => ({
+    categories: Array.from({ length: number }, (_none, index) => entry(`${name}${index}`, channels)),
+  });
+  const save = project.as('ada');
+  expect((await save('PUT', path, some('a', 999))).status).toBe(204);
+  const { status, body } = await save('PUT', path, some('b', 2));
+  expect([status, body.errors.length, body.errors[0].message]).toEqual([
+    422,
+    1,
+    "Param 'categories' says too much: of a user at most 7000 preferences are kept, of a category on a channel each",
+  ]);
+  expect(await categories('ada')).toHaveLength(999);
+  expect((await save('PUT', path, some('b', 1))).status).toBe(204);
+  expect((await put('ada', 'c', { email: false })).status).toBe(422);
+  expect((await save('PUT', path, { categories: [entry('a5', { email: false })] })).status).toBe(204);
+  const { body: user } = await project.call('PUT', '/users', { external_id: 'ada' });
+  const preferences = [{ category: 'c', channel: 'email', enabled: false }];
+  await savePreferences(service.context, { projectId: project.id, userId: user.id, preferences });
+  expect(await categories('ada')).toHaveLength(1_001);
+});
+
 test('a user of another project, or one who is gone, is ignored', async () => {
   await newProject();
   const { body: user } = await project.call('PUT', '/users', { external_id: 'ada' });

@@ -3,6 +3,8 @@ import { CATEGORY_PATTERN, CHANNELS, MAX_CATEGORY_CHARACTERS } from './category.
 import { nullable, oneOf, readOnly } from './common.ts';
 
 const MAX_CATEGORIES = 1_000;
+/** Users may name categories as they like; what they say is kept, and read as a whole. */
+export const MAX_PREFERENCES = MAX_CATEGORIES * CHANNELS.length;
 
 const key = Type.String({
   minLength: 1,
@@ -59,6 +61,10 @@ export const SavePreferences = Type.Object(
       ),
     ),
   },
-  { additionalProperties: false, examples: [{ categories: [example] }] },
+  {
+    additionalProperties: false,
+    description: `Of a user at most ${MAX_PREFERENCES} preferences are kept, of a category on a channel each.`,
+    examples: [{ categories: [example] }],
+  },
 );
 export type SavePreferences = Static<typeof SavePreferences>;

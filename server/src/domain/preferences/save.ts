@@ -1,5 +1,6 @@
 import { textArray } from '../../db/arrays.ts';
 import { type Queryable, sql } from '../../db/client.ts';
+import { ClientError } from '../../errors.ts';
 import { newEventId } from '../events/record.ts';
 import type { Bus } from '../realtime/messages.ts';
 import { storedKey } from './stored-key.ts';
@@ -13,7 +14,8 @@ export interface Preference {
 
 /**
  * Switches categories on and off on channels for a user: all of it or nothing, by one statement. What is that way already is no change,
- * and without a change there is no event. A user who is gone is ignored.
+ * and without a change there is no event. A user who is gone is ignored. Throws `validation_failed` for one of whom
+ * more than `most` would be kept.
  */
 export async function savePreferences(
   { db, bus }: { db: Queryable; bus: Bus },
@@ -21,17 +23,23 @@ export async function savePreferences(
     projectId,
     userId,
     preferences,
-  }: { projectId: string; userId: string; preferences: readonly Preference[] },
+    most,
+  }: { projectId: string; userId: string; preferences: readonly Preference[]; most?: number },
 ): Promise<void> {
   if (preferences.length === 0) return;
-  const [row] = await db.query<{ news: boolean }>(upsertPreferences, [
+  const [row] = await db.query<{ news: boolean; crowded: boolean }>(upsertPreferences, [
     userId,
     textArray(preferences.map((one) => storedKey(one.category))),
     textArray(preferences.map((one) => one.channel)),
     preferences.map((one) => one.enabled),
     projectId,
     newEventId(),
+    most ?? null,
   ]);
+  if (row?.crowded)
+    throw new ClientError('validation_failed', [
+      `Param 'categories' says too much: of a user at most ${most} preferences are kept, of a category on a channel each`,
+    ]);
   if (row?.news) bus.publish({ type: 'project_changed', projectId });
 }
 
@@ -39,12 +47,23 @@ export async function savePreferences(
 // switched off is on: saying so for the first time (xmax = 0: the row is new) is kept, to be listed, but changes nothing.
 const upsertPreferences = sql(
   'save_preferences',
-  `with saved as (
+  `with given as (
+    select * from unnest($2::text[], $3::text[], $4::boolean[]) as given (category, channel, enabled)
+  ),
+  known as (
+    select category, channel from preferences where user_id = $1
+  ),
+  room as (
+    select (select count(*) from known)
+      + (select count(*) from (select category, channel from given except select category, channel from known) added) > $7::int
+      as crowded
+  ),
+  saved as (
     insert into preferences as p (user_id, category, channel, enabled, updated_at)
     select u.id, given.category, given.channel, given.enabled, now()
     from users u
-    cross join unnest($2::text[], $3::text[], $4::boolean[]) as given (category, channel, enabled)
-    where u.id = $1 and u.project_id = $5
+    cross join given
+    where u.id = $1 and u.project_id = $5 and (select crowded from room) is not true
     order by given.category, given.channel
     on conflict (user_id, category, channel) do update
     set enabled = excluded.enabled, updated_at = excluded.updated_at
@@ -74,5 +93,5 @@ const upsertPreferences = sql(
     from made
     where changes is not null
   )
-  select exists (select from marked) as news`,
+  select exists (select from marked) as news, coalesce((select crowded from room), false) as crowded`,
 );

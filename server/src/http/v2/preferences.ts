@@ -1,5 +1,5 @@
 import { NoContent } from '../../contract/common.ts';
-import { Preferences, SavePreferences } from '../../contract/preference.ts';
+import { MAX_PREFERENCES, Preferences, SavePreferences } from '../../contract/preference.ts';
 import { categoryOf, getPreferences } from '../../domain/preferences/get.ts';
 import { type Preference, savePreferences } from '../../domain/preferences/save.ts';
 import { ClientError } from '../../errors.ts';
@@ -36,7 +36,8 @@ export function preferenceRoutes(app: App): void {
     async handler({ user, project, body, context }) {
       const { configured } = await context.categories.of(project.id);
       const preferences = preferencesIn(body, (key) => categoryOf(key, configured));
-      await savePreferences(context, { projectId: project.id, userId: user.id, preferences });
+      const most = MAX_PREFERENCES;
+      await savePreferences(context, { projectId: project.id, userId: user.id, preferences, most });
     },
   });
 }
