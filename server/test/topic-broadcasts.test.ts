@@ -319,6 +319,27 @@ describe('a topic of many', () => {
     expect((await eventsOf(id))['notification.created']).toBe(found.length);
   });
 
+  test('several broadcasts at once, whose deliveries end while their pages go on, do not get in the way of each other', async () => {
+    await project.call('PUT', '/channels', { key: 'sport', channels: [{ channel: 'in_app', if: 'true' }] });
+    await crowd(3_000);
+    const deadlocks = async () => {
+      const [row] = await rows<{ deadlocks: number }>(
+        'select deadlocks from pg_stat_database where datname = current_database()',
+        [],
+      );
+      return row?.deadlocks;
+    };
+    const before = await deadlocks();
+    const sent = await Promise.all(Array.from({ length: 5 }, () => send({ category: 'sport' })));
+    for (const { body } of sent) {
+      const { id, status } = await processed(project.call, body.id, 60_000);
+      expect(status).toEqual({ status: 'processed', summary: summary(3_000), errors: null });
+      expect((await eventsOf(id))['delivery.sent']).toBe(3_000);
+      expect((await eventsOf(id))['broadcast.processed']).toBe(1);
+    }
+    expect(await deadlocks()).toBe(before);
+  }, 90_000);
+
   test('a message to one goes before the pages that are to come', async () => {
     await crowd(20_000);
     const { body: large } = await send();
@@ -360,6 +381,31 @@ describe('a topic of many', () => {
       }
     } finally {
       for (const stream of streams) stream.source.close();
+    }
+  });
+
+  test('other nodes are told of a page and no more of it, and of an ordinary broadcast as ever', async () => {
+    await crowd(2_100);
+    const told: (number | undefined)[] = [];
+    const unsubscribe = service.context.bus.subscribe((message) => {
+      if (message.type === 'new' && message.projectId === project.id) told.push(message.page);
+    });
+    try {
+      await sendAndWait({ recipients: [everybody, { external_id: 'crowd-1' }] });
+      // Told after the commit that an answer may have shown already.
+      await until(
+        () => told,
+        (pages) => pages.length >= 4,
+      );
+      expect(told).toEqual([0, 1, 2, 3]);
+      await sendAndWait({ recipients: [{ external_id: 'crowd-1' }] });
+      await until(
+        () => told,
+        (pages) => pages.length >= 5,
+      );
+      expect(told.slice(4)).toEqual([undefined]);
+    } finally {
+      unsubscribe();
     }
   });
 });

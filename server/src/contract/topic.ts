@@ -55,7 +55,6 @@ export const Subscription = Type.Object(
   { examples: [{ id: exampleId, topic: 'orders/1042', categories: exampleCategories }] },
 );
 export type Subscription = Static<typeof Subscription>;
-export type SubscriptionStatus = Static<typeof status>;
 
 export const SubscriptionPage = page(Subscription);
 

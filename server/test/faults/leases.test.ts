@@ -293,11 +293,14 @@ test('when the answer to the commit of a fan-out is lost, whoever is connected i
   };
   const told: RealtimeMessage[] = [];
   const unsubscribe = context.bus.subscribe((message) => void told.push(message));
-  const handler = fanOutHandler({ ...context, db }, {
-    onNotifications() {},
-    onDeliveriesQueued() {},
-    onPagesQueued() {},
-  });
+  const handler = fanOutHandler(
+    { ...context, db },
+    {
+      onNotifications() {},
+      onDeliveriesQueued() {},
+      onPagesQueued() {},
+    },
+  );
   const work = handler.run(
     [
       {
