@@ -201,12 +201,17 @@ function startMaintenance(context: Opened, undo: (() => Promise<void>)[]): void 
 
 async function purge(context: Opened, signal: AbortSignal): Promise<void> {
   const batch = 1_000;
-  try {
-    while ((await purgeIdempotencyKeys(context, batch)) === batch);
-    await purgeRateWindows(context);
-    await purgeExpired(context, signal);
-  } catch (error) {
-    context.log.warn({ err: error }, 'what ran out could not be deleted; it is tried again later');
+  const purges = [
+    async () => {
+      while (!signal.aborted && (await purgeIdempotencyKeys(context, batch)) === batch);
+    },
+    () => purgeRateWindows(context),
+    () => purgeExpired(context, signal),
+  ];
+  for (const one of purges) {
+    await one().catch((error: unknown) => {
+      context.log.warn({ err: error }, 'what ran out could not be deleted; it is tried again later');
+    });
   }
 }
 

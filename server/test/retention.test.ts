@@ -54,6 +54,26 @@ test('events go when their days are over, and not before', async () => {
   expect([await eventsOf(of), await eventsOf(other)]).toEqual([0, 0]);
 });
 
+test('what cannot be deleted keeps nothing else from being deleted, and is told', async () => {
+  const of = await service.createProject('failing');
+  await recordEvents(service.context.db, [{ projectId: of.id, type: 'user.updated', userIds: [newId()] }]);
+  const { db } = service.context;
+  let transactions = 0;
+  const broken: Pick<typeof db, 'query' | 'transaction'> = {
+    query: db.query,
+    transaction: (work) => {
+      transactions += 1; // users come first
+      return transactions === 1 ? Promise.reject(new Error('users cannot be purged')) : db.transaction(work);
+    },
+  };
+  const purging = purgeExpired(
+    { db: broken, clock: { now: () => Date.now() + 91 * DAY_MS }, config: service.context.config },
+    new AbortController().signal,
+  );
+  await expect(purging).rejects.toMatchObject({ errors: [new Error('users cannot be purged')] });
+  expect(await eventsOf(of)).toBe(0);
+});
+
 test('a broadcast goes with all that it made, one that is not processed stays, and so does the rest', async () => {
   const of = await service.createProject('broadcasts');
   const send = async (recipients: object[]) =>

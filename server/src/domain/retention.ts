@@ -17,17 +17,24 @@ export interface Retention {
 }
 
 /**
- * Erases users whose time to come back is over; deletes events and notifications that are older than they are kept, and what became of webhooks' messages, each in small batches of a
- * transaction each: nobody waits for a lock, and the log does not swell. Ends early when the signal says so.
+ * Erases users whose time to come back is over; deletes events and notifications that are older than they are kept, and what became of
+ * webhooks' messages, each in small batches of a transaction each: nobody waits for a lock, and the log does not swell. What cannot be
+ * deleted keeps nothing else from it; all of that is thrown in the end. Ends early when the signal says so.
  */
 export async function purgeExpired({ db, clock, config }: Retention, signal: AbortSignal): Promise<void> {
   const { EVENTS_RETENTION_DAYS: eventDays, NOTIFICATIONS_RETENTION_DAYS: notificationDays } = config;
   const before = (days: number) => firstIdAt(Math.max(0, clock.now() - days * DAY_MS));
+  const failures: unknown[] = [];
   const untilDone = async (purge: () => Promise<boolean>) => {
-    while (!signal.aborted && (await purge()));
+    try {
+      while (!signal.aborted && (await purge()));
+    } catch (error) {
+      failures.push(error);
+    }
   };
   await untilDone(() => purgeUsers({ db, clock }));
   await untilDone(() => purgeWebhooks(db, clock.now()));
   if (eventDays > 0) await untilDone(() => purgeEvents(db, before(eventDays)));
   if (notificationDays > 0) await untilDone(() => purgeNotifications(db, before(notificationDays)));
+  if (failures.length > 0) throw new AggregateError(failures, 'not all that is over could be deleted');
 }
