@@ -179,6 +179,26 @@ describe('github', () => {
   });
 });
 
+test('the description names each answer, and no other', async () => {
+  const description = (await service.project.call('GET', '/openapi.json')).body;
+  for (const vendor of ['github', 'stripe']) {
+    const { responses } = description.paths[`/integrations/${vendor}/webhooks/incoming/{id}`].post;
+    expect(Object.keys(responses).join()).toBe('201,400,401,413,415,422,429,500,503');
+  }
+  expect(JSON.stringify(description)).not.toContain('x-errors');
+
+  const { id } = await setUp('github');
+  const asked = async (path: string, body = '{}', headers: Record<string, string> = {}) =>
+    (await post(`github/webhooks/incoming/${path}`, body, headers)).status;
+  const signed = { 'x-hub-signature-256': `sha256=${hmac('{}')}` };
+  expect(await asked('x')).toBe(400);
+  expect(await asked(id)).toBe(401);
+  expect(await asked(randomUUID())).toBe(401);
+  expect(await asked(id, 'x'.repeat(256 * 1024 + 1))).toBe(413);
+  expect(await asked(id, '{}', { ...signed, 'content-encoding': 'gzip' })).toBe(415);
+  expect(await asked(id, '{}', signed)).toBe(422);
+});
+
 test('who fails to sign is held up, who signs is not', async () => {
   const limited = await startTestService({ settings: { RATE_LIMIT_IP: '5' } });
   try {

@@ -2,7 +2,7 @@ import fastifySwagger from '@fastify/swagger';
 import fastifySwaggerUi from '@fastify/swagger-ui';
 import type { FastifyInstance } from 'fastify';
 import { Errors } from '../contract/common.ts';
-import { allErrors, type ErrorCode } from '../errors.ts';
+import { allErrors, ClientError, type ErrorCode } from '../errors.ts';
 import { exampleOf } from './examples.ts';
 
 /** Collects the description of every route that is registered after it. */
@@ -93,7 +93,11 @@ const TAGS = [
   { name: 'Webhooks', description: 'Where events are sent to as they happen.' },
 ];
 
+/** Where a route's schema names the errors that do not follow from the rest of it; not published itself. */
+export const OWN_ERRORS = 'x-errors';
+
 interface Operation {
+  [OWN_ERRORS]?: readonly ErrorCode[];
   security?: Record<string, string[]>[];
   parameters?: { in: string; name?: string }[];
   requestBody?: Described;
@@ -133,6 +137,7 @@ function described<Document extends { openapi?: string; paths?: object }>(docume
       for (const status of statusesOf(method, operation)) {
         operation.responses[status] ??= { $ref: `#/components/responses/Error${status}` };
       }
+      delete operation[OWN_ERRORS];
       showExamples(operation);
       const authenticated = (operation.security ?? []).length > 0;
       if (method === 'post' && authenticated)
@@ -152,8 +157,10 @@ function showExamples({ requestBody, responses }: Operation): void {
   }
 }
 
-function statusesOf(method: string, { security = [], parameters = [], requestBody }: Operation): number[] {
+function statusesOf(method: string, operation: Operation): number[] {
+  const { security = [], parameters = [], requestBody, [OWN_ERRORS]: own } = operation;
   const statuses = [429, 500, 503];
+  if (own !== undefined) return [...own.map((code) => new ClientError(code).status), ...statuses];
   if (security.length > 0) statuses.unshift(401, 403);
   if (requestBody !== undefined) statuses.unshift(400, 413, 415, 422);
   if (parameters.some((parameter) => parameter.in === 'path')) statuses.unshift(400);

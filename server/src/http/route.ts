@@ -10,13 +10,14 @@ import type { Static, TNull, TObject, TSchema } from 'typebox';
 import type { Page, PageQuery } from '../contract/common.ts';
 import type { IdempotencyKey } from '../domain/idempotency.ts';
 import type { Project } from '../domain/projects/cache.ts';
-import { ClientError } from '../errors.ts';
+import { ClientError, type ErrorCode } from '../errors.ts';
 import type { Cursor } from '../lib/cursor.ts';
 import { jsonMember } from '../lib/json-member.ts';
 import type { Authenticator, Caller } from './auth.ts';
 import { brandHeader, spellings, unknownParts } from './brand.ts';
 import type { CallContext, HttpContext } from './context.ts';
 import { answerIdempotently, idempotencyKeyOf } from './idempotency.ts';
+import { OWN_ERRORS } from './openapi.ts';
 import { paginate } from './pagination.ts';
 import { problemsOf } from './problems.ts';
 import type { RateLimits } from './rate-limit.ts';
@@ -70,6 +71,8 @@ export interface Route<
   idempotency?: 'automatic' | 'claimed' | 'own' | 'none';
   /** The reply holds a secret: where an answer is kept for repeats, it is kept sealed. */
   secretReply?: boolean;
+  /** The errors that it can answer, where these do not follow from what it takes; for the description. */
+  errors?: readonly ErrorCode[];
   /** Not part of the published description. */
   hidden?: boolean;
   handler: (call: Call<Static<Params>, Static<Query>, Static<Body>> & Who) => Answer<Reply>;
@@ -214,6 +217,7 @@ function register<
         ...(route.description === undefined ? {} : { description: route.description }),
         tags: route.tags,
         security: access.security,
+        ...(route.errors === undefined ? {} : { [OWN_ERRORS]: route.errors }),
         hide: route.hidden === true || !shown,
         ...(route.params === undefined ? {} : { params: route.params }),
         ...(route.query === undefined ? {} : { querystring: route.query }),

@@ -49,6 +49,13 @@ function inboundRoute(
     params: Type.Object({ id: Id }),
     bodyLimit: BODY_LIMIT_BYTES,
     reply: { 201: EmptyObject },
+    errors: [
+      'invalid_id',
+      'invalid_signature',
+      'payload_too_large',
+      'unsupported_media_type',
+      'validation_failed',
+    ],
     async handler({ params, context, request, reply }) {
       const body = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0);
       try {
