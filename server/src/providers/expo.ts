@@ -1,7 +1,24 @@
 /** Push to apps made with Expo. https://docs.expo.dev/push-notifications/sending-notifications/ */
 import { type Static, Type } from 'typebox';
 import { ask, isRefusal, notChecked } from './ask.ts';
-import { type Finding, type Integration, secret, type VerifyDeps } from './provider.ts';
+import { createExpoBatches, type ExpoMessage, expoError } from './expo-batches.ts';
+import { httpOutcome, rejected, retry, type Said } from './http-outcome.ts';
+import { createHttpSender } from './http-sender.ts';
+import { mergeOverride } from './override.ts';
+import type {
+  Finding,
+  Outcome,
+  Provider,
+  PushMessage,
+  Rejection,
+  Sender,
+  SenderDeps,
+  VerifyDeps,
+} from './provider.ts';
+import { secret } from './provider.ts';
+import { buildToFit } from './shrink.ts';
+import type { HttpAnswer } from './transport.ts';
+import { tidy } from './vendor-words.ts';
 
 const config = Type.Object(
   {
@@ -13,20 +30,119 @@ const config = Type.Object(
   { additionalProperties: false, examples: [{ access_token: 'secret' }] },
 );
 
-export const expo: Integration<typeof config> & { channel: 'mobile_push' } = {
+type Config = Static<typeof config>;
+
+export const expo: Provider<'mobile_push', typeof config, ExpoMessage | Rejection, HttpAnswer> = {
   name: 'expo',
   channel: 'mobile_push',
   docs: 'https://docs.expo.dev/push-notifications/sending-notifications/',
   config,
+  build,
+  classify,
+  connect,
   verify,
 };
 
+const ORIGIN = 'https://exp.host';
+/** Of a message without its token. */
+const MAX_MESSAGE_BYTES = 4096;
+/** Six requests of a hundred: a second's worth of what Expo takes. */
+const CONCURRENCY = 600;
+/** The tokens that Expo makes, and those of devices that were registered by others. One of another form has a whole request refused. */
+const TOKEN = /^(?:Expo(?:nent)?PushToken\[.+\]|[a-zA-Z\d]{8}-(?:[a-zA-Z\d]{4}-){3}[a-zA-Z\d]{12})$/;
+
+function connect({ access_token }: Config, { transport }: SenderDeps): Sender<PushMessage> {
+  const batches = createExpoBatches(transport.vendor('expo', ORIGIN), access_token);
+  const sender = createHttpSender<PushMessage, ExpoMessage>({
+    concurrency: CONCURRENCY,
+    secrets: [access_token],
+    build,
+    exchange: (message) => batches.send(message),
+    classify,
+  });
+  return {
+    ...sender,
+    send: (message) =>
+      TOKEN.test(message.token.deviceToken) ? sender.send(message) : Promise.resolve(MALFORMED),
+  };
+}
+
+const MALFORMED: Outcome = {
+  kind: 'token_gone',
+  scope: 'token',
+  code: 'malformed_token',
+  reason: 'this is not a push token of Expo',
+};
+
+function build(message: PushMessage): ExpoMessage | Rejection {
+  return buildToFit<PushMessage, ExpoMessage>(message, {
+    build(shortened) {
+      const merged = mergeOverride(messageFor(shortened), shortened.override, { locked: ['to'] });
+      return 'payload' in merged ? merged.payload : merged;
+    },
+    bytesOf: ({ to: _, ...rest }) => Buffer.byteLength(JSON.stringify(rest)),
+    maxBytes: MAX_MESSAGE_BYTES,
+  });
+}
+
+function messageFor(message: PushMessage): ExpoMessage {
+  const { token, title, text, notificationId, actionUrl, category, topic, customAttributes } = message;
+  return {
+    to: token.deviceToken,
+    title,
+    ...(text === '' ? {} : { body: text }),
+    data: {
+      id: notificationId,
+      ...(actionUrl === null ? {} : { action_url: actionUrl }),
+      ...(category === null ? {} : { category }),
+      ...(topic === null ? {} : { topic }),
+      ...(customAttributes === null ? {} : { custom_attributes: customAttributes }),
+    },
+    badge: message.badge.unread,
+    sound: 'default',
+    priority: 'high',
+    expiration: Math.floor(message.expiresAt.getTime() / 1000),
+    // A push that is sent twice replaces itself: on Android by the one, on Apple's devices by the other.
+    tag: notificationId,
+    collapseId: notificationId,
+  };
+}
+
+function classify(answer: HttpAnswer): Outcome {
+  return httpOutcome(answer, 'Expo', meaning);
+}
+
+/** The answer to a request of one message: its ticket, or what was wrong with the request. */
+function meaning(said: Said): Outcome | undefined {
+  const { status, json } = said;
+  const { data } = json as { data?: unknown };
+  if (status === 200 && Array.isArray(data) && data.length === 1) return meaningOf(data[0], said);
+  const { code = String(status) } = expoError(said.text);
+  if (status === 401 || status === 403 || code === 'UNAUTHORIZED') return rejected('config', said, code);
+  if (status === 429) return retry(said, { code });
+  if (status === 400 || status === 413) return rejected('message', said, code);
+  return undefined;
+}
+
+function meaningOf(ticket: unknown, said: Said): Outcome | undefined {
+  if (typeof ticket !== 'object' || ticket === null) return undefined;
+  const { status, id, message, details } = ticket as Record<string, unknown>;
+  if (status === 'ok') return { kind: 'sent', ...(typeof id === 'string' ? { providerId: id } : {}) };
+  if (status !== 'error') return undefined;
+  const { error } = (details ?? {}) as { error?: unknown };
+  const code = typeof error === 'string' ? error : 'error';
+  const reason = `Expo refused it: ${typeof message === 'string' ? tidy(message) : code}`;
+  if (code === 'DeviceNotRegistered') return { kind: 'token_gone', scope: 'token', reason, code };
+  if (code === 'InvalidCredentials' || code === 'MismatchSenderId')
+    return rejected('config', { ...said, reason }, code);
+  if (code === 'MessageRateExceeded' || code === 'ExpoError' || code === 'ProviderError')
+    return retry({ ...said, reason }, { code });
+  return rejected('message', { ...said, reason }, code);
+}
+
 /** Asks for no receipts at all. */
-async function verify(
-  { access_token }: Static<typeof config>,
-  { transport }: VerifyDeps,
-): Promise<Finding[]> {
-  const answer = await ask(transport.vendor('expo', 'https://exp.host'), {
+async function verify({ access_token }: Config, { transport }: VerifyDeps): Promise<Finding[]> {
+  const answer = await ask(transport.vendor('expo', ORIGIN), {
     method: 'POST',
     path: '/--/api/v2/push/getReceipts',
     headers: { authorization: `Bearer ${access_token}`, 'content-type': 'application/json' },

@@ -59,7 +59,7 @@ function isKnown(name: string): name is IntegrationName {
  * config that was saved under the same name.
  */
 export const delivering: ReadonlyMap<string, AnyProvider> = new Map(
-  [mailgun, pingEmail, sendgrid, ses, slack, slackbot, smtp, teams, twilio, webPush].map(
+  [apns, expo, fcm, mailgun, pingEmail, sendgrid, ses, slack, slackbot, smtp, teams, twilio, webPush].map(
     (provider) => [provider.name, provider] as const,
   ),
 );

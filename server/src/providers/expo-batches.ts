@@ -1,0 +1,119 @@
+import { promisify } from 'node:util';
+import { gzip } from 'node:zlib';
+import { Batcher } from '../lib/batcher.ts';
+import { waitMs } from '../lib/wait.ts';
+import type { Endpoint, HttpAnswer } from './transport.ts';
+import { objectIn } from './vendor-words.ts';
+
+/** A message as Expo has it. */
+export type ExpoMessage = { [member: string]: unknown } & { to: string };
+
+const MAX_MESSAGES = 100; // in one request
+const LINGER_MS = 50; // what a message waits for others at most
+const MAX_REQUESTS = 6; // at the same time, as Expo asks
+const PER_SECOND = 600; // messages of one project
+const GZIP_FROM_BYTES = 1024;
+
+const zipped = promisify(gzip);
+
+/**
+ * Sends messages together, and answers each as if it had been sent alone. A request that is refused because of some of its messages is
+ * sent again in parts, so that the others get through: as Expo says they belong together, else in halves.
+ */
+export function createExpoBatches(
+  endpoint: Pick<Endpoint, 'request'>,
+  accessToken: string,
+): { send(message: ExpoMessage): Promise<HttpAnswer> } {
+  const batcher = new Batcher<ExpoMessage, HttpAnswer>({
+    run: sendAll,
+    concurrency: MAX_REQUESTS,
+    maxItems: MAX_MESSAGES,
+    lingerMs: LINGER_MS,
+  });
+  let freeAt = 0;
+
+  /** Resolves when so many messages may be sent. */
+  async function turn(count: number): Promise<void> {
+    const now = performance.now();
+    // What was not sent in the last moment may be sent in this one, but not what was not sent in the last hour.
+    const startAt = Math.max(freeAt, now - 1000 * (MAX_MESSAGES / PER_SECOND));
+    freeAt = startAt + (1000 * count) / PER_SECOND;
+    if (startAt > now) await waitMs(startAt - now);
+  }
+
+  async function sendAll(messages: ExpoMessage[]): Promise<HttpAnswer[]> {
+    await turn(messages.length);
+    const answer = await endpoint.request(await requestFor(messages, accessToken));
+    if ('error' in answer || answer.status === 200 || messages.length === 1) return split(answer, messages);
+    const isRefused = answer.status === 400 || answer.status === 413;
+    if (!isRefused || expoError(answer.text).code === 'UNAUTHORIZED') return messages.map(() => answer);
+    const answers = new Map<ExpoMessage, HttpAnswer>();
+    for (const part of partsOf(messages, answer.text)) {
+      const those = await sendAll(part);
+      part.forEach((message, index) => {
+        const own = those[index];
+        if (own !== undefined) answers.set(message, own);
+      });
+    }
+    return messages.map((message) => answers.get(message) ?? answer);
+  }
+
+  return { send: (message) => batcher.add(message) };
+}
+
+async function requestFor(messages: readonly ExpoMessage[], accessToken: string) {
+  const body = Buffer.from(JSON.stringify(messages));
+  const isLarge = body.length > GZIP_FROM_BYTES;
+  return {
+    method: 'POST',
+    path: '/--/api/v2/push/send',
+    headers: {
+      authorization: `Bearer ${accessToken}`,
+      'content-type': 'application/json',
+      accept: 'application/json',
+      ...(isLarge ? { 'content-encoding': 'gzip' } : {}),
+    },
+    body: isLarge ? await zipped(body) : body,
+  } as const;
+}
+
+/** The answer to each: its own ticket, if there is one for every message. */
+function split(answer: HttpAnswer, messages: readonly ExpoMessage[]): HttpAnswer[] {
+  if ('error' in answer || answer.status !== 200) return messages.map(() => answer);
+  const { data } = objectIn(answer.text) as { data?: unknown };
+  if (!Array.isArray(data)) return messages.map(() => answer);
+  if (data.length !== messages.length) {
+    const message = `${data.length} tickets for ${messages.length} messages`;
+    return messages.map(() => ({ ...answer, text: JSON.stringify({ message }) }));
+  }
+  return data.map((ticket: unknown) => ({ ...answer, text: JSON.stringify({ data: [ticket] }) }));
+}
+
+/** Two parts or more, of all messages. */
+function partsOf(messages: ExpoMessage[], text: string): ExpoMessage[][] {
+  const projects = projectsIn(text);
+  const parts = Map.groupBy(messages, ({ to }) => projects.get(to));
+  if (parts.size > 1) return [...parts.values()];
+  const middle = messages.length >> 1;
+  return [messages.slice(0, middle), messages.slice(middle)];
+}
+
+/** By their tokens, the projects that messages are for: what Expo says when a request was for more than one. */
+function projectsIn(text: string): Map<string, string> {
+  const { code, details } = expoError(text);
+  const projects = new Map<string, string>();
+  if (code !== 'PUSH_TOO_MANY_EXPERIENCE_IDS' || typeof details !== 'object') return projects;
+  for (const [project, tokens] of Object.entries(details ?? {}))
+    for (const token of Array.isArray(tokens) ? tokens : []) projects.set(String(token), project);
+  return projects;
+}
+
+/** The error that a whole request was answered with. */
+export function expoError(text: string): { code?: string; details?: unknown } {
+  const { errors } = objectIn(text) as { errors?: unknown };
+  const [first] = (Array.isArray(errors) ? errors : []) as ({ code?: unknown; details?: unknown } | null)[];
+  return {
+    ...(typeof first?.code === 'string' ? { code: first.code } : {}),
+    details: first?.details,
+  };
+}
