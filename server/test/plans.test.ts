@@ -1,8 +1,12 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Database, openDatabase, sql } from '../src/db/client.ts';
+import { listBroadcasts } from '../src/domain/broadcasts/get.ts';
 import { createBus, type PostgresBus } from '../src/domain/realtime/bus.ts';
 import { Identities } from '../src/domain/users/identities.ts';
+import { listUsers } from '../src/domain/users/list.ts';
 import { resolveUsers } from '../src/domain/users/resolve.ts';
+import { listWebhooks } from '../src/domain/webhooks/get.ts';
+import { NEWEST } from '../src/lib/cursor.ts';
 import { newId } from '../src/lib/ids.ts';
 import { createLogger } from '../src/lib/log.ts';
 import { createTestDatabase, type TestDatabase } from './support/database.ts';
@@ -29,21 +33,67 @@ test('a plan that was made while its table was empty still serves when there are
     const people = [{ projectId, externalId: 'ada', email: 'ada@example.com', firstName: `Ada ${count}` }];
     await db.transaction((tx) => resolveUsers(tx, new Identities(bus), people));
   }
+  const plans = await plansOf("statement ~* '(join|update|from) (users|user_keys)'");
+  expect(plans.map((one) => one.name)).toEqual(expect.arrayContaining(['select_owners', 'update_users']));
+  for (const { plan } of plans) expect(plan).not.toContain('Seq Scan');
+});
+
+test("a project's lists pass over nothing of younger projects", async () => {
+  const [older, younger] = [newId(), newId()];
+  // Most of a table is one project's, in the order of time: then the primary key, which has all projects in that order, looks cheaper.
+  await db.query(
+    sql(
+      '',
+      `do $$ begin
+        insert into users (id, project_id, created_at, updated_at)
+        select lpad(to_hex(n), 32, '0')::uuid, case when n < 9000 then '${older}' else '${younger}' end::uuid, now(), now()
+        from generate_series(1, 10000) as n;
+        insert into broadcasts (id, project_id, message)
+        select lpad(to_hex(n), 32, '0')::uuid, case when n < 9000 then '${older}' else '${younger}' end::uuid, ''
+        from generate_series(1, 10000) as n;
+        analyze users, broadcasts;
+      end $$`,
+    ),
+  );
+  for (const direction of ['older', 'newer'] as const) {
+    const cursor = { direction, id: NEWEST, limit: 51 };
+    await listUsers(db, older, undefined, cursor);
+    await listBroadcasts(db, older, cursor);
+    await listWebhooks(db, older, cursor);
+  }
+  const plans = await plansOf(
+    "name ~ '^(list_users_all|list_webhooks)_(older|newer)$|^select_(older|newer)_broadcasts$'",
+  );
+  expect(plans).toHaveLength(6);
+  for (const { name, plan } of plans)
+    expect([name, plan]).toEqual([name, expect.stringMatching(/_of_project\b/)]);
+});
+
+test('a search reads identities and users by their primary keys', async () => {
+  for (const direction of ['older', 'newer'] as const)
+    await listUsers(db, newId(), 'ada', { direction, id: NEWEST, limit: 51 });
+  const plans = await plansOf("name ~ '^list_users_matching'");
+  expect(plans).toHaveLength(2);
+  for (const { plan } of plans) {
+    expect(plan).toMatch(/users_(pkey|of_project)[\s\S]*Index Cond: .*id = ANY/);
+    expect(plan).toMatch(/user_keys_pkey[\s\S]*Index Cond: .*value >= /);
+    expect(plan).not.toMatch(/Seq Scan|Hash|Merge/);
+  }
+});
+
+/** The plans, for whatever values, of the prepared statements that the condition selects. */
+async function plansOf(condition: string): Promise<{ name: string; plan: string }[]> {
   const statements = await db.query<{ name: string; places: number }>(
     sql(
       '',
-      `select name, cardinality(parameter_types) as places
-      from pg_prepared_statements
-      where statement ~* '(join|update|from) (users|user_keys)'`,
+      `select name, cardinality(parameter_types) as places from pg_prepared_statements where ${condition}`,
     ),
   );
-  expect(statements.map((one) => one.name)).toEqual(
-    expect.arrayContaining(['select_owners', 'update_users']),
-  );
-  await db.query(sql('', 'set plan_cache_mode = force_generic_plan'));
+  const plans: { name: string; plan: string }[] = [];
   for (const { name, places } of statements) {
     const values = Array.from({ length: places }, () => 'null').join(', ');
-    const plan = await db.query<Record<'QUERY PLAN', string>>(sql('', `explain execute ${name}(${values})`));
-    expect(plan.map((line) => line['QUERY PLAN']).join('\n')).not.toContain('Seq Scan');
+    const lines = await db.query<Record<'QUERY PLAN', string>>(sql('', `explain execute ${name}(${values})`));
+    plans.push({ name, plan: lines.map((line) => line['QUERY PLAN']).join('\n') });
   }
-});
+  return plans;
+}

@@ -1,5 +1,5 @@
 import { type Queryable, sql } from '../../db/client.ts';
-import type { Cursor } from '../../lib/cursor.ts';
+import { type Cursor, NEWEST, OLDEST } from '../../lib/cursor.ts';
 import { type BroadcastRow, broadcastJson } from './wire.ts';
 
 /** One of the project's broadcasts as JSON text; undefined when there is none with this id. */
@@ -71,13 +71,21 @@ const selectBroadcasts = sql(
   'select_broadcasts',
   `select ${COLUMNS} from broadcasts where id = any ($1::uuid[]) and project_id = $2`,
 );
-// Index broadcasts_of_project (project_id, id). The length of a text that is stored apart is known without reading it.
+// Index broadcasts_of_project (project_id, id): see users/list.ts for the pairs. The length of a text that is stored apart is known without reading it.
 const LISTED = `id, octet_length(message) + coalesce(octet_length(overrides), 0) + coalesce(octet_length(recipients), 0) as bytes`;
 const selectOlder = sql(
   'select_older_broadcasts',
-  `select ${LISTED} from broadcasts where project_id = $1 and id < $2 order by id desc limit $3`,
+  `select ${LISTED}
+  from broadcasts
+  where (project_id, id) < ($1, $2) and (project_id, id) >= ($1, '${OLDEST}')
+  order by project_id desc, id desc
+  limit $3`,
 );
 const selectNewer = sql(
   'select_newer_broadcasts',
-  `select ${LISTED} from broadcasts where project_id = $1 and id > $2 order by id limit $3`,
+  `select ${LISTED}
+  from broadcasts
+  where (project_id, id) > ($1, $2) and (project_id, id) <= ($1, '${NEWEST}')
+  order by project_id, id
+  limit $3`,
 );

@@ -1,6 +1,5 @@
-import { uuidArray } from '../../db/arrays.ts';
-import { type Queryable, type Statement, sql } from '../../db/client.ts';
-import type { Cursor } from '../../lib/cursor.ts';
+import { type Queryable, sql } from '../../db/client.ts';
+import { type Cursor, NEWEST, OLDEST } from '../../lib/cursor.ts';
 import { USER_COLUMNS, type UserRow } from './get.ts';
 import { identityValue } from './identities.ts';
 
@@ -20,16 +19,15 @@ export async function listUsers(
 ): Promise<UserRow[]> {
   if (!query) return db.query<UserRow>(STATEMENTS.all[direction], [projectId, id, limit]);
   const email = identityValue('email', query);
-  const matches = await db.query<{ user_id: string }>(selectMatches, [
+  return db.query<UserRow>(STATEMENTS.matching[direction], [
     projectId,
+    id,
+    limit,
     query,
     beyondPrefix(query),
     email,
     beyondPrefix(email),
-    MAX_MATCHES,
   ]);
-  const ids = uuidArray(matches.map((match) => match.user_id));
-  return db.query<UserRow>(STATEMENTS.among[direction], [projectId, id, limit, ids]);
 }
 
 /** The end of the range of texts that begin with this one, in the order of bytes: nothing sorts after the last code point. */
@@ -37,43 +35,55 @@ function beyondPrefix(prefix: string): string {
   return `${prefix}\u{10ffff}`;
 }
 
-// Primary key of user_keys, whose values are in the order of bytes.
-const selectMatches = sql(
-  'find_users_by_prefix',
-  `(
-    select user_id
-    from user_keys
-    where project_id = $1 and kind = 'external_id' and value >= $2 and value < $3 and not deleted
-    order by value
-    limit $6
-  )
-  union
-  (
-    select user_id
-    from user_keys
-    where project_id = $1 and kind = 'email' and value >= $4 and value < $5 and not deleted
-    order by value
-    limit $6
-  )`,
-);
+// Index users_of_project (project_id, id). The places are compared as pairs, and ordered by: else the primary key would do for the order,
+// and be read through all that younger projects have.
+const allText = (direction: Cursor['direction']) =>
+  direction === 'older'
+    ? `select ${USER_COLUMNS}
+  from users u
+  where (u.project_id, u.id) < ($1, $2)
+    and (u.project_id, u.id) >= ($1, '${OLDEST}')
+    and u.deleted_at is null
+  order by u.project_id desc, u.id desc
+  limit $3`
+    : `select ${USER_COLUMNS}
+  from users u
+  where (u.project_id, u.id) > ($1, $2)
+    and (u.project_id, u.id) <= ($1, '${NEWEST}')
+    and u.deleted_at is null
+  order by u.project_id, u.id
+  limit $3`;
 
-// Index users_of_project (project_id, id); among: primary key.
-const listText = (direction: Cursor['direction'], condition: string) =>
+// Primary keys: of user_keys, whose values are in the order of bytes, and of users, by ids that are sorted first, up to the limit.
+const matchingText = (direction: Cursor['direction']) =>
   `select ${USER_COLUMNS}
   from users u
   where u.project_id = $1
     and u.id ${direction === 'older' ? '<' : '>'} $2
     and u.deleted_at is null
-    and ${condition}
+    and u.id = any (array(
+      (
+        select user_id
+        from user_keys
+        where project_id = $1 and kind = 'external_id' and value >= $4 and value < $5 and not deleted
+        order by value
+        limit ${MAX_MATCHES}
+      )
+      union
+      (
+        select user_id
+        from user_keys
+        where project_id = $1 and kind = 'email' and value >= $6 and value < $7 and not deleted
+        order by value
+        limit ${MAX_MATCHES}
+      )
+    ))
   order by u.id ${direction === 'older' ? 'desc' : 'asc'}
   limit $3`;
 
-const both = (name: string, condition: string): Record<Cursor['direction'], Statement> => ({
-  older: sql(`list_users_${name}_older`, listText('older', condition)),
-  newer: sql(`list_users_${name}_newer`, listText('newer', condition)),
+const both = (name: string, text: (direction: Cursor['direction']) => string) => ({
+  older: sql(`list_users_${name}_older`, text('older')),
+  newer: sql(`list_users_${name}_newer`, text('newer')),
 });
 
-const STATEMENTS = {
-  all: both('all', 'true'),
-  among: both('among', 'u.id = any ($4::uuid[])'),
-};
+const STATEMENTS = { all: both('all', allText), matching: both('matching', matchingText) };

@@ -1,6 +1,6 @@
 import type { Webhook } from '../../contract/webhook.ts';
 import { type Queryable, type Statement, sql } from '../../db/client.ts';
-import type { Cursor } from '../../lib/cursor.ts';
+import { type Cursor, NEWEST, OLDEST } from '../../lib/cursor.ts';
 
 /** A project's webhook as it stands in the database. */
 export interface WebhookRow {
@@ -56,11 +56,18 @@ const selectWebhook = sql(
   'get_webhook',
   `select ${WEBHOOK_COLUMNS} from webhooks where project_id = $1 and id = $2 and deleted_at is null`,
 );
+// The list: see users/list.ts for the pairs.
 const listText = (direction: Cursor['direction']) =>
-  `select ${WEBHOOK_COLUMNS}
+  direction === 'older'
+    ? `select ${WEBHOOK_COLUMNS}
   from webhooks
-  where project_id = $1 and id ${direction === 'older' ? '<' : '>'} $2 and deleted_at is null
-  order by id ${direction === 'older' ? 'desc' : 'asc'}
+  where (project_id, id) < ($1, $2) and (project_id, id) >= ($1, '${OLDEST}') and deleted_at is null
+  order by project_id desc, id desc
+  limit $3`
+    : `select ${WEBHOOK_COLUMNS}
+  from webhooks
+  where (project_id, id) > ($1, $2) and (project_id, id) <= ($1, '${NEWEST}') and deleted_at is null
+  order by project_id, id
   limit $3`;
 const selectWebhooks: Record<Cursor['direction'], Statement> = {
   older: sql('list_webhooks_older', listText('older')),
