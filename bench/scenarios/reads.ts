@@ -13,13 +13,20 @@ import {
   rowsRead,
   tablesScanned,
 } from '../support/logged-plans.ts';
+import { cpuOf, used } from '../support/processes.ts';
 import { type Known, type ReadRequest, readRequests } from '../support/read-requests.ts';
 import type { Bench, Scenario } from '../support/scenario.ts';
 import { percentile } from '../support/statistics.ts';
+import { writeRequests } from '../support/write-requests.ts';
 
 const AIM_MS = 2;
 // The most that a statement reads by design: unread notifications are counted up to this.
 const MOST_ROWS = 5_001;
+
+const STATEMENT_SETTINGS = {
+  shared_preload_libraries: 'pg_stat_statements',
+  'pg_stat_statements.track_planning': 'on',
+};
 
 /**
  * (reads) What every operation that reads takes in the server, by its own log, and in the database, with a million rows wherever there can
@@ -27,13 +34,13 @@ const MOST_ROWS = 5_001;
  */
 export const measureReads: Scenario = async (bench) => {
   const dataDir = join(bench.dataDir, 'reads');
-  await setUp(dataDir, { shared_preload_libraries: 'pg_stat_statements' });
+  await setUp(dataDir, STATEMENT_SETTINGS);
   await withTables(bench, dataDir, measure);
   await setUp(dataDir, EXPLAIN_SETTINGS);
   try {
     await withTables(bench, dataDir, explain);
   } finally {
-    await setUp(dataDir, {}, [...Object.keys(EXPLAIN_SETTINGS), 'shared_preload_libraries']);
+    await setUp(dataDir, {}, Object.keys({ ...EXPLAIN_SETTINGS, ...STATEMENT_SETTINGS }));
   }
 };
 
@@ -145,33 +152,50 @@ async function knownOf(belfry: Belfry, { heavyUser, webhook }: FullTables): Prom
   };
 }
 
-async function measure(bench: Bench, { belfry, requests, listen }: Full): Promise<void> {
+async function measure(bench: Bench, full: Full): Promise<void> {
+  const { belfry, requests } = full;
   const times = bench.quick ? 20 : 200;
-  const connection = new Connection(belfry.address);
   const ofAll: number[] = [];
   for (const request of requests) {
     const bytes = bytesOf(request);
-    await send(connection, request, bytes, Math.ceil(times / 10));
-    await belfry.db.query(resetStatements);
-    const served: number[] = [];
-    listen(({ msg, ms }) => {
-      if (msg === 'request' && ms !== undefined) served.push(ms);
-    });
-    await send(connection, request, bytes, times);
-    await until('every request is in the log', async () => served.length >= times, { everyMs: 1 });
-    listen(() => {});
-    const [database] = await belfry.db.query<{ ms: number; statements: number }>(sumStatements, [times]);
-    ofAll.push(percentile(served, 50));
-    bench.figure({
-      name: nameOf(request),
-      value: percentile(served, 50),
-      unit: 'ms in server, p50',
-      aim: { value: AIM_MS, better: 'less' },
-      note: `p99 ${percentile(served, 99).toFixed(1)}; database ${((database?.ms ?? 0) / times).toFixed(3)} in ${((database?.statements ?? 0) / times).toFixed(1)} statements`,
-    });
+    const { p50, note } = await timed(full, { times, bytes: () => bytes });
+    ofAll.push(p50);
+    const aim = { value: AIM_MS, better: 'less' as const };
+    bench.figure({ name: nameOf(request), value: p50, unit: 'ms in server, p50', aim, note });
   }
-  connection.close();
   bench.figure({ name: `p50 of all ${requests.length}`, value: percentile(ofAll, 50), unit: 'ms in server' });
+  const { projectJwt } = belfry;
+  const writes = writeRequests({ projectJwt, userJwt: belfry.userJwt('heavy'), unique: `w${Date.now()}-` });
+  for (const request of writes) {
+    const { p50, note } = await timed(full, { times, bytes: request.bytes });
+    bench.figure({ name: nameOf(request), value: p50, unit: 'ms in server, p50', note });
+  }
+}
+
+/** What requests took in the server, in the database for planning and running, and in CPU time. */
+async function timed(
+  { belfry, listen }: Full,
+  { times, bytes }: { times: number; bytes: (number: number) => Buffer },
+): Promise<{ p50: number; note: string }> {
+  const connection = new Connection(belfry.address);
+  await send(connection, Math.ceil(times / 10), bytes);
+  await belfry.db.query(resetStatements);
+  const before = cpuOf(belfry.pid);
+  const served: number[] = [];
+  listen(({ msg, ms }) => {
+    if (msg === 'request' && ms !== undefined) served.push(ms);
+  });
+  await send(connection, times, bytes);
+  await until('every request is in the log', async () => served.length >= times, { everyMs: 1 });
+  listen(() => {});
+  connection.close();
+  const cpu = used(before, cpuOf(belfry.pid));
+  const [database] = await belfry.db.query<{ ms: number; statements: number }>(sumStatements, [times]);
+  const each = (value = 0, digits = 2) => (value / times).toFixed(digits);
+  return {
+    p50: percentile(served, 50),
+    note: `p99 ${percentile(served, 99).toFixed(1)}; database ${each(database?.ms, 3)} in ${each(database?.statements, 1)} statements; CPU of Node ${each(cpu.nodeCpuMs)}, of PostgreSQL ${each(cpu.postgresCpuMs)}`,
+  };
 }
 
 // Often enough that PostgreSQL has settled on a plan.
@@ -182,7 +206,8 @@ async function explain(bench: Bench, { belfry, requests }: Full): Promise<void> 
   const endOf = (number: number) => `select ${number} as bench_end`;
   await belfry.db.query(sql('', endOf(-1)));
   for (const [number, request] of requests.entries()) {
-    await send(connection, request, bytesOf(request), TIMES_EXPLAINED);
+    const bytes = bytesOf(request);
+    await send(connection, TIMES_EXPLAINED, () => bytes);
     await belfry.db.query(sql('', endOf(number)));
   }
   connection.close();
@@ -257,7 +282,7 @@ function isRead({ application, text }: LoggedPlan): boolean {
   return application === 'belfry api' && !/\b(insert into|update \w+|delete from|for update)\b/.test(text);
 }
 
-function nameOf({ operation, variant }: ReadRequest): string {
+function nameOf({ operation, variant }: { operation: string; variant: string }): string {
   return `${operation}${variant === '' ? '' : ` (${variant})`}`;
 }
 
@@ -265,22 +290,18 @@ function bytesOf({ path, jwt }: ReadRequest): Buffer {
   return requestBytes({ method: 'GET', path: `/v2${path}`, jwt });
 }
 
-async function send(
-  connection: Connection,
-  request: ReadRequest,
-  bytes: Buffer,
-  times: number,
-): Promise<void> {
-  for (let time = 0; time < times; time += 1) {
-    const status = await connection.send(bytes);
-    if (status !== 200) throw new Error(`${request.path} was answered ${status}`);
+async function send(connection: Connection, times: number, bytes: (number: number) => Buffer): Promise<void> {
+  for (let number = 0; number < times; number += 1) {
+    const request = bytes(number);
+    const status = await connection.send(request);
+    if (status >= 300) throw new Error(`${request.toString().split('\r', 1)[0]} was answered ${status}`);
   }
 }
 
 const resetStatements = sql('bench_reset_statements', 'select pg_stat_statements_reset() as bench');
 const sumStatements = sql(
   'bench_sum_statements',
-  `select sum(total_exec_time) as ms, sum(calls)::int as statements
+  `select sum(total_exec_time + total_plan_time) as ms, sum(calls)::int as statements
   from pg_stat_statements
   where calls >= $1 and query not like '%bench%'`,
 );

@@ -105,12 +105,15 @@ const SETTINGS = {
 
 async function addressOf(child: ChildProcess): Promise<string> {
   let output = '';
+  let address: string | undefined;
   const { promise, resolve, reject } = Promise.withResolvers<string>();
   const timer = setTimeout(() => reject(new Error(`Belfry did not start:\n${output}`)), START_TIMEOUT_MS);
   child.stdout?.setEncoding('utf8').on('data', (text: string) => {
-    output += text;
-    const address = /ready at (\S+)/.exec(output)?.[1];
-    if (address !== undefined) resolve(address);
+    if (address === undefined) {
+      output += text;
+      address = /ready at (\S+)/.exec(output)?.[1];
+      if (address !== undefined) resolve(address);
+    }
     if (/"level":"(warn|error|fatal)"/.test(text)) console.error(text.trim());
   });
   child.once('exit', (code) => reject(new Error(`Belfry ended with ${code}:\n${output}`)));
