@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { Argument, Command, CommanderError, Option } from 'commander';
 import { reportErrors } from './cli/command.ts';
 import { parseDuration, parseExpiry } from './cli/expiry.ts';
+import { parseLimit } from './cli/parse-limit.ts';
 import { parseUserName } from './cli/user-name.ts';
 
 // The command line, as a table of contents: each verb has a file in cli/.
@@ -76,6 +77,19 @@ project
   .description('list the projects')
   .addOption(json())
   .action(verb(async () => (await import('./cli/project.ts')).listProjectsCommand));
+const limit = (name: string) =>
+  new Option(
+    `--${name} <number>`,
+    `${name} per minute and credential: 0 for no limit, "default" for the server's`,
+  ).argParser(parseLimit);
+project
+  .command('limits')
+  .description('show the rate limits of a project, or give it limits of its own')
+  .argument('<project>', 'its name or id')
+  .addOption(limit('reads'))
+  .addOption(limit('writes'))
+  .addOption(json())
+  .action(verb(async () => (await import('./cli/limits.ts')).limitsCommand));
 
 const token = belfry.command('token').description('issue, list and revoke tokens');
 token

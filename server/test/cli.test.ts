@@ -101,6 +101,7 @@ describe('usage', () => {
     [['token', 'issue', '--project', 'default', '--name', 'x', '--expires', '3x'], 'none of 30d, 12h'],
     [['token', 'issue', '--project', 'default', '--name', 'x', '--expires', '2020-01-01'], 'in the future'],
     [['token', 'user', '--project', 'default'], '--external-id <id> or --email <address>'],
+    [['project', 'limits', 'default', '--reads', 'many'], 'no number of requests'],
     [['send', '--title', 'x'], 'at least one --to'],
     [['send', '-', '--title', 'x'], 'not both'],
     [['listen', ''], 'external id or an e-mail address'],
@@ -158,6 +159,33 @@ describe('projects and tokens', () => {
     const listed = await run(['token', 'list', '--project', credentials.project_id]);
     expect(listed.out).toMatch(new RegExp(`^ci +${jti} .*Z +20..-.*Z +20..-.*Z$`, 'm'));
     expect(listed.out).not.toContain('eyJ');
+  });
+
+  test('a project can have rate limits of its own, which running servers keep to at once', async () => {
+    const { project_jwt: jwt = '' } = await json<Record<string, string>>(['project', 'create', 'busy']);
+    const limit = async () =>
+      (
+        await fetch(`${credentials.base_url}/broadcasts`, { headers: { authorization: `Bearer ${jwt}` } })
+      ).headers.get('ratelimit-limit');
+    const isSoon = async (expected: string) => {
+      const deadline = performance.now() + 4_000; // without being told it goes on for 5 s
+      while ((await limit()) !== expected) expect(performance.now()).toBeLessThan(deadline);
+    };
+    const server = await limit();
+    expect(await json(['project', 'limits', 'busy', '--reads', '7000'])).toMatchObject({
+      own: { reads: 7000 },
+    });
+    await isSoon('7000');
+    expect(await run(['project', 'limits', 'busy', '--writes', '0'])).toEqual({
+      code: 0,
+      out: expect.stringMatching(/^reads +7000 per minute and credential\nwrites +no limit\n$/),
+      err: '',
+    });
+    expect(await json(['project', 'limits', 'busy', '--reads', 'default'])).toMatchObject({
+      own: { writes: 0 },
+    });
+    await isSoon(server ?? '');
+    expect((await run(['project', 'limits', 'nope'])).err).toContain('there is no project nope');
   });
 
   test('a User JWT opens the inbox of its user', async () => {

@@ -1,13 +1,11 @@
-import { findProject, type ProjectSummary } from '../domain/projects/find.ts';
 import { type IssuedToken, issueToken, listTokens, revokeToken } from '../domain/projects/tokens.ts';
 import { apiSecretOf, signUserToken } from '../domain/projects/user-token.ts';
 import { isId } from '../lib/ids.ts';
-import type { Opened } from '../open.ts';
 import { CommandError, UsageError } from './command.ts';
+import { linked } from './linked.ts';
 import { print, printJson, printMembers, printTable } from './output.ts';
+import { projectNamed } from './project-named.ts';
 import { withContext } from './with-context.ts';
-
-const LINK_TIMEOUT_MS = 5_000;
 
 interface ForProject {
   project: string;
@@ -58,7 +56,6 @@ export async function revokeTokenCommand(jti: string, { json }: { json?: boolean
   const unknown = new CommandError(`there is no token ${jti}: see belfry token list --project <name>`);
   if (!isId(jti)) throw unknown;
   const { revoked, told } = await withContext(async (context) => {
-    // What is published before the link to the running servers stands is not sent by a process that ends at once.
     const told = await linked(context);
     return { revoked: await revokeToken(context, jti), told };
   });
@@ -89,12 +86,6 @@ export async function userTokenCommand({
   else print(jwt);
 }
 
-async function projectNamed(context: Opened, name: string): Promise<ProjectSummary> {
-  const project = await findProject(context, name);
-  if (project === undefined) throw new CommandError(`there is no project ${name}: see belfry project list`);
-  return project;
-}
-
 function toRecord({ projectId, name, jti, issuedAt, expiresAt, revokedAt }: IssuedToken) {
   return {
     project_id: projectId,
@@ -104,14 +95,4 @@ function toRecord({ projectId, name, jti, issuedAt, expiresAt, revokedAt }: Issu
     expires_at: expiresAt?.toISOString() ?? null,
     revoked_at: revokedAt?.toISOString() ?? null,
   };
-}
-
-async function linked({ bus }: Opened): Promise<boolean> {
-  const late = Promise.withResolvers<false>();
-  const timer = setTimeout(() => late.resolve(false), LINK_TIMEOUT_MS);
-  try {
-    return await Promise.race([bus.listening().then(() => true), late.promise]);
-  } finally {
-    clearTimeout(timer);
-  }
 }

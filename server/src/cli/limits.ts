@@ -1,0 +1,30 @@
+import { readConfig } from '../config.ts';
+import { type LimitChange, limitProject } from '../domain/projects/limit.ts';
+import { CommandError } from './command.ts';
+import { linked } from './linked.ts';
+import { print, printJson, printMembers } from './output.ts';
+import { projectNamed } from './project-named.ts';
+import { withContext } from './with-context.ts';
+
+/** `belfry project limits`: shows the rate limits of a project, changed before if it is asked for. */
+export async function limitsCommand(
+  name: string,
+  { json, ...change }: LimitChange & { json?: boolean },
+): Promise<void> {
+  const { RATE_LIMIT_READS, RATE_LIMIT_WRITES } = readConfig();
+  const { own, told } = await withContext(async (context) => {
+    const { id } = await projectNamed(context, name);
+    const told = Object.keys(change).length === 0 || (await linked(context));
+    return { own: await limitProject(context, id, change), told };
+  });
+  if (own === undefined) throw new CommandError(`project ${name} is gone`);
+  const { reads = RATE_LIMIT_READS, writes = RATE_LIMIT_WRITES } = own;
+  if (json) return printJson({ reads, writes, own });
+  const shown = (limit: number, isOwn: boolean) =>
+    `${limit === 0 ? 'no limit' : `${limit} per minute and credential`}${isOwn ? '' : ', as of the server'}`;
+  printMembers({
+    reads: shown(reads, own.reads !== undefined),
+    writes: shown(writes, own.writes !== undefined),
+  });
+  if (!told) print('\nRunning servers know it within seconds.');
+}
