@@ -6,7 +6,7 @@ import type { EventOf } from '../event-of.ts';
 import type { EventStream } from '../event-stream.ts';
 import type { RequestOptions, StreamOptions } from '../options.ts';
 import type { PageRequest } from '../page-request.ts';
-import type { ApnsIntegration, ApnsIntegrationConfig, ApnsToken, Broadcast, CategoryDeliveryConfig, CreateBroadcastBody, DeleteIntegrationQuery, DiscardTokenReply, Event, EventsourceIntegration, EventsourceIntegrationConfig, ExpoIntegration, ExpoIntegrationConfig, ExpoToken, FcmIntegration, FcmIntegrationConfig, FcmToken, GithubIntegration, GithubIntegrationConfig, InboxIntegration, InboxIntegrationConfig, InboxToken, Integration, ListEventsQuery, ListQuery, ListUsersQuery, ListWebhookDeliveriesQuery, MailgunIntegration, MailgunIntegrationConfig, PingEmailIntegration, PingEmailIntegrationConfig, ReplayWebhookBody, RotateWebhookSecretReply, SaveInboxIntegrationBody, SaveIntegrationQuery, SaveUserBody, SaveWebhookBody, SaveWebhookReply, SendgridIntegration, SendgridIntegrationConfig, SesIntegration, SesIntegrationConfig, SlackIntegration, SlackIntegrationConfig, SlackToken, SlackbotIntegration, SlackbotIntegrationConfig, SlackbotToken, SmtpIntegration, SmtpIntegrationConfig, StreamEventsQuery, StripeIntegration, StripeIntegrationConfig, TeamsIntegration, TeamsIntegrationConfig, TeamsToken, TwilioIntegration, TwilioIntegrationConfig, User, WebPushIntegration, WebPushIntegrationConfig, WebPushToken, Webhook, WebhookDelivery, WebhookSecret } from './types.ts';
+import type { ApnsIntegration, ApnsIntegrationConfig, ApnsToken, Broadcast, CategoryDeliveryConfig, CreateBroadcastBody, DeleteIntegrationQuery, DiscardTokenReply, Event, EventsourceIntegration, EventsourceIntegrationConfig, ExpoIntegration, ExpoIntegrationConfig, ExpoToken, FcmIntegration, FcmIntegrationConfig, FcmToken, GithubIntegration, GithubIntegrationConfig, InboxIntegration, InboxIntegrationConfig, InboxToken, Integration, ListEventsQuery, ListQuery, ListUsersQuery, ListWebhookDeliveriesQuery, MailgunIntegration, MailgunIntegrationConfig, PingEmailIntegration, PingEmailIntegrationConfig, ReplayWebhookBody, RotateWebhookSecretReply, SaveInboxIntegrationBody, SaveIntegrationQuery, SaveUserBody, SaveWebhookBody, SendgridIntegration, SendgridIntegrationConfig, SesIntegration, SesIntegrationConfig, SlackIntegration, SlackIntegrationConfig, SlackToken, SlackbotIntegration, SlackbotIntegrationConfig, SlackbotToken, SmtpIntegration, SmtpIntegrationConfig, StreamEventsQuery, StripeIntegration, StripeIntegrationConfig, TeamsIntegration, TeamsIntegrationConfig, TeamsToken, TwilioIntegration, TwilioIntegrationConfig, User, WebPushIntegration, WebPushIntegrationConfig, WebPushToken, Webhook, WebhookDelivery, WebhookSecret } from './types.ts';
 
 /** Speaks for a whole project with its Project JWT: for your servers, never for a browser. */
 export class ProjectClient extends Client {
@@ -707,6 +707,7 @@ export class ProjectClient extends Client {
   readonly users = {
     /**
      * Create or update a user.
+     * A user who was deleted less than seven days ago is restored by it.
      *
      * `PUT /users`
      */
@@ -726,6 +727,14 @@ export class ProjectClient extends Client {
      */
     get: (userId: string, options?: RequestOptions): Promise<User> =>
       this.request({ method: 'GET', path: `/users/${segment(userId)}` }, options),
+    /**
+     * Delete a user.
+     * Hidden at once: nothing is delivered any more, connections are closed, and a broadcast that names the user reports it in its `status.errors`. Seven days later everything that is known about the user is erased, in the recipients of broadcasts too: there `external_id` is `deleted:<id>` then. Until then any request that the user makes, and PUT /users with the same identity, restores all of it.
+     *
+     * `DELETE /users/{user_id}`
+     */
+    delete: (userId: string, options?: RequestOptions): Promise<void> =>
+      this.request({ method: 'DELETE', path: `/users/${segment(userId)}` }, options),
   };
 
   /** What happened. */
@@ -762,7 +771,7 @@ export class ProjectClient extends Client {
      *
      * `PUT /webhooks`
      */
-    save: (body: SaveWebhookBody, options?: RequestOptions): Promise<SaveWebhookReply> =>
+    save: (body: SaveWebhookBody, options?: RequestOptions): Promise<Webhook> =>
       this.request({ method: 'PUT', path: '/webhooks', body }, options),
     /**
      * List the webhooks, newest first.

@@ -119,7 +119,7 @@ export type Integration = {
     key_id: string;
     /** The id of the developer team */
     team_id: string;
-    /** The layout of the payload that the app reads. Left out: the newest */
+    /** Accepted from those who give it; the payload has one layout, the same for both */
     payload_version?: '1' | '2' | undefined;
   } | Record<string, never>;
 } | {
@@ -578,7 +578,7 @@ export type User = {
 
 export type Event = {
   id: string;
-  type: 'broadcast.created' | 'broadcast.processed' | 'notification.created' | 'notification.seen' | 'notification.read' | 'notification.unread' | 'notification.archived' | 'notification.unarchived' | 'notification.deleted' | 'delivery.scheduled' | 'delivery.sent' | 'delivery.delivered' | 'delivery.bounced' | 'delivery.failed' | 'delivery.retried' | 'delivery.skipped' | 'delivery.dropped' | 'token.saved' | 'token.discarded' | 'user.created' | 'user.updated' | 'user.deleted' | 'user.restored' | 'workflow.run.started' | 'workflow.run.step' | 'workflow.run.completed' | 'workflow.run.failed' | 'workflow.run.aborted' | 'integration.saved' | 'integration.deleted' | 'integration.received' | 'installation.saved' | 'installation.broken' | 'preferences.updated' | 'category.saved' | 'category.deleted' | 'webhook.saved' | 'webhook.deleted' | 'webhook.disabled';
+  type: 'broadcast.created' | 'broadcast.processed' | 'notification.created' | 'notification.seen' | 'notification.read' | 'notification.unread' | 'notification.archived' | 'notification.unarchived' | 'notification.deleted' | 'delivery.scheduled' | 'delivery.sent' | 'delivery.delivered' | 'delivery.bounced' | 'delivery.failed' | 'delivery.retried' | 'delivery.skipped' | 'delivery.dropped' | 'token.saved' | 'token.discarded' | 'user.created' | 'user.updated' | 'user.deleted' | 'user.restored' | 'workflow.run.started' | 'workflow.run.step' | 'workflow.run.completed' | 'workflow.run.failed' | 'workflow.run.aborted' | 'integration.saved' | 'integration.deleted' | 'integration.received' | 'installation.saved' | 'installation.broken' | 'preferences.updated' | 'subscription.saved' | 'subscription.deleted' | 'category.saved' | 'category.deleted' | 'webhook.saved' | 'webhook.deleted' | 'webhook.disabled';
   timestamp: string;
   /** The number in which the other side's answer said so: an HTTP or SMTP status. */
   code?: number | undefined;
@@ -597,7 +597,7 @@ export type Webhook = {
   url: string;
   description: string | null;
   /** Which events are sent: types, or families such as `delivery.*`. Empty: all. */
-  event_types: ('broadcast.created' | 'broadcast.processed' | 'notification.created' | 'notification.seen' | 'notification.read' | 'notification.unread' | 'notification.archived' | 'notification.unarchived' | 'notification.deleted' | 'delivery.scheduled' | 'delivery.sent' | 'delivery.delivered' | 'delivery.bounced' | 'delivery.failed' | 'delivery.retried' | 'delivery.skipped' | 'delivery.dropped' | 'token.saved' | 'token.discarded' | 'user.created' | 'user.updated' | 'user.deleted' | 'user.restored' | 'workflow.run.started' | 'workflow.run.step' | 'workflow.run.completed' | 'workflow.run.failed' | 'workflow.run.aborted' | 'integration.saved' | 'integration.deleted' | 'integration.received' | 'installation.saved' | 'installation.broken' | 'preferences.updated' | 'category.saved' | 'category.deleted' | 'webhook.saved' | 'webhook.deleted' | 'webhook.disabled' | 'broadcast.*' | 'notification.*' | 'delivery.*' | 'token.*' | 'user.*' | 'workflow.run.*' | 'integration.*' | 'installation.*' | 'preferences.*' | 'category.*' | 'webhook.*')[];
+  event_types: ('broadcast.created' | 'broadcast.processed' | 'notification.created' | 'notification.seen' | 'notification.read' | 'notification.unread' | 'notification.archived' | 'notification.unarchived' | 'notification.deleted' | 'delivery.scheduled' | 'delivery.sent' | 'delivery.delivered' | 'delivery.bounced' | 'delivery.failed' | 'delivery.retried' | 'delivery.skipped' | 'delivery.dropped' | 'token.saved' | 'token.discarded' | 'user.created' | 'user.updated' | 'user.deleted' | 'user.restored' | 'workflow.run.started' | 'workflow.run.step' | 'workflow.run.completed' | 'workflow.run.failed' | 'workflow.run.aborted' | 'integration.saved' | 'integration.deleted' | 'integration.received' | 'installation.saved' | 'installation.broken' | 'preferences.updated' | 'subscription.saved' | 'subscription.deleted' | 'category.saved' | 'category.deleted' | 'webhook.saved' | 'webhook.deleted' | 'webhook.disabled' | 'broadcast.*' | 'notification.*' | 'delivery.*' | 'token.*' | 'user.*' | 'workflow.run.*' | 'integration.*' | 'installation.*' | 'preferences.*' | 'subscription.*' | 'category.*' | 'webhook.*')[];
   disabled: boolean;
   /** Why it was disabled, where that was not by a request. */
   disabled_reason: string | null;
@@ -618,7 +618,7 @@ export type WebhookSecret = {
 export type WebhookDelivery = {
   /** The event's id, and the `webhook-id` of the message. */
   id: string;
-  type: 'broadcast.created' | 'broadcast.processed' | 'notification.created' | 'notification.seen' | 'notification.read' | 'notification.unread' | 'notification.archived' | 'notification.unarchived' | 'notification.deleted' | 'delivery.scheduled' | 'delivery.sent' | 'delivery.delivered' | 'delivery.bounced' | 'delivery.failed' | 'delivery.retried' | 'delivery.skipped' | 'delivery.dropped' | 'token.saved' | 'token.discarded' | 'user.created' | 'user.updated' | 'user.deleted' | 'user.restored' | 'workflow.run.started' | 'workflow.run.step' | 'workflow.run.completed' | 'workflow.run.failed' | 'workflow.run.aborted' | 'integration.saved' | 'integration.deleted' | 'integration.received' | 'installation.saved' | 'installation.broken' | 'preferences.updated' | 'category.saved' | 'category.deleted' | 'webhook.saved' | 'webhook.deleted' | 'webhook.disabled';
+  type: 'broadcast.created' | 'broadcast.processed' | 'notification.created' | 'notification.seen' | 'notification.read' | 'notification.unread' | 'notification.archived' | 'notification.unarchived' | 'notification.deleted' | 'delivery.scheduled' | 'delivery.sent' | 'delivery.delivered' | 'delivery.bounced' | 'delivery.failed' | 'delivery.retried' | 'delivery.skipped' | 'delivery.dropped' | 'token.saved' | 'token.discarded' | 'user.created' | 'user.updated' | 'user.deleted' | 'user.restored' | 'workflow.run.started' | 'workflow.run.step' | 'workflow.run.completed' | 'workflow.run.failed' | 'workflow.run.aborted' | 'integration.saved' | 'integration.deleted' | 'integration.received' | 'installation.saved' | 'installation.broken' | 'preferences.updated' | 'subscription.saved' | 'subscription.deleted' | 'category.saved' | 'category.deleted' | 'webhook.saved' | 'webhook.deleted' | 'webhook.disabled';
   status: 'sent' | 'retrying' | 'failed';
   attempts: number;
   /** The HTTP status of the last answer. */
@@ -654,8 +654,15 @@ export type UserPreferences = {
   categories: UserPreferencesCategory[];
 };
 
-/** A user, named by external_id or email; `null` for one of them says nothing. Who is not known yet is created; members that are given replace what is stored. */
-export type BroadcastRecipient = {
+export type Subscription = {
+  id: string;
+  /** What users subscribe to, and broadcasts are about. */
+  topic: string;
+  /** `*` first, then by name. */
+  categories: SubscriptionCategory[];
+};
+
+export type BroadcastRecipient = ({
   /** The user's id in your system. */
   external_id?: string | null | undefined;
   /** The user's e-mail address. */
@@ -666,7 +673,11 @@ export type BroadcastRecipient = {
   custom_attributes?: Record<string, unknown> | null | undefined;
   /** In international form: +15005550001. */
   phone_numbers?: string[] | undefined;
-} & ({ external_id: string } | { email: string });
+} & ({ external_id: string } | { email: string })) | {
+  topic: {
+    subscribers: true;
+  };
+};
 
 export type BroadcastOverrides = {
   /** Other texts for a channel. */
@@ -730,7 +741,7 @@ export type BroadcastStatus = {
 export type BroadcastStatusSummary = {
   /** Recipients that could not be used, and users whom a channel failed to reach. */
   failures: number;
-  /** Users addressed, each counted once, and recipients that could not be used. */
+  /** Users addressed so far, each counted once, and recipients that could not be used. Subscribers of a topic are counted as their turn comes, until the broadcast is `processed`. */
   total: number;
 };
 
@@ -797,7 +808,7 @@ export type ApnsIntegrationConfig = {
   key_id: string;
   /** The id of the developer team */
   team_id: string;
-  /** The layout of the payload that the app reads. Left out: the newest */
+  /** Accepted from those who give it; the payload has one layout, the same for both */
   payload_version?: '1' | '2' | undefined;
 };
 
@@ -1143,6 +1154,14 @@ export type UserPreferencesCategoryChannel = {
   enabled: boolean;
 };
 
+export type SubscriptionCategory = {
+  /** A category; `*` stands for every category that is not named, and for what has none. */
+  slug: string;
+  /** Why, in your words. */
+  reason?: string | undefined;
+  status: 'subscribed' | 'unsubscribed';
+};
+
 export type CreateBroadcastBody = {
   /** What the notification says first; the subject of an e-mail. */
   title: string;
@@ -1185,7 +1204,7 @@ export type SaveWebhookBody = {
   url: string;
   description?: string | null | undefined;
   /** Which events are sent: types, or families such as `delivery.*`. Empty: all. */
-  event_types?: ('broadcast.created' | 'broadcast.processed' | 'notification.created' | 'notification.seen' | 'notification.read' | 'notification.unread' | 'notification.archived' | 'notification.unarchived' | 'notification.deleted' | 'delivery.scheduled' | 'delivery.sent' | 'delivery.delivered' | 'delivery.bounced' | 'delivery.failed' | 'delivery.retried' | 'delivery.skipped' | 'delivery.dropped' | 'token.saved' | 'token.discarded' | 'user.created' | 'user.updated' | 'user.deleted' | 'user.restored' | 'workflow.run.started' | 'workflow.run.step' | 'workflow.run.completed' | 'workflow.run.failed' | 'workflow.run.aborted' | 'integration.saved' | 'integration.deleted' | 'integration.received' | 'installation.saved' | 'installation.broken' | 'preferences.updated' | 'category.saved' | 'category.deleted' | 'webhook.saved' | 'webhook.deleted' | 'webhook.disabled' | 'broadcast.*' | 'notification.*' | 'delivery.*' | 'token.*' | 'user.*' | 'workflow.run.*' | 'integration.*' | 'installation.*' | 'preferences.*' | 'category.*' | 'webhook.*')[] | undefined;
+  event_types?: ('broadcast.created' | 'broadcast.processed' | 'notification.created' | 'notification.seen' | 'notification.read' | 'notification.unread' | 'notification.archived' | 'notification.unarchived' | 'notification.deleted' | 'delivery.scheduled' | 'delivery.sent' | 'delivery.delivered' | 'delivery.bounced' | 'delivery.failed' | 'delivery.retried' | 'delivery.skipped' | 'delivery.dropped' | 'token.saved' | 'token.discarded' | 'user.created' | 'user.updated' | 'user.deleted' | 'user.restored' | 'workflow.run.started' | 'workflow.run.step' | 'workflow.run.completed' | 'workflow.run.failed' | 'workflow.run.aborted' | 'integration.saved' | 'integration.deleted' | 'integration.received' | 'installation.saved' | 'installation.broken' | 'preferences.updated' | 'subscription.saved' | 'subscription.deleted' | 'category.saved' | 'category.deleted' | 'webhook.saved' | 'webhook.deleted' | 'webhook.disabled' | 'broadcast.*' | 'notification.*' | 'delivery.*' | 'token.*' | 'user.*' | 'workflow.run.*' | 'integration.*' | 'installation.*' | 'preferences.*' | 'subscription.*' | 'category.*' | 'webhook.*')[] | undefined;
   /** Nothing is sent while it is disabled. Enabled again, it is sent what happens from then on. */
   disabled?: boolean | undefined;
 };
@@ -1265,8 +1284,11 @@ export type SaveWebPushTokenBody = {
   /** The address of the subscription, as the browser gives it. */
   endpoint: string;
   keys: WebPushTokenKeys;
+  /** As the browser gives it; it is ignored. */
+  expirationTime?: number | null | undefined;
 };
 
+/** Of a user at most 7000 preferences are kept, of a category on a channel each. */
 export type SaveUserPreferencesBody = {
   categories?: SaveUserPreferencesBodyCategory[] | undefined;
 };
@@ -1276,6 +1298,21 @@ export type SaveUserPreferencesBodyCategory = {
   key: string;
   label?: string | null | undefined;
   channels?: UserPreferencesCategoryChannel[] | undefined;
+};
+
+export type SaveSubscriptionBody = {
+  /** What users subscribe to, and broadcasts are about. */
+  topic: string;
+  /** Each named once, and `subscribed` unless it says otherwise. Without any, or with none in it, the user subscribes to all of the topic. */
+  categories?: SaveSubscriptionBodyCategory[] | undefined;
+};
+
+export type SaveSubscriptionBodyCategory = {
+  /** A category; `*` stands for every category that is not named, and for what has none. */
+  slug: string;
+  /** Why, in your words. */
+  reason?: string | undefined;
+  status?: 'subscribed' | 'unsubscribed' | undefined;
 };
 
 export type SaveSlackInstallationBody = {
@@ -1610,6 +1647,8 @@ export type SaveWebPushInstallationBody = {
   /** The address of the subscription, as the browser gives it. */
   endpoint: string;
   keys: SaveWebPushInstallationBodyKeys;
+  /** As the browser gives it; it is ignored. */
+  expirationTime?: number | null | undefined;
 };
 
 export type SaveWebPushInstallationBodyKeys = {
@@ -1622,25 +1661,6 @@ export type SaveWebPushInstallationBodyKeys = {
 export type DiscardTokenReply = {
   id: string;
   discarded_at: string;
-};
-
-/** `secret` is there when the webhook is new. */
-export type SaveWebhookReply = {
-  id: string;
-  /** Where the events are sent to: http or https, without a user name or password in it. */
-  url: string;
-  description: string | null;
-  /** Which events are sent: types, or families such as `delivery.*`. Empty: all. */
-  event_types: ('broadcast.created' | 'broadcast.processed' | 'notification.created' | 'notification.seen' | 'notification.read' | 'notification.unread' | 'notification.archived' | 'notification.unarchived' | 'notification.deleted' | 'delivery.scheduled' | 'delivery.sent' | 'delivery.delivered' | 'delivery.bounced' | 'delivery.failed' | 'delivery.retried' | 'delivery.skipped' | 'delivery.dropped' | 'token.saved' | 'token.discarded' | 'user.created' | 'user.updated' | 'user.deleted' | 'user.restored' | 'workflow.run.started' | 'workflow.run.step' | 'workflow.run.completed' | 'workflow.run.failed' | 'workflow.run.aborted' | 'integration.saved' | 'integration.deleted' | 'integration.received' | 'installation.saved' | 'installation.broken' | 'preferences.updated' | 'category.saved' | 'category.deleted' | 'webhook.saved' | 'webhook.deleted' | 'webhook.disabled' | 'broadcast.*' | 'notification.*' | 'delivery.*' | 'token.*' | 'user.*' | 'workflow.run.*' | 'integration.*' | 'installation.*' | 'preferences.*' | 'category.*' | 'webhook.*')[];
-  disabled: boolean;
-  /** Why it was disabled, where that was not by a request. */
-  disabled_reason: string | null;
-  /** Since when no message was accepted; `null` after one was. */
-  failing_since: string | null;
-  created_at: string;
-  updated_at: string;
-  /** Verifies messages by the rules of Standard Webhooks (https://www.standardwebhooks.com). */
-  secret?: string | undefined;
 };
 
 export type RotateWebhookSecretReply = {
@@ -1671,6 +1691,17 @@ export type SaveTokenReply = {
     /** The address of the incoming webhook, from Slack's answer to the installation. */
     url: string;
   } | undefined;
+};
+
+export type SaveWebPushReply = {
+  /** The address of the subscription, as the browser gives it. */
+  endpoint: string;
+  keys: {
+    /** The subscription's secret, in base64url. */
+    auth: string;
+    /** The subscription's public key, in base64url. */
+    p256dh: string;
+  };
 };
 
 export type StartInstallationReply = {
@@ -1844,7 +1875,7 @@ export type ListUsersQuery = {
   starting_after?: string | null | undefined;
   /** The id of the first record of a page: answers the page before it. */
   ending_before?: string | null | undefined;
-  /** Only users whose external_id or e-mail address is this, or begins with it. */
+  /** Only users whose external_id (as it is written) or e-mail address (in whatever case) is this, or begins with it. Of more than a thousand such external_ids or addresses, the first in alphabetical order: ask for more of it. */
   query?: string | undefined;
 };
 

@@ -6,7 +6,7 @@ import type { EventOf } from '../event-of.ts';
 import type { EventStream } from '../event-stream.ts';
 import type { RequestOptions, StreamOptions } from '../options.ts';
 import type { PageRequest } from '../page-request.ts';
-import type { ApnsToken, CountUnreadNotificationsReply, DiscardTokenReply, ExpoToken, FcmToken, FinishSlackInstallationBody, FinishSlackbotInstallationBody, InboxInstallationReply, InboxToken, ListNotificationsQuery, ListQuery, Notification, NotificationsQuery, SaveApnsTokenBody, SaveExpoTokenBody, SaveFcmTokenBody, SaveInboxInstallationBody, SaveInboxTokenBody, SaveInboxTokenReply, SaveSlackInstallationBody, SaveSlackTokenBody, SaveSlackbotInstallationBody, SaveSlackbotTokenBody, SaveTeamsTokenBody, SaveTokenReply, SaveUserPreferencesBody, SaveWebPushInstallationBody, SaveWebPushTokenBody, SlackToken, SlackbotToken, StartInstallationReply, StartSlackInstallationBody, StartSlackbotInstallationBody, StartWebPushInstallationReply, TeamsToken, UserPreferences, WebPushToken } from './types.ts';
+import type { ApnsToken, CountUnreadNotificationsReply, DiscardTokenReply, ExpoToken, FcmToken, FinishSlackInstallationBody, FinishSlackbotInstallationBody, InboxInstallationReply, InboxToken, ListNotificationsQuery, ListQuery, Notification, NotificationsQuery, SaveApnsTokenBody, SaveExpoTokenBody, SaveFcmTokenBody, SaveInboxInstallationBody, SaveInboxTokenBody, SaveInboxTokenReply, SaveSlackInstallationBody, SaveSlackTokenBody, SaveSlackbotInstallationBody, SaveSlackbotTokenBody, SaveSubscriptionBody, SaveTeamsTokenBody, SaveTokenReply, SaveUserPreferencesBody, SaveWebPushInstallationBody, SaveWebPushReply, SaveWebPushTokenBody, SlackToken, SlackbotToken, StartInstallationReply, StartSlackInstallationBody, StartSlackbotInstallationBody, StartWebPushInstallationReply, Subscription, TeamsToken, UserPreferences, WebPushToken } from './types.ts';
 
 /** Speaks for one user with a User JWT: what an inbox needs, on a server or in a browser. */
 export class UserClient extends Client {
@@ -343,7 +343,7 @@ export class UserClient extends Client {
        *
        * `PUT /channels/web_push/tokens`
        */
-      save: (body: SaveWebPushTokenBody, options?: RequestOptions): Promise<SaveWebPushTokenBody> =>
+      save: (body: SaveWebPushTokenBody, options?: RequestOptions): Promise<SaveWebPushReply> =>
         this.request({ method: 'PUT', path: '/channels/web_push/tokens', body }, options),
       /**
        * List the user's active tokens, newest first.
@@ -449,7 +449,7 @@ export class UserClient extends Client {
        *
        * `PUT /integrations/web_push/installations`
        */
-      save: (body: SaveWebPushInstallationBody, options?: RequestOptions): Promise<SaveWebPushInstallationBody> =>
+      save: (body: SaveWebPushInstallationBody, options?: RequestOptions): Promise<SaveWebPushReply> =>
         this.request({ method: 'PUT', path: '/integrations/web_push/installations', body }, options),
       /**
        * Ask what a browser needs to subscribe.
@@ -480,5 +480,32 @@ export class UserClient extends Client {
      */
     save: (body: SaveUserPreferencesBody, options?: RequestOptions): Promise<void> =>
       this.request({ method: 'PUT', path: '/channels/user_preferences', body }, options),
+  };
+
+  /** What users subscribe to. */
+  readonly topics = {
+    /**
+     * Subscribe to a topic, or to categories of it, or unsubscribe.
+     * A broadcast that is sent to the subscribers of its topic reaches who is subscribed to its category: the status of that category counts or, where there is none, that of `*`. Changes what is named, and nothing else; unsubscribing from `*` leaves the topic, and takes back what was said about single categories. Saying the same again changes nothing. A broadcast that names the user as a recipient is not held back by it.
+     *
+     * `POST /subscriptions`
+     */
+    saveSubscription: (body: SaveSubscriptionBody, options?: RequestOptions): Promise<Subscription> =>
+      this.request({ method: 'POST', path: '/subscriptions', body }, options),
+    /**
+     * List the topics about which the user has said something, the newest first.
+     *
+     * `GET /subscriptions`
+     */
+    listSubscriptions: (query?: ListQuery, options?: RequestOptions): PageRequest<Subscription> =>
+      this.list('/subscriptions', query, options),
+    /**
+     * Forget all that the user has said about a topic.
+     * The user is then subscribed to no category of it. Answers what was forgotten.
+     *
+     * `DELETE /subscriptions/{topic}`
+     */
+    deleteSubscription: (topic: string, options?: RequestOptions): Promise<Subscription> =>
+      this.request({ method: 'DELETE', path: `/subscriptions/${segment(topic)}` }, options),
   };
 }
