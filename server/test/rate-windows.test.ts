@@ -146,6 +146,18 @@ describe('nodes that share a rate limit', () => {
     await close([early, late]);
   });
 
+  test('begin anew after a clock that was put right by an hour', async () => {
+    const all = nodes(2);
+    const either = () => all[writes % 2] as SharedWindows;
+    nowMs += 3_600_000;
+    expect(await allowed(30, 20, 'put right', either)).toBe(20);
+    nowMs -= 3_600_000;
+    expect(await allowed(30, 20, 'put right', either)).toBe(20);
+    nowMs += 60_000;
+    expect(await allowed(30, 20, 'put right', either)).toBe(20);
+    await close(all);
+  });
+
   test('forget windows that nobody uses', async () => {
     nowMs += 130_000;
     await purgeRateWindows({ db, clock });

@@ -100,7 +100,7 @@ export class SharedWindows implements RateWindows {
    */
   #takeHeld(name: string, limit: number, cameIn = this.#second()): Taken | undefined {
     const held = this.#held.get(name);
-    if (held === undefined || held.second < cameIn) return undefined;
+    if (held === undefined || !isOf(held, cameIn)) return undefined;
     if (held.places > 0) held.places -= 1;
     else if (!held.exhausted) return undefined;
     return {
@@ -162,7 +162,7 @@ export class SharedWindows implements RateWindows {
 
   #stale(): string[] {
     const second = this.#second();
-    return [...this.#held].filter(([, held]) => held.second < second).map(([name]) => name);
+    return [...this.#held].filter(([, held]) => !isOf(held, second)).map(([name]) => name);
   }
 
   #giveBackSoon(names: readonly string[]): void {
@@ -190,6 +190,11 @@ export class SharedWindows implements RateWindows {
   #second(): number {
     return Math.floor(this.#clock.now() / 1_000);
   }
+}
+
+/** Whether it was taken in this second or later; by more than a minute, that was by a clock that has been put right since. */
+function isOf(held: Held, second: number): boolean {
+  return held.second >= second && held.second - second < SECONDS;
 }
 
 interface Row {
@@ -226,7 +231,7 @@ const givePlacesBack = sql(
   )
   update rate_windows w
   set counts[(given.second % 60 + 1)::int] = case
-      when w.second - given.second < 60
+      when abs(w.second - given.second) < 60
       then greatest(0, w.counts[(given.second % 60 + 1)::int] - given.places)
       else w.counts[(given.second % 60 + 1)::int]
     end,

@@ -37,6 +37,15 @@ describe('a sliding window', () => {
   test('stands a clock that goes back', () => {
     const window = new SlidingWindow();
     expect(window.take(1, 2_000_000).allowed).toBe(true);
-    expect(window.take(1, 1_000_000).allowed).toBe(false);
+    expect(window.take(1, 1_941_000).allowed).toBe(false);
+  });
+
+  test('begins anew after a clock that was put right by more than a minute', () => {
+    const window = new SlidingWindow();
+    const start = 1_800_000_000_000;
+    expect(window.take(1, start + 3_600_000).allowed).toBe(true);
+    expect(window.take(1, start).allowed).toBe(true);
+    expect(window.take(1, start + 59_999).allowed).toBe(false);
+    expect(window.take(1, start + 60_000).allowed).toBe(true);
   });
 });

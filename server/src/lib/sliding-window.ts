@@ -33,9 +33,11 @@ export class SlidingWindow {
   }
 
   #advance(second: number): void {
-    // A clock that went back counts on in the newest second.
-    if (second <= this.#second) return;
-    if (second - this.#second >= BUCKETS) {
+    // A clock that went back counts on in the newest second; one that went back by more than a minute begins anew, or nothing would fall
+    // free until it is where it was.
+    const passed = second - this.#second;
+    if (passed <= 0 && passed > -BUCKETS) return;
+    if (Math.abs(passed) >= BUCKETS) {
       this.#counts.fill(0);
       this.#total = 0;
     } else {

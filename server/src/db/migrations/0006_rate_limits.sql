@@ -22,16 +22,20 @@ begin
   values (window_name, at, array_fill(0, array[60]))
   on conflict do nothing;
   select * into strict w from rate_windows where name = window_name for update;
-  -- A node whose clock is behind counts in the newest second.
-  at := greatest(at, w.second);
-  if at - w.second >= 60 then
+  -- A node whose clock is behind counts in the newest second; not where that is more than a minute ahead, from a clock that has been put
+  -- right since: nothing would fall free until that time has come.
+  if at > w.second - 60 then
+    at := greatest(at, w.second);
+  end if;
+  if abs(at - w.second) >= 60 then
     w.counts := array_fill(0, array[60]);
+    w.held := '{}';
   else
     for passed in w.second + 1 .. at loop
       w.counts[passed % 60 + 1] := 0;
     end loop;
   end if;
-  if back > 0 and at - back_at < 60 then
+  if back > 0 and abs(at - back_at) < 60 then
     w.counts[back_at % 60 + 1] := greatest(0, w.counts[back_at % 60 + 1] - back);
   end if;
   select sum(n), min(case when n > 0 then at - (at - (place - 1)) % 60 end)
