@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { createServer, type ServerResponse } from 'node:http';
 import { createServer as createHttpsServer } from 'node:https';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { testAuthority } from '../../test/support/smtp-stand-in.ts';
@@ -171,6 +171,21 @@ describe('a server that does not stop', () => {
     await impatient.close();
     server.close();
   });
+});
+
+test('a connection without work is closed when we say, not when the other side does', async () => {
+  const server = createServer((_request, response) => {
+    response.writeHead(204, { connection: 'keep-alive', 'keep-alive': 'timeout=600' }).end();
+  });
+  server.keepAliveTimeout = 0; // never
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const closed = once(server, 'connection').then(([socket]) => once(socket as Socket, 'close'));
+  const { port } = server.address() as AddressInfo;
+  const brief = createTransport({ egress: open, timeouts: { ...timeouts, idleMs: 100 } });
+  expect(await brief.at(`http://127.0.0.1:${port}`).request(get)).toMatchObject({ status: 204 });
+  await closed;
+  await brief.close();
+  server.close();
 });
 
 test('connections are kept and used again', async () => {

@@ -168,7 +168,7 @@ class Way {
       connections: MAX_CONNECTIONS,
       pipelining: 1,
       keepAliveTimeout: this.#timeouts.idleMs,
-      keepAliveMaxTimeout: 600_000,
+      keepAliveMaxTimeout: this.#timeouts.idleMs, // whatever the other side asks for: it may be any stranger's, under any number of names
       connect: ({ hostname, port, protocol }, callback) => {
         openSocket(this.#connect, new URL(`${protocol}//${bracketed(hostname)}:${port || ''}`), {
           timeoutMs: this.#timeouts.connectMs,
