@@ -86,7 +86,7 @@ function connect(config: Config, { transport, clock }: SenderDeps): Sender<PushM
   const token = providerToken(config, { clock, owner: transport });
   const sender = createHttpSender<PushMessage, ApnsRequest>({
     concurrency: CONCURRENCY,
-    secrets: [config.certificate],
+    secrets: () => (token === undefined ? [] : [token.current()]), // the key itself is never sent
     build: (message) => (token === undefined ? NO_KEY : build(message, config)),
     exchange: ({ environment, ...request }) => exchange(pools[environment], request, token),
     classify,

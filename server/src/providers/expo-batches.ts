@@ -35,8 +35,7 @@ export function createExpoBatches(
   /** Resolves when so many messages may be sent. */
   async function turn(count: number): Promise<void> {
     const now = performance.now();
-    // What was not sent in the last moment may be sent in this one, but not what was not sent in the last hour.
-    const startAt = Math.max(freeAt, now - 1000 * (MAX_MESSAGES / PER_SECOND));
+    const startAt = Math.max(freeAt, now);
     freeAt = startAt + (1000 * count) / PER_SECOND;
     if (startAt > now) await waitMs(startAt - now);
   }

@@ -182,8 +182,8 @@ describe('a sender', () => {
     const startedAt = performance.now();
     const outcomes = await sendTo(...Array.from({ length: 900 }, (_, n) => n));
     expect(new Set(outcomes.map(({ kind }) => kind))).toEqual(new Set(['sent']));
-    // The first hundred are free, the last hundred need only to be sent.
-    expect(performance.now() - startedAt).toBeGreaterThan((1000 * (900 - 200)) / 600);
+    // The last hundred begin when the others have had their time.
+    expect(performance.now() - startedAt).toBeGreaterThan((1000 * (900 - 100)) / 600);
     expect(service.most).toBeLessThanOrEqual(6);
   });
 

@@ -15,6 +15,8 @@ export type AccessToken = {
   get(): Promise<string | HttpAnswer>;
   /** Throws this token away, for a request was refused with it. */
   refused(token: string): void;
+  /** The last that there was; empty before the first. */
+  latest(): string;
 };
 
 const SCOPE = 'https://www.googleapis.com/auth/firebase.messaging';
@@ -28,6 +30,7 @@ export function createAccessToken(
 ): AccessToken {
   const endpoint = transport.at(account.token_uri);
   let known: { token: string; untilMs: number } | undefined;
+  let latest = '';
   let fetching: Promise<string | HttpAnswer> | undefined;
 
   async function fetched(): Promise<string | HttpAnswer> {
@@ -38,7 +41,8 @@ export function createAccessToken(
     const found = tokenIn(answer);
     if (found === undefined) return known !== undefined && nowMs < known.untilMs ? known.token : answer;
     known = { token: found.token, untilMs: nowMs + found.lifetimeMs };
-    return known.token;
+    latest = found.token;
+    return latest;
   }
 
   return {
@@ -52,6 +56,7 @@ export function createAccessToken(
     refused(token) {
       if (known?.token === token) known = undefined;
     },
+    latest: () => latest,
   };
 }
 

@@ -321,6 +321,18 @@ describe('a sender', () => {
     },
   );
 
+  test('tells no access token that an answer repeats', async () => {
+    await sender.send(full);
+    const [given = ''] = google.tokens();
+    expect(given).toMatch(/^ya29/);
+    google.fail('device-1:APA91b', fault(400, 'INVALID_ARGUMENT', `Bearer ${given} may not`));
+    const outcome = await sender.send(full);
+    expect(outcome).toMatchObject({
+      kind: 'rejected',
+      reason: expect.stringContaining('Bearer •••••• may not'),
+    });
+  });
+
   test('tells a device that is gone', async () => {
     google.fail('device-1:APA91b', fault(404, 'NOT_FOUND', 'x', [fcmError('UNREGISTERED')]));
     expect(await sender.send(full)).toMatchObject({ kind: 'token_gone', code: 'UNREGISTERED' });

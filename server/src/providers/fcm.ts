@@ -90,7 +90,7 @@ function connect(config: Config, { transport, clock }: SenderDeps): Sender<PushM
   const token = key === undefined ? undefined : createAccessToken(config, { key, transport, clock });
   const sender = createHttpSender<PushMessage, FcmRequest>({
     concurrency: CONCURRENCY,
-    secrets: [config.private_key],
+    secrets: () => (token === undefined ? [] : [token.latest()]), // the key itself is never sent
     build: (message) => (token === undefined ? NO_KEY : build(message, config)),
     async exchange({ path, message, expiresAt }) {
       const body = JSON.stringify({ message: withTimeToLive(message, expiresAt, clock.now()) });

@@ -20,6 +20,8 @@ export type FcmStandIn = {
   sessions: ServerHttp2Session[];
   /** How many access tokens were asked for. */
   asked: number;
+  /** The access tokens that are good. */
+  tokens(): string[];
   /** From now on every access token but a new one is refused. */
   forgetTokens(): void;
   /** From now on, whatever is sent to this device is answered so. */
@@ -124,6 +126,7 @@ export async function startFcmStandIn({
     messages: [],
     sessions: [],
     asked: 0,
+    tokens: () => [...tokens.keys()],
     forgetTokens: () => tokens.clear(),
     fail: (deviceToken, answer) => failures.set(deviceToken, answer),
     failTokens(answer) {
