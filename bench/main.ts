@@ -8,8 +8,10 @@ import { measureEmail } from './scenarios/email.ts';
 import { measureFanOut } from './scenarios/fan-out.ts';
 import { measureInbox } from './scenarios/inbox.ts';
 import { measureMemory } from './scenarios/memory.ts';
+import { measurePush } from './scenarios/push.ts';
 import { measureReads } from './scenarios/reads.ts';
 import { measureRealtime } from './scenarios/realtime.ts';
+import { measureWebPush } from './scenarios/web-push.ts';
 import { Report } from './support/report.ts';
 import type { Scenario } from './support/scenario.ts';
 
@@ -24,6 +26,8 @@ const SCENARIOS: Record<string, { title: string; measure: Scenario }> = {
   g: { title: 'what a notification costs', measure: measureCost },
   d: { title: 'inbox and unread count in a large table', measure: measureInbox },
   reads: { title: 'every operation that reads, with a million rows', measure: measureReads },
+  push: { title: 'pushes to phones', measure: measurePush },
+  'web-push': { title: 'pushes to browsers, encrypted', measure: measureWebPush },
 };
 
 process.setMaxListeners(0); // every child is ended with us

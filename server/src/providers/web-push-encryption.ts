@@ -1,13 +1,13 @@
 /** Encryption of messages to browsers: https://www.rfc-editor.org/rfc/rfc8291, with the coding of https://www.rfc-editor.org/rfc/rfc8188 */
 import {
   createCipheriv,
-  createHmac,
   createPublicKey,
   createSecretKey,
   diffieHellman,
   generateKeyPairSync,
+  hash,
   type KeyObject,
-  randomBytes,
+  randomFillSync,
 } from 'node:crypto';
 
 /** The browser's part of a subscription, once it is known to be usable. */
@@ -65,22 +65,14 @@ export function encrypt(
   text: Buffer,
   recipient: Recipient,
   sender: SenderKeys,
-  salt: Buffer = randomBytes(16),
+  salt: Buffer = freshSalt(),
 ): Buffer {
   const shared = diffieHellman({ privateKey: sender.privateKey, publicKey: recipient.publicKey });
-  const secret = hmac(
-    createSecretKey(hmac(createSecretKey(recipient.auth), shared)),
-    KEY_INFO,
-    recipient.point,
-    sender.point,
-    COUNTER,
-  );
-  const key = createSecretKey(hmac(createSecretKey(salt), secret)); // a KeyObject is five times as quick to use as bytes
-  const cipher = createCipheriv(
-    'aes-128-gcm',
-    hmac(key, CONTENT_KEY_INFO).subarray(0, 16),
-    hmac(key, NONCE_INFO).subarray(0, 12),
-  );
+  const info = Buffer.concat([KEY_INFO, recipient.point, sender.point, COUNTER]);
+  const secret = hmac(salt, hmac(hmac(recipient.auth, shared), info));
+  // A key object is three times as quick to encrypt with as bytes.
+  const key = createSecretKey(hmac(secret, CONTENT_KEY_INFO).subarray(0, 16));
+  const cipher = createCipheriv('aes-128-gcm', key, hmac(secret, NONCE_INFO).subarray(0, 12));
   return Buffer.concat([
     salt,
     HEADER_START,
@@ -92,10 +84,33 @@ export function encrypt(
   ]);
 }
 
-function hmac(key: KeyObject, ...parts: Buffer[]): Buffer {
-  const mac = createHmac('sha256', key);
-  for (const part of parts) mac.update(part);
-  return mac.digest();
+const SALT_BYTES = 16;
+const salts = Buffer.alloc(256 * SALT_BYTES);
+let saltsUsed = salts.length;
+
+/** Random bytes are fetched for many messages at once: that costs as much as for one. */
+function freshSalt(): Buffer {
+  if (saltsUsed === salts.length) {
+    randomFillSync(salts);
+    saltsUsed = 0;
+  }
+  saltsUsed += SALT_BYTES;
+  return Buffer.from(salts.subarray(saltsUsed - SALT_BYTES, saltsUsed));
+}
+
+const BLOCK_BYTES = 64; // of SHA-256: no key here is longer
+
+/** HMAC with SHA-256 (RFC 2104) as the two hashes that it is: of messages as short as these, `createHmac` takes half as long again. */
+function hmac(key: Buffer, text: Buffer): Buffer {
+  const inner = Buffer.alloc(BLOCK_BYTES + text.length, 0x36);
+  const outer = Buffer.alloc(BLOCK_BYTES + 32, 0x5c);
+  for (let index = 0; index < key.length; index++) {
+    inner[index] = (key[index] ?? 0) ^ 0x36;
+    outer[index] = (key[index] ?? 0) ^ 0x5c;
+  }
+  inner.set(text, BLOCK_BYTES);
+  outer.set(hash('sha256', inner, 'buffer'), BLOCK_BYTES);
+  return hash('sha256', outer, 'buffer');
 }
 
 function uint32(value: number): Buffer {

@@ -1,5 +1,6 @@
 /** Push to browsers. https://www.rfc-editor.org/rfc/rfc8030 */
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
+import { LRUCache } from 'lru-cache';
 import { type Static, Type } from 'typebox';
 import { destinationOutcome } from './destination.ts';
 import { httpOutcome, rejected, retry, type Said } from './http-outcome.ts';
@@ -21,6 +22,7 @@ import {
   createSenderKeys,
   encrypt,
   OVERHEAD_BYTES,
+  type Recipient,
   readRecipient,
   type SenderKeys,
 } from './web-push-encryption.ts';
@@ -148,10 +150,7 @@ function assemble(message: WebPushMessage): PushRequest | Rejection {
 
 /** A message replaces an undelivered one with the same: the older news of the same topic, or its own repetition. */
 function topicOf({ topic, notificationId }: WebPushMessage): string {
-  return createHash('sha256')
-    .update(topic ?? notificationId)
-    .digest('base64url')
-    .slice(0, 32);
+  return hash('sha256', topic ?? notificationId, 'base64url').slice(0, 32);
 }
 
 function problemIn({
@@ -216,6 +215,7 @@ const PUSH_SERVICES =
 
 const CONCURRENCY = 128; // the connections of two push services
 const SENDER_KEYS_MS = 60_000;
+const KNOWN_RECIPIENTS = 2_000; // of 4 kB each; reading the keys of one is a third of the work of a push
 
 function connect(config: Config, { transport, clock, contact }: SenderDeps): Sender<WebPushMessage> {
   const vapidKeys = readVapidKeys(config);
@@ -223,7 +223,15 @@ function connect(config: Config, { transport, clock, contact }: SenderDeps): Sen
     'problem' in vapidKeys
       ? undefined
       : createVapid(vapidKeys, { clock, ...(contact === undefined ? {} : { contact }) });
+  const recipients = new LRUCache<string, Recipient>({ max: KNOWN_RECIPIENTS });
   let own: { keys: SenderKeys; untilMs: number } | undefined;
+
+  function recipientWith(keys: WebPushMessage['keys']): Recipient | undefined {
+    const name = `${keys.p256dh} ${keys.auth}`;
+    const known = recipients.get(name) ?? readRecipient(keys);
+    if (known !== undefined) recipients.set(name, known);
+    return known;
+  }
 
   async function exchange(request: PushRequest, message: WebPushMessage): Promise<HttpAnswer> {
     const answer = await push(request, message);
@@ -233,7 +241,7 @@ function connect(config: Config, { transport, clock, contact }: SenderDeps): Sen
   }
 
   function push({ endpoint, keys, headers, ttlSeconds, payload }: PushRequest, message: WebPushMessage) {
-    const recipient = readRecipient(keys);
+    const recipient = recipientWith(keys);
     const origin = URL.parse(endpoint)?.origin;
     if (recipient === undefined || origin === undefined)
       return unsent(UNUSABLE_KEYS, 'nothing can be encrypted with the keys of the subscription');

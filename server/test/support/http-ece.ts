@@ -1,8 +1,9 @@
 import type { ECDH } from 'node:crypto';
 import { createRequire } from 'node:module';
 
+const require = createRequire(import.meta.url);
 // It comes without types.
-const ece = createRequire(import.meta.url)('http_ece') as {
+const ece = require('http_ece') as {
   decrypt(body: Buffer, keys: { version: 'aes128gcm'; privateKey: ECDH; authSecret: string }): Buffer;
 };
 
