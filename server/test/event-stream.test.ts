@@ -293,6 +293,8 @@ describe.each(['/events/stream', '/notifications/stream'])('HEAD %s', (path) => 
     const answer = await text(socket);
     expect(answer).toMatch(/^HTTP\/1\.1 200 /);
     expect(answer).toMatch(/^content-type: text\/event-stream/m);
+    expect(answer).toMatch(/^cache-control: no-store/m);
+    expect(answer).not.toMatch(/^(content-length|transfer-encoding):/im);
     expect(answer.indexOf('\r\n\r\n')).toBe(answer.length - 4);
   });
 });

@@ -255,9 +255,6 @@ async function answer<
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
-  // A stream would begin, and not end: its head is all there is to tell.
-  if (request.method === 'HEAD' && route.produces !== undefined)
-    return reply.code(status).type(route.produces).send();
   const mode = route.method === 'POST' ? (route.idempotency ?? 'automatic') : 'none';
   const key = mode === 'none' ? undefined : idempotencyKeyOf(request, route.operationId);
   const run = async (context: CallContext, afterCommit: (effect: () => void) => void) => {

@@ -8,7 +8,7 @@ import type { Bus } from '../../domain/realtime/messages.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { sockets } from '../../metrics.ts';
 import type { Every } from './pending.ts';
-import { SseConnection, SseConnections } from './sse.ts';
+import { answerHead, SseConnection, SseConnections } from './sse.ts';
 
 // Who has more has a program that forgets to close them.
 const MAX_STREAMS_PER_PROJECT = 100;
@@ -61,7 +61,7 @@ export class EventStreams {
     const { db, follower } = this.#options;
     const { projectId, tokenId, types, lastEventId } = caller;
     const socket = reply.raw.socket;
-    if (socket === null || socket.destroyed) return;
+    if (socket === null || socket.destroyed || answerHead(reply)) return;
     const resumed = lastEventId ? await findPosition(db, projectId, lastEventId.toString()) : undefined;
     const position = resumed?.position ?? (await feedEnd(db));
     const sse = new SseConnection(reply, socket, caller.expiresAtMs);

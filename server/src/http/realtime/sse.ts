@@ -133,6 +133,13 @@ export class SseConnections {
   }
 }
 
+/** Answers a HEAD request with the head of a stream, and says whether it was one. */
+export function answerHead(reply: FastifyReply): boolean {
+  if (reply.request.method !== 'HEAD') return false;
+  takeOver(reply).end();
+  return true;
+}
+
 /** Sends the head. Without a length or chunks, the body is whatever follows until the connection is closed. */
 function takeOver(reply: FastifyReply): ServerResponse {
   const headers = reply.getHeaders();

@@ -5,7 +5,7 @@ import type { ResumeCursor } from '../../domain/realtime/resume-cursor.ts';
 import type { Connection } from '../../domain/realtime/subscription.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { Every } from './pending.ts';
-import { SseConnection, SseConnections } from './sse.ts';
+import { answerHead, SseConnection, SseConnections } from './sse.ts';
 
 export interface StreamOptions {
   hub: Hub;
@@ -37,7 +37,7 @@ export class Streams {
     { projectId, userId, expiresAtMs, lastEventId }: StreamCaller,
   ): Promise<void> {
     const socket = reply.raw.socket;
-    if (socket === null || socket.destroyed) return;
+    if (socket === null || socket.destroyed || answerHead(reply)) return;
     const sse = new SseConnection(reply, socket, expiresAtMs);
     // An empty one is what a client sends that has not been told any; several are nobody's.
     const resumeFrom = lastEventId === '' ? undefined : lastEventId?.toString();
