@@ -433,6 +433,22 @@ test('a secret stands in no table, event, log line or error', async () => {
   }
 });
 
+test('a project can have five hundred, also when they are saved at once; those can still be changed', async () => {
+  const of = await service.createProject('many integrations');
+  const save = (id: string) => of.call('PUT', `/integrations/eventsource?id=${id}`, { source: 'shop' });
+  const kept = newId();
+  expect((await save(kept)).status).toBe(200);
+  for (let saved = 1; saved < 480; saved += 40)
+    await Promise.all(Array.from({ length: Math.min(40, 480 - saved) }, () => save(newId())));
+  const answers = await Promise.all(Array.from({ length: 30 }, () => save(newId())));
+  expect(answers.filter(({ status }) => status === 200)).toHaveLength(20);
+  const { body } = answers.find(({ status }) => status === 422) ?? {};
+  expect(body.errors[0].message).toBe('A project can have at most 500 integrations');
+  expect((await save(kept)).status).toBe(200);
+  expect((await of.call('DELETE', `/integrations/eventsource?id=${kept}`)).status).toBe(200);
+  expect((await save(newId())).status).toBe(200);
+});
+
 /** The config with every secret in it changed to one that is recognized. */
 function withCanaries(schema: TObject, config: object): object {
   const secrets = secretsOf(schema, config as Record<string, unknown>);

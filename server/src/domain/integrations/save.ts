@@ -1,4 +1,5 @@
 import { type Database, type Queryable, sql } from '../../db/client.ts';
+import { ClientError } from '../../errors.ts';
 import { newId } from '../../lib/ids.ts';
 import type { Sealer } from '../../lib/seal.ts';
 import { type IntegrationConfig, type IntegrationName, wireNameOf } from '../../providers/index.ts';
@@ -6,6 +7,9 @@ import { recordEvents } from '../events/record.ts';
 import type { Bus } from '../realtime/messages.ts';
 import { type FoundIntegration, findIntegrations } from './find.ts';
 import { sealedFor } from './of-project.ts';
+
+// All of them are opened and kept in memory together.
+const MAX_INTEGRATIONS = 500;
 
 interface Deps {
   db: Pick<Database, 'transaction'>;
@@ -53,14 +57,22 @@ export async function integrationOrNew<Name extends IntegrationName>(
   return found;
 }
 
-/** Writes the row; false when the project has one of another provider under this id. */
+/** Writes the row; false when the project has one of another provider under this id. Throws for one too many. The project is locked. */
 async function keep(
   tx: Queryable,
   sealer: Sealer,
   { projectId, provider, id, config }: { projectId: string; provider: string; id: string; config: unknown },
 ): Promise<boolean> {
   const sealed = sealer.seal(JSON.stringify(config), sealedFor(projectId, id));
-  return (await tx.query(upsert, [id, projectId, provider, sealed])).length > 0;
+  const [written] = await tx.query<{ is_new: boolean }>(upsert, [id, projectId, provider, sealed]);
+  if (written?.is_new) {
+    const [row] = await tx.query<{ crowded: boolean }>(isCrowded, [projectId, MAX_INTEGRATIONS]);
+    if (row?.crowded)
+      throw new ClientError('validation_failed', [
+        `A project can have at most ${MAX_INTEGRATIONS} integrations`,
+      ]);
+  }
+  return written !== undefined;
 }
 
 async function recordSaved(
@@ -90,5 +102,10 @@ const upsert = sql(
   set sealed_config = excluded.sealed_config,
     updated_at = greatest(excluded.updated_at, i.updated_at + interval '1 millisecond')
   where i.provider = excluded.provider
-  returning id`,
+  returning xmax = 0 as is_new`,
+);
+// Index integrations_of_project.
+const isCrowded = sql(
+  'too_many_integrations',
+  'select count(*) > $2::int as crowded from integrations where project_id = $1',
 );
