@@ -76,7 +76,7 @@ async function deliverJob(
     const outcome = await sendTo(context, engine, job, loaded, userId, id);
     const delayMs =
       outcome.kind === 'retry' && outcome.retryAfterMs !== undefined
-        ? backoff(1, { retryAfterMs: outcome.retryAfterMs })
+        ? backoff(payload.attempt + 1, { retryAfterMs: outcome.retryAfterMs })
         : ownDelayMs;
     const tooLate = context.clock.now() + delayMs > payload.first_attempt_ms + EMAIL_TTL_MS;
     const retrying = outcome.kind === 'retry' && !tooLate;
