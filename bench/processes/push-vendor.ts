@@ -1,0 +1,40 @@
+import { createServer } from 'node:http';
+import { createServer as createHttp2Server } from 'node:http2';
+import type { AddressInfo } from 'node:net';
+import { gunzipSync } from 'node:zlib';
+import { answer } from '../support/task.ts';
+
+// APNs, FCM and Expo that take everything at once, as little work as may be: what they cost must not hide what sending costs.
+
+const http2 = createHttp2Server({ settings: { maxConcurrentStreams: 1000 } });
+http2.on('stream', (stream, headers) => {
+  const isFcm = String(headers[':path']).startsWith('/v1/projects/');
+  stream.resume();
+  stream.on('error', () => {});
+  stream.on('end', () => {
+    stream.respond({ ':status': 200, 'apns-id': '0198c0de-0000-7000-8000-000000000000' });
+    stream.end(isFcm ? '{"name":"projects/p/messages/1"}' : '');
+  });
+});
+
+const http1 = createServer((request, response) => {
+  const chunks: Buffer[] = [];
+  request.on('data', (chunk: Buffer) => chunks.push(chunk));
+  request.on('end', () => {
+    response.setHeader('content-type', 'application/json');
+    if (request.url === '/token') return response.end('{"access_token":"t","expires_in":3599}');
+    const raw = Buffer.concat(chunks);
+    const text = request.headers['content-encoding'] === 'gzip' ? gunzipSync(raw) : raw;
+    const messages = JSON.parse(text.toString()) as unknown[];
+    return response.end(JSON.stringify({ data: messages.map(() => ({ status: 'ok', id: 'x' })) }));
+  });
+});
+
+answer(async () => {
+  const addresses: string[] = [];
+  for (const server of [http2, http1]) {
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    addresses.push(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+  }
+  return { http2: addresses[0], http1: addresses[1] };
+});
