@@ -200,4 +200,3 @@ export function isSubscribers(recipient: Recipient): recipient is Static<typeof 
   return 'topic' in recipient;
 }
 export type NewBroadcast = Static<typeof NewBroadcastSchema>;
-export type ChannelOverride = Static<ReturnType<typeof channelOverride>>;

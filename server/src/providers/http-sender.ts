@@ -1,6 +1,6 @@
 import { isRejection, type Outcome, type Rejection, type Sender } from './provider.ts';
 import type { HttpAnswer } from './transport.ts';
-import { withoutSecrets } from './vendor-words.ts';
+import { hiderOf } from './vendor-words.ts';
 
 /**
  * A sender of one request for each message: `build` makes it or rejects the message, `exchange` has it answered, `classify` says what that
@@ -22,6 +22,10 @@ export function createHttpSender<Message, Request extends object>({
 }): Sender<Message> {
   // By what ends each of them early. Not a race with one promise for all: that would keep a note of every send for ever.
   const inFlight = new Map<Promise<Outcome>, (outcome: Outcome) => void>();
+  const hiderFor =
+    typeof secrets === 'function'
+      ? (message: Message) => hiderOf(secrets(message))
+      : constant(hiderOf(secrets));
   let closed = false;
 
   function send(message: Message): Promise<Outcome> {
@@ -31,9 +35,7 @@ export function createHttpSender<Message, Request extends object>({
     const { promise, resolve, reject } = Promise.withResolvers<Outcome>();
     inFlight.set(promise, resolve);
     exchange(request, message)
-      .then((answer) =>
-        resolve(classify(concealed(answer, typeof secrets === 'function' ? secrets(message) : secrets))),
-      )
+      .then((answer) => resolve(classify(concealed(answer, hiderFor(message)))))
       .catch(reject)
       .finally(() => inFlight.delete(promise));
     return promise;
@@ -52,10 +54,13 @@ export function createHttpSender<Message, Request extends object>({
   return { concurrency, send, close };
 }
 
+function constant<Value>(value: Value): () => Value {
+  return () => value;
+}
+
 const CLOSING = 'the connection is being closed';
 
-function concealed(answer: HttpAnswer, secrets: readonly string[]): HttpAnswer {
-  const hide = (text: string) => withoutSecrets(text, secrets);
+function concealed(answer: HttpAnswer, hide: (text: string) => string): HttpAnswer {
   if ('error' in answer) {
     const { error, written } = answer;
     return { error: { ...error, message: hide(error.message) }, written };

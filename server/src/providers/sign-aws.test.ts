@@ -36,7 +36,11 @@ test("what we sign has the signature of Amazon's own signer", async () => {
     fc.asyncProperty(
       fc.record({
         method: fc.constantFrom('GET', 'POST'),
-        segments: fc.array(word, { maxLength: 3 }),
+        // Not `.` and `..`: they are resolved before a path travels.
+        segments: fc.array(
+          word.filter((one) => one !== '.' && one !== '..'),
+          { maxLength: 3 },
+        ),
         query: fc.uniqueArray(fc.tuple(word, word), { maxLength: 3, selector: ([name]) => name }),
         body: fc.string({ unit: 'binary' }),
         secretKey: fc.string({ minLength: 1 }),

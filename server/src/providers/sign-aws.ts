@@ -1,5 +1,6 @@
 /** AWS Signature Version 4. https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html */
-import { createHash, createHmac } from 'node:crypto';
+import { createHmac, hash } from 'node:crypto';
+import { LRUCache } from 'lru-cache';
 
 /** A request to AWS: `path` begins with a slash and may end with a query; every header of `headers` is signed. */
 type AwsRequest = {
@@ -39,7 +40,7 @@ export function signAws(request: AwsRequest): Record<string, string> {
   ].join('\n');
   const scope = `${at.slice(0, 8)}/${region}/${service}/aws4_request`;
   const text = `AWS4-HMAC-SHA256\n${at}\n${scope}\n${sha256(canonical)}`;
-  const key = scope.split('/').reduce<string | Buffer>(hmac, `AWS4${secretKey}`);
+  const key = signingKey(secretKey, scope);
   const signature = createHmac('sha256', key).update(text).digest('hex');
   return {
     ...headers,
@@ -55,8 +56,20 @@ function escaped(text: string): string {
   );
 }
 
+/** Of the day, the region and the service: it is the same for all requests of a day. */
+function signingKey(secretKey: string, scope: string): Buffer {
+  const name = `${scope}/${secretKey}`;
+  const held = signingKeys.get(name);
+  if (held !== undefined) return held;
+  const key = scope.split('/').reduce<string | Buffer>(hmac, `AWS4${secretKey}`) as Buffer;
+  signingKeys.set(name, key);
+  return key;
+}
+
+const signingKeys = new LRUCache<string, Buffer>({ max: 1_000 });
+
 function sha256(text: string): string {
-  return createHash('sha256').update(text).digest('hex');
+  return hash('sha256', text);
 }
 
 function hmac(key: string | Buffer, text: string): Buffer {
