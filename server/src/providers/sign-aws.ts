@@ -29,9 +29,11 @@ export function signAws(request: AwsRequest): Record<string, string> {
     method,
     // The path as it travels is escaped; AWS signs it escaped once more, for every service but S3.
     url.pathname.split('/').map(escaped).join('/'),
+    // By name, then by value: a whole pair sorts differently where one name begins with another.
     [...url.searchParams]
-      .map(([name, value]) => `${escaped(name)}=${escaped(value)}`)
-      .sort()
+      .map(([name, value]) => [escaped(name), escaped(value)] as const)
+      .sort(([a, x], [b, y]) => (a === b ? order(x, y) : order(a, b)))
+      .map((pair) => pair.join('='))
       .join('&'),
     ...signed.map(([name, value]) => `${name}:${value}`),
     '',
@@ -54,6 +56,10 @@ function escaped(text: string): string {
     /[!'()*]/g,
     (one) => `%${one.charCodeAt(0).toString(16).toUpperCase()}`,
   );
+}
+
+function order(a: string, b: string): number {
+  return a < b ? -1 : Number(a > b);
 }
 
 /** Of the day, the region and the service: it is the same for all requests of a day. */
