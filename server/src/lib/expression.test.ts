@@ -178,6 +178,15 @@ describe('hostile conditions', () => {
     expect(() => evaluate(parsed, over(20_000))).toThrow('needs more than 20000 steps');
   });
 
+  test('many Liquid outputs may make no more than one', async () => {
+    const output = "{{ input.words | split: ' ' | size }} > 0";
+    const over = { input: { words: 'ä '.repeat(200_000) } };
+    expect(await holds(output, over)).toBe(true);
+    const all = Array.from({ length: 16 }, () => output).join(' && ');
+    await expect(holds(all, over)).rejects.toThrow(ConditionError);
+    expect(await holds(all, { input: { words: 'ä '.repeat(20_000) } })).toBe(true);
+  });
+
   test('patterns are kept in so much memory, however many conditions have some', async () => {
     setFlagsFromString('--expose-gc');
     const collect = runInNewContext('gc') as () => void;

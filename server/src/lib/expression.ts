@@ -53,8 +53,10 @@ export function evaluate(condition: Condition, data: ConditionData): boolean {
   const variables: Record<string, unknown> = {};
   for (const name of DATA) variables[name] = data[name] ?? null;
   try {
-    for (const [index, { output, inText }] of outputs.entries())
-      variables[`${OUTPUT}${index}`] = inText ? textOf(output.value(data)) : meantBy(output.value(data));
+    for (const [index, { output, inText }] of outputs.entries()) {
+      const value = output.value(data, outputs.length);
+      variables[`${OUTPUT}${index}`] = inText ? textOf(value) : meantBy(value);
+    }
     return truth(expression.evaluate(variables));
   } catch (error) {
     if (error instanceof CelError && error.missing) return false;

@@ -8,8 +8,8 @@ export interface Template {
 
 /** A single Liquid output, what stands between `{{` and `}}`. */
 export interface Output {
-  /** Its value, of whatever type: `{{ user.tags }}` is a list. Throws TemplateError. */
-  value(data: object): unknown;
+  /** Its value, of whatever type: `{{ user.tags }}` is a list. One of `number` that share what a condition may take. Throws TemplateError. */
+  value(data: object, number?: number): unknown;
 }
 
 /** A template that could not be rendered: it took too long, or became too large. */
@@ -21,8 +21,8 @@ const MAX_CHARACTERS = 10_485_760;
 const MAX_MADE = 32 * 1024 * 1024;
 // Nothing else happens meanwhile. The library looks at the clock before each tag and output.
 const MAX_RENDER_MS = 100;
-// An output of a condition is a name and a filter or two.
-const MAX_MADE_BY_OUTPUT = 1024 * 1024;
+// An output of a condition is a name and a filter or two. All of a condition's together: so much takes about 20 ms.
+const MAX_MADE_BY_OUTPUTS = 1024 * 1024;
 
 /** Parses a Liquid text, or says what is wrong with it. Tags that read other templates do not exist. */
 export async function parseTemplate(text: string): Promise<Template | { problem: string }> {
@@ -39,7 +39,12 @@ export async function parseOutput(text: string): Promise<Output | { problem: str
   const { values } = await loadEngines();
   return guarded(() => {
     const parsed = values.parse(`{{${text}}}`);
-    return { value: (data: object) => rendered((): unknown => values.renderSync(parsed, data)) };
+    return {
+      value(data: object, number = 1) {
+        const memoryLimit = Math.floor(MAX_MADE_BY_OUTPUTS / number);
+        return rendered((): unknown => values.renderSync(parsed, data, { memoryLimit }));
+      },
+    };
   });
 }
 
@@ -54,7 +59,7 @@ let engines: Promise<Engines> | undefined;
 function loadEngines(): Promise<Engines> {
   engines ??= import('liquidjs').then(({ Liquid: Engine }) => {
     const texts = new Engine({ ...OPTIONS, memoryLimit: MAX_MADE });
-    const values = new Engine({ ...OPTIONS, memoryLimit: MAX_MADE_BY_OUTPUT, keepOutputType: true });
+    const values = new Engine({ ...OPTIONS, memoryLimit: MAX_MADE_BY_OUTPUTS, keepOutputType: true });
     for (const { tags } of [texts, values]) for (const tag of READING_FILES) delete tags[tag];
     return { texts, values };
   });
