@@ -1,18 +1,6 @@
 import type pg from 'pg';
 import type { EVENT_TYPES } from '../../server/src/contract/event.ts';
 import { sealedFor } from '../../server/src/domain/integrations/of-project.ts';
-import {
-  apnsTokens,
-  expoTokens,
-  fcmTokens,
-  inboxTokens,
-  slackbotTokens,
-  slackTokens,
-  type TokenChannel,
-  teamsTokens,
-  tokenHash,
-  webPushTokens,
-} from '../../server/src/domain/tokens/channels.ts';
 import { sealToken } from '../../server/src/domain/tokens/sealed.ts';
 import { sealSecret } from '../../server/src/domain/webhooks/sign.ts';
 import { firstIdAt, newId } from '../../server/src/lib/ids.ts';
@@ -21,6 +9,7 @@ import { createSealer, loadOrCreateKey, type Sealer } from '../../server/src/lib
 import { integrations } from '../../server/src/providers/index.ts';
 import type { Belfry } from './belfry.ts';
 import { fillInboxes, ID_OF } from './large-table.ts';
+import { CHANNELS } from './token-rows.ts';
 
 /** How much there is of everything. */
 const MANY = 1_000_000;
@@ -45,7 +34,7 @@ interface Fill {
 
 /**
  * Fills every table that something is read from, by statements that write sets: a million users, notifications, tokens, preferences,
- * events and messages of a webhook, 200,000 broadcasts, 1,000 of all that a project has few of. A database that is full stays as it is.
+ * subscriptions, events and messages of a webhook, 200,000 broadcasts, 1,000 of all that a project has few of. A database that is full stays as it is.
  */
 export async function fillTables(belfry: Belfry): Promise<FullTables> {
   const client = await belfry.db.connect();
@@ -60,6 +49,7 @@ export async function fillTables(belfry: Belfry): Promise<FullTables> {
     await fillNotifications(fill);
     await fillTokens(fill);
     await fillPreferences(fill);
+    await fillSubscriptions(fill);
     await fillEvents(fill);
     await fillIntegrations(fill);
     const webhook = await fillWebhooks(fill);
@@ -140,33 +130,6 @@ async function fillNotifications(fill: Fill): Promise<void> {
   );
 }
 
-const channel = <Body>(of: TokenChannel<Body>, body: (unique: string) => Body) => ({
-  name: of.name,
-  owned: of.kind === 'device',
-  row(unique: string) {
-    const made = body(unique);
-    const identity = of.identity(made);
-    const publicId = 'publicId' in identity ? identity.publicId : null;
-    return { publicId, hash: tokenHash(identity), json: JSON.stringify(of.stored(made)) };
-  },
-});
-const oauth = (id: string) => ({
-  oauth: { channel_id: id, installation_id: 'A012ABCD0A0-T9TK3CUKW', scope: 'chat:write' },
-});
-const CHANNELS = [
-  channel(inboxTokens, (id) => ({ token: id.repeat(2), connection_id: null })),
-  channel(apnsTokens, (id) => ({ device_token: id.repeat(2) })),
-  channel(expoTokens, (id) => ({ device_token: `ExponentPushToken[${id}]` })),
-  channel(fcmTokens, (id) => ({ device_token: id.repeat(4) })),
-  channel(slackTokens, oauth),
-  channel(slackbotTokens, oauth),
-  channel(teamsTokens, (id) => ({ webhook: { url: `https://example.com/workflows/${id}` } })),
-  channel(webPushTokens, (id) => ({
-    endpoint: `https://push.example.com/${id}`,
-    keys: { auth: 'tBHItJI5svbpez7KI4CCXg', p256dh: `BLc4xRzKlKORKWlbdgFaBrrPK3ydWAH${id}` },
-  })),
-];
-
 /** Of the heavy user 1,000 of each collection, with real secrets; of others one each, which nobody opens. */
 async function fillTokens(fill: Fill): Promise<void> {
   const { client, belfry, sealer, heavyUser } = fill;
@@ -240,6 +203,26 @@ async function fillPreferences(fill: Fill): Promise<void> {
     select $1, 'category/' || n, 'email'
     from generate_series(1, ${FEW}) as n`,
     [belfry.projectId],
+  );
+}
+
+/** Of every user one, and of the heavy one 1,000. */
+async function fillSubscriptions(fill: Fill): Promise<void> {
+  const { client, belfry, heavyUser } = fill;
+  const said = `'{"*": {"status": "subscribed"}}'`;
+  await inSteps(
+    fill,
+    MANY,
+    (numbers) => `insert into subscriptions (user_id, topic, id, project_id, categories)
+    select ${ID_OF('n')}, 'topic/' || n % ${FEW}, ${ID_OF('n')}, $1, ${said}
+    from ${numbers} as n`,
+    [belfry.projectId],
+  );
+  await client.query(
+    `insert into subscriptions (user_id, topic, id, project_id, categories)
+    select $1, 'topic/' || n, ${ID_OF(`(n * 1000)`)}, $2, ${said}
+    from generate_series(1, ${FEW}) as n`,
+    [heavyUser, belfry.projectId],
   );
 }
 

@@ -18,7 +18,8 @@ export function writeRequests({
   /** What is new begins with this. */
   unique: string;
 }): WriteRequest[] {
-  const put = (
+  const save = (
+    method: string,
     operation: string,
     variant: string,
     jwt: string,
@@ -27,10 +28,13 @@ export function writeRequests({
   ): WriteRequest => ({
     operation,
     variant,
-    bytes: (number) =>
-      requestBytes({ method: 'PUT', path: `/v2${path}`, jwt, body: JSON.stringify(body(number)) }),
+    bytes: (number) => requestBytes({ method, path: `/v2${path}`, jwt, body: JSON.stringify(body(number)) }),
   });
   const apns = '/channels/mobile_push/apns/tokens';
+  const subscription = (number: number) => ({
+    topic: `${unique}${number}`,
+    categories: [{ slug: '*', status: 'subscribed' }],
+  });
   const token = (number: number) => ({ device_token: `${unique}${number}`.padEnd(64, '0') });
   const category = (number: number) => ({
     categories: [
@@ -38,18 +42,19 @@ export function writeRequests({
     ],
   });
   return [
-    put('saveUser', 'new', projectJwt, '/users', (number) => ({
+    save('PUT', 'saveUser', 'new', projectJwt, '/users', (number) => ({
       external_id: `${unique}${number}`,
       first_name: 'Ada',
     })),
-    put('saveUser', 'changed', projectJwt, '/users', (number) => ({
+    save('PUT', 'saveUser', 'changed', projectJwt, '/users', (number) => ({
       external_id: `user-${500_000 + number}`,
       first_name: unique,
     })),
-    put('saveApnsToken', 'new', userJwt, apns, token),
-    put('saveApnsToken', 'the same again', userJwt, apns, token),
-    put('saveUserPreferences', '', userJwt, '/channels/user_preferences', category),
-    put('saveCategoryDeliveryConfig', 'changed', projectJwt, '/channels', (number) => ({
+    save('PUT', 'saveApnsToken', 'new', userJwt, apns, token),
+    save('PUT', 'saveApnsToken', 'the same again', userJwt, apns, token),
+    save('PUT', 'saveUserPreferences', '', userJwt, '/channels/user_preferences', category),
+    save('POST', 'saveSubscription', 'new', userJwt, '/subscriptions', subscription),
+    save('PUT', 'saveCategoryDeliveryConfig', 'changed', projectJwt, '/channels', (number) => ({
       key: `category/${(number % 900) + 1}`,
       channels: [{ channel: 'in_app' }],
     })),
