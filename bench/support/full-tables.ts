@@ -1,5 +1,5 @@
-import type pg from 'pg';
 import type { EVENT_TYPES } from '../../server/src/contract/event.ts';
+import type { Database } from '../../server/src/db/client.ts';
 import { sealedFor } from '../../server/src/domain/integrations/of-project.ts';
 import { sealToken } from '../../server/src/domain/tokens/sealed.ts';
 import { sealSecret } from '../../server/src/domain/webhooks/sign.ts';
@@ -26,7 +26,7 @@ export interface FullTables {
 }
 
 interface Fill {
-  client: pg.Client;
+  client: Awaited<ReturnType<Database['connect']>>;
   belfry: Belfry;
   sealer: Sealer;
   heavyUser: string;
