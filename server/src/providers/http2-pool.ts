@@ -22,6 +22,8 @@ const REOPEN_AFTER_MS = 1_000; // while other sessions work, an address that doe
  */
 export class Http2Pool implements Pick<Endpoint, 'request'> {
   readonly #endpoint: Endpoint;
+  /** What comes before the path of every request; undefined where the base is no web address. */
+  readonly #path: string | undefined;
   readonly #limits: Timeouts;
   readonly #pingAfterMs: number;
   /** Those that take requests, and those that only end what they have begun. */
@@ -35,18 +37,19 @@ export class Http2Pool implements Pick<Endpoint, 'request'> {
   /** Opens nothing before the first request. */
   constructor(endpoint: Endpoint, timeouts: Timeouts, { pingAfterMs = PING_AFTER_MS } = {}) {
     this.#endpoint = endpoint;
+    const base = URL.parse(endpoint.base);
+    if (base?.protocol === 'https:' || base?.protocol === 'http:')
+      this.#path = base.pathname.replace(/\/+$/, '');
     this.#limits = timeouts;
     this.#pingAfterMs = pingAfterMs;
   }
 
   /** Never rejects, and always ends. */
   request(request: HttpRequest): Promise<HttpAnswer> {
-    const url = URL.parse(`${this.#endpoint.base}${request.path}`);
-    if (url?.protocol !== 'https:' && url?.protocol !== 'http:')
-      return Promise.resolve(unsent('ERR_INVALID_URL', 'this is no web address'));
+    if (this.#path === undefined) return Promise.resolve(unsent('ERR_INVALID_URL', 'this is no web address'));
     if (this.#closed) return Promise.resolve(unsent('CLOSED', 'the connection is being closed'));
     return new Promise((resolve) => {
-      const exchange: Exchange = { request, path: `${url.pathname}${url.search}`, repeats: 0, resolve };
+      const exchange: Exchange = { request, path: `${this.#path}${request.path}`, repeats: 0, resolve };
       this.#wait(exchange);
       this.#next();
     });
