@@ -9,7 +9,6 @@ import { measureFanOut } from './scenarios/fan-out.ts';
 import { measureInbox } from './scenarios/inbox.ts';
 import { measureMemory } from './scenarios/memory.ts';
 import { measurePush } from './scenarios/push.ts';
-import { measurePush } from './scenarios/push.ts';
 import { measureReads } from './scenarios/reads.ts';
 import { measureRealtime } from './scenarios/realtime.ts';
 import { measureWebPush } from './scenarios/web-push.ts';
@@ -27,7 +26,6 @@ const SCENARIOS: Record<string, { title: string; measure: Scenario }> = {
   g: { title: 'what a notification costs', measure: measureCost },
   d: { title: 'inbox and unread count in a large table', measure: measureInbox },
   reads: { title: 'every operation that reads, with a million rows', measure: measureReads },
-  push: { title: 'pushes to phones', measure: measurePush },
   push: { title: 'pushes to phones', measure: measurePush },
   'web-push': { title: 'pushes to browsers, encrypted', measure: measureWebPush },
 };

@@ -269,11 +269,6 @@ async function fill(client: pg.Client): Promise<void> {
     [nasty],
   );
   await client.query(`insert into refused_recipients values ($1, $1)`, [id]);
-  await client.query(
-    `insert into former_user_keys select gen_random_uuid(), 'external_id', t from unnest($1::text[]) t`,
-    [nasty],
-  );
-  await client.query(`insert into refused_recipients values ($1, $1)`, [id]);
   await client.query(`insert into preferences values ($1, 'c', 'email', false, $2)`, [id, at]);
   await client.query(`insert into tokens values ($1, $1, $1, 'inbox', 'a-b', $2, $3, $4)`, [
     id,
