@@ -570,6 +570,8 @@ test('every statement on tokens goes by its index, however many discarded ones a
     }
     expect(used).toEqual({
       delete_token_owner: ['token_owners_pkey'],
+      discard_oldest_devices: expect.arrayContaining(['tokens_listed', 'token_owners_pkey']),
+      discard_oldest_shared_tokens: expect.arrayContaining(['tokens_listed']),
       discard_former_token: [expect.stringMatching(/^tokens_(pkey|listed)$/)],
       discard_token: [expect.stringMatching(/^tokens_(pkey|listed)$/)],
       find_token_by_public_id: ['tokens_unique'],

@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { sql } from '../src/db/client.ts';
 import type { RealtimeMessage } from '../src/domain/realtime/messages.ts';
-import { inboxTokens } from '../src/domain/tokens/channels.ts';
+import { inboxTokens, slackTokens } from '../src/domain/tokens/channels.ts';
+import { discardToken } from '../src/domain/tokens/discard.ts';
 import { findInboxToken } from '../src/domain/tokens/find-by-value.ts';
 import { listTokens } from '../src/domain/tokens/list.ts';
 import { saveToken } from '../src/domain/tokens/save.ts';
@@ -141,6 +142,120 @@ describe('at the same time', () => {
     const active = (await Promise.all(calls.map(tokens))).flat();
     expect(active).toHaveLength(1);
     expect(await ownersOf('g')).toMatchObject([{ token_id: active[0]?.id }]);
+  });
+});
+
+describe('more active tokens than a user may have', () => {
+  const saveMany = async (call: Caller, names: readonly string[]) => {
+    for (const name of names) expect((await call('PUT', PATH, { token: value(name) })).status).toBe(200);
+  };
+  const named = (prefix: string, count: number) =>
+    Array.from({ length: count }, (_, index) => `${prefix}-${index}-`);
+  const all = async (call: Caller) => (await call('GET', `${PATH}?limit=100`)).body;
+  // A page of the list has no room for more than a user may have.
+  const countActive = async (channel: string, sample: string) => {
+    const [row] = await service.context.db.query<{ count: number }>(
+      sql(
+        'test_active',
+        `select count(*)::int as count from tokens
+        where discarded_at is null and channel = $1 and user_id = (select user_id from tokens where id = $2)`,
+      ),
+      [channel, sample],
+    );
+    return row?.count;
+  };
+  const gone = () => told.flatMap((message) => (message.type === 'token_discarded' ? [message.tokenId] : []));
+
+  test('the oldest are discarded: told once, closed, and free for others', async () => {
+    const [call, other] = [service.project.as('many-1'), service.project.as('many-2')];
+    const names = named('many', 103);
+    await saveMany(call, names.slice(0, 3));
+    const oldest = await tokens(call);
+    await saveMany(other, ['bystander']);
+    await saveMany(call, names.slice(3));
+    const { data, links } = await all(call);
+    expect(data.map(({ token }: { token: string }) => token)).toEqual(names.slice(3).reverse().map(value));
+    expect(links.next ?? null).toBeNull();
+    for (const { id } of oldest) {
+      expect((await call('GET', `${PATH}/${id}`)).body.discarded_at).not.toBeNull();
+      expect(gone().filter((tokenId) => tokenId === id)).toHaveLength(1);
+    }
+    const events = await service.context.db.query<{ id: string }>(
+      sql(
+        'test_discards',
+        `select details -> 'context' ->> 'token_id' as id from events
+        where type = 'token.discarded' and user_ids = (select array[user_id] from tokens where id = $1)`,
+      ),
+      [oldest[0]?.id],
+    );
+    expect(events.map(({ id }) => id).sort()).toEqual(oldest.map(({ id }) => id).sort());
+    expect(await ownersOf(names[0] ?? '')).toEqual([]);
+    expect(await tokens(other)).toHaveLength(1);
+    await saveMany(call, names.slice(100)); // the same again is no new one
+    expect((await all(call)).data).toEqual(data);
+  });
+
+  test('five at once leave exactly as many as a user may have', async () => {
+    const call = service.project.as('many-3');
+    await saveMany(call, named('parallel', 98));
+    const late = named('late', 5);
+    const answers = await Promise.all(late.map((name) => call('PUT', PATH, { token: value(name) })));
+    expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200, 200]);
+    const { data } = await all(call);
+    expect(await countActive(inboxTokens.name, data[0].id)).toBe(100);
+    const values = data.map(({ token }: { token: string }) => token);
+    expect(values).toEqual(expect.arrayContaining(late.map(value)));
+    expect(values).not.toContain(value('parallel-2-'));
+    expect(values).toContain(value('parallel-3-'));
+  });
+
+  test('two users who take tokens from one another at the limit never wait in a circle', async () => {
+    const calls = [service.project.as('many-4'), service.project.as('many-5')] as const;
+    const pools = [named('left', 101), named('right', 101)] as const;
+    await Promise.all(calls.map((call, index) => saveMany(call, pools[index]?.slice(0, 100) ?? [])));
+    // Each takes the other's oldest, which that one is about to discard, in both directions.
+    for (let from = 0; from < 20; from += 5) {
+      const answers = await Promise.all(
+        [0, 1, 2, 3, 4].flatMap((step) => [
+          calls[0]('PUT', PATH, { token: value(pools[1][from + step] ?? '') }),
+          calls[1]('PUT', PATH, { token: value(pools[0][from + step] ?? '') }),
+        ]),
+      );
+      expect(answers.filter(({ status }) => status !== 200)).toEqual([]);
+    }
+    // What somebody else had in hand at the moment goes with the next one.
+    for (const [index, call] of calls.entries()) {
+      await saveMany(call, [`last-${index}-`]);
+      expect(await countActive(inboxTokens.name, (await all(call)).data[0].id)).toBeLessThanOrEqual(100);
+    }
+  });
+
+  test('a chat destination that is active again in its old place stays, and the oldest other goes', async () => {
+    const { context, project } = service;
+    const owner = { projectId: project.id, userId: newId() };
+    const save = (name: string) =>
+      saveToken(context, slackTokens, owner, {
+        oauth: { installation_id: 'I', channel_id: name, scope: '' },
+      });
+    const ids = async () => {
+      const place = { direction: 'older', id: NEWEST, limit: 200 } as const;
+      return (await listTokens(context.db, owner.userId, slackTokens.name, place)).map(
+        (row) => row.public_id,
+      );
+    };
+    await save('C0');
+    const [first] = await listTokens(context.db, owner.userId, slackTokens.name, {
+      direction: 'older',
+      id: NEWEST,
+      limit: 1,
+    });
+    await discardToken(context, slackTokens.name, { ...owner, id: first?.id ?? '' });
+    for (let index = 1; index <= 100; index += 1) await save(`C${index}`);
+    await save('C0');
+    const left = await ids();
+    expect(left).toHaveLength(100);
+    expect(left).toContain('I-C0');
+    expect(left).not.toContain('I-C1');
   });
 });
 

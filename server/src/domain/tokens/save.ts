@@ -1,9 +1,10 @@
 import { type Database, type Queryable, sql } from '../../db/client.ts';
 import { newId } from '../../lib/ids.ts';
 import type { Sealer } from '../../lib/seal.ts';
-import { recordEvents } from '../events/record.ts';
+import { type NewEvent, recordEvents } from '../events/record.ts';
 import type { Bus } from '../realtime/messages.ts';
 import { type TokenChannel, tokenHash } from './channels.ts';
+import { discardOldest } from './discard-oldest.ts';
 import { discarded, saved } from './events.ts';
 import { openToken, sealToken } from './sealed.ts';
 
@@ -12,7 +13,8 @@ const MAX_ROUNDS = 10;
 
 /**
  * Saves a token of the user and answers what is stored. The same token again makes no second record; a device's token that
- * another user had moves here: that record is discarded, and what hangs on it is told.
+ * another user had moves here: that record is discarded, and what hangs on it is told. A new token takes the place of the
+ * user's oldest on the channel when there are too many.
  */
 export async function saveToken<Body>(
   { db, bus, sealer }: { db: Pick<Database, 'transaction'>; bus: Bus; sealer: Sealer },
@@ -33,10 +35,10 @@ export async function saveToken<Body>(
   };
   const attempt = channel.kind === 'device' ? claim : share;
   for (let round = 1; round <= MAX_ROUNDS; round += 1) {
-    const former = await db.transaction((tx) => attempt(tx, save));
-    if (former === undefined) continue;
-    if (former !== null) {
-      bus.publish({ type: 'token_discarded', userId: former.user_id, tokenId: former.token_id });
+    const gone = await db.transaction((tx) => attempt(tx, save));
+    if (gone === undefined) continue;
+    for (const { user_id, token_id } of gone) {
+      bus.publish({ type: 'token_discarded', userId: user_id, tokenId: token_id });
     }
     return stored;
   }
@@ -59,49 +61,59 @@ interface Owner {
 }
 
 /**
- * Makes the user the owner; answers the record of another user that was discarded for it, null where there was none, and
- * undefined when the owner vanished meanwhile. The row of token_owners is locked first, here as in `discardToken`, so that all
- * who touch a token queue up at the same door.
+ * Makes the user the owner; answers the records that were discarded for it, and undefined when the owner vanished meanwhile.
+ * The row of token_owners is locked first, here as in `discardToken`, so that all who touch a token queue up at the same door.
  */
-async function claim(tx: Queryable, save: Save): Promise<Owner | null | undefined> {
+async function claim(tx: Queryable, save: Save): Promise<Owner[] | undefined> {
   const { projectId, userId, channel, hash } = save;
   const id = newId();
   const device = [projectId, channel, hash];
   const won = await tx.query(insertOwner, [...device, userId, id]);
   if (won.length > 0) {
     await tx.query(insertToken, rowOf(save, id));
-    await recordEvents(tx, [saved(save, id)]);
-    return null;
+    return makeRoom(tx, save, 'device', id, [saved(save, id)]);
   }
   const [owner] = await tx.query<Owner & { sealed_data: Buffer }>(lockOwner, device);
   if (owner === undefined) return undefined;
   if (owner.user_id === userId) {
     await update(tx, save, { id: owner.token_id, sealed_data: owner.sealed_data, discarded_at: null });
-    return null;
+    return [];
   }
   await tx.query(discardFormer, [owner.user_id, channel, owner.token_id]);
   await tx.query(moveOwner, [...device, userId, id]);
   await tx.query(insertToken, rowOf(save, id));
-  await recordEvents(tx, [
+  const oldest = await makeRoom(tx, save, 'device', id, [
     discarded({ projectId, channel, userId: owner.user_id }, owner.token_id),
     saved(save, id),
   ]);
-  return owner;
+  return [owner, ...oldest];
 }
 
-/** Saves a token that others may have as well; answers null, or undefined when the user's record vanished meanwhile. */
-async function share(tx: Queryable, save: Save): Promise<null | undefined> {
+/** Saves a token that others may have as well; answers as `claim` does: undefined when the user's record vanished meanwhile. */
+async function share(tx: Queryable, save: Save): Promise<Owner[] | undefined> {
   const { userId, channel, publicId, hash } = save;
   const id = newId();
   const made = await tx.query(insertTokenOnce, rowOf(save, id));
   if (made.length > 0) {
-    await recordEvents(tx, [saved(save, publicId ?? id)]);
-    return null;
+    return makeRoom(tx, save, 'shared', id, [saved(save, publicId ?? id)]);
   }
   const [record] = await tx.query<Stored>(lockToken, [userId, channel, hash]);
   if (record === undefined) return undefined;
   await update(tx, save, record);
-  return null;
+  return record.discarded_at === null ? [] : makeRoom(tx, save, 'shared', record.id, []);
+}
+
+/** Makes room for a token that is active from now on, and records the events of all; answers what had to go. */
+async function makeRoom(
+  tx: Queryable,
+  save: Save,
+  kind: 'device' | 'shared',
+  savedId: string,
+  events: readonly NewEvent[],
+): Promise<Owner[]> {
+  const oldest = await discardOldest(tx, kind, { ...save, savedId });
+  await recordEvents(tx, [...events, ...oldest.events]);
+  return oldest.tokenIds.map((token_id) => ({ user_id: save.userId, token_id }));
 }
 
 interface Stored {

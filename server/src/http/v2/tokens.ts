@@ -26,6 +26,7 @@ import {
   webPushTokens,
 } from '../../domain/tokens/channels.ts';
 import { discardToken } from '../../domain/tokens/discard.ts';
+import { MAX_ACTIVE_TOKENS } from '../../domain/tokens/discard-oldest.ts';
 import { getToken, listTokens, recordId, tokenJson } from '../../domain/tokens/list.ts';
 import { saveToken } from '../../domain/tokens/save.ts';
 import { userExists } from '../../domain/users/exists.ts';
@@ -83,6 +84,8 @@ const SAME_AGAIN = {
   chat: 'A token is the channel that `oauth` names, or the address of the `webhook` where there is no `oauth`. Saving the same token again updates its record. Several users may have the same; one that was discarded becomes active again under a new id, or, with `oauth`, as the same record: its id is made of the installation and the channel.',
 };
 
+const OLDEST_GO = ` A user has ${MAX_ACTIVE_TOKENS} active tokens of a channel at most: a new one beyond them discards the oldest.`;
+
 function save<Save extends TObject, Saved extends TSchema>(
   app: App,
   { name, path, channel, save, saved, chat = false }: Collection<Save, Saved, TSchema>,
@@ -92,7 +95,7 @@ function save<Save extends TObject, Saved extends TSchema>(
     url: `/channels/${path}/tokens`,
     operationId: `save${name}Token`,
     summary: 'Save a token',
-    description: SAME_AGAIN[chat ? 'chat' : channel.kind],
+    description: `${SAME_AGAIN[chat ? 'chat' : channel.kind]}${OLDEST_GO}`,
     tags,
     body: save,
     refuseUnknown: chat,
