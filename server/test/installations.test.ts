@@ -632,6 +632,23 @@ describe('web push', () => {
     );
     expect(row?.body).not.toContain(first.body.auth_token.slice(-20));
   });
+
+  test('under an Idempotency-Key the auth_token of one token is not replayed to another of the same user', async () => {
+    const ask = (exp: number) =>
+      project.as('rekeyed', { exp })('POST', '/integrations/web_push/installations/start', undefined, {
+        'idempotency-key': 'wp2',
+      });
+    const seconds = Math.floor(Date.now() / 1000);
+    const long = await ask(seconds + 3000);
+    const short = await ask(seconds + 60);
+    expect([long.status, short.status]).toEqual([200, 200]);
+    expect(short.headers.get('idempotency-replayed')).toBeNull();
+    expect(decodeJwt(short.body.auth_token)?.claims.exp).toBe(seconds + 60);
+    const again = await ask(seconds + 60);
+    expect(again.headers.get('idempotency-replayed')).toBe('true');
+    expect(decodeJwt(again.body.auth_token)?.claims.exp).toBe(seconds + 60);
+    expect(short.body.public_key).toBe(long.body.public_key);
+  });
 });
 
 test('everything about installations is for the User JWT', async () => {

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import type { FastifyRequest } from 'fastify';
 import type { Queryable } from '../db/client.ts';
 import {
@@ -9,10 +10,18 @@ import {
 } from '../domain/idempotency.ts';
 import type { RealtimeMessage } from '../domain/realtime/messages.ts';
 import { ClientError } from '../errors.ts';
+import { bearerToken } from './auth.ts';
 import type { CallContext, HttpContext } from './context.ts';
 
-/** The request's Idempotency-Key, scoped to its caller and operation. Throws 422 for one that is too long or not visible. */
-export function idempotencyKeyOf(request: FastifyRequest, operationId: string): IdempotencyKey | undefined {
+/**
+ * The request's Idempotency-Key, scoped to its caller and operation, or to the very token that the caller has. Throws 422 for one
+ * that is too long or not visible.
+ */
+export function idempotencyKeyOf(
+  request: FastifyRequest,
+  operationId: string,
+  replayedTo: 'caller' | 'token' = 'caller',
+): IdempotencyKey | undefined {
   const key = request.headers['idempotency-key'];
   if (key === undefined || request.caller === undefined) return undefined;
   if (typeof key !== 'string' || !/^[\x21-\x7e]{1,255}$/.test(key)) {
@@ -21,12 +30,18 @@ export function idempotencyKeyOf(request: FastifyRequest, operationId: string): 
     ]);
   }
   const { caller } = request;
+  const scope = caller.kind === 'user' ? `${operationId} ${caller.userId}` : operationId;
   return {
     projectId: caller.project.id,
-    scope: caller.kind === 'user' ? `${operationId} ${caller.userId}` : operationId,
+    scope: replayedTo === 'token' ? `${scope} ${tokenDigest(request)}` : scope,
     key,
     requestHash: requestHash(request.url, request.bodyHash),
   };
+}
+
+function tokenDigest({ headers }: FastifyRequest): string {
+  const token = bearerToken(headers.authorization);
+  return createHash('sha256').update(token).digest('base64url');
 }
 
 /** How a call is answered under its key. */

@@ -69,6 +69,11 @@ export interface Route<
    * claimed, the handler runs, its answer is kept; for handlers that call out over the network. `own`: the handler does it.
    */
   idempotency?: 'automatic' | 'claimed' | 'own' | 'none';
+  /**
+   * Who is answered what is kept under a key: the `caller` (if not given), or only whoever has the same `token` as the first time;
+   * for replies that grant what that token does.
+   */
+  replayedTo?: 'caller' | 'token';
   /** The reply holds a secret: where an answer is kept for repeats, it is kept sealed. */
   secretReply?: boolean;
   /** The errors that it can answer, where these do not follow from what it takes; for the description. */
@@ -256,7 +261,7 @@ async function answer<
   reply: FastifyReply,
 ): Promise<FastifyReply> {
   const mode = route.method === 'POST' ? (route.idempotency ?? 'automatic') : 'none';
-  const key = mode === 'none' ? undefined : idempotencyKeyOf(request, route.operationId);
+  const key = mode === 'none' ? undefined : idempotencyKeyOf(request, route.operationId, route.replayedTo);
   const run = async (context: CallContext, afterCommit: (effect: () => void) => void) => {
     const call: Call<Static<Params>, Static<Query>, Static<Body>> = {
       params: request.params as Static<Params>,

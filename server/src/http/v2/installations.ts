@@ -147,10 +147,13 @@ function webPushRoutes(app: App): void {
     url: '/integrations/web_push/installations/start',
     operationId: 'startWebPushInstallation',
     summary: 'Ask what a browser needs to subscribe',
-    description: "Makes the project's VAPID keys when it has none.",
+    description:
+      "Makes the project's VAPID keys when it has none. With an `Idempotency-Key` a repeat is answered the same where it comes with the same token.",
     tags,
     reply: { 200: StartedWebPush },
     secretReply: true,
+    // The auth_token of a token that lasts longer, or of another name, is for nobody else.
+    replayedTo: 'token',
     handler({ project, context, request }) {
       // The caller was admitted by it, so it can be read.
       const claims = decodeJwt(bearerToken(request.headers.authorization))?.claims ?? {};
