@@ -66,6 +66,24 @@ describe('saving', () => {
     expect((await save({ external_id: 'u3' })).body.id).toBe(first.id);
   });
 
+  test.each([
+    ['an address spelt anew', { email: 'SPELT@example.com', first_name: 'New' }],
+    ['an address that is taken away', { email: null, first_name: 'New' }],
+    ['an address spelt anew alone', { email: 'SPELT@example.com' }],
+    ['a name alone', { first_name: 'New' }],
+  ])('tells one event of a change: %s', async (what, change) => {
+    const name = `one event: ${what}`;
+    const email = `spelt-${newId()}@example.com`;
+    const { body } = await save({ external_id: name, email, first_name: 'Old' });
+    const respelt = 'email' in change && change.email ? { ...change, email: email.toUpperCase() } : change;
+    expect((await save({ external_id: name, ...respelt })).body).toMatchObject(respelt);
+    const rows = await service.context.db.query<{ type: string }>(
+      sql('test_user_updates', 'select type from events where user_ids = array[$1::uuid] order by id'),
+      [body.id],
+    );
+    expect(rows.map(({ type }) => type)).toEqual(['user.created', 'user.updated']);
+  });
+
   test('a new address replaces the former one, which is then free', async () => {
     const { body: one } = await save({ external_id: 'u4', email: 'old@example.com' });
     expect((await save({ external_id: 'u4', email: 'new@example.com' })).body.id).toBe(one.id);

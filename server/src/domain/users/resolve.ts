@@ -12,6 +12,8 @@ import { restoreUsers } from './restore.ts';
 export interface Resolved {
   userIds: string[];
   created: ReadonlySet<string>;
+  /** The users of whom something was written that differs, and told in an event. */
+  updated: ReadonlySet<string>;
   conflicts: Plan['conflicts'];
   /** The persons, by number, whose user is deleted: nothing was written of them. */
   refused: Plan['deleted'];
@@ -55,10 +57,11 @@ export async function resolveUsers(
     const plan = planUsers(people, lookUp, names);
     if (!(await writeIdentities(tx, plan, details, restoring))) continue;
     const restored = restoring ? [...new Set(plan.deleted.values())] : [];
-    await writeUsers(tx, people, plan, restoring);
+    const updated = await writeUsers(tx, people, plan, restoring);
     return {
       userIds: plan.userIds,
       created: new Set(plan.created.keys()),
+      updated,
       conflicts: plan.conflicts,
       refused: restoring ? new Map() : plan.deleted,
       restored,
@@ -221,12 +224,13 @@ function sorted(keys: Iterable<AddedKey>): AddedKey[] {
     .map(({ key }) => key);
 }
 
+/** Answers which users who exist were changed by it. */
 async function writeUsers(
   tx: Queryable,
   people: readonly Person[],
   plan: Plan,
   restoring: boolean,
-): Promise<void> {
+): Promise<Set<string>> {
   const described = describe(people, plan, restoring);
   const events: NewEvent[] = [];
   const created = [...plan.created]
@@ -251,11 +255,13 @@ async function writeUsers(
     described.set(id, { ...person, projectId: person?.projectId ?? projectOf(people, plan, id), ...members });
   }
   const updates = [...described].map(([id, person]) => ({ id, ...person })).sort(byId);
+  const updated = new Set<string>();
   if (updates.length > 0) {
     const rows = await tx.query<{ id: string; project_id: string }>(updateUsers, [
       updates.map((user) => user.id),
       JSON.stringify(updates.map((user) => given(user, plan.changed.get(user.id)))),
     ]);
+    for (const { id } of rows) updated.add(id);
     events.push(
       ...grouped(
         'user.updated',
@@ -264,6 +270,7 @@ async function writeUsers(
     );
   }
   await recordEvents(tx, events);
+  return updated;
 }
 
 /** What is said about each user, by all who speak of it: where two differ, the later one counts. */

@@ -39,7 +39,9 @@ async function save(
   if (resolved.conflicts.length > 0) {
     throw new ClientError('validation_failed', ["Param 'email' belongs to another user"]);
   }
-  const cleared = resolved.created.has(userId) ? [] : await adjust(tx, projectId, userId, given);
+  const cleared = resolved.created.has(userId)
+    ? []
+    : await adjust(tx, projectId, userId, given, resolved.updated.has(userId));
   const user = await getUser(tx, projectId, userId);
   if (user === undefined) throw new Error(`user ${userId} is not there after it was saved`);
   return { user, cleared, resolved };
@@ -60,9 +62,15 @@ function personOf(projectId: string, given: SaveUser): Person {
 
 /**
  * What a recipient of a broadcast cannot say and an upsert can: that an identity is gone, and how an address is spelled. Answers the
- * identities that are gone.
+ * identities that are gone. One request is one event, so nothing is told where the change of other members was.
  */
-async function adjust(tx: Queryable, projectId: string, userId: string, given: SaveUser): Promise<string[]> {
+async function adjust(
+  tx: Queryable,
+  projectId: string,
+  userId: string,
+  given: SaveUser,
+  isTold: boolean,
+): Promise<string[]> {
   const [before] = await tx.query<{ external_id: string | null; email: string | null }>(lockUser, [userId]);
   // Deleted, or given another name, at this moment.
   if (before === undefined || !goesBy(before, given)) throw new Changed();
@@ -81,7 +89,7 @@ async function adjust(tx: Queryable, projectId: string, userId: string, given: S
       given.external_id === null ? null : before.external_id,
       given.email === undefined ? before.email : given.email,
     ]);
-    await recordEvents(tx, [{ projectId, type: 'user.updated', userIds: [userId] }]);
+    if (!isTold) await recordEvents(tx, [{ projectId, type: 'user.updated', userIds: [userId] }]);
   }
   return gone.map(({ kind, value }) => identityKey(projectId, kind, value));
 }
