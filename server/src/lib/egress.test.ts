@@ -138,11 +138,21 @@ describe('EGRESS_ALLOW', () => {
 });
 
 describe('a host', () => {
-  test('is refused with the setting that would permit it', async () => {
+  test('is refused without a word of where it leads; the operator is told the setting that would permit it', async () => {
     const guard = createEgressGuard({ resolver: answering(['10.0.0.5']) });
-    await expect(guard.resolve('smtp.internal')).rejects.toThrow(
-      new EgressRefused(
+    const refused = await guard.resolve('smtp.internal').catch((error: unknown) => error);
+    expect(refused).toBeInstanceOf(EgressRefused);
+    expect(refused).toMatchObject({
+      message: 'smtp.internal does not resolve to a public address',
+      detail:
         'smtp.internal resolves to 10.0.0.5, a private address; set EGRESS_ALLOW=10.0.0.5/32 (or its network) to permit it',
+    });
+  });
+
+  test('that is itself an address is refused by what it is', async () => {
+    await expect(createEgressGuard().resolve('10.0.0.5')).rejects.toThrow(
+      new EgressRefused(
+        '10.0.0.5 is a private address; set EGRESS_ALLOW=10.0.0.5/32 (or its network) to permit it',
       ),
     );
   });
@@ -257,6 +267,16 @@ describe('a connection', () => {
     await expect(
       createEgressGuard({ allow: '127.0.0.0/8' }).connect({ host: '127.0.0.1', port, timeoutMs: 2000 }),
     ).rejects.toMatchObject({ code: 'ECONNREFUSED' });
+  });
+
+  test('that is refused names the host, not the address that it leads to', async () => {
+    const { port } = await listen();
+    for (const server of servers.splice(0)) server.close();
+    const guard = createEgressGuard({ allow: '127.0.0.0/8', resolver: answering(['127.0.0.1']) });
+    await expect(guard.connect({ host: 'mail.example', port, timeoutMs: 2000 })).rejects.toMatchObject({
+      code: 'ECONNREFUSED',
+      message: `connecting to mail.example:${port} failed: ECONNREFUSED`,
+    });
   });
 
   test('is given up in time, also while the name server is silent', async () => {

@@ -28,10 +28,19 @@ export type EgressGuard = {
   lookup: LookupFunction;
 };
 
-/** The host has no address that may be connected to. The message says which setting would permit it. */
+/**
+ * The host has no address that may be connected to. The message is for whoever named the host, and tells nothing of where the name
+ * leads in our network; `detail` is for the operator: the address, and the setting that would permit it.
+ */
 export class EgressRefused extends Error {
   override name = 'EgressRefused';
   readonly code = 'EGRESS_REFUSED';
+  readonly detail: string;
+
+  constructor(message: string, detail = message) {
+    super(message);
+    this.detail = detail;
+  }
 }
 
 /** A guard that permits public addresses and the ranges of `allow`, a comma-separated list of CIDR blocks. Throws on a malformed one. */
@@ -58,7 +67,7 @@ export function createEgressGuard({
     const literal = isIP(host);
     const answers = literal === 0 ? await resolver(host) : [{ address: host, family: literal }];
     const usable = answers.filter(({ address }) => check(address) === undefined);
-    if (usable.length === 0) throw new EgressRefused(refusal(host, answers, check));
+    if (usable.length === 0) throw refusal(host, answers, check);
     return usable;
   }
 
@@ -81,7 +90,7 @@ export function createEgressGuard({
     const kind = check(peer);
     if (kind === undefined) return socket;
     socket.destroy();
-    throw new EgressRefused(`${host} was reached at ${peer}, ${kind}`);
+    throw new EgressRefused(notPublic(host), `${host} was reached at ${peer}, ${kind}`);
   }
 
   const lookup: LookupFunction = (host, options, callback) => {
@@ -136,7 +145,7 @@ function open({
     };
     const onError = (error: Error): void => {
       settle();
-      reject(error);
+      reject(failed(`connecting to ${host}:${port}`, error));
     };
     const onTimeout = (): void => {
       settle();
@@ -155,6 +164,12 @@ function timedOut(what: string, timeoutMs: number): Error {
   return Object.assign(new Error(`${what} took longer than ${timeoutMs} ms`), { code: 'ETIMEDOUT' });
 }
 
+/** Node's own message names the address, also where it is none of the business of whoever knows the name alone. */
+function failed(what: string, error: NodeJS.ErrnoException): Error {
+  const code = error.code ?? 'UNKNOWN';
+  return Object.assign(new Error(`${what} failed: ${code}`, { cause: error }), { code });
+}
+
 /** The promise's value, or the error when the signal fires first; what comes later is dropped. */
 function beforeAbort<T>(signal: AbortSignal, promise: Promise<T>, error: () => Error): Promise<T> {
   return new Promise((resolve, reject) => {
@@ -164,13 +179,19 @@ function beforeAbort<T>(signal: AbortSignal, promise: Promise<T>, error: () => E
   });
 }
 
-function refusal(host: string, answers: LookupAddress[], check: EgressGuard['check']): string {
+function refusal(host: string, answers: LookupAddress[], check: EgressGuard['check']): EgressRefused {
   const first = answers[0];
-  if (first === undefined) return `${host} has no address`;
+  if (first === undefined) return new EgressRefused(`${host} has no address`);
   const address = unmap(first.address);
   const range = `${address}/${isIP(address) === 4 ? 32 : 128}`;
-  const subject = host === first.address ? `${host} is` : `${host} resolves to ${address},`;
-  return `${subject} ${check(first.address)}; set EGRESS_ALLOW=${range} (or its network) to permit it`;
+  const kind = check(first.address);
+  const advice = `set EGRESS_ALLOW=${range} (or its network) to permit it`;
+  if (host === first.address) return new EgressRefused(`${host} is ${kind}; ${advice}`);
+  return new EgressRefused(notPublic(host), `${host} resolves to ${address}, ${kind}; ${advice}`);
+}
+
+function notPublic(host: string): string {
+  return `${host} does not resolve to a public address`;
 }
 
 /** IPv4 in IPv6's clothes (`::ffff:127.0.0.1`, `::ffff:7f00:1`) is judged as the IPv4 address it reaches. */

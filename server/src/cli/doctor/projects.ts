@@ -124,7 +124,7 @@ async function reach(
     return ok('egress', `${server} (${what}) can be reached`);
   } catch (error) {
     if (error instanceof EgressRefused)
-      return problem('egress', `${server} (${what}) may not be reached`, error.message);
+      return problem('egress', `${server} (${what}) may not be reached`, error.detail);
     const reason = reasonOf(error);
     return problem(
       'egress',
