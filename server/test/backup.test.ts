@@ -269,6 +269,10 @@ async function fill(client: pg.Client): Promise<void> {
     [nasty],
   );
   await client.query(`insert into refused_recipients values ($1, $1)`, [id]);
+  await client.query(`insert into subscriptions values ($1, $2, $1, $1, '{"*": {"status": "subscribed"}}')`, [
+    id,
+    nasty[0],
+  ]);
   await client.query(`insert into preferences values ($1, 'c', 'email', false, $2)`, [id, at]);
   await client.query(`insert into tokens values ($1, $1, $1, 'inbox', 'a-b', $2, $3, $4)`, [
     id,

@@ -90,6 +90,7 @@ async function plansOf(condition: string): Promise<{ name: string; plan: string 
     ),
   );
   const plans: { name: string; plan: string }[] = [];
+  await db.query(sql('', 'set plan_cache_mode = force_generic_plan'));
   for (const { name, places } of statements) {
     const values = Array.from({ length: places }, () => 'null').join(', ');
     const lines = await db.query<Record<'QUERY PLAN', string>>(sql('', `explain execute ${name}(${values})`));

@@ -40,9 +40,8 @@ const ACQUIRE_TIMEOUT_MS = 5_000;
 const STATEMENT_TIMEOUT_MS = 30_000;
 
 // A plan is kept as long as its table is not analyzed anew. One that was made while the table was empty would read all of it, for the
-// seconds or minutes in which a million rows come in: every statement of ours has its index, so it is told to take it. Then the plan does not
-// depend on the values either, and one for all of them is made once: planning a page of events anew takes longer than reading it.
-const PLANS = '-c enable_seqscan=off -c plan_cache_mode=force_generic_plan';
+// seconds or minutes in which a million rows come in: every statement of ours has its index, so it is told to take it.
+const PLANS = '-c enable_seqscan=off';
 
 // A connection that nothing goes over is forgotten by firewalls; so it is used, and one whose other end is gone is noticed.
 const KEEP_ALIVE = { keepAlive: true, keepAliveInitialDelayMillis: 30_000 };
