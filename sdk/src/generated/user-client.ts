@@ -115,7 +115,7 @@ export class UserClient extends Client {
     inbox: {
       /**
        * Save a token.
-       * Saving the same token again updates its record. A token that another user had saved moves to this one; one that was discarded becomes active again under a new id.
+       * Saving the same token again updates its record. A token that another user had saved moves to this one; one that was discarded becomes active again under a new id. A user has 100 active tokens of a channel at most: a new one beyond them discards the oldest.
        *
        * `PUT /channels/in_app/inbox/tokens`
        */
@@ -147,7 +147,7 @@ export class UserClient extends Client {
     apns: {
       /**
        * Save a token.
-       * Saving the same token again updates its record. A token that another user had saved moves to this one; one that was discarded becomes active again under a new id.
+       * Saving the same token again updates its record. A token that another user had saved moves to this one; one that was discarded becomes active again under a new id. A user has 100 active tokens of a channel at most: a new one beyond them discards the oldest.
        *
        * `PUT /channels/mobile_push/apns/tokens`
        */
@@ -179,7 +179,7 @@ export class UserClient extends Client {
     expo: {
       /**
        * Save a token.
-       * Saving the same token again updates its record. A token that another user had saved moves to this one; one that was discarded becomes active again under a new id.
+       * Saving the same token again updates its record. A token that another user had saved moves to this one; one that was discarded becomes active again under a new id. A user has 100 active tokens of a channel at most: a new one beyond them discards the oldest.
        *
        * `PUT /channels/mobile_push/expo/tokens`
        */
@@ -211,7 +211,7 @@ export class UserClient extends Client {
     fcm: {
       /**
        * Save a token.
-       * Saving the same token again updates its record. A token that another user had saved moves to this one; one that was discarded becomes active again under a new id.
+       * Saving the same token again updates its record. A token that another user had saved moves to this one; one that was discarded becomes active again under a new id. A user has 100 active tokens of a channel at most: a new one beyond them discards the oldest.
        *
        * `PUT /channels/mobile_push/fcm/tokens`
        */
@@ -243,7 +243,7 @@ export class UserClient extends Client {
     slack: {
       /**
        * Save a token.
-       * A token is the channel that `oauth` names, or the address of the `webhook` where there is no `oauth`. Saving the same token again updates its record. Several users may have the same; one that was discarded becomes active again under a new id, or, with `oauth`, as the same record: its id is made of the installation and the channel.
+       * A token is the channel that `oauth` names, or the address of the `webhook` where there is no `oauth`. Saving the same token again updates its record. Several users may have the same; one that was discarded becomes active again under a new id, or, with `oauth`, as the same record: its id is made of the installation and the channel. A user has 100 active tokens of a channel at most: a new one beyond them discards the oldest.
        *
        * `PUT /channels/slack/tokens`
        */
@@ -275,7 +275,7 @@ export class UserClient extends Client {
     slackbot: {
       /**
        * Save a token.
-       * A token is the channel that `oauth` names, or the address of the `webhook` where there is no `oauth`. Saving the same token again updates its record. Several users may have the same; one that was discarded becomes active again under a new id, or, with `oauth`, as the same record: its id is made of the installation and the channel.
+       * A token is the channel that `oauth` names, or the address of the `webhook` where there is no `oauth`. Saving the same token again updates its record. Several users may have the same; one that was discarded becomes active again under a new id, or, with `oauth`, as the same record: its id is made of the installation and the channel. A user has 100 active tokens of a channel at most: a new one beyond them discards the oldest.
        *
        * `PUT /channels/slack/service_slackbot/tokens`
        */
@@ -307,7 +307,7 @@ export class UserClient extends Client {
     teams: {
       /**
        * Save a token.
-       * Saving the same token again updates its record. Several users may have the same; one that was discarded becomes active again under a new id.
+       * Saving the same token again updates its record. Several users may have the same; one that was discarded becomes active again under a new id. A user has 100 active tokens of a channel at most: a new one beyond them discards the oldest.
        *
        * `PUT /channels/teams/tokens`
        */
@@ -339,7 +339,7 @@ export class UserClient extends Client {
     webPush: {
       /**
        * Save a token.
-       * Saving the same token again updates its record. A token that another user had saved moves to this one; one that was discarded becomes active again under a new id.
+       * Saving the same token again updates its record. A token that another user had saved moves to this one; one that was discarded becomes active again under a new id. A user has 100 active tokens of a channel at most: a new one beyond them discards the oldest.
        *
        * `PUT /channels/web_push/tokens`
        */
@@ -453,7 +453,7 @@ export class UserClient extends Client {
         this.request({ method: 'PUT', path: '/integrations/web_push/installations', body }, options),
       /**
        * Ask what a browser needs to subscribe.
-       * Makes the project's VAPID keys when it has none.
+       * Makes the project's VAPID keys when it has none. With an `Idempotency-Key` a repeat is answered the same where it comes with the same token.
        *
        * `POST /integrations/web_push/installations/start`
        */
