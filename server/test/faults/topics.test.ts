@@ -10,7 +10,7 @@ import { open } from '../../src/open.ts';
 import { type BelfryProcess, startBelfry } from '../support/belfry-process.ts';
 import { messageIdOf, saveSmtp, settled } from '../support/faults.ts';
 import { newSeed, randomFrom } from '../support/random.ts';
-import { until } from '../support/service.ts';
+import { type Caller, caller, until } from '../support/service.ts';
 import { type SmtpStandIn, startSmtpStandIn } from '../support/smtp-stand-in.ts';
 
 const ROUNDS = 6;
@@ -36,20 +36,10 @@ afterAll(async () => {
   await rm(dataDir, { recursive: true, force: true });
 });
 
-async function call(method: string, path: string, body?: unknown) {
-  const { credentials } = belfry;
-  const response = await fetch(`${credentials.base_url}${path}`, {
-    method,
-    headers: {
-      authorization: `Bearer ${credentials.project_jwt}`,
-      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
-    },
-    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-  });
-  // biome-ignore lint/suspicious/noExplicitAny: a test reads what it expects, and fails where it is not there
-  const answered = (await response.json()) as any;
-  return { status: response.status, headers: response.headers, body: answered };
-}
+const call: Caller = (...request) => {
+  const { legacy_base_url, project_jwt } = belfry.credentials;
+  return caller(() => legacy_base_url, project_jwt)(...request);
+};
 
 /** Works on the database of the server that runs, or ran. */
 async function withDatabase<Result>(work: (db: Queryable) => Promise<Result>): Promise<Result> {
