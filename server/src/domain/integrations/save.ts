@@ -4,6 +4,7 @@ import { newId } from '../../lib/ids.ts';
 import type { Sealer } from '../../lib/seal.ts';
 import { type IntegrationConfig, type IntegrationName, wireNameOf } from '../../providers/index.ts';
 import { recordEvents } from '../events/record.ts';
+import { lockProject } from '../projects/lock.ts';
 import type { Bus } from '../realtime/messages.ts';
 import { type FoundIntegration, findIntegrations } from './find.ts';
 import { sealedFor } from './of-project.ts';
@@ -28,7 +29,7 @@ export async function saveIntegration(
 ): Promise<string | undefined> {
   const saved = await db.transaction(async (tx) => {
     // One at a time in a project, so that two first saves at once do not make two integrations.
-    await tx.query(lockProject, [projectId]);
+    await lockProject(tx, projectId);
     const wanted =
       id ?? (await tx.query<{ id: string }>(selectFirst, [projectId, provider]))[0]?.id ?? newId();
     const kept = await keep(tx, sealer, { projectId, provider, id: wanted, config });
@@ -45,7 +46,7 @@ export async function integrationOrNew<Name extends IntegrationName>(
   { projectId, provider, make }: { projectId: string; provider: Name; make: () => IntegrationConfig<Name> },
 ): Promise<FoundIntegration<Name>> {
   const { found, made } = await db.transaction(async (tx) => {
-    await tx.query(lockProject, [projectId]);
+    await lockProject(tx, projectId);
     const [first] = await findIntegrations({ db: tx, sealer }, projectId, provider);
     if (first !== undefined) return { found: first, made: false };
     const fresh = { id: newId(), projectId, config: make() };
@@ -83,7 +84,6 @@ async function recordSaved(
   await recordEvents(tx, [{ projectId, type: 'integration.saved', details }]);
 }
 
-const lockProject = sql('lock_project', 'select from projects where id = $1 for no key update');
 // Index integrations_of_project.
 const selectFirst = sql(
   'select_first_integration',

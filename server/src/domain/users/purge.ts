@@ -204,7 +204,7 @@ const deleteRefused = sql(
 );
 // Primary key. What a provider answered may name the user.
 const deleteDeliveries = sql(
-  'purge_deliveries',
+  'purge_deliveries_of_users',
   `with gone as (
     select user_id, notification_id, channel
     from deliveries

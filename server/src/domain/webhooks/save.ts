@@ -5,6 +5,7 @@ import { OLDEST } from '../../lib/cursor.ts';
 import { newId } from '../../lib/ids.ts';
 import type { Sealer } from '../../lib/seal.ts';
 import { recordEvents } from '../events/record.ts';
+import { lockProject } from '../projects/lock.ts';
 import { WEBHOOK_COLUMNS, type WebhookRow } from './get.ts';
 import { newSecret, sealSecret } from './sign.ts';
 
@@ -45,7 +46,7 @@ async function create(
   given: SaveWebhook,
 ): Promise<WebhookRow> {
   // One at a time in a project, so that the limit holds.
-  await tx.query(lockProject, [projectId]);
+  await lockProject(tx, projectId);
   const id = newId();
   const [webhook] = await tx.query<WebhookRow>(insertWebhook, [
     id,
@@ -82,7 +83,6 @@ async function change(
   return webhook;
 }
 
-const lockProject = sql('lock_project', 'select from projects where id = $1 for no key update');
 // Index webhooks_of_project. It begins with the oldest transaction that still runs: nothing that happens from now on is left out.
 const insertWebhook = sql(
   'insert_webhook',

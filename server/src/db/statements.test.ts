@@ -1,0 +1,17 @@
+import { globSync, readFileSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { expect, test } from 'vitest';
+
+// A connection keeps a prepared statement by its name, and the driver refuses another text under it: whichever of the two comes second on a
+// connection fails, so it is seen late and by chance. Two purges once had one name.
+test('no two statements have one name', () => {
+  const places = new Map<string, string[]>();
+  for (const file of globSync('**/*.ts', { cwd: dirname(import.meta.dirname) })) {
+    if (file.endsWith('.test.ts')) continue;
+    const text = readFileSync(`${dirname(import.meta.dirname)}/${file}`, 'utf8');
+    for (const [, name = ''] of text.matchAll(/\bsql\(\s*'([^']+)'/g))
+      places.set(name, [...(places.get(name) ?? []), file]);
+  }
+  expect(places.size).toBeGreaterThan(200);
+  expect([...places].filter(([, files]) => files.length > 1)).toEqual([]);
+});
