@@ -4,6 +4,8 @@ import { fileURLToPath } from 'node:url';
 import { SETTINGS } from '../config.ts';
 import { allErrors } from '../errors.ts';
 import { openapiDocument } from '../http/openapi-document.ts';
+import { eventsPage } from './reference/events-page.ts';
+import { code, page, table } from './reference/markdown.ts';
 import type { ApiDocument } from './sdk/document.ts';
 import { sdkFiles } from './sdk/files.ts';
 
@@ -20,6 +22,7 @@ export async function generate({ check = false }: { check?: boolean }): Promise<
     ...sdkFiles(document as ApiDocument),
     'docs/reference/settings.md': settingsPage(),
     'docs/reference/errors.md': errorsPage(),
+    'docs/reference/events.md': eventsPage(),
   };
   for (const [path, text] of Object.entries(files)) {
     if (read(join(root, path)) === text) continue;
@@ -52,19 +55,6 @@ function errorsPage(): string {
     'Every answer that is not a success is `{"errors": [{"code", "message"}, …]}` and names all problems at once. A `message` may be more exact than the one below; the `code` is what programs go by.',
     table(['Code', 'Status', 'Message'], rows),
   );
-}
-
-function page(title: string, introduction: string, body: string): string {
-  return `# ${title}\n\n<!-- Made by \`npm run generate\`: change the source, not this page. -->\n\n${introduction}\n\n${body}`;
-}
-
-function table(head: string[], rows: string[][]): string {
-  const line = (cells: string[]) => `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |\n`;
-  return line(head) + line(head.map(() => '---')) + rows.map(line).join('');
-}
-
-function code(text: string): string {
-  return `\`${text}\``;
 }
 
 function read(path: string): string | undefined {

@@ -1,52 +1,57 @@
 import { type Static, Type } from 'typebox';
 import { FreeObject, Id, oneOf, page, pageQuery, Timestamp } from './common.ts';
 
-/** Everything that is recorded. The names are those that published clients and integrations know, and ours in the same manner. */
-export const EVENT_TYPES = [
-  'broadcast.created',
-  'broadcast.processed',
-  'notification.created',
-  'notification.seen',
-  'notification.read',
-  'notification.unread',
-  'notification.archived',
-  'notification.unarchived',
-  'notification.deleted',
-  'delivery.scheduled',
-  'delivery.sent',
-  'delivery.delivered',
-  'delivery.bounced',
-  'delivery.failed',
-  'delivery.retried',
-  'delivery.skipped',
-  'delivery.dropped',
-  'token.saved',
-  'token.discarded',
-  'user.created',
-  'user.updated',
-  'user.deleted',
-  'user.restored',
-  'workflow.run.started',
-  'workflow.run.step',
-  'workflow.run.completed',
-  'workflow.run.failed',
-  'workflow.run.aborted',
-  'integration.saved',
-  'integration.deleted',
-  'integration.received',
-  'installation.saved',
-  'installation.broken',
-  'preferences.updated',
-  'subscription.saved',
-  'subscription.deleted',
-  'category.saved',
-  'category.deleted',
-  'webhook.saved',
-  'webhook.deleted',
-  'webhook.disabled',
-] as const;
+/**
+ * Everything that is recorded, and when: the list, its type and its reference page are made from this. The names are those that published
+ * clients and integrations know, and ours in the same manner.
+ */
+export const EVENT_MEANINGS = {
+  'broadcast.created': 'A broadcast was accepted.',
+  'broadcast.processed':
+    'Every delivery of a broadcast has ended, on every channel; `payload` has the figures.',
+  'notification.created': 'Users have a notification.',
+  'notification.seen': 'A user has seen a notification in a list.',
+  'notification.read': 'A user has read a notification.',
+  'notification.unread': 'A user has marked a notification as not read.',
+  'notification.archived': 'A user has archived a notification.',
+  'notification.unarchived': 'A user has taken a notification out of the archive.',
+  'notification.deleted': 'A user has deleted a notification.',
+  'delivery.scheduled': 'A delivery waits for the delay of its category; `payload.due_at` says until when.',
+  'delivery.sent': 'The provider has taken the message for at least one target of the delivery.',
+  'delivery.delivered': 'The provider reports that the message has arrived.',
+  'delivery.bounced': 'The provider reports that the message came back.',
+  'delivery.failed': 'The delivery has ended without success; `log` says why.',
+  'delivery.retried': 'An attempt has failed, and another will follow.',
+  'delivery.skipped': 'The channel was not used for this notification; `context.code` says why.',
+  'delivery.dropped': 'The provider reports that it took the message and then did not send it.',
+  'token.saved': 'A token of a user was saved, or saved again.',
+  'token.discarded': 'A token will not be used any more.',
+  'user.created': 'A user came to be.',
+  'user.updated': 'A user was changed.',
+  'user.deleted': 'A user was deleted; what is kept of it is purged later.',
+  'user.restored': 'A deleted user came back before the purge.',
+  'workflow.run.started': 'A run of a workflow began.',
+  'workflow.run.step': 'A step of a run ended.',
+  'workflow.run.completed': 'A run of a workflow ended well.',
+  'workflow.run.failed': 'A run of a workflow ended with an error.',
+  'workflow.run.aborted': 'A run of a workflow was stopped.',
+  'integration.saved': 'The configuration of a provider was saved.',
+  'integration.deleted': 'The configuration of a provider was deleted.',
+  'integration.received': 'A signed webhook of a vendor was taken in; `payload` is what it said.',
+  'installation.saved': 'An app was installed: a Slack workspace, a browser, a device.',
+  'installation.broken': 'An installation does not work any more and has to be made anew.',
+  'preferences.updated': 'A user has changed what it wants to get; `payload.changes` says what.',
+  'subscription.saved': 'A user has subscribed to a topic, or changed a subscription.',
+  'subscription.deleted': 'A subscription to a topic has ended.',
+  'category.saved': 'A category was saved.',
+  'category.deleted': 'A category was deleted.',
+  'webhook.saved': 'A webhook was saved.',
+  'webhook.deleted': 'A webhook was deleted.',
+  'webhook.disabled': 'A webhook is not called any more: it answered 410, or did not work for five days.',
+} as const;
 
-export type EventType = (typeof EVENT_TYPES)[number];
+export type EventType = keyof typeof EVENT_MEANINGS;
+export const EVENT_TYPES = Object.keys(EVENT_MEANINGS) as EventType[];
 
 const FAMILIES = [...new Set(EVENT_TYPES.map((type) => type.slice(0, type.lastIndexOf('.'))))];
 
