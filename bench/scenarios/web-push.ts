@@ -112,6 +112,7 @@ function message(index: number): WebPushMessage {
   const pair = createECDH('prime256v1');
   return {
     deliveryId: `delivery-${index}`,
+    reference: 'AZjA3gAAcACAAAAAAAAAAQGYwN4AAHAAgAAAAAAAAAo',
     notificationId: `0198c0de-0000-7000-8000-${String(index).padStart(12, '0')}`,
     title: 'Your order has shipped',
     content: 'It arrives on Monday.',

@@ -20,6 +20,7 @@ const config = {
 
 const minimal: PushMessage = {
   deliveryId: '0190a6b2-7c3e-7d4f-8a5b-1c2d3e4f5a6b',
+  reference: 'AZCmsnw-fU-KWxwtPk9aawGQprIAAHAAgAAAAAAAAAE',
   notificationId: '0190a6b2-0000-7000-8000-000000000001',
   title: 'Hello',
   content: null,

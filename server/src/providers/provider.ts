@@ -69,6 +69,8 @@ export function isRejection(built: object): built is Rejection {
 export type EmailMessage = {
   /** Stable over retries: the Message-ID is made of it, the only aid e-mail has against repeats. */
   deliveryId: string;
+  /** What the vendor is to name in its receipts: 43 characters of base64url. */
+  reference: string;
   to: { email: string; name?: string };
   subject: string;
   html: string;
@@ -117,6 +119,8 @@ export type Override = Readonly<Record<string, unknown>>;
 export type NotificationContent = {
   /** Stable over retries. */
   deliveryId: string;
+  /** What the vendor is to name in its receipts: 43 characters of base64url. */
+  reference: string;
   /** The notification's id, as clients know it. */
   notificationId: string;
   title: string;

@@ -5,6 +5,7 @@ import { buildToFit, cut } from './shrink.ts';
 
 const message = (changes: Partial<NotificationContent>): NotificationContent => ({
   deliveryId: 'd',
+  reference: 'r',
   notificationId: 'n',
   title: 'T',
   content: '<b>C</b>',

@@ -33,6 +33,7 @@ export const notificationRecord: NotificationRecord = {
 export function emailMessage(changes: Partial<EmailMessage> = {}): EmailMessage {
   return {
     deliveryId: notificationRecord.id,
+    reference: 'AZejxFtufwGKKzxNXm9wgQGXo8QAAH8Biis8TV5vcIE',
     to: { email: 'ada@example.com', name: 'Ada L' },
     subject: 'Hello',
     html: '<p>It is <b>here</b>.</p>',

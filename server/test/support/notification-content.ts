@@ -4,6 +4,7 @@ import type { NotificationContent } from '../../src/providers/provider.ts';
 export function notificationContent(members: Partial<NotificationContent> = {}): NotificationContent {
   return {
     deliveryId: '0198c0de-0000-7000-8000-000000000001',
+    reference: 'AZjA3gAAcACAAAAAAAAAAQGYwN4AAHAAgAAAAAAAAAo',
     notificationId: '0198c0de-0000-7000-8000-00000000000a',
     title: 'Your order has shipped',
     content: 'It arrives on Monday.',

@@ -7,6 +7,7 @@ import type { Context } from '../context.ts';
 import { unsubscribeUrl } from '../preferences/unsubscribe-link.ts';
 import { type Loaded, type LoadedBroadcast, loadDeliveries } from './load.ts';
 import type { DeliveryOutcome, DeliveryState, OutcomeRecorder } from './record-outcomes.ts';
+import { referenceOf } from './reference.ts';
 import { emailHeaders, finishEmail } from './render/email.ts';
 import { notificationRecord } from './render/record.ts';
 import type { Senders } from './senders.ts';
@@ -165,6 +166,7 @@ async function sendTo(
   const name = [user.first_name, user.last_name].filter(Boolean).join(' ');
   return engine.senders.sendEmail(loaded.integration, {
     deliveryId: id,
+    reference: referenceOf({ broadcastId, userId }),
     to: { email: user.email, ...(name === '' ? {} : { name }) },
     ...finishEmail(prepared, { unsubscribeUrl: unsubscribe }),
     headers: emailHeaders({ notificationId: id, brand: context.config.BRAND, unsubscribeUrl: unsubscribe }),
