@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Database, openDatabase, sql } from '../src/db/client.ts';
+import { findFewBroadcasts } from '../src/domain/broadcasts/find-few.ts';
 import { listBroadcasts } from '../src/domain/broadcasts/get.ts';
 import { createBus, type PostgresBus } from '../src/domain/realtime/bus.ts';
 import { Identities } from '../src/domain/users/identities.ts';
@@ -79,6 +80,31 @@ test('a search reads identities and users by their primary keys', async () => {
     expect(plan).toMatch(/user_keys_pkey[\s\S]*Index Cond: .*value >= /);
     expect(plan).not.toMatch(/Seq Scan|Hash|Merge/);
   }
+});
+
+test('few broadcasts are found by an index of their own, also where nearly all are of one category', async () => {
+  const projectId = newId();
+  await db.query(
+    sql(
+      '',
+      `do $$ begin
+        insert into broadcasts (id, project_id, category, topic, message)
+        select gen_random_uuid(), '${projectId}', 'orders', 'orders', ''
+        from generate_series(1, 10000);
+        analyze broadcasts;
+      end $$`,
+    ),
+  );
+  await findFewBroadcasts(db, projectId, { category: 'news' });
+  await findFewBroadcasts(db, projectId, { category: null });
+  await findFewBroadcasts(db, projectId, { topic: 'news' });
+  const plans = await plansOf("name ~ '^few_broadcasts_'");
+  expect(plans).toHaveLength(3);
+  for (const { name, plan } of plans)
+    expect([name, plan]).toEqual([
+      name,
+      expect.stringMatching(/Index Only Scan using broadcasts_of_(category|topic)\b/),
+    ]);
 });
 
 /** The plans, for whatever values, of the prepared statements that the condition selects. */

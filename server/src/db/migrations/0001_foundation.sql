@@ -134,6 +134,10 @@ alter table broadcasts
   alter column overrides set storage external,
   alter column recipients set storage external;
 create index broadcasts_of_project on broadcasts (project_id, id);
+-- What a project has sent in few broadcasts is found in an inbox by these: notifications have no index by category or topic, because
+-- that would make every insert a third dearer. A broadcast is written once, whomever it goes to.
+create index broadcasts_of_category on broadcasts (project_id, category, id);
+create index broadcasts_of_topic on broadcasts (project_id, topic, id) where topic is not null;
 
 -- The users that a broadcast reached, a row for each page of recipients. With it a broadcast's notifications are found
 -- by primary key, because a notification's id is a function of the broadcast and the user (lib/ids.ts).

@@ -1,5 +1,6 @@
+import { uuidArray } from '../../db/arrays.ts';
 import { type Queryable, sql } from '../../db/client.ts';
-import { filterCondition, filterValues, type NotificationFilter, STANDING } from './row.ts';
+import { filterCondition, filterValues, type KnownFilter, STANDING } from './row.ts';
 
 /**
  * What an unread count goes up to. Counting costs 0.09 µs each: this many take 0.4 ms, so the count is as fast for a user with
@@ -11,12 +12,17 @@ export const MAX_UNREAD_COUNT = 5_000;
 export async function countUnread(
   db: Queryable,
   userId: string,
-  filter: NotificationFilter = {},
+  { among, ...filter }: KnownFilter = {},
 ): Promise<number> {
+  if (among?.length === 0) return 0;
+  const values = [userId, ...filterValues(filter)];
   const filtered = filter.category !== undefined || filter.topic !== undefined;
-  const [row] = filtered
-    ? await db.query<{ count: number }>(countFiltered, [userId, ...filterValues(filter)])
-    : await db.query<{ count: number }>(countAll, [userId]);
+  const [row] =
+    among !== undefined
+      ? await db.query<{ count: number }>(countAmong, [...values, uuidArray(among)])
+      : filtered
+        ? await db.query<{ count: number }>(countFiltered, values)
+        : await db.query<{ count: number }>(countAll, [userId]);
   return row?.count ?? 0;
 }
 
@@ -37,4 +43,14 @@ const countFiltered = sql(
       and ${filterCondition(2)}
     limit ${MAX_UNREAD_COUNT}
   ) n`,
+);
+// Primary key, or notifications_unread, by the ids.
+const countAmong = sql(
+  'count_unread_among',
+  `select count(*)::int as count
+  from notifications
+  where user_id = $1
+    and id = any ($5::uuid[])
+    and ${STANDING.unread}
+    and ${filterCondition(2)}`,
 );

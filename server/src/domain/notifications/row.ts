@@ -39,6 +39,9 @@ export interface NotificationFilter {
   topic?: string;
 }
 
+/** A filter with, where they are known and few, the ids of all that it can mean (few.ts). */
+export type KnownFilter = NotificationFilter & { among?: readonly string[] | undefined };
+
 /** The condition of a filter whose values are the parameters from number `first` on, as `filterValues` gives them. */
 export function filterCondition(first: number): string {
   const [category, none, topic] = [`$${first}::text`, `$${first + 1}::boolean`, `$${first + 2}::text`];

@@ -10,6 +10,7 @@ import {
 import { changeNotification, type NotificationAction } from '../../domain/notifications/change.ts';
 import { type BulkAction, changeAllNotifications } from '../../domain/notifications/change-all.ts';
 import { countUnread } from '../../domain/notifications/count-unread.ts';
+import { findFewNotifications } from '../../domain/notifications/few.ts';
 import { getNotification } from '../../domain/notifications/get.ts';
 import { notificationsJson } from '../../domain/notifications/json.ts';
 import { listNotifications } from '../../domain/notifications/list.ts';
@@ -34,9 +35,15 @@ export function notificationRoutes(app: App): void {
     tags,
     query: NotificationListQuery,
     reply: { 200: NotificationPage },
-    async handler({ user, query, paginate, context }) {
+    async handler({ project, user, query, paginate, context }) {
       const { status, ...rest } = query;
-      const filter = { ...domainFilter(rest), ...(status === undefined ? {} : { status }) };
+      const wanted = domainFilter(rest);
+      const among = await findFewNotifications(
+        context.db,
+        { projectId: project.id, userId: user.id },
+        wanted,
+      );
+      const filter = { ...wanted, among, ...(status === undefined ? {} : { status }) };
       const page = await pageThatFits(
         query,
         (fitting) =>
@@ -59,8 +66,14 @@ export function notificationRoutes(app: App): void {
     tags,
     query: NotificationFilter,
     reply: { 200: UnreadCount },
-    async handler({ user, query, context }) {
-      return { count: await countUnread(context.db, user.id, domainFilter(query)) };
+    async handler({ project, user, query, context }) {
+      const filter = domainFilter(query);
+      const among = await findFewNotifications(
+        context.db,
+        { projectId: project.id, userId: user.id },
+        filter,
+      );
+      return { count: await countUnread(context.db, user.id, { ...filter, among }) };
     },
   });
 
