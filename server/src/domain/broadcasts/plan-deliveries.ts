@@ -1,5 +1,4 @@
-import { uuidArray } from '../../db/arrays.ts';
-import { type Queryable, sql } from '../../db/client.ts';
+import type { Queryable } from '../../db/client.ts';
 import { type NewJob, priorityFor } from '../../queue/jobs.ts';
 import type { ProjectCategories } from '../categories/of-project.ts';
 import type { Context } from '../context.ts';
@@ -10,6 +9,7 @@ import {
   type SkipReason,
   skipReason,
 } from '../deliveries/choose-channels.ts';
+import { findReachable, type Reachable, type Way, waysOf } from '../deliveries/reach.ts';
 import type { NewEvent } from '../events/record.ts';
 import { type SwitchedOff, switchedOff } from '../preferences/switched-off.ts';
 
@@ -42,7 +42,8 @@ const FEWER_TEXTS = 32;
 
 /**
  * Decides on which channels each user gets each broadcast, and when. Where nothing is configured and nobody has switched anything off,
- * the inbox costs nothing, and the other channels one statement for the whole batch; preferences cost one more.
+ * the inbox costs nothing, and the other channels one statement for the whole batch, or two where they go by tokens as well; preferences
+ * cost one more.
  */
 export async function planDeliveries(
   context: Context,
@@ -56,39 +57,37 @@ export async function planDeliveries(
     .filter(({ routes, mayBeOff }) => mayBeOff || !routes.every(isPlainInbox));
   if (open.length === 0) return { jobs: [], events: [] };
   // One after the other: it is one connection.
-  const withEmail = await selectReachable(tx, open);
+  const reachable = await findReachable(tx, open.map(toReach));
   const off = await switchedOff(
     tx,
     open.filter(({ mayBeOff }) => mayBeOff).map(({ broadcast }) => broadcast),
   );
   const nowMs = context.clock.now();
-  const plans = open.map(({ broadcast, routes }) => planOf(broadcast, routes, { withEmail, off, nowMs }));
+  const plans = open.map((one) => planOf(one, { reachable, off, nowMs }));
   return { jobs: plans.flatMap(({ jobs }) => jobs), events: plans.flatMap(({ events }) => events) };
 }
 
 interface Routed {
   broadcast: Deliverable;
   routes: Route[];
+  /** By what each of the channels reaches users; the inbox needs nothing. */
+  ways: ReadonlyMap<string, readonly Way[]>;
   /** Somebody, of whatever broadcast, has switched one of these channels off for the category. */
   mayBeOff: boolean;
 }
 
 const IN_APP = 'in_app';
-// The channels besides the inbox on which it is known who can be reached. The others are as if they were not set up.
-const REACHED: ReadonlySet<string> = new Set(['email']);
 
 interface Project {
-  setUp: ReadonlySet<string>;
+  ways: ReadonlyMap<string, readonly Way[]>;
   categories: ProjectCategories;
 }
 
 async function loadProjects(context: Context, ids: ReadonlySet<string>): Promise<Map<string, Project>> {
   const projects = new Map<string, Project>();
   for (const id of ids) {
-    const integrations = await context.integrations.of(id);
-    const channels = integrations.map((integration) => integration.channel);
     projects.set(id, {
-      setUp: new Set([IN_APP, ...channels.filter((channel) => REACHED.has(channel))]),
+      ways: waysOf(await context.integrations.of(id)),
       categories: await context.categories.of(id),
     });
   }
@@ -98,12 +97,13 @@ async function loadProjects(context: Context, ids: ReadonlySet<string>): Promise
 function routed(broadcast: Deliverable, project: Project | undefined): Routed[] {
   if (project === undefined) return [];
   const { category } = broadcast;
-  const { setUp, categories } = project;
+  const { ways, categories } = project;
+  const setUp = [IN_APP, ...ways.keys()];
   const routes = routesOf(category === null ? undefined : categories.configured.get(category), setUp);
   const mayBeOff = routes.some(
     ({ skip, channel }) => skip === undefined && categories.mayBeOff(category, channel),
   );
-  return [{ broadcast, routes, mayBeOff }];
+  return [{ broadcast, routes, ways, mayBeOff }];
 }
 
 /** In the inbox at once, for everybody. */
@@ -111,27 +111,23 @@ function isPlainInbox({ channel, skip, delayMs, conditional }: Route): boolean {
   return channel === IN_APP && skip === undefined && delayMs === 0 && !conditional;
 }
 
-async function selectReachable(tx: Queryable, open: readonly Routed[]): Promise<ReadonlySet<string>> {
-  const mailed = open.filter(({ routes }) =>
-    routes.some(({ channel, skip }) => channel === 'email' && skip === undefined),
-  );
-  if (mailed.length === 0) return new Set();
-  const users = new Set(mailed.flatMap(({ broadcast }) => broadcast.userIds));
-  const rows = await tx.query<{ id: string }>(selectWithEmail, [uuidArray([...users])]);
-  return new Set(rows.map((row) => row.id));
+/** What has to be known about the users of a broadcast: only of channels that it goes out on. */
+function toReach({ broadcast, routes, ways }: Routed): { userIds: readonly string[]; ways: Way[] } {
+  const used = routes.flatMap(({ channel, skip }) => (skip === undefined ? (ways.get(channel) ?? []) : []));
+  return { userIds: broadcast.userIds, ways: used };
 }
 
 interface Known {
-  withEmail: ReadonlySet<string>;
+  reachable: Reachable;
   off: SwitchedOff;
   nowMs: number;
 }
 
-function planOf(broadcast: Deliverable, routes: readonly Route[], known: Known): Plan {
+function planOf({ broadcast, routes, ways }: Routed, known: Known): Plan {
   const plan: Plan = { jobs: [], events: [] };
   for (const route of routes) {
     const { channel, delayMs } = route;
-    const { used, skipped } = sortUsers(broadcast, route, known);
+    const { used, skipped } = sortUsers(broadcast, route, ways.get(channel), known);
     for (const [reason, userIds] of skipped)
       plan.events.push(skippedEvent(broadcast, channel, reason, userIds));
     if (channel === IN_APP) {
@@ -154,7 +150,8 @@ function planOf(broadcast: Deliverable, routes: readonly Route[], known: Known):
 function sortUsers(
   { category, userIds }: Deliverable,
   route: Route,
-  { withEmail, off }: Known,
+  ways: readonly Way[] | undefined,
+  { reachable, off }: Known,
 ): { used: readonly string[]; skipped: Map<SkipReason, readonly string[]> } {
   if (route.skip !== undefined) return { used: [], skipped: new Map([[route.skip, userIds]]) };
   const { channel } = route;
@@ -162,7 +159,7 @@ function sortUsers(
   const skipped = new Map<SkipReason, string[]>();
   for (const userId of userIds) {
     const reason = skipReason(route, {
-      reachable: channel === IN_APP || (channel === 'email' && withEmail.has(userId)),
+      reachable: ways === undefined || reachable(userId, ways),
       switchedOff: off(category, userId).has(channel),
     });
     const list = reason === undefined ? used : skipped.get(reason);
@@ -232,9 +229,3 @@ function jobsOf(
   }
   return jobs;
 }
-
-// Primary key.
-const selectWithEmail = sql(
-  'users_with_email',
-  'select id from users where id = any ($1::uuid[]) and email is not null and deleted_at is null',
-);

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { CHANNELS } from '../../contract/category.ts';
+import { CHANNELS } from '../../contract/channel.ts';
 import type { Category } from '../categories/of-project.ts';
 import { reasonInWords, routesOf, skipReason } from './choose-channels.ts';
 
@@ -34,7 +34,13 @@ test('every combination of config, preference and address agrees with the rules 
                   ? {
                       key: 'any',
                       disabled,
-                      channels: names.map((name) => ({ channel: name, delayMs: 7, condition: 'true' })),
+                      critical: false,
+                      channels: names.map((name) => ({
+                        channel: name,
+                        delayMs: 7,
+                        condition: 'true',
+                        windows: undefined,
+                      })),
                     }
                   : undefined;
                 const routes = routesOf(category, CHANNELS);
@@ -56,7 +62,8 @@ test('what is not set up has no route, whatever the config lists', () => {
   const category = {
     key: 'any',
     disabled: false,
-    channels: [{ channel: 'sms', delayMs: 0, condition: undefined }],
+    critical: false,
+    channels: [{ channel: 'sms', delayMs: 0, condition: undefined, windows: undefined }],
   };
   expect(routesOf(category, ['in_app', 'email'])).toEqual([
     { channel: 'in_app', skip: 'channel_not_listed', delayMs: 0, conditional: false },
@@ -75,6 +82,7 @@ test('every reason has its words', () => {
       'the user has switched this category off on this channel',
       'the user cannot be reached on this channel',
       'the user has no e-mail address',
+      'the user has no phone number',
     ]),
   );
 });

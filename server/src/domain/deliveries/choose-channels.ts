@@ -55,8 +55,8 @@ export function reasonInWords(reason: SkipReason, channel: string): string {
     case 'switched_off':
       return 'the user has switched this category off on this channel';
     case 'unreachable':
-      return channel === 'email'
-        ? 'the user has no e-mail address'
-        : 'the user cannot be reached on this channel';
+      if (channel === 'email') return 'the user has no e-mail address';
+      if (channel === 'sms') return 'the user has no phone number';
+      return 'the user cannot be reached on this channel';
   }
 }
