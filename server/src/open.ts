@@ -14,6 +14,7 @@ import { BroadcastContents } from './domain/notifications/contents.ts';
 import { ProjectCache } from './domain/projects/cache.ts';
 import { checkKeys } from './domain/projects/check-keys.ts';
 import { createBus, type PostgresBus } from './domain/realtime/bus.ts';
+import { AddressKeys } from './domain/suppressions/address-keys.ts';
 import { Identities } from './domain/users/identities.ts';
 import { type Clock, systemClock } from './lib/clock.ts';
 import { createEgressGuard } from './lib/egress.ts';
@@ -93,6 +94,7 @@ export async function open(
       integrations,
       categories,
       contents: new BroadcastContents({ db }),
+      addressKeys: new AddressKeys({ sealer }),
       fresh: new FreshRecipients(),
       nodeId,
       alone: embedded && role === 'server',

@@ -43,8 +43,13 @@ export const EVENT_MEANINGS = {
   'preferences.updated': 'A user has changed what it wants to get; `payload.changes` says what.',
   'subscription.saved': 'A user has subscribed to a topic, or changed a subscription.',
   'subscription.deleted': 'A subscription to a topic has ended.',
+  'suppression.added':
+    'Nothing is sent to an address any more; `context` has the id and the kind, not the address.',
+  'suppression.updated': 'A suppression has a stronger reason now, or another note.',
+  'suppression.lifted': 'An address is delivered to again.',
   'category.saved': 'A category was saved.',
   'category.deleted': 'A category was deleted.',
+  'delivery_windows.saved': 'A project, or a user, has said when messages may come.',
   'webhook.saved': 'A webhook was saved.',
   'webhook.deleted': 'A webhook was deleted.',
   'webhook.disabled': 'A webhook is not called any more: it answered 410, or did not work for five days.',

@@ -11,6 +11,7 @@ import type { IntegrationCache } from './integrations/of-project.ts';
 import type { BroadcastContents } from './notifications/contents.ts';
 import type { ProjectCache } from './projects/cache.ts';
 import type { Bus } from './realtime/messages.ts';
+import type { AddressKeys } from './suppressions/address-keys.ts';
 import type { Identities } from './users/identities.ts';
 
 /** What the domain works with, made once in app.ts. Functions take the parts they need: `({ db, clock }, input)`. */
@@ -28,5 +29,6 @@ export interface Context {
   readonly integrations: IntegrationCache;
   readonly categories: CategoryCache;
   readonly contents: BroadcastContents;
+  readonly addressKeys: AddressKeys;
   readonly fresh: FreshRecipients;
 }
