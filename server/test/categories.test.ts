@@ -299,7 +299,12 @@ test('what is in memory follows saves and deletes at once', async () => {
   expect(await known()).toEqual([]);
   await save({ key: 'now', disabled: true, channels: [{ channel: 'email', delay: 2, if: 'true' }] }, cached);
   expect(await known()).toEqual([
-    { key: 'now', disabled: true, channels: [{ channel: 'email', delayMs: 2_000, condition: 'true' }] },
+    {
+      key: 'now',
+      disabled: true,
+      critical: false,
+      channels: [{ channel: 'email', delayMs: 2_000, condition: 'true' }],
+    },
   ]);
   await remove('now', cached);
   expect(await known()).toEqual([]);

@@ -146,6 +146,12 @@ const READ_BACK: [RegExp, ReadBack][] = [
     },
   ],
   [
+    /^save(User)?DeliveryWindows$/,
+    async (call, { path }, _drawn, { body }) => {
+      expect((await call('GET', path)).body).toEqual(body);
+    },
+  ],
+  [
     /^saveSubscription$/,
     async (call, _operation, _drawn, { body }) => {
       const read = await call('GET', '/subscriptions?limit=100');

@@ -1,9 +1,8 @@
 import { type Static, Type } from 'typebox';
 import { MAX_CONDITION_CHARACTERS } from '../lib/expression.ts';
+import { CHANNELS } from './channel.ts';
 import { nullable, oneOf, page, pageQuery } from './common.ts';
-
-/** Every channel that a notification can go out on. */
-export const CHANNELS = ['in_app', 'slack', 'web_push', 'mobile_push', 'teams', 'email', 'sms'] as const;
+import { Windows } from './delivery-windows.ts';
 
 /** The characters of a category's name; shared by all that name one. */
 export const CATEGORY_PATTERN = '^[A-Za-z0-9_.\\-:\\/]+$';
@@ -39,6 +38,13 @@ const CategoryChannel = Type.Object(
         }),
       ),
     ),
+    windows: Type.Optional(
+      Type.Unsafe<Windows>({
+        ...Windows,
+        description:
+          'When this category goes out on this channel, instead of what the project has; see `/channels/delivery_windows`.',
+      }),
+    ),
   },
   { additionalProperties: false },
 );
@@ -54,6 +60,9 @@ export const CategoryConfig = Type.Object(
       examples: ['orders/shipped'],
     }),
     disabled: Type.Optional(Type.Boolean({ description: 'Nothing of this category goes out.' })),
+    critical: Type.Optional(
+      Type.Boolean({ description: 'Goes out at any time, whatever delivery windows there are.' }),
+    ),
     channels: Type.Array(CategoryChannel, {
       maxItems: CHANNELS.length,
       description: 'The only channels that the category goes out on, each named once.',

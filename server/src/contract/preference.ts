@@ -1,5 +1,6 @@
 import { type Static, Type } from 'typebox';
-import { CATEGORY_PATTERN, CHANNELS, MAX_CATEGORY_CHARACTERS } from './category.ts';
+import { CATEGORY_PATTERN, MAX_CATEGORY_CHARACTERS } from './category.ts';
+import { CHANNELS } from './channel.ts';
 import { nullable, oneOf, readOnly } from './common.ts';
 
 const MAX_CATEGORIES = 1_000;

@@ -86,6 +86,10 @@ const TAGS = [
     name: 'Category delivery',
     description: 'Over which channels the notifications of a category go out, and when.',
   },
+  {
+    name: 'Delivery windows',
+    description: 'At what times messages may come; at others they wait.',
+  },
   { name: 'Preferences', description: 'What a user wants to get, and where.' },
   { name: 'Topics', description: 'What users subscribe to.' },
   { name: 'Users', description: 'Who can be reached.' },

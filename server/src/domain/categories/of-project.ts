@@ -2,6 +2,8 @@ import { LRUCache } from 'lru-cache';
 import type { CategoryConfig } from '../../contract/category.ts';
 import { type Queryable, sql } from '../../db/client.ts';
 import { cacheLimit } from '../../lib/cache-limit.ts';
+import type { Window } from '../../lib/weekly-hours.ts';
+import { loadProjectWindows, type ProjectWindows, windowsOf } from '../delivery-windows/of-project.ts';
 import { storedKey } from '../preferences/stored-key.ts';
 import type { Bus } from '../realtime/messages.ts';
 
@@ -11,12 +13,16 @@ export interface ProjectCategories {
   readonly configured: ReadonlyMap<string, Category>;
   /** False when no user has ever switched the channel off for the category: then there is nothing to look for. */
   mayBeOff(category: string | null, channel: string): boolean;
+  /** When its messages go out. */
+  readonly windows: ProjectWindows;
 }
 
 /** What a project decided about a category. */
 export interface Category {
   readonly key: string;
   readonly disabled: boolean;
+  /** It goes out at any time, whatever anybody's delivery windows say. */
+  readonly critical: boolean;
   /** The only channels that it goes out on, in the order in which they were given. */
   readonly channels: readonly CategoryChannel[];
 }
@@ -26,6 +32,8 @@ export interface CategoryChannel {
   readonly delayMs: number;
   /** The text of a condition that was parsed when it was saved. */
   readonly condition: string | undefined;
+  /** When it goes out, in the place of the project's own windows. */
+  readonly windows: readonly Window[] | undefined;
 }
 
 // A change on another node is known at the latest after this, even if its message was lost.
@@ -66,9 +74,10 @@ export class CategoryCache {
   }
 
   async #load(projectId: string): Promise<ProjectCategories> {
-    const [rows, off] = await Promise.all([
+    const [rows, off, windows] = await Promise.all([
       this.#db.query<{ config: string }>(selectCategories, [projectId]),
       this.#db.query<{ name: string }>(selectSwitchedOff, [projectId, MAX_SWITCHED_OFF + 1]),
+      loadProjectWindows(this.#db, projectId),
     ]);
     const configs = rows.map((row) => JSON.parse(row.config) as CategoryConfig);
     const names = new Set(off.map((row) => row.name));
@@ -76,18 +85,21 @@ export class CategoryCache {
       configured: new Map(configs.map((config) => [config.key, categoryOf(config)])),
       mayBeOff: (category, channel) =>
         names.size > MAX_SWITCHED_OFF || names.has(`${storedKey(category)} ${channel}`),
+      windows,
     };
   }
 }
 
-function categoryOf({ key, disabled, channels }: CategoryConfig): Category {
+function categoryOf({ key, disabled, critical, channels }: CategoryConfig): Category {
   return {
     key,
     disabled: disabled === true,
-    channels: channels.map(({ channel, delay, if: condition }) => ({
+    critical: critical === true,
+    channels: channels.map(({ channel, delay, if: condition, windows }) => ({
       channel,
       delayMs: (delay ?? 0) * 1_000,
       condition: condition ?? undefined,
+      windows: windows && windowsOf(windows),
     })),
   };
 }

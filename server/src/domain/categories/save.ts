@@ -3,6 +3,7 @@ import { type Queryable, sql } from '../../db/client.ts';
 import { ClientError } from '../../errors.ts';
 import { parseCondition } from '../../lib/expression.ts';
 import { newId } from '../../lib/ids.ts';
+import { problemsOfTimes } from '../delivery-windows/problems.ts';
 import { newEventId } from '../events/record.ts';
 import type { Bus } from '../realtime/messages.ts';
 
@@ -36,20 +37,21 @@ export async function saveCategory(
   if (row?.saved) bus.publish({ type: 'project_changed', projectId });
 }
 
-// An address of its own: GET /channels/user_preferences is the user's.
-const TAKEN = 'user_preferences';
+// Addresses of their own: GET /channels/user_preferences is the user's.
+const TAKEN: ReadonlySet<string> = new Set(['user_preferences', 'user_delivery_windows', 'delivery_windows']);
 
 async function problemsOf({ key, channels }: CategoryConfig): Promise<string[]> {
   const problems: string[] = [];
-  if (key === TAKEN) problems.push(`Param 'key' must not be ${TAKEN}`);
+  if (TAKEN.has(key)) problems.push(`Param 'key' must not be ${key}`);
   const named = new Map<string, number>();
-  for (const [index, { channel, if: condition }] of channels.entries()) {
+  for (const [index, { channel, if: condition, windows }] of channels.entries()) {
     const before = named.get(channel);
     if (before !== undefined)
       problems.push(
         `Param 'channels.${index}.channel' names ${channel} again, after channels.${before}: give each channel once`,
       );
     named.set(channel, before ?? index);
+    if (windows !== undefined) problems.push(...problemsOfTimes(`channels.${index}.windows`, windows));
     if (condition === undefined || condition === null) continue;
     const parsed = await parseCondition(condition);
     if ('problem' in parsed)

@@ -256,6 +256,7 @@ const redactTokenEvents = sql(
 // What is short, and last the user. Primary keys, and index installations_of_owner.
 const LAST = [
   sql('purge_preferences', 'delete from preferences where user_id = any ($1::uuid[])'),
+  sql('purge_user_delivery_windows', 'delete from user_delivery_windows where user_id = any ($1::uuid[])'),
   sql('purge_subscriptions', 'delete from subscriptions where user_id = any ($1::uuid[])'),
   sql('purge_installations', 'delete from installations where owner_id = any ($1::uuid[])'),
   sql('purge_former_user_keys', 'delete from former_user_keys where user_id = any ($1::uuid[])'),

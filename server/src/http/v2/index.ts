@@ -1,6 +1,7 @@
 import type { App } from '../route.ts';
 import { broadcastRoutes } from './broadcasts.ts';
 import { categoryRoutes } from './categories.ts';
+import { deliveryWindowRoutes } from './delivery-windows.ts';
 import { eventRoutes } from './events.ts';
 import { installationRoutes } from './installations.ts';
 import { integrationRoutes } from './integrations.ts';
@@ -20,6 +21,7 @@ export function v2Routes(app: App): void {
   preferenceRoutes(app);
   subscriptionRoutes(app);
   categoryRoutes(app);
+  deliveryWindowRoutes(app);
   integrationRoutes(app);
   installationRoutes(app);
   userRoutes(app);

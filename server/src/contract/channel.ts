@@ -1,0 +1,2 @@
+/** Every channel that a notification can go out on. */
+export const CHANNELS = ['in_app', 'slack', 'web_push', 'mobile_push', 'teams', 'email', 'sms'] as const;

@@ -1,0 +1,157 @@
+import fc from 'fast-check';
+import { DateTime } from 'luxon';
+import { describe, expect, it } from 'vitest';
+import { nextOpening, type Window } from './weekly-hours.ts';
+
+const at = (text: string, zone: string) => DateTime.fromISO(text, { zone }).toMillis();
+const opening = (windows: Window[], zone: string, now: string) =>
+  DateTime.fromMillis(nextOpening(windows, zone, at(now, zone)) ?? Number.NaN, { zone }).toISO({
+    suppressMilliseconds: true,
+  });
+
+const daytime: Window = { from: 8 * 60, to: 21 * 60 };
+const overnight: Window = { from: 22 * 60, to: 6 * 60 };
+
+describe('the next opening', () => {
+  it.each<[string, Window[], string, string, string]>([
+    [
+      'is now while one is open',
+      [daytime],
+      'Europe/Berlin',
+      '2026-06-01T08:00:00',
+      '2026-06-01T08:00:00+02:00',
+    ],
+    [
+      'is this morning before it',
+      [daytime],
+      'Europe/Berlin',
+      '2026-06-01T07:59:59',
+      '2026-06-01T08:00:00+02:00',
+    ],
+    [
+      'is tomorrow once it is over',
+      [daytime],
+      'Europe/Berlin',
+      '2026-06-01T21:00:00',
+      '2026-06-02T08:00:00+02:00',
+    ],
+    ['runs over midnight', [overnight], 'UTC', '2026-06-01T03:00:00', '2026-06-01T03:00:00Z'],
+    ['begins in the evening', [overnight], 'UTC', '2026-06-01T06:00:00', '2026-06-01T22:00:00Z'],
+    [
+      'belongs to the day on which it begins',
+      [{ ...overnight, days: [5] }],
+      'UTC',
+      '2026-06-05T05:00:00', // a Friday; its night begins in the evening
+      '2026-06-05T22:00:00Z',
+    ],
+    [
+      'goes on in the morning of the day after',
+      [{ ...overnight, days: [5] }],
+      'UTC',
+      '2026-06-06T05:00:00',
+      '2026-06-06T05:00:00Z',
+    ],
+    [
+      'is on Monday after a weekend',
+      [{ ...daytime, days: [1, 2, 3, 4, 5] }],
+      'UTC',
+      '2026-06-05T21:30:00',
+      '2026-06-08T08:00:00Z',
+    ],
+    [
+      'is when the clock has jumped over the beginning',
+      [{ from: 150, to: 240 }],
+      'Europe/Berlin',
+      '2026-03-29T01:00:00',
+      '2026-03-29T03:00:00+02:00',
+    ],
+    [
+      'is on the next day where the clock jumps over all of it',
+      [{ from: 130, to: 170 }],
+      'Europe/Berlin',
+      '2026-03-29T01:00:00',
+      '2026-03-30T02:10:00+02:00',
+    ],
+    [
+      'is a week later where it has one day and that one skips it',
+      [{ from: 130, to: 170, days: [7] }],
+      'Europe/Berlin',
+      '2026-03-29T01:00:00',
+      '2026-04-05T02:10:00+02:00',
+    ],
+    [
+      'is the first showing of an hour that is shown twice',
+      [{ from: 150, to: 240 }],
+      'Europe/Berlin',
+      '2026-10-25T01:00:00',
+      '2026-10-25T02:30:00+02:00',
+    ],
+    [
+      'is on the day after one that its zone never had',
+      [daytime],
+      'Pacific/Apia',
+      '2011-12-29T22:00:00',
+      '2011-12-31T08:00:00+14:00',
+    ],
+    [
+      'may be all day long',
+      [{ from: 0, to: 1440, days: [3] }],
+      'UTC',
+      '2026-06-02T12:00:00',
+      '2026-06-03T00:00:00Z',
+    ],
+  ])('%s', (_what, windows, zone, now, expected) => {
+    expect(opening(windows, zone, now)).toBe(expected);
+  });
+
+  it('is the first minute at which a second library sees a window open, in every zone there is', () => {
+    const zones = Intl.supportedValuesOf('timeZone');
+    const minute = fc.integer({ min: 0, max: 1439 });
+    const window = fc
+      .record({
+        from: minute,
+        to: fc.integer({ min: 1, max: 1440 }),
+        days: fc.option(fc.uniqueArray(fc.integer({ min: 1, max: 7 }), { minLength: 1 }), { nil: undefined }),
+      })
+      .filter(({ from, to }) => from !== to)
+      .map(({ days, ...rest }): Window => (days === undefined ? rest : { ...rest, days }));
+    fc.assert(
+      fc.property(
+        fc.array(window, { minLength: 1, maxLength: 3 }),
+        fc.constantFrom(...zones),
+        fc.oneof(
+          fc.integer({ min: Date.UTC(2024, 0), max: Date.UTC(2031, 0) }),
+          // About the weeks in which clocks are put forward and back.
+          fc.integer({ min: Date.UTC(2026, 2, 1), max: Date.UTC(2026, 3, 10) }),
+          fc.integer({ min: Date.UTC(2026, 9, 1), max: Date.UTC(2026, 10, 10) }),
+        ),
+        (windows, zone, nowMs) => {
+          const found = nextOpening(windows, zone, nowMs);
+          expect(found).toBe(firstOpenMinute(windows, zone, nowMs));
+        },
+      ),
+      { numRuns: 300 },
+    );
+  });
+});
+
+/** By walking over the minutes. */
+function firstOpenMinute(windows: readonly Window[], zone: string, nowMs: number): number | undefined {
+  const open = (ms: number) => {
+    const there = DateTime.fromMillis(ms, { zone });
+    const minute = there.hour * 60 + there.minute;
+    return windows.some(({ days, from, to }) => {
+      const dayOf = (one: DateTime) => days === undefined || days.includes(one.weekday);
+      // The day before by the calendar, whether or not its zone has had it.
+      const before = DateTime.utc(there.year, there.month, there.day).minus({ days: 1 });
+      if (from < to) return dayOf(there) && minute >= from && minute < to;
+      return (dayOf(there) && minute >= from) || (dayOf(before) && minute < to);
+    });
+  };
+  if (open(nowMs)) return nowMs;
+  const step = 60_000;
+  const first = Math.ceil((nowMs + 1) / step) * step;
+  const limit = first + 16 * 86_400_000;
+  for (let ms = first; ms < limit; ms += step) if (open(ms)) return ms;
+  return undefined;
+}
