@@ -35,6 +35,7 @@ function broadcast(project: TestProject, category: string | null, userIds: strin
     userIds,
     pending: 0,
     heldBack: new Set<string>(),
+    plan: [],
   };
 }
 

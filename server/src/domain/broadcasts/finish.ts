@@ -78,7 +78,8 @@ const subtractPending = sql(
   )
   select id from counted where pending <= 0 and status <> 'processed'`,
 );
-// Index deliveries_failed (broadcast_id): what it takes depends on what failed, not on how many users there are.
+// Index deliveries_failed (broadcast_id, user_id, channel): what it takes depends on what failed, not on how many users there are. A broadcast
+// may end more than once, as what failed can be sent anew: the last end counts.
 const finish = sql(
   'finish_broadcasts',
   `with failed as (
@@ -96,17 +97,11 @@ const finish = sql(
     group by broadcast_id
   )
   update broadcasts b
-  set status = 'processed',
-    failures = b.failures + coalesce(s.failures, 0),
-    errors = case
-      when s.errors is null then b.errors
-      when b.errors is null then s.errors
-      else (b.errors::jsonb || s.errors::jsonb)::json
-    end
+  set status = 'processed', failed_users = coalesce(s.failures, 0), failed_errors = s.errors
   from unnest($1::uuid[]) as done (id)
   left join summary s on s.broadcast_id = done.id
   where b.id = done.id
-  returning b.id, b.project_id, b.total, b.failures`,
+  returning b.id, b.project_id, b.total, b.failures + b.failed_users as failures`,
 );
 const failBroadcast = sql(
   'fail_broadcast',

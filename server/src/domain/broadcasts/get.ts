@@ -60,7 +60,13 @@ export async function broadcastsJson(
   return texts;
 }
 
-const COLUMNS = 'id, category, topic, message, overrides, recipients, status, total, failures, errors';
+// What was wrong before anything was sent, and then what became of the deliveries.
+const COLUMNS = `id, category, topic, message, overrides, recipients, status, total, failures + failed_users as failures,
+    case
+      when errors is null then failed_errors
+      when failed_errors is null then errors
+      else (errors::jsonb || failed_errors::jsonb)::json
+    end as errors`;
 
 // Primary key.
 const selectBroadcast = sql(

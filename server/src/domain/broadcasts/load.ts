@@ -5,6 +5,7 @@ import { type Job, recipientsWeight } from '../../queue/jobs.ts';
 import { SUBSCRIBERS_PER_PAGE } from '../topics/subscribers.ts';
 import type { Person } from '../users/plan.ts';
 import type { FreshBroadcast, FreshRecipients } from './fresh-recipients.ts';
+import type { StoredChannelPlan } from './page-plan.ts';
 import { countRecipients, readRecipients } from './recipients.ts';
 
 /** A broadcast on its way through the fan-out, or a page of it: each step adds what it found out. */
@@ -38,6 +39,8 @@ export interface Broadcast {
   pending: number;
   /** The users whose inbox does not show it, or not yet. */
   heldBack: Set<string>;
+  /** What is decided for these users on each channel. */
+  plan: StoredChannelPlan[];
 }
 
 /** The jobs' broadcasts, in the order of their ids: as they were accepted a moment ago, or else from the database. */
@@ -140,6 +143,7 @@ function newBroadcast() {
     notificationIds: [],
     pending: 0,
     heldBack: new Set<string>(),
+    plan: [],
   };
 }
 

@@ -1,5 +1,5 @@
 import type { Queryable } from '../../db/client.ts';
-import { type NewJob, priorityFor } from '../../queue/jobs.ts';
+import type { NewJob } from '../../queue/jobs.ts';
 import type { ProjectCategories } from '../categories/of-project.ts';
 import type { Context } from '../context.ts';
 import {
@@ -9,9 +9,11 @@ import {
   type SkipReason,
   skipReason,
 } from '../deliveries/choose-channels.ts';
+import { deliveryJobs } from '../deliveries/delivery-jobs.ts';
 import { findReachable, type Reachable, type Way, waysOf } from '../deliveries/reach.ts';
 import type { NewEvent } from '../events/record.ts';
 import { type SwitchedOff, switchedOff } from '../preferences/switched-off.ts';
+import { channelPlan, type StoredChannelPlan } from './page-plan.ts';
 
 /** A broadcast whose users are known. */
 interface Deliverable {
@@ -25,6 +27,8 @@ interface Deliverable {
   pending: number;
   /** Filled with the users whose inbox does not show it, or not yet. */
   heldBack: Set<string>;
+  /** Filled with what is decided on each channel; it stays empty where there is only the inbox. */
+  plan: StoredChannelPlan[];
 }
 
 /** What is to be written of a plan. */
@@ -33,12 +37,6 @@ export interface Plan {
   /** Of channels that are not used, and why; and of those that are used later. */
   events: NewEvent[];
 }
-
-// A chunk of recipients on one channel is one job: small enough that its outcomes are soon written down, large enough that the
-// queue's cost vanishes beside the sending.
-const RECIPIENTS_PER_DELIVERY = 100;
-// A delivery reads and renders the texts, a fan-out hands them on as they are stored; but its batches are smaller to begin with.
-const FEWER_TEXTS = 32;
 
 /**
  * Decides on which channels each user gets each broadcast, and when. Where nothing is configured and nobody has switched anything off,
@@ -128,6 +126,8 @@ function planOf({ broadcast, routes, ways }: Routed, known: Known): Plan {
   for (const route of routes) {
     const { channel, delayMs } = route;
     const { used, skipped } = sortUsers(broadcast, route, ways.get(channel), known);
+    const dueAtMs = used.length === 0 || isPlainInbox(route) ? undefined : known.nowMs + delayMs;
+    broadcast.plan.push(channelPlan(channel, broadcast.userIds, skipped, dueAtMs));
     for (const [reason, userIds] of skipped)
       plan.events.push(skippedEvent(broadcast, channel, reason, userIds));
     if (channel === IN_APP) {
@@ -137,11 +137,15 @@ function planOf({ broadcast, routes, ways }: Routed, known: Known): Plan {
       }
       for (const userId of broadcast.userIds) broadcast.heldBack.add(userId);
     }
-    if (used.length === 0) continue;
-    const dueAtMs = known.nowMs + delayMs;
+    if (dueAtMs === undefined) continue;
     if (delayMs > 0) plan.events.push(scheduledEvent(broadcast, channel, dueAtMs, used));
     broadcast.pending += used.length;
-    plan.jobs.push(...jobsOf(broadcast, channel, used, { dueAtMs, later: delayMs > 0 }));
+    plan.jobs.push(
+      ...deliveryJobs({ ...broadcast, recipients: broadcast.userIds.length }, channel, used, {
+        dueAtMs,
+        later: delayMs > 0,
+      }),
+    );
   }
   return plan;
 }
@@ -201,31 +205,4 @@ function scheduledEvent(
       payload: { due_at: new Date(dueAtMs).toISOString() },
     },
   };
-}
-
-function jobsOf(
-  broadcast: Deliverable,
-  channel: string,
-  userIds: readonly string[],
-  { dueAtMs, later }: { dueAtMs: number; later: boolean },
-): NewJob<'deliver'>[] {
-  const jobs: NewJob<'deliver'>[] = [];
-  for (let start = 0; start < userIds.length; start += RECIPIENTS_PER_DELIVERY) {
-    const chunk = userIds.slice(start, start + RECIPIENTS_PER_DELIVERY);
-    jobs.push({
-      kind: 'deliver',
-      projectId: broadcast.projectId,
-      priority: priorityFor(broadcast.userIds.length),
-      weight: chunk.length + Math.floor(broadcast.textWeight / FEWER_TEXTS),
-      ...(later ? { dueAtMs } : {}),
-      payload: {
-        broadcast_id: broadcast.id,
-        channel,
-        user_ids: chunk,
-        attempt: 0,
-        first_attempt_ms: dueAtMs,
-      },
-    });
-  }
-  return jobs;
 }

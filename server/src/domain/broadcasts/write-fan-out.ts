@@ -4,6 +4,7 @@ import { assertSettled, settled } from '../../queue/settle.ts';
 import { type NewEvent, newEventId } from '../events/record.ts';
 import { HELD_BACK } from '../notifications/row.ts';
 import { broadcastProcessed } from './finish.ts';
+import { planJson, type StoredChannelPlan } from './page-plan.ts';
 
 /** A broadcast, or a page of it, whose users are known and whose deliveries are planned. */
 interface FannedOut {
@@ -23,6 +24,7 @@ interface FannedOut {
   pending: number;
   /** The users whose inbox does not show it, or not yet. */
   heldBack: ReadonlySet<string>;
+  plan: readonly StoredChannelPlan[];
 }
 
 /** How notifications are inserted: as if none were there, which spares a fifth of the time, or with a look at each. */
@@ -67,6 +69,7 @@ export async function writeFanOut(
     textArray(events.map((event) => uuidArray(event.userIds ?? []))),
     textArray(events.map((event) => JSON.stringify(event.details))),
     broadcasts.map((one) => one.page),
+    textArray(broadcasts.map((one) => planJson(one.plan))),
   ]);
   assertSettled(jobs.ids, row?.settled ?? 0);
   return row?.sent_at ?? new Date();
@@ -92,12 +95,12 @@ function processedDetails({ projectId, id, page, userIds, unusable, pending }: F
 const write = (onConflict: string) => `
   with input as materialized (
     select id, project_id, category, topic, user_ids::uuid[], notification_ids::uuid[], unusable, pending, errors::json,
-      created_event, notified_event, processed_event, processed::json, held_back::boolean[], page,
+      created_event, notified_event, processed_event, processed::json, held_back::boolean[], page, plan::json,
       date_trunc('milliseconds', now()) as sent_at
     from unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::int[], $8::int[], $9::text[],
-        $10::uuid[], $11::uuid[], $12::uuid[], $13::text[], $16::text[], $23::int[])
+        $10::uuid[], $11::uuid[], $12::uuid[], $13::text[], $16::text[], $23::int[], $24::text[])
       as b (id, project_id, category, topic, user_ids, notification_ids, unusable, pending, errors,
-        created_event, notified_event, processed_event, processed, held_back, page)
+        created_event, notified_event, processed_event, processed, held_back, page, plan)
   ),
   settled as (
     ${settled('$14', '$15')}
@@ -109,8 +112,8 @@ const write = (onConflict: string) => `
     ${onConflict}
   ),
   reached as (
-    insert into broadcast_users (broadcast_id, page, user_ids)
-    select id, page, user_ids
+    insert into broadcast_users (broadcast_id, page, user_ids, plan)
+    select id, page, user_ids, plan
     from input
     where user_ids <> '{}'
     on conflict do nothing
