@@ -2,6 +2,7 @@ import { generateKeyPairSync, randomUUID } from 'node:crypto';
 import { Notification, Provider as OtherClient } from '@parse/node-apn';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { type ApnsStandIn, startApnsStandIn } from '../../test/support/apns-stand-in.ts';
+import { conforms } from '../../test/support/provider-conformance.ts';
 import { startVendor } from '../../test/support/vendor-stand-in.ts';
 import { createEgressGuard } from '../lib/egress.ts';
 import { apns } from './apns.ts';
@@ -486,6 +487,17 @@ test('the stand-in answers a client that others wrote as that one expects it of 
   });
   await other.shutdown();
   await apple.stop();
+});
+
+conforms('apns', {
+  http2: true,
+  open: (_address, deps) => apns.connect(config, deps(['apns'])),
+  message: () => minimal,
+  accepts: { status: 200, headers: { 'apns-id': 'A-1' } },
+  sent: { kind: 'sent', providerId: 'A-1' },
+  secrets: ({ headers }) => [String(headers.authorization).replace('bearer ', '')],
+  // 200 is the whole answer.
+  except: { 'garbage body': { kind: 'sent' }, 'a page as body': { kind: 'sent' } },
 });
 
 function payloadOf(request: unknown): Record<string, unknown> {

@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { type ExpoStandIn, startExpoStandIn } from '../../test/support/expo-stand-in.ts';
 import { bareContent, notificationContent } from '../../test/support/notification-content.ts';
+import { conforms } from '../../test/support/provider-conformance.ts';
 import { systemClock } from '../lib/clock.ts';
 import { createEgressGuard } from '../lib/egress.ts';
 import { expo } from './expo.ts';
@@ -270,4 +271,16 @@ test('the stand-in answers the client of Expo’s own as that one expects it', a
   await expect(
     client.sendPushNotificationsAsync([...messages, { to: 'ExponentPushToken[b]', title: 'x' }]),
   ).rejects.toMatchObject({ code: 'PUSH_TOO_MANY_EXPERIENCE_IDS' });
+});
+
+conforms('expo', {
+  open: (_address, deps) => expo.connect(config, deps(['expo'])),
+  message: () => minimal,
+  // A ticket for each message of a request.
+  accepts: ({ body }) => ({
+    status: 200,
+    body: { data: (JSON.parse(body) as object[]).map(() => ({ status: 'ok', id: 'X-1' })) },
+  }),
+  sent: { kind: 'sent', providerId: 'X-1' },
+  secrets: [config.access_token],
 });

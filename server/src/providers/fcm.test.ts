@@ -9,6 +9,7 @@ import {
 } from '../../test/support/fcm-stand-in.ts';
 import { integrationConfigs } from '../../test/support/integration-configs.ts';
 import { bareContent, notificationContent } from '../../test/support/notification-content.ts';
+import { conforms } from '../../test/support/provider-conformance.ts';
 import { createEgressGuard } from '../lib/egress.ts';
 import { fcm } from './fcm.ts';
 import type { PushMessage, Sender } from './provider.ts';
@@ -351,4 +352,18 @@ describe('a sender', () => {
     await expect.poll(() => google.sessions[0]?.destroyed).toBe(true);
     expect(await sender.send(full)).toMatchObject({ kind: 'retry', ambiguous: false });
   });
+});
+
+conforms('fcm', {
+  http2: true,
+  open: (_address, deps, token_uri) => fcm.connect({ ...config, token_uri }, deps(['fcm'])),
+  message: () => minimal,
+  accepts: { status: 200, body: { name: 'projects/shop-1/messages/1' } },
+  sent: { kind: 'sent', providerId: 'projects/shop-1/messages/1' },
+  aside: () => ({ status: 200, body: { access_token: 'ya29.canary', expires_in: 3599 } }),
+  secrets: ['ya29.canary'],
+  except: {
+    // It asks for a minute where it does not say how long.
+    '429': { kind: 'retry', ambiguous: false, retryAfterMs: 60_000 },
+  },
 });

@@ -1,3 +1,4 @@
+import { readdirSync, readFileSync } from 'node:fs';
 import { Ajv } from 'ajv';
 import addFormats from 'ajv-formats';
 import { describe, expect, test } from 'vitest';
@@ -6,6 +7,16 @@ import { delivering, integrations, wireNameOf } from './index.ts';
 import { maskSecrets } from './provider.ts';
 
 const ajv = addFormats.default(new Ajv({ allErrors: true, strict: true }));
+
+test('all that deliver are put through the table of faults', () => {
+  const folder = new URL('./', import.meta.url);
+  const tests = readdirSync(folder).filter((name) => name.endsWith('.test.ts'));
+  const declared = tests.flatMap((name) => {
+    const text = readFileSync(new URL(name, folder), 'utf8');
+    return [...text.matchAll(/^conforms\(\s*'(\w+)'/gm)].map(([, provider]) => provider);
+  });
+  expect([...new Set([...declared, 'smtp'])].sort()).toEqual([...delivering.keys()].sort()); // smtp: smtp-faults.test.ts
+});
 
 describe.each(Object.entries(integrations))('%s', (name, integration) => {
   const validate = ajv.compile(integration.config);

@@ -50,7 +50,7 @@ describe('the request', () => {
       ['h:List-Unsubscribe', '<https://notify.example/unsubscribe/x>'],
       ['h:List-Unsubscribe-Post', 'List-Unsubscribe=One-Click'],
       ['h:Message-Id', `<${id}@mg.example.com>`],
-      ['v:delivery_id', id],
+      ['v:reference', emailMessage().reference],
     ]);
   });
 
@@ -62,14 +62,14 @@ describe('the request', () => {
       ['subject', 'Hello'],
       ['html', '<p>It is <b>here</b>.</p>'],
       ['h:Message-Id', `<${id}@b.de>`],
-      ['v:delivery_id', id],
+      ['v:reference', emailMessage().reference],
     ]);
   });
 
   test('takes what the broadcast says for Mailgun as fields, but for who gets it', async () => {
     const override = {
       to: ['eve@example.com'],
-      'v:delivery_id': null,
+      'v:reference': null,
       html: null,
       cc: 'bob@example.com',
       'o:tag': ['a', 'b'],
@@ -80,7 +80,7 @@ describe('the request', () => {
     expect(made).toEqual(
       expect.arrayContaining([
         ['to', '"Ada L" <ada@example.com>'],
-        ['v:delivery_id', id],
+        ['v:reference', emailMessage().reference],
         ['cc', 'bob@example.com'],
         ['o:tag', 'a'],
         ['o:tag', 'b'],
@@ -162,7 +162,7 @@ test.each([
   expect('retryAfterMs' in found).toBe('retryAfterMs' in outcome);
 });
 
-conforms('Mailgun', {
+conforms('mailgun', {
   open: (_address, deps) => mailgun.connect(config, deps(['mailgun'])),
   message: () => emailMessage(),
   accepts: { status: 200, body: { id: '<1@mg.example.com>' } },

@@ -149,7 +149,7 @@ test.each([
   expect(pingEmail.classify({ status, text, headers: {} })).toMatchObject(outcome);
 });
 
-conforms('A mailer of the project', {
+conforms('ping_email', {
   open: (address, deps) => pingEmail.connect({ url: address.replace('//', '//me:canary-mailer@') }, deps()),
   message: () => emailMessage(),
   accepts: { status: 202, body: { id: 'm-1' } },
@@ -157,8 +157,8 @@ conforms('A mailer of the project', {
   secrets: ['canary-mailer', 'me:canary-mailer', 'canary-project'],
   except: {
     // It is the project's own server: its certificate is the project's to repair.
-    'the certificate is a stranger’s': { kind: 'rejected', scope: 'config' },
-    'a success of garbage': { kind: 'sent' },
-    'a success as a page': { kind: 'sent' },
+    'bad TLS': { kind: 'rejected', scope: 'config' },
+    'garbage body': { kind: 'sent' },
+    'a page as body': { kind: 'sent' },
   },
 });

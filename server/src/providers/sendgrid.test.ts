@@ -30,7 +30,7 @@ describe('the request', () => {
         personalizations: [
           {
             to: [{ email: 'ada@example.com', name: 'Ada L' }],
-            custom_args: { delivery_id: '0197a3c4-5b6e-7f01-8a2b-3c4d5e6f7081' },
+            custom_args: { reference: 'AZejxFtufwGKKzxNXm9wgQGXo8QAAH8Biis8TV5vcIE' },
           },
         ],
         from: { email: 'news@example.com', name: 'News' },
@@ -56,7 +56,7 @@ describe('the request', () => {
     if (isRejection(built)) throw new Error(built.reason);
     expect(JSON.parse(String(built.body))).toEqual({
       personalizations: [
-        { to: [{ email: 'ada@xn--exmple-cua.com' }], custom_args: { delivery_id: least.deliveryId } },
+        { to: [{ email: 'ada@xn--exmple-cua.com' }], custom_args: { reference: least.reference } },
       ],
       from: { email: 'a@b.de' },
       subject: 'Hello',
@@ -75,7 +75,7 @@ describe('the request', () => {
         {
           to: [{ email: 'eve@example.com' }],
           cc: [{ email: 'bob@example.com' }],
-          custom_args: { delivery_id: 'x', a: 'b' },
+          custom_args: { reference: 'x', a: 'b' },
         },
         { to: [{ email: 'eve@example.com' }] },
       ],
@@ -88,7 +88,7 @@ describe('the request', () => {
         {
           to: [{ email: 'ada@example.com', name: 'Ada L' }],
           cc: [{ email: 'bob@example.com' }],
-          custom_args: { delivery_id: emailMessage().deliveryId, a: 'b' },
+          custom_args: { reference: emailMessage().reference, a: 'b' },
         },
       ],
     });
@@ -192,12 +192,12 @@ test.each([
   expect('retryAfterMs' in found).toBe('retryAfterMs' in outcome);
 });
 
-conforms('SendGrid', {
+conforms('sendgrid', {
   open: (_address, deps) => sendgrid.connect(config, deps(['sendgrid'])),
   message: () => emailMessage(),
   accepts: { status: 202, headers: { 'x-message-id': 'sg-1' } },
   sent: { kind: 'sent', providerId: 'sg-1' },
   secrets: ['canary-sendgrid'],
   // SendGrid says all by the status; its successes have no body.
-  except: { 'a success of garbage': { kind: 'sent' }, 'a success as a page': { kind: 'sent' } },
+  except: { 'garbage body': { kind: 'sent' }, 'a page as body': { kind: 'sent' } },
 });

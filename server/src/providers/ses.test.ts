@@ -23,6 +23,8 @@ function payload(changes: Partial<EmailMessage> = {}, over: object = {}): Record
   return JSON.parse(String(built.body)) as Record<string, unknown>;
 }
 
+const { reference } = emailMessage();
+
 describe('the request', () => {
   test('has everything at its place', () => {
     expect(ses.build(emailMessage(), { ...config, configuration_set: 'mail' })).toEqual({
@@ -46,7 +48,7 @@ describe('the request', () => {
             ],
           },
         },
-        EmailTags: [{ Name: 'delivery_id', Value: id }],
+        EmailTags: [{ Name: 'reference', Value: reference }],
         ConfigurationSetName: 'mail',
       }),
     });
@@ -64,7 +66,7 @@ describe('the request', () => {
           Headers: [],
         },
       },
-      EmailTags: [{ Name: 'delivery_id', Value: id }],
+      EmailTags: [{ Name: 'reference', Value: reference }],
     });
   });
 
@@ -74,7 +76,7 @@ describe('the request', () => {
       Content: { Simple: null, Template: { TemplateName: 'order', TemplateData: '{}' } },
       EmailTags: [
         { Name: 'campaign', Value: 'x' },
-        { Name: 'delivery_id', Value: 'eve' },
+        { Name: 'reference', Value: 'eve' },
       ],
     };
     expect(payload({ override })).toEqual({
@@ -83,15 +85,15 @@ describe('the request', () => {
       Content: { Template: { TemplateName: 'order', TemplateData: '{}' } },
       EmailTags: [
         { Name: 'campaign', Value: 'x' },
-        { Name: 'delivery_id', Value: id },
+        { Name: 'reference', Value: reference },
       ],
     });
     expect(payload({ override: { EmailTags: null } }).EmailTags).toEqual([
-      { Name: 'delivery_id', Value: id },
+      { Name: 'reference', Value: reference },
     ]);
     expect(payload({ override: { EmailTags: [null, 1] } }).EmailTags).toContainEqual({
-      Name: 'delivery_id',
-      Value: id,
+      Name: 'reference',
+      Value: reference,
     });
   });
 
@@ -294,7 +296,7 @@ test('an SES that others wrote understands it, and its refusals are understood',
   await aws.stop();
 });
 
-conforms('SES', {
+conforms('ses', {
   open: (_address, deps) => ses.connect(config, deps(['ses'])),
   message: () => emailMessage(),
   accepts: { status: 200, body: { MessageId: '1' } },

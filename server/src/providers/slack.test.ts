@@ -287,25 +287,33 @@ describe('sending', () => {
   });
 });
 
-conforms('Slack’s API', {
-  open: (_address, deps) => slack.connect(CONFIG, deps(['slack_api'])),
-  message: () => byApi(),
-  accepts: { status: 200, body: { ok: true, ts: '1.2' } },
-  sent: { kind: 'sent', providerId: '1.2' },
-  secrets: [TOKEN, CONFIG.client_secret, CONFIG.signing_secret],
-});
+conforms(
+  'slack',
+  {
+    open: (_address, deps) => slack.connect(CONFIG, deps(['slack_api'])),
+    message: () => byApi(),
+    accepts: { status: 200, body: { ok: true, ts: '1.2' } },
+    sent: { kind: 'sent', providerId: '1.2' },
+    secrets: [TOKEN, CONFIG.client_secret, CONFIG.signing_secret],
+  },
+  'by its API',
+);
 
-conforms('A webhook of Slack', {
-  open: (_address, deps) => slack.connect(CONFIG, deps()),
-  message: (address) => byWebhook({ to: { webhookUrl: `${address}${PATH}` } }),
-  accepts: { status: 200, body: 'ok' },
-  sent: { kind: 'sent' },
-  secrets: ['canary-of-the-channel'],
-  // Whatever an address answers that a user saved, the integration is not to blame.
-  except: { 'a redirect': { kind: 'rejected', scope: 'message' } },
-});
+conforms(
+  'slack',
+  {
+    open: (_address, deps) => slack.connect(CONFIG, deps()),
+    message: (address) => byWebhook({ to: { webhookUrl: `${address}${PATH}` } }),
+    accepts: { status: 200, body: 'ok' },
+    sent: { kind: 'sent' },
+    secrets: ['canary-of-the-channel'],
+    // Whatever an address answers that a user saved, the integration is not to blame.
+    except: { 'a redirect': { kind: 'rejected', scope: 'message' } },
+  },
+  'by a webhook',
+);
 
-conforms('The server’s own Slack app', {
+conforms('slackbot', {
   open: (_address, deps) => slackbot.connect({ enabled: true }, deps(['slack_api'])),
   message: () => byApi(),
   accepts: { status: 200, body: { ok: true, ts: '1.2' } },

@@ -391,6 +391,11 @@ describe('failures', () => {
     ['GREETING', '421 4.3.2 too busy', retry],
     ['GREETING', '554 5.7.1 go away', rejected('config')],
     ['GREETING', 'HTTP/1.1 400 Bad Request', { ...retry, suspect: 'config' }],
+    ...(['AUTH', 'MAIL', 'RCPT', 'DATA', 'END'] as const).map((stage): [Stage, string, object] => [
+      stage,
+      'what?',
+      { ...retry, ambiguous: stage === 'END', suspect: 'config', code: 'EPROTOCOL' }, // nobody's address is at fault
+    ]),
     ['EHLO', '421 4.3.2 too busy', retry],
     ['EHLO', '502 not implemented', { kind: 'sent' }], // HELO does
     ['AUTH', '535 5.7.8 wrong', rejected('config')],

@@ -282,8 +282,9 @@ function classify(reply: SmtpReply): Outcome {
   const { error, written } = reply;
   if (error.code === 'EGRESS_REFUSED') return { kind: 'rejected', scope: 'config', reason: error.message };
   if (error.code === 'ETLS' || isTlsFailure(error)) return classifyTls(error, written);
-  if (error.responseCode !== undefined) return classifyResponse(error, error.responseCode);
-  return classifyBreak(error, written);
+  const { response = '', responseCode = 0 } = error;
+  if (responseCode >= 400 && responseCode < 600) return classifyResponse(error, responseCode);
+  return response === '' ? classifyBreak(error, written) : classifyNonsense(response, written);
 }
 
 /** The server has spoken, so nothing is ambiguous: what it answered is what happened. */
@@ -361,6 +362,12 @@ function isTlsFailure({ code, originalCode, message }: SmtpError): boolean {
   );
 }
 
+/** Something answered, but no reply of SMTP. It is no refusal: whoever talks like that has refused nothing, and may have taken all. */
+function classifyNonsense(response: string, written: boolean): Outcome {
+  const reason = `the mail server answered something that is not SMTP: ${tidy(response)}`;
+  return { kind: 'retry', reason, code: 'EPROTOCOL', ambiguous: written, suspect: 'config' };
+}
+
 /** Nobody answered. Only a connection that broke after the whole message was out leaves a doubt. */
 function classifyBreak(error: SmtpError, written: boolean): Outcome {
   const code = error.originalCode ?? error.code ?? 'UNKNOWN';
@@ -371,8 +378,7 @@ function classifyBreak(error: SmtpError, written: boolean): Outcome {
   if (error.code === 'EMESSAGE')
     return { kind: 'rejected', scope: 'message', reason: tidy(error.message), code };
   if (error.code === 'EAUTH') return { kind: 'rejected', scope: 'config', reason: tidy(error.message), code };
-  const suspect =
-    SUSPECT_CONFIG.has(code) || error.code === 'EPROTOCOL' ? { suspect: 'config' as const } : {};
+  const suspect = SUSPECT_CONFIG.has(code) ? { suspect: 'config' as const } : {};
   return {
     kind: 'retry',
     reason: BREAKS[code] ?? `no answer from the mail server: ${tidy(error.message)}`,

@@ -189,7 +189,7 @@ describe('sending', () => {
   });
 });
 
-conforms('Twilio', {
+conforms('twilio', {
   open: (_address, deps) => twilio.connect(CONFIG, deps(['twilio'])),
   message: () => sms(),
   accepts: { status: 201, body: { sid: 'SM1', status: 'queued' } },

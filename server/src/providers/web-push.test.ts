@@ -465,7 +465,7 @@ async function startTestingService() {
   };
 }
 
-conforms('A push service', {
+conforms('web_push', {
   open: (_address, deps) => webPush.connect(CONFIG, deps()),
   message: (address) => push({ endpoint: `${address}/send/abc`, expiresAt: new Date(Date.now() + 60_000) }),
   accepts: { status: 201, headers: { location: 'https://push.example.com/m/1' } },
@@ -473,8 +473,8 @@ conforms('A push service', {
   secrets: [CONFIG.private_key],
   except: {
     // The body says nothing: the status is all there is.
-    'a success of garbage': { kind: 'sent' },
-    'a success as a page': { kind: 'sent' },
+    'garbage body': { kind: 'sent' },
+    'a page as body': { kind: 'sent' },
     'a redirect': { kind: 'rejected', scope: 'message' },
   },
 });

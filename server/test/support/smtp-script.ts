@@ -3,8 +3,11 @@ import { createServer, type Socket } from 'node:net';
 
 export type Stage = 'GREETING' | 'EHLO' | 'HELO' | 'AUTH' | 'MAIL' | 'RCPT' | 'DATA' | 'BODY' | 'END';
 
-/** A line to answer, `cut` to break the connection, `hang` to say and hear nothing more, `trickle` to answer without end. */
-export type Step = string | 'cut' | 'hang' | 'trickle';
+/**
+ * A line to answer, `cut` to break the connection, `reset` to do so with an error, `end` to say nothing more, `half` to end within a
+ * line, `hang` to say and hear nothing more, `trickle` to answer without end.
+ */
+export type Step = string | 'cut' | 'reset' | 'end' | 'half' | 'hang' | 'trickle';
 
 const USUAL: Record<Stage, Step> = {
   GREETING: '220 script ESMTP',
@@ -22,8 +25,9 @@ const USUAL: Record<Stage, Step> = {
 export async function startSmtpScript(
   steps: Partial<Record<Stage, Step>>,
   { pipelining = false }: { pipelining?: boolean } = {},
-): Promise<{ port: number; stop: () => Promise<void> }> {
-  const script = { ...USUAL, ...(pipelining ? { EHLO: `250-PIPELINING\r\n${USUAL.EHLO}` } : {}), ...steps };
+): Promise<{ port: number; heal: () => void; stop: () => Promise<void> }> {
+  const usual = { ...USUAL, ...(pipelining ? { EHLO: `250-PIPELINING\r\n${USUAL.EHLO}` } : {}) };
+  const script = { ...usual, ...steps };
   const sockets = new Set<Socket>();
   const server = createServer({ noDelay: true }, (socket) => {
     sockets.add(socket);
@@ -34,6 +38,7 @@ export async function startSmtpScript(
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const address = server.address();
   return {
+    heal: () => void Object.assign(script, usual), // from now on it says what is usually said
     port: typeof address === 'object' && address !== null ? address.port : 0,
     stop: () =>
       new Promise((resolve) => {
@@ -52,6 +57,8 @@ function converse(socket: Socket, script: Record<Stage, Step>): void {
   function act(stage: Stage): void {
     const step = script[stage];
     if (step === 'cut') socket.destroy();
+    else if (step === 'reset') socket.resetAndDestroy();
+    else if (step === 'end' || step === 'half') socket.end(step === 'half' ? '250 2.0' : '');
     else if (step === 'hang') {
       silent = true;
       socket.pause(); // nor does it take any more

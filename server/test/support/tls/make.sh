@@ -9,3 +9,6 @@ openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj '/CN=localh
 printf 'subjectAltName=DNS:localhost,IP:127.0.0.1,IP:::1\nbasicConstraints=CA:FALSE\nextendedKeyUsage=serverAuth\n' > server.ext
 openssl x509 -req -in server.csr -CA ca.crt -CAkey ca.key -CAcreateserial -days 36500 -extfile server.ext -out server.crt
 rm -f server.csr server.ext ca.srl ca.key
+# The same names, by nobody.
+openssl req -x509 -key server.key -days 36500 -subj '/CN=localhost' \
+  -addext 'subjectAltName=DNS:localhost,IP:127.0.0.1,IP:::1' -addext 'extendedKeyUsage=serverAuth' -out stranger.crt
