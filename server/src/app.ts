@@ -164,7 +164,7 @@ async function startServer(
     hub,
     authenticate: createSocketAuthenticator(httpContext),
     log: context.log,
-    onRefused: (address) => limits.strangerAt(address),
+    onRefused: (request) => limits.refusedSocket(request),
   });
   undo.push(() => lastSeen.close());
   undo.push(async () => {

@@ -1,6 +1,6 @@
 import { homedir } from 'node:os';
 import { resolve } from 'node:path';
-import { createEgressGuard } from './lib/egress.ts';
+import { parseNetworks } from './lib/networks.ts';
 
 /** The origins of vendors that the operator can move, each with what is reached by default. */
 const VENDOR_ORIGINS = {
@@ -19,6 +19,7 @@ const VENDOR_ORIGINS = {
   PROVIDER_SES_BASE_URL: { vendor: 'ses', origin: 'https://email.<region>.amazonaws.com' },
   PROVIDER_SLACK_API_URL: { vendor: 'slack_api', origin: 'https://slack.com/api' },
   PROVIDER_SLACK_AUTHORIZE_URL: { vendor: 'slack_authorize', origin: 'https://slack.com/oauth/v2/authorize' },
+  PROVIDER_SNS_BASE_URL: { vendor: 'sns', origin: 'https://sns.<region>.amazonaws.com' },
   PROVIDER_TWILIO_BASE_URL: { vendor: 'twilio', origin: 'https://api.twilio.com' },
 } as const satisfies Record<string, { vendor: string; origin: string }>;
 
@@ -75,6 +76,11 @@ export const SETTINGS = {
   EGRESS_ALLOW: {
     default: '',
     help: 'Address ranges that integrations may reach although they are private, as CIDR separated by commas: `10.0.0.0/8,127.0.0.1/32`.',
+    read: networks,
+  },
+  TRUSTED_PROXIES: {
+    default: '',
+    help: 'The proxies in front of the server, as CIDR separated by commas: `10.0.0.0/8,fd00::/8`. Of these alone `X-Forwarded-For` is believed, where requests are counted or logged by address. Default: none, the address is that of the connection.',
     read: networks,
   },
   RATE_LIMIT_READS: {
@@ -202,7 +208,7 @@ export function readConfig(environment: Readonly<Record<string, string | undefin
 
 // The environment holds much that is not ours. A name is taken for a misspelt setting when it starts like a family of ours, or when
 // it is one letter away from one of ours that is long enough for that not to be chance.
-const FAMILIES = /^(RATE_LIMIT_|EGRESS_|BELFRY_|SLACKBOT_|PROVIDER_\w+_(BASE|API|AUTHORIZE)_URL$)/;
+const FAMILIES = /^(RATE_LIMIT_|TRUSTED_|EGRESS_|BELFRY_|SLACKBOT_|PROVIDER_\w+_(BASE|API|AUTHORIZE)_URL$)/;
 
 function unknownSettings(environment: Readonly<Record<string, string | undefined>>): string[] {
   const known = Object.keys(SETTINGS);
@@ -249,7 +255,7 @@ function url(text: string, protocols: readonly string[]): string {
 
 function networks(text: string): string {
   try {
-    createEgressGuard({ allow: text });
+    parseNetworks(text);
   } catch {
     throw new Error('must be CIDR blocks separated by commas, such as 10.0.0.0/8,127.0.0.1/32');
   }

@@ -1,6 +1,8 @@
+import type { IncomingMessage } from 'node:http';
 import { Type } from 'typebox';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { issueToken } from '../src/domain/projects/tokens.ts';
+import { clientAddress } from '../src/http/client-address.ts';
 import { network } from '../src/http/rate-limit.ts';
 import { type App, projectRoute, userRoute } from '../src/http/route.ts';
 import { newProject, startTestServer, type TestServer } from './support/http.ts';
@@ -114,6 +116,53 @@ describe('a caller without a valid credential', () => {
     expect((await it.call('GET', '/v2/nothing', { token: it.project.jwt })).status).toBe(200);
     expect((await it.call('GET', '/healthz')).status).toBe(200);
   });
+});
+
+describe('behind proxies that are trusted, a caller without a valid credential', () => {
+  let behind: TestServer;
+  beforeAll(async () => {
+    behind = await startTestServer({
+      logLevel: 'info',
+      settings: { RATE_LIMIT_IP: '2', TRUSTED_PROXIES: '127.0.0.1,10.0.0.0/8' },
+    });
+  });
+  afterAll(() => behind.close());
+  const guesses = (forwarded: (index: number) => string) => {
+    let index = 0;
+    return statuses(4, () =>
+      behind.call('GET', '/v2/users', { token: 'a.b.c', headers: { 'x-forwarded-for': forwarded(index++) } }),
+    );
+  };
+
+  test('is the last address that is no such proxy, whatever it wrote before that itself', async () => {
+    expect(await guesses(() => '192.0.2.1')).toEqual([401, 401, 429, 429]);
+    expect(await guesses((index) => `9.9.9.${index}, 192.0.2.2`)).toEqual([401, 401, 429, 429]);
+    expect(
+      await guesses((index) => `${index}, 10.0.0.${index}, 192.0.2.3:${index}, 10.1.${index}.1`),
+    ).toEqual([401, 401, 429, 429]);
+    expect(behind.logged.join('')).toContain('"address":"192.0.2.3"');
+  });
+
+  test('is 64 bits of an IPv6 address', async () => {
+    expect(await guesses((index) => `2001:db8::${index}:0:0:0:1, 10.0.0.1`)).toEqual(Array(4).fill(401));
+    expect(await guesses((index) => `[2001:db8:0:9:${index}::1]:443`)).toEqual([401, 401, 429, 429]);
+  });
+
+  test('is the proxy itself, where that says nothing that can be an address', async () => {
+    expect(await guesses((index) => `unknown-${index}`)).toEqual([401, 401, 429, 429]);
+  });
+});
+
+test('an address comes from who is trusted alone, IPv4 in the dress of IPv6 included', () => {
+  const request = (remoteAddress: string, forwarded?: string) =>
+    ({ socket: { remoteAddress }, headers: { 'x-forwarded-for': forwarded } }) as unknown as IncomingMessage;
+  const addressOf = clientAddress('10.0.0.0/8, fd00::/8');
+  expect(addressOf(request('192.0.2.1', '9.9.9.9'))).toBe('192.0.2.1');
+  expect(addressOf(request('::ffff:10.0.0.1', '9.9.9.9'))).toBe('9.9.9.9');
+  expect(addressOf(request('fd00::1', '9.9.9.9, fd12::3'))).toBe('9.9.9.9');
+  expect(addressOf(request('10.0.0.1'))).toBe('10.0.0.1');
+  expect(addressOf(request('10.0.0.1', '10.0.0.3, 10.0.0.2'))).toBe('10.0.0.3');
+  expect(clientAddress('')(request('10.0.0.1', '9.9.9.9'))).toBe('10.0.0.1');
 });
 
 test('one network is an IPv4 address, or 64 bits of an IPv6 one however it is written', () => {

@@ -1,9 +1,11 @@
+import type { IncomingMessage } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Config } from '../config.ts';
 import type { RateWindows } from '../domain/rate-windows.ts';
 import { ClientError } from '../errors.ts';
 import type { Taken } from '../lib/sliding-window.ts';
 import type { Caller } from './auth.ts';
+import { clientAddress } from './client-address.ts';
 
 /** Counts requests and throws `rate_limit_exceeded` for one too many; a promise only where other nodes have to be asked. */
 export interface RateLimits {
@@ -12,11 +14,13 @@ export interface RateLimits {
   /** A request without one: by address. */
   stranger(request: FastifyRequest, reply: FastifyReply): void | Promise<void>;
   /** The same for one who was refused a WebSocket. */
-  strangerAt(address: string): void | Promise<void>;
+  refusedSocket(request: IncomingMessage): void | Promise<void>;
 }
 
 /** The limits of the settings, or of the project where it has its own. */
 export function createRateLimits({ config, windows }: { config: Config; windows: RateWindows }): RateLimits {
+  const addressOf = clientAddress(config.TRUSTED_PROXIES);
+
   function count(name: string, limit: number, reply?: FastifyReply): void | Promise<void> {
     if (limit === 0) return;
     const taken = windows.take(name, limit);
@@ -33,11 +37,11 @@ export function createRateLimits({ config, windows }: { config: Config; windows:
       const credential = caller.kind === 'user' ? caller.userId : caller.tokenId;
       return count(`${reads ? 'r' : 'w'}${credential}`, limit, reply);
     },
-    stranger(request, reply) {
-      return count(`i${network(request.ip)}`, config.RATE_LIMIT_IP, reply);
+    stranger({ raw }, reply) {
+      return count(`i${network(addressOf(raw))}`, config.RATE_LIMIT_IP, reply);
     },
-    strangerAt(address) {
-      return count(`i${network(address)}`, config.RATE_LIMIT_IP);
+    refusedSocket(request) {
+      return count(`i${network(addressOf(request))}`, config.RATE_LIMIT_IP);
     },
   };
 }

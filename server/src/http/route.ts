@@ -359,7 +359,7 @@ function known(caller: Caller | undefined): Caller {
 /** The address that links in the reply start with. `X-Forwarded-*` is not believed: behind a proxy, set PUBLIC_URL. */
 function baseUrl(app: App, request: FastifyRequest): string {
   const { PUBLIC_URL, HOST, PORT } = app.context.config;
-  return PUBLIC_URL ?? `http://${request.host || `${HOST}:${PORT}`}`;
+  return PUBLIC_URL ?? `http://${request.headers.host || `${HOST}:${PORT}`}`;
 }
 
 function statusAndBody(reply: Replies): [number, TSchema] {

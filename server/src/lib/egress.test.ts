@@ -132,7 +132,7 @@ describe('EGRESS_ALLOW', () => {
     '*',
   ])('names what is malformed: %s', (entry) => {
     expect(() => createEgressGuard({ allow: `127.0.0.0/8,${entry}` })).toThrow(
-      `EGRESS_ALLOW: "${entry}" is not a CIDR block`,
+      `"${entry}" is not a CIDR block`,
     );
   });
 });

@@ -8,14 +8,8 @@
  * ones are left out and the rest used: networks with a private IPv6 range beside public IPv4 are common and honest.
  */
 import { promises as dns, type LookupAddress } from 'node:dns';
-import {
-  BlockList,
-  isIP,
-  type LookupFunction,
-  connect as netConnect,
-  type Socket,
-  SocketAddress,
-} from 'node:net';
+import { BlockList, isIP, type LookupFunction, connect as netConnect, type Socket } from 'node:net';
+import { parseNetworks, plainAddress } from './networks.ts';
 
 export type EgressGuard = {
   /** What kind of address this is if it may not be connected to, `undefined` if it may. */
@@ -52,14 +46,14 @@ export function createEgressGuard({
   /** The operating system's, with its hosts file; tests give one that changes its mind. */
   resolver?: (host: string) => Promise<LookupAddress[]>;
 } = {}): EgressGuard {
-  const allowed = parseAllowList(allow);
+  const allowed = parseNetworks(allow);
 
   function check(address: string): string | undefined {
-    const plain = unmap(address);
+    const plain = plainAddress(address);
     const family = isIP(plain);
     if (family === 0) return 'not an address';
     const kind = family === 4 ? kindOfIpv4(plain) : kindOfIpv6(plain);
-    return kind === undefined || allowed.check(plain, family === 4 ? 'ipv4' : 'ipv6') ? undefined : kind;
+    return kind === undefined || allowed(plain) ? undefined : kind;
   }
 
   async function resolve(host: string): Promise<LookupAddress[]> {
@@ -182,7 +176,7 @@ function beforeAbort<T>(signal: AbortSignal, promise: Promise<T>, error: () => E
 function refusal(host: string, answers: LookupAddress[], check: EgressGuard['check']): EgressRefused {
   const first = answers[0];
   if (first === undefined) return new EgressRefused(`${host} has no address`);
-  const address = unmap(first.address);
+  const address = plainAddress(first.address);
   const range = `${address}/${isIP(address) === 4 ? 32 : 128}`;
   const kind = check(first.address);
   const advice = `set EGRESS_ALLOW=${range} (or its network) to permit it`;
@@ -195,31 +189,6 @@ function notPublic(host: string): string {
 }
 
 /** IPv4 in IPv6's clothes (`::ffff:127.0.0.1`, `::ffff:7f00:1`) is judged as the IPv4 address it reaches. */
-function unmap(address: string): string {
-  if (isIP(address) !== 6) return address;
-  const canonical = new SocketAddress({ address: address.replace(/%.*$/, ''), family: 'ipv6' }).address;
-  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(canonical);
-  return mapped?.[1] ?? canonical;
-}
-
-function parseAllowList(allow: string): BlockList {
-  const list = new BlockList();
-  for (const entry of allow
-    .split(',')
-    .map((part) => part.trim())
-    .filter((part) => part !== '')) {
-    const [, address = '', bits] = /^([^/]+)(?:\/(\d{1,3}))?$/.exec(entry) ?? [];
-    const family = isIP(address);
-    const width = family === 4 ? 32 : 128;
-    const prefix = bits === undefined ? width : Number(bits);
-    if (family === 0 || prefix > width) {
-      throw new Error(`EGRESS_ALLOW: "${entry}" is not a CIDR block such as 10.0.0.0/8 or fd00::/8`);
-    }
-    list.addSubnet(address, prefix, family === 4 ? 'ipv4' : 'ipv6');
-  }
-  return list;
-}
-
 /** From IANA's registry of special-purpose IPv4 addresses; the rest is the public internet. */
 const IPV4_KINDS: [block: string, kind: string][] = [
   ['0.0.0.0/8', 'an unspecified address'],

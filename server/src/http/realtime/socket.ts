@@ -35,7 +35,7 @@ export interface SocketOptions {
   authenticate: SocketAuthenticator;
   log: Logger;
   /** Counts who was refused, by address; throws when it is too often. */
-  onRefused?: (address: string) => void | Promise<void>;
+  onRefused?: (request: IncomingMessage) => void | Promise<void>;
   every?: Every;
 }
 
@@ -129,10 +129,10 @@ export class Sockets {
   }
 
   /** The error, or that it was one too many: whoever guesses at tokens is held up here as everywhere. */
-  async #counted(error: unknown, { socket }: IncomingMessage): Promise<unknown> {
+  async #counted(error: unknown, request: IncomingMessage): Promise<unknown> {
     if (!(error instanceof ClientError) || error.status >= 500) return error;
     try {
-      await this.#options.onRefused?.(socket.remoteAddress ?? '');
+      await this.#options.onRefused?.(request);
       return error;
     } catch (tooMany) {
       return tooMany;
