@@ -223,6 +223,17 @@ describe('a body', () => {
     }
   });
 
+  test('may begin with a mark of the byte order', async () => {
+    const raw = Buffer.from('\ufeff{"title":"a"}');
+    const answer = await it.call('POST', '/v2/things', { token: it.project.jwt, raw });
+    expect([answer.status, answer.json]).toEqual([201, { title: 'a' }]);
+    // One only, and at the beginning: anywhere else it is no JSON.
+    for (const wrong of ['\ufeff\ufeff{"title":"a"}', '{"title":\ufeff"a"}']) {
+      const refused = await it.call('POST', '/v2/things', { token: it.project.jwt, raw: Buffer.from(wrong) });
+      expect([refused.status, refused.codes]).toEqual([400, ['invalid_json']]);
+    }
+  });
+
   test('may have members with the names of prototypes: they are data and change nothing', async () => {
     const raw =
       '{"title":"a","free":{"__proto__":{"polluted":1},"constructor":{"prototype":{"polluted":2}},"toString":null}}';
@@ -398,6 +409,10 @@ describe('what must be known', () => {
       ['size=x', "Param 'size' must be an integer"],
       ['size=0', "Param 'size' must be 1 or more"],
       ['size=1&size=2', "Param 'size' must be an integer"],
+      ...['1e1', '0x10', '%2010', '10%20', '+10', '1.0', '١٠', 'true', ''].map((size) => [
+        `size=${size}`,
+        "Param 'size' must be an integer",
+      ]),
     ]) {
       const answer = await it.call('GET', `${path}?${query}`, { token: it.project.jwt });
       expect([answer.status, answer.messages]).toEqual([422, [message]]);
@@ -438,6 +453,22 @@ describe('a path', () => {
     expect((await it.call('POST', '/v2/things/x')).headers.get('allow')).toBe('GET, HEAD, DELETE, OPTIONS');
     const options = await it.call('OPTIONS', '/v2/things/x');
     expect([options.status, options.headers.get('allow')]).toEqual([204, 'GET, HEAD, DELETE, OPTIONS']);
+  });
+
+  test('has no method that nothing has: 405 with Allow', async () => {
+    const thing = '/v2/things/0197a3c4-5b6e-7f01-8a2b-3c4d5e6f7081';
+    const statusOf = async (method: string, path: string) => {
+      const answer = await rawExchange(
+        it.base,
+        `${method} ${path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`,
+      );
+      return [/^HTTP\/1.1 (\d+)/.exec(answer)?.[1], /^allow: (.*)$/im.exec(answer)?.[1]];
+    };
+    for (const method of ['TRACE', 'PROPFIND', 'PURGE']) {
+      expect(await statusOf(method, '/v2/things')).toEqual(['405', 'POST, OPTIONS']);
+      expect(await statusOf(method, `${thing}/?size=1`)).toEqual(['405', 'GET, HEAD, DELETE, OPTIONS']);
+      expect(await statusOf(method, '/v2/nothing')).toEqual(['404', undefined]);
+    }
   });
 
   test('may end in a slash, and answers HEAD like GET', async () => {

@@ -1,13 +1,18 @@
-import type { FastifyInstance } from 'fastify';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { ClientError } from '../errors.ts';
 
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'];
 
-/**
- * Watches the routes that are registered from now on. The answer, called when all are, makes every known path say 405 to the
- * methods it does not have, with `Allow`, and answer OPTIONS.
- */
-export function refuseOtherMethods(fastify: FastifyInstance, prefix: string): () => void {
+/** What is known of paths and their methods. */
+export interface KnownPaths {
+  /** Call it when all routes are registered: from then on every known path says 405 to the methods it does not have, with `Allow`, and answers OPTIONS. */
+  finish(): void;
+  /** Throws the same for methods that no route can have, such as TRACE, at a known path. For requests that have found no route. */
+  refuse(request: Pick<FastifyRequest, 'method' | 'url'>): void;
+}
+
+/** Watches the routes that are registered from now on. */
+export function refuseOtherMethods(fastify: FastifyInstance, prefix: string): KnownPaths {
   const known = new Map<string, Set<string>>();
   fastify.addHook('onRoute', ({ url, method }) => {
     if (!url.startsWith(prefix)) return;
@@ -16,25 +21,47 @@ export function refuseOtherMethods(fastify: FastifyInstance, prefix: string): ()
     if (methods.has('GET')) methods.add('HEAD'); // Fastify adds it by itself
     known.set(url, methods);
   });
-  return () => {
-    for (const [url, methods] of [...known]) {
-      const allow = [...METHODS.filter((method) => methods.has(method)), 'OPTIONS'].join(', ');
-      fastify.route({
-        url,
-        method: METHODS.filter((method) => !methods.has(method)),
-        schema: { hide: true },
-        onRequest: async () => {
-          // Before the body is read, and whoever asks: which methods a path has is no secret.
-          throw new ClientError('method_not_allowed', [], { allow });
-        },
-        handler: () => {},
-      });
-      fastify.route({
-        url,
-        method: 'OPTIONS',
-        schema: { hide: true },
-        handler: (_request, reply) => reply.code(204).header('allow', allow).send(),
-      });
-    }
+  const refusals: { path: RegExp; error: () => ClientError }[] = [];
+  return {
+    finish() {
+      for (const [url, methods] of [...known]) {
+        const allow = [...METHODS.filter((method) => methods.has(method)), 'OPTIONS'].join(', ');
+        const error = () => new ClientError('method_not_allowed', [], { allow });
+        refusals.push({ path: pathPattern(url), error });
+        fastify.route({
+          url,
+          method: METHODS.filter((method) => !methods.has(method)),
+          schema: { hide: true },
+          onRequest: async () => {
+            // Before the body is read, and whoever asks: which methods a path has is no secret.
+            throw error();
+          },
+          handler: () => {},
+        });
+        fastify.route({
+          url,
+          method: 'OPTIONS',
+          schema: { hide: true },
+          handler: (_request, reply) => reply.code(204).header('allow', allow).send(),
+        });
+      }
+    },
+    refuse({ method, url }) {
+      if (METHODS.includes(method) || method === 'OPTIONS') return;
+      const path = url.split('?', 1)[0] ?? '';
+      // The path with the fewest parameters is the one that the router takes.
+      const [refusal] = refusals
+        .filter((one) => one.path.test(path))
+        .sort((a, b) => a.path.source.split('[^').length - b.path.source.split('[^').length);
+      if (refusal !== undefined) throw refusal.error();
+    },
   };
+}
+
+/** What a route's pattern matches: `/v2/users/:user_id`, with or without a slash at the end. */
+function pathPattern(url: string): RegExp {
+  const parts = url
+    .split('/')
+    .map((part) => (part.startsWith(':') ? '[^/]+' : part.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')));
+  return new RegExp(`^${parts.join('/')}/?$`);
 }

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { PageQuery } from '../contract/common.ts';
-import { beyond } from '../lib/cursor.ts';
+import { beyond, OLDEST } from '../lib/cursor.ts';
 import { paginate, readCursor } from './pagination.ts';
 import { problemsOf } from './problems.ts';
 import { validatorFor } from './validation.ts';
@@ -138,6 +138,30 @@ describe('a page', () => {
       ),
     );
   });
+});
+
+test('a page at an end of a list asks once: nothing is beyond', async () => {
+  const asked: string[] = [];
+  const at = (query: PageQuery) =>
+    paginate({
+      base: '',
+      request: { url: '/' },
+      query: { limit: 2, ...query },
+      list: async (cursor) => {
+        asked.push(cursor.direction);
+        return beyond(
+          [4, 3, 2, 1].map((number) => ({ id: idOf(number) })),
+          cursor,
+        );
+      },
+      item: ({ id }) => numberOf(id),
+    });
+  expect(await at({})).toMatchObject({ data: [4, 3], links: { prev: null } });
+  expect(asked.splice(0)).toEqual(['older']);
+  expect(await at({ ending_before: OLDEST })).toMatchObject({ data: [2, 1], links: { next: null } });
+  expect(asked.splice(0)).toEqual(['newer']);
+  await at({ starting_after: idOf(3) });
+  expect(asked).toEqual(['older', 'newer']);
 });
 
 describe('a cursor', () => {

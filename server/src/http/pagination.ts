@@ -1,7 +1,7 @@
 import type { FastifyRequest } from 'fastify';
 import type { Page, PageQuery } from '../contract/common.ts';
 import { ClientError } from '../errors.ts';
-import { type Cursor, NEWEST, OLDEST } from '../lib/cursor.ts';
+import { type Cursor, NEWEST, OLDEST, type Stretch } from '../lib/cursor.ts';
 
 /**
  * Answers one page of a list that is ordered by id, newest first.
@@ -13,26 +13,33 @@ import { type Cursor, NEWEST, OLDEST } from '../lib/cursor.ts';
  *
  * It is asked for one row more than the page holds: the row that is over says that there is another page. A page in the
  * middle asks once more for a single row in the other direction, because the cursor's own record may be gone by now, and
- * with it everything on that side.
+ * with it everything on that side. Beyond an end of the list there is nothing to ask for.
+ *
+ * A list that is searched may answer a stretch of it instead. Its page may then hold fewer records than `limit`, or none, and still have
+ * neighbours: the search goes on where it stopped.
  */
 export async function paginate<Row extends { id: string }, Item>(options: {
   base: string;
   request: Pick<FastifyRequest, 'url'>;
   query: PageQuery;
-  list: (cursor: Cursor) => Promise<Row[]>;
+  list: (cursor: Cursor) => Promise<Row[] | Stretch<Row>>;
   item: (row: Row) => Item;
 }): Promise<Page<Item>> {
   const { base, request, query, list, item } = options;
   const cursor = readCursor(query);
-  const found = await list({ ...cursor, limit: cursor.limit + 1 });
+  const { rows: found, stoppedAt } = stretch(await list({ ...cursor, limit: cursor.limit + 1 }));
   const rows = found.slice(0, cursor.limit);
-  const more = found.length > cursor.limit;
+  const over = found.length > cursor.limit;
+  const more = over || stoppedAt !== undefined;
   if (cursor.direction === 'newer') rows.reverse();
   const newer =
     cursor.direction === 'newer'
       ? more
       : cursor.id !== NEWEST && (await any(list, 'newer', rows[0]?.id ?? OLDEST));
-  const older = cursor.direction === 'older' ? more : await any(list, 'older', rows.at(-1)?.id ?? NEWEST);
+  const older =
+    cursor.direction === 'older'
+      ? more
+      : cursor.id !== OLDEST && (await any(list, 'older', rows.at(-1)?.id ?? NEWEST));
   const link = linkTo(base, request.url);
   return {
     data: rows.map(item),

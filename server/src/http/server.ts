@@ -1,5 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import { createHash } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
 import Fastify, {
   type FastifyBaseLogger,
   type FastifyInstance,
@@ -12,6 +13,7 @@ import { newId } from '../lib/ids.ts';
 import { holdsMoreValues } from '../lib/json-size.ts';
 import { httpSeconds } from '../metrics.ts';
 import { createAuthenticator } from './auth.ts';
+import { clientAddress } from './client-address.ts';
 import type { HttpContext } from './context.ts';
 import { allowOrigins, showToOrigins } from './cors.ts';
 import { answerBadSocket, handleError } from './error-handler.ts';
@@ -29,6 +31,7 @@ import { refusal, validatorFor } from './validation.ts';
 // recipients with hundreds of attributes each are below this.
 const MAX_VALUES = 1_000_000;
 const SMALL_BODY_BYTES = 1_048_576;
+const BOM = Buffer.from('\ufeff');
 
 export interface ServerOptions {
   /** Judges every reply by its route's schema: for tests. */
@@ -59,12 +62,14 @@ export async function createServer(
     prefix: '/v2',
     checkReplies: options.checkReplies ?? false,
   };
+  const knownPaths = refuseOtherMethods(fastify, app.prefix);
   readJson(fastify);
-  observe(fastify, context);
+  observe(fastify, context, clientAddress(config.TRUSTED_PROXIES));
   allowOrigins(fastify, config.BRAND);
   fastify.setErrorHandler(handleError);
   fastify.setNotFoundHandler(async (request, reply) => {
     await app.limits.stranger(request, reply);
+    knownPaths.refuse(request);
     throw new ClientError('not_found', [
       `There is nothing at ${request.method} ${request.url.split('?', 1)[0]?.slice(0, 200)}`,
     ]);
@@ -74,14 +79,13 @@ export async function createServer(
   // Replies are made by JSON.stringify: a serializer made from a schema drops or bends what the schema does not foresee.
   fastify.setSerializerCompiler(() => JSON.stringify);
   await describeRoutes(fastify, app.prefix);
-  const finishMethods = refuseOtherMethods(fastify, app.prefix);
   v2Routes(app);
   await inboundRoutes(app);
   options.routes?.(app);
   operationsRoutes(fastify, context);
   await unsubscribePage(app);
   await serveDescription(fastify, app.prefix);
-  finishMethods();
+  knownPaths.finish();
   await fastify.ready();
   return fastify;
 }
@@ -93,7 +97,7 @@ function newFastify(context: HttpContext, timeouts: typeof TIMEOUTS): FastifyIns
     childLoggerFactory: (logger) => logger, // a logger for each request costs more than all else here
     requestIdHeader: false,
     genReqId: (request) => requestId(request.headers['x-request-id']),
-    // Links are built on PUBLIC_URL or the Host header, limits on the socket's address: what a proxy says is not believed.
+    // Links are built on PUBLIC_URL or the Host header, limits on what client-address.ts finds: nothing else that a proxy says is believed.
     trustProxy: false,
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 1024 },
     requestTimeout: timeouts.requestMs,
@@ -141,14 +145,16 @@ function readJson(fastify: FastifyInstance): void {
   });
 }
 
-function parseBody(request: FastifyRequest, body: Buffer): unknown {
+function parseBody(request: FastifyRequest, sent: Buffer): unknown {
   if (request.is404) return undefined; // whatever it says, it says it to nobody
   // A deflated body could swell to any size.
   if ((request.headers['content-encoding'] ?? 'identity') !== 'identity') {
     throw new ClientError('unsupported_media_type', ['The request body must not have a Content-Encoding']);
   }
   if (request.headers['idempotency-key'] !== undefined)
-    request.bodyHash = createHash('sha256').update(body).digest();
+    request.bodyHash = createHash('sha256').update(sent).digest();
+  // A mark of the byte order says nothing in UTF-8, and some programs write it all the same (RFC 8259, 8.1).
+  const body = sent.subarray(0, BOM.length).equals(BOM) ? sent.subarray(BOM.length) : sent;
   if (body.length === 0) return undefined; // v1 clients send the content type with no body
   if (!isUtf8(body))
     throw new ClientError('invalid_json', ['The request body is not valid JSON: it is not UTF-8']);
@@ -168,7 +174,11 @@ function parseBody(request: FastifyRequest, body: Buffer): unknown {
 }
 
 /** Gives every answer its request's id, and every request a line in the log and its place in the metrics. */
-function observe(fastify: FastifyInstance, { log }: HttpContext): void {
+function observe(
+  fastify: FastifyInstance,
+  { log }: HttpContext,
+  addressOf: (request: IncomingMessage) => string,
+): void {
   let draining = false;
   fastify.decorateRequest('caller', undefined);
   fastify.decorateRequest('failure', undefined);
@@ -188,7 +198,7 @@ function observe(fastify: FastifyInstance, { log }: HttpContext): void {
     const operation = request.routeOptions.config.operationId ?? 'other';
     httpSeconds.observe({ operation, status: statusCode }, elapsedTime / 1000);
     const level = levelOf(statusCode);
-    if (log.isLevelEnabled(level)) log[level](lineOf(request, statusCode, elapsedTime), 'request');
+    if (log.isLevelEnabled(level)) log[level](lineOf(request, statusCode, elapsedTime, addressOf), 'request');
     done();
   });
 }
@@ -208,14 +218,24 @@ function loggablePath({ url, routeOptions }: FastifyRequest): string | undefined
     .replace(/(unsubscribe\/).*/i, '$1:token');
 }
 
-function lineOf(request: FastifyRequest, status: number, elapsedMs: number): object {
+function lineOf(
+  request: FastifyRequest,
+  status: number,
+  elapsedMs: number,
+  addressOf: (request: IncomingMessage) => string,
+): object {
   return {
     request_id: request.id,
     method: request.method,
     path: loggablePath(request),
     status,
     ms: Math.round(elapsedMs * 10) / 10,
-    ...(request.caller === undefined ? {} : { project_id: request.caller.project.id }),
+    // Of who has no valid credential, the address is all there is to go by.
+    ...(request.caller !== undefined
+      ? { project_id: request.caller.project.id }
+      : status >= 400
+        ? { address: addressOf(request.raw) }
+        : {}),
     ...(request.failure === undefined
       ? {}
       : status === 503

@@ -36,8 +36,27 @@ export interface Validator {
 
 /** Compiles a schema for a part of the request. Only what a URL carries is converted: there everything is text. */
 export function validatorFor(part: string | undefined, schema: object): Validator {
-  return ended((part === 'body' ? bodyAjv : urlAjv).compile(schema));
+  if (part === 'body') return ended(bodyAjv.compile(schema));
+  const validate = ended(urlAjv.compile(schema));
+  const readings = Object.entries((schema as { properties?: Record<string, object> }).properties ?? {})
+    .map(([name, { type }]: [string, { type?: unknown }]) => [name, READINGS[String(type)]] as const)
+    .filter((one): one is [string, (text: string) => unknown] => one[1] !== undefined);
+  const validator = (value: unknown): boolean => {
+    const given = value as Record<string, unknown>;
+    for (const [name, read] of readings) if (typeof given[name] === 'string') given[name] = read(given[name]);
+    const valid = validate(given);
+    validator.errors = validate.errors;
+    return valid;
+  };
+  validator.errors = [] as ErrorObject[];
+  return validator;
 }
+
+// Numbers as people write them: the validator's own conversion takes `0x10`, `1e1` and ` 10` for some, too.
+const READINGS: Record<string, (text: string) => unknown> = {
+  integer: (text) => (/^-?\d{1,15}$/.test(text) ? Number(text) : text),
+  boolean: (text) => (text === 'true' ? true : text === 'false' ? false : text),
+};
 
 /** Compiles a schema into a function that answers what is wrong with a value. */
 export function problemsIn(schema: object): (value: unknown) => string[] {
@@ -76,7 +95,7 @@ function ended(validate: ValidateFunction): Validator {
 }
 
 const bodyAjv = withLengths(withFormats(new Ajv(OPTIONS)));
-const urlAjv = withLengths(withFormats(new Ajv({ ...OPTIONS, coerceTypes: true, useDefaults: true })));
+const urlAjv = withLengths(withFormats(new Ajv({ ...OPTIONS, useDefaults: true })));
 
 function withFormats(ajv: Ajv): Ajv {
   addFormats.default(ajv);
