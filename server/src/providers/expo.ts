@@ -2,6 +2,7 @@
 import { type Static, Type } from 'typebox';
 import { ask, isRefusal, notChecked } from './ask.ts';
 import { createExpoBatches, type ExpoMessage, expoError } from './expo-batches.ts';
+import { expoReceipts } from './expo-receipts.ts';
 import { httpOutcome, rejected, retry, type Said } from './http-outcome.ts';
 import { createHttpSender } from './http-sender.ts';
 import { mergeOverride } from './override.ts';
@@ -41,6 +42,7 @@ export const expo: Provider<'mobile_push', typeof config, ExpoMessage | Rejectio
   classify,
   connect,
   verify,
+  polls: expoReceipts,
 };
 
 const ORIGIN = 'https://exp.host';

@@ -25,3 +25,35 @@ export function objectOf(text: string): Record<string, unknown> | undefined {
 export function textOf(header: string | string[] | undefined): string {
   return typeof header === 'string' ? header : '';
 }
+
+/** The members of an object; none of anything else. */
+export function membersOf(value: unknown): Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+    ? (value as Record<string, unknown>)
+    : {};
+}
+
+/** A text that is not empty. */
+export function wordOf(value: unknown): string | undefined {
+  return typeof value === 'string' && value !== '' ? value : undefined;
+}
+
+/** The time that a vendor names in seconds; else this time. */
+export function timeOfSeconds(seconds: unknown, nowMs: number): Date {
+  const ms = Number(seconds) * 1000;
+  return new Date(typeof seconds === 'number' && ms > 0 && ms <= nowMs ? ms : nowMs);
+}
+
+/** Whether a time in seconds of unix time is not longer ago than this, nor ahead of us by more than clocks are apart. */
+export function isRecent(seconds: string, nowMs: number, withinMs: number): boolean {
+  const ms = Number(seconds) * 1000;
+  return /^\d{1,12}$/.test(seconds) && ms <= nowMs + CLOCKS_APART_MS && ms >= nowMs - withinMs;
+}
+
+/**
+ * How old a report may be whose vendor repeats it for hours while we are away: it is not said that a repeat is signed anew. A report
+ * that comes twice changes nothing, so the limit is there for the lists of what is suppressed: nobody can bring back a
+ * bounce of last year.
+ */
+export const REPEATED_FOR_MS = 25 * 3_600_000;
+const CLOCKS_APART_MS = 5 * 60_000;

@@ -5,6 +5,7 @@ import { type Asked, ask, isRefusal, notChecked, segment } from './ask.ts';
 import { httpDate, httpOutcome, rejected, retry, untilDate } from './http-outcome.ts';
 import { createHttpSender } from './http-sender.ts';
 import { mailbox, messageId, NO_ADDRESS, NO_SENDER, written } from './mailbox.ts';
+import { mailgunReceipts } from './mailgun-receipts.ts';
 import { isMailbox } from './mime.ts';
 import { multipart } from './multipart.ts';
 import { mergeOverride } from './override.ts';
@@ -63,6 +64,7 @@ export const mailgun: Provider<'email', typeof config, HttpRequest | Rejection, 
   classify,
   connect,
   verify,
+  receipts: mailgunReceipts,
 };
 
 const MAX_BYTES = 25_000_000;
@@ -79,7 +81,7 @@ function connect(config: Config, { transport }: SenderDeps): Sender<EmailMessage
 }
 
 function build(message: EmailMessage, { api_key, domain, from }: Config): HttpRequest | Rejection {
-  const { deliveryId, to, subject, text, html, headers } = message;
+  const { deliveryId, reference, to, subject, text, html, headers } = message;
   if (!isMailbox(to.email)) return NO_ADDRESS;
   const all = {
     ...headers,
@@ -93,10 +95,10 @@ function build(message: EmailMessage, { api_key, domain, from }: Config): HttpRe
       ...(text === '' ? {} : { text }),
       html,
       ...Object.fromEntries(Object.entries(all).map(([name, value]) => [`h:${name}`, value])),
-      'v:delivery_id': deliveryId, // events of the webhook name it
+      'v:reference': reference, // events of the webhook name it
     },
     message.override,
-    { locked: ['to', 'v:delivery_id'] },
+    { locked: ['to', 'v:reference'] },
   );
   if (isRejection(merged)) return merged;
   if (merged.payload.from === undefined) return NO_SENDER;

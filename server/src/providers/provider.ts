@@ -137,7 +137,11 @@ export type NotificationContent = {
 };
 
 /** A text message to a phone number in international form: `+15005550001`. */
-export type SmsMessage = NotificationContent & { to: string };
+export type SmsMessage = NotificationContent & {
+  to: string;
+  /** Where the vendor can report on this message, if it takes an address with each. */
+  receiptUrl?: string;
+};
 
 /** A push to one device. The number on the app's icon is counted when it is sent. */
 export type PushMessage = NotificationContent & {
@@ -210,6 +214,10 @@ export type Integration<Schema extends TObject = TObject> = {
   verify?(config: Static<Schema>, deps: VerifyDeps): Promise<Finding[]>;
   /** How the vendor's own webhooks are taken in, where it has such. */
   receives?: Receiver<Static<Schema>>;
+  /** How it is taken in what the vendor reports of messages that it had taken, where it does. */
+  receipts?: ReceiptReader<Static<Schema>>;
+  /** How the vendor is asked for such reports, where it sends none. */
+  polls?: ReceiptPoll<Static<Schema>>;
 };
 
 /** Takes in what a vendor sends to us. All of it is pure. */
@@ -232,6 +240,81 @@ export type ReceivedEvent = {
   /** The same for every delivery of one event. */
   deliveryId: string;
   payload: Record<string, unknown>;
+};
+
+/** What became of a message after the vendor had taken it; of several reports on one message the one that stands first here counts. */
+export const RECEIPTS = ['complained', 'bounced', 'dropped', 'delivered'] as const;
+export type ReceiptKind = (typeof RECEIPTS)[number];
+
+/** A vendor's report on one message. */
+export type Receipt = {
+  /** `unsubscribed`: its recipient wants no more like this one. */
+  kind: ReceiptKind | 'unsubscribed';
+  /** What the message carried as `reference`; not there on messages that are not ours. */
+  reference?: string;
+  at: Date;
+  /** The vendor's own word for it, and its words. */
+  code?: string;
+  reason?: string;
+  /** The e-mail address or phone number that nothing is to be sent to any more, and why. */
+  suppress?: { address: string; reason: 'rejected' | 'bounced' | 'complained' | 'unsubscribed' };
+};
+
+/** An installation of a chat app that is gone since then, or one channel of it. */
+export type GoneChat = { installationId: string; channelId?: string; code: string; goneAt: Date };
+
+/** All that one request of a vendor reports. */
+export type Report = {
+  receipts?: readonly Receipt[];
+  gone?: readonly GoneChat[];
+  /** A text that the vendor wants back. */
+  challenge?: string;
+  /** An address of the vendor's: asking for it says that its reports are wanted. */
+  confirmUrl?: string;
+  /** Where the signature is not over the body: a text that is good for one request. */
+  once?: string;
+};
+
+/** A request by which a vendor reports. */
+export type ReportRequest = ReceivedRequest & {
+  /** As the vendor has called it. */
+  url: string;
+  /** The reference in the address, where the address is one that we have made for one message (`receiptUrl`). */
+  reference?: string;
+  /** In PEM, from the address that `certificateUrl` named. */
+  certificate?: string;
+};
+
+/** Takes in what a vendor reports of messages. All of it is pure. */
+export type ReceiptReader<Config> = {
+  /** Whose certificate the signature has to be judged by: an address of the vendor's, never one that anybody else may have put there. */
+  certificateUrl?(request: ReportRequest, config: Config): string | undefined;
+  /** Whether the vendor has signed this request, lately, for the owner of this config. */
+  isSigned(request: ReportRequest, config: Config): boolean;
+  /** What a signed request says; undefined when it cannot be read. */
+  read(request: ReportRequest): Report | undefined;
+};
+
+/** Asks a vendor for receipts, by the ids that it gave to messages (`providerId`). */
+export type ReceiptPoll<Config> = {
+  /** How long after sending it is asked the first time, and how often again; what is not known then never will be. */
+  afterMs: readonly number[];
+  /** In one request. */
+  maxIds: number;
+  /** Never rejects, and ends within the transport's timeouts. */
+  ask(ids: readonly string[], config: Config, deps: { transport: Transport }): Promise<PolledReceipts>;
+};
+
+/** By the ids that were asked for; one that is not there is not known yet. */
+export type PolledReceipts =
+  | { kind: 'answered'; receipts: ReadonlyMap<string, PolledReceipt> }
+  | { kind: 'failed'; reason: string; retryAfterMs?: number };
+export type PolledReceipt = {
+  kind: ReceiptKind;
+  code?: string;
+  reason?: string;
+  /** The device is gone: its token is to be discarded. */
+  tokenGone?: boolean;
 };
 
 /** Why a config will not work, or that it could not be tried: `problem` continues `Param '<field>' …`. Secrets are taken out later. */

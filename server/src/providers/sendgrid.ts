@@ -19,6 +19,7 @@ import {
   secretsOf,
   type VerifyDeps,
 } from './provider.ts';
+import { sendgridReceipts } from './sendgrid-receipts.ts';
 import { tooBig } from './shrink.ts';
 import type { Endpoint, HttpAnswer, HttpRequest, Transport } from './transport.ts';
 
@@ -56,6 +57,7 @@ export const sendgrid: Provider<'email', typeof config, HttpRequest | Rejection,
   classify,
   connect,
   verify,
+  receipts: sendgridReceipts,
 };
 
 const MAX_BYTES = 30_000_000;
@@ -72,7 +74,7 @@ function connect(config: Config, { transport }: SenderDeps): Sender<EmailMessage
 }
 
 function build(message: EmailMessage, { api_key, from, reply_to }: Config): HttpRequest | Rejection {
-  const { deliveryId, to, subject, text, html, headers } = message;
+  const { deliveryId, reference, to, subject, text, html, headers } = message;
   if (!isMailbox(to.email)) return NO_ADDRESS;
   const content = [
     { type: 'text/plain', value: text },
@@ -83,7 +85,7 @@ function build(message: EmailMessage, { api_key, from, reply_to }: Config): Http
       personalizations: [
         {
           to: [{ ...named(to), email: withAsciiDomain(to.email) }],
-          custom_args: { delivery_id: deliveryId }, // events of the webhook name it
+          custom_args: { reference }, // events of the webhook name it
         },
       ],
       ...(from === undefined ? {} : { from: named(from) }),
@@ -93,7 +95,7 @@ function build(message: EmailMessage, { api_key, from, reply_to }: Config): Http
       headers: { ...headers, ...(from === undefined ? {} : { 'Message-ID': messageId(deliveryId, from) }) },
     },
     message.override,
-    { locked: ['personalizations/0/to', 'personalizations/0/custom_args/delivery_id'] },
+    { locked: ['personalizations/0/to', 'personalizations/0/custom_args/reference'] },
   );
   if (isRejection(merged)) return merged;
   if (merged.payload.from === undefined) return NO_SENDER;

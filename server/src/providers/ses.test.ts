@@ -15,15 +15,13 @@ const config = {
   region: 'eu-west-1',
   from: { email: 'news@example.com', name: 'News' },
 };
-const id = emailMessage().deliveryId;
+const { reference } = emailMessage();
 
 function payload(changes: Partial<EmailMessage> = {}, over: object = {}): Record<string, unknown> {
   const built = ses.build(emailMessage(changes), { ...config, ...over });
   if (isRejection(built)) throw new Error(built.reason);
   return JSON.parse(String(built.body)) as Record<string, unknown>;
 }
-
-const { reference } = emailMessage();
 
 describe('the request', () => {
   test('has everything at its place', () => {

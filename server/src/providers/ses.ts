@@ -19,6 +19,7 @@ import {
   secretsOf,
   type VerifyDeps,
 } from './provider.ts';
+import { sesReceipts } from './ses-receipts.ts';
 import { tooBig } from './shrink.ts';
 import { signAws } from './sign-aws.ts';
 import type { Endpoint, HttpAnswer, HttpRequest, Transport } from './transport.ts';
@@ -48,7 +49,7 @@ const config = Type.Object(
         minLength: 1,
         maxLength: 2048,
         description:
-          'The SNS topic that bounces and complaints are published to; messages of other topics are refused',
+          'The SNS topic that the configuration set publishes bounces and complaints to: they are taken from this topic alone',
       }),
     ),
   },
@@ -75,6 +76,7 @@ export const ses: Provider<'email', typeof config, HttpRequest | Rejection, Http
   classify,
   connect,
   verify,
+  receipts: sesReceipts,
 };
 
 const MAX_BYTES = 40_000_000;
@@ -130,10 +132,10 @@ function signed(
 function build(message: EmailMessage, { region, from, configuration_set }: Config): HttpRequest | Rejection {
   if (!REGION.test(region))
     return { kind: 'rejected', scope: 'config', reason: 'the region is none of AWS, such as eu-west-1' };
-  const { deliveryId, to, subject, text, html, headers } = message;
+  const { reference, to, subject, text, html, headers } = message;
   if (!isMailbox(to.email)) return NO_ADDRESS;
   const utf8 = (value: string) => ({ Data: value, Charset: 'UTF-8' });
-  const tag = { Name: 'delivery_id', Value: deliveryId }; // events that SES publishes name it
+  const tag = { Name: 'reference', Value: reference }; // events that SES publishes name it
   const merged = mergeOverride(
     {
       ...(from === undefined ? {} : { FromEmailAddress: written(from) }),

@@ -3,6 +3,7 @@ import { Type } from 'typebox';
 import { type Provider, type Rejection, secret } from './provider.ts';
 import { classifySlackAnswer } from './slack-answer.ts';
 import { buildSlackMessage, type SlackRequest } from './slack-message.ts';
+import { slackReceipts } from './slack-receipts.ts';
 import { connectSlack } from './slack-sender.ts';
 import type { HttpAnswer } from './transport.ts';
 
@@ -39,4 +40,5 @@ export const slack: Provider<'slack', typeof config, SlackRequest | Rejection, H
   build: buildSlackMessage,
   classify: classifySlackAnswer,
   connect: (_config, deps) => connectSlack(deps),
+  receipts: slackReceipts,
 };

@@ -28,6 +28,7 @@ export type Vendor =
   | 'ses'
   | 'slack_api'
   | 'slack_authorize'
+  | 'sns'
   | 'twilio';
 
 /** A request below an endpoint's base. */

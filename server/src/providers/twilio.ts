@@ -17,6 +17,7 @@ import {
 } from './provider.ts';
 import { cut } from './shrink.ts';
 import type { HttpAnswer, HttpRequest } from './transport.ts';
+import { twilioReceipts } from './twilio-receipts.ts';
 
 const config = Type.Object(
   {
@@ -66,6 +67,7 @@ export const twilio: Provider<'sms', typeof config, HttpRequest | Rejection, Htt
   build,
   classify,
   connect,
+  receipts: twilioReceipts,
 };
 
 /**
@@ -101,6 +103,7 @@ function build(message: SmsMessage, config: Config): HttpRequest | Rejection {
     To: message.to.replace(/[\s().-]/g, ''),
     From: config.from,
     Body: bodyOf(message),
+    ...(message.receiptUrl === undefined ? {} : { StatusCallback: message.receiptUrl }),
   };
   const merged = mergeOverride<Record<string, unknown>>(payload, message.override, { locked: ['To'] });
   if ('kind' in merged) return merged;

@@ -1,0 +1,87 @@
+/** What Twilio reports. https://www.twilio.com/docs/messaging/guides/track-outbound-message-status */
+import { createHmac, timingSafeEqual } from 'node:crypto';
+import { textOf } from './inbound.ts';
+import type { Receipt, ReceiptReader } from './provider.ts';
+
+/**
+ * Status callbacks. They are signed with the account's auth token, which sending needs no one to have: without it, what counts is that
+ * the address called is the one that was made for the message, and given to Twilio alone.
+ */
+export const twilioReceipts: ReceiptReader<{ auth_token?: string }> = {
+  isSigned({ headers, body, url, reference }, { auth_token: key }) {
+    if (key === undefined) return reference !== undefined;
+    const given = Buffer.from(textOf(headers['x-twilio-signature']), 'base64');
+    const wanted = signatureOf(url, new URLSearchParams(body.toString()), key);
+    return given.length === wanted.length && timingSafeEqual(given, wanted);
+  },
+  read({ body, reference, nowMs }) {
+    const form = new URLSearchParams(body.toString());
+    const status = form.get('MessageStatus') ?? form.get('SmsStatus');
+    if (status === null) return undefined;
+    const receipt = receiptOf(status, form, new Date(nowMs));
+    if (receipt === undefined) return { receipts: [] };
+    return { receipts: [{ ...receipt, ...(reference === undefined ? {} : { reference }) }] };
+  },
+};
+
+/** https://www.twilio.com/docs/usage/security#validating-requests: the address, then names and values in the order of names. */
+function signatureOf(url: string, form: URLSearchParams, key: string): Buffer {
+  const names = [...new Set(form.keys())].sort();
+  // A name that comes twice counts once, for each of its values.
+  const fields = names.map((name) =>
+    [...new Set(form.getAll(name))]
+      .sort()
+      .map((value) => name + value)
+      .join(''),
+  );
+  return createHmac('sha1', key)
+    .update(url + fields.join(''))
+    .digest();
+}
+
+function receiptOf(status: string, form: URLSearchParams, at: Date): Receipt | undefined {
+  const kind = KINDS.get(status);
+  if (kind === undefined) return undefined; // on its way still
+  if (kind === 'delivered') return { kind, at };
+  const code = form.get('ErrorCode') ?? '';
+  const reason = form.get('ErrorMessage') ?? WORDS.get(code);
+  const why = WHY_NEVER_AGAIN.get(code);
+  const to = form.get('To');
+  return {
+    kind,
+    at,
+    ...(code === '' ? {} : { code }),
+    ...(reason === undefined ? {} : { reason }),
+    ...(why === undefined || to === null ? {} : { suppress: { address: to, reason: why } }),
+  };
+}
+
+/** `failed`: not sent at all. `undelivered`: a carrier would not, or could not, bring it to the phone. */
+const KINDS: ReadonlyMap<string, 'delivered' | 'bounced' | 'dropped'> = new Map([
+  ['delivered', 'delivered'],
+  ['read', 'delivered'],
+  ['undelivered', 'bounced'],
+  ['failed', 'dropped'],
+  ['canceled', 'dropped'],
+]);
+
+const WHY_NEVER_AGAIN: ReadonlyMap<string, NonNullable<Receipt['suppress']>['reason']> = new Map([
+  ['21610', 'unsubscribed'],
+  ['30004', 'rejected'],
+  ['30005', 'bounced'],
+  ['30006', 'bounced'],
+]);
+
+/** Callbacks have numbers alone. https://www.twilio.com/docs/api/errors */
+const WORDS: ReadonlyMap<string, string> = new Map([
+  ['21610', 'the recipient has answered STOP'],
+  ['30001', 'the queue of messages has overflowed'],
+  ['30002', 'the account is suspended'],
+  ['30003', 'the phone is switched off or out of reach'],
+  ['30004', 'the number takes no such messages'],
+  ['30005', 'there is no such number'],
+  ['30006', 'the number is a landline, or its carrier cannot be reached'],
+  ['30007', 'the carrier has filtered the message out'],
+  ['30008', 'the carrier does not say why'],
+  ['30034', 'the sender is not registered for messages to the United States'],
+]);
