@@ -137,6 +137,13 @@ const SOURCES: [RegExp, Source][] = [
     },
   ],
   [/^\/webhooks\/\{webhook_id\}\/deliveries$/, { create: delivered, path: ownWebhook }],
+  [
+    /^\/suppressions$/,
+    {
+      create: (number) => put('/suppressions', { email: `suppressed-${number}@example.com` }),
+      remove: ({ id }) => gone(`/suppressions/${id}`),
+    },
+  ],
   [/^\/users$/, { create: (number) => put('/users', { external_id: `user ${number}` }) }],
   tokens('in_app/inbox', (number) => ({ token: `${number}`.padStart(64, 'x') })),
   ...['apns', 'expo', 'fcm'].map((platform) =>

@@ -165,6 +165,14 @@ const READ_BACK: [RegExp, ReadBack][] = [
     },
   ],
   [
+    /^saveSuppression$/,
+    async (call, _operation, _drawn, { body }) => {
+      expect((await call('GET', `/suppressions/${body.id}`)).body).toEqual(body);
+      const address = encodeURIComponent(body.email ?? body.phone_number);
+      expect((await call('GET', `/suppressions?query=${address}`)).body.data).toEqual([body]);
+    },
+  ],
+  [
     /^saveInboxInstallation$/,
     async (call, _operation, _drawn, { body }) => {
       expect((await call('POST', '/integrations/inbox/installations/start')).body).toEqual(body);

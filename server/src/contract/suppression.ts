@@ -2,7 +2,6 @@ import { type Static, Type } from 'typebox';
 import {
   exampleId,
   exampleTime,
-  given,
   Id,
   nullable,
   oneOf,
@@ -50,6 +49,13 @@ const note = nullable(
   }),
 );
 
+/** This member is given, and not the other. */
+const only = (name: string, other: string) =>
+  Type.Object({
+    [name]: Type.Unsafe<string>({ not: { type: 'null' } }),
+    [other]: Type.Optional(Type.Null()),
+  });
+
 /** What PUT /suppressions takes. */
 export const SaveSuppression = Type.Object(
   {
@@ -67,7 +73,7 @@ export const SaveSuppression = Type.Object(
   },
   {
     additionalProperties: false,
-    oneOf: [given('email'), given('phone_number')],
+    anyOf: [only('email', 'phone_number'), only('phone_number', 'email')],
     'x-problem': 'needs either an email or a phone_number',
     description:
       'The reason is `manual` unless it says otherwise; a stronger one that is stored stays. A note that is given replaces the stored one, ' +

@@ -93,6 +93,7 @@ const TAGS = [
   { name: 'Preferences', description: 'What a user wants to get, and where.' },
   { name: 'Topics', description: 'What users subscribe to.' },
   { name: 'Users', description: 'Who can be reached.' },
+  { name: 'Suppressions', description: 'Addresses that nothing is sent to.' },
   { name: 'Events', description: 'What happened.' },
   { name: 'Webhooks', description: 'Where events are sent to as they happen.' },
 ];

@@ -27,13 +27,13 @@ const MAX_DETAIL_CHARACTERS = 1_000;
 
 /**
  * Suppresses the addresses in the caller's transaction, by one statement for all of them, with their events. One that is suppressed
- * already keeps its record, with the stronger of both reasons. The address itself is kept for as long as a user has it; one that
- * was entered `byHand` until its user is erased.
+ * already keeps its record, with the stronger of both reasons. The address itself is kept where a user has it, or somebody has entered
+ * it `byHand`; then also the note, where one is given.
  */
 export async function suppressAddresses(
   { db, addressKeys }: { db: Queryable; addressKeys: AddressKeys },
   list: readonly NewSuppression[],
-  { byHand = false }: { byHand?: boolean } = {},
+  { byHand }: { byHand?: { note?: string | null | undefined } } = {},
 ): Promise<void> {
   if (list.length === 0) return;
   const keys = await addressKeys.findOrMake(
@@ -59,14 +59,16 @@ export async function suppressAddresses(
     textArray(made.map((row) => row.provider)),
     textArray(made.map((row) => row.detail)),
     textArray(made.map((row) => uuidArray(row.userIds))),
-    byHand,
+    byHand !== undefined,
+    byHand?.note ?? null,
+    byHand?.note !== undefined,
   ]);
   const added = new Set(made.map(({ id }) => id));
   await recordEvents(
     db,
     written.flatMap((row) => {
       if (added.has(row.id)) return [suppressionEvent('suppression.added', row)];
-      return row.stronger ? [suppressionEvent('suppression.updated', row)] : [];
+      return row.changed ? [suppressionEvent('suppression.updated', row)] : [];
     }),
   );
 }
@@ -88,7 +90,7 @@ interface Written {
   id: string;
   kind: SuppressionKind;
   user_ids: string[];
-  stronger: boolean;
+  changed: boolean;
 }
 
 function rowOf(one: NewSuppression, hash: Buffer): Row {
@@ -116,13 +118,14 @@ function strength({ reason }: { reason: SuppressionReason }): number {
 
 const RANKS = `array[${SUPPRESSION_REASONS.map((reason) => `'${reason}'`).join(', ')}]`;
 const IS_STRONGER = `array_position(${RANKS}, excluded.reason) > array_position(${RANKS}, s.reason)`;
+const IS_NEW_NOTE = '($12 and s.note is distinct from excluded.note)';
 
 // Unique index suppressions_by_hash, in its order, so that two who write the same wait for each other and not in a circle; primary keys of
 // users and user_keys. What comes back of a message after its user was erased must not bring the address back.
 const upsert = sql(
   'suppress_addresses',
   `insert into suppressions as s (
-    project_id, id, kind, hash, address, reason, provider, detail, user_ids, created_at, updated_at
+    project_id, id, kind, hash, address, reason, provider, detail, user_ids, note, created_at, updated_at
   )
   select g.project_id, g.id, g.kind, g.hash,
     case
@@ -135,7 +138,7 @@ const upsert = sql(
         )
       then g.address
     end,
-    g.reason, g.provider, g.detail, g.user_ids::uuid[], now(), now()
+    g.reason, g.provider, g.detail, g.user_ids::uuid[], $11, now(), now()
   from unnest($1::uuid[], $2::uuid[], $3::text[], $4::bytea[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[])
     as g (project_id, id, kind, hash, address, reason, provider, detail, user_ids)
   order by g.project_id, g.hash
@@ -143,11 +146,13 @@ const upsert = sql(
   set reason = case when ${IS_STRONGER} then excluded.reason else s.reason end,
     provider = case when ${IS_STRONGER} then excluded.provider else s.provider end,
     detail = case when ${IS_STRONGER} then excluded.detail else s.detail end,
-    updated_at = case when ${IS_STRONGER} then now() else s.updated_at end,
+    note = case when $12 then excluded.note else s.note end,
+    updated_at = case when ${IS_STRONGER} or ${IS_NEW_NOTE} then now() else s.updated_at end,
     address = coalesce(s.address, excluded.address),
     user_ids = array(select unnest(s.user_ids) union select unnest(excluded.user_ids))
   where ${IS_STRONGER}
+    or ${IS_NEW_NOTE}
     or (s.address is null and excluded.address is not null)
     or not excluded.user_ids <@ s.user_ids
-  returning s.project_id, s.id, s.kind, s.user_ids, s.updated_at = now() as stronger`,
+  returning s.project_id, s.id, s.kind, s.user_ids, s.updated_at = now() as changed`,
 );

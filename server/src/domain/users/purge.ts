@@ -2,6 +2,7 @@ import { textArray, uuidArray } from '../../db/arrays.ts';
 import { type Database, type Queryable, sql } from '../../db/client.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { type Mention, redactRecipients } from '../broadcasts/redact-recipients.ts';
+import { forgetAddresses, forgetPhoneNumbers } from '../suppressions/forget.ts';
 import { KEEP_FORMER, keyColumns, keysOf, type NamedUser } from './keys.ts';
 import { Changed, undisturbed } from './undisturbed.ts';
 
@@ -44,7 +45,7 @@ export async function purgeUsers({
 
 /** Takes the names of those whose time is over. Names first, as everywhere: who is restored at this moment keeps all of them. */
 async function begin(tx: Queryable, before: Date): Promise<void> {
-  const due = await tx.query<NamedUser>(selectDue, [before, USERS]);
+  const due = await tx.query<NamedUser & { phone_numbers: string[] }>(selectDue, [before, USERS]);
   if (due.length === 0) return;
   const nameless = await tx.query<{ user_id: string }>(deleteKeys, keyColumns(due.flatMap(keysOf)));
   const begun = await tx.query<{ id: string }>(clearUsers, [
@@ -55,6 +56,10 @@ async function begin(tx: Queryable, before: Date): Promise<void> {
   ]);
   const ids = new Set(begun.map(({ id }) => id));
   if (nameless.some(({ user_id }) => !ids.has(user_id))) throw new Changed(); // restored, and deleted anew under another name
+  await forgetPhoneNumbers(
+    tx,
+    due.filter(({ id }) => ids.has(id)),
+  );
 }
 
 async function goOn(tx: Queryable, userIds: readonly string[]): Promise<boolean> {
@@ -72,6 +77,10 @@ async function goOn(tx: Queryable, userIds: readonly string[]): Promise<boolean>
   }
   if ((await tx.query(deleteDeliveries, [ids, ROWS])).length > 0) return true;
   if (await purgeTokens(tx, ids)) return true;
+  await forgetAddresses(
+    tx,
+    mine.map(({ id }) => id),
+  );
   for (const statement of LAST) await tx.query(statement, [ids]);
   return true;
 }
@@ -109,7 +118,7 @@ async function purgeTokens(tx: Queryable, ids: string): Promise<boolean> {
 // Index users_deleted, both.
 const selectDue = sql(
   'users_to_purge',
-  `select id, project_id, external_id, email
+  `select id, project_id, external_id, email, phone_numbers
   from users
   where deleted_at <= $1 and deleted_at > '-infinity'
   order by deleted_at

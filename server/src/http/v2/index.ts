@@ -9,6 +9,7 @@ import { notificationRoutes } from './notifications.ts';
 import { preferenceRoutes } from './preferences.ts';
 import { streamRoute } from './stream.ts';
 import { subscriptionRoutes } from './subscriptions.ts';
+import { suppressionRoutes } from './suppressions.ts';
 import { tokenRoutes } from './tokens.ts';
 import { userRoutes } from './users.ts';
 import { webhookRoutes } from './webhooks.ts';
@@ -25,6 +26,7 @@ export function v2Routes(app: App): void {
   integrationRoutes(app);
   installationRoutes(app);
   userRoutes(app);
+  suppressionRoutes(app);
   eventRoutes(app);
   webhookRoutes(app);
   streamRoute(app, app.context.streams);

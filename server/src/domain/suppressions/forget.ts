@@ -1,0 +1,83 @@
+import { textArray, uuidArray } from '../../db/arrays.ts';
+import { type Queryable, sql } from '../../db/client.ts';
+import { canonicalAddress } from './address.ts';
+
+/** Takes the phone numbers of users who are being erased out of the suppressions, which stay: see `forgetAddresses`. */
+export async function forgetPhoneNumbers(
+  tx: Queryable,
+  users: readonly { id: string; project_id: string; phone_numbers: readonly string[] }[],
+): Promise<void> {
+  const numbers = users.flatMap(({ id, project_id, phone_numbers }) =>
+    phone_numbers.map((address) => ({
+      id,
+      project_id,
+      address: canonicalAddress({ kind: 'phone', address }),
+    })),
+  );
+  if (numbers.length === 0) return;
+  await tx.query(forgetNumbers, [
+    uuidArray(users.map(({ id }) => id)),
+    uuidArray(numbers.map((one) => one.project_id)),
+    textArray(numbers.map(({ address }) => address)),
+  ]);
+}
+
+/**
+ * Takes the addresses of users who are being erased out of the suppressions: the e-mail addresses that they ever had, and what was met with
+ * them. A suppression stays and works, by its hash. An address that somebody else is known to have stays, too, until they are erased.
+ */
+export async function forgetAddresses(tx: Queryable, userIds: readonly string[]): Promise<void> {
+  await tx.query(forgetAll, [uuidArray(userIds)]);
+}
+
+/** `found` are suppressions, $1 the users. In the order in which all lock them. */
+const FORGET = `locked as (
+    select s.project_id, s.id, s.address, s.user_ids
+    from suppressions s
+    join found using (project_id, id)
+    order by s.project_id, s.hash
+    for update of s
+  ),
+  left_over as (
+    select s.project_id, s.id, others.ids,
+      cardinality(others.ids) > 0
+        or exists (
+          select from user_keys k where k.project_id = s.project_id and k.kind = 'email' and k.value = s.address
+        ) as had
+    from locked s
+    cross join lateral (select array(select unnest(s.user_ids) except select unnest($1::uuid[])) as ids) others
+  )
+  update suppressions s
+  set user_ids = l.ids,
+    address = case when l.had then s.address end,
+    detail = case when l.had then s.detail end,
+    note = case when l.had then s.note end
+  from left_over l
+  where s.project_id = l.project_id and s.id = l.id`;
+
+// Index suppressions_by_address, then primary keys, of user_keys too.
+const forgetNumbers = sql(
+  'forget_suppressed_phone_numbers',
+  `with found as (
+    select distinct s.project_id, s.id
+    from unnest($2::uuid[], $3::text[]) as n (project_id, address)
+    join suppressions s on s.project_id = n.project_id and s.address = n.address and s.address is not null
+  ),
+  ${FORGET}`,
+);
+// Indexes suppressions_of_users and suppressions_by_address, primary keys of users and former_user_keys.
+const forgetAll = sql(
+  'forget_suppressed_addresses',
+  `with found as (
+    select s.project_id, s.id
+    from suppressions s
+    where s.user_ids && $1::uuid[]
+    union
+    select s.project_id, s.id
+    from users u
+    join former_user_keys f on f.user_id = u.id and f.kind = 'email'
+    join suppressions s on s.project_id = u.project_id and s.address = f.value and s.address is not null
+    where u.id = any ($1::uuid[])
+  ),
+  ${FORGET}`,
+);
