@@ -402,6 +402,15 @@ describe('a sender', () => {
     expect([apple.pushes.length, apple.sessions.length]).toEqual([250, 5]);
   });
 
+  test('sends one after the other where APNs takes one stream at a time, and gets all through', async () => {
+    apple.limitStreams(1);
+    const outcomes = await Promise.all(Array.from({ length: 200 }, () => sender.send(message())));
+    expect(new Set(outcomes.map(({ kind }) => kind))).toEqual(new Set(['sent']));
+    expect(new Set(apple.pushes.map(({ headers }) => headers['apns-id'])).size).toBe(200);
+    expect([apple.pushes.length, apple.mostStreams()]).toEqual([200, 1]);
+    expect(apple.sessions.length).toBeLessThanOrEqual(4);
+  });
+
   test('keeps to what APNs allows of tokens for hours', async () => {
     for (let minutes = 0; minutes < 300; minutes += 5) {
       expect(await sender.send(message())).toMatchObject({ kind: 'sent' });

@@ -164,7 +164,94 @@ describe('sessions', () => {
   });
 });
 
+describe('sessions of which the other side changes its mind', () => {
+  test('have no more streams than it wants from then on', async () => {
+    const peer = await startPeer({ settings: { maxConcurrentStreams: 100 } });
+    const pool = poolTo(peer.address);
+    const first = Promise.all([1, 2, 3].map(() => pool.request(request)));
+    await streams(peer, 3);
+    peer.sessions[0]?.settings({ maxConcurrentStreams: 1 });
+    await once(peer.sessions[0] as ServerHttp2Session, 'localSettings'); // acknowledged
+    const then = Promise.all([4, 5].map(() => pool.request(request)));
+    for (const stream of peer.streams.splice(0)) ok(stream);
+    expect(statuses(await first)).toEqual([200, 200, 200]);
+    for (let answered = 0; answered < 2; answered += 1) {
+      await expect.poll(() => peer.streams.length).toBeGreaterThan(0);
+      for (const session of peer.sessions)
+        expect(peer.streams.filter((one) => one.session === session).length).toBeLessThanOrEqual(1);
+      const [stream] = peer.streams.splice(0, 1);
+      if (stream !== undefined) ok(stream);
+    }
+    expect(statuses(await then)).toEqual([200, 200]);
+  });
+
+  test('take nothing while it wants nothing, as a server does that does not yet know who is there', async () => {
+    const peer = await startPeer({ settings: { maxConcurrentStreams: 0 } });
+    const pool = poolTo(peer.address);
+    const asked = pool.request(request);
+    await expect.poll(() => peer.sessions.length).toBe(1);
+    expect(peer.paths).toEqual([]);
+    peer.sessions[0]?.settings({ maxConcurrentStreams: 10 });
+    await streams(peer, 1);
+    for (const stream of peer.streams) ok(stream);
+    expect(await asked).toMatchObject({ status: 200 });
+    expect(peer.sessions).toHaveLength(1);
+  });
+});
+
 describe('GOAWAY', () => {
+  test('in two steps, the first of which names no stream: nothing new is begun, and nothing is done twice', async () => {
+    const peer = await startPeer();
+    const pool = poolTo(peer.address);
+    const [first, second] = [pool.request(request), pool.request({ ...request, path: '/second' })];
+    await streams(peer, 2);
+    const [one] = peer.streams.splice(0);
+    peer.sessions[0]?.goaway(constants.NGHTTP2_NO_ERROR, 2 ** 31 - 1);
+    // A session that was told so takes nothing more, though what it has may still be answered.
+    const third = pool.request({ ...request, path: '/third' });
+    await streams(peer, 1);
+    expect(peer.streams[0]?.session).toBe(peer.sessions[1]);
+    peer.sessions[0]?.goaway(constants.NGHTTP2_NO_ERROR, 1);
+    await streams(peer, 2); // the second request, which the last word left out
+    expect(peer.paths).toEqual(['/3/device/0', '/second', '/third', '/second']);
+    if (one !== undefined) ok(one, 'from the old one');
+    for (const stream of peer.streams) ok(stream);
+    expect(await first).toMatchObject({ status: 200, text: 'from the old one' });
+    expect(statuses(await Promise.all([second, third]))).toEqual([200, 200]);
+  });
+
+  test('over and over again under load: every request is answered, and none is processed twice', async () => {
+    const processed = new Map<string, number>();
+    let taken = 0;
+    const peer = await startPeer({
+      answer: (stream) => {
+        const path = peer.paths.at(-1) ?? '';
+        const { session } = stream;
+        taken += 1;
+        // What comes after the twentieth of a session is left unprocessed by the GOAWAY that follows.
+        const last = 2 * 20 - 1;
+        if (session === undefined || (stream.id ?? 0) > last) return;
+        processed.set(path, (processed.get(path) ?? 0) + 1);
+        if (stream.id === last) (session as ServerHttp2Session).goaway(constants.NGHTTP2_NO_ERROR, last);
+        setImmediate(() => ok(stream));
+      },
+    });
+    const pool = poolTo(peer.address, { connectMs: 5_000, replyMs: 5_000 });
+    // As many as are repeated often enough: a request is given to three sessions at most.
+    const answers = [];
+    for (let round = 0; round < 10; round += 1) {
+      const sends = Array.from({ length: 50 }, (_, n) =>
+        pool.request({ ...request, path: `/${round}/${n}` }),
+      );
+      answers.push(...(await Promise.all(sends)));
+    }
+    expect(new Set(statuses(answers))).toEqual(new Set([200]));
+    expect(processed.size).toBe(500);
+    expect(new Set(processed.values())).toEqual(new Set([1]));
+    expect(taken).toBeGreaterThan(500);
+    expect(peer.sessions.length).toBeGreaterThanOrEqual(25);
+  });
+
   test('while requests are under way: those it names are answered, the others go to a new session', async () => {
     const peer = await startPeer();
     const pool = poolTo(peer.address);
@@ -202,6 +289,24 @@ describe('GOAWAY', () => {
     expect(await second).toMatchObject({ status: 200 });
   });
 });
+
+test.each([constants.NGHTTP2_INTERNAL_ERROR, constants.NGHTTP2_CANCEL])(
+  'a stream that is reset with code %i before its answer is whole may have been processed; the others are not touched',
+  async (code) => {
+    const peer = await startPeer();
+    const pool = poolTo(peer.address);
+    const [broken, whole] = [pool.request(request), pool.request(request)];
+    await streams(peer, 2);
+    const [one, two] = peer.streams.splice(0);
+    one?.respond({ ':status': 200 });
+    one?.write('half of an ans');
+    one?.close(code);
+    expect(await broken).toMatchObject({ error: {}, written: true });
+    if (two !== undefined) ok(two);
+    expect(await whole).toMatchObject({ status: 200 });
+    expect(peer.sessions).toHaveLength(1);
+  },
+);
 
 test('a refused stream is repeated, but not for ever', async () => {
   let refusals = 1;

@@ -24,6 +24,10 @@ export type ApnsStandIn = {
   sessions: ServerHttp2Session[];
   /** Different provider tokens, in the order in which they first came. */
   tokens: string[];
+  /** How many streams the sessions from now on may have open at once. */
+  limitStreams(most: number): void;
+  /** The most that one session had open at once. */
+  mostStreams(): number;
   /** From now on, whatever is sent to this device is answered so. */
   fail(deviceToken: string, status: number, reason: string, more?: { timestamp: number }): void;
   stop(): Promise<void>;
@@ -51,11 +55,14 @@ export async function startApnsStandIn({
   tls?: boolean;
 }): Promise<ApnsStandIn> {
   const failures = new Map<string, { status: number; body: object }>();
+  let mostStreams = 0;
   const issued: { iat: number; since: number }[] = [];
   const standIn: Omit<ApnsStandIn, 'address' | 'stop'> = {
     pushes: [],
     sessions: [],
     tokens: [],
+    limitStreams: (most) => server.updateSettings({ maxConcurrentStreams: most }),
+    mostStreams: () => mostStreams,
     fail: (deviceToken, status, reason, more) =>
       failures.set(deviceToken, { status, body: { reason, ...more } }),
   };
@@ -127,6 +134,14 @@ export async function startApnsStandIn({
   server.on('session', (session: ServerHttp2Session) => {
     standIn.sessions.push(session);
     session.on('error', () => {});
+    let open = 0;
+    session.on('stream', (stream: ServerHttp2Stream) => {
+      open += 1;
+      mostStreams = Math.max(mostStreams, open);
+      stream.once('close', () => {
+        open -= 1;
+      });
+    });
   });
   server.on('stream', (stream: ServerHttp2Stream, headers: IncomingHttpHeaders) => {
     const chunks: Buffer[] = [];
