@@ -323,6 +323,17 @@ export type Finding = { field: string; problem: string };
 /** What trying a config out may use of the world. */
 export type VerifyDeps = { egress: EgressGuard; clock: Clock; transport: Transport };
 
+/** At most so many in any stretch of this length. */
+export type Rate = { limit: number; windowMs: number };
+
+/** How often the vendor wants to be sent to. All of the rates hold; who sends keeps to them. */
+export type Rates<Message, Config> = {
+  /** Over one integration. */
+  integration?(config: Config): readonly Rate[];
+  /** To one destination of many: a channel of a workspace, the address of a webhook. */
+  destination?: { key(message: Message): string; rates: readonly Rate[] };
+};
+
 /** An integration that delivers on a channel. `Request` and `Reply` are the vendor's own shapes. */
 export type Provider<
   C extends keyof MessageOf = keyof MessageOf,
@@ -335,6 +346,13 @@ export type Provider<
   build(message: MessageOf[C], config: Static<Schema>): Request;
   /** Pure: what the vendor's reply, or the transport's error, means. */
   classify(reply: Reply): Outcome;
+  /** Left out where the vendor names no rate. */
+  rates?: Rates<MessageOf[C], Static<Schema>>;
+  /**
+   * Who takes the message, where the message says so and not the config: a push service, the host of a webhook, a workspace. That one of
+   * them does not work says nothing of the others. Not a secret.
+   */
+  party?(message: MessageOf[C]): string;
   /** Opens no socket before the first send. `config` has been validated against the schema when it was saved. */
   connect(config: Static<Schema>, deps: SenderDeps): Sender<MessageOf[C]>;
 };

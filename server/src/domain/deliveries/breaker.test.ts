@@ -1,0 +1,133 @@
+import { describe, expect, test } from 'vitest';
+import { admit, type Breaker, CLOSED, type Permit, settle, type Verdict } from './breaker.ts';
+
+const random = () => 0.5; // the middle of every jitter
+
+/** A breaker with a clock. */
+function start() {
+  let nowMs = 1_000_000;
+  let breaker: Breaker = CLOSED;
+  return {
+    get state() {
+      return breaker.state;
+    },
+    wait(ms: number) {
+      nowMs += ms;
+    },
+    /** A permit, or for how long to wait. */
+    ask(): Permit | number {
+      const asked = admit(breaker, nowMs, random);
+      breaker = asked.breaker;
+      return 'permit' in asked ? asked.permit : asked.untilMs - nowMs;
+    },
+    end(permit: Permit | number, verdict: Verdict) {
+      if (typeof permit === 'number') throw new Error('it was not let through');
+      breaker = settle(breaker, permit, verdict, { nowMs, random });
+    },
+    send(...verdicts: Verdict[]) {
+      for (const verdict of verdicts) this.end(this.ask(), verdict);
+    },
+  };
+}
+
+const times = (count: number, verdict: Verdict): Verdict[] => Array.from({ length: count }, () => verdict);
+
+describe('closed', () => {
+  test('one refusal of the config opens it', () => {
+    const one = start();
+    one.send('works', 'refuses');
+    expect(one.state).toBe('open');
+    expect(one.ask()).toBe(60_000);
+  });
+
+  test('the twentieth failure to answer in a row opens it, not the nineteenth', () => {
+    const one = start();
+    one.send(...times(19, 'silent'));
+    expect(one.state).toBe('closed');
+    one.send('silent');
+    expect(one.state).toBe('open');
+  });
+
+  test('a success between them begins the count anew, and what says nothing does not', () => {
+    const one = start();
+    one.send(...times(19, 'silent'), 'works', ...times(19, 'silent'));
+    expect(one.state).toBe('closed');
+    one.send('unclear', 'silent');
+    expect(one.state).toBe('open');
+  });
+});
+
+describe('open', () => {
+  test('nothing goes through until the probe is due, and then one at a time', () => {
+    const one = start();
+    one.send('refuses');
+    one.wait(59_999);
+    expect(one.ask()).toBe(1);
+    one.wait(1);
+    const probe = one.ask();
+    expect(probe).toMatchObject({ epoch: expect.any(Number) });
+    expect(one.ask()).toBe(10_000);
+    one.end(probe, 'works');
+    expect(one.state).toBe('closed');
+    expect(typeof one.ask()).toBe('object');
+  });
+
+  test('each probe that fails doubles the wait, up to ten minutes', () => {
+    const one = start();
+    one.send('refuses');
+    const waits = [];
+    for (const verdict of ['refuses', 'silent', 'refuses', 'silent', 'refuses'] as const) {
+      const waitMs = Number(one.ask());
+      waits.push(waitMs);
+      one.wait(waitMs);
+      one.send(verdict);
+    }
+    expect([...waits, one.ask()]).toEqual([60_000, 120_000, 240_000, 480_000, 600_000, 600_000]);
+  });
+
+  test('after it has worked the wait is short again', () => {
+    const one = start();
+    one.send('refuses');
+    one.wait(60_000);
+    one.send('refuses');
+    one.wait(120_000);
+    one.send('works', 'refuses');
+    expect(one.ask()).toBe(60_000);
+  });
+
+  test('a probe that shows nothing lets the next message be one at once', () => {
+    const one = start();
+    one.send('refuses');
+    one.wait(60_000);
+    one.send('unclear');
+    expect(one.state).toBe('open');
+    one.send('works');
+    expect(one.state).toBe('closed');
+  });
+
+  test.each<Verdict>(['works', 'refuses', 'silent'])(
+    'what was on its way before does not change it: %s',
+    (verdict) => {
+      const one = start();
+      const before = one.ask();
+      one.send('refuses');
+      one.end(before, verdict);
+      expect(one.state).toBe('open');
+      one.wait(60_000);
+      const probe = one.ask();
+      one.end(before, verdict);
+      expect(one.state).toBe('half_open');
+      one.end(probe, 'works');
+      one.end(before, verdict);
+      expect(one.state).toBe('closed');
+    },
+  );
+});
+
+test.each([
+  [0, 48_000],
+  [1, 72_000],
+])('the wait is a fifth shorter or longer by chance: %d', (chance, waitMs) => {
+  const opened = settle(CLOSED, CLOSED, 'refuses', { nowMs: 0, random: () => chance });
+  expect(opened).toMatchObject({ state: 'open', probeAtMs: waitMs });
+});
