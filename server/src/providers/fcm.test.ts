@@ -1,4 +1,6 @@
 import { generateKeyPairSync } from 'node:crypto';
+import { getCACertificates, setDefaultCACertificates } from 'node:tls';
+import { auth, type fcm_v1, fcm as googleFcm } from '@googleapis/fcm';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import {
   type FcmStandIn,
@@ -10,6 +12,7 @@ import {
 import { integrationConfigs } from '../../test/support/integration-configs.ts';
 import { bareContent, notificationContent } from '../../test/support/notification-content.ts';
 import { conforms } from '../../test/support/provider-conformance.ts';
+import { testAuthority } from '../../test/support/smtp-stand-in.ts';
 import { createEgressGuard } from '../lib/egress.ts';
 import { fcm } from './fcm.ts';
 import type { PushMessage, Sender } from './provider.ts';
@@ -353,6 +356,93 @@ describe('a sender', () => {
     expect(await sender.send(full)).toMatchObject({ kind: 'retry', ambiguous: false });
   });
 });
+
+test('the message is one by Google’s own types of it', () => {
+  // FCM takes both spellings; the types have the other one.
+  const typed: fcm_v1.Schema$Message = {
+    token: 'device-1:APA91b',
+    notification: { title: 'Your order has shipped', body: 'It arrives on Monday.' },
+    data: {
+      id: '0198c0de-0000-7000-8000-00000000000a',
+      action_url: 'https://shop.example.com/orders/42?from=news&step=1',
+      category: 'orders',
+      topic: 'order-42',
+      custom_attributes: '{"order":{"id":42}}',
+    },
+    fcmOptions: { analyticsLabel: 'spring' },
+    android: {
+      priority: 'HIGH',
+      ttl: '60s',
+      collapseKey: 'orders',
+      notification: { tag: '0198c0de-0000-7000-8000-00000000000a', channelId: 'c1' },
+    },
+    apns: {
+      headers: {
+        'apns-priority': '10',
+        'apns-expiration': '1782993600',
+        'apns-collapse-id': '0198c0de-0000-7000-8000-00000000000a',
+      },
+      payload: { aps: { badge: 3, sound: 'default', 'mutable-content': 1, 'thread-id': 'order-42' } },
+    },
+    webpush: {
+      notification: { tag: '0198c0de-0000-7000-8000-00000000000a' },
+      fcmOptions: { link: 'https://shop.example.com/orders/42?from=news&step=1' },
+    },
+  };
+  const override = {
+    fcmOptions: { analyticsLabel: 'spring' },
+    android: { ttl: '60s', collapseKey: 'orders', notification: { channelId: 'c1' } },
+  };
+  const { data, ...built } = messageOf(fcm.build({ ...full, override }, config));
+  const { data: typedData, ...others } = typed;
+  expect(inCamelCase(built)).toEqual(others);
+  expect(data).toEqual(typedData);
+});
+
+test('the stand-in answers Google’s own client as that one expects it of FCM', async () => {
+  setDefaultCACertificates([...getCACertificates('default'), testAuthority]);
+  const tokenUri = 'https://www.googleapis.com/oauth2/v4/token'; // the one that it knows
+  const google = await startFcmStandIn({
+    projectId: 'shop-1',
+    clientEmail: config.client_email,
+    privateKey,
+    tls: true,
+    audience: tokenUri,
+  });
+  const account = new auth.JWT({
+    email: config.client_email,
+    key: config.private_key,
+    scopes: ['https://www.googleapis.com/auth/firebase.messaging'],
+  });
+  const { transporter } = account;
+  const request = transporter.request.bind(transporter);
+  transporter.request = (options) =>
+    request(options.url === tokenUri ? { ...options, url: google.tokenUri } : options);
+  const { messages } = googleFcm({ version: 'v1', auth: account, rootUrl: `${google.address}/` }).projects;
+  const send = (message: fcm_v1.Schema$Message) =>
+    messages.send({ parent: 'projects/shop-1', requestBody: { message } }, { retry: false });
+  const sent = await send({ token: 'a', notification: { title: 'x' }, data: { id: '1' } });
+  expect(sent.data).toEqual({ name: 'projects/shop-1/messages/1' });
+  expect([google.asked, google.messages.length]).toEqual([1, 1]);
+  google.fail('gone', fault(404, 'NOT_FOUND', 'Requested entity was not found.', [fcmError('UNREGISTERED')]));
+  await expect(send({ token: 'gone' })).rejects.toMatchObject({
+    code: 404,
+    message: 'Requested entity was not found.',
+    response: { data: { error: { details: [{ errorCode: 'UNREGISTERED' }] } } },
+  });
+  await expect(send({ token: 'a', data: { from: 'x' } })).rejects.toMatchObject({ code: 400 });
+  await google.stop();
+});
+
+function inCamelCase(value: unknown): unknown {
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([name, below]) => [
+      name.replace(/_[a-z]/g, ([, letter = '']) => letter.toUpperCase()),
+      inCamelCase(below),
+    ]),
+  );
+}
 
 conforms('fcm', {
   http2: true,

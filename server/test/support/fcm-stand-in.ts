@@ -1,12 +1,14 @@
 /** FCM for tests: its token endpoint, which checks assertions, and its sending over HTTP/2, which looks at messages as FCM does. */
 import { createPublicKey, type KeyObject, randomUUID, verify } from 'node:crypto';
 import { once } from 'node:events';
-import { createServer } from 'node:http';
+import { readFileSync } from 'node:fs';
+import { createServer, type IncomingHttpHeaders } from 'node:http';
 import {
   createServer as createHttp2Server,
-  type IncomingHttpHeaders,
+  createSecureServer,
+  type Http2ServerRequest,
+  type Http2ServerResponse,
   type ServerHttp2Session,
-  type ServerHttp2Stream,
 } from 'node:http2';
 import type { AddressInfo, Socket } from 'node:net';
 
@@ -31,17 +33,22 @@ export type FcmStandIn = {
   stop(): Promise<void>;
 };
 
-/** Takes messages of one project from one service account. */
+/** Takes messages of one project from one service account. With `tls` it is spoken inside TLS, and to those who know only HTTP/1.1, too. */
 export async function startFcmStandIn({
   projectId,
   clientEmail,
   privateKey,
   now = Date.now,
+  tls = false,
+  audience,
 }: {
   projectId: string;
   clientEmail: string;
   privateKey: KeyObject;
   now?: () => number;
+  tls?: boolean;
+  /** Whom assertions are made for; the address of its own token endpoint, if not given. */
+  audience?: string;
 }): Promise<FcmStandIn> {
   const publicKey = createPublicKey(privateKey);
   const failures = new Map<string, FcmAnswer>();
@@ -72,7 +79,7 @@ export async function startFcmStandIn({
       form.get('grant_type') === 'urn:ietf:params:oauth:grant-type:jwt-bearer' &&
       signed &&
       iss === clientEmail &&
-      aud === standIn.tokenUri &&
+      aud === (audience ?? standIn.tokenUri) &&
       scope === 'https://www.googleapis.com/auth/firebase.messaging' &&
       Number(iat) <= nowSeconds &&
       Number(exp) > nowSeconds &&
@@ -83,11 +90,14 @@ export async function startFcmStandIn({
     return { status: 200, body: { access_token: token, expires_in: 3599, token_type: 'Bearer' } };
   }
 
-  function answerTo(headers: IncomingHttpHeaders, body: string): FcmAnswer {
+  function answerTo(
+    { url, headers }: { url: string; headers: IncomingHttpHeaders },
+    body: string,
+  ): FcmAnswer {
     const [, token = ''] = /^Bearer (\S+)$/.exec(headers.authorization ?? '') ?? [];
     if ((tokens.get(token) ?? 0) <= now())
       return fault(401, 'UNAUTHENTICATED', 'Request had invalid authentication credentials.');
-    if (headers[':path'] !== `/v1/projects/${projectId}/messages:send`)
+    if (url !== `/v1/projects/${projectId}/messages:send`)
       return fault(404, 'NOT_FOUND', 'Requested entity was not found.');
     const { message } = JSON.parse(body) as { message: Record<string, unknown> };
     const failure = failures.get(String(message.token));
@@ -99,20 +109,22 @@ export async function startFcmStandIn({
     return { status: 200, body: { name } };
   }
 
-  const server = createHttp2Server();
-  server.on('session', (session) => {
+  const server = tls
+    ? createSecureServer({ key: file('server.key'), cert: file('server.crt'), allowHTTP1: true })
+    : createHttp2Server();
+  server.on('session', (session: ServerHttp2Session) => {
     standIn.sessions.push(session);
     session.on('error', () => {});
   });
-  server.on('stream', (stream: ServerHttp2Stream, headers) => {
+  server.on('request', (request: Http2ServerRequest, response: Http2ServerResponse) => {
     const chunks: Buffer[] = [];
-    stream.on('error', () => {});
-    stream.on('data', (chunk: Buffer) => chunks.push(chunk));
-    stream.on('end', () => {
-      const answer = answerTo(headers, Buffer.concat(chunks).toString());
-      if (stream.destroyed) return;
-      stream.respond({ ':status': answer.status, 'content-type': 'application/json', ...answer.headers });
-      stream.end(JSON.stringify(answer.body));
+    request.on('error', () => {});
+    response.on('error', () => {});
+    request.on('data', (chunk: Buffer) => chunks.push(chunk));
+    request.on('end', () => {
+      const { status, headers, body } = answerTo(request, Buffer.concat(chunks).toString());
+      response.writeHead(status, { 'content-type': 'application/json', ...headers });
+      response.end(JSON.stringify(body));
     });
   });
   for (const one of [server, tokenServer]) {
@@ -120,8 +132,9 @@ export async function startFcmStandIn({
     await once(one.listen(0, '127.0.0.1'), 'listening');
   }
   const origin = ({ port }: AddressInfo) => `http://127.0.0.1:${port}`;
+  const address = origin(server.address() as AddressInfo);
   const standIn: FcmStandIn = {
-    address: origin(server.address() as AddressInfo),
+    address: tls ? address.replace('http:', 'https:') : address,
     tokenUri: `${origin(tokenServer.address() as AddressInfo)}/token`,
     messages: [],
     sessions: [],
@@ -179,6 +192,10 @@ function problemOf(message: Record<string, unknown>): [string, object[]] | undef
     return wrong('message.webpush.fcm_options.link');
   const { token: _, ...rest } = message;
   return Buffer.byteLength(JSON.stringify(rest)) > 4096 ? ['Message too big', []] : undefined;
+}
+
+function file(name: string): Buffer {
+  return readFileSync(new URL(`tls/${name}`, import.meta.url));
 }
 
 function decoded(part: string): Record<string, unknown> {
