@@ -24,11 +24,8 @@ export function idempotencyKeyOf(
 ): IdempotencyKey | undefined {
   const key = request.headers['idempotency-key'];
   if (key === undefined || request.caller === undefined) return undefined;
-  if (typeof key !== 'string' || !/^[\x21-\x7e]{1,255}$/.test(key)) {
-    throw new ClientError('validation_failed', [
-      "Header 'Idempotency-Key' must have 1 to 255 visible ASCII characters",
-    ]);
-  }
+  const problem = keyProblem(key);
+  if (problem !== undefined || typeof key !== 'string') throw new ClientError('validation_failed', problem);
   const { caller } = request;
   const scope = caller.kind === 'user' ? `${operationId} ${caller.userId}` : operationId;
   return {
@@ -42,6 +39,12 @@ export function idempotencyKeyOf(
 function tokenDigest({ headers }: FastifyRequest): string {
   const token = bearerToken(headers.authorization);
   return createHash('sha256').update(token).digest('base64url');
+}
+
+/** What is wrong with an Idempotency-Key; undefined where nothing is, or there is none. */
+export function keyProblem(key: string | string[] | undefined): [string] | undefined {
+  if (key === undefined || (typeof key === 'string' && /^[\x21-\x7e]{1,255}$/.test(key))) return undefined;
+  return ["Header 'Idempotency-Key' must have 1 to 255 visible ASCII characters"];
 }
 
 /** How a call is answered under its key. */

@@ -27,29 +27,42 @@ export async function paginate<Row extends { id: string }, Item>(options: {
 }): Promise<Page<Item>> {
   const { base, request, query, list, item } = options;
   const cursor = readCursor(query);
-  const { rows: found, stoppedAt } = stretch(await list({ ...cursor, limit: cursor.limit + 1 }));
+  const { rows: found, stoppedAt } = stretchOf(await list({ ...cursor, limit: cursor.limit + 1 }));
   const rows = found.slice(0, cursor.limit);
   const over = found.length > cursor.limit;
   const more = over || stoppedAt !== undefined;
   if (cursor.direction === 'newer') rows.reverse();
+  const { first, last } = edges(cursor.direction, rows, over ? undefined : stoppedAt);
   const newer =
-    cursor.direction === 'newer'
-      ? more
-      : cursor.id !== NEWEST && (await any(list, 'newer', rows[0]?.id ?? OLDEST));
+    cursor.direction === 'newer' ? more : cursor.id !== NEWEST && (await any(list, 'newer', first ?? OLDEST));
   const older =
-    cursor.direction === 'older'
-      ? more
-      : cursor.id !== OLDEST && (await any(list, 'older', rows.at(-1)?.id ?? NEWEST));
+    cursor.direction === 'older' ? more : cursor.id !== OLDEST && (await any(list, 'older', last ?? NEWEST));
   const link = linkTo(base, request.url);
   return {
     data: rows.map(item),
     links: {
       first: link({}),
       // Beyond an end of the list a page is empty and has no id of its own; its only neighbour is that end.
-      next: older ? link(rows.length > 0 ? { starting_after: rows.at(-1)?.id } : {}) : null,
-      prev: newer ? link({ ending_before: rows[0]?.id ?? OLDEST }) : null,
+      next: older ? link(last === undefined ? {} : { starting_after: last }) : null,
+      prev: newer ? link({ ending_before: first ?? OLDEST }) : null,
     },
   };
+}
+
+function stretchOf<Row>(found: Row[] | Stretch<Row>): Stretch<Row> {
+  return Array.isArray(found) ? { rows: found } : found;
+}
+
+/** Where the neighbours of a page begin: at its records, and on the side to which the search went, where that stopped. */
+function edges(
+  direction: Cursor['direction'],
+  rows: readonly { id: string }[],
+  stoppedAt: string | undefined,
+): { first: string | undefined; last: string | undefined } {
+  const [first, last] = [rows[0]?.id, rows.at(-1)?.id];
+  return direction === 'older'
+    ? { first: first ?? stoppedAt, last: stoppedAt ?? last }
+    : { first: stoppedAt ?? first, last: last ?? stoppedAt };
 }
 
 /**
@@ -70,22 +83,34 @@ export async function pageThatFits<Row>(
   return `{"data":[${data.join(',')}],"links":${JSON.stringify(list.links)}}`;
 }
 
+/** What is wrong with two cursors; undefined where there is at most one. */
+export function cursorsProblem({
+  starting_after,
+  ending_before,
+}: {
+  starting_after?: string | null | undefined;
+  ending_before?: string | null | undefined;
+}): [string] | undefined {
+  return starting_after && ending_before
+    ? ["Param 'ending_before' cannot be combined with 'starting_after'"]
+    : undefined;
+}
+
 /** The cursor that the query names: the newest end of the list if none. */
 export function readCursor({ limit = 50, starting_after, ending_before }: PageQuery): Cursor {
-  if (starting_after && ending_before)
-    throw new ClientError('validation_failed', [
-      "Param 'ending_before' cannot be combined with 'starting_after'",
-    ]);
+  const problem = cursorsProblem({ starting_after, ending_before });
+  if (problem !== undefined) throw new ClientError('validation_failed', problem);
   if (ending_before) return { direction: 'newer', id: ending_before.toLowerCase(), limit };
   return { direction: 'older', id: starting_after?.toLowerCase() || NEWEST, limit };
 }
 
 async function any<Row>(
-  list: (cursor: Cursor) => Promise<Row[]>,
+  list: (cursor: Cursor) => Promise<Row[] | Stretch<Row>>,
   direction: Cursor['direction'],
   id: string,
 ): Promise<boolean> {
-  return (await list({ direction, id, limit: 1 })).length > 0;
+  const { rows, stoppedAt } = stretchOf(await list({ direction, id, limit: 1 }));
+  return rows.length > 0 || stoppedAt !== undefined;
 }
 
 /** Makes absolute addresses of the list that was asked for, with its query but for the cursor. */

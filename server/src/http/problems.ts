@@ -6,7 +6,7 @@ export type Located = Pick<
 >;
 
 // A request can be wrong in a thousand places. A hundred messages say enough, and keep the answer small.
-const MAX_MESSAGES = 100;
+export const MAX_MESSAGES = 100;
 /** What is looked at to find them: one message can stand for several errors of a union's branches. */
 export const MAX_ERRORS = 5_000;
 

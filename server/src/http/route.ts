@@ -11,15 +11,15 @@ import type { Page, PageQuery } from '../contract/common.ts';
 import type { IdempotencyKey } from '../domain/idempotency.ts';
 import type { Project } from '../domain/projects/cache.ts';
 import { ClientError, type ErrorCode } from '../errors.ts';
-import type { Cursor } from '../lib/cursor.ts';
+import type { Cursor, Stretch } from '../lib/cursor.ts';
 import { jsonMember } from '../lib/json-member.ts';
 import type { Authenticator, Caller } from './auth.ts';
 import { brandHeader, spellings, unknownParts } from './brand.ts';
 import type { CallContext, HttpContext } from './context.ts';
-import { answerIdempotently, idempotencyKeyOf } from './idempotency.ts';
+import { answerIdempotently, idempotencyKeyOf, keyProblem } from './idempotency.ts';
 import { OWN_ERRORS } from './openapi.ts';
-import { paginate } from './pagination.ts';
-import { problemsOf } from './problems.ts';
+import { cursorsProblem, paginate } from './pagination.ts';
+import { MAX_MESSAGES, problemsOf } from './problems.ts';
 import type { RateLimits } from './rate-limit.ts';
 import { type RawJson, replyChecker, sendJson, toJson } from './reply.ts';
 
@@ -62,6 +62,11 @@ export interface Route<
   produces?: string;
   /** Bytes of body; 1 MiB if not given. */
   bodyLimit?: number;
+  /**
+   * What a schema cannot say and the handler refuses: asked of a request that its schemas have refused, so that all that is wrong is told at
+   * once. It is given whatever was sent.
+   */
+  alsoWrong?: (given: { query: unknown; body: unknown }) => readonly string[] | Promise<readonly string[]>;
   /** Refuses unknown query parameters, any cookie and unknown `x-<brand>-*` headers, naming each. */
   refuseUnknown?: boolean;
   /**
@@ -113,7 +118,7 @@ export interface Call<Params, Query, Body> {
   /** One page of a list, see pagination.ts. */
   paginate<Row extends { id: string }, Item>(
     query: PageQuery,
-    list: (cursor: Cursor) => Promise<Row[]>,
+    list: (cursor: Cursor) => Promise<Row[] | Stretch<Row>>,
     item: (row: Row) => Item,
   ): Promise<Page<Item>>;
   request: FastifyRequest;
@@ -231,11 +236,12 @@ function register<
       },
       onRequest: access.admit,
       ...(route.unwrap === undefined ? {} : { preValidation: unwrapBody(route.unwrap) }),
-      ...(route.refuseUnknown || (route.query && route.body)
+      ...(route.body || route.query || route.refuseUnknown
         ? {
             attachValidation: true,
             preHandler: refuseTogether(
               route.refuseUnknown ? { brand, known: Object.keys(route.query?.properties ?? {}) } : undefined,
+              (request) => alsoWrong(route, request),
             ),
           }
         : {}),
@@ -329,9 +335,30 @@ function unwrapBody(key: string): preValidationHookHandler {
   };
 }
 
-/** Fastify stops at a wrong body: this names what is wrong in the query and, if `strict`, what nobody knows in the same answer. */
+/** What is wrong with a request besides what its schemas say. */
+async function alsoWrong(
+  route: Pick<Route<TObject, TObject, TSchema, Replies, never>, 'method' | 'idempotency' | 'alsoWrong'>,
+  request: FastifyRequest,
+): Promise<readonly string[]> {
+  const { query, body, headers } = request;
+  const ofKey =
+    route.method === 'POST' && route.idempotency !== 'none'
+      ? keyProblem(headers['idempotency-key'])
+      : undefined;
+  return [
+    ...(cursorsProblem(query as PageQuery) ?? []),
+    ...((await route.alsoWrong?.({ query, body })) ?? []).slice(0, MAX_MESSAGES),
+    ...(ofKey ?? []),
+  ];
+}
+
+/**
+ * Fastify stops at a wrong body: this names what is wrong in the query, what else is wrong and, if `strict`, what nobody knows in the same
+ * answer.
+ */
 function refuseTogether(
   strict: { brand: string; known: readonly string[] } | undefined,
+  findMore: (request: FastifyRequest) => Promise<readonly string[]>,
 ): preHandlerHookHandler {
   return (request, _reply, done) => {
     const problems = strict === undefined ? [] : unknownParts(request, strict.brand, strict.known);
@@ -342,7 +369,14 @@ function refuseTogether(
       done(wrong);
       return;
     }
-    done(problems.length > 0 ? new ClientError('validation_failed', [...new Set(problems)]) : undefined);
+    if (problems.length === 0) {
+      done();
+      return;
+    }
+    findMore(request).then(
+      (more) => done(new ClientError('validation_failed', [...new Set([...problems, ...more])])),
+      done,
+    );
   };
 }
 

@@ -11,6 +11,13 @@ export const NEWEST = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
 /** Newer than nothing: the cursor behind the oldest record. */
 export const OLDEST = '00000000-0000-0000-0000-000000000000';
 
+/** What was found of a list that is searched, and not to its end in one go. */
+export interface Stretch<Row> {
+  rows: Row[];
+  /** The last place that was looked at, where there may be more behind it; a cursor, as an id is. */
+  stoppedAt?: string;
+}
+
 /** What a cursor selects from a list that is at hand whole, newest first, for lists that are always short. */
 export function beyond<Row extends { id: string }>(
   newestFirst: readonly Row[],

@@ -7,7 +7,7 @@ import { BULK, fanOutWeight, type Job, priorityFor } from '../../queue/jobs.ts';
 import type { Worker } from '../../queue/worker.ts';
 import { findReplay, type IdempotencyKey, KEPT_MS } from '../idempotency.ts';
 import type { FreshRecipients } from './fresh-recipients.ts';
-import { missingTopic } from './recipients.ts';
+import { topicProblems } from './recipients.ts';
 import { acceptedJson, packed, type SentBroadcast, storedBody } from './wire.ts';
 
 /** What became of a request to send: accepted now, or earlier under the same key. */
@@ -61,8 +61,8 @@ export class Acceptor {
    * `validation_failed` where the subscribers of no topic are addressed.
    */
   async accept(projectId: string, sent: SentBroadcast, idempotency?: IdempotencyKey): Promise<Acceptance> {
-    const problem = missingTopic(sent.body);
-    if (problem !== undefined) throw new ClientError('validation_failed', [problem]);
+    const problems = topicProblems(sent.body);
+    if (problems.length > 0) throw new ClientError('validation_failed', problems);
     const entry = entryOf(projectId, newId(this.#clock.now()), sent, idempotency);
     const { category, topic, columns } = entry;
     const { message, inApp } = columns;

@@ -1,10 +1,6 @@
-import {
-  isSubscribers,
-  type NamedRecipient,
-  type NewBroadcast,
-  type Recipient,
-} from '../../contract/broadcast.ts';
+import { isSubscribers, type NamedRecipient, type Recipient } from '../../contract/broadcast.ts';
 import { isEmailAddress } from '../../lib/email-address.ts';
+import { itemsOf, memberOf } from '../../lib/members.ts';
 import { SUBSCRIBERS_PER_PAGE } from '../topics/subscribers.ts';
 import type { Person } from '../users/plan.ts';
 
@@ -35,11 +31,13 @@ export function countRecipients(recipients: readonly Recipient[]): RecipientCoun
   return { named, subscribers, ofFirstPage: named === 0 && subscribers ? SUBSCRIBERS_PER_PAGE : named };
 }
 
-/** What is wrong with a broadcast that is to go to the subscribers of a topic, and has none; undefined where nothing is. */
-export function missingTopic({ topic, recipients }: NewBroadcast): string | undefined {
-  if (topic != null || recipients == null) return undefined;
-  const at = recipients.findIndex(isSubscribers);
-  return at < 0 ? undefined : `Param 'topic' is missing: recipients.${at} are its subscribers`;
+/** What is wrong with a broadcast, of whatever shape, that is to go to the subscribers of a topic and has none. */
+export function topicProblems(sent: unknown): string[] {
+  if (memberOf(sent, 'topic') != null) return [];
+  const at = itemsOf(memberOf(sent, 'recipients')).findIndex(
+    (one) => typeof one === 'object' && one !== null && 'topic' in one,
+  );
+  return at < 0 ? [] : [`Param 'topic' is missing: recipients.${at} are its subscribers`];
 }
 
 /**

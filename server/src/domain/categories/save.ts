@@ -1,9 +1,11 @@
 import type { CategoryConfig } from '../../contract/category.ts';
+import { CHANNELS } from '../../contract/channel.ts';
 import { type Queryable, sql } from '../../db/client.ts';
 import { ClientError } from '../../errors.ts';
-import { parseCondition } from '../../lib/expression.ts';
+import { MAX_CONDITION_CHARACTERS, parseCondition } from '../../lib/expression.ts';
 import { newId } from '../../lib/ids.ts';
-import { problemsOfTimes } from '../delivery-windows/problems.ts';
+import { itemsOf, memberOf } from '../../lib/members.ts';
+import { problemsOfRepeats, problemsOfTimes } from '../delivery-windows/problems.ts';
 import { newEventId } from '../events/record.ts';
 import type { Bus } from '../realtime/messages.ts';
 
@@ -19,7 +21,7 @@ export async function saveCategory(
   projectId: string,
   config: CategoryConfig,
 ): Promise<void> {
-  const problems = await problemsOf(config);
+  const problems = await categoryProblems(config);
   if (problems.length > 0) throw new ClientError('validation_failed', problems);
   const [row] = await db.query<{ saved: boolean; crowded: boolean }>(upsertCategory, [
     projectId,
@@ -40,19 +42,20 @@ export async function saveCategory(
 // Addresses of their own: GET /channels/user_preferences is the user's.
 const TAKEN: ReadonlySet<string> = new Set(['user_preferences', 'user_delivery_windows', 'delivery_windows']);
 
-async function problemsOf({ key, channels }: CategoryConfig): Promise<string[]> {
+// Of a config with more, the number is what is wrong. To parse what they say would only take time.
+const MAX_CHANNELS = 2 * CHANNELS.length;
+
+/** What is wrong with a config, as far as its schema does not say it, of whatever shape it is. */
+export async function categoryProblems(config: unknown): Promise<string[]> {
   const problems: string[] = [];
-  if (TAKEN.has(key)) problems.push(`Param 'key' must not be ${key}`);
-  const named = new Map<string, number>();
-  for (const [index, { channel, if: condition, windows }] of channels.entries()) {
-    const before = named.get(channel);
-    if (before !== undefined)
-      problems.push(
-        `Param 'channels.${index}.channel' names ${channel} again, after channels.${before}: give each channel once`,
-      );
-    named.set(channel, before ?? index);
-    if (windows !== undefined) problems.push(...problemsOfTimes(`channels.${index}.windows`, windows));
-    if (condition === undefined || condition === null) continue;
+  const key = memberOf(config, 'key');
+  if (typeof key === 'string' && TAKEN.has(key)) problems.push(`Param 'key' must not be ${key}`);
+  const channels = itemsOf(memberOf(config, 'channels')).slice(0, MAX_CHANNELS);
+  problems.push(...problemsOfRepeats(channels));
+  for (const [index, given] of channels.entries()) {
+    problems.push(...problemsOfTimes(`channels.${index}.windows`, memberOf(given, 'windows')));
+    const condition = memberOf(given, 'if');
+    if (typeof condition !== 'string' || condition.length > MAX_CONDITION_CHARACTERS) continue;
     const parsed = await parseCondition(condition);
     if ('problem' in parsed)
       problems.push(`Param 'channels.${index}.if' is not a condition: ${parsed.problem}`);

@@ -2,6 +2,7 @@ import type { SaveSubscription, Subscription } from '../../contract/topic.ts';
 import { type Database, type Queryable, sql } from '../../db/client.ts';
 import { ClientError } from '../../errors.ts';
 import { newId } from '../../lib/ids.ts';
+import { itemsOf, memberOf } from '../../lib/members.ts';
 import { recordEvents } from '../events/record.ts';
 import { type SubscriptionRow, subscriptionOf } from './list.ts';
 import { type Categories, merged } from './merge.ts';
@@ -18,7 +19,8 @@ export async function saveSubscription(
   { projectId, userId }: { projectId: string; userId: string },
   given: SaveSubscription,
 ): Promise<Subscription> {
-  refuseRepeats(given);
+  const problems = repeatsIn(given);
+  if (problems.length > 0) throw new ClientError('validation_failed', problems);
   return db.transaction(async (tx) => {
     // There from now on, whoever else saves it at this moment: then both wait for each other at the row.
     await tx.query(insertSubscription, [userId, given.topic, newId(), projectId]);
@@ -35,18 +37,21 @@ export async function saveSubscription(
   });
 }
 
-function refuseRepeats({ categories = [] }: SaveSubscription): void {
+/** Where a subscription, of whatever shape, names a category twice. */
+export function repeatsIn(given: unknown): string[] {
   const places = new Map<string, number>();
   const problems: string[] = [];
-  for (const [index, { slug }] of categories.entries()) {
+  for (const [index, category] of itemsOf(memberOf(given, 'categories')).entries()) {
+    const slug = memberOf(category, 'slug');
+    if (typeof slug !== 'string') continue;
     const before = places.get(slug);
     if (before === undefined) places.set(slug, index);
     else
       problems.push(
-        `Param 'categories.${index}.slug' names ${slug} again, after categories.${before}: give each category once`,
+        `Param 'categories.${index}.slug' names ${slug.slice(0, 255)} again, after categories.${before}: give each category once`,
       );
   }
-  if (problems.length > 0) throw new ClientError('validation_failed', problems);
+  return problems;
 }
 
 function tooMany(): ClientError {

@@ -3,7 +3,7 @@ import { CategoryConfig, CategoryPage, CategoryPageQuery } from '../../contract/
 import { NoContent } from '../../contract/common.ts';
 import { deleteCategory } from '../../domain/categories/delete.ts';
 import { getCategory, listCategories } from '../../domain/categories/list.ts';
-import { saveCategory } from '../../domain/categories/save.ts';
+import { categoryProblems, saveCategory } from '../../domain/categories/save.ts';
 import { ClientError } from '../../errors.ts';
 import { isId } from '../../lib/ids.ts';
 import { rawJson } from '../reply.ts';
@@ -28,6 +28,7 @@ export function categoryRoutes(app: App): void {
       'Replaces the config with this key. A category without one goes out on every channel that the project has set up. What users have switched off stays off.',
     tags,
     body: CategoryConfig,
+    alsoWrong: ({ body }) => categoryProblems(body),
     reply: { 200: CategoryConfig },
     async handler({ project, body, context }) {
       await saveCategory(context, project.id, body);

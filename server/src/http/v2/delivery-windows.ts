@@ -1,5 +1,6 @@
 import { ProjectDeliveryWindows, UserDeliveryWindows } from '../../contract/delivery-windows.ts';
 import { getProjectWindows, getUserWindows } from '../../domain/delivery-windows/get.ts';
+import { problemsOfWindows } from '../../domain/delivery-windows/problems.ts';
 import { saveProjectWindows, saveUserWindows } from '../../domain/delivery-windows/save.ts';
 import { rawJson } from '../reply.ts';
 import { type App, projectRoute, userRoute } from '../route.ts';
@@ -29,6 +30,7 @@ export function deliveryWindowRoutes(app: App): void {
       'Replaces what was saved before. What comes outside of a window is held until the next one opens, by the clock of each user’s time zone; nothing is dropped for it. A category may have windows of its own, or be `critical`: then it goes out at any time. The inbox always shows everything at once.',
     tags,
     body: ProjectDeliveryWindows,
+    alsoWrong: ({ body }) => problemsOfWindows(body),
     reply: { 200: ProjectDeliveryWindows },
     async handler({ project, body, context }) {
       await saveProjectWindows(context, project.id, body);
@@ -55,6 +57,7 @@ export function deliveryWindowRoutes(app: App): void {
       'Replaces what the user said before. On the channels that are named it counts instead of what the project and its categories have; `critical` categories come at any time.',
     tags,
     body: UserDeliveryWindows,
+    alsoWrong: ({ body }) => problemsOfWindows(body),
     reply: { 200: UserDeliveryWindows },
     async handler({ user, project, body, context }) {
       await saveUserWindows(context, { projectId: project.id, userId: user.id }, body);

@@ -13,6 +13,7 @@ import { getEvent } from '../../domain/events/get.ts';
 import { listEvents } from '../../domain/events/list.ts';
 import { ClientError } from '../../errors.ts';
 import { decodeJwt } from '../../lib/jwt.ts';
+import { memberOf } from '../../lib/members.ts';
 import { bearerToken } from '../auth.ts';
 import { type App, projectRoute } from '../route.ts';
 
@@ -27,6 +28,7 @@ export function eventRoutes(app: App): void {
     summary: 'List what happened in the project, newest first',
     tags,
     query: EventListQuery,
+    alsoWrong: ({ query }) => unknownTypes(memberOf(query, 'type')),
     reply: { 200: EventPage },
     async handler({ project, query, paginate, context }) {
       const filter = {
@@ -53,6 +55,7 @@ export function eventRoutes(app: App): void {
       'event, is told what it missed; when not all of that can be told any more, a `resync` event asks it to list the events.',
     tags,
     query: EventStreamQuery,
+    alsoWrong: ({ query }) => unknownTypes(memberOf(query, 'type')),
     produces: 'text/event-stream',
     reply: { 200: Type.String() },
     async handler({ project, query, request, reply }) {
@@ -86,14 +89,19 @@ export function eventRoutes(app: App): void {
 
 /** The types that a query's `type` names; all where it names none. Throws for what is no type. */
 function readTypes(text: string | undefined): EventType[] | undefined {
-  const names = (text ?? '').split(',').map((name) => name.trim());
-  const filters = names.filter((name) => name !== '');
-  const unknown = filters.filter((name) => !EVENT_FILTERS.includes(name));
-  if (unknown.length > 0) {
-    throw new ClientError(
-      'validation_failed',
-      unknown.map((name) => `Param 'type' names no type of event: ${name.slice(0, 100)}`),
-    );
-  }
-  return typesOf(filters);
+  const unknown = unknownTypes(text);
+  if (unknown.length > 0) throw new ClientError('validation_failed', unknown);
+  return typesOf(filtersIn(text ?? ''));
+}
+
+function unknownTypes(text: unknown): string[] {
+  if (typeof text !== 'string') return [];
+  return filtersIn(text)
+    .filter((name) => !EVENT_FILTERS.includes(name))
+    .map((name) => `Param 'type' names no type of event: ${name.slice(0, 100)}`);
+}
+
+function filtersIn(text: string): string[] {
+  const names = text.split(',').map((name) => name.trim());
+  return names.filter((name) => name !== '');
 }

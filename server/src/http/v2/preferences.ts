@@ -3,6 +3,7 @@ import { MAX_PREFERENCES, Preferences, SavePreferences } from '../../contract/pr
 import { categoryOf, getPreferences } from '../../domain/preferences/get.ts';
 import { type Preference, savePreferences } from '../../domain/preferences/save.ts';
 import { ClientError } from '../../errors.ts';
+import { itemsOf, memberOf } from '../../lib/members.ts';
 import { type App, userRoute } from '../route.ts';
 
 const tags: [string] = ['Preferences'];
@@ -32,6 +33,7 @@ export function preferenceRoutes(app: App): void {
       'Changes what is named, and nothing else. A category need not be known: what is said about it counts from its first broadcast on.',
     tags,
     body: SavePreferences,
+    alsoWrong: ({ body }) => contradictionsIn(body),
     reply: { 204: NoContent },
     async handler({ user, project, body, context }) {
       const { configured } = await context.categories.of(project.id);
@@ -44,18 +46,30 @@ export function preferenceRoutes(app: App): void {
 
 /** What a body says, each once; refused when it says two things about the same. */
 function preferencesIn(body: SavePreferences, stored: (key: string) => string | null): Preference[] {
+  const problems = contradictionsIn(body);
+  if (problems.length > 0) throw new ClientError('validation_failed', problems);
   const said = new Map<string, Preference>();
-  const problems: string[] = [];
-  for (const [number, { key, channels = [] }] of (body.categories ?? []).entries()) {
-    for (const [index, { name, enabled }] of channels.entries()) {
-      const before = said.get(`${key} ${name}`);
-      if (before !== undefined && before.enabled !== enabled)
-        problems.push(
-          `Param 'categories.${number}.channels.${index}.enabled' contradicts what was said of ${key} on ${name} before`,
-        );
+  for (const { key, channels = [] } of body.categories ?? [])
+    for (const { name, enabled } of channels)
       said.set(`${key} ${name}`, { category: stored(key), channel: name, enabled });
+  return [...said.values()];
+}
+
+/** Where a body, of whatever shape, says two things about the same. */
+function contradictionsIn(body: unknown): string[] {
+  const said = new Map<string, boolean>();
+  const problems: string[] = [];
+  for (const [number, category] of itemsOf(memberOf(body, 'categories')).entries()) {
+    const key = memberOf(category, 'key');
+    for (const [index, channel] of itemsOf(memberOf(category, 'channels')).entries()) {
+      const [name, enabled] = [memberOf(channel, 'name'), memberOf(channel, 'enabled')];
+      if (typeof key !== 'string' || typeof name !== 'string' || typeof enabled !== 'boolean') continue;
+      if (said.get(`${key} ${name}`) === !enabled)
+        problems.push(
+          `Param 'categories.${number}.channels.${index}.enabled' contradicts what was said of ${key.slice(0, 255)} on ${name.slice(0, 255)} before`,
+        );
+      said.set(`${key} ${name}`, enabled);
     }
   }
-  if (problems.length > 0) throw new ClientError('validation_failed', problems);
-  return [...said.values()];
+  return problems;
 }

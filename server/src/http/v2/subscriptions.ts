@@ -3,7 +3,7 @@ import { PageQuery } from '../../contract/common.ts';
 import { SaveSubscription, Subscription, SubscriptionPage } from '../../contract/topic.ts';
 import { deleteSubscription } from '../../domain/topics/delete.ts';
 import { listSubscriptions, subscriptionOf } from '../../domain/topics/list.ts';
-import { saveSubscription } from '../../domain/topics/save.ts';
+import { repeatsIn, saveSubscription } from '../../domain/topics/save.ts';
 import { ClientError } from '../../errors.ts';
 import { type App, userRoute } from '../route.ts';
 
@@ -29,6 +29,7 @@ export function subscriptionRoutes(app: App): void {
       'Saying the same again changes nothing. A broadcast that names the user as a recipient is not held back by it.',
     tags,
     body: SaveSubscription,
+    alsoWrong: ({ body }) => repeatsIn(body),
     reply: { 200: Subscription },
     handler: ({ user, project, body, context }) =>
       saveSubscription(context, { projectId: project.id, userId: user.id }, body),
