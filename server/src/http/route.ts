@@ -16,10 +16,10 @@ import { jsonMember } from '../lib/json-member.ts';
 import type { Authenticator, Caller } from './auth.ts';
 import { brandHeader, spellings, unknownParts } from './brand.ts';
 import type { CallContext, HttpContext } from './context.ts';
-import { answerIdempotently, idempotencyKeyOf, keyProblem } from './idempotency.ts';
+import { answerIdempotently, idempotencyKeyOf } from './idempotency.ts';
 import { OWN_ERRORS } from './openapi.ts';
-import { cursorsProblem, paginate } from './pagination.ts';
-import { MAX_MESSAGES, problemsOf } from './problems.ts';
+import { paginate } from './pagination.ts';
+import { problemsOf } from './problems.ts';
 import type { RateLimits } from './rate-limit.ts';
 import { type RawJson, replyChecker, sendJson, toJson } from './reply.ts';
 
@@ -62,11 +62,6 @@ export interface Route<
   produces?: string;
   /** Bytes of body; 1 MiB if not given. */
   bodyLimit?: number;
-  /**
-   * What a schema cannot say and the handler refuses: asked of a request that its schemas have refused, so that all that is wrong is told at
-   * once. It is given whatever was sent.
-   */
-  alsoWrong?: (given: { query: unknown; body: unknown }) => readonly string[] | Promise<readonly string[]>;
   /** Refuses unknown query parameters, any cookie and unknown `x-<brand>-*` headers, naming each. */
   refuseUnknown?: boolean;
   /**
@@ -236,12 +231,11 @@ function register<
       },
       onRequest: access.admit,
       ...(route.unwrap === undefined ? {} : { preValidation: unwrapBody(route.unwrap) }),
-      ...(route.body || route.query || route.refuseUnknown
+      ...(route.refuseUnknown || (route.query && route.body)
         ? {
             attachValidation: true,
             preHandler: refuseTogether(
               route.refuseUnknown ? { brand, known: Object.keys(route.query?.properties ?? {}) } : undefined,
-              (request) => alsoWrong(route, request),
             ),
           }
         : {}),
@@ -335,30 +329,9 @@ function unwrapBody(key: string): preValidationHookHandler {
   };
 }
 
-/** What is wrong with a request besides what its schemas say. */
-async function alsoWrong(
-  route: Pick<Route<TObject, TObject, TSchema, Replies, never>, 'method' | 'idempotency' | 'alsoWrong'>,
-  request: FastifyRequest,
-): Promise<readonly string[]> {
-  const { query, body, headers } = request;
-  const ofKey =
-    route.method === 'POST' && route.idempotency !== 'none'
-      ? keyProblem(headers['idempotency-key'])
-      : undefined;
-  return [
-    ...(cursorsProblem(query as PageQuery) ?? []),
-    ...((await route.alsoWrong?.({ query, body })) ?? []).slice(0, MAX_MESSAGES),
-    ...(ofKey ?? []),
-  ];
-}
-
-/**
- * Fastify stops at a wrong body: this names what is wrong in the query, what else is wrong and, if `strict`, what nobody knows in the same
- * answer.
- */
+/** Fastify stops at a wrong body: this names what is wrong in the query and, if `strict`, what nobody knows in the same answer. */
 function refuseTogether(
   strict: { brand: string; known: readonly string[] } | undefined,
-  findMore: (request: FastifyRequest) => Promise<readonly string[]>,
 ): preHandlerHookHandler {
   return (request, _reply, done) => {
     const problems = strict === undefined ? [] : unknownParts(request, strict.brand, strict.known);
@@ -369,14 +342,7 @@ function refuseTogether(
       done(wrong);
       return;
     }
-    if (problems.length === 0) {
-      done();
-      return;
-    }
-    findMore(request).then(
-      (more) => done(new ClientError('validation_failed', [...new Set([...problems, ...more])])),
-      done,
-    );
+    done(problems.length > 0 ? new ClientError('validation_failed', [...new Set(problems)]) : undefined);
   };
 }
 

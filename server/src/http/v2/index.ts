@@ -1,6 +1,7 @@
 import type { App } from '../route.ts';
 import { broadcastRoutes } from './broadcasts.ts';
 import { categoryRoutes } from './categories.ts';
+import { deliveryRoutes } from './deliveries.ts';
 import { deliveryWindowRoutes } from './delivery-windows.ts';
 import { eventRoutes } from './events.ts';
 import { installationRoutes } from './installations.ts';
@@ -17,6 +18,7 @@ import { webhookRoutes } from './webhooks.ts';
 /** Every v2 resource, in the order of the published description. */
 export function v2Routes(app: App): void {
   broadcastRoutes(app);
+  deliveryRoutes(app);
   notificationRoutes(app);
   tokenRoutes(app);
   preferenceRoutes(app);

@@ -1,0 +1,117 @@
+import type { Delivery, DeliveryStatus, RECEIPTS } from '../../contract/delivery.ts';
+import type { ChannelPlan } from '../broadcasts/page-plan.ts';
+import { reasonInWords, type SkipReason } from './choose-channels.ts';
+
+/** A stored delivery: there is one from the first outcome on. */
+export interface DeliveryRow {
+  user_id: string;
+  notification_id: string;
+  channel: string;
+  broadcast_id: string;
+  state: 'retrying' | 'sent' | 'failed' | 'skipped';
+  attempts: number;
+  integration_id: string | null;
+  provider: string | null;
+  provider_id: string | null;
+  code: string | null;
+  reason: string | null;
+  /** JSON text of an object. */
+  targets: string | null;
+  first_attempt_at: Date;
+  last_attempt_at: Date;
+  receipt: (typeof RECEIPTS)[number] | null;
+  receipt_at: Date | null;
+}
+
+export const COLUMNS =
+  'user_id, notification_id, channel, broadcast_id, state, attempts, integration_id, provider, provider_id, code, reason, targets, ' +
+  'first_attempt_at, last_attempt_at, receipt, receipt_at';
+
+/** A notification on a channel, as its broadcast's plan has it. */
+export interface Planned {
+  broadcastId: string;
+  userId: string;
+  notificationId: string;
+  plan: ChannelPlan;
+  /** In the page, from 0 on. */
+  place: number;
+}
+
+/** What became of it beside a row of its own. */
+export interface Known {
+  row: DeliveryRow | undefined;
+  /** When the inbox had it; undefined where the notification is gone. */
+  sentAt: Date | undefined;
+  /** What the inbox is called as a provider. */
+  brand: string;
+}
+
+/** In the inbox from the start: there is no job and no row, the notification is the delivery. */
+export function isPlainInbox({ plan, place }: Planned): boolean {
+  return plan.channel === 'in_app' && plan.dueAtMs === undefined && plan.skippedAt(place) === undefined;
+}
+
+/** The state of a planned delivery. */
+export function stateOf(planned: Planned, row: DeliveryRow | undefined): DeliveryStatus {
+  if (row !== undefined) return row.state;
+  if (planned.plan.skippedAt(planned.place) !== undefined) return 'skipped';
+  return isPlainInbox(planned) ? 'sent' : 'scheduled';
+}
+
+/** A planned delivery as clients see it. */
+export function plannedDelivery(planned: Planned, { row, sentAt, brand }: Known): Delivery {
+  if (row !== undefined) return storedDelivery(row);
+  const { plan, place } = planned;
+  const state = stateOf(planned, undefined);
+  const code = plan.skippedAt(place) ?? null;
+  const inbox = state === 'sent';
+  const at = inbox ? iso(sentAt) : null;
+  return {
+    id: `${planned.notificationId}.${plan.channel}`,
+    notification_id: planned.notificationId,
+    broadcast_id: planned.broadcastId,
+    user_id: planned.userId,
+    channel: plan.channel as Delivery['channel'],
+    state,
+    code,
+    reason: code === null ? null : reasonInWords(code as SkipReason, plan.channel),
+    provider: inbox ? brand : null,
+    integration_id: null,
+    provider_id: null,
+    attempts: inbox ? 1 : 0,
+    targets: null,
+    due_at: state === 'scheduled' && plan.dueAtMs !== undefined ? new Date(plan.dueAtMs).toISOString() : null,
+    first_attempt_at: at,
+    last_attempt_at: at,
+    receipt: null,
+    receipt_at: null,
+  };
+}
+
+/** A stored delivery as clients see it. */
+export function storedDelivery(row: DeliveryRow): Delivery {
+  return {
+    id: `${row.notification_id}.${row.channel}`,
+    notification_id: row.notification_id,
+    broadcast_id: row.broadcast_id,
+    user_id: row.user_id,
+    channel: row.channel as Delivery['channel'],
+    state: row.state,
+    code: row.code,
+    reason: row.reason,
+    provider: row.provider,
+    integration_id: row.integration_id,
+    provider_id: row.provider_id,
+    attempts: row.attempts,
+    targets: row.targets === null ? null : (JSON.parse(row.targets) as Record<string, number>),
+    due_at: null,
+    first_attempt_at: row.attempts === 0 ? null : iso(row.first_attempt_at),
+    last_attempt_at: row.attempts === 0 ? null : iso(row.last_attempt_at),
+    receipt: row.receipt,
+    receipt_at: iso(row.receipt_at),
+  };
+}
+
+function iso(time: Date | null | undefined): string | null {
+  return time?.toISOString() ?? null;
+}
