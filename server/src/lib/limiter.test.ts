@@ -51,3 +51,24 @@ test('work that fails gives its place to the next', async () => {
   await expect(failing).rejects.toThrow('no');
   expect(await next).toBe('went on');
 });
+
+test('what waits can be sent away, what has begun goes on', async () => {
+  const limiter = new Limiter({ maxCount: 1, maxWeight: 10 });
+  const first = Promise.withResolvers<string>();
+  const running = limiter.run(1, () => first.promise);
+  const waiting = [1, 2].map((n) =>
+    limiter.run(
+      1,
+      async () => `began ${n}`,
+      () => `away ${n}`,
+    ),
+  );
+  expect(limiter.waiting).toBe(2);
+  limiter.sendAway();
+  expect(await Promise.all(waiting)).toEqual(['away 1', 'away 2']);
+  const later = limiter.run(1, async () => 'later');
+  first.resolve('first');
+  expect(await running).toBe('first');
+  expect(await later).toBe('later');
+  expect(limiter.busy).toBe(false);
+});

@@ -2,7 +2,7 @@
 export class Limiter {
   readonly #maxCount: number;
   readonly #maxWeight: number;
-  readonly #waiting: { weight: number; start: () => void }[] = [];
+  readonly #waiting: { weight: number; end: (hasTurn: boolean) => void }[] = [];
   #count = 0;
   #weight = 0;
 
@@ -17,12 +17,22 @@ export class Limiter {
     return this.#count > 0;
   }
 
-  /** Does the work when its turn has come; answers what it answers. */
-  async run<Result>(weight: number, work: () => Promise<Result>): Promise<Result> {
-    const { promise, resolve } = Promise.withResolvers<void>();
-    this.#waiting.push({ weight, start: resolve });
-    this.#startNext();
-    await promise;
+  /** What waits for its turn. */
+  get waiting(): number {
+    return this.#waiting.length;
+  }
+
+  /** Does the work when its turn has come; answers what it answers, or what `away` answers where it is sent away before. */
+  async run<Result, Away = never>(
+    weight: number,
+    work: () => Promise<Result>,
+    away?: () => Away,
+  ): Promise<Result | Away> {
+    if (this.#waiting.length > 0 || !this.#fits(weight)) {
+      const { promise, resolve } = Promise.withResolvers<boolean>();
+      this.#waiting.push({ weight, end: resolve });
+      if (!(await promise) && away !== undefined) return away();
+    } else this.#begin(weight);
     try {
       return await work();
     } finally {
@@ -32,16 +42,27 @@ export class Limiter {
     }
   }
 
+  /** Sends away all that wait. Each of them was given an `away`. */
+  sendAway(): void {
+    for (const { end } of this.#waiting.splice(0)) end(false);
+  }
+
+  #begin(weight: number): void {
+    this.#count += 1;
+    this.#weight += weight;
+  }
+
+  #fits(weight: number): boolean {
+    return this.#count === 0 || (this.#count < this.#maxCount && this.#weight + weight <= this.#maxWeight);
+  }
+
   #startNext(): void {
     for (;;) {
       const [next] = this.#waiting;
-      if (next === undefined) return;
-      const fits = this.#count < this.#maxCount && this.#weight + next.weight <= this.#maxWeight;
-      if (this.#count > 0 && !fits) return;
+      if (next === undefined || !this.#fits(next.weight)) return;
       this.#waiting.shift();
-      this.#count += 1;
-      this.#weight += next.weight;
-      next.start();
+      this.#begin(next.weight);
+      next.end(true);
     }
   }
 }
