@@ -5,13 +5,15 @@ import { waitMs } from '../lib/wait.ts';
 import type { Endpoint, HttpAnswer } from './transport.ts';
 import { objectIn } from './vendor-words.ts';
 
+/** Messages of one project. */
+export const PER_SECOND = 600;
+
 /** A message as Expo has it. */
 export type ExpoMessage = { [member: string]: unknown } & { to: string };
 
 const MAX_MESSAGES = 100; // in one request
 const LINGER_MS = 50; // what a message waits for others at most
 const MAX_REQUESTS = 6; // at the same time, as Expo asks
-const PER_SECOND = 600; // messages of one project
 const GZIP_FROM_BYTES = 1024;
 
 const zipped = promisify(gzip);

@@ -1,7 +1,7 @@
 /** Push to apps made with Expo. https://docs.expo.dev/push-notifications/sending-notifications/ */
 import { type Static, Type } from 'typebox';
 import { ask, isRefusal, notChecked } from './ask.ts';
-import { createExpoBatches, type ExpoMessage, expoError } from './expo-batches.ts';
+import { createExpoBatches, type ExpoMessage, expoError, PER_SECOND } from './expo-batches.ts';
 import { expoReceipts } from './expo-receipts.ts';
 import { httpOutcome, rejected, retry, type Said } from './http-outcome.ts';
 import { createHttpSender } from './http-sender.ts';
@@ -40,6 +40,7 @@ export const expo: Provider<'mobile_push', typeof config, ExpoMessage | Rejectio
   config,
   build,
   classify,
+  rates: { integration: () => [{ limit: PER_SECOND, windowMs: 1000 }] },
   connect,
   verify,
   polls: expoReceipts,

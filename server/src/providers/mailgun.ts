@@ -6,6 +6,7 @@ import { httpDate, httpOutcome, rejected, retry, untilDate } from './http-outcom
 import { createHttpSender } from './http-sender.ts';
 import { mailbox, messageId, NO_ADDRESS, NO_SENDER, written } from './mailbox.ts';
 import { mailgunReceipts } from './mailgun-receipts.ts';
+import { maxPerSecond, rateOf } from './max-per-second.ts';
 import { isMailbox } from './mime.ts';
 import { multipart } from './multipart.ts';
 import { mergeOverride } from './override.ts';
@@ -40,6 +41,7 @@ const config = Type.Object(
         description: 'The HTTP webhook signing key, not the API key: bounces and complaints are taken by it',
       }),
     ),
+    max_per_second: maxPerSecond,
   },
   {
     additionalProperties: false,
@@ -62,6 +64,7 @@ export const mailgun: Provider<'email', typeof config, HttpRequest | Rejection, 
   config,
   build,
   classify,
+  rates: { integration: rateOf },
   connect,
   verify,
   receipts: mailgunReceipts,

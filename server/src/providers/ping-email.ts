@@ -3,6 +3,7 @@ import { createHmac } from 'node:crypto';
 import { type Static, Type } from 'typebox';
 import { httpOutcome, isTlsFailure, rejected } from './http-outcome.ts';
 import { createHttpSender } from './http-sender.ts';
+import { maxPerSecond, rateOf } from './max-per-second.ts';
 import type {
   EmailMessage,
   Finding,
@@ -24,6 +25,7 @@ const config = Type.Object(
       maxLength: 100,
       description: 'The address of your mailer; it is sent each notification with a POST',
     }),
+    max_per_second: maxPerSecond,
   },
   { additionalProperties: false, examples: [{ url: 'https://mailer.example.com/notifications' }] },
 );
@@ -36,6 +38,7 @@ export const pingEmail: Provider<'email', typeof config, HttpRequest, HttpAnswer
   config,
   build,
   classify,
+  rates: { integration: rateOf },
   connect,
   verify,
 };

@@ -4,6 +4,7 @@ import { ask, isRefusal, notChecked } from './ask.ts';
 import { httpOutcome, rejected, retry, type Said, untilDate } from './http-outcome.ts';
 import { createHttpSender } from './http-sender.ts';
 import { mailbox, messageId, NO_ADDRESS, NO_SENDER, named } from './mailbox.ts';
+import { maxPerSecond, rateOf } from './max-per-second.ts';
 import { isMailbox, withAsciiDomain } from './mime.ts';
 import { mergeOverride } from './override.ts';
 import {
@@ -40,6 +41,7 @@ const config = Type.Object(
           'The verification key of the signed event webhook, in base64: bounces and complaints are taken by it',
       }),
     ),
+    max_per_second: maxPerSecond,
   },
   {
     additionalProperties: false,
@@ -55,6 +57,7 @@ export const sendgrid: Provider<'email', typeof config, HttpRequest | Rejection,
   config,
   build,
   classify,
+  rates: { integration: rateOf },
   connect,
   verify,
   receipts: sendgridReceipts,

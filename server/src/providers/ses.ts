@@ -4,6 +4,7 @@ import { ask, notChecked } from './ask.ts';
 import { httpDate, httpOutcome, rejected, retry, type Said } from './http-outcome.ts';
 import { createHttpSender } from './http-sender.ts';
 import { mailbox, NO_ADDRESS, NO_SENDER, written } from './mailbox.ts';
+import { maxPerSecond, rateOf } from './max-per-second.ts';
 import { isMailbox } from './mime.ts';
 import { mergeOverride } from './override.ts';
 import {
@@ -52,6 +53,7 @@ const config = Type.Object(
           'The SNS topic that the configuration set publishes bounces and complaints to: they are taken from this topic alone',
       }),
     ),
+    max_per_second: maxPerSecond,
   },
   {
     additionalProperties: false,
@@ -74,6 +76,7 @@ export const ses: Provider<'email', typeof config, HttpRequest | Rejection, Http
   config,
   build,
   classify,
+  rates: { integration: rateOf },
   connect,
   verify,
   receipts: sesReceipts,

@@ -3,6 +3,7 @@ import { Type } from 'typebox';
 import { type Provider, type Rejection, secret } from './provider.ts';
 import { classifySlackAnswer } from './slack-answer.ts';
 import { buildSlackMessage, type SlackRequest } from './slack-message.ts';
+import { slackParty, slackRates } from './slack-rates.ts';
 import { slackReceipts } from './slack-receipts.ts';
 import { connectSlack } from './slack-sender.ts';
 import type { HttpAnswer } from './transport.ts';
@@ -39,6 +40,8 @@ export const slack: Provider<'slack', typeof config, SlackRequest | Rejection, H
   config,
   build: buildSlackMessage,
   classify: classifySlackAnswer,
+  rates: slackRates,
+  party: slackParty,
   connect: (_config, deps) => connectSlack(deps),
   receipts: slackReceipts,
 };

@@ -3,6 +3,7 @@ import { Type } from 'typebox';
 import type { Provider, Rejection } from './provider.ts';
 import { classifySlackAnswer } from './slack-answer.ts';
 import { buildSlackMessage, type SlackRequest } from './slack-message.ts';
+import { slackParty, slackRates } from './slack-rates.ts';
 import { connectSlack } from './slack-sender.ts';
 import type { HttpAnswer } from './transport.ts';
 
@@ -21,5 +22,7 @@ export const slackbot: Provider<'slack', typeof config, SlackRequest | Rejection
   config,
   build: buildSlackMessage,
   classify: classifySlackAnswer,
+  rates: slackRates,
+  party: slackParty,
   connect: (_config, deps) => connectSlack(deps),
 };

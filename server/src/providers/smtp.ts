@@ -12,6 +12,7 @@ import type SMTPPool from 'nodemailer/lib/smtp-pool';
 import { type Static, Type } from 'typebox';
 import type { EgressGuard } from '../lib/egress.ts';
 import { NO_ADDRESS } from './mailbox.ts';
+import { maxPerSecond, rateOf } from './max-per-second.ts';
 import { buildMime, hasForeignLocalPart, isMailbox, withAsciiDomain } from './mime.ts';
 import { nodemailer } from './nodemailer.ts';
 import type { EmailMessage, Finding, Outcome, Provider, Sender, SenderDeps, VerifyDeps } from './provider.ts';
@@ -46,6 +47,7 @@ const config = Type.Object(
           'Left out: TLS on port 465, elsewhere STARTTLS if the server offers it',
       }),
     ),
+    max_per_second: maxPerSecond,
   },
   {
     additionalProperties: false,
@@ -93,6 +95,7 @@ export const smtp: Provider<'email', typeof config, SmtpRequest, SmtpReply> = {
   config,
   build,
   classify,
+  rates: { integration: rateOf },
   connect,
   verify,
 };

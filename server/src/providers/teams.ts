@@ -44,6 +44,15 @@ const config = Type.Object(
 /** What is posted at a webhook's address. */
 export type TeamsRequest = { webhookUrl: string; body: string };
 
+/** What Microsoft lets through to one webhook. */
+const RATES = [
+  { limit: 4, windowMs: 1_000 },
+  { limit: 60, windowMs: 30_000 },
+  { limit: 100, windowMs: 3_600_000 },
+  { limit: 150, windowMs: 2 * 3_600_000 },
+  { limit: 1_800, windowMs: 24 * 3_600_000 },
+];
+
 export const teams: Provider<'teams', typeof config, TeamsRequest | Rejection, HttpAnswer> = {
   name: 'teams',
   channel: 'teams',
@@ -52,6 +61,8 @@ export const teams: Provider<'teams', typeof config, TeamsRequest | Rejection, H
   verify,
   build,
   classify,
+  rates: { destination: { key: ({ webhookUrl }) => webhookUrl, rates: RATES } },
+  party: ({ webhookUrl }) => URL.parse(webhookUrl)?.host ?? '',
   connect,
 };
 

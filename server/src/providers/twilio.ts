@@ -3,6 +3,7 @@ import { type Static, Type } from 'typebox';
 import { ask, notChecked, segment } from './ask.ts';
 import { httpOutcome, rejected, retry, type Said } from './http-outcome.ts';
 import { createHttpSender } from './http-sender.ts';
+import { maxPerSecond, rateOf } from './max-per-second.ts';
 import { mergeOverride } from './override.ts';
 import {
   type Finding,
@@ -41,6 +42,7 @@ const config = Type.Object(
         description: "The account's auth token. Only reports on what became of messages are verified with it",
       }),
     ),
+    max_per_second: maxPerSecond,
   },
   {
     additionalProperties: false,
@@ -66,6 +68,7 @@ export const twilio: Provider<'sms', typeof config, HttpRequest | Rejection, Htt
   verify,
   build,
   classify,
+  rates: { integration: rateOf },
   connect,
   receipts: twilioReceipts,
 };

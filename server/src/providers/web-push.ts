@@ -68,6 +68,7 @@ export const webPush: Provider<'web_push', typeof config, PushRequest | Rejectio
   verify,
   build,
   classify,
+  party: ({ endpoint }) => URL.parse(endpoint)?.host ?? '',
   connect,
 };
 

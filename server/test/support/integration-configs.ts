@@ -31,9 +31,19 @@ export const integrationConfigs: Record<IntegrationName, { minimal: object; full
   github: { minimal: { webhook_signing_secret: 'x' }, full: { webhook_signing_secret: 'x'.repeat(100) } },
   mailgun: {
     minimal: { api_key: 'k', domain: 'd', region: 'us' },
-    full: { api_key: 'k', domain: 'mg.b.de', region: 'eu', from: mailbox, webhook_signing_key: 'hunter22' },
+    full: {
+      api_key: 'k',
+      domain: 'mg.b.de',
+      region: 'eu',
+      from: mailbox,
+      webhook_signing_key: 'hunter22',
+      max_per_second: 100,
+    },
   },
-  ping_email: { minimal: { url: 'http://h' }, full: { url: `https://b.de/${'x'.repeat(87)}` } },
+  ping_email: {
+    minimal: { url: 'http://h' },
+    full: { url: `https://b.de/${'x'.repeat(87)}`, max_per_second: 2.5 },
+  },
   sendgrid: {
     minimal: { api_key: '' },
     full: {
@@ -42,6 +52,7 @@ export const integrationConfigs: Record<IntegrationName, { minimal: object; full
       reply_to: { email: 'c@d.de' },
       region: 'eu',
       webhook_public_key: 'MFkw',
+      max_per_second: 10_000,
     },
   },
   ses: {
@@ -53,6 +64,7 @@ export const integrationConfigs: Record<IntegrationName, { minimal: object; full
       from: mailbox,
       configuration_set: 'default',
       topic_arn: 'arn:aws:sns:eu-west-1:123456789012:mail',
+      max_per_second: 14,
     },
   },
   slack: { minimal: slackApp('A', '1.2'), full: slackApp('A0123456789', '1234567890.9876543210') },
@@ -70,6 +82,7 @@ export const integrationConfigs: Record<IntegrationName, { minimal: object; full
       api_secret: 's'.repeat(100),
       from: '+12345678901234',
       auth_token: 'hunter22',
+      max_per_second: 0.1,
     },
   },
   web_push: {
@@ -86,6 +99,7 @@ export const integrationConfigs: Record<IntegrationName, { minimal: object; full
       from: { email: 'a@b.de', name: 'A' },
       reply_to: { email: 'c@d.de', name: 'C' },
       security: 'starttls',
+      max_per_second: 1,
     },
   },
   inbox: {
