@@ -20,6 +20,7 @@ export const EVENT_MEANINGS = {
   'delivery.sent': 'The provider has taken the message for at least one target of the delivery.',
   'delivery.delivered': 'The provider reports that the message has arrived.',
   'delivery.bounced': 'The provider reports that the message came back.',
+  'delivery.complained': 'The provider reports that the recipient has called the message spam.',
   'delivery.failed': 'The delivery has ended without success; `log` says why.',
   'delivery.retried': 'An attempt has failed, and another will follow.',
   'delivery.skipped': 'The channel was not used for this notification; `context.code` says why.',
@@ -37,6 +38,9 @@ export const EVENT_MEANINGS = {
   'workflow.run.aborted': 'A run of a workflow was stopped.',
   'integration.saved': 'The configuration of a provider was saved.',
   'integration.deleted': 'The configuration of a provider was deleted.',
+  'integration.paused':
+    'Nothing is sent by an integration for now: the provider refuses its config, or does not answer. It is tried again by itself; `log` says why.',
+  'integration.resumed': 'An integration that was paused works again.',
   'integration.received': 'A signed webhook of a vendor was taken in; `payload` is what it said.',
   'installation.saved': 'An app was installed: a Slack workspace, a browser, a device.',
   'installation.broken': 'An installation does not work any more and has to be made anew.',
