@@ -61,6 +61,31 @@ describe('POST /broadcasts', () => {
     expect(await notificationsOf(id)).toBe(2);
   });
 
+  test('numbers in custom attributes come back, and reach the inbox, as they were written', async () => {
+    const attributes = '{"order": 12345678901234567890,\n"rate":\t0.10000000000000000001, "text": "a\\nb"}';
+    const raw = `{"title":"Exact","custom_attributes":${attributes},"recipients":[{"external_id":"exact"}],"overrides":{"channels":{"in_app":{"title":"In the inbox"}}}}`;
+    const ask = async (path: string, jwt: string, body?: string) => {
+      const response = await fetch(`${service.address}/v2${path}`, {
+        method: body === undefined ? 'GET' : 'POST',
+        headers: { authorization: `Bearer ${jwt}`, 'content-type': 'application/json' },
+        ...(body === undefined ? {} : { body }),
+      });
+      return response.text();
+    };
+    const expected = attributes.replace(/[\n\t]/g, '');
+    const { jwt, userJwt } = service.project;
+    for (const body of [raw, `{"broadcast":${raw}}`]) {
+      const accepted = await ask('/broadcasts', jwt, body);
+      expect(accepted).toContain(`"custom_attributes":${expected}`);
+      const { id } = JSON.parse(accepted);
+      await processed(call, id);
+      expect(await ask(`/broadcasts/${id}`, jwt)).toContain(`"custom_attributes":${expected}`);
+    }
+    const inbox = await ask('/notifications', userJwt({ user_external_id: 'exact' }));
+    expect(inbox.split(`"title":"In the inbox"`)).toHaveLength(3);
+    expect(inbox.split(`"custom_attributes":${expected}`)).toHaveLength(3);
+  });
+
   test('members that were not given are null in the answer', async () => {
     const { body } = await send({ title: 'Bare', recipients: [{ external_id: 'bare' }] });
     expect(body).toMatchObject({

@@ -1,5 +1,6 @@
 import type { NewBroadcast } from '../../contract/broadcast.ts';
 import { timeOf } from '../../lib/ids.ts';
+import { ownText } from '../../lib/own-text.ts';
 import { packJson, unpackJson } from '../../lib/packed-json.ts';
 import { countRecipients, type RecipientCount } from './recipients.ts';
 
@@ -19,26 +20,34 @@ export interface SentBroadcast {
   body: NewBroadcast;
   /** The JSON text that `body.recipients` were parsed from: it is stored and answered as it came, which spares writing it anew. */
   recipientsJson: Buffer | undefined;
+  /** The whole request's: numbers in its custom attributes are kept as they were written. */
+  json?: Buffer | undefined;
 }
 
 /** Splits a request into what is stored: the message by itself, because inboxes read it without the recipients. */
-export function storedBody({ body, recipientsJson }: SentBroadcast): StoredBody {
+export function storedBody({ body, recipientsJson, json }: SentBroadcast): StoredBody {
   const inApp = body.overrides?.channels?.in_app;
   if (body.recipients && recipientsJson === undefined) throw new Error('recipients came without their text');
   return {
     category: body.category ?? null,
     topic: body.topic ?? null,
-    messageJson: JSON.stringify({
-      title: body.title,
-      content: body.content ?? null,
-      action_url: body.action_url ?? null,
-      custom_attributes: body.custom_attributes ?? null,
-    }),
+    messageJson: messageJson(
+      { title: body.title, content: body.content ?? null, action_url: body.action_url ?? null },
+      ownText(json, 'custom_attributes', body.custom_attributes ?? null),
+    ),
     inAppJson: inApp ? JSON.stringify(inApp) : null,
     overridesJson: body.overrides ? JSON.stringify(body.overrides) : null,
     recipientsJson: (body.recipients && recipientsJson) || null,
     recipients: countRecipients(body.recipients ?? []),
   };
+}
+
+/** What a broadcast says, as JSON text: its texts, and last its custom attributes as they were given. */
+function messageJson(
+  texts: { title: string; content: string | null; action_url: string | null },
+  attributesJson: string,
+): string {
+  return `${JSON.stringify(texts).slice(0, -1)},"custom_attributes":${attributesJson}}`;
 }
 
 export type BroadcastStatus = 'enqueued' | 'processing' | 'processed';

@@ -1,3 +1,4 @@
+import { ownText } from '../../lib/own-text.ts';
 import { unpackJson } from '../../lib/packed-json.ts';
 
 /** Times of a notification, in unix milliseconds of the database's clock. */
@@ -38,9 +39,15 @@ export function notificationJson(
 /** What a broadcast says in the inbox, its overrides for it merged in: members of a JSON object without the braces. */
 export function contentJson({ message, inApp, category, topic }: BroadcastContent): string {
   const text = unpackJson(message);
-  const said =
-    inApp === null ? text : JSON.stringify({ ...JSON.parse(text), ...JSON.parse(unpackJson(inApp)) });
+  const said = inApp === null ? text : withOverride(text, unpackJson(inApp));
   return `${said.slice(1, -1)},"category":${JSON.stringify(category)},"topic":${JSON.stringify(topic)}`;
+}
+
+/** The override has texts alone: the custom attributes stay as they were written. */
+function withOverride(text: string, override: string): string {
+  const { custom_attributes: attributes, ...texts } = JSON.parse(text);
+  const attributesJson = ownText(Buffer.from(text), 'custom_attributes', attributes);
+  return `${JSON.stringify({ ...texts, ...JSON.parse(override) }).slice(0, -1)},"custom_attributes":${attributesJson}}`;
 }
 
 function statusOf({ seenAtMs, readAtMs, archivedAtMs }: NotificationTimes): string {

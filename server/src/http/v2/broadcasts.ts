@@ -34,7 +34,7 @@ export function broadcastRoutes(app: App): void {
       const recipientsJson = request.bodyJson && jsonMember(request.bodyJson, 'recipients');
       const accepted = await app.context.acceptor.accept(
         project.id,
-        { body, recipientsJson },
+        { body, recipientsJson, json: request.bodyJson },
         idempotencyKey,
       );
       if (accepted.replayed) reply.header('idempotency-replayed', 'true');
