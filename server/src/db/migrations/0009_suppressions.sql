@@ -36,7 +36,9 @@ create table suppression_keys (
 );
 
 -- When the token was saved last, also where nothing about it was new: a device that still has it. Null: not since created_at.
+-- Apps save theirs at every start: there is room beside the rows, so that this touches no index.
 alter table tokens add column saved_at timestamptz;
+alter table tokens set (fillfactor = 85);
 
 -- The chat tokens of an installation: their ids begin with its id, in the order of bytes.
 create index tokens_of_installation on tokens (project_id, (public_id collate "C"), user_id, id)

@@ -122,10 +122,13 @@ interface Stored {
   discarded_at: Date | null;
 }
 
-/** Writes what is new about a record that the caller has locked; nothing where nothing is. */
+/** Writes what is new about a record that the caller has locked; where nothing is, only that it was saved: the device has it still. */
 async function update(tx: Queryable, save: Save, { id, sealed_data, discarded_at }: Stored): Promise<void> {
   const { sealer, userId, publicId, json } = save;
-  if (discarded_at === null && openToken(sealer, userId, id, sealed_data) === json) return;
+  if (discarded_at === null && openToken(sealer, userId, id, sealed_data) === json) {
+    await tx.query(touchToken, [userId, id]);
+    return;
+  }
   await tx.query(updateToken, [userId, id, sealToken(sealer, userId, id, json)]);
   await recordEvents(tx, [saved(save, publicId ?? id)]);
 }
@@ -175,13 +178,14 @@ const lockToken = sql(
   where user_id = $1 and channel = $2 and hash = $3 and (discarded_at is null or public_id is not null)
   for update`,
 );
-// Primary key.
+// Primary key, both.
 const updateToken = sql(
   'update_token',
   `update tokens
   set sealed_data = $3, updated_at = now(), discarded_at = null
   where user_id = $1 and id = $2`,
 );
+const touchToken = sql('touch_token', 'update tokens set saved_at = now() where user_id = $1 and id = $2');
 // Primary key, or index tokens_listed.
 const discardFormer = sql(
   'discard_former_token',
