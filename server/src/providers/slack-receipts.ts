@@ -29,8 +29,9 @@ function goneIn(said: Readonly<Record<string, unknown>>, nowMs: number): GoneCha
   const event = membersOf(said.event);
   const app = wordOf(said.api_app_id);
   if (app === undefined) return [];
-  const seconds = typeof said.event_time === 'number' ? said.event_time : nowMs / 1000;
-  const goneAt = new Date(Math.min(seconds * 1000, nowMs));
+  // To the second: what was saved within it was saved before, more likely than since.
+  const endsMs = typeof said.event_time === 'number' ? said.event_time * 1000 + 999 : nowMs;
+  const goneAt = new Date(Math.min(endsMs, nowMs));
   const code = String(event.type);
   const gone = (channel: { channelId?: string }) =>
     placesOf(said).map((place) => ({ installationId: `${app}-${place}`, ...channel, code, goneAt }));

@@ -12,3 +12,5 @@ rm -f server.csr server.ext ca.srl ca.key
 # The same names, by nobody.
 openssl req -x509 -key server.key -days 36500 -subj '/CN=localhost' \
   -addext 'subjectAltName=DNS:localhost,IP:127.0.0.1,IP:::1' -addext 'extendedKeyUsage=serverAuth' -out stranger.crt
+# For what SNS signs.
+openssl req -x509 -newkey rsa:2048 -nodes -days 36500 -subj '/CN=sns.amazonaws.com' -keyout sns.key -out sns.crt
