@@ -60,7 +60,13 @@ describe('saving', () => {
     const { status, body } = await project.call('PUT', ofProject, {
       time_zone: 'Mars/Phobos',
       channels: [
-        { channel: 'sms', windows: [{ from: '08:00', to: '08:00' }] },
+        {
+          channel: 'sms',
+          windows: [
+            { from: '08:00', to: '08:00' },
+            { from: '23:55', to: '00:04' },
+          ],
+        },
         { channel: 'sms', windows: [evening] },
       ],
     });
@@ -69,6 +75,7 @@ describe('saving', () => {
       "Param 'time_zone' is not the IANA name of a time zone, such as Europe/Berlin",
       "Param 'channels.1.channel' names sms again, after channels.0: give each channel once",
       "Param 'channels.0.windows.0.to' is the same as from: all day is from 00:00 to 24:00",
+      "Param 'channels.0.windows.1.to' is less than 10 minutes after from",
     ]);
     expect((await project.call('GET', ofProject)).body).toEqual({ channels: [] });
   });

@@ -38,7 +38,8 @@ const Window = Type.Object(
     }),
     to: Type.String({
       pattern: '^(([01][0-9]|2[0-3]):[0-5][0-9]|24:00)$',
-      description: 'When it ends; on the next day, where that is not later than `from`.',
+      description:
+        'When it ends, ten minutes after `from` or later; on the next day, where that is not later than `from`.',
       examples: ['21:00'],
     }),
   },

@@ -38,7 +38,8 @@ export function windowsOf(windows: Windows): Window[] {
   }));
 }
 
-function minutesOf(time: string): number {
+/** The minutes since midnight of a time such as `08:30`. */
+export function minutesOf(time: string): number {
   return Number(time.slice(0, 2)) * 60 + Number(time.slice(3));
 }
 

@@ -1,5 +1,6 @@
 import { itemsOf, memberOf } from '../../lib/members.ts';
 import { isTimeZone } from '../../lib/time-zone.ts';
+import { minutesOf } from './of-project.ts';
 
 /** What is wrong with windows, as far as their schema does not say it, of whatever shape they are. */
 export function problemsOfWindows(given: unknown): string[] {
@@ -35,9 +36,23 @@ export function problemsOfRepeats(channels: readonly unknown[]): string[] {
 
 /** What is wrong with the times of windows; `name` is the parameter that has them. */
 export function problemsOfTimes(name: string, windows: unknown): string[] {
-  return [...itemsOf(windows).entries()]
-    .filter(
-      ([, one]) => typeof memberOf(one, 'from') === 'string' && memberOf(one, 'from') === memberOf(one, 'to'),
-    )
-    .map(([index]) => `Param '${name}.${index}.to' is the same as from: all day is from 00:00 to 24:00`);
+  return itemsOf(windows).flatMap((one, index) => {
+    const [from, to] = [memberOf(one, 'from'), memberOf(one, 'to')];
+    if (!isTime(from) || !isTime(to)) return []; // the schema says so
+    const minutes = (minutesOf(to) - minutesOf(from) + DAY) % DAY;
+    if (from === to)
+      return [`Param '${name}.${index}.to' is the same as from: all day is from 00:00 to 24:00`];
+    return minutes > 0 && minutes < SHORTEST_WINDOW_MINUTES
+      ? [`Param '${name}.${index}.to' is less than ${SHORTEST_WINDOW_MINUTES} minutes after from`]
+      : [];
+  });
+}
+
+// What was held is released over five minutes: all of it has to find the window open.
+const SHORTEST_WINDOW_MINUTES = 10;
+const DAY = 1_440;
+const TIME = /^[0-9]{2}:[0-9]{2}$/;
+
+function isTime(value: unknown): value is string {
+  return typeof value === 'string' && TIME.test(value);
 }
