@@ -83,12 +83,23 @@ export async function pageThatFits<Row>(
   return `{"data":[${data.join(',')}],"links":${JSON.stringify(list.links)}}`;
 }
 
+/** What is wrong with two cursors; undefined where there is at most one. */
+export function cursorsProblem({
+  starting_after,
+  ending_before,
+}: {
+  starting_after?: string | null | undefined;
+  ending_before?: string | null | undefined;
+}): [string] | undefined {
+  return starting_after && ending_before
+    ? ["Param 'ending_before' cannot be combined with 'starting_after'"]
+    : undefined;
+}
+
 /** The cursor that the query names: the newest end of the list if none. */
 export function readCursor({ limit = 50, starting_after, ending_before }: PageQuery): Cursor {
-  if (starting_after && ending_before)
-    throw new ClientError('validation_failed', [
-      "Param 'ending_before' cannot be combined with 'starting_after'",
-    ]);
+  const problem = cursorsProblem({ starting_after, ending_before });
+  if (problem !== undefined) throw new ClientError('validation_failed', problem);
   if (ending_before) return { direction: 'newer', id: ending_before.toLowerCase(), limit };
   return { direction: 'older', id: starting_after?.toLowerCase() || NEWEST, limit };
 }

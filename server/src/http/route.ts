@@ -16,10 +16,10 @@ import { jsonMember } from '../lib/json-member.ts';
 import type { Authenticator, Caller } from './auth.ts';
 import { brandHeader, spellings, unknownParts } from './brand.ts';
 import type { CallContext, HttpContext } from './context.ts';
-import { answerIdempotently, idempotencyKeyOf } from './idempotency.ts';
+import { answerIdempotently, idempotencyKeyOf, keyProblem } from './idempotency.ts';
 import { OWN_ERRORS } from './openapi.ts';
-import { paginate } from './pagination.ts';
-import { problemsOf } from './problems.ts';
+import { cursorsProblem, paginate } from './pagination.ts';
+import { MAX_MESSAGES, problemsOf } from './problems.ts';
 import type { RateLimits } from './rate-limit.ts';
 import { type RawJson, replyChecker, sendJson, toJson } from './reply.ts';
 
@@ -62,6 +62,11 @@ export interface Route<
   produces?: string;
   /** Bytes of body; 1 MiB if not given. */
   bodyLimit?: number;
+  /**
+   * What a schema cannot say and the handler refuses: asked of a request that its schemas have refused, so that all that is wrong is told at
+   * once. It is given whatever was sent.
+   */
+  alsoWrong?: (given: { query: unknown; body: unknown }) => readonly string[] | Promise<readonly string[]>;
   /** Refuses unknown query parameters, any cookie and unknown `x-<brand>-*` headers, naming each. */
   refuseUnknown?: boolean;
   /**
@@ -83,11 +88,14 @@ export interface Route<
   handler: (call: Call<Static<Params>, Static<Query>, Static<Body>> & Who) => Answer<Reply>;
 }
 
-type Replies = { 200: TSchema } | { 201: TSchema } | { 204: TNull };
+type Replies = { 200: TSchema } | { 201: TSchema } | { 202: TSchema } | { 204: TNull };
 type Answer<Reply extends Replies> = Reply extends { 204: TNull }
   ? Promise<void>
   : Promise<
-      | (Reply extends { 200: infer Body extends TSchema } | { 201: infer Body extends TSchema }
+      | (Reply extends
+          | { 200: infer Body extends TSchema }
+          | { 201: infer Body extends TSchema }
+          | { 202: infer Body extends TSchema }
           ? Static<Body>
           : never)
       | RawJson
@@ -231,11 +239,12 @@ function register<
       },
       onRequest: access.admit,
       ...(route.unwrap === undefined ? {} : { preValidation: unwrapBody(route.unwrap) }),
-      ...(route.refuseUnknown || (route.query && route.body)
+      ...(route.body || route.query || route.refuseUnknown
         ? {
             attachValidation: true,
             preHandler: refuseTogether(
               route.refuseUnknown ? { brand, known: Object.keys(route.query?.properties ?? {}) } : undefined,
+              (request) => alsoWrong(route, request),
             ),
           }
         : {}),
@@ -292,7 +301,8 @@ async function answer<
 /** The reply as the description has it. */
 function published(status: number, schema: TSchema, mediaType = 'application/json'): object {
   if (status === 204) return schema;
-  const description = status === 201 ? 'Created.' : 'Done.';
+  const description =
+    status === 201 ? 'Created.' : status === 202 ? 'Accepted; it is done in the background.' : 'Done.';
   return { description, content: { [mediaType]: { schema } } };
 }
 
@@ -329,9 +339,30 @@ function unwrapBody(key: string): preValidationHookHandler {
   };
 }
 
-/** Fastify stops at a wrong body: this names what is wrong in the query and, if `strict`, what nobody knows in the same answer. */
+/** What is wrong with a request besides what its schemas say. */
+async function alsoWrong(
+  route: Pick<Route<TObject, TObject, TSchema, Replies, never>, 'method' | 'idempotency' | 'alsoWrong'>,
+  request: FastifyRequest,
+): Promise<readonly string[]> {
+  const { query, body, headers } = request;
+  const ofKey =
+    route.method === 'POST' && route.idempotency !== 'none'
+      ? keyProblem(headers['idempotency-key'])
+      : undefined;
+  return [
+    ...(cursorsProblem(query as PageQuery) ?? []),
+    ...((await route.alsoWrong?.({ query, body })) ?? []).slice(0, MAX_MESSAGES),
+    ...(ofKey ?? []),
+  ];
+}
+
+/**
+ * Fastify stops at a wrong body: this names what is wrong in the query, what else is wrong and, if `strict`, what nobody knows in the same
+ * answer.
+ */
 function refuseTogether(
   strict: { brand: string; known: readonly string[] } | undefined,
+  findMore: (request: FastifyRequest) => Promise<readonly string[]>,
 ): preHandlerHookHandler {
   return (request, _reply, done) => {
     const problems = strict === undefined ? [] : unknownParts(request, strict.brand, strict.known);
@@ -342,7 +373,14 @@ function refuseTogether(
       done(wrong);
       return;
     }
-    done(problems.length > 0 ? new ClientError('validation_failed', [...new Set(problems)]) : undefined);
+    if (problems.length === 0) {
+      done();
+      return;
+    }
+    findMore(request).then(
+      (more) => done(new ClientError('validation_failed', [...new Set([...problems, ...more])])),
+      done,
+    );
   };
 }
 
