@@ -11,6 +11,7 @@ import { purgeIdempotencyKeys } from './domain/idempotency.ts';
 import { OwnWindows, purgeRateWindows, SharedWindows } from './domain/rate-windows.ts';
 import { Hub } from './domain/realtime/hub.ts';
 import { purgeExpired } from './domain/retention.ts';
+import { TokenDiscarder } from './domain/tokens/discard-gone.ts';
 import { LastSeen } from './domain/users/last-seen.ts';
 import { webhookHandler } from './domain/webhooks/deliver.ts';
 import { WebhookPump } from './domain/webhooks/pump.ts';
@@ -154,7 +155,9 @@ async function startServer(
   const streams = new Streams({ hub, clock: context.clock });
   const follower = new FeedFollower(context);
   const eventStreams = new EventStreams({ ...context, follower });
-  const httpContext = { ...context, lastSeen, acceptor, streams, eventStreams };
+  const discarder = new TokenDiscarder(context);
+  undo.push(() => discarder.close());
+  const httpContext = { ...context, lastSeen, acceptor, streams, eventStreams, discarder };
   const windows = context.alone ? new OwnWindows(context) : new SharedWindows(context);
   undo.push(() => windows.close());
   const limits = createRateLimits({ config: context.config, windows });

@@ -1,6 +1,7 @@
 import type { Database } from '../db/client.ts';
 import type { Acceptor } from '../domain/broadcasts/accept.ts';
 import type { Context } from '../domain/context.ts';
+import type { TokenDiscarder } from '../domain/tokens/discard-gone.ts';
 import type { LastSeen } from '../domain/users/last-seen.ts';
 import type { EventStreams } from './realtime/event-streams.ts';
 import type { Streams } from './realtime/stream.ts';
@@ -11,6 +12,7 @@ export interface HttpContext extends Context {
   readonly acceptor: Acceptor;
   readonly streams: Streams;
   readonly eventStreams: EventStreams;
+  readonly discarder: TokenDiscarder;
 }
 
 /** The context as handlers get it: the database is the pool, or the transaction of an idempotent call. */

@@ -7,11 +7,13 @@ import { github } from '../../providers/github.ts';
 import type { Receiver } from '../../providers/provider.ts';
 import { stripe } from '../../providers/stripe.ts';
 import { type App, publicRoute } from '../route.ts';
+import { countingStrangers } from './counting-strangers.ts';
+import { receiptRoutes } from './receipts.ts';
 
 // What is taken in becomes an event, which is read with others.
 const BODY_LIMIT_BYTES = 256 * 1024;
 
-/** The webhooks that vendors send to projects: verified by their signatures over the bytes of the body. */
+/** The webhooks that vendors send: verified by their signatures, mostly over the bytes of the body. */
 export async function inboundRoutes(app: App): Promise<void> {
   await app.fastify.register((scope, _options, done) => {
     scope.removeAllContentTypeParsers();
@@ -24,13 +26,14 @@ export async function inboundRoutes(app: App): Promise<void> {
     for (const { name, docs, receives } of [github, stripe])
       if (receives)
         inboundRoute(uncounted, app, { name: name as ReceivingProvider, docs, receiver: receives });
+    receiptRoutes(uncounted, app);
     done();
   });
 }
 
 function inboundRoute(
   app: App,
-  { limits }: App,
+  counting: App,
   {
     name,
     docs,
@@ -58,17 +61,10 @@ function inboundRoute(
     ],
     async handler({ params, context, request, reply }) {
       const body = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0);
-      try {
-        await receiveWebhook(app.context, { provider: name, receiver }, params.id.toLowerCase(), {
-          headers: request.headers,
-          body,
-          nowMs: context.clock.now(),
-        });
-      } catch (error) {
-        if (error instanceof ClientError && error.code === 'invalid_signature')
-          await limits.stranger(request, reply);
-        throw error;
-      }
+      const received = { headers: request.headers, body, nowMs: context.clock.now() };
+      await countingStrangers(counting, request, reply, () =>
+        receiveWebhook(app.context, { provider: name, receiver }, params.id.toLowerCase(), received),
+      );
       return {};
     },
   });
