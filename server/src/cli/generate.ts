@@ -6,6 +6,7 @@ import { allErrors } from '../errors.ts';
 import { openapiDocument } from '../http/openapi-document.ts';
 import { eventsPage } from './reference/events-page.ts';
 import { code, page, table } from './reference/markdown.ts';
+import { providerPages } from './reference/provider-pages.ts';
 import type { ApiDocument } from './sdk/document.ts';
 import { sdkFiles } from './sdk/files.ts';
 
@@ -23,6 +24,9 @@ export async function generate({ check = false }: { check?: boolean }): Promise<
     'docs/reference/settings.md': settingsPage(),
     'docs/reference/errors.md': errorsPage(),
     'docs/reference/events.md': eventsPage(),
+    ...Object.fromEntries(
+      Object.entries(providerPages()).map(([name, text]) => [`docs/reference/providers/${name}.md`, text]),
+    ),
   };
   for (const [path, text] of Object.entries(files)) {
     if (read(join(root, path)) === text) continue;

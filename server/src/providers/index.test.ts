@@ -5,6 +5,7 @@ import { describe, expect, test } from 'vitest';
 import { integrationConfigs as EXAMPLES } from '../../test/support/integration-configs.ts';
 import { delivering, integrations, wireNameOf } from './index.ts';
 import { maskSecrets } from './provider.ts';
+import { guides } from './reference/index.ts';
 
 const ajv = addFormats.default(new Ajv({ allErrors: true, strict: true }));
 
@@ -16,6 +17,15 @@ test('all that deliver are put through the table of faults', () => {
     return [...text.matchAll(/^conforms\(\s*'(\w+)'/gm)].map(([, provider]) => provider);
   });
   expect([...new Set([...declared, 'smtp'])].sort()).toEqual([...delivering.keys()].sort()); // smtp: smtp-faults.test.ts
+});
+
+test('the reference page of each that delivers says what a success, a passing failure and a refusal look like', () => {
+  expect(Object.keys(guides).sort()).toEqual([...delivering.keys()].sort());
+  for (const [name, { classify }] of delivering) {
+    const { answers } = guides[name as keyof typeof guides];
+    const kinds = answers.map(([, reply]) => classify(reply as never).kind);
+    expect(kinds, name).toEqual(expect.arrayContaining(['sent', 'retry', 'rejected']));
+  }
 });
 
 describe.each(Object.entries(integrations))('%s', (name, integration) => {

@@ -1,0 +1,77 @@
+import { createSecretKey } from 'node:crypto';
+import type { EmailMessage, MessageOf, NotificationContent } from '../../providers/provider.ts';
+
+const id = '0197a3c4-5b6e-7a01-8513-7708190a1b2c';
+const expiresAt = new Date('2026-07-03T12:00:00Z');
+const reference = 'AZejxFtuegGbLD1OX2BxggGXo8QKG3wtjj9KW2x9jp8';
+
+const content: NotificationContent = {
+  deliveryId: id,
+  reference,
+  notificationId: id,
+  title: 'Your order has shipped',
+  content: 'It arrives on <b>Monday</b>.',
+  text: 'It arrives on Monday.',
+  actionUrl: 'https://shop.example/orders/42',
+  category: 'orders',
+  topic: 'order-42',
+  customAttributes: { order: { id: 42 } },
+  expiresAt,
+};
+
+const email: EmailMessage = {
+  deliveryId: id,
+  reference,
+  to: { email: 'ada@example.com', name: 'Ada Lovelace' },
+  subject: content.title,
+  html: '<p>It arrives on <b>Monday</b>.</p>',
+  text: content.text,
+  headers: {
+    'List-Unsubscribe': '<https://notify.example/unsubscribe/…>',
+    'List-Unsubscribe-Post': 'List-Unsubscribe=One-Click',
+  },
+  date: new Date('2026-07-02T12:00:00Z'),
+  notification: () => ({
+    id,
+    title: content.title,
+    content: content.content,
+    actionUrl: content.actionUrl,
+    category: content.category,
+    topic: content.topic,
+    customAttributes: content.customAttributes,
+    overrides: null,
+    updatedAt: new Date('2026-07-02T12:00:00Z'),
+    recipient: {
+      id: '0197a3c4-0a1b-7c2d-8e3f-4a5b6c7d8e9f',
+      externalId: '42',
+      email: 'ada@example.com',
+      firstName: 'Ada',
+      lastName: 'Lovelace',
+      customAttributes: { plan: 'pro' },
+      phoneNumbers: ['+14155550100'],
+      createdAt: new Date('2026-01-31T12:00:00Z'),
+      updatedAt: new Date('2026-01-31T12:00:00Z'),
+      lastSeenAt: null,
+      lastNotifiedAt: null,
+    },
+  }),
+  signing: { header: 'x-belfry-signature', key: createSecretKey(Buffer.from('example')) },
+};
+
+/** The same notification as each channel is given it: what the reference pages show. */
+export const EXAMPLE_MESSAGES: { readonly [Channel in keyof MessageOf]: MessageOf[Channel] } = {
+  email,
+  sms: { ...content, to: '+14155550100' },
+  mobile_push: {
+    ...content,
+    token: { deviceToken: 'ExponentPushToken[xxxxxxxxxxxxxxxxxxxxxx]' },
+    badge: { unread: 3, unseen: 5 },
+  },
+  web_push: {
+    ...content,
+    endpoint: 'https://push.example/send/abc',
+    keys: { auth: '', p256dh: '' },
+  },
+  slack: { ...content, to: { channelId: 'C0123456789', accessToken: 'xoxb-…' } },
+  teams: { ...content, webhookUrl: 'https://example.webhook.office.com/webhookb2/xxxxxxxx' },
+};

@@ -1,0 +1,202 @@
+import { delivering, integrations } from '../../providers/index.ts';
+import type { Integration } from '../../providers/provider.ts';
+import { type AnyProvider, isRejection, type Outcome, type Rate } from '../../providers/provider.ts';
+import type { Guide } from '../../providers/reference/guide.ts';
+import { guides } from '../../providers/reference/index.ts';
+import { configFields } from './config-fields.ts';
+import { EXAMPLE_MESSAGES } from './example-messages.ts';
+import { code, page, table } from './markdown.ts';
+
+/** The reference page of each integration, by its name, and `index`, the list of them. */
+export function providerPages(): Record<string, string> {
+  const all = Object.values(integrations) as Integration[];
+  return Object.fromEntries([['index', indexPage(all)], ...all.map((one) => [one.name, pageOf(one)])]);
+}
+
+function indexPage(all: readonly Integration[]): string {
+  const rows = all.map((one) => [
+    `[${code(routeOf(one))}](${one.name}.md)`,
+    one.channel === undefined ? '' : code(one.channel),
+    titleOf(one),
+  ]);
+  return page(
+    'Providers',
+    'Every kind of integration that a project can set up with `PUT /v2/integrations/<name>`, and the channel that it delivers on.',
+    table(['Name', 'Channel', 'What it is'], rows),
+  );
+}
+
+function pageOf(integration: Integration): string {
+  const route = code(`/v2/integrations/${routeOf(integration)}`);
+  const { channel, docs } = integration;
+  const purpose = channel === undefined ? 'Takes events in.' : `Delivers on the channel ${code(channel)}.`;
+  const provider = delivering.get(integration.name);
+  const guide = (guides as Record<string, Guide>)[integration.name];
+  const sections = [
+    configuration(integration),
+    ...(provider === undefined || guide === undefined
+      ? []
+      : [message(provider, guide), limits(provider, guide), answers(provider, guide)]),
+    reports(integration),
+  ];
+  return page(
+    `${titleOf(integration)} (${code(routeOf(integration))})`,
+    `${purpose} \`PUT\`, \`GET\` and \`DELETE\` ${route} with a Project JWT. The vendor's own documentation: <${docs}>`,
+    sections.filter((section) => section !== '').join('\n'),
+  );
+}
+
+function routeOf({ name, wireName = name }: Integration): string {
+  return wireName;
+}
+
+function titleOf({ name }: Integration): string {
+  return (guides as Record<string, Guide>)[name]?.title ?? OTHERS[name] ?? name;
+}
+
+/** Those that send nothing. */
+const OTHERS: Readonly<Record<string, string>> = {
+  eventsource: 'Events of another program',
+  github: 'Webhooks of GitHub',
+  inbox: 'The in-app inbox',
+  stripe: 'Webhooks of Stripe',
+};
+
+function configuration({ config }: Integration): string {
+  const rows = configFields(config).map(({ name, type, required, help }) => [
+    code(name),
+    required ? 'yes' : '',
+    type,
+    help,
+  ]);
+  const [example] = (config as { examples?: unknown[] }).examples ?? [];
+  return [
+    '## Configuration\n\n',
+    table(['Field', 'Required', 'Type', 'Meaning'], rows),
+    ...(example === undefined ? [] : ['\n', block('json', JSON.stringify(example, null, 2))]),
+  ].join('');
+}
+
+/** What is sent, as `build` makes it; and what an override changes of it. */
+function message({ name, channel, build, config }: AnyProvider, { override }: Guide): string {
+  const example = (config as { examples?: unknown[] }).examples?.[0];
+  const built: unknown = build(EXAMPLE_MESSAGES[channel] as never, example as never);
+  const parts = ['## What is sent\n\n'];
+  if (typeof built === 'object' && built !== null && !isRejection(built)) {
+    const { language, text } = bodyOf(built as Record<string, unknown>);
+    parts.push('A message with everything, but for what proves who sends it:\n\n', block(language, text));
+  }
+  const key = `overrides.providers.${name === 'slackbot' ? 'slack' : name}`;
+  if (override === undefined) parts.push('\nThere is no override for it in a broadcast.\n');
+  else
+    parts.push(
+      `\n${code(key)} of a broadcast is merged into ${override.into}, by JSON merge patch ([RFC 7396](https://www.rfc-editor.org/rfc/rfc7396)): `,
+      `objects are merged, everything else is replaced, \`null\` takes away. Not changed by it: ${override.locked.join(', ')}. `,
+      'Its size is checked afterwards.',
+      override.notes === undefined ? '\n' : ` ${override.notes}\n`,
+    );
+  return parts.join('');
+}
+
+function bodyOf(built: Readonly<Record<string, unknown>>): { language: string; text: string } {
+  const { body, raw, payload } = built;
+  const text = [body, raw, payload].find((one) => typeof one === 'string' || Buffer.isBuffer(one));
+  const said = text === undefined ? JSON.stringify(built.message ?? built) : String(text);
+  try {
+    return { language: 'json', text: JSON.stringify(JSON.parse(said), null, 2) };
+  } catch {
+    const isForm = !said.includes('\n');
+    const shown = [...new URLSearchParams(said)].map(([name, value]) => `${name}=${JSON.stringify(value)}`);
+    return { language: 'text', text: isForm ? shown.join('\n') : said.replaceAll('\r\n', '\n') };
+  }
+}
+
+function limits({ rates, config }: AnyProvider, guide: Guide): string {
+  const [example] = (config as { examples?: unknown[] }).examples ?? [];
+  const rows = [
+    ...guide.limits,
+    ...rateRows('messages of the integration', rates?.integration?.(example as never) ?? []),
+    ...rateRows('messages to one destination', rates?.destination?.rates ?? []),
+  ];
+  return rows.length === 0 ? '' : `## Limits\n\n${table(['Of', 'At most', 'What is beyond'], rows)}`;
+}
+
+function rateRows(what: string, rates: readonly Rate[]): string[][] {
+  const said = rates.map(({ limit, windowMs }) => `${limit} in ${inWords(windowMs)}`).join('; ');
+  return said === '' ? [] : [[what, said, 'they wait, which is no attempt']];
+}
+
+const OTHERWISE =
+  'What is not named here has the meaning that its status has everywhere: 401 and 403 blame the configuration, 408, 425, 429 and 5xx pass, ' +
+  'other 4xx blame the message; after 502, 504 or a connection that broke the message may have been taken.';
+
+function answers(provider: AnyProvider, { answers: all, otherwise = OTHERWISE }: Guide): string {
+  const rows = all.map(([said, reply]) => {
+    const outcome = provider.classify(reply as never);
+    const given = 'code' in outcome && outcome.code !== undefined ? code(outcome.code) : '';
+    return [said, given, consequenceOf(outcome)];
+  });
+  return `## What answers mean\n\n${otherwise}\n\n${table(['Answer', 'Code in events', 'What follows'], rows)}`;
+}
+
+function consequenceOf(outcome: Outcome): string {
+  switch (outcome.kind) {
+    case 'sent':
+      return 'Sent.';
+    case 'retry': {
+      const { retryAfterMs: waitMs, ambiguous } = outcome;
+      const when = waitMs === undefined ? '' : waitMs === 0 ? ' at once' : ` after ${inWords(waitMs)}`;
+      return `It is tried again${when}.${ambiguous ? ' The message may have been taken.' : ''}`;
+    }
+    case 'rejected':
+      return REJECTED[outcome.scope];
+    case 'token_gone': {
+      const those = outcome.scope === 'token' ? 'The token is' : 'All tokens of the installation are';
+      if (outcome.suspect !== undefined)
+        return `${those} discarded when the integration has reached others since: a wrong configuration looks the same.`;
+      return `${those} discarded${outcome.goneAt === undefined ? '' : ', unless saved again after the moment that the vendor names'}.`;
+    }
+  }
+}
+
+const REJECTED = {
+  message: 'The delivery fails.',
+  address: 'The delivery fails, and the address is suppressed.',
+  config: 'The delivery fails, and the integration is paused; the channel’s next integration is used.',
+};
+
+function reports({ name, receives, receipts, polls, wireName = name }: Integration): string {
+  const path = code(`POST /v2/integrations/${wireName}/webhooks/incoming/{id}`);
+  const said = [
+    ...(receives === undefined
+      ? []
+      : [
+          `The vendor's webhooks are taken at ${path}, where \`id\` is that of the integration, once they are verified.`,
+        ]),
+    ...(receipts === undefined
+      ? []
+      : [`What the vendor reports of messages is taken at ${path}, once it is verified.`]),
+    ...(polls === undefined
+      ? []
+      : [
+          `The vendor is asked what became of messages, ${polls.afterMs.map(inWords).join(', then ')} after they were sent.`,
+        ]),
+  ];
+  return said.length === 0 ? '' : `## Reports\n\n${said.join('\n')}\n`;
+}
+
+function inWords(ms: number): string {
+  const units: [number, string][] = [
+    [86_400_000, 'day'],
+    [3_600_000, 'hour'],
+    [60_000, 'minute'],
+    [1_000, 'second'],
+  ];
+  const [unitMs, unit] = units.find(([size]) => ms >= size && ms % size === 0) ?? [1_000, 'second'];
+  const count = ms / unitMs;
+  return count === 1 ? `a${unit === 'hour' ? 'n' : ''} ${unit}` : `${count} ${unit}s`;
+}
+
+function block(language: string, text: string): string {
+  return `\`\`\`${language}\n${text.trimEnd()}\n\`\`\`\n`;
+}
