@@ -21,7 +21,7 @@ let service: TestService;
 const receivers: WebhookReceiver[] = [];
 
 beforeAll(async () => {
-  service = await startTestService({ clock, timeouts: { connectMs: 1_000, replyMs: 1_000 } });
+  service = await startTestService({ clock, pollMs: 50, timeouts: { connectMs: 1_000, replyMs: 1_000 } });
 });
 afterEach(async () => {
   // Receivers judge a message's time by their own clock.
@@ -160,6 +160,12 @@ describe('a failure', () => {
       reason: 'answered 500: no room at the inn',
     });
     expect(Date.parse(retrying?.next_attempt_at ?? '')).toBeGreaterThan(0);
+    await receiver.waitFor(2);
+    await until(
+      () => deliveries(of, id),
+      ([one]) => one?.attempts === 2,
+    );
+    clock.offsetMs += 5_000; // the longest that the second waits
     await receiver.waitFor(3);
     const [sent] = await until(
       () => deliveries(of, id),
@@ -629,7 +635,8 @@ describe('saving', () => {
 
   test('deleting ends it: nothing more is sent, and nothing of it is left', async () => {
     const { of, receiver, id } = await setUp('deleted');
-    receiver.answer(500);
+    // None of them comes again before it is deleted.
+    receiver.answer((_message, response) => response.writeHead(503, { 'retry-after': '600' }).end());
     await record(of, 3);
     await receiver.waitFor(3);
     expect((await of.call('DELETE', `/webhooks/${id}`)).status).toBe(204);
@@ -639,6 +646,7 @@ describe('saving', () => {
     expect((await of.call('GET', '/webhooks')).body.data).toEqual([]);
     expect((await events(of, 'webhook.deleted'))[0]?.context).toEqual({ webhook_id: id });
     receiver.answer(200);
+    clock.offsetMs += 600_000;
     await until(
       () =>
         service.context.db.query<{ id: number }>(

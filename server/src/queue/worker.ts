@@ -21,11 +21,20 @@ export class Worker {
   readonly #log: Logger;
   readonly #lease: Lease;
   readonly #lanes: ReadonlyMap<JobKind, Lane>;
+  readonly #pollMs: number;
   #poll: NodeJS.Timeout | undefined;
   #polling: Promise<void> | undefined;
   #stopping: Promise<void> | undefined;
 
-  constructor(options: { db: Database; clock: Clock; log: Logger; node: string; handlers: Handlers }) {
+  constructor(options: {
+    db: Database;
+    clock: Clock;
+    log: Logger;
+    node: string;
+    handlers: Handlers;
+    pollMs?: number | undefined;
+  }) {
+    this.#pollMs = options.pollMs ?? POLL_MS;
     this.#db = options.db;
     this.#clock = options.clock;
     this.#log = options.log;
@@ -45,7 +54,7 @@ export class Worker {
       this.#polling ??= this.#pollOnce().finally(() => {
         this.#polling = undefined;
       });
-    }, POLL_MS);
+    }, this.#pollMs);
     for (const lane of this.#lanes.values()) lane.start();
   }
 

@@ -53,6 +53,8 @@ export interface TestServiceOptions {
   settings?: Record<string, string>;
   clock?: Clock;
   timeouts?: Partial<Timeouts>;
+  /** How often is looked for what nobody has announced; a second where it is not given. */
+  pollMs?: number;
   logLevel?: string;
 }
 
@@ -77,6 +79,7 @@ export async function startTestService(options: TestServiceOptions = {}): Promis
       checkReplies: true,
       ...(options.clock ? { clock: options.clock } : {}),
       ...(options.timeouts ? { timeouts: options.timeouts } : {}),
+      ...(options.pollMs ? { pollMs: options.pollMs } : {}),
     });
   let service = await start();
   const newProject = (name: string) => testProject(() => service, name);

@@ -29,13 +29,22 @@ export class WebhookPump {
   readonly #log: Logger;
   readonly #onQueued: () => void;
   readonly #unsubscribe: () => void;
+  readonly #pollMs: number;
   #poll: NodeJS.Timeout | undefined;
   #pause: NodeJS.Timeout | undefined;
   #running: Promise<void> | undefined;
   #stopped = false;
   #after = '00000000-0000-0000-0000-000000000000';
 
-  constructor(options: { db: Database; bus: Bus; clock: Clock; log: Logger; onQueued: () => void }) {
+  constructor(options: {
+    db: Database;
+    bus: Bus;
+    clock: Clock;
+    log: Logger;
+    onQueued: () => void;
+    pollMs?: number | undefined;
+  }) {
+    this.#pollMs = options.pollMs ?? POLL_MS;
     this.#db = options.db;
     this.#clock = options.clock;
     this.#log = options.log;
@@ -44,7 +53,7 @@ export class WebhookPump {
   }
 
   start(): void {
-    this.#poll = setInterval(() => this.#run(), POLL_MS);
+    this.#poll = setInterval(() => this.#run(), this.#pollMs);
   }
 
   /** There may be new events. */
