@@ -17,6 +17,11 @@ export class Limiter {
     return this.#count > 0;
   }
 
+  /** Whether work of this weight would begin at once. */
+  hasRoom(weight: number): boolean {
+    return this.#waiting.length === 0 && this.#fits(weight);
+  }
+
   /** What waits for its turn. */
   get waiting(): number {
     return this.#waiting.length;
@@ -28,7 +33,7 @@ export class Limiter {
     work: () => Promise<Result>,
     away?: () => Away,
   ): Promise<Result | Away> {
-    if (this.#waiting.length > 0 || !this.#fits(weight)) {
+    if (!this.hasRoom(weight)) {
       const { promise, resolve } = Promise.withResolvers<boolean>();
       this.#waiting.push({ weight, end: resolve });
       if (!(await promise) && away !== undefined) return away();

@@ -1,16 +1,25 @@
+import { hash } from 'node:crypto';
+import { LRUCache } from 'lru-cache';
+import { cacheLimit } from '../../lib/cache-limit.ts';
 import { Limiter } from '../../lib/limiter.ts';
+import { waitMs } from '../../lib/wait.ts';
 import { delivering } from '../../providers/index.ts';
 import {
-  type EmailMessage,
   isRejection,
   type MessageOf,
   type Outcome,
+  type Provider,
   type Rejection,
   type Sender,
   type SenderDeps,
 } from '../../providers/provider.ts';
-import type { NewEvent } from '../events/record.ts';
 import type { OpenedIntegration } from '../integrations/of-project.ts';
+import { asksNext, whatCounts } from './failover.ts';
+import type { TokenRef } from './gone-token.ts';
+import { type Limit, Rates } from './rates.ts';
+import { Standings, type StandingsDeps } from './standings.ts';
+
+export type { GoneToken, TokenRef } from './gone-token.ts';
 
 /** What is to be sent to one target, for the bounds and the bookkeeping around it. */
 export interface About {
@@ -22,24 +31,6 @@ export interface About {
   token?: TokenRef;
 }
 
-/** A token, as far as is needed to discard it. */
-export interface TokenRef {
-  projectId: string;
-  userId: string;
-  tokenId: string;
-  /** As tokens have it: `mobile_push/apns`. */
-  channel: string;
-  installationId?: string;
-}
-
-/** A token that is no more, by the word of the provider. */
-export interface GoneToken extends TokenRef {
-  scope: 'token' | 'installation';
-  goneAt?: Date;
-  reason: string;
-  code?: string;
-}
-
 /** What became of a message for one target. */
 export type Dispatched =
   /** It was tried: what the integration said that counts. */
@@ -47,115 +38,283 @@ export type Dispatched =
   /** Nothing was tried, and it is no attempt: to be asked for again at that time. */
   | { kind: 'held'; untilMs: number; reason: string };
 
-export type SendersDeps = SenderDeps & {
-  /** Called once for each token, when it is certain. */
-  onTokensGone?(gone: readonly GoneToken[]): void;
-  /** Called when an integration is paused, and when it works again. */
-  onIntegration?(event: NewEvent): void;
-};
+export type SendersDeps = SenderDeps &
+  StandingsDeps & {
+    /** How long those who stand behind sends without an answer wait for one to come. */
+    patienceMs?: number;
+  };
 
 // A sender that nobody used for this long is closed. Its connections are closed much earlier, by itself.
 const IDLE_MS = 10 * 60_000;
 // What is on its way over one integration has this much text. A message of 10 MiB takes some 40 MB while it is sent, and 0.2 s to
 // be made, in which nothing else happens: all of a batch at once would take the memory of the whole server.
 const MAX_CHARACTERS_IN_FLIGHT = 48 * 1024 * 1024;
+// So long without any answer, while all places are taken, and those who wait for one are sent away.
+const PATIENCE_MS = 5_000;
+// They come back after this time or up to twice as much: by then the answers are there, or have timed out.
+const STALLED_HOLD_MS = 15_000;
+// Where the last attempt may have arrived: the next one goes the same way.
+const MAX_UNSURE = 10_000;
+const UNSURE_MS = 2 * 3_600_000;
+// A longer name of a destination (an address) is known by its hash.
+const LONGEST_KEY = 60;
 
-interface Held {
-  version: string;
-  sender: Sender<MessageOf[keyof MessageOf]>;
+type Message = MessageOf[keyof MessageOf];
+type Make = (integration: OpenedIntegration) => Message | Rejection;
+
+/** An integration at work. */
+interface Line {
+  integration: OpenedIntegration;
+  provider: Provider;
+  sender: Sender<Message>;
   limiter: Limiter;
+  limits: readonly Limit[];
   usedAtMs: number;
+  /** Runs while somebody waits, from the last answer on; when it is over, nobody waits until the next. */
+  patience: NodeJS.Timeout | undefined;
+  stalled: boolean;
+  /** Another has taken its place, with a newer config. */
+  replaced: boolean;
 }
 
-/** The live senders, one for each integration; made anew when the integration's config changed. */
+/** What one integration made of a message, and why the next may be asked. */
+type Tried =
+  | Extract<Dispatched, { kind: 'done' }>
+  | (Extract<Dispatched, { kind: 'held' }> & { waitsFor: 'rate' | 'integration' });
+
+/**
+ * The live senders, one for each integration; made anew when the integration's config changed. Around them what keeps an integration that does
+ * not work from harming others: failover, breakers, rates, and bounds on what is under way.
+ */
 export class Senders {
   readonly #deps: SendersDeps;
-  readonly #senders = new Map<string, Held>();
+  readonly #lines = new Map<string, Line>();
+  readonly #standings: Standings;
+  readonly #rates = new Rates();
+  readonly #unsure = new LRUCache<string, string>({ ...cacheLimit(MAX_UNSURE), ttl: UNSURE_MS });
   readonly #timer: NodeJS.Timeout;
   #closed = false;
 
   constructor(deps: SendersDeps) {
     this.#deps = deps;
+    this.#standings = new Standings(deps);
     this.#timer = setInterval(() => this.#closeIdle(), IDLE_MS / 10);
     this.#timer.unref();
   }
 
   /**
-   * Sends to one target over the first of the integrations (of one channel, in the order of failover) that can. `make` makes the message for
-   * one of them, when its turn has come. Never rejects.
+   * Sends to one target over the first of the integrations (at least one, of one channel, in the order of failover) that can. `make` makes the
+   * message for one of them when its turn has come. Rejects only if `make` throws, or a sender that has a bug.
    */
   async send<C extends keyof MessageOf>(
     channel: C,
     integrations: readonly OpenedIntegration[],
     make: (integration: OpenedIntegration) => MessageOf[C] | Rejection,
-    { weight, token }: About,
+    about: About,
   ): Promise<Dispatched> {
-    const [integration] = integrations;
-    if (integration === undefined) throw new Error(`no integration for ${channel}`);
-    const held = this.#of(channel, integration);
-    const outcome = await held.limiter.run(weight, async (): Promise<Outcome> => {
-      const message = make(integration);
-      return isRejection(message) ? message : held.sender.send(message);
-    });
-    held.usedAtMs = this.#deps.clock.now();
-    if (outcome.kind === 'token_gone' && token !== undefined) {
-      const { kind: _, suspect, ...gone } = outcome;
-      if (suspect === undefined) this.#deps.onTokensGone?.([{ ...token, ...gone }]);
+    const tried: Tried[] = [];
+    for (const integration of this.#inOrder(integrations, about.targetId)) {
+      const one = await this.#tryOver(channel, integration, make, about);
+      tried.push(one);
+      if (!asksNext(one)) break;
     }
-    return { kind: 'done', outcome, integration };
+    const what = whatCounts(tried);
+    if (what.kind === 'held') return { kind: 'held', untilMs: what.untilMs, reason: what.reason };
+    const { outcome, integration } = what;
+    if (integrations.length > 1 && outcome.kind === 'retry' && outcome.ambiguous)
+      this.#unsure.set(about.targetId, integration.id);
+    return what;
   }
 
-  /** Sends an e-mail over an integration, when no more than its sender can do is on its way. Never rejects. */
-  async sendEmail(integration: OpenedIntegration, message: EmailMessage): Promise<Outcome> {
+  /** Sends an e-mail over one integration. */
+  async sendEmail(integration: OpenedIntegration, message: MessageOf['email']): Promise<Outcome> {
     const dispatched = await this.send('email', [integration], () => message, {
       targetId: message.deliveryId,
       weight: message.html.length + message.text.length,
     });
-    return dispatched.kind === 'done'
-      ? dispatched.outcome
-      : { kind: 'retry', reason: dispatched.reason, ambiguous: false };
+    if (dispatched.kind === 'done') return dispatched.outcome;
+    const { untilMs, reason } = dispatched;
+    const retryAfterMs = Math.max(0, untilMs - this.#deps.clock.now());
+    return { kind: 'retry', reason, retryAfterMs, ambiguous: false };
   }
 
-  #of(channel: keyof MessageOf, integration: OpenedIntegration): Held {
-    const nowMs = this.#deps.clock.now();
-    const key = `${integration.projectId}:${integration.id}`;
-    const held = this.#senders.get(key);
-    // Who has read an older config meanwhile sends with the newer one too: two at work would close each other's sender for every message.
-    if (held !== undefined && held.version >= integration.version) {
-      held.usedAtMs = nowMs;
-      return held;
-    }
-    if (held) void held.sender.close();
-    const provider = delivering.get(integration.provider);
-    if (provider?.channel !== channel) throw new Error(`${integration.provider} does not send ${channel}`);
-    const sender: Sender<never> = provider.connect(integration.config, this.#deps);
-    // It then answers every message with "later", and so brings to an end what asks for it.
-    if (this.#closed) void sender.close();
-    const limiter = new Limiter({ maxCount: sender.concurrency, maxWeight: MAX_CHARACTERS_IN_FLIGHT });
-    const made = {
-      version: integration.version,
-      // The message is of its channel: `make` made it for this one.
-      sender: sender as Held['sender'],
-      limiter,
-      usedAtMs: nowMs,
-    };
-    this.#senders.set(key, made);
-    return made;
-  }
-
-  /** Sends nothing more; what is on its way gets `graceMs`. */
+  /** Sends nothing more; what is on its way gets `graceMs`, what waits is held. */
   async close(options: { graceMs?: number } = {}): Promise<void> {
     clearInterval(this.#timer);
     this.#closed = true;
-    await Promise.all([...this.#senders.values()].map(({ sender }) => sender.close(options)));
+    const lines = [...this.#lines.values()];
+    for (const line of lines) retire(line);
+    await Promise.all(lines.map(({ sender }) => sender.close(options)));
+  }
+
+  /** As they are given; but where the last attempt may have arrived over one, with that first, so that a repeat can be seen as one. */
+  #inOrder(integrations: readonly OpenedIntegration[], targetId: string): readonly OpenedIntegration[] {
+    const unsure = integrations.length > 1 ? this.#unsure.get(targetId) : undefined;
+    if (unsure === undefined) return integrations;
+    this.#unsure.delete(targetId);
+    return integrations.toSorted((a, b) => Number(b.id === unsure) - Number(a.id === unsure));
+  }
+
+  async #tryOver(
+    channel: keyof MessageOf,
+    given: OpenedIntegration,
+    make: Make,
+    about: About,
+  ): Promise<Tried> {
+    for (;;) {
+      if (this.#closed) return this.#stopping();
+      const line = this.#line(channel, given);
+      const { integration, provider } = line;
+      // Where the message says where it goes, that is needed to know whose turn it is. Elsewhere it is made when its turn has come.
+      const early =
+        provider.party !== undefined || provider.rates?.destination ? make(integration) : undefined;
+      if (early !== undefined && isRejection(early)) return { kind: 'done', outcome: early, integration };
+      const party = early === undefined ? '' : (provider.party?.(early) ?? '');
+      const barredMs = this.#standings.barred(integration, party);
+      if (barredMs !== undefined) return paused(barredMs);
+      const turn = this.#rates.take(limitsOf(line, early), about.targetId, this.#deps.clock.now());
+      if ('heldUntilMs' in turn)
+        return { kind: 'held', untilMs: turn.heldUntilMs, reason: AT_ITS_RATE, waitsFor: 'rate' };
+      if (turn.waitMs > 0) await waitMs(turn.waitMs);
+      const tried = await this.#whenThereIsRoom(line, about, () =>
+        this.#attempt(line, { party, about, message: () => early ?? make(integration) }),
+      );
+      if (tried !== REPLACED) return tried;
+    }
+  }
+
+  /** Waits while what is on its way gets answers. */
+  #whenThereIsRoom(
+    line: Line,
+    { weight }: About,
+    attempt: () => Promise<Tried | typeof REPLACED>,
+  ): Promise<Tried | typeof REPLACED> {
+    const { limiter } = line;
+    const sentAway = (): Tried | typeof REPLACED => (line.replaced ? REPLACED : this.#stalled());
+    if (line.replaced) return Promise.resolve(REPLACED);
+    if (line.stalled && !limiter.hasRoom(weight)) return Promise.resolve(this.#stalled());
+    const tried = limiter.run(weight, attempt, sentAway);
+    if (limiter.waiting > 0) {
+      line.patience ??= setTimeout(() => {
+        line.patience = undefined;
+        line.stalled = limiter.waiting > 0;
+        limiter.sendAway();
+      }, this.#deps.patienceMs ?? PATIENCE_MS);
+    }
+    return tried;
+  }
+
+  async #attempt(
+    line: Line,
+    { party, about, message }: { party: string; about: About; message: () => Message | Rejection },
+  ): Promise<Tried | typeof REPLACED> {
+    const { integration, sender } = line;
+    if (this.#closed) return this.#stopping();
+    // Much may have happened while it waited.
+    const admitted = this.#standings.admit(integration, party);
+    if ('untilMs' in admitted) return paused(admitted.untilMs);
+    let isJudged = false;
+    try {
+      const made = message();
+      if (isRejection(made)) return { kind: 'done', outcome: made, integration };
+      const outcome = await sender.send(made);
+      line.usedAtMs = this.#deps.clock.now();
+      line.stalled = false;
+      line.patience?.refresh();
+      if (line.replaced || this.#closed) return this.#afterItsEnd({ kind: 'done', outcome, integration });
+      isJudged = true;
+      const { token } = about;
+      const overridden = made.override !== undefined;
+      const judged = this.#standings.judge(admitted, outcome, { token, overridden });
+      return { kind: 'done', outcome: judged, integration };
+    } finally {
+      if (!isJudged) this.#standings.withdraw(admitted);
+    }
+  }
+
+  /** What ended with a sender that is no more says nothing of the integration, and what was not sent is not an attempt. */
+  #afterItsEnd(done: Extract<Tried, { kind: 'done' }>): Tried | typeof REPLACED {
+    if (!asksNext(done)) return done;
+    return this.#closed ? this.#stopping() : REPLACED;
+  }
+
+  #stalled(): Tried {
+    const untilMs = this.#deps.clock.now() + Math.round(STALLED_HOLD_MS * (1 + Math.random()));
+    return { kind: 'held', untilMs, reason: WITHOUT_ANSWER, waitsFor: 'integration' };
+  }
+
+  #stopping(): Tried {
+    return { kind: 'held', untilMs: this.#deps.clock.now(), reason: STOPPING, waitsFor: 'rate' };
+  }
+
+  #line(channel: keyof MessageOf, integration: OpenedIntegration): Line {
+    const key = `${integration.projectId}:${integration.id}`;
+    const line = this.#lines.get(key);
+    // Who has read an older config meanwhile sends with the newer one too: two at work would close each other's sender for every message.
+    if (line !== undefined && line.integration.version >= integration.version) return line;
+    const made = this.#connect(channel, integration);
+    if (line !== undefined) {
+      retire(line);
+      void line.sender.close();
+    }
+    this.#lines.set(key, made);
+    return made;
+  }
+
+  #connect(channel: keyof MessageOf, integration: OpenedIntegration): Line {
+    const { projectId, id, version, config } = integration;
+    const found = delivering.get(integration.provider);
+    if (found?.channel !== channel) throw new Error(`${integration.provider} does not send ${channel}`);
+    // What is known of one channel's provider, it is only given what that channel's callers make.
+    const provider = found as unknown as Provider;
+    const sender = provider.connect(config, this.#deps);
+    const rates = provider.rates?.integration?.(config) ?? [];
+    return {
+      integration,
+      provider,
+      sender,
+      limiter: new Limiter({ maxCount: sender.concurrency, maxWeight: MAX_CHARACTERS_IN_FLIGHT }),
+      limits: rates.length === 0 ? [] : [{ key: `${projectId}:${id}:${version}`, rates }],
+      usedAtMs: this.#deps.clock.now(),
+      patience: undefined,
+      stalled: false,
+      replaced: false,
+    };
   }
 
   #closeIdle(): void {
     const before = this.#deps.clock.now() - IDLE_MS;
-    for (const [id, { sender, limiter, usedAtMs }] of this.#senders) {
-      if (usedAtMs >= before || limiter.busy) continue;
-      this.#senders.delete(id);
-      void sender.close();
+    for (const [key, line] of this.#lines) {
+      if (line.usedAtMs >= before || line.limiter.busy) continue;
+      this.#lines.delete(key);
+      retire(line);
+      void line.sender.close();
     }
   }
+}
+
+const REPLACED = Symbol('replaced');
+const AT_ITS_RATE = 'as much as may be sent is on its way';
+const PAUSED = 'the integration is paused';
+const WITHOUT_ANSWER = 'what was sent before is still without an answer';
+const STOPPING = 'the server is stopping';
+
+function paused(untilMs: number): Tried {
+  return { kind: 'held', untilMs, reason: PAUSED, waitsFor: 'integration' };
+}
+
+/** Lets nothing more through; who waits is to look for another. */
+function retire(line: Line): void {
+  line.replaced = true;
+  clearTimeout(line.patience);
+  line.limiter.sendAway();
+}
+
+/** How often may be sent: over the integration, and to the destination; that is the same whatever integration of the project it is. */
+function limitsOf({ integration, provider, limits }: Line, message: Message | undefined): readonly Limit[] {
+  const destination = provider.rates?.destination;
+  if (destination === undefined || message === undefined) return limits;
+  const name = destination.key(message);
+  const key = name.length > LONGEST_KEY ? hash('sha256', name, 'base64url') : name;
+  return [...limits, { key: `${integration.projectId}:${provider.name}:${key}`, rates: destination.rates }];
 }

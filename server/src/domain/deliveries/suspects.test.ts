@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { GoneToken } from './senders.ts';
+import type { GoneToken } from './gone-token.ts';
 import { keepAside, type Suspects, takeConvicted } from './suspects.ts';
 
 const token = (n: number, reason = 'gone'): GoneToken => ({

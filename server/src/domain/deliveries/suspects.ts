@@ -1,4 +1,4 @@
-import type { GoneToken } from './senders.ts';
+import type { GoneToken } from './gone-token.ts';
 
 // A wrong setting refuses every token. By chance ten different ones, with no success between, are all gone once in a blue moon.
 const IN_A_ROW = 10;

@@ -62,6 +62,7 @@ describe('an answer that says "later"', () => {
     ['RESOURCE_EXHAUSTED', {}],
     ['ThrottlingException', {}],
     ['ratelimited', {}],
+    ['token_expired', {}],
     ['LimitExceededException', {}],
   ])('%s', (code, more) => {
     expect(verdictOf(later(code, more), { overridden: false })).toBe('unclear');

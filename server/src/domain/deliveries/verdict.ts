@@ -25,7 +25,8 @@ export function verdictOf(outcome: Outcome, { overridden }: { overridden: boolea
  */
 function hasAnswered({ ambiguous, code = '', retryAfterMs }: Extract<Outcome, { kind: 'retry' }>): boolean {
   if (ambiguous) return false;
-  return retryAfterMs !== undefined || /^4\d\d\b/.test(code) || TOO_OFTEN.test(code);
+  return retryAfterMs !== undefined || /^4\d\d\b/.test(code) || ANSWERS.test(code);
 }
 
-const TOO_OFTEN = /rate|limit|thrott|quota|exhausted|too_?many|^20429$/i;
+/** Too often, that is; or with a key that has to be renewed first. */
+const ANSWERS = /rate|limit|thrott|quota|exhausted|too_?many|expired|^20429$/i;

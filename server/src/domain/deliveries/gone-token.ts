@@ -1,0 +1,17 @@
+/** A token, as far as is needed to discard it. */
+export interface TokenRef {
+  projectId: string;
+  userId: string;
+  tokenId: string;
+  /** As tokens have it: `mobile_push/apns`. */
+  channel: string;
+  installationId?: string;
+}
+
+/** A token that is no more, by the word of the provider. */
+export interface GoneToken extends TokenRef {
+  scope: 'token' | 'installation';
+  goneAt?: Date;
+  reason: string;
+  code?: string;
+}
