@@ -5,8 +5,9 @@ import { Acceptor } from './domain/broadcasts/accept.ts';
 import { fanOutHandler } from './domain/broadcasts/fan-out.ts';
 import { deliverHandler } from './domain/deliveries/deliver.ts';
 import { type DeliveryOutcome, OutcomeRecorder } from './domain/deliveries/record-outcomes.ts';
-import { Senders } from './domain/deliveries/senders.ts';
+import { type GoneToken, Senders } from './domain/deliveries/senders.ts';
 import { FeedFollower } from './domain/events/follow.ts';
+import { recordEvents } from './domain/events/record.ts';
 import { purgeIdempotencyKeys } from './domain/idempotency.ts';
 import { OwnWindows, purgeRateWindows, SharedWindows } from './domain/rate-windows.ts';
 import { Hub } from './domain/realtime/hub.ts';
@@ -44,8 +45,6 @@ export interface ServiceOptions {
   clock?: Clock;
   /** How long providers are waited for; tests shorten it. */
   timeouts?: Partial<Timeouts>;
-  /** How often the worker looks for what nobody has told it of; tests shorten it. */
-  pollMs?: number;
   /** Judges every reply by its schema: for tests. */
   checkReplies?: boolean;
   /** The database is gone for good: the process has to end. */
@@ -75,7 +74,9 @@ export async function startService(config: Config, options: ServiceOptions): Pro
   try {
     if (context.alone) await rescueAll(context.db);
     await context.bus.listening();
-    const { worker, stop: stopWorker } = startWorker(context, options, undo);
+    const discarder = new TokenDiscarder(context);
+    undo.push(() => discarder.close());
+    const { worker, stop: stopWorker } = startWorker({ ...context, discarder }, options, undo);
     const acceptor = new Acceptor({
       db: context.db,
       clock: context.clock,
@@ -83,7 +84,7 @@ export async function startService(config: Config, options: ServiceOptions): Pro
       worker,
       onAccepted: (broadcasts) => broadcastsAccepted.inc(broadcasts),
     });
-    const server = await startServer(context, acceptor, options, undo);
+    const server = await startServer({ ...context, discarder }, acceptor, options, undo);
     startMaintenance(context, undo);
     // Begun before the requests are waited for: both have their time at the same time.
     undo.push(async () => void stopWorker());
@@ -103,17 +104,36 @@ interface RunningWorker {
   stop(): Promise<void>;
 }
 
+/** The context, and what discards tokens for the worker and for vendors that report. */
+type Discarding = Opened & { discarder: TokenDiscarder };
+
 function startWorker(
-  context: Opened,
-  { timeouts, pollMs }: ServiceOptions,
+  context: Discarding,
+  { timeouts }: ServiceOptions,
   undo: (() => Promise<void>)[],
 ): RunningWorker {
   // A pool of its own: a flood of requests must not take the connections with which their work gets done.
   const db = context.pool('worker', WORKER_POOL_SIZE);
   const workerContext = { ...context, db };
-  const senders = new Senders({ ...context, ...(timeouts ? { timeouts } : {}) });
+  const onTokensGone = (gone: readonly GoneToken[]) => context.discarder.add(gone);
+  const contact = contactOf(context.config);
+  const senders = new Senders({
+    ...context,
+    onTokensGone,
+    onIntegration(event) {
+      recordEvents(db, [event]).catch((error: unknown) => {
+        context.log.warn(
+          { err: error, type: event.type },
+          'an event of an integration could not be recorded',
+        );
+      });
+    },
+    ...(contact === undefined ? {} : { contact }),
+    ...(timeouts ? { timeouts } : {}),
+  });
   const recorder = new OutcomeRecorder({
     db,
+    addressKeys: context.addressKeys,
     onRecorded(outcomes, retriesQueued) {
       countOutcomes(outcomes);
       if (retriesQueued) worker.wake('deliver');
@@ -124,18 +144,17 @@ function startWorker(
     clock: context.clock,
     log: context.log,
     node: context.nodeId,
-    pollMs,
     handlers: {
       fan_out: fanOutHandler(workerContext, {
         onNotifications: (count) => notificationsCreated.inc(count),
         onDeliveriesQueued: () => worker.wake('deliver'),
         onPagesQueued: () => worker.wake('fan_out'),
       }),
-      deliver: deliverHandler(workerContext, { senders, recorder }),
+      deliver: deliverHandler(workerContext, { senders, onTokensGone, recorder }),
       webhook: webhookHandler(workerContext),
     },
   });
-  const pump = new WebhookPump({ ...workerContext, pollMs, onQueued: () => worker.wake('webhook') });
+  const pump = new WebhookPump({ ...workerContext, onQueued: () => worker.wake('webhook') });
   pump.start();
   undo.push(() => pump.stop());
   const hurry = async () => {
@@ -147,8 +166,13 @@ function startWorker(
   return { worker, stop };
 }
 
+/** Where vendors turn to: what the operator says, else where the server is. */
+function contactOf({ OPERATOR_CONTACT, PUBLIC_URL }: Config): string | undefined {
+  return OPERATOR_CONTACT ?? (PUBLIC_URL?.startsWith('https:') ? PUBLIC_URL : undefined);
+}
+
 async function startServer(
-  context: Opened,
+  context: Discarding,
   acceptor: Acceptor,
   options: ServiceOptions,
   undo: (() => Promise<void>)[],
@@ -158,9 +182,7 @@ async function startServer(
   const streams = new Streams({ hub, clock: context.clock });
   const follower = new FeedFollower(context);
   const eventStreams = new EventStreams({ ...context, follower });
-  const discarder = new TokenDiscarder(context);
-  undo.push(() => discarder.close());
-  const httpContext = { ...context, lastSeen, acceptor, streams, eventStreams, discarder };
+  const httpContext = { ...context, lastSeen, acceptor, streams, eventStreams };
   const windows = context.alone ? new OwnWindows(context) : new SharedWindows(context);
   undo.push(() => windows.close());
   const limits = createRateLimits({ config: context.config, windows });

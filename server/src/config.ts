@@ -56,6 +56,11 @@ export const SETTINGS = {
     help: 'The address under which clients and mail readers reach the server, for links in answers and e-mails. Default: `http://HOST:PORT`, and for answers the host of the request.',
     read: (text: string) => optional(text, (value) => url(value, ['http:', 'https:']).replace(/\/+$/, '')),
   },
+  OPERATOR_CONTACT: {
+    default: '',
+    help: 'Where push services write to when what this server sends troubles them: an `https:` or `mailto:` address. Apple takes no push to its browsers without one. Default: PUBLIC_URL where that is https.',
+    read: (text: string) => optional(text, (value) => url(value, ['https:', 'mailto:'])),
+  },
   SECRET_KEY: {
     default: '',
     help: 'The key that seals secrets at rest: 32 bytes as 64 hexadecimal or 44 base64 characters. Several, separated by commas: the first seals, all open. Default: a key file in DATA_DIR, made at the first start.',
@@ -247,7 +252,7 @@ function optional<Value>(text: string, read: (text: string) => Value): Value | u
 }
 
 function url(text: string, protocols: readonly string[]): string {
-  const wanted = protocols.map((protocol) => `${protocol}//`).join(' or ');
+  const wanted = protocols.map((one) => (one === 'mailto:' ? one : `${one}//`)).join(' or ');
   if (!URL.canParse(text) || !protocols.includes(new URL(text).protocol))
     throw new Error(`must be an address that starts with ${wanted}`);
   return text;

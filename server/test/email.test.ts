@@ -224,7 +224,7 @@ describe('when sending fails', () => {
     expect(mail.received).toEqual([]);
   });
 
-  test('who lost the address meanwhile is counted as failed, not sent to', async () => {
+  test('who lost the address meanwhile is not sent to, which is told', async () => {
     mail.fail({ at: 'rcpt', how: { reply: '450 4.2.1 Later' }, times: 1 });
     const { body } = await send({ recipients: [{ external_id: 'mover', email: 'mover@example.com' }] });
     await until(
@@ -244,6 +244,11 @@ describe('when sending fails', () => {
       (answer) => answer.body.status.status === 'processed',
     );
     expect(mail.received).toEqual([]);
+    expect(
+      await service.context.db.query(sql('', 'select state, code from deliveries where broadcast_id = $1'), [
+        body.id,
+      ]),
+    ).toEqual([{ state: 'skipped', code: 'unreachable' }]);
   });
 });
 

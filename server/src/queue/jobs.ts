@@ -5,13 +5,17 @@ export interface JobPayloads {
    * behind the user `after`.
    */
   fan_out: { broadcast_id: string; page?: number; after?: string };
-  /** Bring a broadcast to these users over one channel. `attempt` counts the sends before this one. */
+  /**
+   * Bring a broadcast to these users over one channel. `attempt` counts the attempts before this one. Of deliveries to devices, browsers and
+   * chats that were begun, `progress` says by user what is left to do.
+   */
   deliver: {
     broadcast_id: string;
     channel: string;
     user_ids: readonly string[];
     attempt: number;
     first_attempt_ms: number;
+    progress?: Readonly<Record<string, Progress>>;
   };
   /**
    * Send these events to a webhook. `attempt` counts the attempts before this one, `since_ms` is when it began; a `replay` was asked for. In the place
@@ -26,9 +30,19 @@ export interface JobPayloads {
   };
 }
 
+/** How far a delivery to several targets has come. */
+export interface Progress {
+  /** The targets that have not ended, by the ids of their tokens, and from when on each may be tried, in unix milliseconds. */
+  left: Readonly<Record<string, number>>;
+  /** What became of the others. */
+  accepted: number;
+  gone: number;
+  failed: number;
+}
+
 export type JobKind = keyof JobPayloads;
 
-export const JOB_KINDS: readonly JobKind[] = ['fan_out', 'deliver', 'webhook'];
+export const JOB_KINDS: readonly JobKind[] = ['fan_out', 'deliver', 'replay', 'poll_receipts', 'webhook'];
 
 /** A job as a worker has claimed it. */
 export interface Job<Kind extends JobKind = JobKind> {

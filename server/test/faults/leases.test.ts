@@ -210,7 +210,7 @@ test.each([
   async (_, states) => {
     const service = await start();
     const id = await broadcastWithPending(service, 1);
-    const recorder = new OutcomeRecorder({ db: service.context.db, onRecorded: () => {} });
+    const recorder = new OutcomeRecorder({ ...service.context, onRecorded: () => {} });
     const [userId, notificationId] = [newId(), newId()];
     await Promise.all(
       states.map((state) =>
@@ -227,7 +227,7 @@ test.each([
 test('an outcome that the database refuses does not fail those that are written with it', async () => {
   const service = await start();
   const id = await broadcastWithPending(service, 2);
-  const recorder = new OutcomeRecorder({ db: service.context.db, onRecorded: () => {} });
+  const recorder = new OutcomeRecorder({ ...service.context, onRecorded: () => {} });
   const results = await Promise.allSettled(
     [{}, { reason: 'a character that cannot be stored: \0' }, {}].map((changes) =>
       recorder.report({ outcome: outcome(service, id, changes) }),
@@ -247,7 +247,7 @@ test('the end of a job that somebody else holds by now is not written, and neith
     values ('deliver', $1, now() + interval '1 hour', '{}') returning id`,
     [service.project.id],
   );
-  const recorder = new OutcomeRecorder({ db: service.context.db, onRecorded: () => {} });
+  const recorder = new OutcomeRecorder({ ...service.context, onRecorded: () => {} });
   await recorder.report({
     finished: {
       jobId: job?.id ?? 0,

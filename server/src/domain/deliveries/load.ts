@@ -1,42 +1,33 @@
-import type { NewBroadcast } from '../../contract/broadcast.ts';
 import { uuidArray } from '../../db/arrays.ts';
 import { type Queryable, sql } from '../../db/client.ts';
 import { notificationId } from '../../lib/ids.ts';
 import { unpackJson } from '../../lib/packed-json.ts';
 import type { Job } from '../../queue/jobs.ts';
 import type { Context } from '../context.ts';
-import type { OpenedIntegration } from '../integrations/of-project.ts';
 import type { Project } from '../projects/cache.ts';
 import type { BroadcastTexts } from './condition-data.ts';
-import { type PreparedEmail, prepareEmail } from './render/email.ts';
+import type { createPreparation, Prepared, Said } from './render/channel-texts.ts';
 import { nameOf, type Unwanted, unwantedNow } from './still-wanted.ts';
+import { type Addressed, type Due, findTargets } from './targets.ts';
 
 /** What the jobs of a batch need, loaded together. */
 export interface Loaded {
   project: Project;
-  integration: OpenedIntegration | undefined;
   broadcasts: ReadonlyMap<string, LoadedBroadcast>;
   users: ReadonlyMap<string, LoadedUser>;
   /** Deliveries that are not wanted, by `nameOf`. */
   unwanted: ReadonlyMap<string, Unwanted>;
+  /** Where those outside the inbox go that are wanted and have not ended, by `nameOf`. */
+  addressed: ReadonlyMap<string, Addressed>;
   /** `<notification id><channel>` of deliveries that have their final state. */
   finals: ReadonlySet<string>;
 }
 
 export interface LoadedBroadcast extends BroadcastTexts {
-  overrides: Overrides;
-  /** Where one of the jobs is for e-mail. */
-  email: { texts: ChannelTexts; prepared: PreparedEmail } | undefined;
+  overrides: Said['overrides'];
+  /** What it says on the channels of the jobs that are outside the inbox. */
+  said: ReadonlyMap<string, Prepared>;
 }
-
-/** What a broadcast says on one channel. */
-export interface ChannelTexts {
-  title: string;
-  content: string | null;
-  actionUrl: string | null;
-}
-
-type Overrides = NonNullable<NewBroadcast['overrides']>;
 
 export interface LoadedUser {
   id: string;
@@ -52,28 +43,51 @@ export interface LoadedUser {
   last_seen_at: Date | null;
 }
 
-/** Loads it, in two rounds of statements whatever the number of users, three where there are conditions. */
-export async function loadDeliveries(context: Context, jobs: readonly Job<'deliver'>[]): Promise<Loaded> {
+type Prepare = ReturnType<typeof createPreparation>;
+
+/** Loads it, by as many statements whatever the number of users: one for each thing that is needed. */
+export async function loadDeliveries(
+  context: Context,
+  prepare: Prepare,
+  jobs: readonly Job<'deliver'>[],
+): Promise<Loaded> {
   const { db } = context;
   const projectId = jobs[0]?.projectId ?? '';
   const [project, integrations, broadcasts, users, finals] = await Promise.all([
     context.projects.byId(projectId),
     context.integrations.of(projectId),
-    loadBroadcasts(db, jobs),
+    loadBroadcasts(db, prepare, jobs),
     loadUsers(db, jobs),
     loadFinals(db, jobs),
   ]);
   if (project === undefined) throw new Error('a job of a project that does not exist');
   const byId = new Map(broadcasts.map((broadcast) => [broadcast.id, broadcast]));
   const usersById = new Map(users.map((user) => [user.id, user]));
-  return {
-    project,
-    integration: integrations.find((integration) => integration.channel === 'email'),
-    broadcasts: byId,
-    users: usersById,
-    unwanted: new Map([...(await unwantedNow(context, jobs, byId)), ...toNobody(jobs, usersById)]),
-    finals,
-  };
+  const unwanted = new Map([...(await unwantedNow(context, jobs, byId)), ...toNobody(jobs, usersById)]);
+  const due = dueOf(jobs, { users: usersById, unwanted, finals });
+  const targets = await findTargets(context, integrations, [...due.values()]);
+  const addressed = new Map([...due].map(([name, one]) => [name, targets.get(one) as Addressed]));
+  return { project, broadcasts: byId, users: usersById, unwanted, addressed, finals };
+}
+
+/** The deliveries outside the inbox that are to be made now, by `nameOf`. */
+function dueOf(
+  jobs: readonly Job<'deliver'>[],
+  { users, unwanted, finals }: Pick<Loaded, 'users' | 'unwanted' | 'finals'>,
+): Map<string, Due> {
+  const due = new Map<string, Due>();
+  for (const { projectId, payload } of jobs) {
+    const { broadcast_id: broadcastId, channel, user_ids, progress } = payload;
+    if (channel === 'in_app') continue;
+    for (const userId of user_ids) {
+      const name = nameOf(broadcastId, channel, userId);
+      const user = users.get(userId);
+      const ended = finals.has(notificationId(broadcastId, userId) + channel);
+      if (user === undefined || ended || unwanted.has(name)) continue;
+      due.set(name, { projectId, channel, user, progress: progress?.[userId] });
+    }
+  }
+  return due;
 }
 
 /** The users who are there: one may have been deleted since the fan-out. */
@@ -96,35 +110,33 @@ function toNobody(
 
 const USER_DELETED: Unwanted = { code: 'user_deleted', reason: 'the user was deleted' };
 
-async function loadBroadcasts(db: Queryable, jobs: readonly Job<'deliver'>[]): Promise<LoadedBroadcast[]> {
-  const ids = [...new Set(jobs.map((job) => job.payload.broadcast_id))];
-  const mailed = new Set(
-    jobs.filter((job) => job.payload.channel === 'email').map((job) => job.payload.broadcast_id),
-  );
+async function loadBroadcasts(
+  db: Queryable,
+  prepare: Prepare,
+  jobs: readonly Job<'deliver'>[],
+): Promise<LoadedBroadcast[]> {
+  const channelsOf = new Map<string, Set<string>>();
+  for (const { payload } of jobs) {
+    const channels = channelsOf.get(payload.broadcast_id) ?? new Set();
+    channelsOf.set(payload.broadcast_id, channels);
+    if (payload.channel !== 'in_app') channels.add(payload.channel);
+  }
   const rows = await db.query<{
     id: string;
     category: string | null;
     topic: string | null;
     message: Buffer;
     overrides: Buffer | null;
-  }>(selectBroadcasts, [ids]);
+  }>(selectBroadcasts, [[...channelsOf.keys()]]);
   return rows.map(({ id, category, topic, ...row }) => {
     const message = JSON.parse(unpackJson(row.message)) as BroadcastTexts['message'];
-    const overrides = row.overrides ? (JSON.parse(unpackJson(row.overrides)) as Overrides) : {};
-    const email = mailed.has(id) ? emailOf(message, overrides) : undefined;
-    return { id, category, topic, message, overrides, email };
+    const overrides = row.overrides ? (JSON.parse(unpackJson(row.overrides)) as Said['overrides']) : {};
+    const channels = [...(channelsOf.get(id) ?? [])];
+    const said = new Map(
+      channels.map((channel) => [channel, prepare({ id, message, overrides }, channel)] as const),
+    );
+    return { id, category, topic, message, overrides, said };
   });
-}
-
-function emailOf(message: BroadcastTexts['message'], { channels }: Overrides): LoadedBroadcast['email'] {
-  const said = channels?.email ?? {};
-  const texts = {
-    title: said.title ?? message.title,
-    content: said.content ?? message.content,
-    // An override's null takes the link away; an absent one leaves the broadcast's.
-    actionUrl: said.action_url === undefined ? message.action_url : said.action_url,
-  };
-  return { texts, prepared: prepareEmail(texts) };
 }
 
 /** Only a job that was begun before can have results; or one that repeats an attempt which a worker without a lease made, too. */

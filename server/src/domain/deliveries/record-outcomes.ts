@@ -5,6 +5,10 @@ import { enqueue } from '../../queue/enqueue.ts';
 import type { NewJob } from '../../queue/jobs.ts';
 import { countDown } from '../broadcasts/finish.ts';
 import { type EventDetails, type NewEvent, recordEvents } from '../events/record.ts';
+import type { AddressKeys } from '../suppressions/address-keys.ts';
+import { type NewSuppression, suppressAddresses } from '../suppressions/suppress.ts';
+import type { Figures } from './conclude.ts';
+import { unmarkTexts } from './text-marks.ts';
 
 export type DeliveryState = 'sent' | 'failed' | 'skipped' | 'retrying';
 
@@ -25,6 +29,12 @@ export interface DeliveryOutcome {
   reason: string | null;
   firstAttemptMs: number;
   durationMs: number;
+  /** Of a delivery to several targets. */
+  targets?: Figures;
+  /** Addresses of the user that the provider refused for good. */
+  refused?: readonly { kind: 'email' | 'phone'; address: string; reason: string }[];
+  /** A text message that was written down as about to be sent, and surely was not. */
+  notSent?: boolean;
 }
 
 /** The end of a job: it is deleted, and what is left of it becomes new jobs. */
@@ -50,14 +60,17 @@ const RETRY_EVERY_MS = 250;
  */
 export class OutcomeRecorder {
   readonly #db: Database;
+  readonly #addressKeys: AddressKeys;
   readonly #onRecorded: (outcomes: readonly DeliveryOutcome[], retriesQueued: boolean) => void;
   readonly #batcher: Batcher<Report, Written>;
 
   constructor(options: {
     db: Database;
+    addressKeys: AddressKeys;
     onRecorded: (outcomes: readonly DeliveryOutcome[], retriesQueued: boolean) => void;
   }) {
     this.#db = options.db;
+    this.#addressKeys = options.addressKeys;
     this.#onRecorded = options.onRecorded;
     this.#batcher = new Batcher({
       run: (reports) => this.#write(reports),
@@ -88,14 +101,14 @@ export class OutcomeRecorder {
   }
 
   async #commit(reports: readonly Report[]): Promise<void> {
-    const outcomes = onePerDelivery(
-      reports.flatMap((report) => ('outcome' in report ? [report.outcome] : [])),
-    );
+    const outcomes = reports.flatMap((report) => ('outcome' in report ? [report.outcome] : []));
     const finished = reports.flatMap((report) => ('finished' in report ? [report.finished] : []));
     const until = Date.now() + KEEP_TRYING_MS;
     for (;;) {
       try {
-        const { written, retries } = await this.#db.transaction((tx) => write(tx, outcomes, finished));
+        const { written, retries } = await this.#db.transaction((tx) =>
+          write({ tx, addressKeys: this.#addressKeys }, outcomes, finished),
+        );
         this.#onRecorded(written, retries > 0);
         return;
       } catch (error) {
@@ -125,19 +138,38 @@ function onePerDelivery(outcomes: readonly DeliveryOutcome[]): DeliveryOutcome[]
 }
 
 async function write(
-  tx: Queryable,
-  outcomes: readonly DeliveryOutcome[],
+  { tx, addressKeys }: { tx: Queryable; addressKeys: AddressKeys },
+  reported: readonly DeliveryOutcome[],
   finished: readonly FinishedJob[],
 ): Promise<{ written: DeliveryOutcome[]; retries: number }> {
+  const outcomes = onePerDelivery(reported);
+  // Each attempt takes back its own mark, also one that is reported twice.
+  await unmarkTexts(
+    tx,
+    reported.filter(({ notSent }) => notSent),
+  );
   const changed = await upsert(tx, outcomes);
   const written = outcomes.filter((one) => changed.has(nameOf(one.notificationId, one.channel)));
   const finals = new Map<string, number>();
   for (const { broadcastId, state } of written)
     if (state !== 'retrying') finals.set(broadcastId, (finals.get(broadcastId) ?? 0) + 1);
   await recordEvents(tx, eventsOf(written));
+  await suppressAddresses({ db: tx, addressKeys }, reported.flatMap(suppressionsOf));
   const retries = await endJobs(tx, finished);
   await countDown(tx, finals);
   return { written, retries };
+}
+
+function suppressionsOf({ projectId, userId, provider, refused = [] }: DeliveryOutcome): NewSuppression[] {
+  return refused.map(({ kind, address, reason }) => ({
+    projectId,
+    kind,
+    address,
+    reason: 'rejected',
+    detail: reason,
+    provider,
+    userId,
+  }));
 }
 
 /** Writes the outcomes; answers the names of the deliveries whose state is news. */
@@ -156,6 +188,7 @@ async function upsert(tx: Queryable, rows: readonly DeliveryOutcome[]): Promise<
     rows.map((row) => row.code),
     rows.map((row) => row.reason),
     rows.map((row) => new Date(row.firstAttemptMs)),
+    rows.map((row) => (row.targets === undefined ? null : JSON.stringify(row.targets))),
   ]);
   return new Set(changed.map((row) => nameOf(row.notification_id, row.channel)));
 }
@@ -209,6 +242,7 @@ function detailsOf(outcome: DeliveryOutcome): EventDetails {
       attempt: attempts,
       duration_ms: durationMs,
     },
+    ...(outcome.targets === undefined ? {} : { payload: { ...outcome.targets } }),
   };
 }
 
@@ -218,18 +252,21 @@ const upsertDeliveries = sql(
   'record_outcomes',
   `insert into deliveries as d (
       user_id, notification_id, channel, broadcast_id, state, attempts, integration_id, provider, provider_id, code, reason,
-      first_attempt_at, last_attempt_at
+      first_attempt_at, last_attempt_at, targets
     )
     select user_id, notification_id, channel, broadcast_id, state, attempts, integration_id, provider, provider_id, code, reason,
-      first_attempt_at, now()
+      first_attempt_at, now(), targets::json
     from unnest(
       $1::uuid[], $2::uuid[], $3::text[], $4::uuid[], $5::text[], $6::int[], $7::uuid[], $8::text[], $9::text[], $10::text[], $11::text[],
-      $12::timestamptz[]
-    ) as o (user_id, notification_id, channel, broadcast_id, state, attempts, integration_id, provider, provider_id, code, reason, first_attempt_at)
+      $12::timestamptz[], $13::text[]
+    ) as o (
+      user_id, notification_id, channel, broadcast_id, state, attempts, integration_id, provider, provider_id, code, reason, first_attempt_at,
+      targets
+    )
     on conflict (user_id, notification_id, channel) do update
       set state = excluded.state, attempts = excluded.attempts, integration_id = excluded.integration_id,
         provider = excluded.provider, provider_id = excluded.provider_id, code = excluded.code, reason = excluded.reason,
-        last_attempt_at = excluded.last_attempt_at
+        last_attempt_at = excluded.last_attempt_at, targets = excluded.targets
       where d.state = 'retrying' and (excluded.state <> 'retrying' or excluded.attempts > d.attempts)
   returning d.notification_id, d.channel`,
 );

@@ -49,9 +49,8 @@ export async function installationToken(
 ): Promise<InstallationToken> {
   for (let waitedMs = 0; ; waitedMs += POLL_MS) {
     const held = await findInstallation(deps, of);
-    if (held === undefined)
-      return { kind: 'gone', code: 'not_installed', reason: 'There is no such installation' };
-    const judged = judge(deps.clock, held, expired);
+    if (held === undefined) return NOT_INSTALLED;
+    const judged = judgeInstallation(deps.clock, held, expired);
     if (judged.kind !== 'due') return judged;
     const renewed = await shareFlight(deps.db, held.key, () => renewInstallation(deps, held));
     if (renewed.kind === 'token') return renewed;
@@ -64,13 +63,20 @@ export async function installationToken(
   }
 }
 
+/** Nobody has installed the app there, or not any more. */
+export const NOT_INSTALLED: InstallationToken = {
+  kind: 'gone',
+  code: 'not_installed',
+  reason: 'There is no such installation',
+};
+
 type Judged = InstallationToken | { kind: 'due'; usable: string | undefined };
 
-/** What can be said without asking anybody. */
-function judge(
+/** What can be said without asking anybody: `due` where the token is to be renewed, and may still be usable meanwhile. */
+export function judgeInstallation(
   clock: Clock,
   { record, expiresAt, retryAt, brokenCode }: HeldInstallation,
-  expired: string | undefined,
+  expired?: string,
 ): Judged {
   if (record === undefined)
     return {

@@ -7,8 +7,7 @@
  * kept. A content that is a whole HTML document is somebody's own design: it is left alone but for the
  * button and the footer at its end.
  */
-import { createRequire } from 'node:module';
-import type { HtmlToTextOptions } from 'html-to-text';
+import { clean, htmlToText, looksLikeHtml } from './plain-text.ts';
 
 /** What all recipients of a broadcast have in common. */
 export type EmailContent = {
@@ -75,12 +74,6 @@ export function emailHeaders({
   };
 }
 
-/** Text that any mail program can show: no half characters, no NUL, no control characters but line breaks and tabs. */
-function clean(text: string): string {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is being removed
-  return text.toWellFormed().replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f]/g, '');
-}
-
 /** Schemes that run something or read the reader's machine. All others are left to the mail program: apps have their own. */
 const UNSAFE_SCHEMES = new Set([
   'javascript:',
@@ -101,15 +94,6 @@ function safeLink(actionUrl: string | null): string | undefined {
   return url === null || UNSAFE_SCHEMES.has(url.protocol) ? undefined : url.href;
 }
 
-/** Elements that people write mail with. A list, for `Bob <bob@example.com>` and `a <b and c> d` are text. */
-const ELEMENT =
-  /<(?:!doctype|!--|\/?(?:a|abbr|article|b|big|blockquote|body|br|button|center|code|dd|del|details|div|dl|dt|em|figure|font|footer|h[1-6]|head|header|hr|html|i|img|ins|kbd|label|li|link|main|mark|meta|nav|ol|p|picture|pre|q|s|section|small|span|strike|strong|style|sub|summary|sup|svg|table|tbody|td|tfoot|th|thead|time|title|tr|tt|u|ul|video)(?=[\s/>]))/i;
-const CHARACTER_REFERENCE = /&(?:[a-z][a-z0-9]{1,31}|#[0-9]{1,7}|#x[0-9a-f]{1,6});/i;
-
-function looksLikeHtml(content: string): boolean {
-  return ELEMENT.test(content) || CHARACTER_REFERENCE.test(content);
-}
-
 function isDocument(html: string): boolean {
   return /<(?:!doctype\s+html|html[\s>]|body[\s>])/i.test(html.slice(0, 2000));
 }
@@ -125,36 +109,6 @@ function lastIndexOfBodyEnd(html: string): number {
   const body = inTail.lastIndexOf('</body');
   const end = body === -1 ? inTail.lastIndexOf('</html') : body;
   return end === -1 ? html.length : tail + end;
-}
-
-/** The text part is for the few who cannot see HTML, and is cut: converting costs 250 ms a megabyte. */
-const TEXT_SOURCE_LIMIT = 200_000; // characters of HTML
-const MAX_DEPTH = 100; // the converter recurses; real mail nests tables some 20 deep
-
-const OPTIONS: HtmlToTextOptions = {
-  wordwrap: false, // mail programs wrap; a hard wrap breaks links
-  limits: { maxDepth: MAX_DEPTH, ellipsis: '…' },
-  selectors: [
-    { selector: 'a', options: { hideLinkHrefIfSameAsText: true } },
-    { selector: 'img', format: 'skip' },
-    { selector: 'style', format: 'skip' },
-    { selector: 'script', format: 'skip' },
-    ...['h1', 'h2', 'h3', 'h4', 'h5', 'h6'].map((selector) => ({ selector, options: { uppercase: false } })),
-  ],
-};
-
-// Loaded when the first HTML is sent: it holds 2 MB, of which a server that sends none has no use. `require`, because it can wait for nothing.
-const require = createRequire(import.meta.url);
-let converter: ((html: string) => string) | undefined;
-function convert(html: string): string {
-  converter ??= (require('html-to-text') as typeof import('html-to-text')).compile(OPTIONS);
-  return converter(html);
-}
-
-function htmlToText(html: string): string {
-  const cut = html.length > TEXT_SOURCE_LIMIT;
-  const text = clean(convert(cut ? html.slice(0, TEXT_SOURCE_LIMIT) : html)).trim();
-  return cut ? `${text}\n…` : text;
 }
 
 function textToHtml(text: string): string {

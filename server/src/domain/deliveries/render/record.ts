@@ -1,6 +1,7 @@
 import { timeOf } from '../../../lib/ids.ts';
 import type { NotificationRecord } from '../../../providers/provider.ts';
-import type { ChannelTexts, LoadedBroadcast, LoadedUser } from '../load.ts';
+import type { LoadedBroadcast, LoadedUser } from '../load.ts';
+import type { ChannelTexts } from './channel-texts.ts';
 
 /** A notification with its user as the API shows them, its texts being those of the channel. */
 export function notificationRecord(

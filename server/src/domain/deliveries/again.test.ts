@@ -1,0 +1,92 @@
+import { expect, test } from 'vitest';
+import { again } from './again.ts';
+
+const job = (channel = 'mobile_push') => ({
+  projectId: 'p',
+  priority: 1,
+  weight: 13,
+  payload: {
+    broadcast_id: 'b',
+    channel,
+    user_ids: ['ada', 'bob', 'cy'],
+    attempt: 0,
+    first_attempt_ms: 100,
+    progress: { ada: { left: { old: 1 }, accepted: 9, gone: 9, failed: 9 } },
+  },
+});
+const none = { accepted: 0, gone: 0, failed: 0 };
+
+test('what waits equally long after as many attempts is one job, which knows what is left for whom', () => {
+  const jobs = again(
+    job(),
+    [
+      { userId: 'ada', attempt: 1, left: { a: { delayMs: 500 } }, ...none, accepted: 1 },
+      { userId: 'bob', attempt: 1, left: { b: { delayMs: 500 }, c: { delayMs: 900 } }, ...none },
+    ],
+    1_000,
+  );
+  expect(jobs).toEqual([
+    {
+      kind: 'deliver',
+      projectId: 'p',
+      priority: 1,
+      weight: 12,
+      dueAtMs: 1_500,
+      payload: {
+        broadcast_id: 'b',
+        channel: 'mobile_push',
+        user_ids: ['ada', 'bob'],
+        attempt: 1,
+        first_attempt_ms: 100,
+        progress: {
+          ada: { left: { a: 1_500 }, ...none, accepted: 1 },
+          bob: { left: { b: 1_500, c: 1_900 }, ...none },
+        },
+      },
+    },
+  ]);
+});
+
+test('what is held is due in whole seconds, and never sooner than it was told', () => {
+  const jobs = again(
+    job(),
+    [
+      { userId: 'ada', attempt: 0, left: { a: { atMs: 5_001 } }, ...none },
+      { userId: 'bob', attempt: 0, left: { b: { atMs: 5_999 } }, ...none },
+      { userId: 'cy', attempt: 0, left: { c: { atMs: 6_000 } }, ...none },
+    ],
+    1_000,
+  );
+  expect(jobs.map(({ dueAtMs, payload }) => [dueAtMs, payload.user_ids])).toEqual([
+    [6_000, ['ada', 'bob', 'cy']],
+  ]);
+});
+
+test('attempts that differ in number stay apart', () => {
+  const left = { a: { atMs: 6_000 } };
+  const jobs = again(
+    job(),
+    [
+      { userId: 'ada', attempt: 0, left, ...none },
+      { userId: 'bob', attempt: 1, left, ...none },
+    ],
+    1_000,
+  );
+  expect(jobs.map(({ payload }) => [payload.attempt, payload.user_ids])).toEqual([
+    [0, ['ada']],
+    [1, ['bob']],
+  ]);
+});
+
+test.each(['email', 'sms'])('%s goes to the address that the user has then', (channel) => {
+  const [one] = again(
+    job(channel),
+    [{ userId: 'ada', attempt: 1, left: { [channel]: { delayMs: 1 } }, ...none }],
+    0,
+  );
+  expect(one?.payload).not.toHaveProperty('progress');
+});
+
+test('nothing left is no job', () => {
+  expect(again(job(), [], 0)).toEqual([]);
+});

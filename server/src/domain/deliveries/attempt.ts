@@ -1,0 +1,236 @@
+import type { Outcome, Rejection, SlackMessage } from '../../providers/provider.ts';
+import { backoff } from '../../queue/backoff.ts';
+import type { Context } from '../context.ts';
+import { type InstallationToken, installationToken } from '../installations/token.ts';
+import type { Result } from './conclude.ts';
+import { contentOf, emailMessage, type Mailing, type Message, teamsMessage } from './messages.ts';
+import type { About, Dispatched, GoneToken, Senders } from './senders.ts';
+import type { ByBot, Target } from './targets.ts';
+import { MAX_UNSURE } from './text-marks.ts';
+
+/** What an attempt needs of the world. */
+export interface Engine {
+  senders: Pick<Senders, 'send'>;
+  /** Takes tokens that are no more. */
+  onTokensGone(gone: readonly GoneToken[]): void;
+}
+
+/** An attempt to bring a delivery to its targets. */
+export interface Attempt {
+  message: Message;
+  mailing: Mailing;
+  /** This one included. */
+  number: number;
+  /** The wait of all that the provider names no time for, so that they come back as one batch. */
+  ownDelayMs: number;
+  /** How many text messages of the delivery may have been sent by the end of this attempt. */
+  unsure: number;
+}
+
+/** What became of a target, and what was refused as an address on the way. */
+export interface Attempted {
+  result: Result;
+  refused: { kind: 'email' | 'phone'; address: string; reason: string }[];
+  /** It may have been sent, or not: see text-marks.ts. */
+  ambiguous: boolean;
+}
+
+/** Brings a message to one target. Never rejects for what a vendor, the network or an address does. */
+export async function attemptTarget(
+  context: Context,
+  engine: Engine,
+  attempt: Attempt,
+  target: Target,
+): Promise<Attempted> {
+  const { to } = target;
+  if (to.channel === 'sms') return attemptNumbers(engine, attempt, target, to.numbers);
+  const dispatched = await dispatch(context, engine, attempt, target);
+  const refused =
+    to.channel === 'email' && isRefusedAddress(dispatched)
+      ? [{ kind: 'email' as const, address: to.email, reason: dispatched.outcome.reason }]
+      : [];
+  return { result: resultOf(attempt, target, dispatched), refused, ambiguous: isAmbiguous(dispatched) };
+}
+
+/** The next number is tried where one is refused: nothing was sent to that. */
+async function attemptNumbers(
+  { senders }: Engine,
+  attempt: Attempt,
+  target: Target,
+  numbers: readonly string[],
+): Promise<Attempted> {
+  const refused: Attempted['refused'] = [];
+  let dispatched: Dispatched | undefined;
+  for (const number of numbers) {
+    const to = number.replace(/[^+0-9]/g, '');
+    dispatched = await senders.send(
+      'sms',
+      target.integrations,
+      (integration) => ({ ...contentOf(attempt.message, integration), to }),
+      aboutOf(attempt, target, to),
+    );
+    if (!isRefusedAddress(dispatched)) break;
+    refused.push({ kind: 'phone', address: number, reason: dispatched.outcome.reason });
+  }
+  if (dispatched === undefined) throw new Error('a delivery by text message without a number');
+  const ambiguous = isAmbiguous(dispatched);
+  const result = resultOf(attempt, target, dispatched);
+  if (!ambiguous || attempt.unsure < MAX_UNSURE) return { result, refused, ambiguous };
+  return { result: sentTooOften(result), refused, ambiguous };
+}
+
+function sentTooOften(result: Result): Result {
+  const { targetId, integration } = result;
+  const reason = 'reason' in result ? `: ${result.reason}` : '';
+  return {
+    kind: 'failed',
+    targetId,
+    ...(integration === undefined ? {} : { integration }),
+    code: 'ambiguous',
+    reason: `whether it was sent is not known, and it is not sent a third time${reason}`,
+  };
+}
+
+async function dispatch(
+  context: Context,
+  engine: Engine,
+  attempt: Attempt,
+  target: Target,
+): Promise<Dispatched> {
+  const { message, mailing } = attempt;
+  const { to, integrations } = target;
+  const about = aboutOf(attempt, target, target.id);
+  const { senders } = engine;
+  switch (to.channel) {
+    case 'email':
+      return senders.send(
+        'email',
+        integrations,
+        (integration) => emailMessage(message, { email: to.email, integration, mailing }),
+        about,
+      );
+    case 'mobile_push':
+      return senders.send(
+        'mobile_push',
+        integrations,
+        (integration) => ({ ...contentOf(message, integration), token: to.device, badge: to.badge }),
+        about,
+      );
+    case 'web_push':
+      return senders.send(
+        'web_push',
+        integrations,
+        (integration) => ({ ...contentOf(message, integration), endpoint: to.endpoint, keys: to.keys }),
+        about,
+      );
+    case 'teams':
+      return senders.send(
+        'teams',
+        integrations,
+        (integration) => teamsMessage(message, integration, to.webhookUrl),
+        about,
+      );
+    case 'slack':
+      return 'webhookUrl' in to.at
+        ? post(engine, attempt, target, to.at, about)
+        : postByBot(context, engine, attempt, target, to.at, about);
+    case 'sms':
+      throw new Error('text messages are sent number by number');
+  }
+}
+
+function post(
+  { senders }: Engine,
+  { message }: Attempt,
+  { integrations }: Target,
+  to: SlackMessage['to'],
+  about: About,
+): Promise<Dispatched> {
+  const make = (integration: Parameters<typeof contentOf>[1]) => ({ ...contentOf(message, integration), to });
+  return senders.send('slack', integrations, make, about);
+}
+
+/** With the token that is at hand and, where Slack calls that expired, once more with a new one. */
+async function postByBot(
+  context: Context,
+  engine: Engine,
+  attempt: Attempt,
+  target: Target,
+  { channelId, installation, access }: ByBot,
+  about: About,
+): Promise<Dispatched> {
+  if (access.kind !== 'token') return withoutToken(context, engine, target, access);
+  const { token: accessToken } = access;
+  const first = await post(engine, attempt, target, { channelId, accessToken }, about);
+  if (first.kind !== 'done' || first.outcome.kind !== 'retry' || first.outcome.code !== TOKEN_EXPIRED)
+    return first;
+  const renewed = await installationToken(context, installation, { expired: accessToken });
+  if (renewed.kind !== 'token') return withoutToken(context, engine, target, renewed);
+  return post(engine, attempt, target, { channelId, accessToken: renewed.token }, about);
+}
+
+const TOKEN_EXPIRED = 'token_expired';
+
+/** There is no token to post with: now, or until somebody installs the app anew. */
+function withoutToken(
+  { clock }: Context,
+  engine: Engine,
+  { token, integrations: [integration] }: Target,
+  access: Exclude<InstallationToken, { kind: 'token' }>,
+): Dispatched {
+  if (integration === undefined) throw new Error('a target without an integration');
+  const { reason } = access;
+  const done = (outcome: Outcome): Dispatched => ({ kind: 'done', outcome, integration });
+  if (access.kind === 'retry')
+    return done({ kind: 'retry', reason, retryAfterMs: access.retryAfterMs, ambiguous: false });
+  const { code } = access;
+  if (access.kind === 'config') return done({ kind: 'rejected', scope: 'config', reason, code });
+  // A key that is gone may come back, and the token would not. Of an installation only this user's token goes: others may have one of their own.
+  if (token !== undefined && code !== 'unreadable')
+    engine.onTokensGone([{ ...token, scope: 'token', goneAt: new Date(clock.now()), reason, code }]);
+  return done({ kind: 'token_gone', scope: 'token', reason, code });
+}
+
+function aboutOf({ message }: Attempt, { to, token }: Target, part: string): About {
+  const { said } = message;
+  const characters =
+    'email' in said
+      ? said.email.htmlBefore.length + said.email.htmlAfter.length + said.email.text.length
+      : said.title.length + said.text.length + (said.content?.length ?? 0);
+  return {
+    targetId: `${message.id}.${to.channel}.${part}`,
+    weight: characters,
+    ...(token === undefined ? {} : { token }),
+  };
+}
+
+function isRefusedAddress(
+  dispatched: Dispatched,
+): dispatched is Extract<Dispatched, { kind: 'done' }> & { outcome: Rejection } {
+  return (
+    dispatched.kind === 'done' &&
+    dispatched.outcome.kind === 'rejected' &&
+    dispatched.outcome.scope === 'address'
+  );
+}
+
+function isAmbiguous(dispatched: Dispatched): boolean {
+  return dispatched.kind === 'done' && dispatched.outcome.kind === 'retry' && dispatched.outcome.ambiguous;
+}
+
+function resultOf({ number, ownDelayMs }: Attempt, { id: targetId }: Target, dispatched: Dispatched): Result {
+  if (dispatched.kind === 'held') return { ...dispatched, targetId };
+  const { outcome, integration } = dispatched;
+  const of = { targetId, integration };
+  if (outcome.kind === 'sent') {
+    const { providerId } = outcome;
+    return { ...of, kind: 'accepted', ...(providerId === undefined ? {} : { providerId }) };
+  }
+  const { reason, code } = outcome;
+  const said = { ...of, reason, ...(code === undefined ? {} : { code }) };
+  if (outcome.kind === 'token_gone') return { ...said, kind: 'gone' };
+  if (outcome.kind === 'rejected') return { ...said, kind: 'failed' };
+  const { retryAfterMs } = outcome;
+  const delayMs = retryAfterMs === undefined ? ownDelayMs : backoff(number, { retryAfterMs });
+  return { ...said, kind: 'retry', delayMs };
+}

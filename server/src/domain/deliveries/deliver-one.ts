@@ -1,0 +1,182 @@
+import { wireNameOf } from '../../providers/index.ts';
+import type { Job } from '../../queue/jobs.ts';
+import type { Context } from '../context.ts';
+import { unsubscribeUrl } from '../preferences/unsubscribe-link.ts';
+import { type Attempt, type Attempted, attemptTarget, type Engine } from './attempt.ts';
+import { type Again, type Conclusion, conclude } from './conclude.ts';
+import type { Loaded, LoadedBroadcast, LoadedUser } from './load.ts';
+import type { DeliveryOutcome } from './record-outcomes.ts';
+import { nameOf, type Unwanted } from './still-wanted.ts';
+import type { Target } from './targets.ts';
+import { timeToLiveMs } from './time-to-live.ts';
+import { withoutAddress } from './without-address.ts';
+
+/** What a batch of deliveries works with. */
+export interface Batch {
+  context: Context;
+  engine: Engine;
+  loaded: Loaded;
+  /** How many text messages of a delivery may have been sent when this attempt is over, by notification. */
+  unsure: ReadonlyMap<string, number>;
+}
+
+/** One delivery of a job. */
+export interface Delivery {
+  job: Job<'deliver'>;
+  userId: string;
+  /** The notification's. */
+  id: string;
+  /** The wait before another attempt, where the provider names no time. */
+  ownDelayMs: number;
+}
+
+/** What became of a delivery, and what is left to do. */
+export interface Made {
+  /** Missing where nothing was tried. */
+  outcome?: Outcome;
+  again?: Again;
+}
+
+type Outcome = Omit<
+  DeliveryOutcome,
+  'projectId' | 'broadcastId' | 'userId' | 'notificationId' | 'channel' | 'firstAttemptMs' | 'durationMs'
+>;
+
+/** Makes a delivery that has no final outcome yet: to every target whose time has come, unless it is not wanted any more. */
+export async function deliverOne(batch: Batch, delivery: Delivery): Promise<Made> {
+  const { context, loaded, unsure } = batch;
+  const { job, id, userId } = delivery;
+  const { channel, attempt, progress, broadcast_id: broadcastId } = job.payload;
+  const name = nameOf(broadcastId, channel, userId);
+  const begun = progress?.[userId];
+  const unwanted = loaded.unwanted.get(name);
+  // What one of the targets has taken was sent, whatever is wanted now.
+  if (unwanted !== undefined)
+    return { outcome: ended((begun?.accepted ?? 0) > 0 ? 'sent' : 'skipped', attempt + 1, unwanted) };
+  if (channel === 'in_app') return { outcome: shownInInbox(context, attempt + 1) };
+  const addressed = loaded.addressed.get(name);
+  const [broadcast, user] = [loaded.broadcasts.get(broadcastId), loaded.users.get(userId)];
+  if (addressed === undefined || broadcast === undefined || user === undefined)
+    throw new Error('a delivery of what is not there');
+  if (addressed.kind !== 'targets') return { outcome: ended(addressed.kind, attempt + 1, addressed) };
+  if (channel === 'sms' && !unsure.has(id)) return { outcome: ended('failed', attempt, SENT_TWICE) };
+  const expiresAtMs = job.payload.first_attempt_ms + timeToLiveMs(channel);
+  const nowMs = context.clock.now();
+  const late = nowMs > expiresAtMs;
+  if (late && (begun?.accepted ?? 0) === 0) return { outcome: ended('failed', attempt, TOO_LATE) };
+  const tried = late
+    ? []
+    : await attemptAll(batch, delivery, { broadcast, user, expiresAtMs }, addressed.now);
+  const { outcome, again } = conclude(
+    {
+      attempt,
+      progress: begun,
+      later: late ? {} : addressed.later,
+      lost: addressed.lost,
+      nowMs: context.clock.now(),
+      expiresAtMs,
+    },
+    tried.map(({ result }) => result),
+  );
+  return {
+    ...(outcome === undefined ? {} : { outcome: told(context, user, outcome, addressed.now, tried) }),
+    ...(again === undefined ? {} : { again }),
+  };
+}
+
+function ended(state: 'sent' | 'failed' | 'skipped', attempts: number, why: Unwanted): Outcome {
+  const { code, reason } = why;
+  const none = { integrationId: null, provider: null, providerId: null };
+  return { state, attempts, ...none, code, reason: clean(reason) };
+}
+
+/** It was shown before, with all of the job. The inbox is our own, and has the brand's name. */
+function shownInInbox({ config }: Context, attempts: number): Outcome {
+  const none = { integrationId: null, providerId: null, code: null, reason: null };
+  return { state: 'sent', attempts, provider: config.BRAND, ...none };
+}
+
+const SENT_TWICE: Unwanted = {
+  code: 'ambiguous',
+  reason: 'whether it was sent is not known, and it is not sent a third time',
+};
+const TOO_LATE: Unwanted = {
+  code: 'expired',
+  reason: 'it could not be sent for so long that it is no news any more',
+};
+
+function attemptAll(
+  { context, engine, loaded, unsure }: Batch,
+  { job, id, ownDelayMs }: Delivery,
+  { broadcast, user, expiresAtMs }: { broadcast: LoadedBroadcast; user: LoadedUser; expiresAtMs: number },
+  targets: readonly Target[],
+): Promise<Attempted[]> {
+  const { channel, attempt: before, first_attempt_ms: dueAtMs } = job.payload;
+  const said = broadcast.said.get(channel);
+  if (said === undefined) throw new Error(`no texts for ${channel}`);
+  const { id: userId } = user;
+  const { BRAND: brand } = context.config;
+  const attempt: Attempt = {
+    message: { id, broadcast, user, said, dueAtMs, expiresAtMs },
+    mailing: {
+      brand,
+      apiSecret: loaded.project.apiSecret,
+      unsubscribeUrl: () =>
+        unsubscribeUrl(context.config, loaded.project, { userId, category: broadcast.category, channel }),
+    },
+    number: before + 1,
+    ownDelayMs,
+    unsure: unsure.get(id) ?? 0,
+  };
+  return Promise.all(targets.map((target) => attemptTarget(context, engine, attempt, target)));
+}
+
+/** An outcome in the words that are kept and shown: what a provider says is text from outside. */
+function told(
+  { config }: Context,
+  user: LoadedUser,
+  { state, attempts, integration, ...said }: NonNullable<Conclusion['outcome']>,
+  targets: readonly Target[],
+  tried: readonly Attempted[],
+): Outcome {
+  const addresses = [user.email ?? '', ...user.phone_numbers, ...targets.flatMap(secretsOf)];
+  const refused = tried.flatMap((one) => one.refused);
+  return {
+    state,
+    attempts,
+    integrationId: integration?.id ?? null,
+    provider: integration === undefined ? null : wireNameOf(integration.provider, config.BRAND),
+    providerId: clean(said.providerId),
+    code: clean(said.code),
+    reason: said.reason === undefined ? null : clean(withoutAddress(said.reason, addresses)),
+    ...(said.targets === undefined ? {} : { targets: said.targets }),
+    ...(refused.length === 0 ? {} : { refused }),
+    notSent: tried.some(({ result, ambiguous }) => result.kind === 'retry' && !ambiguous),
+  };
+}
+
+/** What of a target nobody is to read in an event. */
+function secretsOf({ to }: Target): string[] {
+  switch (to.channel) {
+    case 'mobile_push':
+      return [to.device.deviceToken];
+    case 'web_push':
+      return [to.endpoint];
+    case 'slack':
+      return 'webhookUrl' in to.at ? [to.at.webhookUrl] : [];
+    case 'teams':
+      return to.webhookUrl === undefined ? [] : [to.webhookUrl];
+    case 'email':
+    case 'sms':
+      return []; // the user's own
+  }
+}
+
+function clean(text: string | undefined): string | null {
+  return text === undefined
+    ? null
+    : text
+        .toWellFormed()
+        .replace(/\p{Cc}+/gu, ' ')
+        .slice(0, 500);
+}

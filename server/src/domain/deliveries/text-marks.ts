@@ -1,0 +1,90 @@
+import { type Queryable, sql } from '../../db/client.ts';
+
+/*
+ * A text message costs money and cannot be taken back, so one is sent at most twice whatever happens. Before each is sent that is written down;
+ * what was surely not sent is taken back with its outcome, or here where it was not even tried. What a crash leaves behind counts as sent.
+ */
+
+/** So many messages of a delivery may have been sent. */
+export const MAX_UNSURE = 2;
+
+/** A delivery by text message. */
+interface Marked {
+  userId: string;
+  notificationId: string;
+  channel: string;
+}
+
+/** A text message that is about to be sent. */
+export interface TextMark extends Marked {
+  broadcastId: string;
+  /** Attempts before this one. */
+  attempt: number;
+  firstAttemptMs: number;
+}
+
+/**
+ * Writes down that these are about to be sent, by one statement. Answers by notification's id how many of a delivery may then have been sent, this
+ * one included; who is missing must not be sent: it has ended, or was sent often enough.
+ */
+export async function markTexts(
+  db: Queryable,
+  texts: readonly TextMark[],
+): Promise<ReadonlyMap<string, number>> {
+  if (texts.length === 0) return new Map();
+  const rows = await db.query<{ notification_id: string; unsure: number }>(mark, [
+    ...keysOf(texts),
+    texts.map((text) => text.broadcastId),
+    texts.map((text) => text.attempt),
+    texts.map((text) => new Date(text.firstAttemptMs)),
+    MAX_UNSURE,
+  ]);
+  return new Map(rows.map((row) => [row.notification_id, row.unsure]));
+}
+
+/** Takes marks back of what was not tried. */
+export async function unmarkTexts(db: Queryable, texts: readonly Marked[]): Promise<void> {
+  if (texts.length > 0) await db.query(unmark, keysOf(texts));
+}
+
+function keysOf(texts: readonly Marked[]): unknown[] {
+  return [
+    texts.map((text) => text.userId),
+    texts.map((text) => text.notificationId),
+    texts.map((text) => text.channel),
+  ];
+}
+
+// Primary key, both; in its order, so that two who mark the same wait for each other and not in a circle.
+const mark = sql(
+  'mark_texts',
+  `insert into deliveries as d (
+    user_id, notification_id, channel, broadcast_id, state, attempts, first_attempt_at, last_attempt_at, unsure
+  )
+  select user_id, notification_id, channel, broadcast_id, 'retrying', attempts, first_attempt_at, now(), 1
+  from unnest($1::uuid[], $2::uuid[], $3::text[], $4::uuid[], $5::int[], $6::timestamptz[])
+    as m (user_id, notification_id, channel, broadcast_id, attempts, first_attempt_at)
+  order by user_id, notification_id, channel
+  on conflict (user_id, notification_id, channel) do update
+    set unsure = d.unsure + 1
+    where d.state = 'retrying' and d.unsure < $7
+  returning d.notification_id, d.unsure`,
+);
+// One that was never attempted leaves no trace.
+const unmark = sql(
+  'unmark_texts',
+  `with wanted as (
+    select * from unnest($1::uuid[], $2::uuid[], $3::text[]) as w (user_id, notification_id, channel)
+  ),
+  removed as (
+    delete from deliveries d
+    using wanted
+    where d.user_id = wanted.user_id and d.notification_id = wanted.notification_id and d.channel = wanted.channel
+      and d.state = 'retrying' and d.attempts = 0 and d.unsure = 1
+  )
+  update deliveries d
+  set unsure = d.unsure - 1
+  from wanted
+  where d.user_id = wanted.user_id and d.notification_id = wanted.notification_id and d.channel = wanted.channel
+    and d.state = 'retrying' and d.unsure > 0 and not (d.attempts = 0 and d.unsure = 1)`,
+);
