@@ -45,6 +45,8 @@ export interface ServiceOptions {
   clock?: Clock;
   /** How long providers are waited for; tests shorten it. */
   timeouts?: Partial<Timeouts>;
+  /** How often the worker looks for what nobody has told it of; tests shorten it. */
+  pollMs?: number;
   /** Judges every reply by its schema: for tests. */
   checkReplies?: boolean;
   /** The database is gone for good: the process has to end. */
@@ -109,7 +111,7 @@ type Discarding = Opened & { discarder: TokenDiscarder };
 
 function startWorker(
   context: Discarding,
-  { timeouts }: ServiceOptions,
+  { timeouts, pollMs }: ServiceOptions,
   undo: (() => Promise<void>)[],
 ): RunningWorker {
   // A pool of its own: a flood of requests must not take the connections with which their work gets done.
@@ -144,6 +146,7 @@ function startWorker(
     clock: context.clock,
     log: context.log,
     node: context.nodeId,
+    pollMs,
     handlers: {
       fan_out: fanOutHandler(workerContext, {
         onNotifications: (count) => notificationsCreated.inc(count),
@@ -154,7 +157,7 @@ function startWorker(
       webhook: webhookHandler(workerContext),
     },
   });
-  const pump = new WebhookPump({ ...workerContext, onQueued: () => worker.wake('webhook') });
+  const pump = new WebhookPump({ ...workerContext, pollMs, onQueued: () => worker.wake('webhook') });
   pump.start();
   undo.push(() => pump.stop());
   const hurry = async () => {
