@@ -325,6 +325,13 @@ async function fill(client: pg.Client): Promise<void> {
   );
   await client.query(`insert into webhook_messages values ($1, $1, 'user.created', 'sent', 1)`, [id]);
   await client.query('insert into webhook_replays values ($1, $1, true, $1, $1)', [id]);
+  await client.query(
+    `insert into suppressions
+    select $1, gen_random_uuid(), 'email', sha256(t::bytea), t, 'bounced', 'smtp', t, t, array[$1, $1]::uuid[], $3, $3
+    from unnest($2::text[]) t`,
+    [id, nasty.filter((text) => !text.includes('\\')), at],
+  );
+  await client.query('insert into suppression_keys values ($1, $2, $3)', [id, randomBytes(90), at]);
   await client.query('commit');
 }
 
