@@ -1,9 +1,9 @@
 import pg from 'pg';
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest';
 import { sql } from '../src/db/client.ts';
-import { forgetInstallations } from '../src/domain/installations/forget.ts';
 import { EVERYBODY, openRecord } from '../src/domain/installations/record.ts';
 import { installationToken } from '../src/domain/installations/token.ts';
+import { GRACE_MS, purgeUsers } from '../src/domain/users/purge.ts';
 import { createLogger } from '../src/lib/log.ts';
 import { type Opened, open } from '../src/open.ts';
 import { startTestService, type TestProject, type TestService, until } from './support/service.ts';
@@ -408,7 +408,9 @@ test('of a user who is purged nothing is left but the workspace that serves the 
   await project.as('admin')('PUT', '/integrations/inbox/installations', { locale: 'de' });
   await project.as('ann')('PUT', '/integrations/inbox/installations', { locale: 'fr' });
   const userId = await userIdOf('admin');
-  await service.context.db.transaction((tx) => forgetInstallations(tx, service.context.sealer, [userId]));
+  expect((await project.call('DELETE', `/users/${userId}`)).status).toBe(204);
+  const later = { now: () => Date.now() + 2 * GRACE_MS };
+  while (await purgeUsers({ ...service.context, clock: later }));
   expect(await tokenOf({ user: 'ann' })).toEqual({ kind: 'token', token });
   const rows = await service.context.db.query<{ line: string; sealed: Buffer; id: string; provider: string }>(
     sql(

@@ -19,7 +19,7 @@ afterAll(() => service?.stop());
 const purgeAfter = (days: number, settings: Partial<Parameters<typeof purgeExpired>[0]['config']> = {}) =>
   purgeExpired(
     {
-      db: service.context.db,
+      ...service.context,
       clock: { now: () => Date.now() + days * DAY_MS },
       config: { ...service.context.config, ...settings },
     },
@@ -67,7 +67,7 @@ test('what cannot be deleted keeps nothing else from being deleted, and is told'
     },
   };
   const purging = purgeExpired(
-    { db: broken, clock: { now: () => Date.now() + 91 * DAY_MS }, config: service.context.config },
+    { ...service.context, db: broken, clock: { now: () => Date.now() + 91 * DAY_MS } },
     new AbortController().signal,
   );
   await expect(purging).rejects.toMatchObject({ errors: [new Error('users cannot be purged')] });

@@ -218,7 +218,7 @@ describe('a user who is erased', () => {
   const erase = async (...ids: string[]) => {
     for (const id of ids) expect((await project.call('DELETE', `/users/${id}`)).status).toBe(204);
     const later = { now: () => Date.now() + GRACE_MS + 60_000 };
-    while (await purgeUsers({ db: service.context.db, clock: later }));
+    while (await purgeUsers({ ...service.context, clock: later }));
   };
   const inClear = async (...texts: string[]) =>
     (

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { type Database, openDatabase, sql } from '../src/db/client.ts';
 import { createBus, type PostgresBus } from '../src/domain/realtime/bus.ts';
@@ -13,6 +14,7 @@ import { saveUser } from '../src/domain/users/save.ts';
 import { ClientError } from '../src/errors.ts';
 import { newId } from '../src/lib/ids.ts';
 import { createLogger } from '../src/lib/log.ts';
+import { createSealer } from '../src/lib/seal.ts';
 import { createTestDatabase, type TestDatabase } from './support/database.ts';
 import { newSeed, randomFrom } from './support/random.ts';
 import { until } from './support/service.ts';
@@ -79,8 +81,9 @@ const events = async (id: string) =>
 /** As a broadcast names people. */
 const name = (person: Omit<Person, 'projectId'>, node = one) =>
   db.transaction((tx) => resolveUsers(tx, node.identities, [{ projectId, ...person }]));
+const sealer = createSealer([randomBytes(32)]);
 const purge = async (node = one) => {
-  while (await purgeUsers({ ...node, clock: { now: () => Date.now() + GRACE_MS + 1_000 } }));
+  while (await purgeUsers({ ...node, sealer, clock: { now: () => Date.now() + GRACE_MS + 1_000 } }));
 };
 
 /** Begins `first` in a transaction, then `second`, which has to wait for it; then commits the first. */

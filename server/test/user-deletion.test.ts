@@ -37,7 +37,7 @@ const told = async (userId: string): Promise<string[]> =>
 /** Erases everyone who was deleted, as a week later. */
 async function purgeAll(): Promise<void> {
   const later = { now: () => clock.now() + GRACE_MS };
-  while (await purgeUsers({ db: service.context.db, clock: later }));
+  while (await purgeUsers({ ...service.context, clock: later }));
 }
 
 describe('deleting a user', () => {
@@ -284,7 +284,7 @@ describe('seven days after', () => {
     // Sealed and hashed things are found by whose they are.
     expect((await dump()).join('\n')).toContain('canary-');
     const owned = await tablesOfUsers();
-    await purgeUsers({ db: service.context.db, clock: { now: () => clock.now() + GRACE_MS - 3_600_000 } });
+    await purgeUsers({ ...service.context, clock: { now: () => clock.now() + GRACE_MS - 3_600_000 } });
     expect(await rows('select from users where id = $1', [id])).toHaveLength(1);
     await purgeAll();
 
@@ -333,7 +333,7 @@ describe('seven days after', () => {
     const users = await rows<{ id: string }>('select id from users where project_id = $1', [of.id]);
     await Promise.all(users.slice(1).map(({ id }) => remove(id, of)));
     const later = { now: () => clock.now() + GRACE_MS };
-    await purgeUsers({ db: service.context.db, clock: later });
+    await purgeUsers({ ...service.context, clock: later });
     await service.restart();
     await Promise.all([purgeAll(), purgeAll(), purgeAll()]);
     await purgeAll();

@@ -1,14 +1,17 @@
+import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Database, openDatabase, type Queryable, type Statement, sql } from '../src/db/client.ts';
 import { listUsers } from '../src/domain/users/list.ts';
 import { GRACE_MS, purgeUsers } from '../src/domain/users/purge.ts';
 import { NEWEST } from '../src/lib/cursor.ts';
 import { newId } from '../src/lib/ids.ts';
+import { createSealer } from '../src/lib/seal.ts';
 import { createTestDatabase, type TestDatabase } from './support/database.ts';
 
 // Every second of these users is deleted, all their names begin alike, and those that are found by a letter are the oldest.
 const USERS = 40_000;
 const projectId = newId();
+const sealer = createSealer([randomBytes(32)]);
 
 let database: TestDatabase;
 let db: Database;
@@ -109,7 +112,8 @@ test.each([
 });
 
 test('looking for users to purge reads only those that are due, of however many are deleted', async () => {
-  const read = (at: number) => watched((through) => purgeUsers({ db: through, clock: { now: () => at } }));
+  const read = (at: number) =>
+    watched((through) => purgeUsers({ db: through, sealer, clock: { now: () => at } }));
   expect(await read(Date.now())).toBeLessThanOrEqual(100);
   expect(await read(Date.now() + GRACE_MS + 1_000)).toBeLessThanOrEqual(1_000);
 });

@@ -2,6 +2,7 @@ import type { Config } from '../config.ts';
 import type { Database } from '../db/client.ts';
 import type { Clock } from '../lib/clock.ts';
 import { firstIdAt } from '../lib/ids.ts';
+import type { Sealer } from '../lib/seal.ts';
 import { purgeEvents } from './events/purge.ts';
 import { purgeNotifications } from './notifications/purge.ts';
 import { purgeUsers } from './users/purge.ts';
@@ -13,6 +14,7 @@ const DAY_MS = 24 * 3_600_000;
 export interface Retention {
   db: Pick<Database, 'query' | 'transaction'>;
   clock: Clock;
+  sealer: Sealer;
   config: Pick<Config, 'EVENTS_RETENTION_DAYS' | 'NOTIFICATIONS_RETENTION_DAYS'>;
 }
 
@@ -21,7 +23,10 @@ export interface Retention {
  * webhooks' messages, each in small batches of a transaction each: nobody waits for a lock, and the log does not swell. What cannot be
  * deleted keeps nothing else from it; all of that is thrown in the end. Ends early when the signal says so.
  */
-export async function purgeExpired({ db, clock, config }: Retention, signal: AbortSignal): Promise<void> {
+export async function purgeExpired(
+  { db, clock, sealer, config }: Retention,
+  signal: AbortSignal,
+): Promise<void> {
   const { EVENTS_RETENTION_DAYS: eventDays, NOTIFICATIONS_RETENTION_DAYS: notificationDays } = config;
   const before = (days: number) => firstIdAt(Math.max(0, clock.now() - days * DAY_MS));
   const failures: unknown[] = [];
@@ -32,7 +37,7 @@ export async function purgeExpired({ db, clock, config }: Retention, signal: Abo
       failures.push(error);
     }
   };
-  await untilDone(() => purgeUsers({ db, clock }));
+  await untilDone(() => purgeUsers({ db, clock, sealer }));
   await untilDone(() => purgeWebhooks(db, clock.now()));
   if (eventDays > 0) await untilDone(() => purgeEvents(db, before(eventDays)));
   if (notificationDays > 0) await untilDone(() => purgeNotifications(db, before(notificationDays)));

@@ -1,7 +1,9 @@
 import { textArray, uuidArray } from '../../db/arrays.ts';
 import { type Database, type Queryable, sql } from '../../db/client.ts';
 import type { Clock } from '../../lib/clock.ts';
+import type { Sealer } from '../../lib/seal.ts';
 import { type Mention, redactRecipients } from '../broadcasts/redact-recipients.ts';
+import { forgetInstallations } from '../installations/forget.ts';
 import { forgetAddresses, forgetPhoneNumbers } from '../suppressions/forget.ts';
 import { KEEP_FORMER, keyColumns, keysOf, type NamedUser } from './keys.ts';
 import { Changed, undisturbed } from './undisturbed.ts';
@@ -26,9 +28,11 @@ const TOKENS = 1_000;
 export async function purgeUsers({
   db,
   clock,
+  sealer,
 }: {
   db: Pick<Database, 'query' | 'transaction'>;
   clock: Clock;
+  sealer: Sealer;
 }): Promise<boolean> {
   const before = new Date(clock.now() - GRACE_MS);
   await undisturbed(() => db.transaction((tx) => begin(tx, before)));
@@ -38,6 +42,7 @@ export async function purgeUsers({
   return db.transaction((tx) =>
     goOn(
       tx,
+      sealer,
       begun.map(({ id }) => id),
     ),
   );
@@ -62,7 +67,7 @@ async function begin(tx: Queryable, before: Date): Promise<void> {
   );
 }
 
-async function goOn(tx: Queryable, userIds: readonly string[]): Promise<boolean> {
+async function goOn(tx: Queryable, sealer: Sealer, userIds: readonly string[]): Promise<boolean> {
   const mine = await tx.query<{ id: string }>(lockBegun, [uuidArray(userIds)]);
   if (mine.length === 0) return false;
   const ids = uuidArray(mine.map(({ id }) => id));
@@ -79,6 +84,11 @@ async function goOn(tx: Queryable, userIds: readonly string[]): Promise<boolean>
   if (await purgeTokens(tx, ids)) return true;
   await forgetAddresses(
     tx,
+    mine.map(({ id }) => id),
+  );
+  await forgetInstallations(
+    tx,
+    sealer,
     mine.map(({ id }) => id),
   );
   for (const statement of LAST) await tx.query(statement, [ids]);
@@ -262,12 +272,11 @@ const redactTokenEvents = sql(
     and e.user_ids = array[gone.user_id]
     and e.details -> 'context' -> 'token_id' is not null`,
 );
-// What is short, and last the user. Primary keys, and index installations_of_owner.
+// What is short, and last the user. Primary keys.
 const LAST = [
   sql('purge_preferences', 'delete from preferences where user_id = any ($1::uuid[])'),
   sql('purge_user_delivery_windows', 'delete from user_delivery_windows where user_id = any ($1::uuid[])'),
   sql('purge_subscriptions', 'delete from subscriptions where user_id = any ($1::uuid[])'),
-  sql('purge_installations', 'delete from installations where owner_id = any ($1::uuid[])'),
   sql('purge_former_user_keys', 'delete from former_user_keys where user_id = any ($1::uuid[])'),
   sql('purge_users', 'delete from users where id = any ($1::uuid[])'),
 ];
