@@ -164,3 +164,16 @@ describe('nodes that share a rate limit', () => {
     expect(await db.query({ name: 'windows_left', text: 'select name from rate_windows' })).toEqual([]);
   });
 });
+
+test('a node says of what it has refused in this second that it would refuse it, and asks nobody', async () => {
+  const [node] = nodes(1) as [SharedWindows];
+  expect(node.refusal('known', 2)).toBeUndefined();
+  for (let times = 0; times < 2; times += 1) expect((await node.take('known', 2)).allowed).toBe(true);
+  expect((await node.take('known', 2)).allowed).toBe(false);
+  writes = 0;
+  expect(node.refusal('known', 2)).toMatchObject({ allowed: false, remaining: 0 });
+  nowMs += 1_000;
+  expect(node.refusal('known', 2)).toBeUndefined();
+  expect(writes).toBe(0);
+  await close([node]);
+});

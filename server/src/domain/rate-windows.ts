@@ -9,6 +9,8 @@ import type { Bus } from './realtime/messages.ts';
 /** Counts what callers do in a minute. `take` answers at once where no other node has to be asked. */
 export interface RateWindows {
   take(name: string, limit: number): Taken | Promise<Taken>;
+  /** What `take` would answer if it is known here, without looking further, that it would refuse; takes nothing. */
+  refusal(name: string, limit: number): Taken | undefined;
   close(): Promise<void>;
 }
 
@@ -31,6 +33,10 @@ export class OwnWindows implements RateWindows {
       this.#windows.set(name, window);
     }
     return window.take(limit, this.#clock.now());
+  }
+
+  refusal(name: string, limit: number): Taken | undefined {
+    return this.#windows.get(name)?.refusal(limit, this.#clock.now());
   }
 
   async close(): Promise<void> {}
@@ -84,6 +90,10 @@ export class SharedWindows implements RateWindows {
 
   take(name: string, limit: number): Taken | Promise<Taken> {
     return this.#takeHeld(name, limit) ?? this.#takeShared(name, limit);
+  }
+
+  refusal(name: string, limit: number): Taken | undefined {
+    return this.#held.get(name)?.exhausted === true ? this.#takeHeld(name, limit) : undefined;
   }
 
   /** Gives back what is held. What cannot be given back is free again after a minute. */

@@ -13,6 +13,8 @@ export interface RateLimits {
   caller(caller: Caller, request: FastifyRequest, reply: FastifyReply): void | Promise<void>;
   /** A request without one: by address. */
   stranger(request: FastifyRequest, reply: FastifyReply): void | Promise<void>;
+  /** Refuses an address that is known to be over its limit, and counts nothing: before it is found out, at some cost, who asks. */
+  heldUp(request: FastifyRequest, reply: FastifyReply): void;
   /** The same for one who was refused a WebSocket. */
   refusedSocket(request: IncomingMessage): void | Promise<void>;
 }
@@ -39,6 +41,11 @@ export function createRateLimits({ config, windows }: { config: Config; windows:
     },
     stranger({ raw }, reply) {
       return count(`i${network(addressOf(raw))}`, config.RATE_LIMIT_IP, reply);
+    },
+    heldUp({ raw }, reply) {
+      const limit = config.RATE_LIMIT_IP;
+      const refusal = limit === 0 ? undefined : windows.refusal(`i${network(addressOf(raw))}`, limit);
+      if (refusal !== undefined) tell(refusal, limit, reply);
     },
     refusedSocket(request) {
       return count(`i${network(addressOf(request))}`, config.RATE_LIMIT_IP);

@@ -13,6 +13,16 @@ describe('a sliding window', () => {
     expect(window.take(200, start + 60_000)).toEqual({ allowed: true, remaining: 199, resetSeconds: 60 });
   });
 
+  test('says that it would refuse, and takes no place for that', () => {
+    const window = new SlidingWindow();
+    const start = 1_800_000_000_000;
+    expect(window.refusal(2, start)).toBeUndefined();
+    for (let index = 0; index < 2; index += 1) expect(window.take(2, start).allowed).toBe(true);
+    expect(window.refusal(2, start + 10_000)).toEqual({ allowed: false, remaining: 0, resetSeconds: 50 });
+    expect(window.refusal(2, start + 60_000)).toBeUndefined();
+    expect(window.take(2, start + 60_000).remaining).toBe(1);
+  });
+
   test('never allows more than the limit in any 59 seconds, and refuses no one for longer than it says, 60 at most', () => {
     const steps = fc.array(fc.nat({ max: 3_000 }), { minLength: 50, maxLength: 400 });
     fc.assert(

@@ -32,6 +32,13 @@ export class SlidingWindow {
     return { allowed, remaining: Math.max(0, limit - this.#total), resetSeconds: this.#untilFree() };
   }
 
+  /** Says that no place is left, and when one will be; undefined where there is one. Takes none. */
+  refusal(limit: number, nowMs: number): Taken | undefined {
+    this.#advance(Math.floor(nowMs / BUCKET_MS));
+    if (this.#total < limit) return undefined;
+    return { allowed: false, remaining: 0, resetSeconds: this.#untilFree() };
+  }
+
   #advance(second: number): void {
     // A clock that went back counts on in the newest second; one that went back by more than a minute begins anew, or nothing would fall
     // free until it is where it was.

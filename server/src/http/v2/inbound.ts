@@ -21,8 +21,9 @@ export async function inboundRoutes(app: App): Promise<void> {
       const encoded = (request.headers['content-encoding'] ?? 'identity') !== 'identity';
       parsed(encoded ? new ClientError('unsupported_media_type') : null, body);
     });
-    // A vendor sends for many projects from few addresses: counted is only who fails to sign.
-    const uncounted = { ...app, fastify: scope, limits: { ...app.limits, stranger: () => {} } };
+    // A vendor sends for many projects from few addresses: counted is only who fails to sign, and from where that has been too often nothing
+    // is read or verified.
+    const uncounted = { ...app, fastify: scope, limits: { ...app.limits, stranger: app.limits.heldUp } };
     for (const { name, docs, receives } of [github, stripe])
       if (receives)
         inboundRoute(uncounted, app, { name: name as ReceivingProvider, docs, receiver: receives });
