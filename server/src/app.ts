@@ -5,6 +5,7 @@ import { Acceptor } from './domain/broadcasts/accept.ts';
 import { fanOutHandler } from './domain/broadcasts/fan-out.ts';
 import { deliverHandler } from './domain/deliveries/deliver.ts';
 import { type DeliveryOutcome, OutcomeRecorder } from './domain/deliveries/record-outcomes.ts';
+import { replayHandler } from './domain/deliveries/replay-failed.ts';
 import { type GoneToken, Senders } from './domain/deliveries/senders.ts';
 import { FeedFollower } from './domain/events/follow.ts';
 import { recordEvents } from './domain/events/record.ts';
@@ -154,6 +155,12 @@ function startWorker(
         onPagesQueued: () => worker.wake('fan_out'),
       }),
       deliver: deliverHandler(workerContext, { senders, onTokensGone, recorder }),
+      replay: replayHandler(workerContext, {
+        onQueued: () => {
+          worker.wake('deliver');
+          worker.wake('replay');
+        },
+      }),
       webhook: webhookHandler(workerContext),
     },
   });

@@ -271,7 +271,7 @@ describe('the deliveries of a broadcast', () => {
 describe('the list of a large broadcast', () => {
   const CHANNELS_OF_EACH = 2;
   const PAGES = 7;
-  const USERS = 130;
+  const USERS = 60;
 
   /** Pages of users as a broadcast to a topic leaves them: who is named, then subscribers; a tenth unreachable, some failed. */
   async function topicBroadcast(): Promise<{ id: string; expected: string[]; users: string[] }> {
@@ -311,9 +311,9 @@ describe('the list of a large broadcast', () => {
   test('shows each delivery once, in one order, whatever the length of pages and the direction', async () => {
     const { id, expected } = await topicBroadcast();
     expect(expected).toHaveLength((USERS * (PAGES - 1) + 1) * CHANNELS_OF_EACH);
-    for (const limit of [7, 33, 100]) expect(namesOf(await listed(id, `limit=${limit}`))).toEqual(expected);
+    for (const limit of [23, 100]) expect(namesOf(await listed(id, `limit=${limit}`))).toEqual(expected);
     const last = expected.at(-1);
-    const back = await listed(id, `limit=13&ending_before=${last}`, { direction: 'prev' });
+    const back = await listed(id, `limit=37&ending_before=${last}`, { direction: 'prev' });
     expect(namesOf(back)).toEqual(expected.slice(0, -1));
     const end = '00000000-0000-0000-0000-000000000000';
     expect(namesOf(await listed(id, `limit=100&ending_before=${end}`, { direction: 'prev' }))).toEqual(
@@ -323,7 +323,7 @@ describe('the list of a large broadcast', () => {
 
   test('goes on behind any id and before any id, also one that a link had not', async () => {
     const { id, expected } = await topicBroadcast();
-    for (const at of [0, 1, 258, 259, 260, 640, expected.length - 1]) {
+    for (const at of [0, 1, 119, 120, 360, 361, 362, expected.length - 1]) {
       const after = (
         await project.call('GET', `/broadcasts/${id}/deliveries?limit=5&starting_after=${expected[at]}`)
       ).body;
@@ -341,7 +341,7 @@ describe('the list of a large broadcast', () => {
     expect(namesOf(all)).toEqual(expected);
     for (const state of ['scheduled', 'sent', 'failed', 'skipped', 'retrying'])
       for (const channel of [undefined, 'email', 'in_app', 'teams']) {
-        const query = `limit=17&state=${state}${channel === undefined ? '' : `&channel=${channel}`}`;
+        const query = `limit=40&state=${state}${channel === undefined ? '' : `&channel=${channel}`}`;
         const wanted = all.filter((one) => one.state === state && (channel ?? one.channel) === one.channel);
         const found = await listed(id, query);
         // By users' ids alone where what failed is listed; here page after page is in that order, too.

@@ -23,6 +23,7 @@ export const EVENT_MEANINGS = {
   'delivery.complained': 'The provider reports that the recipient has called the message spam.',
   'delivery.failed': 'The delivery has ended without success; `log` says why.',
   'delivery.retried': 'An attempt has failed, and another will follow.',
+  'delivery.replayed': 'A delivery that had failed, or was skipped, is sent anew because the project asked for it.',
   'delivery.skipped': 'The channel was not used for this notification; `context.code` says why.',
   'delivery.dropped': 'The provider reports that it took the message and then did not send it.',
   'token.saved': 'A token of a user was saved, or saved again.',

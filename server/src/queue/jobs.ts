@@ -18,6 +18,16 @@ export interface JobPayloads {
     progress?: Readonly<Record<string, Progress>>;
   };
   /**
+   * Send deliveries of a broadcast anew that had failed by `asked_at` (a time in the database's words): the next of them behind `after`, on one channel or on all.
+   */
+  replay: {
+    broadcast_id: string;
+    channel?: string;
+    after: { user_id: string; channel: string };
+    asked_at: string;
+    text_weight: number;
+  };
+  /**
    * Send these events to a webhook. `attempt` counts the attempts before this one, `since_ms` is when it began; a `replay` was asked for. In the place
    * of the project, such a job has the webhook: the queue then takes turns over webhooks, and one that is slow holds up none of the others.
    */

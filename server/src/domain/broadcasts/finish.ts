@@ -49,6 +49,11 @@ export async function lockBroadcasts(tx: Queryable, ids: readonly string[]): Pro
   await tx.query(selectForUpdate, [ids]);
 }
 
+/** Has a broadcast wait for so many deliveries more, also where it was processed already. */
+export async function reopenBroadcast(tx: Queryable, broadcastId: string, pending: number): Promise<void> {
+  await tx.query(addPending, [broadcastId, pending]);
+}
+
 /** Notes what went wrong with a broadcast beside its deliveries. */
 export async function addError(tx: Queryable, broadcastId: string, message: string): Promise<void> {
   await tx.query(appendError, [broadcastId, JSON.stringify([{ message }])]);
@@ -102,6 +107,13 @@ const finish = sql(
   left join summary s on s.broadcast_id = done.id
   where b.id = done.id
   returning b.id, b.project_id, b.total, b.failures + b.failed_users as failures`,
+);
+// Primary key.
+const addPending = sql(
+  'reopen_broadcast',
+  `update broadcasts
+  set status = 'processing', pending = case when status = 'processed' then 0 else pending end + $2
+  where id = $1`,
 );
 const failBroadcast = sql(
   'fail_broadcast',

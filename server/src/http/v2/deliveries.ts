@@ -1,9 +1,15 @@
 import { Type } from 'typebox';
 import { Id } from '../../contract/common.ts';
-import { DeliveryListQuery, DeliveryPage } from '../../contract/delivery.ts';
+import {
+  DeliveryListQuery,
+  DeliveryPage,
+  ReplayDeliveries,
+  ReplayedDeliveries,
+} from '../../contract/delivery.ts';
 import { broadcastExists } from '../../domain/broadcasts/exists.ts';
 import { listDeliveries } from '../../domain/deliveries/list.ts';
 import { deliveriesOfNotification } from '../../domain/deliveries/of-notification.ts';
+import { replayDeliveries } from '../../domain/deliveries/replay.ts';
 import { ClientError } from '../../errors.ts';
 import { type App, projectRoute } from '../route.ts';
 
@@ -33,6 +39,29 @@ export function deliveryRoutes(app: App): void {
         (cursor) => listDeliveries({ db, brand }, id, filter, cursor),
         ({ delivery }) => delivery,
       );
+    },
+  });
+
+  projectRoute(app, {
+    method: 'POST',
+    url: '/broadcasts/:broadcast_id/deliveries/replay',
+    operationId: 'replayBroadcastDeliveries',
+    summary: 'Send what failed of a broadcast anew',
+    description:
+      'Deliveries that failed, or of users who are named such as were skipped, begin again: it is asked anew whether they are wanted and where the user is reached, they have as ' +
+      'long as the first time to succeed, and each has an event `delivery.replayed`. Until they have ended the broadcast is `processing`; its figures are then of all ' +
+      'its deliveries as they are. What was sent is never sent again.',
+    tags: ['Broadcasts'],
+    params: Type.Object({ broadcast_id: Id }),
+    body: ReplayDeliveries,
+    reply: { 202: ReplayedDeliveries },
+    async handler({ project, params, body, context }) {
+      if (body.state === 'skipped' && body.user_ids === undefined)
+        throw new ClientError('validation_failed', [
+          "Param 'user_ids' is missing: needed where state is skipped",
+        ]);
+      const id = params.broadcast_id.toLowerCase();
+      return { replayed: await replayDeliveries(context, project.id, id, body) };
     },
   });
 

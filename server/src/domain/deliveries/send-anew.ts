@@ -1,0 +1,81 @@
+import { textArray, uuidArray } from '../../db/arrays.ts';
+import { type Queryable, sql } from '../../db/client.ts';
+import { notificationId } from '../../lib/ids.ts';
+import { enqueue } from '../../queue/enqueue.ts';
+import { type NewEvent, recordEvents } from '../events/record.ts';
+import { deliveryJobs, type JobsOf } from './delivery-jobs.ts';
+
+/** A delivery of a broadcast. */
+export interface DeliveryKey {
+  userId: string;
+  channel: string;
+}
+
+// An event is of at most so many users.
+const USERS_OF_EVENT = 1_000;
+
+/**
+ * Begins those of these deliveries anew that are in this state: as if they had not been tried, with jobs and events; in the caller's transaction, which has
+ * the broadcast wait for them. Answers how many they are: one that somebody else begins anew at this moment is not among them.
+ */
+export async function sendAnew(
+  tx: Queryable,
+  broadcast: JobsOf,
+  { state, keys, nowMs }: { state: 'failed' | 'skipped'; keys: readonly DeliveryKey[]; nowMs: number },
+): Promise<number> {
+  if (keys.length === 0) return 0;
+  const rows = await tx.query<{ user_id: string; channel: string }>(beginAnew, [
+    uuidArray(keys.map(({ userId }) => userId)),
+    uuidArray(keys.map(({ userId }) => notificationId(broadcast.id, userId))),
+    textArray(keys.map(({ channel }) => channel)),
+    state,
+  ]);
+  const byChannel = Map.groupBy(rows, (row) => row.channel);
+  const users = [...byChannel].map(
+    ([channel, some]) => [channel, some.map((row) => row.user_id).sort()] as const,
+  );
+  await enqueue(
+    tx,
+    users.flatMap(([channel, userIds]) =>
+      deliveryJobs(broadcast, channel, userIds, { dueAtMs: nowMs, later: false }),
+    ),
+  );
+  await recordEvents(
+    tx,
+    users.flatMap(([channel, userIds]) => eventsOf(broadcast, channel, userIds)),
+  );
+  return rows.length;
+}
+
+function eventsOf({ projectId, id }: JobsOf, channel: string, userIds: readonly string[]): NewEvent[] {
+  const events: NewEvent[] = [];
+  for (let start = 0; start < userIds.length; start += USERS_OF_EVENT)
+    events.push({
+      projectId,
+      type: 'delivery.replayed',
+      broadcastId: id,
+      userIds: userIds.slice(start, start + USERS_OF_EVENT),
+      details: { level: 'info', context: { channel } },
+    });
+  return events;
+}
+
+// Primary key (user_id, notification_id, channel); in the order of users, in which outcomes are written, too. Who waits for a row finds it
+// begun anew, and leaves it.
+const beginAnew = sql(
+  'begin_deliveries_anew',
+  `with locked as (
+    select d.user_id, d.notification_id, d.channel
+    from unnest($1::uuid[], $2::uuid[], $3::text[]) as wanted (user_id, notification_id, channel)
+    join deliveries d using (user_id, notification_id, channel)
+    where d.state = $4
+    order by d.user_id, d.notification_id, d.channel
+    for update of d
+  )
+  update deliveries d
+  set state = 'retrying', attempts = 0, integration_id = null, provider = null, provider_id = null, code = null, reason = null,
+    targets = null, unsure = 0, receipt = null, receipt_at = null, first_attempt_at = now(), last_attempt_at = now()
+  from locked
+  where d.user_id = locked.user_id and d.notification_id = locked.notification_id and d.channel = locked.channel
+  returning d.user_id, d.channel`,
+);
