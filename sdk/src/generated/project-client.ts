@@ -6,7 +6,7 @@ import type { EventOf } from '../event-of.ts';
 import type { EventStream } from '../event-stream.ts';
 import type { RequestOptions, StreamOptions } from '../options.ts';
 import type { PageRequest } from '../page-request.ts';
-import type { ApnsIntegration, ApnsIntegrationConfig, ApnsToken, Broadcast, CategoryDeliveryConfig, CreateBroadcastBody, DeleteIntegrationQuery, DiscardTokenReply, Event, EventsourceIntegration, EventsourceIntegrationConfig, ExpoIntegration, ExpoIntegrationConfig, ExpoToken, FcmIntegration, FcmIntegrationConfig, FcmToken, GithubIntegration, GithubIntegrationConfig, InboxIntegration, InboxIntegrationConfig, InboxToken, Integration, ListEventsQuery, ListQuery, ListUsersQuery, ListWebhookDeliveriesQuery, MailgunIntegration, MailgunIntegrationConfig, PingEmailIntegration, PingEmailIntegrationConfig, ReplayWebhookBody, RotateWebhookSecretReply, SaveInboxIntegrationBody, SaveIntegrationQuery, SaveUserBody, SaveWebhookBody, SendgridIntegration, SendgridIntegrationConfig, SesIntegration, SesIntegrationConfig, SlackIntegration, SlackIntegrationConfig, SlackToken, SlackbotIntegration, SlackbotIntegrationConfig, SlackbotToken, SmtpIntegration, SmtpIntegrationConfig, StreamEventsQuery, StripeIntegration, StripeIntegrationConfig, TeamsIntegration, TeamsIntegrationConfig, TeamsToken, TwilioIntegration, TwilioIntegrationConfig, User, WebPushIntegration, WebPushIntegrationConfig, WebPushToken, Webhook, WebhookDelivery, WebhookSecret } from './types.ts';
+import type { ApnsIntegration, ApnsIntegrationConfig, ApnsToken, Broadcast, BroadcastDelivery, CategoryDeliveryConfig, CreateBroadcastBody, DeleteIntegrationQuery, DeliveryWindows, DiscardTokenReply, Event, EventsourceIntegration, EventsourceIntegrationConfig, ExpoIntegration, ExpoIntegrationConfig, ExpoToken, FcmIntegration, FcmIntegrationConfig, FcmToken, GithubIntegration, GithubIntegrationConfig, InboxIntegration, InboxIntegrationConfig, InboxToken, Integration, ListBroadcastDeliveriesQuery, ListEventsQuery, ListQuery, ListSuppressionsQuery, ListUsersQuery, ListWebhookDeliveriesQuery, MailgunIntegration, MailgunIntegrationConfig, NotificationDelivery, PingEmailIntegration, PingEmailIntegrationConfig, ReplayWebhookBody, RotateWebhookSecretReply, SaveInboxIntegrationBody, SaveIntegrationQuery, SaveSuppressionBody, SaveUserBody, SaveWebhookBody, SendgridIntegration, SendgridIntegrationConfig, SesIntegration, SesIntegrationConfig, SlackIntegration, SlackIntegrationConfig, SlackToken, SlackbotIntegration, SlackbotIntegrationConfig, SlackbotToken, SmtpIntegration, SmtpIntegrationConfig, StreamEventsQuery, StripeIntegration, StripeIntegrationConfig, Suppression, TeamsIntegration, TeamsIntegrationConfig, TeamsToken, TwilioIntegration, TwilioIntegrationConfig, User, WebPushIntegration, WebPushIntegrationConfig, WebPushToken, Webhook, WebhookDelivery, WebhookSecret } from './types.ts';
 
 /** Speaks for a whole project with its Project JWT: for your servers, never for a browser. */
 export class ProjectClient extends Client {
@@ -35,6 +35,26 @@ export class ProjectClient extends Client {
      */
     get: (broadcastId: string, options?: RequestOptions): Promise<Broadcast> =>
       this.request({ method: 'GET', path: `/broadcasts/${segment(broadcastId)}` }, options),
+    /**
+     * List what became of a broadcast, for every user on every channel.
+     * Each notification is there once on every channel that was set up when it was sent, whatever became of it. In the order of users' ids, each user's channels together; who is named in a broadcast to a topic comes before its subscribers. A search for a `state` may end a page early: `links.next` tells whether there is more.
+     *
+     * `GET /broadcasts/{broadcast_id}/deliveries`
+     */
+    listDeliveries: (broadcastId: string, query?: ListBroadcastDeliveriesQuery, options?: RequestOptions): PageRequest<BroadcastDelivery> =>
+      this.list(`/broadcasts/${segment(broadcastId)}/deliveries`, query, options),
+  };
+
+  /** What a user received: the inbox's list and states. */
+  readonly notifications = {
+    /**
+     * List what became of a notification on every channel.
+     * All of them; there is one page.
+     *
+     * `GET /notifications/{notification_id}/deliveries`
+     */
+    listDeliveries: (notificationId: string, options?: RequestOptions): PageRequest<NotificationDelivery> =>
+      this.list(`/notifications/${segment(notificationId)}/deliveries`, {}, options),
   };
 
   /** Where a user can be reached. */
@@ -703,6 +723,25 @@ export class ProjectClient extends Client {
       this.request({ method: 'DELETE', path: `/channels/${segment(key)}` }, options),
   };
 
+  /** At what times messages may come; at others they wait. */
+  readonly deliveryWindows = {
+    /**
+     * Get when the project's messages go out.
+     *
+     * `GET /channels/delivery_windows`
+     */
+    get: (options?: RequestOptions): Promise<DeliveryWindows> =>
+      this.request({ method: 'GET', path: '/channels/delivery_windows' }, options),
+    /**
+     * Save when the project's messages go out.
+     * Replaces what was saved before. What comes outside of a window is held until the next one opens, by the clock of each user’s time zone; nothing is dropped for it. A category may have windows of its own, or be `critical`: then it goes out at any time. The inbox always shows everything at once.
+     *
+     * `PUT /channels/delivery_windows`
+     */
+    save: (body: DeliveryWindows, options?: RequestOptions): Promise<DeliveryWindows> =>
+      this.request({ method: 'PUT', path: '/channels/delivery_windows', body }, options),
+  };
+
   /** Who can be reached. */
   readonly users = {
     /**
@@ -735,6 +774,40 @@ export class ProjectClient extends Client {
      */
     delete: (userId: string, options?: RequestOptions): Promise<void> =>
       this.request({ method: 'DELETE', path: `/users/${segment(userId)}` }, options),
+  };
+
+  /** Addresses that nothing is sent to. */
+  readonly suppressions = {
+    /**
+     * Suppress an address, or change what is said about one.
+     * Nothing is sent to it any more: deliveries to it are skipped with the code `address_suppressed`. Providers’ refusals, bounces and complaints do the same by themselves.
+     *
+     * `PUT /suppressions`
+     */
+    save: (body: SaveSuppressionBody, options?: RequestOptions): Promise<Suppression> =>
+      this.request({ method: 'PUT', path: '/suppressions', body }, options),
+    /**
+     * List the suppressed addresses, newest first.
+     *
+     * `GET /suppressions`
+     */
+    list: (query?: ListSuppressionsQuery, options?: RequestOptions): PageRequest<Suppression> =>
+      this.list('/suppressions', query, options),
+    /**
+     * Get a suppressed address.
+     *
+     * `GET /suppressions/{suppression_id}`
+     */
+    get: (suppressionId: string, options?: RequestOptions): Promise<Suppression> =>
+      this.request({ method: 'GET', path: `/suppressions/${segment(suppressionId)}` }, options),
+    /**
+     * Lift a suppression.
+     * The address is delivered to again, with what is sent from then on.
+     *
+     * `DELETE /suppressions/{suppression_id}`
+     */
+    lift: (suppressionId: string, options?: RequestOptions): Promise<void> =>
+      this.request({ method: 'DELETE', path: `/suppressions/${segment(suppressionId)}` }, options),
   };
 
   /** What happened. */

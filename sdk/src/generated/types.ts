@@ -17,6 +17,70 @@ export type Broadcast = {
   status: BroadcastStatus;
 };
 
+export type BroadcastDelivery = {
+  /** `<notification_id>.<channel>` */
+  id: string;
+  notification_id: string;
+  broadcast_id: string;
+  user_id: string;
+  channel: 'in_app' | 'slack' | 'web_push' | 'mobile_push' | 'teams' | 'email' | 'sms';
+  /** `scheduled`: it waits for its time or its turn, and was not tried. `retrying`: it was tried, or is sent anew, and is tried again. Final: `sent`: a provider took it, or the inbox has it. `failed`: nobody took it. `skipped`: the channel was not used for it. */
+  state: 'scheduled' | 'retrying' | 'sent' | 'failed' | 'skipped';
+  /** Why it was skipped, failed or is tried again, in a word: ours, or that of the provider. */
+  code: string | null;
+  /** The same in words, for people. */
+  reason: string | null;
+  /** Who was asked last; the inbox has the name of the service. */
+  provider: string | null;
+  integration_id: string | null;
+  /** What the provider calls the message. */
+  provider_id: string | null;
+  /** Counted anew where it is sent anew. */
+  attempts: number;
+  /** Of what the last attempts said about the user's devices, browsers or chats, where there is more than one. */
+  targets: Record<string, number> | null;
+  /** While it is `scheduled`: not before then. The time when messages may come, or a limit of the provider, may make it later. */
+  due_at: string | null;
+  first_attempt_at: string | null;
+  /** When the state was reached, or the last attempt was made. */
+  last_attempt_at: string | null;
+  /** What the provider reported later. It does not change the state. */
+  receipt: 'delivered' | 'bounced' | 'complained' | 'dropped' | null;
+  receipt_at: string | null;
+};
+
+export type NotificationDelivery = {
+  /** `<notification_id>.<channel>` */
+  id: string;
+  notification_id: string;
+  broadcast_id: string;
+  user_id: string;
+  channel: 'in_app' | 'slack' | 'web_push' | 'mobile_push' | 'teams' | 'email' | 'sms';
+  /** `scheduled`: it waits for its time or its turn, and was not tried. `retrying`: it was tried, or is sent anew, and is tried again. Final: `sent`: a provider took it, or the inbox has it. `failed`: nobody took it. `skipped`: the channel was not used for it. */
+  state: 'scheduled' | 'retrying' | 'sent' | 'failed' | 'skipped';
+  /** Why it was skipped, failed or is tried again, in a word: ours, or that of the provider. */
+  code: string | null;
+  /** The same in words, for people. */
+  reason: string | null;
+  /** Who was asked last; the inbox has the name of the service. */
+  provider: string | null;
+  integration_id: string | null;
+  /** What the provider calls the message. */
+  provider_id: string | null;
+  /** Counted anew where it is sent anew. */
+  attempts: number;
+  /** Of what the last attempts said about the user's devices, browsers or chats, where there is more than one. */
+  targets: Record<string, number> | null;
+  /** While it is `scheduled`: not before then. The time when messages may come, or a limit of the provider, may make it later. */
+  due_at: string | null;
+  first_attempt_at: string | null;
+  /** When the state was reached, or the last attempt was made. */
+  last_attempt_at: string | null;
+  /** What the provider reported later. It does not change the state. */
+  receipt: 'delivered' | 'bounced' | 'complained' | 'dropped' | null;
+  receipt_at: string | null;
+};
+
 export type InboxToken = {
   id: string;
   /** A random text of your making; whoever has it can open the realtime connection. */
@@ -101,8 +165,17 @@ export type CategoryDeliveryConfig = {
   key: string;
   /** Nothing of this category goes out. */
   disabled?: boolean | undefined;
+  /** Goes out at any time, whatever delivery windows there are. */
+  critical?: boolean | undefined;
   /** The only channels that the category goes out on, each named once. */
   channels: CategoryDeliveryConfigChannel[];
+};
+
+export type DeliveryWindows = {
+  /** Of the users whose own is not known. An IANA name; `UTC` when left out. */
+  time_zone?: string | undefined;
+  /** Each channel once. On those that are not named, messages go out at any time. */
+  channels: DeliveryWindowsChannel[];
 };
 
 export type Integration = {
@@ -311,6 +384,8 @@ export type Integration = {
     } | undefined;
     /** The HTTP webhook signing key, not the API key: bounces and complaints are taken by it */
     webhook_signing_key?: string | undefined;
+    /** How many messages are sent in a second at most, by this server; 0.5 is one in two seconds. Left out: as many as the provider takes */
+    max_per_second?: number | undefined;
   } | Record<string, never>;
 } | {
   name: 'ping_email';
@@ -318,6 +393,8 @@ export type Integration = {
   config: {
     /** The address of your mailer; it is sent each notification with a POST */
     url: string;
+    /** How many messages are sent in a second at most, by this server; 0.5 is one in two seconds. Left out: as many as the provider takes */
+    max_per_second?: number | undefined;
   } | Record<string, never>;
 } | {
   name: 'sendgrid';
@@ -343,6 +420,8 @@ export type Integration = {
     region?: 'global' | 'eu' | undefined;
     /** The verification key of the signed event webhook, in base64: bounces and complaints are taken by it */
     webhook_public_key?: string | undefined;
+    /** How many messages are sent in a second at most, by this server; 0.5 is one in two seconds. Left out: as many as the provider takes */
+    max_per_second?: number | undefined;
   } | Record<string, never>;
 } | {
   name: 'ses';
@@ -363,8 +442,10 @@ export type Integration = {
     } | undefined;
     /** The configuration set that every e-mail is sent with */
     configuration_set?: string | undefined;
-    /** The SNS topic that bounces and complaints are published to; messages of other topics are refused */
+    /** The SNS topic that the configuration set publishes bounces and complaints to: they are taken from this topic alone */
     topic_arn?: string | undefined;
+    /** How many messages are sent in a second at most, by this server; 0.5 is one in two seconds. Left out: as many as the provider takes */
+    max_per_second?: number | undefined;
   } | Record<string, never>;
 } | {
   name: 'slack';
@@ -414,6 +495,8 @@ export type Integration = {
     } | undefined;
     /** ssl: TLS from the start. starttls: refuse to send unless the server encrypts. none: never encrypt. Left out: TLS on port 465, elsewhere STARTTLS if the server offers it */
     security?: 'none' | 'ssl' | 'starttls' | undefined;
+    /** How many messages are sent in a second at most, by this server; 0.5 is one in two seconds. Left out: as many as the provider takes */
+    max_per_second?: number | undefined;
   } | Record<string, never>;
 } | {
   name: 'stripe';
@@ -448,6 +531,8 @@ export type Integration = {
     from: string;
     /** The account's auth token. Only reports on what became of messages are verified with it */
     auth_token?: string | undefined;
+    /** How many messages are sent in a second at most, by this server; 0.5 is one in two seconds. Left out: as many as the provider takes */
+    max_per_second?: number | undefined;
   } | Record<string, never>;
 } | {
   name: 'web_push';
@@ -576,9 +661,28 @@ export type User = {
   last_notified_at: string | null;
 };
 
+export type Suppression = {
+  id: string;
+  kind: 'email' | 'phone';
+  /** Lower case; `null` for a phone number, and when all that is known of its user was erased. */
+  email: string | null;
+  /** Without spaces; `null` for an e-mail address, and when all that is known of its user was erased. */
+  phone_number: string | null;
+  /** `manual`: by a request. `rejected`: the provider does not take the address. `bounced`: what was sent came back. `unsubscribed`: the recipient told the provider to stop. `complained`: the recipient called it spam. Of several the last in this order. */
+  reason: 'manual' | 'rejected' | 'bounced' | 'unsubscribed' | 'complained';
+  /** Who said so; `null` where a request did. */
+  provider: string | null;
+  /** What the provider said. */
+  detail: string | null;
+  /** What you want to remember about it. */
+  note: string | null;
+  created_at: string;
+  updated_at: string;
+};
+
 export type Event = {
   id: string;
-  type: 'broadcast.created' | 'broadcast.processed' | 'notification.created' | 'notification.seen' | 'notification.read' | 'notification.unread' | 'notification.archived' | 'notification.unarchived' | 'notification.deleted' | 'delivery.scheduled' | 'delivery.sent' | 'delivery.delivered' | 'delivery.bounced' | 'delivery.failed' | 'delivery.retried' | 'delivery.skipped' | 'delivery.dropped' | 'token.saved' | 'token.discarded' | 'user.created' | 'user.updated' | 'user.deleted' | 'user.restored' | 'workflow.run.started' | 'workflow.run.step' | 'workflow.run.completed' | 'workflow.run.failed' | 'workflow.run.aborted' | 'integration.saved' | 'integration.deleted' | 'integration.received' | 'installation.saved' | 'installation.broken' | 'preferences.updated' | 'subscription.saved' | 'subscription.deleted' | 'category.saved' | 'category.deleted' | 'webhook.saved' | 'webhook.deleted' | 'webhook.disabled';
+  type: 'broadcast.created' | 'broadcast.processed' | 'notification.created' | 'notification.seen' | 'notification.read' | 'notification.unread' | 'notification.archived' | 'notification.unarchived' | 'notification.deleted' | 'delivery.scheduled' | 'delivery.sent' | 'delivery.delivered' | 'delivery.bounced' | 'delivery.complained' | 'delivery.failed' | 'delivery.retried' | 'delivery.skipped' | 'delivery.dropped' | 'token.saved' | 'token.discarded' | 'user.created' | 'user.updated' | 'user.deleted' | 'user.restored' | 'workflow.run.started' | 'workflow.run.step' | 'workflow.run.completed' | 'workflow.run.failed' | 'workflow.run.aborted' | 'integration.saved' | 'integration.deleted' | 'integration.paused' | 'integration.resumed' | 'integration.received' | 'installation.saved' | 'installation.broken' | 'preferences.updated' | 'subscription.saved' | 'subscription.deleted' | 'suppression.added' | 'suppression.updated' | 'suppression.lifted' | 'category.saved' | 'category.deleted' | 'delivery_windows.saved' | 'webhook.saved' | 'webhook.deleted' | 'webhook.disabled';
   timestamp: string;
   /** The number in which the other side's answer said so: an HTTP or SMTP status. */
   code?: number | undefined;
@@ -597,7 +701,7 @@ export type Webhook = {
   url: string;
   description: string | null;
   /** Which events are sent: types, or families such as `delivery.*`. Empty: all. */
-  event_types: ('broadcast.created' | 'broadcast.processed' | 'notification.created' | 'notification.seen' | 'notification.read' | 'notification.unread' | 'notification.archived' | 'notification.unarchived' | 'notification.deleted' | 'delivery.scheduled' | 'delivery.sent' | 'delivery.delivered' | 'delivery.bounced' | 'delivery.failed' | 'delivery.retried' | 'delivery.skipped' | 'delivery.dropped' | 'token.saved' | 'token.discarded' | 'user.created' | 'user.updated' | 'user.deleted' | 'user.restored' | 'workflow.run.started' | 'workflow.run.step' | 'workflow.run.completed' | 'workflow.run.failed' | 'workflow.run.aborted' | 'integration.saved' | 'integration.deleted' | 'integration.received' | 'installation.saved' | 'installation.broken' | 'preferences.updated' | 'subscription.saved' | 'subscription.deleted' | 'category.saved' | 'category.deleted' | 'webhook.saved' | 'webhook.deleted' | 'webhook.disabled' | 'broadcast.*' | 'notification.*' | 'delivery.*' | 'token.*' | 'user.*' | 'workflow.run.*' | 'integration.*' | 'installation.*' | 'preferences.*' | 'subscription.*' | 'category.*' | 'webhook.*')[];
+  event_types: ('broadcast.created' | 'broadcast.processed' | 'notification.created' | 'notification.seen' | 'notification.read' | 'notification.unread' | 'notification.archived' | 'notification.unarchived' | 'notification.deleted' | 'delivery.scheduled' | 'delivery.sent' | 'delivery.delivered' | 'delivery.bounced' | 'delivery.complained' | 'delivery.failed' | 'delivery.retried' | 'delivery.skipped' | 'delivery.dropped' | 'token.saved' | 'token.discarded' | 'user.created' | 'user.updated' | 'user.deleted' | 'user.restored' | 'workflow.run.started' | 'workflow.run.step' | 'workflow.run.completed' | 'workflow.run.failed' | 'workflow.run.aborted' | 'integration.saved' | 'integration.deleted' | 'integration.paused' | 'integration.resumed' | 'integration.received' | 'installation.saved' | 'installation.broken' | 'preferences.updated' | 'subscription.saved' | 'subscription.deleted' | 'suppression.added' | 'suppression.updated' | 'suppression.lifted' | 'category.saved' | 'category.deleted' | 'delivery_windows.saved' | 'webhook.saved' | 'webhook.deleted' | 'webhook.disabled' | 'broadcast.*' | 'notification.*' | 'delivery.*' | 'token.*' | 'user.*' | 'workflow.run.*' | 'integration.*' | 'installation.*' | 'preferences.*' | 'subscription.*' | 'suppression.*' | 'category.*' | 'delivery_windows.*' | 'webhook.*')[];
   disabled: boolean;
   /** Why it was disabled, where that was not by a request. */
   disabled_reason: string | null;
@@ -618,7 +722,7 @@ export type WebhookSecret = {
 export type WebhookDelivery = {
   /** The event's id, and the `webhook-id` of the message. */
   id: string;
-  type: 'broadcast.created' | 'broadcast.processed' | 'notification.created' | 'notification.seen' | 'notification.read' | 'notification.unread' | 'notification.archived' | 'notification.unarchived' | 'notification.deleted' | 'delivery.scheduled' | 'delivery.sent' | 'delivery.delivered' | 'delivery.bounced' | 'delivery.failed' | 'delivery.retried' | 'delivery.skipped' | 'delivery.dropped' | 'token.saved' | 'token.discarded' | 'user.created' | 'user.updated' | 'user.deleted' | 'user.restored' | 'workflow.run.started' | 'workflow.run.step' | 'workflow.run.completed' | 'workflow.run.failed' | 'workflow.run.aborted' | 'integration.saved' | 'integration.deleted' | 'integration.received' | 'installation.saved' | 'installation.broken' | 'preferences.updated' | 'subscription.saved' | 'subscription.deleted' | 'category.saved' | 'category.deleted' | 'webhook.saved' | 'webhook.deleted' | 'webhook.disabled';
+  type: 'broadcast.created' | 'broadcast.processed' | 'notification.created' | 'notification.seen' | 'notification.read' | 'notification.unread' | 'notification.archived' | 'notification.unarchived' | 'notification.deleted' | 'delivery.scheduled' | 'delivery.sent' | 'delivery.delivered' | 'delivery.bounced' | 'delivery.complained' | 'delivery.failed' | 'delivery.retried' | 'delivery.skipped' | 'delivery.dropped' | 'token.saved' | 'token.discarded' | 'user.created' | 'user.updated' | 'user.deleted' | 'user.restored' | 'workflow.run.started' | 'workflow.run.step' | 'workflow.run.completed' | 'workflow.run.failed' | 'workflow.run.aborted' | 'integration.saved' | 'integration.deleted' | 'integration.paused' | 'integration.resumed' | 'integration.received' | 'installation.saved' | 'installation.broken' | 'preferences.updated' | 'subscription.saved' | 'subscription.deleted' | 'suppression.added' | 'suppression.updated' | 'suppression.lifted' | 'category.saved' | 'category.deleted' | 'delivery_windows.saved' | 'webhook.saved' | 'webhook.deleted' | 'webhook.disabled';
   status: 'sent' | 'retrying' | 'failed';
   attempts: number;
   /** The HTTP status of the last answer. */
@@ -660,6 +764,13 @@ export type Subscription = {
   topic: string;
   /** `*` first, then by name. */
   categories: SubscriptionCategory[];
+};
+
+export type UserDeliveryWindows = {
+  /** The user’s own. An IANA name; when left out, `custom_attributes.time_zone` of the user, and without one the project’s. */
+  time_zone?: string | undefined;
+  /** Each channel once. On those that are not named, messages go out at any time. */
+  channels: DeliveryWindowsChannel[];
 };
 
 export type BroadcastRecipient = ({
@@ -795,6 +906,32 @@ export type CategoryDeliveryConfigChannel = {
   delay?: number | undefined;
   /** Goes out if this condition holds then, after the delay: CEL over `user`, `notification` and `input` (the broadcast), where Liquid outputs may stand for values. `null` is no condition. */
   if?: string | null | undefined;
+  /** When this category goes out on this channel, instead of what the project has; see `/channels/delivery_windows`. */
+  windows?: CategoryDeliveryConfigChannelWindow[] | undefined;
+};
+
+export type CategoryDeliveryConfigChannelWindow = {
+  /** The days on which the window begins; every day when left out. */
+  days?: ('monday' | 'tuesday' | 'wednesday' | 'thursday' | 'friday' | 'saturday' | 'sunday')[] | undefined;
+  /** When it begins, by the clock of the user’s time zone. */
+  from: string;
+  /** When it ends, ten minutes after `from` or later; on the next day, where that is not later than `from`. */
+  to: string;
+};
+
+export type DeliveryWindowsChannel = {
+  channel: 'slack' | 'web_push' | 'mobile_push' | 'teams' | 'email' | 'sms';
+  /** When messages go out. What comes at another time is held until the next window opens. */
+  windows: DeliveryWindowsChannelWindow[];
+};
+
+export type DeliveryWindowsChannelWindow = {
+  /** The days on which the window begins; every day when left out. */
+  days?: ('monday' | 'tuesday' | 'wednesday' | 'thursday' | 'friday' | 'saturday' | 'sunday')[] | undefined;
+  /** When it begins, by the clock of the user’s time zone. */
+  from: string;
+  /** When it ends, ten minutes after `from` or later; on the next day, where that is not later than `from`. */
+  to: string;
 };
 
 export type ApnsIntegrationConfig = {
@@ -988,6 +1125,8 @@ export type MailgunIntegrationConfig = {
   from?: MailgunIntegrationConfigFrom | undefined;
   /** The HTTP webhook signing key, not the API key: bounces and complaints are taken by it */
   webhook_signing_key?: string | undefined;
+  /** How many messages are sent in a second at most, by this server; 0.5 is one in two seconds. Left out: as many as the provider takes */
+  max_per_second?: number | undefined;
 };
 
 /** Sender of every e-mail, at the domain */
@@ -1001,6 +1140,8 @@ export type MailgunIntegrationConfigFrom = {
 export type PingEmailIntegrationConfig = {
   /** The address of your mailer; it is sent each notification with a POST */
   url: string;
+  /** How many messages are sent in a second at most, by this server; 0.5 is one in two seconds. Left out: as many as the provider takes */
+  max_per_second?: number | undefined;
 };
 
 export type SendgridIntegrationConfig = {
@@ -1014,6 +1155,8 @@ export type SendgridIntegrationConfig = {
   region?: 'global' | 'eu' | undefined;
   /** The verification key of the signed event webhook, in base64: bounces and complaints are taken by it */
   webhook_public_key?: string | undefined;
+  /** How many messages are sent in a second at most, by this server; 0.5 is one in two seconds. Left out: as many as the provider takes */
+  max_per_second?: number | undefined;
 };
 
 /** Sender of every e-mail, one that SendGrid has verified */
@@ -1043,8 +1186,10 @@ export type SesIntegrationConfig = {
   from?: SesIntegrationConfigFrom | undefined;
   /** The configuration set that every e-mail is sent with */
   configuration_set?: string | undefined;
-  /** The SNS topic that bounces and complaints are published to; messages of other topics are refused */
+  /** The SNS topic that the configuration set publishes bounces and complaints to: they are taken from this topic alone */
   topic_arn?: string | undefined;
+  /** How many messages are sent in a second at most, by this server; 0.5 is one in two seconds. Left out: as many as the provider takes */
+  max_per_second?: number | undefined;
 };
 
 /** Sender of every e-mail, one that SES has verified */
@@ -1086,6 +1231,8 @@ export type SmtpIntegrationConfig = {
   reply_to?: SmtpIntegrationConfigReplyTo | undefined;
   /** ssl: TLS from the start. starttls: refuse to send unless the server encrypts. none: never encrypt. Left out: TLS on port 465, elsewhere STARTTLS if the server offers it */
   security?: 'none' | 'ssl' | 'starttls' | undefined;
+  /** How many messages are sent in a second at most, by this server; 0.5 is one in two seconds. Left out: as many as the provider takes */
+  max_per_second?: number | undefined;
 };
 
 /** Sender of every e-mail */
@@ -1133,6 +1280,8 @@ export type TwilioIntegrationConfig = {
   from: string;
   /** The account's auth token. Only reports on what became of messages are verified with it */
   auth_token?: string | undefined;
+  /** How many messages are sent in a second at most, by this server; 0.5 is one in two seconds. Left out: as many as the provider takes */
+  max_per_second?: number | undefined;
 };
 
 export type WebPushIntegrationConfig = {
@@ -1196,6 +1345,18 @@ export type SaveUserBody = {
   phone_numbers?: string[] | undefined;
 } & ({ external_id: string } | { email: string });
 
+/** The reason is `manual` unless it says otherwise; a stronger one that is stored stays. A note that is given replaces the stored one, an absent one stays, `null` clears. */
+export type SaveSuppressionBody = {
+  /** An e-mail address, in whatever case. */
+  email?: string | null | undefined;
+  /** A phone number in international form: +15005550001. */
+  phone_number?: string | null | undefined;
+  /** `manual`: by a request. `rejected`: the provider does not take the address. `bounced`: what was sent came back. `unsubscribed`: the recipient told the provider to stop. `complained`: the recipient called it spam. Of several the last in this order. */
+  reason?: 'manual' | 'rejected' | 'bounced' | 'unsubscribed' | 'complained' | undefined;
+  /** What you want to remember about it. */
+  note?: string | null | undefined;
+} & ({ email: string } | { phone_number: string });
+
 /** A member that is given replaces what is stored, an absent one stays. */
 export type SaveWebhookBody = {
   /** Which webhook to change; a new one is made without. */
@@ -1204,7 +1365,7 @@ export type SaveWebhookBody = {
   url: string;
   description?: string | null | undefined;
   /** Which events are sent: types, or families such as `delivery.*`. Empty: all. */
-  event_types?: ('broadcast.created' | 'broadcast.processed' | 'notification.created' | 'notification.seen' | 'notification.read' | 'notification.unread' | 'notification.archived' | 'notification.unarchived' | 'notification.deleted' | 'delivery.scheduled' | 'delivery.sent' | 'delivery.delivered' | 'delivery.bounced' | 'delivery.failed' | 'delivery.retried' | 'delivery.skipped' | 'delivery.dropped' | 'token.saved' | 'token.discarded' | 'user.created' | 'user.updated' | 'user.deleted' | 'user.restored' | 'workflow.run.started' | 'workflow.run.step' | 'workflow.run.completed' | 'workflow.run.failed' | 'workflow.run.aborted' | 'integration.saved' | 'integration.deleted' | 'integration.received' | 'installation.saved' | 'installation.broken' | 'preferences.updated' | 'subscription.saved' | 'subscription.deleted' | 'category.saved' | 'category.deleted' | 'webhook.saved' | 'webhook.deleted' | 'webhook.disabled' | 'broadcast.*' | 'notification.*' | 'delivery.*' | 'token.*' | 'user.*' | 'workflow.run.*' | 'integration.*' | 'installation.*' | 'preferences.*' | 'subscription.*' | 'category.*' | 'webhook.*')[] | undefined;
+  event_types?: ('broadcast.created' | 'broadcast.processed' | 'notification.created' | 'notification.seen' | 'notification.read' | 'notification.unread' | 'notification.archived' | 'notification.unarchived' | 'notification.deleted' | 'delivery.scheduled' | 'delivery.sent' | 'delivery.delivered' | 'delivery.bounced' | 'delivery.complained' | 'delivery.failed' | 'delivery.retried' | 'delivery.skipped' | 'delivery.dropped' | 'token.saved' | 'token.discarded' | 'user.created' | 'user.updated' | 'user.deleted' | 'user.restored' | 'workflow.run.started' | 'workflow.run.step' | 'workflow.run.completed' | 'workflow.run.failed' | 'workflow.run.aborted' | 'integration.saved' | 'integration.deleted' | 'integration.paused' | 'integration.resumed' | 'integration.received' | 'installation.saved' | 'installation.broken' | 'preferences.updated' | 'subscription.saved' | 'subscription.deleted' | 'suppression.added' | 'suppression.updated' | 'suppression.lifted' | 'category.saved' | 'category.deleted' | 'delivery_windows.saved' | 'webhook.saved' | 'webhook.deleted' | 'webhook.disabled' | 'broadcast.*' | 'notification.*' | 'delivery.*' | 'token.*' | 'user.*' | 'workflow.run.*' | 'integration.*' | 'installation.*' | 'preferences.*' | 'subscription.*' | 'suppression.*' | 'category.*' | 'delivery_windows.*' | 'webhook.*')[] | undefined;
   /** Nothing is sent while it is disabled. Enabled again, it is sent what happens from then on. */
   disabled?: boolean | undefined;
 };
@@ -1850,6 +2011,22 @@ export type ListQuery = {
   ending_before?: string | null | undefined;
 };
 
+export type ListBroadcastDeliveriesQuery = {
+  /**
+   * How many records a page has.
+   * @default 50
+   */
+  limit?: number | undefined;
+  /** The id of the last record of a page: answers the page after it. */
+  starting_after?: string | null | undefined;
+  /** The id of the first record of a page: answers the page before it. */
+  ending_before?: string | null | undefined;
+  /** Only those in this state. */
+  state?: 'scheduled' | 'retrying' | 'sent' | 'failed' | 'skipped' | undefined;
+  /** Only those on this channel. */
+  channel?: 'in_app' | 'slack' | 'web_push' | 'mobile_push' | 'teams' | 'email' | 'sms' | undefined;
+};
+
 export type SaveIntegrationQuery = {
   /** Which one, where the project has several of this provider. */
   id?: string | undefined;
@@ -1876,6 +2053,24 @@ export type ListUsersQuery = {
   /** The id of the first record of a page: answers the page before it. */
   ending_before?: string | null | undefined;
   /** Only users whose external_id (as it is written) or e-mail address (in whatever case) is this, or begins with it. Of more than a thousand such external_ids or addresses, the first in alphabetical order: ask for more of it. */
+  query?: string | undefined;
+};
+
+export type ListSuppressionsQuery = {
+  /**
+   * How many records a page has.
+   * @default 50
+   */
+  limit?: number | undefined;
+  /** The id of the last record of a page: answers the page after it. */
+  starting_after?: string | null | undefined;
+  /** The id of the first record of a page: answers the page before it. */
+  ending_before?: string | null | undefined;
+  /** Only addresses of this kind. */
+  kind?: 'email' | 'phone' | undefined;
+  /** Only those with this reason. */
+  reason?: 'manual' | 'rejected' | 'bounced' | 'unsubscribed' | 'complained' | undefined;
+  /** Only this address, which is an e-mail address in whatever case, or a phone number in international form. It is found also when the record does not show it any more. */
   query?: string | undefined;
 };
 

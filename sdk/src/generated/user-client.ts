@@ -6,7 +6,7 @@ import type { EventOf } from '../event-of.ts';
 import type { EventStream } from '../event-stream.ts';
 import type { RequestOptions, StreamOptions } from '../options.ts';
 import type { PageRequest } from '../page-request.ts';
-import type { ApnsToken, CountUnreadNotificationsReply, DiscardTokenReply, ExpoToken, FcmToken, FinishSlackInstallationBody, FinishSlackbotInstallationBody, InboxInstallationReply, InboxToken, ListNotificationsQuery, ListQuery, Notification, NotificationsQuery, SaveApnsTokenBody, SaveExpoTokenBody, SaveFcmTokenBody, SaveInboxInstallationBody, SaveInboxTokenBody, SaveInboxTokenReply, SaveSlackInstallationBody, SaveSlackTokenBody, SaveSlackbotInstallationBody, SaveSlackbotTokenBody, SaveSubscriptionBody, SaveTeamsTokenBody, SaveTokenReply, SaveUserPreferencesBody, SaveWebPushInstallationBody, SaveWebPushReply, SaveWebPushTokenBody, SlackToken, SlackbotToken, StartInstallationReply, StartSlackInstallationBody, StartSlackbotInstallationBody, StartWebPushInstallationReply, Subscription, TeamsToken, UserPreferences, WebPushToken } from './types.ts';
+import type { ApnsToken, CountUnreadNotificationsReply, DiscardTokenReply, ExpoToken, FcmToken, FinishSlackInstallationBody, FinishSlackbotInstallationBody, InboxInstallationReply, InboxToken, ListNotificationsQuery, ListQuery, Notification, NotificationsQuery, SaveApnsTokenBody, SaveExpoTokenBody, SaveFcmTokenBody, SaveInboxInstallationBody, SaveInboxTokenBody, SaveInboxTokenReply, SaveSlackInstallationBody, SaveSlackTokenBody, SaveSlackbotInstallationBody, SaveSlackbotTokenBody, SaveSubscriptionBody, SaveTeamsTokenBody, SaveTokenReply, SaveUserPreferencesBody, SaveWebPushInstallationBody, SaveWebPushReply, SaveWebPushTokenBody, SlackToken, SlackbotToken, StartInstallationReply, StartSlackInstallationBody, StartSlackbotInstallationBody, StartWebPushInstallationReply, Subscription, TeamsToken, UserDeliveryWindows, UserPreferences, WebPushToken } from './types.ts';
 
 /** Speaks for one user with a User JWT: what an inbox needs, on a server or in a browser. */
 export class UserClient extends Client {
@@ -460,6 +460,25 @@ export class UserClient extends Client {
       start: (options?: RequestOptions): Promise<StartWebPushInstallationReply> =>
         this.request({ method: 'POST', path: '/integrations/web_push/installations/start' }, options),
     },
+  };
+
+  /** At what times messages may come; at others they wait. */
+  readonly deliveryWindows = {
+    /**
+     * Get when messages reach the user.
+     *
+     * `GET /channels/user_delivery_windows`
+     */
+    get: (options?: RequestOptions): Promise<UserDeliveryWindows> =>
+      this.request({ method: 'GET', path: '/channels/user_delivery_windows' }, options),
+    /**
+     * Save when messages reach the user.
+     * Replaces what the user said before. On the channels that are named it counts instead of what the project and its categories have; `critical` categories come at any time.
+     *
+     * `PUT /channels/user_delivery_windows`
+     */
+    save: (body: UserDeliveryWindows, options?: RequestOptions): Promise<UserDeliveryWindows> =>
+      this.request({ method: 'PUT', path: '/channels/user_delivery_windows', body }, options),
   };
 
   /** What a user wants to get, and where. */
