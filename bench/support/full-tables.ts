@@ -99,14 +99,17 @@ async function fillUsers(fill: Fill): Promise<void> {
   );
 }
 
-/** Eight notifications of every tenth user, and the younger half of the broadcasts. */
+/**
+ * Nine notifications of every tenth user, and the younger half of the broadcasts: most of `orders`, 2,000 of `chat`, 100 of `news`. The users with
+ * large inboxes have none of the last two.
+ */
 async function fillNotifications(fill: Fill): Promise<void> {
   const json = (value: unknown) => packJson(JSON.stringify(value));
   await inSteps(
     fill,
     BROADCASTS / 2,
     (numbers) => `insert into broadcasts (id, project_id, category, topic, message, recipients, status, total)
-    select ${ID_OF(`(n + ${BROADCASTS / 2})`)}, $1, 'orders', case when n % 3 = 0 then 'order-' || n end, $2, $3, 'processed', 2
+    select ${ID_OF(`(n + ${BROADCASTS / 2})`)}, $1, case when n % 50 = 0 then 'chat' when n % 1000 = 1 then 'news' else 'orders' end, case when n % 3 = 0 then 'order-' || n end, $2, $3, 'processed', 2
     from ${numbers} as n`,
     [
       fill.belfry.projectId,
@@ -123,7 +126,8 @@ async function fillNotifications(fill: Fill): Promise<void> {
     fill,
     MANY / 10,
     (numbers) => `insert into notifications (user_id, id, broadcast_id, sent_at, category)
-    select ${ID_OF('(u * 10)')}, ${ID_OF('b')}, ${ID_OF('b')}, now(), 'orders'
+    select ${ID_OF('(u * 10)')}, ${ID_OF('b')}, ${ID_OF('b')}, now(),
+      case when b <= ${BROADCASTS / 2} then 'orders' when b % 50 = 0 then 'chat' when b % 1000 = 1 then 'news' else 'orders' end
     from ${numbers} as u,
       lateral (select (u * 7 + k * 10007) % ${BROADCASTS} + 1 as b from generate_series(1, 9) as k) as k`,
     [],

@@ -4,17 +4,21 @@ import { packJson } from '../../server/src/lib/packed-json.ts';
 /** Users of a project with much in their inboxes, and the broadcasts that it came from. */
 export interface LargeTable {
   heavyUser: string;
+  /** With 10,000: 40 a day for eight months. */
+  busyUser: string;
   lightUser: string;
 }
 
 const HEAVY = 100_000;
+const BUSY = 10_000;
 const LIGHT = 100;
 
 const LIGHT_ID = '01000000-0000-7000-8000-000000000001';
 const HEAVY_ID = '01000000-0000-7000-8000-000000000002';
+const BUSY_ID = '01000000-0000-7000-8000-000000000003';
 
 /**
- * Adds a user with 100,000 notifications and one with 100, each from a broadcast of its own; of both one in four is read and
+ * Adds a user with 100,000 notifications, one with 10,000 and one with 100, each from a broadcast of its own; of all one in four is read and
  * one in twenty archived.
  */
 export async function fillInboxes(db: Database, projectId: string): Promise<LargeTable> {
@@ -28,11 +32,13 @@ export async function fillInboxes(db: Database, projectId: string): Promise<Larg
   );
   await db.query(insertBroadcasts, [projectId, message, HEAVY]);
   await addUser(db, projectId, HEAVY_ID, 'heavy');
+  await addUser(db, projectId, BUSY_ID, 'busy');
   await addUser(db, projectId, LIGHT_ID, 'light');
   await db.query(insertInbox, [HEAVY_ID, 1]);
+  await db.query(insertInbox, [BUSY_ID, HEAVY / BUSY]);
   await db.query(insertInbox, [LIGHT_ID, HEAVY / LIGHT]);
   await db.query(sql('bench_analyze', 'analyze notifications'));
-  return { heavyUser: HEAVY_ID, lightUser: LIGHT_ID };
+  return { heavyUser: HEAVY_ID, busyUser: BUSY_ID, lightUser: LIGHT_ID };
 }
 
 /** Adds notifications of other users, ten each, until the table has so many rows. */

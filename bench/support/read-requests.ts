@@ -21,6 +21,8 @@ export interface Known {
   projectJwt: string;
   /** By name: the users who ask for what users can ask for. */
   userJwts: Readonly<Record<string, string>>;
+  /** More of them, who ask for their inbox alone. */
+  inboxJwts: Readonly<Record<string, string>>;
 }
 
 type Get = (path: string, jwt: string) => Promise<{ status: number; body: unknown }>;
@@ -58,8 +60,12 @@ export async function readRequests(
   return requests;
 }
 
-function callersOf({ caller }: Operation, { projectJwt, userJwts }: Known): [string, string][] {
-  return caller === 'project' ? [['', projectJwt]] : Object.entries(userJwts);
+function callersOf(
+  { caller, path }: Operation,
+  { projectJwt, userJwts, inboxJwts }: Known,
+): [string, string][] {
+  if (caller === 'project') return [['', projectJwt]];
+  return Object.entries(path.startsWith('/notifications') ? { ...userJwts, ...inboxJwts } : userJwts);
 }
 
 function isList({ parameters }: Operation): boolean {
@@ -96,8 +102,10 @@ async function fillPath(
     const listPath = operation.path.slice(0, operation.path.indexOf(`/{${name}}`));
     const list = reading.find((one) => one.path === listPath);
     if (list === undefined) throw new Error(`nobody knows a value for '${name}' of ${operation.id}`);
-    const [, place] = await placesIn(pathOf(list, values), '', jwt, get);
-    const { body } = await get(addressOf(pathOf(list, values), place?.query ?? ''), jwt);
+    // A list may be for users alone, and what is below it for the project.
+    const reader = list.caller === operation.caller ? jwt : (Object.values(known.userJwts)[0] ?? jwt);
+    const [, place] = await placesIn(pathOf(list, values), '', reader, get);
+    const { body } = await get(addressOf(pathOf(list, values), place?.query ?? ''), reader);
     const [record] = (body as { data: Record<string, string>[] }).data;
     const id = record?.id ?? record?.[name] ?? record?.key;
     if (id === undefined) return undefined;
