@@ -9,7 +9,8 @@ export const EVENT_MEANINGS = {
   'broadcast.created': 'A broadcast was accepted.',
   'broadcast.processed':
     'Every delivery of a broadcast has ended, on every channel; `payload` has the figures.',
-  'notification.created': 'Users have a notification.',
+  'notification.created':
+    'Users have a notification; also one that their inbox does not show, or not yet, because its category, or the user, has it so.',
   'notification.seen': 'A user has seen a notification in a list.',
   'notification.read': 'A user has read a notification.',
   'notification.unread': 'A user has marked a notification as not read.',
