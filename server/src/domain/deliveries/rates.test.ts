@@ -145,6 +145,14 @@ test('a limit that would take years is asked about again after a day', () => {
   expect(rates.take(limits, 'b', 86_400_000)).toEqual({ heldUntilMs: 2 * 86_400_000 });
 });
 
+test('a clock that is put back stops nothing', () => {
+  const rates = new Rates();
+  const limits = [on('k', { limit: 1, windowMs: 1_000 })];
+  rates.take(limits, 'a', 3_600_000);
+  expect(rates.take(limits, 'b', 0)).toEqual({ waitMs: 0 });
+  expect(rates.take(limits, 'c', 0)).toEqual({ heldUntilMs: 1_000 });
+});
+
 describe('memory', () => {
   test('the limits that were not used for longest are forgotten', () => {
     const rates = new Rates();

@@ -60,7 +60,7 @@ export class Rates {
   take(limits: readonly Limit[], targetId: string, nowMs: number): Turn {
     const [first] = limits;
     if (first === undefined) return { waitMs: 0 };
-    const lines = limits.map((limit) => this.#line(limit));
+    const lines = limits.map((limit) => this.#line(limit, nowMs));
     const name = `${first.key} ${targetId}`;
     const booking = this.#bookings.size === 0 ? undefined : this.#bookings.get(name);
     if (booking !== undefined && booking.atMs > nowMs + IN_PLACE_MS) return held(booking.atMs, nowMs);
@@ -120,7 +120,7 @@ export class Rates {
 
   #note(line: Line, which: 'taken' | 'promised' | 'deferred', atMs: number): void {
     line[which].add(atMs);
-    const bytes = line.taken.bytes + line.promised.bytes + line.deferred.bytes;
+    const bytes = bytesOf(line);
     if (line.bytes === undefined || bytes === line.bytes) return;
     this.#bytes += bytes - line.bytes;
     line.bytes = bytes;
@@ -128,22 +128,16 @@ export class Rates {
   }
 
   /** The line of a key, which is then the newest. */
-  #line({ key, rates }: Limit): Line {
-    let line = this.#lines.get(key);
-    if (line !== undefined && line === this.#newest) return line;
-    if (line === undefined) {
-      line = {
-        promised: new Times(rates),
-        taken: new Times(rates),
-        deferred: new Times(rates),
-        bytes: 0,
-        booked: 0,
-        crowdMs: 0,
-      };
-    } else {
-      this.#lines.delete(key);
-    }
+  #line({ key, rates }: Limit, nowMs: number): Line {
+    const found = this.#lines.get(key);
+    // Nothing is taken ahead of its time: the clock has been put back, and would have to come there again first.
+    const isAhead = found !== undefined && found.taken.lastMs > nowMs + IN_PLACE_MS;
+    if (found !== undefined && found === this.#newest && !isAhead) return found;
+    if (found !== undefined) this.#drop(key, found);
+    const line = found === undefined || isAhead ? newLine(rates) : found;
     this.#lines.set(key, line);
+    this.#bytes += bytesOf(line);
+    line.bytes = bytesOf(line);
     this.#newest = line;
     this.#evict();
     return line;
@@ -153,11 +147,30 @@ export class Rates {
     for (const [key, line] of this.#lines) {
       const fits = this.#lines.size <= MAX_KEYS && this.#bytes <= MAX_BYTES;
       if (fits || line === this.#newest) return;
-      this.#lines.delete(key);
-      this.#bytes -= line.bytes ?? 0;
-      line.bytes = undefined;
+      this.#drop(key, line);
     }
   }
+
+  #drop(key: string, line: Line): void {
+    this.#lines.delete(key);
+    this.#bytes -= line.bytes ?? 0;
+    line.bytes = undefined;
+  }
+}
+
+function newLine(rates: readonly Rate[]): Line {
+  return {
+    promised: new Times(rates),
+    taken: new Times(rates),
+    deferred: new Times(rates),
+    bytes: undefined,
+    booked: 0,
+    crowdMs: 0,
+  };
+}
+
+function bytesOf({ promised, taken, deferred }: Line): number {
+  return promised.bytes + taken.bytes + deferred.bytes;
 }
 
 function held(atMs: number, nowMs: number): Turn {

@@ -126,18 +126,6 @@ export class Senders {
     return what;
   }
 
-  /** Sends an e-mail over one integration. */
-  async sendEmail(integration: OpenedIntegration, message: MessageOf['email']): Promise<Outcome> {
-    const dispatched = await this.send('email', [integration], () => message, {
-      targetId: message.deliveryId,
-      weight: message.html.length + message.text.length,
-    });
-    if (dispatched.kind === 'done') return dispatched.outcome;
-    const { untilMs, reason } = dispatched;
-    const retryAfterMs = Math.max(0, untilMs - this.#deps.clock.now());
-    return { kind: 'retry', reason, retryAfterMs, ambiguous: false };
-  }
-
   /** Sends nothing more; what is on its way gets `graceMs`, what waits is held. */
   async close(options: { graceMs?: number } = {}): Promise<void> {
     clearInterval(this.#timer);
@@ -265,7 +253,7 @@ export class Senders {
     const { projectId, id, version, config } = integration;
     const found = delivering.get(integration.provider);
     if (found?.channel !== channel) throw new Error(`${integration.provider} does not send ${channel}`);
-    // What is known of one channel's provider, it is only given what that channel's callers make.
+    // One of some channel: it is only given messages that were made for that channel.
     const provider = found as unknown as Provider;
     const sender = provider.connect(config, this.#deps);
     const rates = provider.rates?.integration?.(config) ?? [];

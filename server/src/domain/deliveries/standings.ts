@@ -14,8 +14,10 @@ export interface StandingsDeps {
   clock: Clock;
   /** The word that stands for the brand in names of integrations. */
   config: { BRAND: string };
-  onTokensGone?(gone: readonly GoneToken[]): void;
-  onIntegration?(event: NewEvent): void;
+  /** Called with tokens that are gone for certain. */
+  onTokensGone(gone: readonly GoneToken[]): void;
+  /** Called when an integration is paused, and when it works again. */
+  onIntegration(event: NewEvent): void;
 }
 
 /** A send that was let through: over what, to whom, and by what right. */
@@ -26,21 +28,21 @@ export interface Admitted {
   permit: Permit;
 }
 
-/** How an integration fares, from its first failure on. */
-interface Standing {
-  version: string;
-  breakers: Map<string, Fare>;
-  suspects: Suspects;
-}
+/** How it goes with a party of an integration under its config, from the first failure on. */
 interface Fare {
+  version: string;
   breaker: Breaker;
-  /** The version of the config with which its pause was told last; undefined again when its end was told. */
+  /** The version with which its pause was told last; undefined again when its end was told. */
   told?: string | undefined;
 }
+interface Suspected {
+  version: string;
+  tokens: Suspects;
+}
 
-// Those longest without trouble are forgotten: of a few hundred bytes each, more with parties, who are the push services or the workspaces.
-const MAX_STANDINGS = 10_000;
-const MAX_PARTIES = 1_000;
+// Those without trouble for longest are forgotten. 300 bytes each; and nine tokens at most, of 500 bytes.
+const MAX_FARES = 20_000;
+const MAX_SUSPECTED = 2_000;
 
 /**
  * Who may send over what, by how it went before: the breakers of all integrations, and the tokens under suspicion. In the memory of this
@@ -48,7 +50,8 @@ const MAX_PARTIES = 1_000;
  */
 export class Standings {
   readonly #deps: StandingsDeps;
-  readonly #standings = new LRUCache<string, Standing>(cacheLimit(MAX_STANDINGS));
+  readonly #fares = new LRUCache<string, Fare>(cacheLimit(MAX_FARES));
+  readonly #suspected = new LRUCache<string, Suspected>(cacheLimit(MAX_SUSPECTED));
 
   constructor(deps: StandingsDeps) {
     this.#deps = deps;
@@ -56,7 +59,7 @@ export class Standings {
 
   /** Until when nothing is to be sent, as it looks now; undefined where it may be. Lets nothing through yet. */
   barred(integration: OpenedIntegration, party: string): number | undefined {
-    const fare = this.#find(integration)?.breakers.get(party);
+    const fare = this.#fare(integration, party);
     if (fare === undefined) return undefined;
     const asked = admit(fare.breaker, this.#deps.clock.now());
     return 'untilMs' in asked ? asked.untilMs : undefined;
@@ -64,7 +67,7 @@ export class Standings {
 
   /** Lets a message through, to be followed by `judge`; or says when to ask again. */
   admit(integration: OpenedIntegration, party: string): Admitted | { untilMs: number } {
-    const fare = this.#find(integration)?.breakers.get(party);
+    const fare = this.#fare(integration, party);
     if (fare === undefined) return { integration, party, permit: CLOSED };
     const asked = admit(fare.breaker, this.#deps.clock.now());
     fare.breaker = asked.breaker;
@@ -94,14 +97,13 @@ export class Standings {
     const gone: GoneToken = { ...token, ...said };
     if (suspect !== 'config') {
       this.#settle(admitted, 'unclear');
-      this.#deps.onTokensGone?.([gone]);
+      this.#deps.onTokensGone([gone]);
       return outcome;
     }
-    const standing = this.#get(admitted.integration);
-    if (standing === undefined) return outcome; // said of a config that has been replaced
-    const breaker = standing.breakers.get(admitted.party)?.breaker;
-    const isProbe = breaker?.state === 'half_open' && breaker.epoch === admitted.permit.epoch;
-    if (!isProbe && !keepAside(standing.suspects, gone)) {
+    const { integration, party, permit } = admitted;
+    const breaker = this.#fare(integration, party)?.breaker;
+    const isProbe = breaker?.state === 'half_open' && breaker.epoch === permit.epoch;
+    if (!isProbe && !keepAside(this.#suspects(integration), gone)) {
       this.#settle(admitted, 'unclear');
       return outcome;
     }
@@ -118,46 +120,44 @@ export class Standings {
 
   /** The config is right, so the tokens that it was suspected for really are gone. */
   #acquit({ integration }: Admitted): void {
-    const standing = this.#find(integration);
-    if (standing === undefined || standing.suspects.size === 0) return;
-    this.#deps.onTokensGone?.(takeConvicted(standing.suspects));
+    if (this.#suspected.size === 0) return;
+    const suspects = this.#suspects(integration);
+    if (suspects.size > 0) this.#deps.onTokensGone(takeConvicted(suspects));
   }
 
-  #settle(admitted: Admitted, verdict: Verdict, outcome?: Outcome): void {
-    const { integration, party, permit } = admitted;
-    const isTrouble = verdict === 'refuses' || verdict === 'silent';
-    const standing = isTrouble ? this.#get(integration) : this.#find(integration);
-    if (standing === undefined) return;
-    let fare = standing.breakers.get(party);
+  #settle({ integration, party, permit }: Admitted, verdict: Verdict, outcome?: Outcome): void {
+    let fare = this.#fare(integration, party);
     if (fare === undefined) {
-      if (!isTrouble) return;
-      fare = { breaker: CLOSED };
-      standing.breakers.set(party, fare);
-      forgetOldest(standing.breakers, MAX_PARTIES);
+      if (verdict !== 'refuses' && verdict !== 'silent') return;
+      fare = { version: integration.version, breaker: CLOSED };
+      this.#fares.set(fareKey(integration, party), fare);
     }
+    // Said of a config that has been replaced.
+    if (fare.version > integration.version) return;
     const before = fare.breaker;
     fare.breaker = settle(before, permit, verdict, { nowMs: this.#deps.clock.now() });
     if (before.epoch !== fare.breaker.epoch || verdict === 'works')
-      this.#tell(admitted, fare, { verdict, outcome });
+      this.#tell(integration, party, fare, { verdict, outcome });
   }
 
   /** Once each: that it is paused, under each config; and that it works again. */
   #tell(
-    { integration, party }: Admitted,
+    integration: OpenedIntegration,
+    party: string,
     fare: Fare,
     { verdict, outcome }: { verdict: Verdict; outcome: Outcome | undefined },
   ): void {
     const { state } = fare.breaker;
     if (state === 'closed' && fare.told !== undefined && verdict === 'works') {
       fare.told = undefined;
-      this.#deps.onIntegration?.(this.#event('integration.resumed', integration, party, { level: 'info' }));
+      this.#deps.onIntegration(this.#event('integration.resumed', integration, party, { level: 'info' }));
     }
     // That one party of many does not answer is no news of the integration, and anyone can be a party.
     const isNews = fare.told !== integration.version && (party === '' || verdict === 'refuses');
     if (state !== 'open' || !isNews) return;
     const { reason = '', code } = (outcome ?? {}) as { reason?: string; code?: string };
     fare.told = integration.version;
-    this.#deps.onIntegration?.(
+    this.#deps.onIntegration(
       this.#event('integration.paused', integration, party, {
         level: 'error',
         log: withoutRecipients(reason),
@@ -177,23 +177,28 @@ export class Standings {
     return { projectId, type, details: { ...details, context: { provider: name, channel }, payload } };
   }
 
-  /** The standing under this config; undefined where there is none. */
-  #find(integration: OpenedIntegration): Standing | undefined {
-    if (this.#standings.size === 0) return undefined;
-    const standing = this.#standings.get(keyOf(integration));
-    if (standing === undefined || standing.version > integration.version) return undefined;
-    if (standing.version < integration.version) renew(standing, integration.version);
-    return standing;
+  /**
+   * How it goes; undefined where nothing has failed. Another config has another chance: but that it was paused is not over before it works.
+   * Who still has an older one is told how it goes with the newer.
+   */
+  #fare(integration: OpenedIntegration, party: string): Fare | undefined {
+    if (this.#fares.size === 0) return undefined;
+    const fare = this.#fares.get(fareKey(integration, party));
+    if (fare === undefined || fare.version >= integration.version) return fare;
+    fare.version = integration.version;
+    fare.breaker = { epoch: fare.breaker.epoch + 1, state: 'closed', failures: 0 };
+    return fare;
   }
 
-  /** Makes it where there is none; undefined only where there is one of a newer config, which this one says nothing of. */
-  #get(integration: OpenedIntegration): Standing | undefined {
-    const found = this.#find(integration);
-    if (found !== undefined || this.#standings.has(keyOf(integration))) return found;
+  /** The tokens under suspicion with this config. */
+  #suspects(integration: OpenedIntegration): Suspects {
+    const key = keyOf(integration);
     const { version } = integration;
-    const made: Standing = { version, breakers: new Map(), suspects: new Map() };
-    this.#standings.set(keyOf(integration), made);
-    return made;
+    const found = this.#suspected.get(key);
+    if (found?.version === version) return found.tokens;
+    const made: Suspected = { version, tokens: new Map() };
+    this.#suspected.set(key, made);
+    return made.tokens;
   }
 }
 
@@ -203,19 +208,8 @@ function keyOf({ projectId, id }: OpenedIntegration): string {
   return `${projectId}:${id}`;
 }
 
-/** Another config has another chance. That it was paused is not over before it works. */
-function renew(standing: Standing, version: string): void {
-  standing.version = version;
-  standing.suspects.clear();
-  for (const fare of standing.breakers.values())
-    fare.breaker = { epoch: fare.breaker.epoch + 1, state: 'closed', failures: 0 };
-}
-
-function forgetOldest(map: Map<string, unknown>, most: number): void {
-  for (const key of map.keys()) {
-    if (map.size <= most) return;
-    map.delete(key);
-  }
+function fareKey(integration: OpenedIntegration, party: string): string {
+  return `${keyOf(integration)}:${party}`;
 }
 
 /** The event is about the integration: whose address or number was tried when it failed is nobody's business. */

@@ -37,6 +37,11 @@ export class Times {
     this.#count += 1;
   }
 
+  /** The last one. */
+  get lastMs(): number {
+    return this.#count === 0 ? Number.NEGATIVE_INFINITY : this.#at(this.#count - 1);
+  }
+
   /** What it takes of memory, in bytes. */
   get bytes(): number {
     return this.#cells.byteLength;
