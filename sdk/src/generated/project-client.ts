@@ -6,7 +6,7 @@ import type { EventOf } from '../event-of.ts';
 import type { EventStream } from '../event-stream.ts';
 import type { RequestOptions, StreamOptions } from '../options.ts';
 import type { PageRequest } from '../page-request.ts';
-import type { ApnsIntegration, ApnsIntegrationConfig, ApnsToken, Broadcast, BroadcastDelivery, CategoryDeliveryConfig, CreateBroadcastBody, DeleteIntegrationQuery, DeliveryWindows, DiscardTokenReply, Event, EventsourceIntegration, EventsourceIntegrationConfig, ExpoIntegration, ExpoIntegrationConfig, ExpoToken, FcmIntegration, FcmIntegrationConfig, FcmToken, GithubIntegration, GithubIntegrationConfig, InboxIntegration, InboxIntegrationConfig, InboxToken, Integration, ListBroadcastDeliveriesQuery, ListEventsQuery, ListQuery, ListSuppressionsQuery, ListUsersQuery, ListWebhookDeliveriesQuery, MailgunIntegration, MailgunIntegrationConfig, NotificationDelivery, PingEmailIntegration, PingEmailIntegrationConfig, ReplayWebhookBody, RotateWebhookSecretReply, SaveInboxIntegrationBody, SaveIntegrationQuery, SaveSuppressionBody, SaveUserBody, SaveWebhookBody, SendgridIntegration, SendgridIntegrationConfig, SesIntegration, SesIntegrationConfig, SlackIntegration, SlackIntegrationConfig, SlackToken, SlackbotIntegration, SlackbotIntegrationConfig, SlackbotToken, SmtpIntegration, SmtpIntegrationConfig, StreamEventsQuery, StripeIntegration, StripeIntegrationConfig, Suppression, TeamsIntegration, TeamsIntegrationConfig, TeamsToken, TwilioIntegration, TwilioIntegrationConfig, User, WebPushIntegration, WebPushIntegrationConfig, WebPushToken, Webhook, WebhookDelivery, WebhookSecret } from './types.ts';
+import type { ApnsIntegration, ApnsIntegrationConfig, ApnsToken, Broadcast, BroadcastDelivery, CategoryDeliveryConfig, CreateBroadcastBody, DeleteIntegrationQuery, DeliveryWindows, DiscardTokenReply, Event, EventsourceIntegration, EventsourceIntegrationConfig, ExpoIntegration, ExpoIntegrationConfig, ExpoToken, FcmIntegration, FcmIntegrationConfig, FcmToken, GithubIntegration, GithubIntegrationConfig, InboxIntegration, InboxIntegrationConfig, InboxToken, Integration, ListBroadcastDeliveriesQuery, ListEventsQuery, ListQuery, ListSuppressionsQuery, ListUsersQuery, ListWebhookDeliveriesQuery, MailgunIntegration, MailgunIntegrationConfig, NotificationDelivery, PingEmailIntegration, PingEmailIntegrationConfig, ReplayBroadcastDeliveriesBody, ReplayBroadcastDeliveriesReply, ReplayWebhookBody, RotateWebhookSecretReply, SaveInboxIntegrationBody, SaveIntegrationQuery, SaveSuppressionBody, SaveUserBody, SaveWebhookBody, SendgridIntegration, SendgridIntegrationConfig, SesIntegration, SesIntegrationConfig, SlackIntegration, SlackIntegrationConfig, SlackToken, SlackbotIntegration, SlackbotIntegrationConfig, SlackbotToken, SmtpIntegration, SmtpIntegrationConfig, StreamEventsQuery, StripeIntegration, StripeIntegrationConfig, Suppression, TeamsIntegration, TeamsIntegrationConfig, TeamsToken, TwilioIntegration, TwilioIntegrationConfig, User, WebPushIntegration, WebPushIntegrationConfig, WebPushToken, Webhook, WebhookDelivery, WebhookSecret } from './types.ts';
 
 /** Speaks for a whole project with its Project JWT: for your servers, never for a browser. */
 export class ProjectClient extends Client {
@@ -35,14 +35,24 @@ export class ProjectClient extends Client {
      */
     get: (broadcastId: string, options?: RequestOptions): Promise<Broadcast> =>
       this.request({ method: 'GET', path: `/broadcasts/${segment(broadcastId)}` }, options),
-    /**
-     * List what became of a broadcast, for every user on every channel.
-     * Each notification is there once on every channel that was set up when it was sent, whatever became of it. In the order of users' ids, each user's channels together; who is named in a broadcast to a topic comes before its subscribers. A search for a `state` may end a page early: `links.next` tells whether there is more.
-     *
-     * `GET /broadcasts/{broadcast_id}/deliveries`
-     */
-    listDeliveries: (broadcastId: string, query?: ListBroadcastDeliveriesQuery, options?: RequestOptions): PageRequest<BroadcastDelivery> =>
-      this.list(`/broadcasts/${segment(broadcastId)}/deliveries`, query, options),
+    deliveries: {
+      /**
+       * List what became of a broadcast, for every user on every channel.
+       * Each notification is there once on every channel that was set up when it was sent, whatever became of it. In the order of users' ids, each user's channels together; who is named in a broadcast to a topic comes before its subscribers. A search for a `state` may end a page early: `links.next` tells whether there is more.
+       *
+       * `GET /broadcasts/{broadcast_id}/deliveries`
+       */
+      list: (broadcastId: string, query?: ListBroadcastDeliveriesQuery, options?: RequestOptions): PageRequest<BroadcastDelivery> =>
+        this.list(`/broadcasts/${segment(broadcastId)}/deliveries`, query, options),
+      /**
+       * Send what failed of a broadcast anew.
+       * Deliveries that failed, or of users who are named such as were skipped, begin again: it is asked anew whether they are wanted and where the user is reached, they have as long as the first time to succeed, and each has an event `delivery.replayed`. Until they have ended the broadcast is `processing`; its figures are then of all its deliveries as they are. What was sent is never sent again.
+       *
+       * `POST /broadcasts/{broadcast_id}/deliveries/replay`
+       */
+      replay: (broadcastId: string, body: ReplayBroadcastDeliveriesBody, options?: RequestOptions): Promise<ReplayBroadcastDeliveriesReply> =>
+        this.request({ method: 'POST', path: `/broadcasts/${segment(broadcastId)}/deliveries/replay`, body }, options),
+    },
   };
 
   /** What a user received: the inbox's list and states. */
