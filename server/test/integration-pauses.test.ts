@@ -1,0 +1,79 @@
+/** An integration that its provider refuses, through the whole service. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { sql } from '../src/db/client.ts';
+import { processed, startTestService, type TestService } from './support/service.ts';
+import { startVendor, type VendorStandIn } from './support/vendor-stand-in.ts';
+
+let service: TestService;
+let mailer: VendorStandIn;
+let aheadMs = 0;
+
+beforeAll(async () => {
+  mailer = await startVendor();
+  service = await startTestService({ clock: { now: () => Date.now() + aheadMs }, pollMs: 50 });
+  await save();
+});
+afterAll(async () => {
+  await service?.stop();
+  await mailer?.stop();
+});
+
+const save = () =>
+  service.project.call('PUT', '/integrations/ping_email', {
+    url: `${mailer.address}/mail`,
+    max_per_second: 100,
+  });
+
+async function broadcast(): Promise<string> {
+  const recipients = [{ external_id: '42', email: 'ada@example.com' }];
+  const { body } = await service.project.call('POST', '/broadcasts', { title: 'Hello', recipients });
+  return body.id;
+}
+
+const eventsOf = async (filter: string) =>
+  (await service.project.call('GET', `/events?type=${filter}`)).body.data;
+
+/** When what is put off is due. */
+const dueTimes = () =>
+  service.context.db.query<{ due_at: Date }>(
+    sql('', "select due_at from jobs where kind = 'deliver' and due_at is not null"),
+  );
+
+test('the message that met it fails, the others wait without an attempt until it is repaired', async () => {
+  mailer.answer({ status: 403, body: 'unknown account' });
+  const failed = await processed(service.project.call, await broadcast());
+  expect(failed).toMatchObject({ status: { summary: { failures: 1 } } });
+  await expect
+    .poll(() => eventsOf('integration.paused'))
+    .toMatchObject([
+      {
+        level: 'error',
+        code: 403,
+        log: 'the mailer answered 403: unknown account',
+        context: { provider: 'ping_email', channel: 'email' },
+        payload: { name: 'ping_email' },
+      },
+    ]);
+
+  const waiting = await broadcast();
+  await expect.poll(dueTimes).toHaveLength(1);
+  const [due] = await dueTimes();
+  const waitMs = Number(due?.due_at) - Date.now();
+  expect(waitMs).toBeGreaterThan(40_000);
+  expect(waitMs).toBeLessThan(75_000);
+  expect(mailer.requests).toHaveLength(1);
+  expect(await eventsOf('delivery.retried')).toEqual([]);
+
+  mailer.answer({ status: 200 });
+  await save();
+  expect(await eventsOf('integration.resumed')).toEqual([]);
+  aheadMs += waitMs + 1_000;
+  const sent = await processed(service.project.call, waiting);
+  expect(sent).toMatchObject({ status: { summary: { failures: 0 } } });
+  expect((await eventsOf('delivery.sent')).filter(isMail)).toMatchObject([{ context: { attempt: 1 } }]);
+  await expect
+    .poll(() => eventsOf('integration.resumed'))
+    .toMatchObject([{ level: 'info', payload: { name: 'ping_email' } }]);
+});
+
+const isMail = ({ context }: { context: { channel?: string } }) => context.channel === 'email';
