@@ -1,12 +1,12 @@
 import { createECDH } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
-import { createRequire } from 'node:module';
 import type { AddressInfo } from 'node:net';
 import { afterEach, describe, expect, test } from 'vitest';
 import { decryptPush } from '../../test/support/http-ece.ts';
 import { bareContent, notificationContent } from '../../test/support/notification-content.ts';
 import { conforms } from '../../test/support/provider-conformance.ts';
+import { startWebPushStandIn } from '../../test/support/web-push-stand-in.ts';
 import { createEgressGuard } from '../lib/egress.ts';
 import type { Override, Sender, WebPushMessage } from './provider.ts';
 import { createTransport } from './transport.ts';
@@ -405,7 +405,7 @@ describe('sending', () => {
   });
 
   test('a push service of others verifies who sends, reads the message, and says when the subscription is over', async () => {
-    const service = await startTestingService();
+    const service = await startWebPushStandIn();
     cleanups.push(service.stop);
     const subscription = await service.subscribe(CONFIG.public_key);
     const { sender, clock } = open({ contact: 'mailto:ops@example.com' });
@@ -425,45 +425,6 @@ describe('sending', () => {
     expect(await sender.send(message)).toMatchObject({ kind: 'token_gone', scope: 'token' });
   });
 });
-
-const require = createRequire(import.meta.url);
-
-/** npm's `web-push-testing`, on a port of loopback; left to itself it listens everywhere. */
-async function startTestingService() {
-  const { PushApiModel } = require('web-push-testing/src/PushApiModel.js');
-  const TestingServer = require('web-push-testing/src/server.js');
-  const model = new PushApiModel();
-  const testing = new TestingServer(model, 0);
-  testing.setRequestHandlers();
-  const server = createServer(testing._app);
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  model.notifyUrl = `${address}/notify/`;
-  const ask = async <Answer>(path: string, body: object): Promise<Answer> => {
-    const answer = await fetch(`${address}${path}`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify(body),
-    });
-    const text = await answer.text();
-    if (answer.status !== 200) throw new Error(text);
-    return (text === 'OK' ? {} : JSON.parse(text)) as Answer;
-  };
-  type Subscription = { endpoint: string; keys: { p256dh: string; auth: string }; clientHash: string };
-  return {
-    async subscribe(applicationServerKey: string) {
-      const options = { userVisibleOnly: 'true', applicationServerKey };
-      return (await ask<{ data: Subscription }>('/subscribe', options)).data;
-    },
-    async notifications(clientHash: string) {
-      const { data } = await ask<{ data: { messages: string[] } }>('/get-notifications', { clientHash });
-      return data.messages;
-    },
-    expire: (clientHash: string) => ask(`/expire-subscription/${clientHash}`, {}),
-    stop: async () => server.close(),
-  };
-}
 
 conforms('web_push', {
   open: (_address, deps) => webPush.connect(CONFIG, deps()),

@@ -3,12 +3,19 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
-/** Slack's token endpoint as its documentation has it, with what can be made to go wrong. Tokens rotate where `rotate` says so. */
+/** Slack's token endpoint and its posting as its documentation has them, with what can be made to go wrong. Tokens rotate where `rotate` says so. */
 export interface SlackStandIn {
   /** For PROVIDER_SLACK_API_URL. */
   apiUrl: string;
-  /** What was asked, in order. */
+  /** For webhooks: whatever follows is the address of one. */
+  webhooksUrl: string;
+  /** What was asked for tokens, in order. */
   asked: Asked[];
+  /** What was posted and taken, in order; `to` is a channel, or the path of a webhook. */
+  posted: Posted[];
+  /** The bots' tokens that have run out, and answers to what is posted to a channel, or to a webhook's path, once for each entry. */
+  expired: Set<string>;
+  refusals: Map<string, Refusal[]>;
   /** Apps that Slack knows: client id → secret. */
   apps: Map<string, string>;
   /** A code that Slack would send a user back with; `grant` is merged into what it buys. */
@@ -27,6 +34,15 @@ export interface SlackStandIn {
   hold(): { reached: Promise<void>; release(): void };
   close(): Promise<void>;
 }
+
+interface Posted {
+  to: string;
+  token: string | undefined;
+  body: Record<string, unknown>;
+}
+
+/** A word of Slack's, or a whole answer. */
+type Refusal = string | { status: number; headers: Record<string, string> };
 
 interface Asked {
   path: string;
@@ -77,8 +93,30 @@ export async function startSlackStandIn(): Promise<SlackStandIn> {
     };
   };
 
+  const post = (path: string, authorization: string | undefined, text: string, response: ServerResponse) => {
+    const body = JSON.parse(text) as Record<string, unknown>;
+    const byApi = path.endsWith('/chat.postMessage');
+    const to = byApi ? String(body.channel) : path;
+    const token = authorization?.slice('Bearer '.length);
+    const refusal =
+      slack.refusals.get(to)?.shift() ?? (slack.expired.has(token ?? '') ? 'token_expired' : undefined);
+    if (typeof refusal === 'object') {
+      response.writeHead(refusal.status, refusal.headers).end();
+      return;
+    }
+    if (refusal === undefined) slack.posted.push({ to, token, body });
+    const ts = `1700000000.${String(slack.posted.length).padStart(6, '0')}`;
+    const said = refusal === undefined ? { ok: true, ts, channel: to } : { ok: false, error: refusal };
+    if (byApi) response.setHeader('content-type', 'application/json').end(JSON.stringify(said));
+    else response.writeHead(refusal === undefined ? 200 : 404).end(refusal ?? 'ok');
+  };
+
   const server = createServer(async (request, response) => {
-    const asked = await read(request);
+    const { text, ...asked } = await read(request);
+    if (!asked.path.endsWith('/oauth.v2.access')) {
+      post(asked.path, asked.authorization, text, response);
+      return;
+    }
     slack.asked.push(asked);
     const instead = slack.instead.shift();
     if (instead !== undefined) {
@@ -97,9 +135,14 @@ export async function startSlackStandIn(): Promise<SlackStandIn> {
   }).listen(0, '127.0.0.1');
   await once(server, 'listening');
 
+  const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const slack: SlackStandIn = {
-    apiUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}/api`,
+    apiUrl: `${origin}/api`,
+    webhooksUrl: `${origin}/services`,
     asked: [],
+    posted: [],
+    expired: new Set(),
+    refusals: new Map(),
     apps: new Map(),
     rotate: undefined,
     instead: [],
@@ -142,7 +185,7 @@ export async function startSlackStandIn(): Promise<SlackStandIn> {
   return slack;
 }
 
-async function read(request: IncomingMessage): Promise<Asked> {
+async function read(request: IncomingMessage): Promise<Asked & { text: string }> {
   let body = '';
   for await (const chunk of request.setEncoding('utf8')) body += chunk;
   return {
@@ -150,5 +193,6 @@ async function read(request: IncomingMessage): Promise<Asked> {
     authorization: request.headers.authorization,
     contentType: request.headers['content-type'],
     form: Object.fromEntries(new URLSearchParams(body)),
+    text: body,
   };
 }

@@ -1,0 +1,105 @@
+import { sql } from '../../src/db/client.ts';
+import type { TestProject, TestService } from './service.ts';
+import { SERVERS_SLACK_APP, SLACK_APP, type Vendors } from './vendors.ts';
+import type { BrowserSubscription } from './web-push-stand-in.ts';
+
+/** Devices as the vendors' stand-ins take them; `name` is a letter and a number of the test's. */
+export const devices = {
+  apns: (name: string) => Buffer.from(name.padEnd(32, '.')).toString('hex'),
+  fcm: (name: string) => `${name}:`.padEnd(80, 'APA91b'),
+  expo: (name: string) => `ExponentPushToken[${name}]`,
+};
+
+/** Saves a token of a user, and answers its id in lists. */
+export async function saveToken(
+  project: TestProject,
+  user: string,
+  collection: string,
+  token: object,
+): Promise<string> {
+  const path = `/channels/${collection}/tokens`;
+  const saved = await project.as(user)('PUT', path, token);
+  if (saved.status !== 200) throw new Error(`${collection}: ${JSON.stringify(saved.body)}`);
+  const listed = await project.as(user)('GET', path);
+  return listed.body.data[0].id;
+}
+
+/** Installs an app for Slack as a user does; answers the installation's id and the bot's token. */
+export async function installSlack(
+  project: TestProject,
+  { slack }: Vendors,
+  user: string,
+  { bot = false, team = 'T0TEAM' }: { bot?: boolean; team?: string } = {},
+): Promise<{ id: string; accessToken: string }> {
+  const appId = bot ? SERVERS_SLACK_APP.SLACKBOT_APP_ID : SLACK_APP.app_id;
+  const path = `/integrations/${bot ? 'service_slackbot' : 'slack'}/installations/finish`;
+  const code = slack.code({ app_id: appId, team: { id: team, name: 'Team' } });
+  const { status, body } = await project.as(user)('POST', path, { app_id: appId, code });
+  if (status !== 200) throw new Error(JSON.stringify(body));
+  return { id: body.id, accessToken: body.access_token };
+}
+
+/** Saves one token of every kind, and where a message to the user then arrives. */
+export async function reachEverywhere(
+  project: TestProject,
+  vendors: Vendors,
+  user: string,
+): Promise<{ browser: BrowserSubscription; channel: string }> {
+  await project.call('PUT', '/users', {
+    external_id: user,
+    email: `${user}@example.com`,
+    phone_numbers: ['+1 500-555-0001'],
+  });
+  for (const platform of ['apns', 'fcm', 'expo'] as const)
+    await saveToken(project, user, `mobile_push/${platform}`, { device_token: devices[platform](user) });
+  const { public_key: publicKey } = vendors.configs.web_push as { public_key: string };
+  const browser = await vendors.browsers.subscribe(publicKey);
+  const { endpoint, keys } = browser;
+  await saveToken(project, user, 'web_push', { endpoint, keys });
+  const channel = `C0${user.toUpperCase()}`;
+  for (const bot of [false, true]) {
+    const { id } = await installSlack(project, vendors, user, { bot });
+    await saveToken(project, user, bot ? 'slack/service_slackbot' : 'slack', {
+      oauth: { installation_id: id, channel_id: `${channel}${bot ? 'BOT' : ''}` },
+    });
+  }
+  await saveToken(project, user, 'slack', { webhook: { url: `${vendors.slack.webhooksUrl}/${user}` } });
+  await saveToken(project, user, 'teams', { webhook: { url: `${vendors.teams.address}/${user}` } });
+  return { browser, channel };
+}
+
+/** What became of a delivery outside the inbox. */
+export interface Delivery {
+  channel: string;
+  state: string;
+  attempts: number;
+  code: string | null;
+  reason: string | null;
+  provider: string | null;
+  targets: object | null;
+}
+
+/** Those of a broadcast, by channel and user. */
+export async function deliveriesOf({ context }: TestService, broadcastId: string): Promise<Delivery[]> {
+  const rows = await context.db.query<Delivery & { targets: string | null }>(
+    sql(
+      '',
+      `select channel, state, attempts, code, reason, provider, targets::text as targets
+      from deliveries
+      where broadcast_id = $1
+      order by channel, user_id`,
+    ),
+    [broadcastId],
+  );
+  return rows.map((row) => ({ ...row, targets: row.targets && JSON.parse(row.targets) }));
+}
+
+/** Lets everything that waits for its time be due now. */
+export async function bringForward({ context }: TestService): Promise<void> {
+  await context.db.query(
+    sql(
+      '',
+      "update jobs set due_at = now() - interval '1 second' where kind = 'deliver' and due_at is not null",
+    ),
+  );
+}

@@ -1,0 +1,65 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import { createRequire } from 'node:module';
+import type { AddressInfo } from 'node:net';
+
+/** A push service that others wrote, and the browsers that are subscribed at it. */
+export interface WebPushStandIn {
+  /** Subscribes a browser, with the public key of who may push to it. */
+  subscribe(applicationServerKey: string): Promise<BrowserSubscription>;
+  /** What a browser was sent, decrypted. */
+  notifications(clientHash: string): Promise<string[]>;
+  /** Ends a subscription: 410 from now on. */
+  expire(clientHash: string): Promise<void>;
+  stop(): Promise<void>;
+}
+
+export interface BrowserSubscription {
+  endpoint: string;
+  keys: { p256dh: string; auth: string };
+  clientHash: string;
+}
+
+const require = createRequire(import.meta.url);
+
+/** npm's `web-push-testing`, on a port of loopback; left to itself it listens everywhere. */
+export async function startWebPushStandIn(): Promise<WebPushStandIn> {
+  const { PushApiModel } = require('web-push-testing/src/PushApiModel.js');
+  const TestingServer = require('web-push-testing/src/server.js');
+  const model = new PushApiModel();
+  const testing = new TestingServer(model, 0);
+  testing.setRequestHandlers();
+  const server = createServer(testing._app);
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  model.notifyUrl = `${address}/notify/`;
+  const ask = async <Answer>(path: string, body: object): Promise<Answer> => {
+    const answer = await fetch(`${address}${path}`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+    });
+    const text = await answer.text();
+    if (answer.status !== 200) throw new Error(text);
+    return (text === 'OK' ? {} : JSON.parse(text)) as Answer;
+  };
+  return {
+    async subscribe(applicationServerKey: string) {
+      const options = { userVisibleOnly: 'true', applicationServerKey };
+      return (await ask<{ data: BrowserSubscription }>('/subscribe', options)).data;
+    },
+    async notifications(clientHash: string) {
+      const { data } = await ask<{ data: { messages: string[] } }>('/get-notifications', { clientHash });
+      return data.messages;
+    },
+    async expire(clientHash) {
+      await ask(`/expire-subscription/${clientHash}`, {});
+    },
+    async stop() {
+      server.closeAllConnections();
+      server.close();
+      await once(server, 'close');
+    },
+  };
+}
