@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { sql } from '../src/db/client.ts';
 import { newId } from '../src/lib/ids.ts';
 import { type Description, describedBy, type Operation } from './support/operations.ts';
 import {
@@ -102,8 +103,29 @@ async function delivered(number: number): Promise<void> {
   );
 }
 
+let sent: Promise<string> | undefined;
+function ownBroadcast(): Promise<string> {
+  sent ??= project()('POST', '/broadcasts', { title: 'T', recipients: [{ external_id: 'reader' }] })
+    .then(expectDone)
+    .then(({ body }) => processed(project(), body.id))
+    .then(({ id }) => id);
+  return sent;
+}
+
+/** The next page of a broadcast's users, as it comes while one to a topic is fanned out. */
+async function pageOfUsers(page: number): Promise<unknown> {
+  return service.context.db.query(
+    sql('', 'insert into broadcast_users (broadcast_id, page, user_ids) values ($1, $2, $3)'),
+    [await ownBroadcast(), page + 1, [newId()]],
+  );
+}
+
 const SOURCES: [RegExp, Source][] = [
   [/^\/broadcasts$/, { create: broadcast }],
+  [
+    /^\/broadcasts\/\{broadcast_id\}\/deliveries$/,
+    { create: pageOfUsers, path: async () => `/broadcasts/${await ownBroadcast()}/deliveries` },
+  ],
   [
     /^\/notifications$/,
     {
