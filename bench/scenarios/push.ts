@@ -8,6 +8,7 @@ import { expo } from '../../server/src/providers/expo.ts';
 import { fcm } from '../../server/src/providers/fcm.ts';
 import type { PushMessage, Sender } from '../../server/src/providers/provider.ts';
 import { createTransport } from '../../server/src/providers/transport.ts';
+import { measured, type Rate } from '../support/in-flight.ts';
 import type { Bench, Scenario } from '../support/scenario.ts';
 import { median } from '../support/statistics.ts';
 import { startTask } from '../support/task.ts';
@@ -17,7 +18,6 @@ const ROUNDS = 5;
 const EXPO_BATCH = 100;
 
 type Vendor = { http2: string; http1: string };
-type Rate = { perSecond: number; cpuMicros: number };
 
 /** (push) Pushes by APNs and FCM, against the same bytes by `node:http2` alone; and what one by Expo costs, which takes 600 a second. */
 export const measurePush: Scenario = async (bench) => {
@@ -67,11 +67,11 @@ async function compare(
     const { kind } = await sender.send(MESSAGE);
     if (kind !== 'sent') throw new Error(`${name} answered ${kind}`);
   };
-  await measured(sendOne, count / 4);
-  await measured(send, count / 4);
+  await measured(sendOne, count / 4, IN_FLIGHT);
+  await measured(send, count / 4, IN_FLIGHT);
   for (let round = 0; round < ROUNDS; round += 1) {
-    alone.push(await measured(send, count));
-    ours.push(await measured(sendOne, count));
+    alone.push(await measured(send, count, IN_FLIGHT));
+    ours.push(await measured(sendOne, count, IN_FLIGHT));
   }
   const cpu = (rates: Rate[]) => `CPU each: ${median(rates.map(({ cpuMicros }) => cpuMicros)).toFixed(0)} µs`;
   const rate = (rates: Rate[]) => median(rates.map(({ perSecond }) => perSecond));
@@ -122,22 +122,6 @@ function bareRequests({ http2 }: Vendor, built: object): { send: () => Promise<u
       }),
     close: () => session.close(),
   };
-}
-
-async function measured(send: () => Promise<unknown>, count: number, inFlight = IN_FLIGHT): Promise<Rate> {
-  let next = 0;
-  const before = process.cpuUsage();
-  const startedMs = performance.now();
-  const worker = async () => {
-    while (next < count) {
-      next += 1;
-      await send();
-    }
-  };
-  await Promise.all(Array.from({ length: inFlight }, worker));
-  const seconds = (performance.now() - startedMs) / 1000;
-  const { user, system } = process.cpuUsage(before);
-  return { perSecond: count / seconds, cpuMicros: (user + system) / count };
 }
 
 function pem(key: KeyObject): string {

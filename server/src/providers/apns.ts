@@ -194,9 +194,10 @@ function classify(answer: HttpAnswer): Outcome {
 }
 
 function meaning(said: Said): Outcome | undefined {
-  const { status, headers, json, reason } = said;
+  const { status, headers, json } = said;
   const id = headers['apns-id'];
   if (status === 200) return { kind: 'sent', ...(id === undefined ? {} : { providerId: id }) };
+  const { reason } = said;
   const { reason: word, timestamp } = json as { reason?: unknown; timestamp?: unknown };
   const code = typeof word === 'string' ? word : String(status);
   const gone = { kind: 'token_gone', scope: 'token', reason, code } as const;

@@ -170,11 +170,12 @@ function classifyToken(reply: HttpAnswer): Outcome {
 }
 
 function meaning(said: Said): Outcome | undefined {
-  const { status, json, reason } = said;
+  const { status, json } = said;
   if (status === 200) {
     const { name } = json as { name?: unknown };
     return typeof name === 'string' ? { kind: 'sent', providerId: name } : undefined;
   }
+  const { reason } = said;
   const { code = String(status), isAboutToken, retryAfterMs } = problemIn(json);
   const gone = { kind: 'token_gone', scope: 'token', reason, code } as const;
   if (code === 'UNREGISTERED') return gone;

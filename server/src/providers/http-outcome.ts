@@ -25,10 +25,22 @@ export function httpOutcome(
 ): Outcome {
   if ('error' in answer) return unanswered(answer, vendor);
   const json = objectIn(answer.text);
-  const words = tidy(wordsIn(json) ?? textOf(answer));
-  const reason = `${vendor} answered ${answer.status}${words === '' ? '' : `: ${words}`}`;
-  const said = { ...answer, json, reason };
+  let reason: string | undefined;
+  const said: Said = {
+    ...answer,
+    json,
+    // Made when it is asked for: nobody wants it of a success, which most answers are.
+    get reason() {
+      reason ??= reasonOf(answer, json, vendor);
+      return reason;
+    },
+  };
   return meaning(said) ?? byStatus(said);
+}
+
+function reasonOf(answer: HttpReply, json: object, vendor: string): string {
+  const words = tidy(wordsIn(json) ?? textOf(answer));
+  return `${vendor} answered ${answer.status}${words === '' ? '' : `: ${words}`}`;
 }
 
 /** Nobody answered. Before the request was written it is safe to repeat it; afterwards it may have arrived. */

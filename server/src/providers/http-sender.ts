@@ -35,7 +35,7 @@ export function createHttpSender<Message, Request extends object>({
     const { promise, resolve, reject } = Promise.withResolvers<Outcome>();
     inFlight.set(promise, resolve);
     exchange(request, message)
-      .then((answer) => resolve(classify(concealed(answer, hiderFor(message)))))
+      .then((answer) => resolve(classify(concealed(answer, () => hiderFor(message)))))
       .catch(reject)
       .finally(() => inFlight.delete(promise));
     return promise;
@@ -60,10 +60,10 @@ function constant<Value>(value: Value): () => Value {
 
 const CLOSING = 'the connection is being closed';
 
-function concealed(answer: HttpAnswer, hide: (text: string) => string): HttpAnswer {
+function concealed(answer: HttpAnswer, hider: () => (text: string) => string): HttpAnswer {
   if ('error' in answer) {
     const { error, written } = answer;
-    return { error: { ...error, message: hide(error.message) }, written };
+    return { error: { ...error, message: hider()(error.message) }, written };
   }
-  return { ...answer, text: hide(answer.text) };
+  return answer.text === '' ? answer : { ...answer, text: hider()(answer.text) };
 }

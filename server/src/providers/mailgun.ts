@@ -130,11 +130,12 @@ function fields(payload: object): [name: string, value: string][] {
 
 function classify(answer: HttpAnswer): Outcome {
   return httpOutcome(answer, 'Mailgun', (said) => {
-    const { status, headers, reason } = said;
+    const { status, headers } = said;
     if (status === 200) {
       const { id } = said.json as { id?: unknown };
       return typeof id === 'string' ? { kind: 'sent', providerId: id.replace(/^<|>$/g, '') } : undefined;
     }
+    const { reason } = said;
     if (status === 402 || status === 404) return rejected('config', said);
     if (status === 400 && /\bto\b'? parameter is not a valid/i.test(reason)) return rejected('address', said);
     if (status === 400 && /not allowed to send|\bfrom\b'? parameter/i.test(reason))

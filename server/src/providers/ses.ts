@@ -86,10 +86,11 @@ const MAX_BYTES = 40_000_000;
 
 function connect(config: Config, { transport, clock }: SenderDeps): Sender<EmailMessage> {
   const endpoint = api(transport, config.region);
+  const place = URL.parse(endpoint.base);
   // How far AWS's clock is ahead of ours: it refuses signatures that are more than five minutes off.
   let aheadMs = 0;
   async function exchange(request: HttpRequest): Promise<HttpAnswer> {
-    const send = () => endpoint.request(signed(request, endpoint, config, clock.now() + aheadMs));
+    const send = () => endpoint.request(signed(request, place, config, clock.now() + aheadMs));
     const answer = await send();
     const offMs = clockDifference(answer, clock.now() + aheadMs);
     if (offMs === undefined) return answer;
@@ -118,17 +119,18 @@ function clockDifference(answer: HttpAnswer, nowMs: number): number | undefined 
 
 function signed(
   request: HttpRequest,
-  endpoint: Endpoint,
+  place: URL | null,
   { key_id, secret_key, region }: Config,
   nowMs: number,
 ): HttpRequest {
   const { method, path, headers = {}, body = '' } = request;
-  const { host, pathname } = new URL(endpoint.base + path);
+  const { host, pathname } = place ?? { host: '', pathname: '' };
+  const whole = `${pathname.replace(/\/+$/, '')}${path}`; // with what the operator may have put before it
   const key = { service: 'ses', region, keyId: key_id, secretKey: secret_key };
   const text = body.toString();
   return {
     ...request,
-    headers: signAws({ method, host, path: pathname, headers, body: text, ...key, nowMs }),
+    headers: signAws({ method, host, path: whole, headers, body: text, ...key, nowMs }),
   };
 }
 

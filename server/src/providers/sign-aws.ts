@@ -1,5 +1,5 @@
 /** AWS Signature Version 4. https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html */
-import { createHmac, hash } from 'node:crypto';
+import { createHmac, createSecretKey, hash, type KeyObject } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 
 /** A request to AWS: `path` begins with a slash and may end with a query; every header of `headers` is signed. */
@@ -20,21 +20,13 @@ type AwsRequest = {
 export function signAws(request: AwsRequest): Record<string, string> {
   const { method, host, path, headers = {}, body = '', service, region, keyId, secretKey, nowMs } = request;
   const at = `${new Date(nowMs).toISOString().replace(/[-:]|\.\d{3}/g, '')}`;
-  const url = new URL(path, 'https://host');
   const signed = Object.entries<string>({ ...headers, host, 'x-amz-date': at })
     .map(([name, value]) => [name.toLowerCase(), value.trim().replace(/ +/g, ' ')] as const)
     .sort(([a], [b]) => (a < b ? -1 : 1));
   const names = signed.map(([name]) => name).join(';');
   const canonical = [
     method,
-    // The path as it travels is escaped; AWS signs it escaped once more, for every service but S3.
-    url.pathname.split('/').map(escaped).join('/'),
-    // By name, then by value: a whole pair sorts differently where one name begins with another.
-    [...url.searchParams]
-      .map(([name, value]) => [escaped(name), escaped(value)] as const)
-      .sort(([a, x], [b, y]) => (a === b ? order(x, y) : order(a, b)))
-      .map((pair) => pair.join('='))
-      .join('&'),
+    ...canonicalPath(path),
     ...signed.map(([name, value]) => `${name}:${value}`),
     '',
     names,
@@ -51,6 +43,27 @@ export function signAws(request: AwsRequest): Record<string, string> {
   };
 }
 
+/** The path and the query as they are signed: the same for all e-mails. */
+function canonicalPath(path: string): readonly [path: string, query: string] {
+  const held = canonicalPaths.get(path);
+  if (held !== undefined) return held;
+  const { pathname, searchParams } = new URL(path, 'https://host');
+  const canonical = [
+    // The path as it travels is escaped; AWS signs it escaped once more, for every service but S3.
+    pathname.split('/').map(escaped).join('/'),
+    // By name, then by value: a whole pair sorts differently where one name begins with another.
+    [...searchParams]
+      .map(([name, value]) => [escaped(name), escaped(value)] as const)
+      .sort(([a, x], [b, y]) => (a === b ? order(x, y) : order(a, b)))
+      .map((pair) => pair.join('='))
+      .join('&'),
+  ] as const;
+  canonicalPaths.set(path, canonical);
+  return canonical;
+}
+
+const canonicalPaths = new LRUCache<string, readonly [path: string, query: string]>({ max: 100 });
+
 function escaped(text: string): string {
   return encodeURIComponent(text).replace(
     /[!'()*]/g,
@@ -63,16 +76,17 @@ function order(a: string, b: string): number {
 }
 
 /** Of the day, the region and the service: it is the same for all requests of a day. */
-function signingKey(secretKey: string, scope: string): Buffer {
+function signingKey(secretKey: string, scope: string): KeyObject {
   const name = `${scope}/${secretKey}`;
   const held = signingKeys.get(name);
   if (held !== undefined) return held;
-  const key = scope.split('/').reduce<string | Buffer>(hmac, `AWS4${secretKey}`) as Buffer;
+  const bytes = scope.split('/').reduce<string | Buffer>(hmac, `AWS4${secretKey}`) as Buffer;
+  const key = createSecretKey(bytes); // as bytes it would cost more each time than the signature does
   signingKeys.set(name, key);
   return key;
 }
 
-const signingKeys = new LRUCache<string, Buffer>({ max: 1_000 });
+const signingKeys = new LRUCache<string, KeyObject>({ max: 1_000 });
 
 function sha256(text: string): string {
   return hash('sha256', text);

@@ -130,8 +130,9 @@ const SWITCHED_OFF_RETRY_MS = 3_600_000;
 
 /** Success is 202, or 200 with `1`. A connector tells of everything else with 200 too, in words. */
 function meaning(said: Said): Outcome | undefined {
-  const { status, text, reason } = said;
+  const { status, text } = said;
   if (status === 202 || (status === 200 && text.trim() === '1')) return { kind: 'sent' };
+  const { reason } = said;
   const inWords = /HTTP error (\d{3})/i.exec(text.slice(0, 10_000))?.[1];
   const real = status === 200 && inWords !== undefined ? Number(inWords) : status;
   const code = String(real);

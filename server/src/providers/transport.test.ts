@@ -120,7 +120,7 @@ describe('no answer', () => {
     const answer = await transport
       .at(vendor.address)
       .request({ ...get, headers: { authorization: 'a\nb: c' } });
-    expect(answer).toMatchObject({ error: { code: 'UND_ERR_INVALID_ARG' } });
+    expect(answer).toMatchObject({ error: { code: 'UND_ERR_INVALID_ARG' }, written: false });
     expect(vendor.requests).toEqual([]);
   });
 
@@ -170,6 +170,31 @@ describe('a server that does not stop', () => {
     await left;
     await impatient.close();
     server.close();
+  });
+
+  test('keeps others waiting for a connection: of those nothing was written, and nothing is any more', async () => {
+    let asked = 0;
+    const server = createServer((_request, response) => {
+      asked += 1;
+      answers.trickling(response);
+    });
+    await once(server.listen(0, '127.0.0.1'), 'listening');
+    const impatient = createTransport({
+      egress: open,
+      timeouts: { connectMs: 1_000, replyMs: 100, idleMs: 1_000 },
+    });
+    const { port } = server.address() as AddressInfo;
+    const endpoint = impatient.at(`http://127.0.0.1:${port}`);
+    const sends = await Promise.all(Array.from({ length: 70 }, () => endpoint.request(get)));
+    expect(new Set(sends.map((answer) => ('error' in answer ? answer.error.code : answer)))).toEqual(
+      new Set(['ETIMEDOUT']),
+    );
+    expect(sends.filter((answer) => 'error' in answer && answer.written)).toHaveLength(64);
+    expect(asked).toBe(64);
+    // Those that were given up are not written to the connections that are free now.
+    await impatient.close();
+    await new Promise((resolve) => server.close(resolve));
+    expect(asked).toBe(64);
   });
 });
 

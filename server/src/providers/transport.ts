@@ -110,8 +110,6 @@ export function createTransport({
 class Way {
   readonly #connect: EgressGuard['connect'];
   readonly #timeouts: Timeouts;
-  /** Errors of connections that never came about: nothing was sent over them. */
-  readonly #beforeSending = new WeakSet<object>();
   #agent: Promise<Dispatcher> | undefined;
   #closed = false;
 
@@ -129,37 +127,13 @@ class Way {
     };
   }
 
-  async #request(
-    url: URL | null,
-    { method, headers, body, maxAnswerBytes = MAX_ANSWER_BYTES }: HttpRequest,
-  ): Promise<HttpAnswer> {
+  async #request(url: URL | null, request: HttpRequest): Promise<HttpAnswer> {
     if (url?.protocol !== 'https:' && url?.protocol !== 'http:')
       return { error: { code: 'ERR_INVALID_URL', message: 'this is no web address' }, written: false };
     if (this.#closed) return { error: CLOSED, written: false };
-    const { connectMs, replyMs } = this.#timeouts;
-    // The waits below end one by one when nothing comes; this one ends an answer that comes byte by byte.
-    const deadline = AbortSignal.timeout(connectMs + 2 * replyMs);
-    try {
-      this.#agent ??= this.#open();
-      const answer = await (await this.#agent).request({
-        origin: url.origin,
-        path: `${url.pathname}${url.search}`,
-        method,
-        headers: { 'user-agent': 'Belfry', accept: '*/*', ...headers },
-        body: body ?? null,
-        signal: deadline,
-        headersTimeout: replyMs,
-        bodyTimeout: replyMs,
-      });
-      return {
-        status: answer.statusCode,
-        headers: joined(answer.headers),
-        text: await beginning(answer.body, maxAnswerBytes),
-      };
-    } catch (error) {
-      const sent = !(typeof error === 'object' && error !== null && this.#beforeSending.has(error));
-      return { error: this.#closed ? CLOSED : described(error), written: sent };
-    }
+    this.#agent ??= this.#open();
+    const answer = await exchange(await this.#agent, url, request, this.#timeouts);
+    return 'error' in answer && this.#closed ? { ...answer, error: CLOSED } : answer;
   }
 
   /** undici is loaded with the first request: most servers of a small project never send one. */
@@ -176,10 +150,7 @@ class Way {
           alpn: 'http/1.1',
         }).then(
           (socket) => callback(null, socket),
-          (error: Error) => {
-            this.#beforeSending.add(error);
-            callback(error, null);
-          },
+          (error: Error) => callback(error, null),
         );
       },
     });
@@ -236,29 +207,88 @@ function bracketed(hostname: string): string {
   return hostname.includes(':') ? `[${hostname}]` : hostname;
 }
 
-/** The text of a body as far as it is read; what comes after is not waited for. */
-async function beginning(body: Dispatcher.ResponseData['body'], maxBytes: number): Promise<string> {
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  for await (const chunk of body as AsyncIterable<Buffer>) {
-    chunks.push(chunk);
-    bytes += chunk.length;
-    if (bytes >= maxBytes) break; // leaving the loop destroys the body, and its connection
-  }
-  return Buffer.concat(chunks).subarray(0, maxBytes).toString();
+/**
+ * One request and what comes of it. Spoken to undici by its handlers: a stream for the body of every answer, and a signal for the time it
+ * may take, cost as much as all the rest. They say, too, when the request begins to be written.
+ */
+function exchange(
+  dispatcher: Dispatcher,
+  url: URL,
+  { method, headers, body, maxAnswerBytes = MAX_ANSWER_BYTES }: HttpRequest,
+  { connectMs, replyMs }: Timeouts,
+): Promise<HttpAnswer> {
+  return new Promise((resolve) => {
+    let sending: Dispatcher.DispatchController | undefined;
+    let late = false;
+    let status = 0;
+    let answered: Record<string, string> = {};
+    let bytes = 0;
+    const chunks: Buffer[] = [];
+    const settle = (answer: HttpAnswer) => {
+      clearTimeout(deadline);
+      resolve(answer);
+    };
+    const whole = () => {
+      const [only] = chunks;
+      const read = chunks.length === 1 && only !== undefined ? only : Buffer.concat(chunks);
+      settle({ status, headers: answered, text: read.subarray(0, maxAnswerBytes).toString() });
+    };
+    // undici's waits end one by one when nothing comes; this one ends an answer that comes byte by byte.
+    const deadline = setTimeout(
+      () => {
+        late = true;
+        sending?.abort(TOO_LATE);
+        settle({ error: described(TOO_LATE), written: sending !== undefined });
+      },
+      connectMs + 2 * replyMs,
+    );
+    dispatcher.dispatch(
+      {
+        origin: url.origin,
+        path: `${url.pathname}${url.search}`,
+        method,
+        headers: { 'user-agent': 'Belfry', accept: '*/*', ...headers },
+        body: body ?? null,
+        headersTimeout: replyMs,
+        bodyTimeout: replyMs,
+      },
+      {
+        onRequestStart(controller) {
+          sending = controller;
+          if (late) controller.abort(TOO_LATE); // it has waited for a connection until now
+        },
+        onResponseStart(_controller, code, given) {
+          status = code; // those below 200 only come before the answer
+          answered = joined(given);
+        },
+        onResponseData(controller, chunk) {
+          chunks.push(chunk);
+          bytes += chunk.length;
+          if (bytes < maxAnswerBytes) return;
+          whole();
+          controller.abort(ENOUGH); // what comes after is not waited for
+        },
+        onResponseEnd: whole,
+        // Before the request began to be written, nothing of it was sent.
+        onResponseError: (_controller, error) =>
+          settle({ error: described(error), written: sending !== undefined }),
+      },
+    );
+  });
 }
 
-function joined(headers: Dispatcher.ResponseData['headers']): Record<string, string> {
-  return Object.fromEntries(
-    Object.entries(headers).flatMap(([name, value]) =>
-      value === undefined ? [] : [[name, Array.isArray(value) ? value.join(', ') : value]],
-    ),
-  );
+const TOO_LATE = Object.assign(new Error('the answer took too long'), { code: 'ETIMEDOUT' });
+const ENOUGH = new Error('enough of the answer was read');
+
+function joined(headers: Readonly<Record<string, string | string[] | undefined>>): Record<string, string> {
+  const all: Record<string, string> = {};
+  for (const [name, value] of Object.entries(headers))
+    if (value !== undefined) all[name] = Array.isArray(value) ? value.join(', ') : value;
+  return all;
 }
 
 function described(error: unknown): HttpError {
   if (!(error instanceof Error)) return { code: 'UNKNOWN', message: String(error) };
-  if (error.name === 'TimeoutError') return { code: 'ETIMEDOUT', message: 'the answer took too long' };
   const { code } = error as NodeJS.ErrnoException;
   return { code: typeof code === 'string' ? code : 'UNKNOWN', message: error.message };
 }

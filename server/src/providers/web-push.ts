@@ -189,11 +189,12 @@ function classify(answer: HttpAnswer): Outcome {
 }
 
 function meaning(said: Said): Outcome | undefined {
-  const { status, headers, reason, text } = said;
+  const { status, headers, text } = said;
   if (status >= 200 && status <= 204) {
     const id = headers['apns-id'] ?? headers.location?.split('/').at(-1);
     return id === undefined || id === '' ? { kind: 'sent' } : { kind: 'sent', providerId: id.slice(0, 255) };
   }
+  const { reason } = said;
   const { errno } = said.json as { errno?: unknown };
   const code = typeof errno === 'number' ? `${status} ${errno}` : String(status);
   if (status === 404 || status === 410) return { kind: 'token_gone', scope: 'token', reason, code };

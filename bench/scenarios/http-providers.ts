@@ -1,0 +1,214 @@
+import { createSecretKey } from 'node:crypto';
+import { Agent } from 'undici';
+import { systemClock } from '../../server/src/lib/clock.ts';
+import { createEgressGuard } from '../../server/src/lib/egress.ts';
+import { mailgun } from '../../server/src/providers/mailgun.ts';
+import { pingEmail } from '../../server/src/providers/ping-email.ts';
+import type { EmailMessage, NotificationContent, Outcome } from '../../server/src/providers/provider.ts';
+import { sendgrid } from '../../server/src/providers/sendgrid.ts';
+import { ses } from '../../server/src/providers/ses.ts';
+import { slack } from '../../server/src/providers/slack.ts';
+import { teams } from '../../server/src/providers/teams.ts';
+import { createTransport, type HttpRequest, type Transport } from '../../server/src/providers/transport.ts';
+import { twilio } from '../../server/src/providers/twilio.ts';
+import { measured, type Rate } from '../support/in-flight.ts';
+import type { Bench, Scenario } from '../support/scenario.ts';
+import { median } from '../support/statistics.ts';
+import { startTask } from '../support/task.ts';
+
+const IN_FLIGHT = 32;
+const ROUNDS = 5;
+
+type Subject = { send(): Promise<Outcome>; close(): Promise<void> };
+
+/** (http) Messages by the vendors that speak HTTP/1.1, against the same requests by undici alone, in turns. */
+export const measureHttpProviders: Scenario = async (bench) => {
+  const process = startTask('http-vendor.ts');
+  const { address } = await process.ask<{ address: string }>({});
+  const egress = createEgressGuard({ allow: '127.0.0.0/8' });
+  const vendors = ['sendgrid', 'ses', 'mailgun', 'twilio', 'slack_api'] as const;
+  const origins = Object.fromEntries(vendors.map((name) => [name, address]));
+  const requests: HttpRequest[] = [];
+  const transport = createTransport({ egress, origins });
+  const deps = { egress, clock: systemClock, transport };
+  const agent = new Agent({ connections: 64, pipelining: 1 });
+  try {
+    for (const [name, open] of Object.entries(SUBJECTS)) {
+      const seen = open({ ...deps, transport: seeing(transport, requests) }, address);
+      await expectSent(name, seen.send);
+      const { method, path, headers, body = '' } = requests.at(-1) as HttpRequest;
+      const bare = async () => {
+        const url = new URL(path, address);
+        const answer = await agent.request({
+          origin: url.origin,
+          path: url.pathname,
+          method,
+          headers: { ...headers },
+          body,
+        });
+        await answer.body.text();
+      };
+      const subject = open(deps, address);
+      await compare(bench, name, () => expectSent(name, subject.send), bare);
+      await Promise.all([seen.close(), subject.close()]);
+    }
+  } finally {
+    await agent.close();
+    await transport.close();
+    process.stop();
+  }
+};
+
+/** The same transport, which notes what is asked of it. */
+function seeing(transport: Transport, requests: HttpRequest[]): Transport {
+  const noting = (endpoint: ReturnType<Transport['at']>) => ({
+    ...endpoint,
+    request: (request: HttpRequest) => {
+      const { pathname, search } = new URL(endpoint.base + request.path);
+      requests.push({ ...request, path: pathname + search });
+      return endpoint.request(request);
+    },
+  });
+  return {
+    ...transport,
+    at: (base) => noting(transport.at(base)),
+    vendor: (name, origin) => noting(transport.vendor(name, origin)),
+  };
+}
+
+async function expectSent(name: string, send: () => Promise<Outcome>): Promise<void> {
+  const outcome = await send();
+  if (outcome.kind !== 'sent') throw new Error(`${name} answered ${JSON.stringify(outcome)}`);
+}
+
+async function compare(
+  { quick, figure }: Bench,
+  name: string,
+  send: () => Promise<unknown>,
+  bare: () => Promise<unknown>,
+): Promise<void> {
+  const count = quick ? 2_000 : 10_000;
+  await measured(send, count / 2, IN_FLIGHT);
+  await measured(bare, count / 2, IN_FLIGHT);
+  const ours: Rate[] = [];
+  const alone: Rate[] = [];
+  for (let round = 0; round < ROUNDS; round += 1) {
+    alone.push(await measured(bare, count, IN_FLIGHT));
+    ours.push(await measured(send, count, IN_FLIGHT));
+  }
+  const cpu = (rates: Rate[]) => median(rates.map(({ cpuMicros }) => cpuMicros)).toFixed(0);
+  figure({
+    name: `messages by ${name}`,
+    value: median(ours.map(({ perSecond }) => perSecond)),
+    unit: '/s',
+    note: `CPU each: ${cpu(ours)} µs; by undici alone ${cpu(alone)} µs`,
+  });
+  figure({
+    name: `share of undici alone, ${name}`,
+    value: 100 * median(ours.map(({ perSecond }, round) => perSecond / (alone[round]?.perSecond ?? 0))),
+    unit: '%',
+    aim: { value: 70, better: 'more' },
+    note: `${IN_FLIGHT} in flight, median of ${ROUNDS} rounds in turns`,
+  });
+}
+
+const id = '0198c0de-0000-7000-8000-000000000001';
+const reference = 'AZjA3gAAcACAAAAAAAAAAQGYwN4AAHAAgAAAAAAAAAo';
+const FROM = { email: 'hello@example.com', name: 'Example' };
+const CONTENT: NotificationContent = {
+  deliveryId: id,
+  reference,
+  notificationId: id,
+  title: 'Your order has shipped',
+  content: 'It arrives on Monday.',
+  text: 'It arrives on Monday, between nine and twelve. You can still change where it goes.',
+  actionUrl: 'https://shop.example.com/orders/42?from=news&step=1',
+  category: 'orders',
+  topic: 'order-42',
+  customAttributes: { order: { id: 42 } },
+  expiresAt: new Date(Date.now() + 86_400_000),
+};
+const TEXT = `${CONTENT.text}\n\n`.repeat(4);
+const EMAIL: EmailMessage = {
+  deliveryId: id,
+  reference,
+  to: { email: 'ada@example.com', name: 'Ada L' },
+  subject: CONTENT.title,
+  // About what a rendered e-mail has: three kilobytes.
+  html: `<!doctype html><html><body>${`<p style="margin:0 0 16px">${CONTENT.text}</p>`.repeat(25)}</body></html>`,
+  text: TEXT,
+  headers: {
+    'List-Unsubscribe': `<https://notify.example.com/u/${'a'.repeat(80)}>`,
+    'List-Unsubscribe-Post': 'List-Unsubscribe=One-Click',
+  },
+  date: new Date('2026-07-01T12:00:00Z'),
+  notification: () => ({
+    id,
+    title: CONTENT.title,
+    content: CONTENT.content,
+    actionUrl: CONTENT.actionUrl,
+    category: CONTENT.category,
+    topic: CONTENT.topic,
+    customAttributes: CONTENT.customAttributes,
+    overrides: null,
+    updatedAt: new Date(),
+    recipient: {
+      id,
+      externalId: '42',
+      email: 'ada@example.com',
+      firstName: 'Ada',
+      lastName: 'L',
+      customAttributes: { plan: 'pro' },
+      phoneNumbers: [],
+      createdAt: new Date(),
+      updatedAt: new Date(),
+      lastSeenAt: null,
+      lastNotifiedAt: null,
+    },
+  }),
+  signing: { header: 'x-belfry-signature', key: createSecretKey(Buffer.alloc(32)) },
+};
+
+type Deps = Parameters<typeof ses.connect>[1];
+const emails = (sender: {
+  send(message: EmailMessage): Promise<Outcome>;
+  close(): Promise<void>;
+}): Subject => ({
+  send: () => sender.send(EMAIL),
+  close: () => sender.close(),
+});
+
+const SUBJECTS: Record<string, (deps: Deps, address: string) => Subject> = {
+  SendGrid: (deps) => emails(sendgrid.connect({ api_key: 'SG.xxxxxxxxxxxx.yyyyyyyyyyyy', from: FROM }, deps)),
+  SES: (deps) =>
+    emails(
+      ses.connect(
+        { key_id: 'AKIAEXAMPLE', secret_key: 'x'.repeat(40), region: 'eu-west-1', from: FROM },
+        deps,
+      ),
+    ),
+  Mailgun: (deps) =>
+    emails(mailgun.connect({ api_key: 'key-x', domain: 'mg.example.com', region: 'us', from: FROM }, deps)),
+  'a mailer of the project': (deps, address) => emails(pingEmail.connect({ url: `${address}/ping` }, deps)),
+  Twilio(deps) {
+    const config = { account_sid: 'AC1', api_key: 'SK1', api_secret: 'secret', from: '+14155550100' };
+    const sender = twilio.connect(config, deps);
+    return { send: () => sender.send({ ...CONTENT, to: '+15005550001' }), close: () => sender.close() };
+  },
+  Slack(deps) {
+    const config = {
+      app_id: 'A1',
+      client_id: '1.2',
+      client_secret: 'x'.repeat(32),
+      signing_secret: 'y'.repeat(32),
+    };
+    const sender = slack.connect(config, deps);
+    const to = { channelId: 'C1', accessToken: 'xoxb-1' };
+    return { send: () => sender.send({ ...CONTENT, to }), close: () => sender.close() };
+  },
+  Teams(deps, address) {
+    const sender = teams.connect({}, deps);
+    const webhookUrl = `${address}/teams`;
+    return { send: () => sender.send({ ...CONTENT, webhookUrl }), close: () => sender.close() };
+  },
+};
