@@ -12,6 +12,7 @@ import { recordEvents } from './domain/events/record.ts';
 import { purgeIdempotencyKeys } from './domain/idempotency.ts';
 import { OwnWindows, purgeRateWindows, SharedWindows } from './domain/rate-windows.ts';
 import { Hub } from './domain/realtime/hub.ts';
+import { pollHandler } from './domain/receipts/poll.ts';
 import { purgeExpired } from './domain/retention.ts';
 import { TokenDiscarder } from './domain/tokens/discard-gone.ts';
 import { LastSeen } from './domain/users/last-seen.ts';
@@ -161,6 +162,7 @@ function startWorker(
           worker.wake('replay');
         },
       }),
+      poll_receipts: pollHandler(workerContext),
       webhook: webhookHandler(workerContext),
     },
   });

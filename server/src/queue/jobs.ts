@@ -28,6 +28,18 @@ export interface JobPayloads {
     text_weight: number;
   };
   /**
+   * Ask a provider what became of these messages, which it calls by these ids and had taken at `sent_ms`. `round` counts the times that it was asked,
+   * `failures` those of the present round at which it did not answer.
+   */
+  poll_receipts: {
+    integration_id: string;
+    provider: string;
+    sent_ms: number;
+    round: number;
+    failures: number;
+    sent: readonly { id: string; broadcast_id: string; user_id: string; token_id: string }[];
+  };
+  /**
    * Send these events to a webhook. `attempt` counts the attempts before this one, `since_ms` is when it began; a `replay` was asked for. In the place
    * of the project, such a job has the webhook: the queue then takes turns over webhooks, and one that is slow holds up none of the others.
    */

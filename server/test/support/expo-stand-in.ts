@@ -20,12 +20,19 @@ export type ExpoStandIn = {
   fail(to: string, error: string, message?: string): void;
   /** This device belongs to another project. */
   project(to: string, name: string): void;
+  /** What became of a push, by the id on its ticket; who asks before is told nothing. */
+  receipts: Map<string, object>;
+  /** The ids of each request for receipts. */
+  asked: string[][];
+  /** The ids on the tickets, in the order of `messages`. */
+  tickets: string[];
   /** Answers the next requests so. */
   answer(...answers: Answer[]): void;
   stop(): Promise<void>;
 };
 
 const TOKEN = /^(ExponentPushToken\[.+\]|ExpoPushToken\[.+\]|[a-z\d]{8}(-[a-z\d]{4}){3}-[a-z\d]{12})$/;
+const RECEIPTS_PATH = '/--/api/v2/push/getReceipts';
 const MEMBERS = new Set(
   (
     'to data title subtitle body sound ttl expiration priority interruptionLevel badge channelId icon richContent ' +
@@ -66,7 +73,15 @@ export async function startExpoStandIn({ accessToken }: { accessToken: string })
     if (failure !== undefined)
       return { status: 'error', message: failure.message, details: { error: failure.error } };
     standIn.messages.push(message);
-    return { status: 'ok', id: randomUUID() };
+    const id = randomUUID();
+    standIn.tickets.push(id);
+    return { status: 'ok', id };
+  }
+
+  function receiptsFor(ids: string[]): Answer {
+    if (ids.length === 0 || ids.length > 1000) return refusal('VALIDATION_ERROR', '"ids" is not allowed');
+    const known = ids.flatMap((id) => (standIn.receipts.has(id) ? [[id, standIn.receipts.get(id)]] : []));
+    return { status: 200, body: { data: Object.fromEntries(known) } };
   }
 
   const server = createServer(async (request, response) => {
@@ -77,14 +92,17 @@ export async function startExpoStandIn({ accessToken }: { accessToken: string })
     const raw = Buffer.concat(chunks);
     const text = request.headers['content-encoding'] === 'gzip' ? gunzipSync(raw) : raw;
     const given = JSON.parse(text.toString()) as Message | Message[];
-    const messages = Array.isArray(given) ? given : [given];
-    standIn.requests.push({ headers: request.headers, messages });
+    const asking = request.url === RECEIPTS_PATH;
+    const ids = asking ? ((given as Message).ids as string[]) : [];
+    const messages = asking ? [] : [given].flat();
+    if (asking) standIn.asked.push(ids);
+    else standIn.requests.push({ headers: request.headers, messages });
     const { status, headers, body } =
       request.headers.authorization === `Bearer ${accessToken}`
-        ? (answers.shift() ?? answerTo(messages))
+        ? (answers.shift() ?? (asking ? receiptsFor(ids) : answerTo(messages)))
         : { status: 401, headers: {}, body: { errors: [{ code: 'UNAUTHORIZED', message: 'Who are you?' }] } };
     open -= 1;
-    response.writeHead(request.url === '/--/api/v2/push/send' ? status : 404, {
+    response.writeHead(asking || request.url === '/--/api/v2/push/send' ? status : 404, {
       'content-type': 'application/json',
       ...headers,
     });
@@ -96,6 +114,9 @@ export async function startExpoStandIn({ accessToken }: { accessToken: string })
     requests: [],
     messages: [],
     most: 0,
+    receipts: new Map(),
+    asked: [],
+    tickets: [],
     fail: (to, error, message = error) => failures.set(to, { error, message }),
     project: (to, name) => projects.set(to, name),
     answer: (...given) => answers.push(...given),

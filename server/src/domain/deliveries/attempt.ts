@@ -2,6 +2,7 @@ import type { Outcome, Rejection, SlackMessage } from '../../providers/provider.
 import { backoff } from '../../queue/backoff.ts';
 import type { Context } from '../context.ts';
 import { type InstallationToken, installationToken } from '../installations/token.ts';
+import type { OpenedIntegration } from '../integrations/of-project.ts';
 import type { Result } from './conclude.ts';
 import { contentOf, emailMessage, type Mailing, type Message, teamsMessage } from './messages.ts';
 import type { About, Dispatched, GoneToken, Senders } from './senders.ts';
@@ -19,6 +20,8 @@ export interface Engine {
 export interface Attempt {
   message: Message;
   mailing: Mailing;
+  /** Where the vendor can report on the message. */
+  receiptUrl(integration: OpenedIntegration): string | undefined;
   /** This one included. */
   number: number;
   /** The wait of all that the provider names no time for, so that they come back as one batch. */
@@ -66,7 +69,11 @@ async function attemptNumbers(
     dispatched = await senders.send(
       'sms',
       target.integrations,
-      (integration) => ({ ...contentOf(attempt.message, integration), to }),
+      (integration) => {
+        const receiptUrl = attempt.receiptUrl(integration);
+        const content = contentOf(attempt.message, integration);
+        return { ...content, to, ...(receiptUrl === undefined ? {} : { receiptUrl }) };
+      },
       aboutOf(attempt, target, to),
     );
     if (!isRefusedAddress(dispatched)) break;

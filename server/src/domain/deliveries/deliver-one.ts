@@ -2,10 +2,13 @@ import { wireNameOf } from '../../providers/index.ts';
 import type { Job } from '../../queue/jobs.ts';
 import type { Context } from '../context.ts';
 import { unsubscribeUrl } from '../preferences/unsubscribe-link.ts';
+import { type TakenMessage, takenMessages } from '../receipts/poll-jobs.ts';
+import { receiptUrl } from '../receipts/receipt-url.ts';
 import { type Attempt, type Attempted, attemptTarget, type Engine } from './attempt.ts';
 import { type Again, type Conclusion, conclude } from './conclude.ts';
 import type { Loaded, LoadedBroadcast, LoadedUser } from './load.ts';
 import type { DeliveryOutcome } from './record-outcomes.ts';
+import { referenceOf } from './reference.ts';
 import { nameOf, type Unwanted } from './still-wanted.ts';
 import type { Target } from './targets.ts';
 import { timeToLiveMs } from './time-to-live.ts';
@@ -35,6 +38,8 @@ export interface Made {
   /** Missing where nothing was tried. */
   outcome?: Outcome;
   again?: Again;
+  /** What providers have taken. */
+  taken?: readonly TakenMessage[];
 }
 
 type Outcome = Omit<
@@ -81,6 +86,10 @@ export async function deliverOne(batch: Batch, delivery: Delivery): Promise<Made
   return {
     ...(outcome === undefined ? {} : { outcome: told(context, user, outcome, addressed.now, tried) }),
     ...(again === undefined ? {} : { again }),
+    taken: takenMessages(
+      { projectId: job.projectId, broadcastId, userId },
+      tried.map(({ result }) => result),
+    ),
   };
 }
 
@@ -124,6 +133,13 @@ function attemptAll(
       unsubscribeUrl: () =>
         unsubscribeUrl(context.config, loaded.project, { userId, category: broadcast.category, channel }),
     },
+    receiptUrl: (integration) =>
+      receiptUrl(
+        context.config,
+        loaded.project,
+        integration,
+        referenceOf({ broadcastId: broadcast.id, userId }),
+      ),
     number: before + 1,
     ownDelayMs,
     unsure: unsure.get(id) ?? 0,

@@ -3,6 +3,7 @@ import { backoff } from '../../queue/backoff.ts';
 import type { Job } from '../../queue/jobs.ts';
 import type { Handler } from '../../queue/lane.ts';
 import type { Context } from '../context.ts';
+import { receiptJobs, type TakenMessage } from '../receipts/poll-jobs.ts';
 import { again, type LeftOver } from './again.ts';
 import type { Engine } from './attempt.ts';
 import { type Batch, deliverOne } from './deliver-one.ts';
@@ -74,6 +75,7 @@ async function deliverJob(
   if (channel === 'in_app') await showTo(batch, job);
   const left: LeftOver[] = [];
   const untried: TextMark[] = [];
+  const taken: TakenMessage[] = [];
   // One wait for all of the job that the provider named no time for: they come back as one batch.
   const ownDelayMs = backoff(attempt + 1);
   const deliverTo = async (userId: string) => {
@@ -81,6 +83,7 @@ async function deliverJob(
     if (loaded.finals.has(id + channel)) return;
     const startedMs = context.clock.now();
     const made = await deliverOne(batch, { job, userId, id, ownDelayMs });
+    taken.push(...(made.taken ?? []));
     if (made.again !== undefined) left.push({ userId, ...made.again });
     if (made.outcome === undefined) {
       if (channel === 'sms') untried.push(textMark(job, userId));
@@ -91,8 +94,10 @@ async function deliverJob(
   };
   await allEnded(user_ids.map(deliverTo));
   await unmarkTexts(context.db, untried);
-  const retries = again(job, left, context.clock.now());
-  await recorder.report({ finished: { jobId: job.id, leaseId, retries } });
+  const nowMs = context.clock.now();
+  const retries = again(job, left, nowMs);
+  const polls = receiptJobs(taken, nowMs);
+  await recorder.report({ finished: { jobId: job.id, leaseId, retries, polls } });
 }
 
 /** Shows the job's notifications in the inboxes, all that are wanted by one statement. */

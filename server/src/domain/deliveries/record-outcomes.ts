@@ -42,6 +42,8 @@ export interface FinishedJob {
   jobId: number;
   leaseId: string;
   retries: readonly NewJob<'deliver'>[];
+  /** The questions what became of what was sent. */
+  polls?: readonly NewJob<'poll_receipts'>[];
 }
 
 export type Report = { outcome: DeliveryOutcome } | { finished: FinishedJob };
@@ -201,8 +203,9 @@ async function endJobs(tx: Queryable, finished: readonly FinishedJob[]): Promise
     finished.map((job) => job.leaseId),
   ]);
   const ended = new Set(rows.map((row) => row.id));
-  const retries = finished.filter((job) => ended.has(job.jobId)).flatMap((job) => job.retries);
-  await enqueue(tx, retries);
+  const held = finished.filter((job) => ended.has(job.jobId));
+  const retries = held.flatMap((job) => job.retries);
+  await enqueue(tx, [...retries, ...held.flatMap(({ polls = [] }) => polls)]);
   return retries.length;
 }
 
