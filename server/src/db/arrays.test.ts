@@ -1,7 +1,7 @@
 import pg from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createTestDatabase } from '../../test/support/database.ts';
-import { textArray, uuidArray } from './arrays.ts';
+import { byteaArray, textArray, uuidArray } from './arrays.ts';
 
 let database: Awaited<ReturnType<typeof createTestDatabase>>;
 let client: pg.Client;
@@ -59,4 +59,12 @@ test('an array within an array comes back as it was', async () => {
 test('ids come back from an array in their order', async () => {
   const ids = ['01900000-0000-7000-8000-000000000002', '01900000-0000-7000-8000-000000000001'];
   expect(await read('uuid', uuidArray(ids))).toEqual(ids);
+});
+
+test('bytes come back from an array as they were, and so do nulls and an empty list', async () => {
+  const lists = [[Buffer.from([0, 1, 255]), null, Buffer.alloc(0), Buffer.from('"{},\\')], []];
+  for (const list of lists) {
+    const { rows } = await client.query('select $1::bytea[] as elements', [byteaArray(list)]);
+    expect(rows[0]?.elements).toEqual(list);
+  }
 });

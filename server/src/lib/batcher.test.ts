@@ -6,6 +6,7 @@ function controlled(options: {
   concurrency?: number;
   maxItems?: number;
   maxWeight?: number;
+  gatherBelow?: number;
   weigh?: (item: number) => number;
 }) {
   const runs: { items: number[]; end: () => void; fail: (error: Error) => void }[] = [];
@@ -66,4 +67,27 @@ test('a failing batch fails its own items only', async () => {
   runs[1]?.end();
   expect(await good).toBe('r2');
   await batcher.drained();
+});
+
+test('while a light batch runs no other starts, and beside a heavy one the next does', async () => {
+  const { batcher, runs, nextRun } = controlled({
+    concurrency: 2,
+    maxItems: 2,
+    gatherBelow: 10,
+    weigh: (item) => item,
+  });
+  let begun = nextRun();
+  const light = batcher.add(1);
+  await begun;
+  const next = [batcher.add(2), batcher.add(20), batcher.add(3)];
+  await new Promise((resolve) => setImmediate(resolve));
+  expect(runs.map((run) => run.items)).toEqual([[1]]);
+  begun = nextRun();
+  runs[0]?.end();
+  await light;
+  await begun;
+  await new Promise((resolve) => setImmediate(resolve));
+  expect(runs.map((run) => run.items)).toEqual([[1], [2, 20], [3]]);
+  for (const run of runs) run.end();
+  await Promise.all(next);
 });

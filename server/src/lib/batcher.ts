@@ -10,8 +10,11 @@ export class Batcher<Item, Result> {
   readonly #maxWeight: number;
   readonly #weigh: (item: Item) => number;
   readonly #lingerMs: number;
+  readonly #gatherBelow: number;
   #queue: Entry<Item, Result>[] = [];
   #running = 0;
+  /** Of these, how many soon end. */
+  #short = 0;
   #scheduled = false;
   #linger: NodeJS.Timeout | undefined;
   readonly #idle: (() => void)[] = [];
@@ -25,12 +28,15 @@ export class Batcher<Item, Result> {
     weigh?: (item: Item) => number;
     /** Lets a batch gather for this long before it starts, unless it is full: for work that nobody waits for. */
     lingerMs?: number;
+    /** While a batch that weighs less is running no other starts: what comes meanwhile makes a larger one. */
+    gatherBelow?: number;
   }) {
     this.#run = options.run;
     this.#concurrency = options.concurrency;
     this.#maxItems = options.maxItems;
     this.#maxWeight = options.maxWeight ?? Number.POSITIVE_INFINITY;
     this.#weigh = options.weigh ?? (() => 1);
+    this.#gatherBelow = options.gatherBelow ?? 0;
     this.#lingerMs = options.lingerMs ?? 0;
   }
 
@@ -48,7 +54,7 @@ export class Batcher<Item, Result> {
   }
 
   #schedule(): void {
-    if (this.#running >= this.#concurrency) return;
+    if (!this.#hasRoom()) return;
     if (this.#lingerMs > 0 && this.#queue.length < this.#maxItems) {
       this.#linger ??= setTimeout(() => this.#startAll(), this.#lingerMs);
       return;
@@ -62,7 +68,11 @@ export class Batcher<Item, Result> {
     this.#scheduled = false;
     clearTimeout(this.#linger);
     this.#linger = undefined;
-    while (this.#running < this.#concurrency && this.#queue.length > 0) void this.#start(this.#take());
+    while (this.#hasRoom() && this.#queue.length > 0) void this.#start(this.#take());
+  }
+
+  #hasRoom(): boolean {
+    return this.#running < this.#concurrency && this.#short === 0;
   }
 
   #take(): Entry<Item, Result>[] {
@@ -77,7 +87,9 @@ export class Batcher<Item, Result> {
   }
 
   async #start(entries: Entry<Item, Result>[]): Promise<void> {
+    const short = entries.reduce((sum, entry) => sum + entry.weight, 0) < this.#gatherBelow;
     this.#running += 1;
+    if (short) this.#short += 1;
     try {
       const results = await this.#run(entries.map((entry) => entry.item));
       if (results.length !== entries.length)
@@ -89,6 +101,7 @@ export class Batcher<Item, Result> {
       for (const entry of entries) entry.reject(error);
     } finally {
       this.#running -= 1;
+      if (short) this.#short -= 1;
       if (this.#queue.length > 0) this.#schedule();
       else if (this.#running === 0) for (const resolve of this.#idle.splice(0)) resolve();
     }
