@@ -137,7 +137,10 @@ export async function expectExactlyOnce(
   }>(
     `select b.id, b.topic, b.status, b.total, b.failures, b.pending,
       (select count(*) from notifications n where n.broadcast_id = b.id) as notifications,
-      (select count(*) from events e where e.broadcast_id = b.id and e.type = 'broadcast.processed') as events
+      (
+        select count(*) from events e, unnest(coalesce(e.broadcast_ids, array[e.broadcast_id])) as told (id)
+        where told.id = b.id and e.type = 'broadcast.processed'
+      ) as events
     from broadcasts b
     where b.topic like 'load-%'`,
   );

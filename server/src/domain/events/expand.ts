@@ -6,7 +6,10 @@ import type { EventDetails } from './record.ts';
 export interface EventRow {
   id: string;
   type: EventType;
+  /** The broadcast of all its events. */
   broadcast_id: string | null;
+  /** Or that of each event that is meant. */
+  broadcast_ids: string[] | null;
   /** The users of the events that are meant; null where the event is nobody's. */
   user_ids: string[] | null;
   details: string | null;
@@ -32,16 +35,17 @@ export function eventId(rowId: string, number: number): string {
 /** The events that a row stands for, in the order of their ids. */
 export function expand(row: EventRow): Event[] {
   const details = row.details === null ? null : (JSON.parse(row.details) as EventDetails | EventDetails[]);
-  const users = row.user_ids?.length ? row.user_ids : [undefined];
   const timestamp = new Date(timeOf(row.id)).toISOString();
-  return users.map((userId, index) => {
+  const length = Math.max(row.user_ids?.length ?? 0, row.broadcast_ids?.length ?? 0, 1);
+  return Array.from({ length }, (_, index) => {
     const number = row.first + index;
+    const broadcastId = row.broadcast_ids?.[index] ?? row.broadcast_id;
     const own = Array.isArray(details) ? details[number] : details;
     return {
       id: eventId(row.id, number),
       type: row.type,
       timestamp,
-      ...toWire(own ?? {}, subjectOf(row, userId, own?.context)),
+      ...toWire(own ?? {}, subjectOf(row.type, broadcastId, row.user_ids?.[index], own?.context)),
     };
   });
 }
@@ -64,7 +68,8 @@ function toWire(
 
 /** Whom and what an event concerns: what follows from the row is not stored with it. */
 function subjectOf(
-  { type, broadcast_id: broadcastId }: EventRow,
+  type: EventType,
+  broadcastId: string | null,
   userId: string | undefined,
   context: EventDetails['context'],
 ): Record<string, unknown> {

@@ -118,6 +118,7 @@ const selectFeed = sql(
   `select r.request::int as request, f.place::int as place, f.xact, f.id, f.size, f.wanted, f.type, f.first,
     f.next_before is not null and f.next_before >= $7 as cut,
     case when f.wanted then f.broadcast_id end as broadcast_id,
+    case when f.wanted then f.broadcast_ids[f.first + 1 :] end as broadcast_ids,
     case when f.wanted then f.user_ids[f.first + 1 :] end as user_ids,
     case when f.wanted then f.details end as details
   from unnest($1::uuid[], $2::xid8[], $3::uuid[], $4::int[], $5::text[])

@@ -24,7 +24,9 @@ const selectEvents = sql(
   `select e.*, wanted.number as first
   from unnest($2::uuid[], $3::int[]) as wanted (id, number)
   cross join lateral (
-    select id, type, broadcast_id, user_ids[wanted.number + 1 : wanted.number + 1] as user_ids, details
+    select id, type, broadcast_id, details,
+      user_ids[wanted.number + 1 : wanted.number + 1] as user_ids,
+      broadcast_ids[wanted.number + 1 : wanted.number + 1] as broadcast_ids
     from events
     where project_id = $1 and id = wanted.id and wanted.number < size
     limit 1

@@ -89,7 +89,9 @@ function listText(direction: Cursor['direction'], ofTypes: boolean): string {
     select e.*, taken.first
     from taken
     cross join lateral (
-      select id, type, broadcast_id, user_ids[taken.first + 1 : taken.last + 1] as user_ids, details
+      select id, type, broadcast_id, details,
+        user_ids[taken.first + 1 : taken.last + 1] as user_ids,
+        broadcast_ids[taken.first + 1 : taken.last + 1] as broadcast_ids
       from events
       where project_id = $1 and id = taken.id
       limit 1
