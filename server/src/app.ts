@@ -81,12 +81,9 @@ export async function startService(config: Config, options: ServiceOptions): Pro
     const discarder = new TokenDiscarder(context);
     undo.push(() => discarder.close());
     const { worker, stop: stopWorker } = startWorker({ ...context, discarder }, options, undo);
-    const acceptor = new Acceptor({
-      db: context.db,
-      clock: context.clock,
-      fresh: context.fresh,
-      worker,
+    const acceptor = new Acceptor(context, worker, {
       onAccepted: (broadcasts) => broadcastsAccepted.inc(broadcasts),
+      onNotifications: (count) => notificationsCreated.inc(count),
     });
     const server = await startServer({ ...context, discarder }, acceptor, options, undo);
     startMaintenance(context, undo);

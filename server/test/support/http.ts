@@ -98,13 +98,11 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     ...opened,
     lastSeen: new LastSeen(opened),
     // Nobody works here: what is accepted waits.
-    acceptor: new Acceptor({
-      db,
-      clock,
-      fresh: opened.fresh,
-      worker: { reserve: () => undefined, wake: () => {} },
-      onAccepted: () => {},
-    }),
+    acceptor: new Acceptor(
+      opened,
+      { reserve: () => undefined, wake: () => {} },
+      { onAccepted: () => {}, onNotifications: () => {} },
+    ),
     streams: new Streams({ hub, clock }),
     eventStreams: new EventStreams({ ...opened, clock, follower }),
     discarder: new TokenDiscarder(opened),

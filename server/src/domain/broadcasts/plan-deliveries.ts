@@ -52,7 +52,7 @@ export async function planDeliveries(
   const open = broadcasts
     .filter((broadcast) => broadcast.userIds.length > 0)
     .flatMap((broadcast) => routed(broadcast, projects.get(broadcast.projectId)))
-    .filter(({ routes, mayBeOff }) => mayBeOff || !routes.every(isPlainInbox));
+    .filter((one) => !needsNoPlan(one));
   if (open.length === 0) return { jobs: [], events: [] };
   // One after the other: it is one connection.
   const reachable = await findReachable(tx, open.map(toReach));
@@ -65,8 +65,23 @@ export async function planDeliveries(
   return { jobs: plans.flatMap(({ jobs }) => jobs), events: plans.flatMap(({ events }) => events) };
 }
 
-interface Routed {
-  broadcast: Deliverable;
+/** Those of the broadcasts for which there is nothing to plan: everybody has them in the inbox at once, and nowhere else. Asks only what is in memory. */
+export async function inboxAlone<Broadcast extends { projectId: string; category: string | null }>(
+  context: Pick<Context, 'integrations' | 'categories'>,
+  broadcasts: readonly Broadcast[],
+): Promise<Broadcast[]> {
+  const projects = await loadProjects(context, new Set(broadcasts.map(({ projectId }) => projectId)));
+  return broadcasts.filter((broadcast) =>
+    routed(broadcast, projects.get(broadcast.projectId)).every(needsNoPlan),
+  );
+}
+
+function needsNoPlan({ routes, mayBeOff }: Routed<unknown>): boolean {
+  return !mayBeOff && routes.every(isPlainInbox);
+}
+
+interface Routed<Broadcast = Deliverable> {
+  broadcast: Broadcast;
   routes: Route[];
   /** By what each of the channels reaches users; the inbox needs nothing. */
   ways: ReadonlyMap<string, readonly Way[]>;
@@ -81,7 +96,10 @@ interface Project {
   categories: ProjectCategories;
 }
 
-async function loadProjects(context: Context, ids: ReadonlySet<string>): Promise<Map<string, Project>> {
+async function loadProjects(
+  context: Pick<Context, 'integrations' | 'categories'>,
+  ids: ReadonlySet<string>,
+): Promise<Map<string, Project>> {
   const projects = new Map<string, Project>();
   for (const id of ids) {
     projects.set(id, {
@@ -92,7 +110,10 @@ async function loadProjects(context: Context, ids: ReadonlySet<string>): Promise
   return projects;
 }
 
-function routed(broadcast: Deliverable, project: Project | undefined): Routed[] {
+function routed<Broadcast extends { category: string | null }>(
+  broadcast: Broadcast,
+  project: Project | undefined,
+): Routed<Broadcast>[] {
   if (project === undefined) return [];
   const { category } = broadcast;
   const { ways, categories } = project;

@@ -82,17 +82,21 @@ export function broadcastJson(row: BroadcastRow): string {
 }
 
 /** The wire form of a broadcast that has just been accepted. */
-export function acceptedJson(id: string, body: StoredBody): Buffer {
+export function acceptedJson(id: string, body: StoredBody): string | Buffer {
   const [before, after] = aroundRecipients(id, body, {
     status: 'enqueued',
     total: body.recipients.named,
     failures: 0,
     errors: null,
   });
-  return Buffer.concat([Buffer.from(before), body.recipientsJson ?? NULL, Buffer.from(after)]);
+  const recipients = body.recipientsJson ?? NULL;
+  // What is short is sent by one write, together with the head of the answer.
+  if (recipients.length < SHORT_BYTES) return `${before}${recipients.toString()}${after}`;
+  return Buffer.concat([Buffer.from(before), recipients, Buffer.from(after)]);
 }
 
 const NULL = Buffer.from('null');
+const SHORT_BYTES = 4_096;
 
 /** The packed columns of a body. */
 export function packed(body: StoredBody): {
