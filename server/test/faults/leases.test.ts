@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, expect, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { startService } from '../../src/app.ts';
 import { type Database, sql } from '../../src/db/client.ts';
 import { fanOutHandler } from '../../src/domain/broadcasts/fan-out.ts';
@@ -14,20 +14,18 @@ import { dueNow, saveSmtp } from '../support/faults.ts';
 import { processed, startTestService, type TestService, until } from '../support/service.ts';
 import { type SmtpStandIn, startSmtpStandIn } from '../support/smtp-stand-in.ts';
 
-const undo: (() => Promise<unknown>)[] = [];
-afterEach(async () => {
-  for (const step of undo.splice(0).reverse()) await step();
-});
+/** Has something undone after the test; what was begun last first. */
+type Undo = (step: () => Promise<void>) => void;
 
-async function start(settings: Record<string, string> = {}): Promise<TestService> {
+async function start(undo: Undo, settings: Record<string, string> = {}): Promise<TestService> {
   const service = await startTestService({ settings, timeouts: { replyMs: 4_000 } });
-  undo.push(() => service.stop());
+  undo(() => service.stop());
   return service;
 }
 
-async function withSmtp(service: TestService): Promise<SmtpStandIn> {
+async function withSmtp(undo: Undo, service: TestService): Promise<SmtpStandIn> {
   const smtp = await startSmtpStandIn();
-  undo.push(() => smtp.stop());
+  undo(() => smtp.stop());
   await saveSmtp(service.project, smtp);
   return smtp;
 }
@@ -86,87 +84,106 @@ async function expectOnce(
   );
 }
 
-test('a job that is taken from its worker in the middle and runs twice counts each e-mail once', async () => {
-  const service = await start();
-  const smtp = await withSmtp(service);
-  const id = await hangingBroadcast(service, smtp, 5);
-  await rowsOf(service)("update jobs set lease_id = null where kind = 'deliver'");
-  await processed(service.project.call, id);
-  // The first run ends, with its own idea of what became of the e-mails, before the service does.
-  await service.restart();
-  await expectOnce(service, id, { count: 5 });
-});
+// They wait most of the time, for a lease or for an answer that does not come. Each starts a service of its own, all at once.
+const SIDE_BY_SIDE = { timeout: 60_000 };
 
-test('a worker whose lease ran out loses its work to another, and what it reports later is not counted', async () => {
-  const SECRET_KEY = randomBytes(32).toString('hex');
-  const first = await start({ SECRET_KEY });
-  const dataDir = await mkdtemp(join(tmpdir(), 'belfry-second-'));
-  undo.push(() => rm(dataDir, { recursive: true, force: true }));
-  const second = await startService(
-    { ...first.context.config, DATA_DIR: dataDir },
-    { log: createLogger({ level: 'silent' }), timeouts: { replyMs: 4_000 } },
-  );
-  undo.push(() => second.stop());
-  const smtp = await withSmtp(first);
-  const id = await hangingBroadcast(first, smtp, 5);
-  const rows = rowsOf(first);
-  const holder = async () =>
-    (await rows<{ lease_id: string | null }>("select lease_id from jobs where kind = 'deliver'"))[0]
-      ?.lease_id;
-  const before = await holder();
-  expect(before).not.toBeNull();
-  // It says that it lives every 2 s and the other looks every second: now and then it is quicker.
-  await until(
-    async () => {
-      await rows("update leases set expires_at = '-infinity' where id = $1", [before]);
-      return holder();
-    },
-    (now) => now !== before,
-    { everyMs: 200 },
-  );
-  await processed(first.project.call, id);
-  await second.stop();
-  await first.restart();
-  await expectOnce(first, id, { count: 5 });
-});
+test.concurrent(
+  'a job that is taken from its worker in the middle and runs twice counts each e-mail once',
+  SIDE_BY_SIDE,
+  async ({ onTestFinished: undo }) => {
+    const service = await start(undo);
+    const smtp = await withSmtp(undo, service);
+    const id = await hangingBroadcast(service, smtp, 5);
+    await rowsOf(service)("update jobs set lease_id = null where kind = 'deliver'");
+    await processed(service.project.call, id);
+    // The first run ends, with its own idea of what became of the e-mails, before the service does.
+    await service.restart();
+    await expectOnce(service, id, { count: 5 });
+  },
+);
 
-test('a worker that finds its lease gone takes a new one and goes on', async () => {
-  const service = await start();
-  const rows = rowsOf(service);
-  await rows('delete from leases');
-  const leases = await until(
-    () => rows('select id from leases'),
-    (found) => found.length === 1,
-  );
-  const { body } = await service.project.call('POST', '/broadcasts', { title: 'x', recipients: null });
-  await processed(service.project.call, body.id);
-  expect(await rows('select id from leases')).toEqual(leases);
-});
+test.concurrent(
+  'a worker whose lease ran out loses its work to another, and what it reports later is not counted',
+  SIDE_BY_SIDE,
+  async ({ onTestFinished: undo }) => {
+    const SECRET_KEY = randomBytes(32).toString('hex');
+    const first = await start(undo, { SECRET_KEY });
+    const dataDir = await mkdtemp(join(tmpdir(), 'belfry-second-'));
+    undo(() => rm(dataDir, { recursive: true, force: true }));
+    const second = await startService(
+      { ...first.context.config, DATA_DIR: dataDir },
+      { log: createLogger({ level: 'silent' }), timeouts: { replyMs: 4_000 } },
+    );
+    undo(() => second.stop());
+    const smtp = await withSmtp(undo, first);
+    const id = await hangingBroadcast(first, smtp, 5);
+    const rows = rowsOf(first);
+    const holder = async () =>
+      (await rows<{ lease_id: string | null }>("select lease_id from jobs where kind = 'deliver'"))[0]
+        ?.lease_id;
+    const before = await holder();
+    expect(before).not.toBeNull();
+    // It says that it lives every 2 s and the other looks every second: now and then it is quicker.
+    await until(
+      async () => {
+        await rows("update leases set expires_at = '-infinity' where id = $1", [before]);
+        return holder();
+      },
+      (now) => now !== before,
+      { everyMs: 200 },
+    );
+    await processed(first.project.call, id);
+    await second.stop();
+    await first.restart();
+    await expectOnce(first, id, { count: 5 });
+  },
+);
 
-test('a pause of the database that is longer than the lease does not make a worker take its own work for lost', async () => {
-  const service = await start();
-  const smtp = await withSmtp(service);
-  const id = await hangingBroadcast(service, smtp, 3);
-  const rows = rowsOf(service);
-  // Its own poll comes by several times before the lease is renewed.
-  const polls = Date.now() + 1_500;
-  await until(
-    () => rows("update leases set expires_at = '-infinity'"),
-    () => Date.now() > polls,
-  );
-  expect(await rows("select attempt from jobs where kind = 'deliver'")).toEqual([{ attempt: 1 }]);
-  smtp.heal();
-  await until(
-    async () => {
-      await dueNow(service);
-      return (await service.project.call('GET', `/broadcasts/${id}`)).body.status.status;
-    },
-    (status) => status === 'processed',
-    { withinMs: 15_000 },
-  );
-  expect(smtp.received).toHaveLength(3);
-  await expectOnce(service, id, { count: 3, retried: 3 });
-});
+test.concurrent(
+  'a worker that finds its lease gone takes a new one and goes on',
+  SIDE_BY_SIDE,
+  async ({ onTestFinished: undo }) => {
+    const service = await start(undo);
+    const rows = rowsOf(service);
+    await rows('delete from leases');
+    const leases = await until(
+      () => rows('select id from leases'),
+      (found) => found.length === 1,
+    );
+    const { body } = await service.project.call('POST', '/broadcasts', { title: 'x', recipients: null });
+    await processed(service.project.call, body.id);
+    expect(await rows('select id from leases')).toEqual(leases);
+  },
+);
+
+test.concurrent(
+  'a pause of the database that is longer than the lease does not make a worker take its own work for lost',
+  SIDE_BY_SIDE,
+  async ({ onTestFinished: undo }) => {
+    const service = await start(undo);
+    const smtp = await withSmtp(undo, service);
+    const id = await hangingBroadcast(service, smtp, 3);
+    const rows = rowsOf(service);
+    // Its own poll comes by several times before the lease is renewed.
+    const polls = Date.now() + 1_500;
+    await until(
+      () => rows("update leases set expires_at = '-infinity'"),
+      () => Date.now() > polls,
+    );
+    expect(await rows("select attempt from jobs where kind = 'deliver'")).toEqual([{ attempt: 1 }]);
+    smtp.heal();
+    await until(
+      async () => {
+        await dueNow(service);
+        return (await service.project.call('GET', `/broadcasts/${id}`)).body.status.status;
+      },
+      (status) => status === 'processed',
+      { withinMs: 15_000 },
+    );
+    expect(smtp.received).toHaveLength(3);
+    await expectOnce(service, id, { count: 3, retried: 3 });
+  },
+);
 
 function outcome(
   service: TestService,
@@ -208,7 +225,8 @@ test.each([
 ] as const)(
   'a retry that is reported %s the end of the same delivery, in one batch, does not undo it',
   async (_, states) => {
-    const service = await start();
+    const undo = onTestFinished;
+    const service = await start(undo);
     const id = await broadcastWithPending(service, 1);
     const recorder = new OutcomeRecorder({ ...service.context, onRecorded: () => {} });
     const [userId, notificationId] = [newId(), newId()];
@@ -224,8 +242,10 @@ test.each([
   },
 );
 
-test('an outcome that the database refuses does not fail those that are written with it', async () => {
-  const service = await start();
+test('an outcome that the database refuses does not fail those that are written with it', async ({
+  onTestFinished: undo,
+}) => {
+  const service = await start(undo);
   const id = await broadcastWithPending(service, 2);
   const recorder = new OutcomeRecorder({ ...service.context, onRecorded: () => {} });
   const results = await Promise.allSettled(
@@ -237,8 +257,10 @@ test('an outcome that the database refuses does not fail those that are written 
   await processed(service.project.call, id);
 });
 
-test('the end of a job that somebody else holds by now is not written, and neither are its retries', async () => {
-  const service = await start();
+test('the end of a job that somebody else holds by now is not written, and neither are its retries', async ({
+  onTestFinished: undo,
+}) => {
+  const service = await start(undo);
   const rows = rowsOf(service);
   const [leaseId] = (await rows<{ id: string }>('select id from leases')).map(({ id }) => id);
   // Not due for an hour, so that nobody begins it.
@@ -267,8 +289,10 @@ test('the end of a job that somebody else holds by now is not written, and neith
   expect(await rows('select id from jobs')).toEqual([job]);
 });
 
-test('when the answer to the commit of a fan-out is lost, whoever is connected is told to look', async () => {
-  const service = await start();
+test('when the answer to the commit of a fan-out is lost, whoever is connected is told to look', async ({
+  onTestFinished: undo,
+}) => {
+  const service = await start(undo);
   const { context, project } = service;
   const rows = rowsOf(service);
   const { body } = await project.call('POST', '/broadcasts', {

@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { readConfig } from '../../src/config.ts';
 import { sql } from '../../src/db/client.ts';
 import { createLogger } from '../../src/lib/log.ts';
@@ -15,26 +15,24 @@ import { startWebhookReceiver } from '../support/webhook-receiver.ts';
 
 const STOPPED_WITHIN_MS = 12_000;
 
-const undo: (() => Promise<unknown>)[] = [];
-afterEach(async () => {
-  for (const step of undo.splice(0).reverse()) await step();
-});
+/** Has something undone after the test; what was begun last first. */
+type Undo = (step: () => Promise<void>) => void;
 
-async function newDataDir(): Promise<string> {
+async function newDataDir(undo: Undo): Promise<string> {
   const dataDir = await mkdtemp(join(tmpdir(), 'belfry-stop-'));
-  undo.push(() => rm(dataDir, { recursive: true, force: true }));
+  undo(() => rm(dataDir, { recursive: true, force: true }));
   return dataDir;
 }
 
-async function start(dataDir: string): Promise<{ belfry: BelfryProcess; call: Caller }> {
+async function start(undo: Undo, dataDir: string): Promise<{ belfry: BelfryProcess; call: Caller }> {
   const belfry = await startBelfry(dataDir);
-  undo.push(() => belfry.killTree());
+  undo(() => belfry.killTree());
   return { belfry, call: caller(() => belfry.address, belfry.credentials.project_jwt) };
 }
 
-async function startSmtp() {
+async function startSmtp(undo: Undo) {
   const smtp = await startSmtpStandIn();
-  undo.push(() => smtp.stop());
+  undo(() => smtp.stop());
   return smtp;
 }
 
@@ -68,10 +66,10 @@ async function count({ db }: Opened, text: string): Promise<number> {
 
 test('a stop under load answers what it has begun, leaves nothing leased, and no e-mail goes out twice', {
   timeout: 90_000,
-}, async () => {
-  const dataDir = await newDataDir();
-  const smtp = await startSmtp();
-  const { belfry, call } = await start(dataDir);
+}, async ({ onTestFinished: undo }) => {
+  const dataDir = await newDataDir(undo);
+  const smtp = await startSmtp(undo);
+  const { belfry, call } = await start(undo, dataDir);
   await saveSmtp({ call }, smtp);
   const running = load({ call }, { clients: 8 });
   await running.accepted(100);
@@ -91,7 +89,7 @@ test('a stop under load answers what it has begun, leaves nothing leased, and no
   expect(left).toEqual({ leases: 0, leased: 0 });
   const sentBefore = smtp.received.length;
 
-  const again = await start(dataDir);
+  const again = await start(undo, dataDir);
   await settled(again.belfry);
   await stop(again.belfry);
   await inspect(dataDir, async (opened) => {
@@ -109,13 +107,14 @@ test('a stop under load answers what it has begun, leaves nothing leased, and no
   });
 });
 
-test('a webhook that hangs holds no stop up, and is sent its events after the next start', {
+// These two wait most of the time, for what is let run when the server is to stop: side by side.
+test.concurrent('a webhook that hangs holds no stop up, and is sent its events after the next start', {
   timeout: 90_000,
-}, async () => {
-  const dataDir = await newDataDir();
+}, async ({ onTestFinished: undo }) => {
+  const dataDir = await newDataDir(undo);
   const receiver = await startWebhookReceiver();
-  undo.push(() => receiver.stop());
-  const { belfry, call } = await start(dataDir);
+  undo(() => receiver.stop());
+  const { belfry, call } = await start(undo, dataDir);
   receiver.answer(() => {});
   const types = ['user.created'];
   expect((await call('PUT', '/webhooks', { url: receiver.url, event_types: types })).status).toBe(200);
@@ -124,19 +123,19 @@ test('a webhook that hangs holds no stop up, and is sent its events after the ne
   // Those who stop us wait 10 s.
   expect(await stop(belfry)).toBeLessThan(10_000);
   receiver.answer(204);
-  const { call: again } = await start(dataDir);
+  const { call: again } = await start(undo, dataDir);
   await receiver.waitFor(2);
   expect(receiver.received.map(({ id }) => id)).toEqual([hanging?.id, hanging?.id]);
   const [webhook] = (await again('GET', '/webhooks')).body.data;
   expect(webhook.failing_since).toBeNull();
 });
 
-test('a mail server that hangs and a request that never ends hold no stop up', {
+test.concurrent('a mail server that hangs and a request that never ends hold no stop up', {
   timeout: 90_000,
-}, async () => {
-  const dataDir = await newDataDir();
-  const smtp = await startSmtp();
-  const { belfry, call } = await start(dataDir);
+}, async ({ onTestFinished: undo }) => {
+  const dataDir = await newDataDir(undo);
+  const smtp = await startSmtp(undo);
+  const { belfry, call } = await start(undo, dataDir);
   await saveSmtp({ call }, smtp);
   smtp.fail({ at: 'rcpt', how: 'hang' });
   const recipients = Array.from({ length: 30 }, (_, index) => ({ email: `hang-${index}@example.com` }));
@@ -162,7 +161,7 @@ test('a mail server that hangs and a request that never ends hold no stop up', {
     await opened.db.query(sql('', 'update jobs set due_at = null'));
   });
   smtp.heal();
-  const again = await start(dataDir);
+  const again = await start(undo, dataDir);
   await smtp.waitFor(30, 20_000);
   await settled(again.belfry);
   const answer = await again.call('GET', `/broadcasts/${body.id}`);
