@@ -348,6 +348,19 @@ describe('an integration that hangs', () => {
     expect(paths(first)).toBe(16);
   });
 
+  test('gets no more than four messages, when it has answered none for a while', async () => {
+    first.answer('hang');
+    const hanging = [1, 2, 3, 4].map(() => send([mailer(first)]));
+    await expect.poll(() => paths(first)).toBe(4);
+    nowMs += 50;
+    expect(await send([mailer(first)])).toMatchObject({ kind: 'held' });
+    expect(await send([mailer(first), mailer(second)])).toMatchObject(sent);
+    expect(paths(first)).toBe(4);
+    await Promise.all(hanging);
+    first.answer({ status: 200 });
+    expect(await send([mailer(first)])).toMatchObject(sent);
+  });
+
   test('is passed by where there is another', async () => {
     first.answer('hang');
     for (let n = 0; n < 16; n += 1) void send([mailer(first)]);

@@ -51,6 +51,8 @@ const IDLE_MS = 10 * 60_000;
 const MAX_CHARACTERS_IN_FLIGHT = 48 * 1024 * 1024;
 // So long without any answer, while all places are taken, and those who wait for one are sent away.
 const PATIENCE_MS = 5_000;
+// So many may be under way to one party that has answered none of them for as long; each keeps a batch of the queue waiting.
+const MAX_UNANSWERED = 4;
 // They come back after this time or up to twice as much: by then the answers are there, or have timed out.
 const STALLED_HOLD_MS = 15_000;
 // Where the last attempt may have arrived: the next one goes the same way.
@@ -70,6 +72,8 @@ interface Line {
   limiter: Limiter;
   limits: readonly Limit[];
   usedAtMs: number;
+  /** What is under way, by party, and since when no answer came. */
+  flights: Map<string, { count: number; silentSinceMs: number }>;
   /** Runs while somebody waits, from the last answer on; when it is over, nobody waits until the next. */
   patience: NodeJS.Timeout | undefined;
   stalled: boolean;
@@ -164,7 +168,7 @@ export class Senders {
       if ('heldUntilMs' in turn)
         return { kind: 'held', untilMs: turn.heldUntilMs, reason: AT_ITS_RATE, waitsFor: 'rate' };
       if (turn.waitMs > 0) await waitMs(turn.waitMs);
-      const tried = await this.#whenThereIsRoom(line, about, () =>
+      const tried = await this.#whenThereIsRoom(line, { party, weight: about.weight }, () =>
         this.#attempt(line, { party, about, message: () => early ?? make(integration) }),
       );
       if (tried !== REPLACED) return tried;
@@ -174,13 +178,14 @@ export class Senders {
   /** Waits while what is on its way gets answers. */
   #whenThereIsRoom(
     line: Line,
-    { weight }: About,
+    { party, weight }: { party: string; weight: number },
     attempt: () => Promise<Tried | typeof REPLACED>,
   ): Promise<Tried | typeof REPLACED> {
     const { limiter } = line;
     const sentAway = (): Tried | typeof REPLACED => (line.replaced ? REPLACED : this.#stalled());
     if (line.replaced) return Promise.resolve(REPLACED);
-    if (line.stalled && !limiter.hasRoom(weight)) return Promise.resolve(this.#stalled());
+    if (this.#isHanging(line, party) || (line.stalled && !limiter.hasRoom(weight)))
+      return Promise.resolve(this.#stalled());
     const tried = limiter.run(weight, attempt, sentAway);
     if (limiter.waiting > 0) {
       line.patience ??= setTimeout(() => {
@@ -196,7 +201,7 @@ export class Senders {
     line: Line,
     { party, about, message }: { party: string; about: About; message: () => Message | Rejection },
   ): Promise<Tried | typeof REPLACED> {
-    const { integration, sender } = line;
+    const { integration } = line;
     if (this.#closed) return this.#stopping();
     // Much may have happened while it waited.
     const admitted = this.#standings.admit(integration, party);
@@ -205,10 +210,7 @@ export class Senders {
     try {
       const made = message();
       if (isRejection(made)) return { kind: 'done', outcome: made, integration };
-      const outcome = await sender.send(made);
-      line.usedAtMs = this.#deps.clock.now();
-      line.stalled = false;
-      line.patience?.refresh();
+      const outcome = await this.#fly(line, party, () => line.sender.send(made));
       if (line.replaced || this.#closed) return this.#afterItsEnd({ kind: 'done', outcome, integration });
       isJudged = true;
       const { token } = about;
@@ -218,6 +220,30 @@ export class Senders {
     } finally {
       if (!isJudged) this.#standings.withdraw(admitted);
     }
+  }
+
+  /** Sends, and notes that it is under way and that it has ended. */
+  async #fly(line: Line, party: string, send: () => Promise<Outcome>): Promise<Outcome> {
+    const { flights } = line;
+    const flight = flights.get(party) ?? { count: 0, silentSinceMs: this.#deps.clock.now() };
+    if (flight.count === 0) flights.set(party, flight);
+    flight.count += 1;
+    try {
+      return await send();
+    } finally {
+      flight.count -= 1;
+      if (flight.count === 0) flights.delete(party);
+      flight.silentSinceMs = this.#deps.clock.now();
+      line.usedAtMs = flight.silentSinceMs;
+      line.stalled = false;
+      line.patience?.refresh();
+    }
+  }
+
+  #isHanging({ flights }: Line, party: string): boolean {
+    const flight = flights.size === 0 ? undefined : flights.get(party);
+    if (flight === undefined || flight.count < MAX_UNANSWERED) return false;
+    return this.#deps.clock.now() - flight.silentSinceMs >= (this.#deps.patienceMs ?? PATIENCE_MS);
   }
 
   /** What ended with a sender that is no more says nothing of the integration, and what was not sent is not an attempt. */
@@ -264,6 +290,7 @@ export class Senders {
       limiter: new Limiter({ maxCount: sender.concurrency, maxWeight: MAX_CHARACTERS_IN_FLIGHT }),
       limits: rates.length === 0 ? [] : [{ key: `${projectId}:${id}:${version}`, rates }],
       usedAtMs: this.#deps.clock.now(),
+      flights: new Map(),
       patience: undefined,
       stalled: false,
       replaced: false,
