@@ -13,6 +13,7 @@ import { createPreparation } from './render/channel-texts.ts';
 import { showInInbox } from './show-in-inbox.ts';
 import { nameOf } from './still-wanted.ts';
 import { markTexts, type TextMark, unmarkTexts } from './text-marks.ts';
+import { waitForWindow } from './wait-for-window.ts';
 
 /**
  * Brings broadcasts to their users over one channel: load, render, send to every target, and report each outcome as it comes. A job that runs
@@ -78,9 +79,15 @@ async function deliverJob(
   const taken: TakenMessage[] = [];
   // One wait for all of the job that the provider named no time for: they come back as one batch.
   const ownDelayMs = backoff(attempt + 1);
+  const openings = new Map<string, number>();
   const deliverTo = async (userId: string) => {
     const id = notificationId(broadcastId, userId);
     if (loaded.finals.has(id + channel)) return;
+    const openingMs = loaded.closed.get(nameOf(broadcastId, channel, userId));
+    if (openingMs !== undefined) {
+      openings.set(userId, openingMs);
+      return;
+    }
     const startedMs = context.clock.now();
     const made = await deliverOne(batch, { job, userId, id, ownDelayMs });
     taken.push(...(made.taken ?? []));
@@ -95,9 +102,10 @@ async function deliverJob(
   await allEnded(user_ids.map(deliverTo));
   await unmarkTexts(context.db, untried);
   const nowMs = context.clock.now();
-  const retries = again(job, left, nowMs);
+  const waiting = waitForWindow(job, openings);
+  const retries = [...again(job, left, nowMs), ...waiting.jobs];
   const polls = receiptJobs(taken, nowMs);
-  await recorder.report({ finished: { jobId: job.id, leaseId, retries, polls } });
+  await recorder.report({ finished: { jobId: job.id, leaseId, retries, polls, events: waiting.events } });
 }
 
 /** Shows the job's notifications in the inboxes, all that are wanted by one statement. */

@@ -4,6 +4,7 @@ import { notificationId } from '../../lib/ids.ts';
 import { unpackJson } from '../../lib/packed-json.ts';
 import type { Job } from '../../queue/jobs.ts';
 import type { Context } from '../context.ts';
+import { closedUntil } from '../delivery-windows/closed-until.ts';
 import type { Project } from '../projects/cache.ts';
 import type { BroadcastTexts } from './condition-data.ts';
 import type { createPreparation, Prepared, Said } from './render/channel-texts.ts';
@@ -17,6 +18,8 @@ export interface Loaded {
   users: ReadonlyMap<string, LoadedUser>;
   /** Deliveries that are not wanted, by `nameOf`. */
   unwanted: ReadonlyMap<string, Unwanted>;
+  /** Deliveries that have to wait for their window, and until when, by `nameOf`. */
+  closed: ReadonlyMap<string, number>;
   /** Where those outside the inbox go that are wanted and have not ended, by `nameOf`. */
   addressed: ReadonlyMap<string, Addressed>;
   /** `<notification id><channel>` of deliveries that have their final state. */
@@ -65,17 +68,41 @@ export async function loadDeliveries(
   const usersById = new Map(users.map((user) => [user.id, user]));
   const unwanted = new Map([...(await unwantedNow(context, jobs, byId)), ...toNobody(jobs, usersById)]);
   const due = dueOf(jobs, { users: usersById, unwanted, finals });
+  const closed = await closedOf(context, projectId, { broadcasts: byId, users: usersById }, due);
+  for (const name of closed.keys()) due.delete(name);
   const targets = await findTargets(context, integrations, [...due.values()]);
   const addressed = new Map([...due].map(([name, one]) => [name, targets.get(one) as Addressed]));
-  return { project, broadcasts: byId, users: usersById, unwanted, addressed, finals };
+  return { project, broadcasts: byId, users: usersById, unwanted, closed, addressed, finals };
+}
+
+/** Which of the deliveries come at a time at which they may not, and when they may, by `nameOf`. */
+async function closedOf(
+  { db, categories, clock }: Context,
+  projectId: string,
+  { broadcasts, users }: Pick<Loaded, 'broadcasts' | 'users'>,
+  due: ReadonlyMap<string, Due & { broadcastId: string }>,
+): Promise<ReadonlyMap<string, number>> {
+  const { configured, windows } = await categories.of(projectId);
+  const timed = [...due].map(([name, { broadcastId, channel, user }]) => {
+    const category = configured.get(broadcasts.get(broadcastId)?.category ?? '');
+    const customAttributes = users.get(user.id)?.custom_attributes ?? null;
+    return { name, userId: user.id, channel, category, customAttributes };
+  });
+  const opening = await closedUntil(db, windows, timed, clock.now());
+  return new Map(
+    timed.flatMap((one) => {
+      const untilMs = opening(one);
+      return untilMs === undefined ? [] : [[one.name, untilMs]];
+    }),
+  );
 }
 
 /** The deliveries outside the inbox that are to be made now, by `nameOf`. */
 function dueOf(
   jobs: readonly Job<'deliver'>[],
   { users, unwanted, finals }: Pick<Loaded, 'users' | 'unwanted' | 'finals'>,
-): Map<string, Due> {
-  const due = new Map<string, Due>();
+): Map<string, Due & { broadcastId: string }> {
+  const due = new Map<string, Due & { broadcastId: string }>();
   for (const { projectId, payload } of jobs) {
     const { broadcast_id: broadcastId, channel, user_ids, progress } = payload;
     if (channel === 'in_app') continue;
@@ -84,7 +111,7 @@ function dueOf(
       const user = users.get(userId);
       const ended = finals.has(notificationId(broadcastId, userId) + channel);
       if (user === undefined || ended || unwanted.has(name)) continue;
-      due.set(name, { projectId, channel, user, progress: progress?.[userId] });
+      due.set(name, { projectId, broadcastId, channel, user, progress: progress?.[userId] });
     }
   }
   return due;

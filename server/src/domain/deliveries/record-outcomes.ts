@@ -44,6 +44,8 @@ export interface FinishedJob {
   retries: readonly NewJob<'deliver'>[];
   /** The questions what became of what was sent. */
   polls?: readonly NewJob<'poll_receipts'>[];
+  /** What is to be told of those that are done later. */
+  events?: readonly NewEvent[];
 }
 
 export type Report = { outcome: DeliveryOutcome } | { finished: FinishedJob };
@@ -206,6 +208,10 @@ async function endJobs(tx: Queryable, finished: readonly FinishedJob[]): Promise
   const held = finished.filter((job) => ended.has(job.jobId));
   const retries = held.flatMap((job) => job.retries);
   await enqueue(tx, [...retries, ...held.flatMap(({ polls = [] }) => polls)]);
+  await recordEvents(
+    tx,
+    held.flatMap(({ events = [] }) => events),
+  );
   return retries.length;
 }
 
