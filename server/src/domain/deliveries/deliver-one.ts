@@ -10,7 +10,7 @@ import type { Loaded, LoadedBroadcast, LoadedUser } from './load.ts';
 import type { DeliveryOutcome } from './record-outcomes.ts';
 import { referenceOf } from './reference.ts';
 import { nameOf, type Unwanted } from './still-wanted.ts';
-import type { Target } from './targets.ts';
+import type { Addressed, Target } from './targets.ts';
 import { timeToLiveMs } from './time-to-live.ts';
 import { withoutAddress } from './without-address.ts';
 
@@ -66,7 +66,6 @@ export async function deliverOne(batch: Batch, delivery: Delivery): Promise<Made
   if (addressed.kind !== 'targets') return { outcome: ended(addressed.kind, attempt + 1, addressed) };
   if (channel === 'sms' && !unsure.has(id)) return { outcome: ended('failed', attempt, SENT_TWICE) };
   const expiresAtMs = job.payload.first_attempt_ms + timeToLiveMs(channel);
-  const nowMs = context.clock.now();
   const late = nowMs > expiresAtMs;
   if (late && (begun?.accepted ?? 0) === 0) return { outcome: ended('failed', attempt, TOO_LATE) };
   const tried = late
@@ -97,6 +96,16 @@ function ended(state: 'sent' | 'failed' | 'skipped', attempts: number, why: Unwa
   const { code, reason } = why;
   const none = { integrationId: null, provider: null, providerId: null };
   return { state, attempts, ...none, code, reason: clean(reason) };
+}
+
+/** What was left of a delivery that one target at least has taken. */
+function tooLate({ now, later }: Extract<Addressed, { kind: 'targets' }>): Attempted[] {
+  const left = [...now.map(({ id }) => id), ...Object.keys(later)];
+  return left.map((targetId) => ({
+    result: { targetId, kind: 'failed', ...TOO_LATE },
+    refused: [],
+    ambiguous: false,
+  }));
 }
 
 /** It was shown before, with all of the job. The inbox is our own, and has the brand's name. */
@@ -155,7 +164,7 @@ function told(
   targets: readonly Target[],
   tried: readonly Attempted[],
 ): Outcome {
-  const addresses = [user.email ?? '', ...user.phone_numbers, ...targets.flatMap(secretsOf)];
+  const addresses = () => [user.email ?? '', ...user.phone_numbers, ...targets.flatMap(secretsOf)];
   const refused = tried.flatMap((one) => one.refused);
   return {
     state,
@@ -164,7 +173,7 @@ function told(
     provider: integration === undefined ? null : wireNameOf(integration.provider, config.BRAND),
     providerId: clean(said.providerId),
     code: clean(said.code),
-    reason: said.reason === undefined ? null : clean(withoutAddress(said.reason, addresses)),
+    reason: said.reason === undefined ? null : clean(withoutAddress(said.reason, addresses())),
     ...(said.targets === undefined ? {} : { targets: said.targets }),
     ...(refused.length === 0 ? {} : { refused }),
     notSent: tried.some(({ result, ambiguous }) => result.kind === 'retry' && !ambiguous),

@@ -1,0 +1,259 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { sql } from '../src/db/client.ts';
+import { bringForward, deliveriesOf, devices, installSlack, saveToken } from './support/all-channels.ts';
+import { processed, startTestService, type TestProject, type TestService, until } from './support/service.ts';
+import { SLACK_APP, startVendors, type Vendors } from './support/vendors.ts';
+
+// Deliveries to users who have several devices, browsers and chats, of which some take a message and others do not.
+
+let service: TestService;
+let vendors: Vendors;
+let project: TestProject;
+let made = 0;
+
+beforeAll(async () => {
+  vendors = await startVendors();
+  service = await startTestService({ settings: vendors.settings, pollMs: 50 });
+});
+afterAll(async () => {
+  await service?.stop();
+  await vendors?.stop();
+});
+beforeEach(async () => {
+  made += 1;
+  project = await service.createProject(`targets ${made}`);
+  const { apple, expo, slack, teams } = vendors;
+  for (const list of [apple.pushes, expo.messages, slack.posted, slack.asked]) list.length = 0;
+  slack.expired.clear();
+  slack.refusals.clear();
+  slack.rotate = undefined;
+  teams.answer({ status: 202 });
+});
+
+async function send(body: object = {}, users = ['ada']): Promise<string> {
+  const recipients = users.map((external_id) => ({ external_id }));
+  return (await project.call('POST', '/broadcasts', { title: 'Hello', recipients, ...body })).body.id;
+}
+const pushed = () => vendors.expo.messages.map(({ to }) => to);
+const postedTo = () => vendors.slack.posted.map(({ to }) => to).sort();
+/** Waits for the end, with every retry at once. */
+async function processedAtOnce(id: string) {
+  await until(
+    () => bringForward(service).then(() => project.call('GET', `/broadcasts/${id}`)),
+    ({ body }) => body.status.status === 'processed',
+    { everyMs: 50 },
+  );
+  return processed(project.call, id);
+}
+/** Waits until an attempt was made and another is planned. */
+const retrying = (id: string) =>
+  until(
+    () =>
+      service.context.db.query(
+        sql('', "select 1 from jobs where payload->>'broadcast_id' = $1 and due_at is not null"),
+        [id],
+      ),
+    (jobs) => jobs.length === 1,
+  );
+const events = async (type: string) => (await project.call('GET', `/events?type=${type}`)).body.data;
+
+/** Saves channels of Slack by the project's own app. */
+async function withSlack(channels: string[], user = 'ada') {
+  await vendors.setUp(project, ['slack']);
+  const installation = await installSlack(project, vendors, user);
+  for (const channel_id of channels)
+    await saveToken(project, user, 'slack', { oauth: { installation_id: installation.id, channel_id } });
+  return installation;
+}
+
+describe('of two devices one is gone', () => {
+  test('the other gets the message, the delivery was sent, and the one is never sent to again', async () => {
+    await vendors.setUp(project, ['expo']);
+    const [old, present] = [devices.expo(`old${made}`), devices.expo(`new${made}`)];
+    const oldId = await saveToken(project, 'ada', 'mobile_push/expo', { device_token: old });
+    await saveToken(project, 'ada', 'mobile_push/expo', { device_token: present });
+    vendors.expo.fail(old, 'DeviceNotRegistered');
+    const id = await send();
+    expect((await processed(project.call, id)).status.summary).toEqual({ total: 1, failures: 0 });
+    expect(await deliveriesOf(service, id)).toMatchObject([
+      { state: 'sent', code: null, targets: { accepted: 1, gone: 1, failed: 0 } },
+    ]);
+    expect((await events('delivery.sent'))[0]).toMatchObject({
+      payload: { accepted: 1, gone: 1, failed: 0 },
+    });
+    const discarded = await until(
+      () => events('token.discarded'),
+      (all) => all.length > 0,
+    );
+    expect(discarded).toMatchObject([{ context: { token_id: oldId } }]);
+    const requests = vendors.expo.requests.length;
+    await processed(project.call, await send());
+    expect(vendors.expo.requests.slice(requests).flatMap(({ messages }) => messages)).toMatchObject([
+      { to: present },
+    ]);
+  });
+
+  test('and the other, too: the delivery has failed, in the words of the provider', async () => {
+    await vendors.setUp(project, ['expo']);
+    const device = devices.expo(`gone${made}`);
+    await saveToken(project, 'ada', 'mobile_push/expo', { device_token: device });
+    vendors.expo.fail(device, 'DeviceNotRegistered', `"${device}" is not a registered push recipient`);
+    const id = await send();
+    expect((await processed(project.call, id)).status.summary).toEqual({ total: 1, failures: 1 });
+    const [delivery] = await deliveriesOf(service, id);
+    expect(delivery).toMatchObject({ state: 'failed', code: 'DeviceNotRegistered', targets: null });
+    expect(delivery?.reason).toContain('is not a registered push recipient');
+    expect(delivery?.reason).not.toContain(device);
+  });
+});
+
+describe('a target that asks for a retry', () => {
+  const LATER = { status: 429, headers: { 'retry-after': '1' } };
+
+  test('gets one, and those that have taken the message get no second one', async () => {
+    await withSlack(['C0A', 'C0B', 'C0C']);
+    vendors.slack.refusals.set('C0B', [LATER, LATER]).set('C0C', ['channel_not_found']);
+    const id = await send();
+    expect((await processedAtOnce(id)).status.summary).toEqual({ total: 1, failures: 0 });
+    expect(postedTo()).toEqual(['C0A', 'C0B']);
+    expect(await deliveriesOf(service, id)).toMatchObject([
+      { state: 'sent', attempts: 3, targets: { accepted: 2, gone: 1, failed: 0 } },
+    ]);
+    const retried = await events('delivery.retried');
+    expect(retried).toHaveLength(2);
+    expect(retried[0]).toMatchObject({ payload: { accepted: 1, gone: 1, failed: 0 } });
+  });
+
+  test('is not sent to when it was discarded meanwhile, nor is what was saved since', async () => {
+    await withSlack(['C0A', 'C0B']);
+    vendors.slack.refusals.set('C0B', [LATER]);
+    const id = await send();
+    await retrying(id);
+    await project.as('ada')('DELETE', `/channels/slack/tokens/A0TEST-T0TEAM-C0B`);
+    await saveToken(project, 'ada', 'slack', { webhook: { url: `${vendors.slack.webhooksUrl}/new` } });
+    await processedAtOnce(id);
+    expect(postedTo()).toEqual(['C0A']);
+    expect(await deliveriesOf(service, id)).toMatchObject([
+      { state: 'sent', targets: { accepted: 1, gone: 1, failed: 0 } },
+    ]);
+  });
+
+  test('of a user who has switched the channel off meanwhile gets nothing; what the others took was sent', async () => {
+    await withSlack(['C0A', 'C0B']);
+    vendors.slack.refusals.set('C0B', [LATER]);
+    const id = await send({ category: 'news' });
+    await retrying(id);
+    await project.as('ada')('PUT', '/channels/user_preferences', {
+      categories: [{ key: 'news', channels: [{ name: 'slack', enabled: false }] }],
+    });
+    await processedAtOnce(id);
+    expect(postedTo()).toEqual(['C0A']);
+    expect(await deliveriesOf(service, id)).toMatchObject([{ state: 'sent', code: 'switched_off' }]);
+  });
+
+  test('is given up a day after the message was due', async () => {
+    await withSlack(['C0A']);
+    vendors.slack.refusals.set('C0A', [LATER]);
+    const id = await send();
+    await retrying(id);
+    const made = Date.now() - 24 * 3_600_000 - 1_000;
+    await service.context.db.query(
+      sql(
+        '',
+        `update jobs set payload = jsonb_set(payload::jsonb, '{first_attempt_ms}', $1::text::jsonb)
+        where payload->>'broadcast_id' = $2`,
+      ),
+      [String(made), id],
+    );
+    await processedAtOnce(id);
+    expect(postedTo()).toEqual([]);
+    expect(await deliveriesOf(service, id)).toMatchObject([
+      { state: 'failed', code: 'expired', attempts: 1 },
+    ]);
+  });
+});
+
+describe('the bot of an installation of Slack', () => {
+  test('gets a new token when Slack calls its own expired, once for all users, and every message is sent', async () => {
+    vendors.slack.rotate = 43_200;
+    const { id: installation_id, accessToken } = await withSlack(['C0ADA']);
+    await saveToken(project, 'bob', 'slack', { oauth: { installation_id, channel_id: 'C0BOB' } });
+    vendors.slack.asked.length = 0;
+    vendors.slack.expired.add(accessToken);
+    const id = await send({}, ['ada', 'bob']);
+    expect((await processed(project.call, id)).status.summary).toEqual({ total: 2, failures: 0 });
+    expect(postedTo()).toEqual(['C0ADA', 'C0BOB']);
+    expect(vendors.slack.asked).toHaveLength(1);
+    expect(vendors.slack.posted.every(({ token }) => token !== accessToken)).toBe(true);
+    expect(await deliveriesOf(service, id)).toMatchObject([{ attempts: 1 }, { attempts: 1 }]);
+  });
+
+  test('that nobody has installed posts nothing; the token is discarded, and another user keeps theirs', async () => {
+    await withSlack(['C0ADA']);
+    await saveToken(project, 'bob', 'slack', {
+      oauth: { installation_id: 'A0TEST-T0OTHER', channel_id: 'C0BOB' },
+    });
+    const id = await send({}, ['ada', 'bob']);
+    expect((await processed(project.call, id)).status.summary).toEqual({ total: 2, failures: 1 });
+    expect((await deliveriesOf(service, id)).map(({ state, code }) => [state, code]).sort()).toEqual([
+      ['failed', 'not_installed'],
+      ['sent', null],
+    ]);
+    await until(
+      () => project.as('bob')('GET', '/channels/slack/tokens'),
+      ({ body }) => body.data.length === 0,
+    );
+    expect((await project.as('ada')('GET', '/channels/slack/tokens')).body.data).toHaveLength(1);
+  });
+
+  test('whose app has wrong credentials fails as the config, and keeps the token', async () => {
+    vendors.slack.rotate = 1; // it has to be renewed at once
+    await withSlack(['C0A']);
+    await project.call('PUT', '/integrations/slack', { ...SLACK_APP, client_secret: 'x'.repeat(32) });
+    const id = await send();
+    await processed(project.call, id);
+    expect(await deliveriesOf(service, id)).toMatchObject([{ state: 'failed', code: 'bad_client_secret' }]);
+    expect((await project.as('ada')('GET', '/channels/slack/tokens')).body.data).toHaveLength(1);
+  });
+});
+
+test('a token of Teams without an address goes where the integration says, or nowhere', async () => {
+  await vendors.setUp(project, ['teams']);
+  await saveToken(project, 'ada', 'teams', {});
+  await processed(project.call, await send());
+  expect(vendors.teams.requests.map(({ path }) => path)).toEqual(['/default']);
+  await project.call('PUT', '/integrations/teams', {});
+  const id = await send();
+  await processed(project.call, id);
+  expect(await deliveriesOf(service, id)).toMatchObject([{ state: 'failed', code: 'no_destination' }]);
+  expect(vendors.teams.requests).toHaveLength(1);
+});
+
+test('the number on the icon is what the user has not read or, where the app shows that, not seen', async () => {
+  await vendors.setUp(project, ['apns']);
+  await saveToken(project, 'ada', 'mobile_push/apns', { device_token: devices.apns('ada') });
+  await processed(project.call, await send());
+  await processed(project.call, await send());
+  const [{ id }] = (await project.as('ada')('GET', '/notifications')).body.data;
+  await project.as('ada')('POST', '/notifications/seen');
+  await project.as('ada')('POST', `/notifications/${id}/read`);
+  await processed(project.call, await send());
+  await project.call('PUT', '/integrations/apns', { ...vendors.configs.apns, badge: 'unseen' });
+  await processed(project.call, await send());
+  const badges = vendors.apple.pushes.map(({ payload }) => (payload.aps as { badge: number }).badge);
+  expect(badges).toEqual([1, 2, 2, 2]);
+});
+
+test('a user with tokens of several platforms gets a message on the newest hundred of all', async () => {
+  await vendors.setUp(project, ['expo', 'fcm']);
+  for (const name of ['older', 'newer'])
+    await saveToken(project, 'ada', 'mobile_push/expo', { device_token: devices.expo(name) });
+  const [platform, tokens] = ['mobile_push/fcm', Array.from({ length: 99 }, (_, index) => `f${index}`)];
+  await Promise.all(
+    tokens.map((name) => saveToken(project, 'ada', platform, { device_token: devices.fcm(name) })),
+  );
+  vendors.google.messages.length = 0;
+  await processed(project.call, await send());
+  expect(pushed()).toEqual([devices.expo('newer')]);
+  expect(vendors.google.messages).toHaveLength(99);
+});
