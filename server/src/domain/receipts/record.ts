@@ -197,8 +197,9 @@ function isAddress(text: string): boolean {
   return text.length <= 320 && text.isWellFormed() && !text.includes('\0');
 }
 
-// Primary keys of broadcasts, notifications and deliveries. A receipt can come before the outcome: then the row is made here, as one whose
-// attempt is not written down yet. Not where the broadcast is processed, which is when every delivery has its row.
+// Primary keys of broadcasts, notifications and deliveries; looked up one by one, for the tables are large and the receipts few. A receipt
+// can come before the outcome: then the row is made here, as one whose attempt is not written down yet. Not where the broadcast is
+// processed, which is when every delivery has its row.
 const writeReceipts = sql(
   'record_receipts',
   `with given as (
@@ -206,22 +207,21 @@ const writeReceipts = sql(
     from unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::timestamptz[])
       as g (user_id, notification_id, broadcast_id, receipt, receipt_at)
   ),
-  ours as (
-    select g.*, b.category, b.status,
-      exists (
-        select from deliveries d
-        where d.user_id = g.user_id and d.notification_id = g.notification_id and d.channel = $7
-      ) as begun
-    from given g
-    join broadcasts b on b.id = g.broadcast_id and b.project_id = $6
-  ),
   known as (
-    select *
-    from ours o
-    where begun or status <> 'processed' and exists (
-      select from notifications n
-      where n.user_id = o.user_id and n.id = o.notification_id
-    )
+    select g.*, b.category
+    from given g
+    cross join lateral (
+      select category, status from broadcasts where id = g.broadcast_id and project_id = $6 limit 1
+    ) b
+    left join lateral (
+      select true as there from deliveries d
+      where d.user_id = g.user_id and d.notification_id = g.notification_id and d.channel = $7
+      limit 1
+    ) begun on true
+    left join lateral (
+      select true as there from notifications n where n.user_id = g.user_id and n.id = g.notification_id limit 1
+    ) notified on true
+    where begun.there or (b.status <> 'processed' and notified.there)
   ),
   written as (
     insert into deliveries as d (

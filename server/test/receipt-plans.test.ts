@@ -1,0 +1,131 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { type Database, openDatabase, type Queryable, sql } from '../src/db/client.ts';
+import { referenceOf } from '../src/domain/deliveries/reference.ts';
+import { createBus, type PostgresBus } from '../src/domain/realtime/bus.ts';
+import { discardChats } from '../src/domain/receipts/discard-chats.ts';
+import { recordReceipts } from '../src/domain/receipts/record.ts';
+import { AddressKeys } from '../src/domain/suppressions/address-keys.ts';
+import { newId, notificationId } from '../src/lib/ids.ts';
+import { createLogger } from '../src/lib/log.ts';
+import { createSealer } from '../src/lib/seal.ts';
+import { createTestDatabase, type TestDatabase } from './support/database.ts';
+
+// What is reported is a small part of what there is.
+const USERS = 20_000;
+const projectId = newId();
+const broadcastId = newId();
+const userIds = Array.from({ length: USERS }, () => newId());
+
+let database: TestDatabase;
+let db: Database;
+let bus: PostgresBus;
+const addressKeys = new AddressKeys({ sealer: createSealer([Buffer.alloc(32, 7)]) });
+
+beforeAll(async () => {
+  database = await createTestDatabase();
+  db = openDatabase(database.connection, { size: 1, name: 'receipt plans' });
+  bus = createBus({ db, log: createLogger({ level: 'silent' }), nodeId: newId(), shared: false });
+  const ids = userIds.map((userId) => notificationId(broadcastId, userId));
+  await db.query(
+    sql('', `insert into broadcasts (id, project_id, message, status) values ($1, $2, '', 'processing')`),
+    [broadcastId, projectId],
+  );
+  await db.query(
+    sql(
+      '',
+      `with made as (select * from unnest($1::uuid[], $2::uuid[]) as m (user_id, id)),
+      noted as (
+        insert into notifications (user_id, id, broadcast_id, sent_at) select user_id, id, $3, now() from made
+      ),
+      delivered as (
+        insert into deliveries (user_id, notification_id, channel, broadcast_id, state, attempts, first_attempt_at, last_attempt_at)
+        select user_id, id, 'email', $3, 'sent', 1, now(), now() from made
+      ),
+      installed as (
+        insert into installations (project_id, provider, id, owner_id, installed_by, sealed_record, created_at, updated_at)
+        select gen_random_uuid(), 'slackbot', 'A1-T' || row_number() over (), $3, $3, '', now(), now() from made
+      )
+      insert into tokens (user_id, id, project_id, channel, public_id, hash, sealed_data, created_at)
+      select user_id, id, $4, 'slack', 'A1-T1-C' || row_number() over (), sha256(id::text::bytea), '', now() from made`,
+    ),
+    [userIds, ids, broadcastId, projectId],
+  );
+  await db.query(sql('', 'analyze broadcasts, notifications, deliveries, installations, tokens'));
+});
+afterAll(async () => {
+  await bus.close();
+  await db.close();
+  await database.drop();
+});
+
+interface Node {
+  'Node Type': string;
+  'Actual Rows': number;
+  'Actual Loops': number;
+  'Rows Removed by Filter'?: number;
+  Plans?: Node[];
+}
+
+/** How many rows the scans of tables read while this runs, of which none may read a whole table. */
+async function rowsRead(run: (tx: Queryable) => Promise<unknown>): Promise<number> {
+  let read = 0;
+  await db.transaction(async (tx) => {
+    await run({
+      async query(statement, values) {
+        await tx.query(sql('', 'savepoint explained'));
+        const [row] = await tx.query<{ 'QUERY PLAN': string }>(
+          sql('', `explain (analyze, format json) ${statement.text}`),
+          values,
+        );
+        await tx.query(sql('', 'rollback to savepoint explained'));
+        const [{ Plan: root }] = JSON.parse(row?.['QUERY PLAN'] ?? '[]') as [{ Plan: Node }];
+        const nodes = (node: Node): Node[] => [node, ...(node.Plans ?? []).flatMap(nodes)];
+        const scans = nodes(root).filter(
+          (node) =>
+            / Scan$/.test(node['Node Type']) && !/^(Function|CTE|Subquery|Bitmap H)/.test(node['Node Type']),
+        );
+        expect(scans.map((node) => node['Node Type'])).not.toContain('Seq Scan');
+        for (const node of scans)
+          read += (node['Actual Rows'] + (node['Rows Removed by Filter'] ?? 0)) * node['Actual Loops'];
+        return tx.query(statement, values);
+      },
+    });
+  });
+  return read;
+}
+
+test('the receipts of a request read their own deliveries and no others', async () => {
+  const source = { projectId, integrationId: newId(), provider: 'sendgrid', channel: 'email' };
+  for (const count of [1, 500]) {
+    const receipts = userIds.slice(0, count).map((userId) => ({
+      kind: 'delivered' as const,
+      at: new Date(),
+      reference: referenceOf({ broadcastId, userId }),
+    }));
+    const read = await rowsRead((tx) => recordReceipts({ tx, bus, addressKeys }, source, receipts));
+    expect(read).toBeGreaterThanOrEqual(count);
+    expect(read).toBeLessThanOrEqual(3 * count + 1);
+  }
+});
+
+test('a chat that is gone reads its own tokens and installations', async () => {
+  const discarder = { discard: async () => {} };
+  const deps = { config: { BRAND: 'service' }, discarder };
+  const gone = { code: 'channel_archive', goneAt: new Date() };
+  const read = async (
+    of: { projectId?: string; provider: 'slack' | 'slackbot' },
+    chat: { installationId: string; channelId?: string },
+  ) => {
+    const within = (tx: Queryable): Database => ({
+      ...db,
+      query: (statement, values) => tx.query(statement, values),
+      transaction: (work) => work(tx),
+    });
+    return rowsRead((tx) => discardChats({ ...deps, db: within(tx) }, of, [{ ...gone, ...chat }]));
+  };
+  expect(await read({ projectId, provider: 'slack' }, { installationId: 'A1-T1', channelId: 'C7' })).toBe(1);
+  expect(
+    await read({ provider: 'slackbot' }, { installationId: 'A1-T9', channelId: 'C7' }),
+  ).toBeLessThanOrEqual(2);
+  expect(await read({ provider: 'slackbot' }, { installationId: 'A1-T9' })).toBeLessThanOrEqual(4);
+});
