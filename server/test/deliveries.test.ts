@@ -128,6 +128,7 @@ describe('the deliveries of a broadcast', () => {
       integration_id: null,
       provider_id: null,
       attempts: 1,
+      replays: 0,
       targets: null,
       due_at: null,
       first_attempt_at: row?.sent_at.toISOString(),

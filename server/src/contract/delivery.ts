@@ -37,6 +37,7 @@ export const Delivery = Type.Object(
     integration_id: nullable(Id),
     provider_id: nullable(Type.String({ description: 'What the provider calls the message.' })),
     attempts: Type.Integer({ description: 'Counted anew where it is sent anew.' }),
+    replays: Type.Integer({ description: 'How often it was begun anew by request.' }),
     targets: nullable(
       Type.Record(Type.String(), Type.Integer(), {
         description:
@@ -77,6 +78,7 @@ export const Delivery = Type.Object(
         integration_id: '0197a3c4-0a1b-7c2d-8e3f-4a5b6c7d8e9f',
         provider_id: '<0197a3c4-5b6e-7a01-8513-7708190a1b2c@shop.example>',
         attempts: 1,
+        replays: 0,
         targets: null,
         due_at: null,
         first_attempt_at: '2026-01-31T12:00:00.000Z',

@@ -9,6 +9,9 @@ alter table broadcasts
   add column failed_users integer not null default 0,
   add column failed_errors json;
 
+-- How often a delivery was begun anew because the project asked for it.
+alter table deliveries add column replays smallint not null default 0;
+
 -- What failed of a broadcast is counted at its end, listed user by user, and gone through in that order where it is sent anew.
 drop index deliveries_failed;
 create index deliveries_failed on deliveries (broadcast_id, user_id, channel) where state = 'failed';

@@ -70,7 +70,7 @@ const mark = sql(
     where d.state = 'retrying' and d.unsure < $7
   returning d.notification_id, d.unsure`,
 );
-// One that was never attempted leaves no trace.
+// One that was never attempted leaves no trace, unless it is one that was begun anew.
 const unmark = sql(
   'unmark_texts',
   `with wanted as (
@@ -80,11 +80,11 @@ const unmark = sql(
     delete from deliveries d
     using wanted
     where d.user_id = wanted.user_id and d.notification_id = wanted.notification_id and d.channel = wanted.channel
-      and d.state = 'retrying' and d.attempts = 0 and d.unsure = 1
+      and d.state = 'retrying' and d.attempts = 0 and d.unsure = 1 and d.replays = 0
   )
   update deliveries d
   set unsure = d.unsure - 1
   from wanted
   where d.user_id = wanted.user_id and d.notification_id = wanted.notification_id and d.channel = wanted.channel
-    and d.state = 'retrying' and d.unsure > 0 and not (d.attempts = 0 and d.unsure = 1)`,
+    and d.state = 'retrying' and d.unsure > 0 and not (d.attempts = 0 and d.unsure = 1 and d.replays = 0)`,
 );

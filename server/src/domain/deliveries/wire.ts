@@ -10,6 +10,7 @@ export interface DeliveryRow {
   broadcast_id: string;
   state: 'retrying' | 'sent' | 'failed' | 'skipped';
   attempts: number;
+  replays: number;
   integration_id: string | null;
   provider: string | null;
   provider_id: string | null;
@@ -24,7 +25,7 @@ export interface DeliveryRow {
 }
 
 export const COLUMNS =
-  'user_id, notification_id, channel, broadcast_id, state, attempts, integration_id, provider, provider_id, code, reason, targets, ' +
+  'user_id, notification_id, channel, broadcast_id, state, attempts, replays, integration_id, provider, provider_id, code, reason, targets, ' +
   'first_attempt_at, last_attempt_at, receipt, receipt_at';
 
 /** A notification on a channel, as its broadcast's plan has it. */
@@ -79,6 +80,7 @@ export function plannedDelivery(planned: Planned, { row, sentAt, brand }: Known)
     integration_id: null,
     provider_id: null,
     attempts: inbox ? 1 : 0,
+    replays: 0,
     targets: null,
     due_at: state === 'scheduled' && plan.dueAtMs !== undefined ? new Date(plan.dueAtMs).toISOString() : null,
     first_attempt_at: at,
@@ -103,6 +105,7 @@ export function storedDelivery(row: DeliveryRow): Delivery {
     integration_id: row.integration_id,
     provider_id: row.provider_id,
     attempts: row.attempts,
+    replays: row.replays,
     targets: row.targets === null ? null : (JSON.parse(row.targets) as Record<string, number>),
     due_at: null,
     first_attempt_at: row.attempts === 0 ? null : iso(row.first_attempt_at),
