@@ -37,6 +37,8 @@ export type BroadcastDelivery = {
   provider_id: string | null;
   /** Counted anew where it is sent anew. */
   attempts: number;
+  /** How often it was begun anew by request. */
+  replays: number;
   /** Of what the last attempts said about the user's devices, browsers or chats, where there is more than one. */
   targets: Record<string, number> | null;
   /** While it is `scheduled`: not before then. The time when messages may come, or a limit of the provider, may make it later. */
@@ -69,6 +71,8 @@ export type NotificationDelivery = {
   provider_id: string | null;
   /** Counted anew where it is sent anew. */
   attempts: number;
+  /** How often it was begun anew by request. */
+  replays: number;
   /** Of what the last attempts said about the user's devices, browsers or chats, where there is more than one. */
   targets: Record<string, number> | null;
   /** While it is `scheduled`: not before then. The time when messages may come, or a limit of the provider, may make it later. */
@@ -814,6 +818,21 @@ export type BroadcastOverridesChannels = {
     action_url?: string | null | undefined;
   } | undefined;
   sms?: {
+    title?: string | undefined;
+    content?: string | undefined;
+    action_url?: string | null | undefined;
+  } | undefined;
+  web_push?: {
+    title?: string | undefined;
+    content?: string | undefined;
+    action_url?: string | null | undefined;
+  } | undefined;
+  slack?: {
+    title?: string | undefined;
+    content?: string | undefined;
+    action_url?: string | null | undefined;
+  } | undefined;
+  teams?: {
     title?: string | undefined;
     content?: string | undefined;
     action_url?: string | null | undefined;
