@@ -151,25 +151,25 @@ describe('a target that asks for a retry', () => {
     expect(await deliveriesOf(service, id)).toMatchObject([{ state: 'sent', code: 'switched_off' }]);
   });
 
-  test('is given up a day after the message was due', async () => {
-    await withSlack(['C0A']);
+  test.each([
+    ['none has taken it', ['C0A'], { state: 'failed', code: 'expired', attempts: 1, targets: null }],
+    ['another has', ['C0A', 'C0B'], { state: 'sent', targets: { accepted: 1, gone: 0, failed: 1 } }],
+  ])('is given up a day after the message was due, where %s', async (_name, channels, expected) => {
+    await withSlack(channels);
     vendors.slack.refusals.set('C0A', [LATER]);
     const id = await send();
     await retrying(id);
-    const made = Date.now() - 24 * 3_600_000 - 1_000;
     await service.context.db.query(
       sql(
         '',
         `update jobs set payload = jsonb_set(payload::jsonb, '{first_attempt_ms}', $1::text::jsonb)
         where payload->>'broadcast_id' = $2`,
       ),
-      [String(made), id],
+      [String(Date.now() - 24 * 3_600_000 - 1_000), id],
     );
     await processedAtOnce(id);
-    expect(postedTo()).toEqual([]);
-    expect(await deliveriesOf(service, id)).toMatchObject([
-      { state: 'failed', code: 'expired', attempts: 1 },
-    ]);
+    expect(postedTo()).toEqual(channels.slice(1));
+    expect(await deliveriesOf(service, id)).toMatchObject([expected]);
   });
 });
 

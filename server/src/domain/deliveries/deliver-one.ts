@@ -66,10 +66,10 @@ export async function deliverOne(batch: Batch, delivery: Delivery): Promise<Made
   if (addressed.kind !== 'targets') return { outcome: ended(addressed.kind, attempt + 1, addressed) };
   if (channel === 'sms' && !unsure.has(id)) return { outcome: ended('failed', attempt, SENT_TWICE) };
   const expiresAtMs = job.payload.first_attempt_ms + timeToLiveMs(channel);
-  const late = nowMs > expiresAtMs;
+  const late = context.clock.now() > expiresAtMs;
   if (late && (begun?.accepted ?? 0) === 0) return { outcome: ended('failed', attempt, TOO_LATE) };
   const tried = late
-    ? []
+    ? tooLate(addressed)
     : await attemptAll(batch, delivery, { broadcast, user, expiresAtMs }, addressed.now);
   const { outcome, again } = conclude(
     {
