@@ -96,19 +96,19 @@ async function compare(
     alone.push(await measured(bare, count, IN_FLIGHT));
     ours.push(await measured(send, count, IN_FLIGHT));
   }
-  const cpu = (rates: Rate[]) => median(rates.map(({ cpuMicros }) => cpuMicros)).toFixed(0);
+  const cpu = (rates: Rate[]) => median(rates.map(({ cpuMicros }) => cpuMicros));
   figure({
     name: `messages by ${name}`,
     value: median(ours.map(({ perSecond }) => perSecond)),
     unit: '/s',
-    note: `CPU each: ${cpu(ours)} µs; by undici alone ${cpu(alone)} µs`,
+    note: `CPU each: ${cpu(ours).toFixed(0)} µs; by undici alone ${cpu(alone).toFixed(0)} µs`,
   });
   figure({
     name: `share of undici alone, ${name}`,
     value: 100 * median(ours.map(({ perSecond }, round) => perSecond / (alone[round]?.perSecond ?? 0))),
     unit: '%',
     aim: { value: 70, better: 'more' },
-    note: `${IN_FLIGHT} in flight, median of ${ROUNDS} rounds in turns`,
+    note: `by CPU ${((100 * cpu(alone)) / cpu(ours)).toFixed(0)} %; ${IN_FLIGHT} in flight, median of ${ROUNDS} rounds in turns`,
   });
 }
 

@@ -3,6 +3,7 @@
  * is made once for each recipient. The same input gives the same bytes, so that a repeat is a true copy.
  */
 import { domainToASCII } from 'node:url';
+import { LRUCache } from 'lru-cache';
 import { nodemailer } from './nodemailer.ts';
 
 type Mailbox = { email: string; name?: string };
@@ -58,13 +59,24 @@ export function buildMime({
 export function isMailbox(email: string): boolean {
   const at = email.lastIndexOf('@');
   const blanks = !email.startsWith('"') && /\s/.test(email);
-  return at > 0 && !blanks && !/[\p{Cc}<>]/u.test(email) && domainToASCII(email.slice(at + 1)) !== '';
+  return at > 0 && !blanks && !/[\p{Cc}<>]/u.test(email) && asciiDomain(email.slice(at + 1)) !== '';
 }
+
+/** `domainToASCII`, remembered: few domains have nearly all addresses, and each is asked for three times an e-mail. */
+function asciiDomain(domain: string): string {
+  const known = asciiDomains.get(domain);
+  if (known !== undefined) return known;
+  const ascii = domainToASCII(domain);
+  if (domain.length < 256) asciiDomains.set(domain, ascii);
+  return ascii;
+}
+
+const asciiDomains = new LRUCache<string, string>({ max: 1_000 });
 
 /** The address as the envelope has it: the domain in ASCII (RFC 5891), unless the local part needs SMTPUTF8 anyway. */
 export function withAsciiDomain(email: string): string {
   const at = email.lastIndexOf('@');
-  return hasForeignLocalPart(email) ? email : email.slice(0, at + 1) + domainToASCII(email.slice(at + 1));
+  return hasForeignLocalPart(email) ? email : email.slice(0, at + 1) + asciiDomain(email.slice(at + 1));
 }
 
 /** Whether the address can only be written to by servers that speak SMTPUTF8 (RFC 6531). */

@@ -127,11 +127,9 @@ function signed(
   const { host, pathname } = place ?? { host: '', pathname: '' };
   const whole = `${pathname.replace(/\/+$/, '')}${path}`; // with what the operator may have put before it
   const key = { service: 'ses', region, keyId: key_id, secretKey: secret_key };
-  const text = body.toString();
-  return {
-    ...request,
-    headers: signAws({ method, host, path: whole, headers, body: text, ...key, nowMs }),
-  };
+  const bytes = Buffer.from(body.toString()); // once, for the signature and for the way
+  const signedHeaders = signAws({ method, host, path: whole, headers, body: bytes, ...key, nowMs });
+  return { ...request, headers: signedHeaders, body: bytes };
 }
 
 function build(message: EmailMessage, { region, from, configuration_set }: Config): HttpRequest | Rejection {

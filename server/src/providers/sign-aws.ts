@@ -1,6 +1,7 @@
 /** AWS Signature Version 4. https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html */
-import { createHmac, createSecretKey, hash, type KeyObject } from 'node:crypto';
+import { createHmac, hash } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
+import { hmacText } from './hmac.ts';
 
 /** A request to AWS: `path` begins with a slash and may end with a query; every header of `headers` is signed. */
 type AwsRequest = {
@@ -8,7 +9,7 @@ type AwsRequest = {
   host: string;
   path: string;
   headers?: Readonly<Record<string, string>>;
-  body?: string;
+  body?: string | Buffer;
   service: string;
   region: string;
   keyId: string;
@@ -35,7 +36,7 @@ export function signAws(request: AwsRequest): Record<string, string> {
   const scope = `${at.slice(0, 8)}/${region}/${service}/aws4_request`;
   const text = `AWS4-HMAC-SHA256\n${at}\n${scope}\n${sha256(canonical)}`;
   const key = signingKey(secretKey, scope);
-  const signature = createHmac('sha256', key).update(text).digest('hex');
+  const signature = hmacText(key, text, 'hex');
   return {
     ...headers,
     'x-amz-date': at,
@@ -76,22 +77,22 @@ function order(a: string, b: string): number {
 }
 
 /** Of the day, the region and the service: it is the same for all requests of a day. */
-function signingKey(secretKey: string, scope: string): KeyObject {
+function signingKey(secretKey: string, scope: string): Buffer {
   const name = `${scope}/${secretKey}`;
   const held = signingKeys.get(name);
   if (held !== undefined) return held;
-  const bytes = scope.split('/').reduce<string | Buffer>(hmac, `AWS4${secretKey}`) as Buffer;
-  const key = createSecretKey(bytes); // as bytes it would cost more each time than the signature does
+  // The secret may be longer than a block, and so is hashed first.
+  const key = scope.split('/').reduce<string | Buffer>(hmacOfAny, `AWS4${secretKey}`) as Buffer;
   signingKeys.set(name, key);
   return key;
 }
 
-const signingKeys = new LRUCache<string, KeyObject>({ max: 1_000 });
+const signingKeys = new LRUCache<string, Buffer>({ max: 1_000 });
 
-function sha256(text: string): string {
+function sha256(text: string | Buffer): string {
   return hash('sha256', text);
 }
 
-function hmac(key: string | Buffer, text: string): Buffer {
+function hmacOfAny(key: string | Buffer, text: string): Buffer {
   return createHmac('sha256', key).update(text).digest();
 }

@@ -5,13 +5,18 @@ import {
   createSecretKey,
   diffieHellman,
   generateKeyPairSync,
-  hash,
   type KeyObject,
   randomFillSync,
 } from 'node:crypto';
+import { hmac } from './hmac.ts';
 
-/** The browser's part of a subscription, once it is known to be usable. */
-export type Recipient = { publicKey: KeyObject; point: Buffer; auth: Buffer };
+/** The browser's part of a subscription, once it is known to be usable; and what was agreed on with it last, which one pair of ours has. */
+export type Recipient = {
+  publicKey: KeyObject;
+  point: Buffer;
+  auth: Buffer;
+  agreed?: { with: SenderKeys; secret: Buffer };
+};
 
 /** Our part: `point` is the public key as it is sent along. */
 export type SenderKeys = { privateKey: KeyObject; point: Buffer };
@@ -67,9 +72,7 @@ export function encrypt(
   sender: SenderKeys,
   salt: Buffer = freshSalt(),
 ): Buffer {
-  const shared = diffieHellman({ privateKey: sender.privateKey, publicKey: recipient.publicKey });
-  const info = Buffer.concat([KEY_INFO, recipient.point, sender.point, COUNTER]);
-  const secret = hmac(salt, hmac(hmac(recipient.auth, shared), info));
+  const secret = hmac(salt, agreedSecret(recipient, sender));
   // A key object is three times as quick to encrypt with as bytes.
   const key = createSecretKey(hmac(secret, CONTENT_KEY_INFO).subarray(0, 16));
   const cipher = createCipheriv('aes-128-gcm', key, hmac(secret, NONCE_INFO).subarray(0, 12));
@@ -84,6 +87,16 @@ export function encrypt(
   ]);
 }
 
+/** What both sides know (RFC 8291, 3.4): two thirds of the work of a push, and kept with the recipient for as long as our pair is used. */
+function agreedSecret(recipient: Recipient, sender: SenderKeys): Buffer {
+  if (recipient.agreed?.with === sender) return recipient.agreed.secret;
+  const shared = diffieHellman({ privateKey: sender.privateKey, publicKey: recipient.publicKey });
+  const info = Buffer.concat([KEY_INFO, recipient.point, sender.point, COUNTER]);
+  const secret = hmac(hmac(recipient.auth, shared), info);
+  recipient.agreed = { with: sender, secret };
+  return secret;
+}
+
 const SALT_BYTES = 16;
 const salts = Buffer.alloc(256 * SALT_BYTES);
 let saltsUsed = salts.length;
@@ -96,21 +109,6 @@ function freshSalt(): Buffer {
   }
   saltsUsed += SALT_BYTES;
   return Buffer.from(salts.subarray(saltsUsed - SALT_BYTES, saltsUsed));
-}
-
-const BLOCK_BYTES = 64; // of SHA-256: no key here is longer
-
-/** HMAC with SHA-256 (RFC 2104) as the two hashes that it is: of messages as short as these, `createHmac` takes half as long again. */
-function hmac(key: Buffer, text: Buffer): Buffer {
-  const inner = Buffer.alloc(BLOCK_BYTES + text.length, 0x36);
-  const outer = Buffer.alloc(BLOCK_BYTES + 32, 0x5c);
-  for (let index = 0; index < key.length; index++) {
-    inner[index] = (key[index] ?? 0) ^ 0x36;
-    outer[index] = (key[index] ?? 0) ^ 0x5c;
-  }
-  inner.set(text, BLOCK_BYTES);
-  outer.set(hash('sha256', inner, 'buffer'), BLOCK_BYTES);
-  return hash('sha256', outer, 'buffer');
 }
 
 function uint32(value: number): Buffer {
