@@ -27,7 +27,12 @@ async function standIn(options: Parameters<typeof startSmtpStandIn>[0] = {}) {
   return server;
 }
 
-function connect(config: Partial<Config>, timeouts: Partial<Timeouts> = {}): Sender<EmailMessage> {
+function connect(
+  config: Partial<Config>,
+  timeouts: Partial<Timeouts> = {},
+  /** What is to be done when the test is over; tests that run at the same time have an end each. */
+  atEnd: (cleanup: () => Promise<void>) => void = (cleanup) => cleanups.push(cleanup),
+): Sender<EmailMessage> {
   const sender = smtp.connect(
     {
       host: 'localhost',
@@ -39,7 +44,7 @@ function connect(config: Partial<Config>, timeouts: Partial<Timeouts> = {}): Sen
     },
     depsOf(createEgressGuard({ allow: '127.0.0.0/8,::1' }), timeouts),
   );
-  cleanups.push(() => sender.close());
+  atEnd(() => sender.close());
   return sender;
 }
 
@@ -445,17 +450,21 @@ describe('failures', () => {
     [...REPLIES, ...BREAKS].map((row) => [pipelining, ...row] as const),
   );
 
-  test.each(table)('pipelining %s, at %s: %s', async (pipelining, stage, step, expected) => {
-    const server = await startSmtpScript({ [stage]: step }, { pipelining });
-    cleanups.push(server.stop);
-    const sender = connect(
-      { port: server.port, username: 'user', password: 'secret' },
-      // Short only for the wait that is to run out, so that a busy machine does not end another one.
-      step !== 'hang' ? {} : stage === 'GREETING' ? { connectMs: 150 } : { replyMs: 250 },
-    );
-    // Larger than the buffers between the two, so that BODY is met before the whole of it is out.
-    const body = stage === 'BODY' ? 'x'.repeat(20 * 1024 * 1024) : 'x';
-    expect(await sender.send(email({ text: body }))).toMatchObject(expected);
+  describe('at a step of the conversation:', { concurrent: true }, () => {
+    test.for(table)('pipelining %s, at %s: %s', async (row, { onTestFinished: atEnd }) => {
+      const [pipelining, stage, step, expected] = row;
+      const server = await startSmtpScript({ [stage]: step }, { pipelining });
+      atEnd(server.stop);
+      const sender = connect(
+        { port: server.port, username: 'user', password: 'secret' },
+        // Short only for the wait that is to run out, so that a busy machine does not end another one.
+        step !== 'hang' ? {} : stage === 'GREETING' ? { connectMs: 150 } : { replyMs: 250 },
+        atEnd,
+      );
+      // Larger than the buffers between the two, so that BODY is met before the whole of it is out.
+      const body = stage === 'BODY' ? 'x'.repeat(20 * 1024 * 1024) : 'x';
+      expect(await sender.send(email({ text: body }))).toMatchObject(expected);
+    });
   });
 
   test.each(['GREETING', 'MAIL', 'END'] as const)('a reply at %s that never ends', async (stage) => {
