@@ -290,8 +290,12 @@ describe('seven days after', () => {
 
     const left = (await dump()).filter((text) => text.includes('canary-') || text.includes(phone.slice(1)));
     expect(left).toEqual([]);
-    for (const { table, column } of owned)
+    // How its deliveries ended is a part of their broadcasts' accounts.
+    for (const { table, column } of owned.filter((one) => one.table !== 'deliveries'))
       expect([table, await rows(`select from ${table} where ${column} = $1`, [id])]).toEqual([table, []]);
+    expect(
+      await rows('select state, code, reason, provider_id from deliveries where user_id = $1', [id]),
+    ).toEqual([{ state: 'failed', code: '550', reason: null, provider_id: null }]);
     expect(await rows(`select from token_owners where user_id = $1`, [id])).toEqual([]);
     // The bare id stays where it says what happened, and in the place of the user.
     const gone = { external_id: `deleted:${id}` };

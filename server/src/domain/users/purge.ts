@@ -20,7 +20,7 @@ const TOKENS = 1_000;
 
 /**
  * Takes a step in erasing users whose seven days are over; answers whether there may be more to do. Whatever was known about them goes: only
- * their bare id stays, in events and in lists of whom a broadcast reached.
+ * their bare id stays, in events, in lists of whom a broadcast reached and in what became of it.
  *
  * First, in one transaction, they lose their names, and with these every way back: `deleted_at` is '-infinity' then. The rest goes in small
  * transactions, and the row of the user last, so that a purge which is stopped goes on where it was, on whichever node.
@@ -80,7 +80,7 @@ async function goOn(tx: Queryable, sealer: Sealer, userIds: readonly string[]): 
     await tx.query(deleteRefused, [users, uuidArray(mentions.map((one) => one.broadcast_id))]);
     return true;
   }
-  if ((await tx.query(deleteDeliveries, [ids, ROWS])).length > 0) return true;
+  if ((await tx.query(redactDeliveries, [ids, ROWS])).length > 0) return true;
   if (await purgeTokens(tx, ids)) return true;
   await forgetAddresses(
     tx,
@@ -221,17 +221,18 @@ const deleteRefused = sql(
   using unnest($1::uuid[], $2::uuid[]) as gone (user_id, broadcast_id)
   where r.user_id = gone.user_id and r.broadcast_id = gone.broadcast_id`,
 );
-// Primary key. What a provider answered may name the user.
-const deleteDeliveries = sql(
+// Primary key. What a provider answered may name the user. That there was a delivery, and how it ended, is a part of its broadcast's accounts.
+const redactDeliveries = sql(
   'purge_deliveries_of_users',
   `with gone as (
     select user_id, notification_id, channel
     from deliveries
-    where user_id = any ($1::uuid[])
+    where user_id = any ($1::uuid[]) and (reason is not null or provider_id is not null)
     limit $2
   )
-  delete from deliveries d
-  using gone
+  update deliveries d
+  set reason = null, provider_id = null
+  from gone
   where d.user_id = gone.user_id and d.notification_id = gone.notification_id and d.channel = gone.channel
   returning d.user_id`,
 );
