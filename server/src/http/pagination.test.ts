@@ -28,6 +28,63 @@ const queryOf = (link: string): PageQuery => {
 };
 const is = (name: string, number: number) => `https://belfry.example/v2/things?${name}=${idOf(number)}`;
 
+/** A page of those of 100 numbers that are wanted, found by a search that looks at ten of them. */
+async function searched(wanted: (number: number) => boolean, query: PageQuery) {
+  const all = Array.from({ length: 100 }, (_none, index) => ({ id: idOf(100 - index) }));
+  const { data, links } = await paginate({
+    base: 'https://belfry.example',
+    request: { url: '/v2/things' },
+    query,
+    list: async (cursor) => {
+      const near = beyond(all, { ...cursor, limit: 10 });
+      const rows = near.filter(({ id }) => wanted(numberOf(id))).slice(0, cursor.limit);
+      const last = near.at(-1);
+      if (rows.length === cursor.limit || near.length < 10 || last === undefined) return { rows };
+      return { rows, stoppedAt: last.id };
+    },
+    item: ({ id }) => numberOf(id),
+  });
+  return { data, ...links };
+}
+
+describe('a search that stops on the way', () => {
+  test('is gone on with by the links, in both directions, also over pages without a record', () => {
+    fc.assert(
+      fc.asyncProperty(fc.uniqueArray(fc.integer({ min: 1, max: 100 })), async (numbers) => {
+        const wanted = new Set(numbers);
+        const expected = numbers.toSorted((a, b) => b - a);
+        for (const direction of ['next', 'prev'] as const) {
+          let query: PageQuery = direction === 'next' ? { limit: 3 } : { limit: 3, ending_before: OLDEST };
+          const found: number[][] = [];
+          for (let more = true; more; ) {
+            const page = await searched((number) => wanted.has(number), query);
+            found.push(page.data);
+            const link = page[direction];
+            more = link !== null;
+            if (link !== null) query = queryOf(link);
+          }
+          expect((direction === 'next' ? found : found.reverse()).flat()).toEqual(expected);
+        }
+      }),
+    );
+  });
+
+  test('leads back from an empty page to all that was before it', async () => {
+    const wanted = (number: number) => number > 95;
+    const empty = await searched(wanted, { limit: 5, starting_after: idOf(96) });
+    expect([empty.data, empty.next, empty.prev]).toEqual([
+      [],
+      is('starting_after', 86),
+      is('ending_before', 86),
+    ]);
+    const [before, first] = [
+      await searched(wanted, queryOf(empty.prev ?? '')),
+      await searched(wanted, { limit: 5 }),
+    ];
+    expect([before.data, first.data]).toEqual([[96], [100, 99, 98, 97, 96]]);
+  });
+});
+
 describe('a page', () => {
   test('is the newest first, and the only one has no neighbours', async () => {
     const first = 'https://belfry.example/v2/things';
