@@ -175,7 +175,9 @@ function reports({ name, receives, receipts, polls, wireName = name }: Integrati
         ]),
     ...(receipts === undefined
       ? []
-      : [`What the vendor reports of messages is taken at ${path}, once it is verified.`]),
+      : [
+          `What the vendor reports of messages is taken at ${path}, once it is verified: [what to set up, and what becomes of it](../../guides/receipts.md).`,
+        ]),
     ...(polls === undefined
       ? []
       : [
