@@ -251,7 +251,12 @@ describe('a replay of more than is done at once', () => {
     const id = newId();
     await rows(
       `insert into broadcasts (id, project_id, message, status, total, failed_users) values ($1, $2, $3, 'processed', $4, $4)`,
-      [id, project.id, Buffer.from('\0{"title":"T","content":null,"action_url":null,"custom_attributes":null}'), ALL],
+      [
+        id,
+        project.id,
+        Buffer.from('\0{"title":"T","content":null,"action_url":null,"custom_attributes":null}'),
+        ALL,
+      ],
     );
     for (let page = 0; page < PAGES; page += 1) {
       const users = Array.from({ length: 1_000 }, () => newId());

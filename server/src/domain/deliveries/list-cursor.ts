@@ -1,8 +1,15 @@
+import type { Delivery } from '../../contract/delivery.ts';
 import type { Queryable } from '../../db/client.ts';
 import { ClientError } from '../../errors.ts';
 import { NEWEST, OLDEST } from '../../lib/cursor.ts';
 import { notificationId } from '../../lib/ids.ts';
 import { locate } from '../broadcasts/locate.ts';
+
+/** A delivery, and its place in the list as a cursor. */
+export interface ListedDelivery {
+  id: string;
+  delivery: Delivery;
+}
 
 /** Where a delivery stands in the list of its broadcast. */
 export interface Place {

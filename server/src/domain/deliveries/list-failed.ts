@@ -1,7 +1,6 @@
 import { type Queryable, type Statement, sql } from '../../db/client.ts';
 import { type Cursor, NEWEST, OLDEST, type Stretch } from '../../lib/cursor.ts';
-import type { ListedDelivery } from './list.ts';
-import { cursorOf, type Place } from './list-cursor.ts';
+import { cursorOf, type ListedDelivery, type Place } from './list-cursor.ts';
 import { COLUMNS, type DeliveryRow, storedDelivery } from './wire.ts';
 
 /** Up to `limit` of a broadcast's failed deliveries beyond a place, or from an end on, nearest first, in the order of users' ids. */

@@ -1,9 +1,9 @@
-import type { Delivery, DeliveryStatus } from '../../contract/delivery.ts';
+import type { DeliveryStatus } from '../../contract/delivery.ts';
 import { type Queryable, sql } from '../../db/client.ts';
 import { type Cursor, OLDEST, type Stretch } from '../../lib/cursor.ts';
 import { notificationId } from '../../lib/ids.ts';
 import { type ChannelPlan, readPlan } from '../broadcasts/page-plan.ts';
-import { cursorOf, type Place, readPlace } from './list-cursor.ts';
+import { cursorOf, type ListedDelivery, type Place, readPlace } from './list-cursor.ts';
 import { listFailed } from './list-failed.ts';
 import { readPlanned } from './read-planned.ts';
 import type { Planned } from './wire.ts';
@@ -12,12 +12,6 @@ import type { Planned } from './wire.ts';
 export interface DeliveryFilter {
   state?: DeliveryStatus;
   channel?: string;
-}
-
-/** A delivery, and its place in the list as a cursor. */
-export interface ListedDelivery {
-  id: string;
-  delivery: Delivery;
 }
 
 // A search for a state that is rare looks at about so many, and ends the page there.
