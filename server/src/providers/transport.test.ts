@@ -171,31 +171,32 @@ describe('a server that does not stop', () => {
     await impatient.close();
     server.close();
   });
+});
 
-  test('keeps others waiting for a connection: of those nothing was written, and nothing is any more', async () => {
-    let asked = 0;
-    const server = createServer((_request, response) => {
-      asked += 1;
-      answers.trickling(response);
-    });
-    await once(server.listen(0, '127.0.0.1'), 'listening');
-    const impatient = createTransport({
-      egress: open,
-      timeouts: { connectMs: 1_000, replyMs: 100, idleMs: 1_000 },
-    });
-    const { port } = server.address() as AddressInfo;
-    const endpoint = impatient.at(`http://127.0.0.1:${port}`);
-    const sends = await Promise.all(Array.from({ length: 70 }, () => endpoint.request(get)));
-    expect(new Set(sends.map((answer) => ('error' in answer ? answer.error.code : answer)))).toEqual(
-      new Set(['ETIMEDOUT']),
-    );
-    expect(sends.filter((answer) => 'error' in answer && answer.written)).toHaveLength(64);
-    expect(asked).toBe(64);
-    // Those that were given up are not written to the connections that are free now.
-    await impatient.close();
-    await new Promise((resolve) => server.close(resolve));
-    expect(asked).toBe(64);
+test('a request that waited for a connection until its time was over was not written, and is not any more', async () => {
+  vendor.answer({ status: 200 });
+  const gate = Promise.withResolvers<void>();
+  const slow: typeof open = {
+    ...open,
+    connect: async (options) => {
+      await gate.promise;
+      return open.connect(options);
+    },
+  };
+  const impatient = createTransport({
+    egress: slow,
+    timeouts: { connectMs: 100, replyMs: 100, idleMs: 1_000 },
   });
+  const endpoint = impatient.at(vendor.address);
+  expect(await endpoint.request({ ...get, path: '/late' })).toMatchObject({
+    error: { code: 'ETIMEDOUT' },
+    written: false,
+  });
+  const next = endpoint.request({ ...get, path: '/next' });
+  gate.resolve();
+  expect(await next).toMatchObject({ status: 200 });
+  expect(vendor.requests.map(({ path }) => path)).toEqual(['/next']);
+  await impatient.close();
 });
 
 test('a connection without work is closed when we say, not when the other side does', async () => {
