@@ -6,23 +6,19 @@ import { claim } from './claim.ts';
 import type { Job, JobKind } from './jobs.ts';
 import type { Lease } from './lease.ts';
 import { LeaseLost, release, releaseStrays } from './settle.ts';
+import { type SlotLimits, Slots, weightOf } from './slots.ts';
 
 /** How jobs of one kind are done. */
-export interface Handler<Kind extends JobKind = JobKind> {
-  /** Batches at work at the same time, in all and for one project. */
-  slots: number;
-  slotsPerProject: number;
-  /**
-   * While a batch that weighs less is at work no other begins: it soon ends, and what comes meanwhile makes a larger one, which costs little
-   * more. 0 where a batch waits for others than the database.
-   */
-  gatherBelow: number;
+export interface Handler<Kind extends JobKind = JobKind> extends SlotLimits {
   /** The size of a batch: jobs, recipients, projects. */
   maxJobs: number;
   maxWeight: number;
   maxProjects: number;
-  /** Does a batch and settles it (see settle.ts) in the transaction that records its effect. May run twice for the same job. */
-  run(jobs: readonly Job<Kind>[], leaseId: string): Promise<void>;
+  /**
+   * Does a batch and settles it (see settle.ts) in the transaction that records its effect. May run twice for the same job. `progress` is to be
+   * called for each part that ends, where a batch may wait for somebody who hangs.
+   */
+  run(jobs: readonly Job<Kind>[], leaseId: string, progress: () => void): Promise<void>;
   /** Records, and settles, that a job failed for good: its error is ours, and repeating it did not help. */
   giveUp(job: Job<Kind>, leaseId: string, error: unknown): Promise<void>;
 }
@@ -43,6 +39,12 @@ const LONGEST_PAUSE_MS = 5_000;
 // Every eighth claim takes the oldest jobs, so that bulk goes on while small work never ends.
 const OLDEST_EVERY = 8;
 
+interface Batch {
+  jobs: Job[];
+  leaseId: string;
+  progress(): void;
+}
+
 /** The jobs of one kind. */
 export class Lane {
   readonly #db: Database;
@@ -51,16 +53,13 @@ export class Lane {
   readonly #lease: Lease;
   readonly #kind: JobKind;
   readonly #handler: Handler;
-  readonly #activeByProject = new Map<string, number>();
+  readonly #slots: Slots;
   readonly #idle: (() => void)[] = [];
   /** Jobs that a batch left behind; they are given back as soon as the database can be told. */
   #leftBehind: { ids: number[]; leaseId: string; dueAtMs?: number }[] = [];
   /** The jobs of the batches at work. */
   readonly #held = new Set<number>();
   #lookForStrays = false;
-  #active = 0;
-  /** Of these, how many soon end. */
-  #short = 0;
   /** Jobs that were ours from the start, and what room is taken by them and by reservations. */
   #handed: { job: Job; leaseId: string }[] = [];
   #taken = { jobs: 0, weight: 0 };
@@ -88,10 +87,11 @@ export class Lane {
     this.#lease = options.lease;
     this.#kind = options.kind;
     this.#handler = options.handler;
+    this.#slots = new Slots(options.handler, () => this.wake());
   }
 
   get active(): number {
-    return this.#active;
+    return this.#slots.active;
   }
 
   start(): void {
@@ -101,7 +101,7 @@ export class Lane {
 
   async stop(): Promise<void> {
     this.#running = false;
-    if (this.#active === 0 && !this.#claiming) return;
+    if (this.active === 0 && !this.#claiming) return;
     await new Promise<void>((resolve) => this.#idle.push(resolve));
   }
 
@@ -151,7 +151,7 @@ export class Lane {
   async #fillSlots(): Promise<void> {
     this.#claiming = true;
     try {
-      while (this.#running && this.#active < this.#handler.slots && this.#short === 0) {
+      while (this.#running && this.#slots.free) {
         // Those at hand and those in the database take turns.
         this.#lastWasHanded = this.#handed.length > 0 && !(this.#woken && this.#lastWasHanded);
         if (this.#lastWasHanded) this.#runHanded();
@@ -203,7 +203,7 @@ export class Lane {
   }
 
   async #claim(leaseId: string): Promise<Job[]> {
-    const busy = [...this.#activeByProject].filter(([, batches]) => batches >= this.#handler.slotsPerProject);
+    const busy = this.#slots.busyProjects;
     this.#turns += 1;
     const jobs = await claim(this.#db, {
       kind: this.#kind,
@@ -211,7 +211,7 @@ export class Lane {
       maxJobs: this.#handler.maxJobs,
       maxWeight: this.#handler.maxWeight,
       maxProjects: this.#handler.maxProjects,
-      exceptProjects: busy.map(([projectId]) => projectId),
+      exceptProjects: busy,
       afterProject: this.#afterProject,
       oldestFirst: this.#turns % OLDEST_EVERY === 0,
     });
@@ -222,25 +222,15 @@ export class Lane {
   }
 
   async #runBatch(jobs: Job[], leaseId: string): Promise<void> {
-    const projects = new Set(jobs.map((job) => job.projectId));
-    const short = weightOf(jobs) < this.#handler.gatherBelow;
-    this.#active += 1;
-    if (short) this.#short += 1;
+    const slot = this.#slots.take(jobs);
     for (const job of jobs) this.#held.add(job.id);
-    for (const id of projects) this.#activeByProject.set(id, (this.#activeByProject.get(id) ?? 0) + 1);
     try {
-      await this.#handler.run(jobs, leaseId);
+      await this.#handler.run(jobs, leaseId, slot.progress);
     } catch (error) {
-      await this.#afterFailure(jobs, leaseId, error);
+      await this.#afterFailure({ jobs, leaseId, progress: slot.progress }, error);
     } finally {
-      this.#active -= 1;
-      if (short) this.#short -= 1;
+      slot.end();
       for (const job of jobs) this.#held.delete(job.id);
-      for (const id of projects) {
-        const batches = (this.#activeByProject.get(id) ?? 1) - 1;
-        if (batches === 0) this.#activeByProject.delete(id);
-        else this.#activeByProject.set(id, batches);
-      }
       if (this.#behind || this.#leftBehind.length > 0) this.#woken = true;
       this.#fill();
       this.#sayIfIdle();
@@ -248,7 +238,7 @@ export class Lane {
   }
 
   /** One job that cannot be done must not hold up those that were claimed with it: each is tried by itself. */
-  async #afterFailure(jobs: Job[], leaseId: string, error: unknown): Promise<void> {
+  async #afterFailure({ jobs, leaseId, progress }: Batch, error: unknown): Promise<void> {
     if (error instanceof LeaseLost) {
       this.#log.warn(
         { kind: this.#kind, jobs: jobs.length },
@@ -266,9 +256,9 @@ export class Lane {
       for (const job of jobs) {
         const again = { ...job, attempt: job.attempt + 1 };
         try {
-          await this.#handler.run([again], leaseId);
+          await this.#handler.run([again], leaseId, progress);
         } catch (alone) {
-          await this.#afterFailure([again], leaseId, alone);
+          await this.#afterFailure({ jobs: [again], leaseId, progress }, alone);
         }
       }
     } else {
@@ -320,11 +310,7 @@ export class Lane {
   }
 
   #sayIfIdle(): void {
-    if (this.#active > 0 || this.#claiming) return;
+    if (this.active > 0 || this.#claiming) return;
     for (const resolve of this.#idle.splice(0)) resolve();
   }
-}
-
-function weightOf(jobs: readonly Job[]): number {
-  return jobs.reduce((sum, job) => sum + job.weight, 0);
 }

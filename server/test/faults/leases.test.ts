@@ -338,6 +338,7 @@ test('when the answer to the commit of a fan-out is lost, whoever is connected i
       },
     ],
     leaseId,
+    () => {},
   );
   await expect(work).rejects.toThrow('ECONNRESET');
   unsubscribe();

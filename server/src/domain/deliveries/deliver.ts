@@ -25,19 +25,22 @@ export function deliverHandler(
 ): Handler<'deliver'> {
   const prepare = createPreparation();
   return {
-    // A batch waits for its provider most of the time. One project's provider can hang in all its slots and the others still have theirs.
+    // A batch waits for its provider most of the time. One project's providers can hang in all its slots and the others still have theirs,
+    // and so have its other channels after a second.
     slots: 32,
     slotsPerProject: 4,
     gatherBelow: 0,
+    // Three times what the slots hold: jobs at work are in memory.
+    beyond: { maxWeight: 3 * 32 * 200, silentMs: 1_000, silentPerProject: 16 },
     maxJobs: 100,
     maxWeight: 200,
     maxProjects: 1,
-    async run(jobs, leaseId) {
+    async run(jobs, leaseId, progress) {
       const loaded = await loadDeliveries(context, prepare, jobs);
       const texts = jobs.flatMap((job) => textsOf(job, loaded));
       const unsure = await markTexts(context.db, texts);
-      const batch: Batch = { context, engine, loaded, unsure };
-      await allEnded(jobs.map((job) => deliverJob(batch, recorder, job, leaseId)));
+      const batch: BatchAtWork = { context, engine, loaded, unsure, recorder, progress };
+      await allEnded(jobs.map((job) => deliverJob(batch, job, leaseId)));
     },
     giveUp: (job, leaseId) => giveUp(recorder, job, leaseId),
   };
@@ -65,13 +68,14 @@ function textMark({ payload }: Job<'deliver'>, userId: string): TextMark {
   return { userId, notificationId: id, broadcastId, channel, attempt, firstAttemptMs };
 }
 
-async function deliverJob(
-  batch: Batch,
-  recorder: OutcomeRecorder,
-  job: Job<'deliver'>,
-  leaseId: string,
-): Promise<void> {
-  const { context, loaded } = batch;
+interface BatchAtWork extends Batch {
+  recorder: OutcomeRecorder;
+  /** Is told of each delivery that was tried. */
+  progress: () => void;
+}
+
+async function deliverJob(batch: BatchAtWork, job: Job<'deliver'>, leaseId: string): Promise<void> {
+  const { context, loaded, recorder } = batch;
   const { broadcast_id: broadcastId, channel, user_ids, attempt } = job.payload;
   if (channel === 'in_app') await showTo(batch, job);
   const left: LeftOver[] = [];
@@ -90,6 +94,7 @@ async function deliverJob(
     }
     const startedMs = context.clock.now();
     const made = await deliverOne(batch, { job, userId, id, ownDelayMs });
+    batch.progress();
     taken.push(...(made.taken ?? []));
     if (made.again !== undefined) left.push({ userId, ...made.again });
     if (made.outcome === undefined) {
