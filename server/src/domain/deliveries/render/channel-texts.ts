@@ -20,7 +20,7 @@ export interface Said {
 }
 
 /** The broadcast's texts on a channel: its override's members before its own. Pure. */
-export function channelTexts({ message, overrides }: Said, channel: string): ChannelTexts {
+function channelTexts({ message, overrides }: Said, channel: string): ChannelTexts {
   const all: Record<string, Override | undefined> = overrides.channels ?? {};
   const said: Override = (Object.hasOwn(all, channel) ? all[channel] : undefined) ?? {};
   return {

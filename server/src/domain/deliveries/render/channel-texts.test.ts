@@ -1,0 +1,62 @@
+import { expect, test } from 'vitest';
+import { createPreparation, type Said } from './channel-texts.ts';
+
+const broadcast = (changes: Partial<Said['message']> = {}, channels: Said['overrides']['channels'] = {}) => ({
+  id: 'b',
+  message: {
+    title: 'T',
+    content: '<p>One</p><p>Two &amp; more</p>',
+    action_url: 'https://x.example/',
+    ...changes,
+  },
+  overrides: { channels },
+});
+
+test('a channel says what its override says, and else what the broadcast says', () => {
+  const prepare = createPreparation();
+  const overridden = broadcast({}, { sms: { title: 'S' }, mobile_push: { content: 'P', action_url: null } });
+  expect(prepare(overridden, 'sms')).toEqual({
+    title: 'S',
+    content: '<p>One</p><p>Two &amp; more</p>',
+    actionUrl: 'https://x.example/',
+    text: 'One\n\nTwo & more',
+  });
+  expect(prepare(overridden, 'mobile_push')).toEqual({
+    title: 'T',
+    content: 'P',
+    actionUrl: null,
+    text: 'P',
+  });
+  expect(prepare(overridden, 'slack')).toMatchObject({ title: 'T', text: 'One\n\nTwo & more' });
+});
+
+test('text that is no HTML stays as it is, and none is no text', () => {
+  const prepare = createPreparation();
+  expect(prepare(broadcast({ content: ' a < b && c\n' }), 'teams')).toMatchObject({ text: 'a < b && c' });
+  expect(prepare({ ...broadcast({ content: null }), id: 'c' }, 'teams')).toMatchObject({
+    content: null,
+    text: '',
+  });
+});
+
+test('e-mail is prepared as HTML and as text', () => {
+  expect(createPreparation()(broadcast(), 'email')).toMatchObject({
+    email: { subject: 'T', text: 'One\n\nTwo & more\n\nhttps://x.example/' },
+  });
+});
+
+test('plain text is made once for a broadcast and channel, however many batches it has', () => {
+  const prepare = createPreparation();
+  const content = `<p>${'long '.repeat(40_000)}</p>`;
+  const timed = () => {
+    const before = performance.now();
+    prepare(broadcast({ content }), 'sms');
+    return performance.now() - before;
+  };
+  const first = timed();
+  expect(Math.min(...Array.from({ length: 5 }, timed))).toBeLessThan(first / 2);
+});
+
+test('of names that are those of every object nothing is taken for an override', () => {
+  expect(createPreparation()(broadcast(), 'constructor')).toMatchObject({ title: 'T' });
+});
