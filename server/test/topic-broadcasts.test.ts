@@ -281,7 +281,7 @@ describe('a topic of many', () => {
     for (const user of [users[5], users[1_105]])
       await rows('update users set email = null where id = $1', [user]);
     for (const user of [users[7], users[1_107]])
-      await rows("update users set email = 'no address' where id = $1", [user]);
+      await rows("update users set email = 'no address ' || id where id = $1", [user]);
     await project.as('crowd-9')('PUT', '/channels/user_preferences', {
       categories: [{ key: 'sport', channels: [{ name: 'email', enabled: false }] }],
     });
