@@ -266,6 +266,17 @@ describe('SendGrid', () => {
     expect(await reports()).toMatchObject([{ type: 'delivery.bounced', log: 'a b�' }]);
   });
 
+  test('no address is in what is told of a message that was only not wanted then', async () => {
+    const id = await setUp('sendgrid', config);
+    const sent = await send();
+    const reason = `452 4.2.2 <${sent.email}>: over quota, as is "other@example.org" (forwarded)`;
+    await report(id, [event(sent, { event: 'bounce', type: 'blocked', reason })]);
+    expect(await reports()).toMatchObject([
+      { log: '452 4.2.2 <[address]>: over quota, as is "[address]" (forwarded)' },
+    ]);
+    expect(await suppressed()).toEqual([]);
+  });
+
   test('a report that is here before the outcome of the sending is kept, and the delivery ends as if it had come later', async () => {
     const id = await setUp('sendgrid', config);
     const early: Promise<{ status: number }>[] = [];
@@ -435,6 +446,14 @@ describe('Mailgun', () => {
     expect(answers.map(({ status }) => status)).toEqual([200, 200, 200]);
     expect(await reports()).toHaveLength(1);
   });
+});
+
+test('the description names each answer, and no other', async () => {
+  const { paths } = (await project.call('GET', '/openapi.json')).body;
+  const statusesOf = (path: string) => Object.keys(paths[`/integrations/${path}`].post.responses).join();
+  for (const vendor of ['sendgrid', 'ses', 'mailgun', 'twilio', 'slack'])
+    expect(statusesOf(`${vendor}/webhooks/incoming/{id}`)).toBe('200,400,401,413,415,422,429,500,503');
+  expect(statusesOf('service_slackbot/webhooks/incoming')).toBe('200,401,413,415,422,429,500,503');
 });
 
 /** How many statements the database is sent meanwhile by the service's pool. */

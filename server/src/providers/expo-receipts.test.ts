@@ -45,7 +45,7 @@ test('what became of each, and nothing of those that are not known yet', async (
     gone: {
       kind: 'bounced',
       code: 'DeviceNotRegistered',
-      reason: '"ExponentPushToken[x]" is not a registered recipient',
+      reason: '"[token]" is not a registered recipient',
       tokenGone: true,
     },
     big: { kind: 'dropped', code: 'MessageTooBig', reason: 'too big' },

@@ -30,6 +30,9 @@ export const expoReceipts: ReceiptPoll<{ access_token: string }> = {
   },
 };
 
+/** Whoever has a push token can push to the device. */
+const TOKEN = /Expo(?:nent)?PushToken\[[^\]]*\]|\b[a-z\d]{8}(?:-[a-z\d]{4}){3}-[a-z\d]{12}\b/gi;
+
 function receiptOf({
   status,
   message,
@@ -41,7 +44,7 @@ function receiptOf({
   return {
     kind: code === 'DeviceNotRegistered' ? 'bounced' : 'dropped',
     code,
-    ...(typeof message === 'string' ? { reason: tidy(message) } : {}),
+    ...(typeof message === 'string' ? { reason: tidy(message).replace(TOKEN, '[token]') } : {}),
     ...(code === 'DeviceNotRegistered' ? { tokenGone: true } : {}),
   };
 }

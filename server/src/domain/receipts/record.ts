@@ -151,15 +151,26 @@ function eventsOf(
 }
 
 function detailsOf(receipt: Receipt, context: { channel: string; provider: string }): EventDetails {
-  const { kind, code, reason, suppress } = receipt;
-  const address = suppress !== undefined && isAddress(suppress.address) ? suppress.address : undefined;
+  const { kind, code, reason } = receipt;
   return {
     ...(code === undefined ? {} : { code: clean(code, 100) }),
-    ...(reason === undefined ? {} : { log: clean(withoutAddress(reason, address), 500) }),
+    ...(reason === undefined ? {} : { log: anonymous(receipt, reason) }),
     level: kind === 'delivered' ? 'info' : 'warn',
     context,
   };
 }
+
+const MAX_REASON_CHARACTERS = 500;
+
+/** What was said, without whom it is about: events outlive users. */
+function anonymous({ suppress }: Receipt, reason: string): string {
+  const address = suppress !== undefined && isAddress(suppress.address) ? suppress.address : undefined;
+  const said = clean(reason, 4 * MAX_REASON_CHARACTERS);
+  return withoutAddress(said, address).replace(MAIL_ADDRESS, '[address]').slice(0, MAX_REASON_CHARACTERS);
+}
+
+// A receiving server may name others, too: whom a mail was forwarded to.
+const MAIL_ADDRESS = /[^\s<>"'(),;:[\]]{1,320}@[^\s<>"'(),;:[\]]{1,320}/g;
 
 /** Text from outside, as it can be stored and shown. */
 function clean(text: string, characters: number): string {
@@ -185,7 +196,7 @@ function suppressionsOf(
         kind: channel === 'sms' ? ('phone' as const) : ('email' as const),
         address: suppress.address,
         reason: suppress.reason,
-        detail: reason === null ? null : clean(reason, 500),
+        detail: reason === null ? null : clean(reason, MAX_REASON_CHARACTERS),
         provider,
         ...(delivery === undefined || known === undefined ? {} : { userId: delivery.userId }),
       },
