@@ -133,6 +133,8 @@ export type NotificationContent = {
   customAttributes: Readonly<Record<string, unknown>> | null;
   /** Afterwards it is no news any more. */
   expiresAt: Date;
+  /** Where a client that has no token tells of a click on it: a POST to there. */
+  trackingUrl?: string;
   override?: Override;
 };
 

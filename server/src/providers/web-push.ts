@@ -93,6 +93,7 @@ const URGENCIES: readonly unknown[] = ['very-low', 'low', 'normal', 'high'];
 function build(message: WebPushMessage): PushRequest | Rejection {
   const whole = assemble(message);
   if ('kind' in whole || bytesOf(whole) <= AIM_BYTES) return whole;
+  if (message.trackingUrl !== undefined) return build(untracked(message));
   if (message.customAttributes !== null) {
     const shown = assemble({ ...message, text: cut(message.text, SHOWN_CHARACTERS) });
     if (!('kind' in shown) && bytesOf(shown) <= MAX_BYTES) return shown;
@@ -102,7 +103,12 @@ function build(message: WebPushMessage): PushRequest | Rejection {
 }
 
 function fitted(message: WebPushMessage, maxBytes: number): PushRequest | Rejection {
-  return buildToFit(message, { build: assemble, bytesOf, maxBytes });
+  return buildToFit(untracked(message), { build: assemble, bytesOf, maxBytes });
+}
+
+/** What is to be known of a message is the first that goes where not all has room. */
+function untracked({ trackingUrl: _, ...message }: WebPushMessage): WebPushMessage {
+  return message;
 }
 
 function bytesOf({ payload }: PushRequest): number {
@@ -120,7 +126,7 @@ function assemble(message: WebPushMessage): PushRequest | Rejection {
   const problem = problemIn({ ttl, urgency, topic });
   if (problem !== undefined)
     return { kind: 'rejected', scope: 'message', reason: `the override's ${problem}`, code: 'bad_override' };
-  const { notificationId, title, content, text, actionUrl, category, customAttributes } = message;
+  const { notificationId, title, content, text, actionUrl, category, customAttributes, trackingUrl } = message;
   const merged = mergeOverride(
     {
       id: notificationId,
@@ -130,6 +136,7 @@ function assemble(message: WebPushMessage): PushRequest | Rejection {
       category,
       topic: message.topic,
       custom_attributes: customAttributes,
+      ...(trackingUrl === undefined ? {} : { tracking_url: trackingUrl }),
     },
     override,
     { locked: [] },

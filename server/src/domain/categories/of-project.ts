@@ -1,11 +1,13 @@
 import { LRUCache } from 'lru-cache';
 import type { CategoryConfig } from '../../contract/category.ts';
+import type { Tracking } from '../../contract/tracking.ts';
 import { type Queryable, sql } from '../../db/client.ts';
 import { cacheLimit } from '../../lib/cache-limit.ts';
 import type { Window } from '../../lib/weekly-hours.ts';
 import { loadProjectWindows, type ProjectWindows, windowsOf } from '../delivery-windows/of-project.ts';
 import { storedKey } from '../preferences/stored-key.ts';
 import type { Bus } from '../realtime/messages.ts';
+import { getTracking } from '../tracking/get.ts';
 
 /** What is to be known of a project's categories before anything of them goes out. */
 export interface ProjectCategories {
@@ -15,6 +17,8 @@ export interface ProjectCategories {
   mayBeOff(category: string | null, channel: string): boolean;
   /** When its messages go out. */
   readonly windows: ProjectWindows;
+  /** What is to be known of their recipients. */
+  readonly tracking: Tracking;
 }
 
 /** What a project decided about a category. */
@@ -74,10 +78,11 @@ export class CategoryCache {
   }
 
   async #load(projectId: string): Promise<ProjectCategories> {
-    const [rows, off, windows] = await Promise.all([
+    const [rows, off, windows, tracking] = await Promise.all([
       this.#db.query<{ config: string }>(selectCategories, [projectId]),
       this.#db.query<{ name: string }>(selectSwitchedOff, [projectId, MAX_SWITCHED_OFF + 1]),
       loadProjectWindows(this.#db, projectId),
+      getTracking(this.#db, projectId),
     ]);
     const configs = rows.map((row) => JSON.parse(row.config) as CategoryConfig);
     const names = new Set(off.map((row) => row.name));
@@ -86,6 +91,7 @@ export class CategoryCache {
       mayBeOff: (category, channel) =>
         names.size > MAX_SWITCHED_OFF || names.has(`${storedKey(category)} ${channel}`),
       windows,
+      tracking,
     };
   }
 }

@@ -4,11 +4,13 @@ import type { Context } from '../context.ts';
 import { unsubscribeUrl } from '../preferences/unsubscribe-link.ts';
 import { type TakenMessage, takenMessages } from '../receipts/poll-jobs.ts';
 import { receiptUrl } from '../receipts/receipt-url.ts';
+import { linksOf, pushClickUrl } from '../tracking/links.ts';
 import { type Attempt, type Attempted, attemptTarget, type Engine } from './attempt.ts';
 import { type Again, type Conclusion, conclude } from './conclude.ts';
 import type { Loaded, LoadedBroadcast, LoadedUser } from './load.ts';
 import type { DeliveryOutcome } from './record-outcomes.ts';
 import { referenceOf } from './reference.ts';
+import type { TrackedLinks } from './render/tracked.ts';
 import { nameOf, type Unwanted } from './still-wanted.ts';
 import type { Addressed, Target } from './targets.ts';
 import { timeToLiveMs } from './time-to-live.ts';
@@ -123,7 +125,7 @@ const TOO_LATE: Unwanted = {
   reason: 'it could not be sent for so long that it is no news any more',
 };
 
-function attemptAll(
+async function attemptAll(
   { context, engine, loaded, unsure }: Batch,
   { job, id, ownDelayMs }: Delivery,
   { broadcast, user, expiresAtMs }: { broadcast: LoadedBroadcast; user: LoadedUser; expiresAtMs: number },
@@ -133,12 +135,22 @@ function attemptAll(
   const said = broadcast.said.get(channel);
   if (said === undefined) throw new Error(`no texts for ${channel}`);
   const { id: userId } = user;
+  const about = { channel, broadcastId: broadcast.id, userId };
   const { BRAND: brand } = context.config;
   const attempt: Attempt = {
-    message: { id, broadcast, user, said, dueAtMs, expiresAtMs },
+    message: {
+      id,
+      broadcast,
+      user,
+      said,
+      dueAtMs,
+      expiresAtMs,
+      ...(await trackedPush(context, loaded, about)),
+    },
     mailing: {
       brand,
       apiSecret: loaded.project.apiSecret,
+      ...(await trackedEmail(context, loaded, about)),
       unsubscribeUrl: () =>
         unsubscribeUrl(context.config, loaded.project, { userId, category: broadcast.category, channel }),
     },
@@ -154,6 +166,36 @@ function attemptAll(
     unsure: unsure.get(id) ?? 0,
   };
   return Promise.all(targets.map((target) => attemptTarget(context, engine, attempt, target)));
+}
+
+interface About {
+  channel: string;
+  broadcastId: string;
+  userId: string;
+}
+
+/** The tracked links of an e-mail, where the project wants any. */
+async function trackedEmail(
+  { categories, config }: Context,
+  { project }: Loaded,
+  { channel, ...of }: About,
+): Promise<{ tracked?: TrackedLinks }> {
+  if (channel !== 'email') return {};
+  const { tracking } = await categories.of(project.id);
+  const tracked = linksOf(config, project, tracking, { ...of, channel });
+  return tracked === undefined ? {} : { tracked };
+}
+
+/** Where a browser tells of the click on a push, where the project wants to know: it has no token to tell it with. */
+async function trackedPush(
+  { categories, config }: Context,
+  { project }: Loaded,
+  { channel, ...of }: About,
+): Promise<{ trackingUrl?: string }> {
+  if (channel !== 'web_push') return {};
+  const { tracking } = await categories.of(project.id);
+  const trackingUrl = pushClickUrl(config, project, tracking, of);
+  return trackingUrl === undefined ? {} : { trackingUrl };
 }
 
 /** An outcome in the words that are kept and shown: what a provider says is text from outside. */

@@ -13,6 +13,7 @@ import { referenceOf } from './reference.ts';
 import type { Prepared } from './render/channel-texts.ts';
 import { emailHeaders, finishEmail } from './render/email.ts';
 import { notificationRecord } from './render/record.ts';
+import type { TrackedLinks } from './render/tracked.ts';
 
 /** A delivery as far as its messages are made of it. All of this is pure. */
 export interface Message {
@@ -25,6 +26,8 @@ export interface Message {
   /** When it was due at first, and when it is no news any more. */
   dueAtMs: number;
   expiresAtMs: number;
+  /** Where a click on it is told to, on the channel where nothing else can. */
+  trackingUrl?: string;
 }
 
 /** What e-mails have besides. */
@@ -33,6 +36,7 @@ export interface Mailing {
   apiSecret: KeyObject;
   /** Signed: made for e-mails alone. */
   unsubscribeUrl(): string;
+  tracked?: TrackedLinks;
 }
 
 /** The e-mail to an address over an integration. */
@@ -42,7 +46,7 @@ export function emailMessage(
 ): EmailMessage | Rejection {
   const { id, broadcast, user, said, dueAtMs } = message;
   if (!('email' in said)) throw new Error('the texts of another channel');
-  const { brand, apiSecret } = mailing;
+  const { brand, apiSecret, tracked } = mailing;
   const unsubscribeUrl = mailing.unsubscribeUrl();
   const name = [user.first_name, user.last_name].filter(Boolean).join(' ');
   const { title, content, actionUrl } = said;
@@ -50,7 +54,7 @@ export function emailMessage(
     deliveryId: id,
     reference: referenceOf({ broadcastId: broadcast.id, userId: user.id }),
     to: { email, ...(name === '' ? {} : { name }) },
-    ...finishEmail(said.email, { unsubscribeUrl }),
+    ...finishEmail(said.email, { unsubscribeUrl, ...(tracked === undefined ? {} : { tracked }) }),
     headers: emailHeaders({ notificationId: id, brand, unsubscribeUrl }),
     date: new Date(dueAtMs),
     notification: (): NotificationRecord =>
@@ -62,7 +66,7 @@ export function emailMessage(
 
 /** What the messages of all other channels have in common, over an integration. */
 export function contentOf(message: Message, integration: OpenedIntegration): NotificationContent {
-  const { id, broadcast, user, said, expiresAtMs } = message;
+  const { id, broadcast, user, said, expiresAtMs, trackingUrl } = message;
   if (!('text' in said)) throw new Error('the texts of e-mail');
   const { title, content, actionUrl, text } = said;
   return {
@@ -77,6 +81,7 @@ export function contentOf(message: Message, integration: OpenedIntegration): Not
     topic: broadcast.topic,
     customAttributes: broadcast.message.custom_attributes ?? null,
     expiresAt: new Date(expiresAtMs),
+    ...(trackingUrl === undefined ? {} : { trackingUrl }),
     ...overrideFor(broadcast, integration),
   };
 }

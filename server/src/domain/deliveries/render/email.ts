@@ -1,6 +1,6 @@
 /**
  * A notification as an e-mail. `prepareEmail` does the work that is the same for all recipients of a broadcast, once;
- * `finishEmail` puts in what differs, the unsubscribe link, and costs a concatenation.
+ * `finishEmail` puts in what differs, the unsubscribe link and tracked ones, and costs a concatenation and their signatures.
  *
  * Content is HTML by contract, so HTML goes in as the sender wrote it. Many senders write plain text all the same:
  * content without any known HTML element or character reference is taken for that, escaped, and its line breaks
@@ -8,6 +8,7 @@
  * button and the footer at its end.
  */
 import { clean, htmlToText, looksLikeHtml } from './plain-text.ts';
+import { type CutHtml, cutAtLinks, fill, pictureHtml, type TrackedLinks } from './tracked.ts';
 
 /** What all recipients of a broadcast have in common. */
 export type EmailContent = {
@@ -43,15 +44,32 @@ export function prepareEmail({ title, content, actionUrl, lang = 'en' }: EmailCo
 
 /** The e-mail for one recipient. */
 export function finishEmail(
-  { subject, htmlBefore, htmlAfter, text }: PreparedEmail,
-  { unsubscribeUrl }: { unsubscribeUrl?: string } = {},
+  prepared: PreparedEmail,
+  { unsubscribeUrl, tracked }: { unsubscribeUrl?: string; tracked?: TrackedLinks } = {},
 ): { subject: string; html: string; text: string } {
-  if (unsubscribeUrl === undefined) return { subject, html: htmlBefore + htmlAfter, text };
+  const { subject, text } = prepared;
+  const [before, after] = filled(prepared, tracked);
+  const picture = tracked?.openUrl === undefined ? '' : pictureHtml(tracked.openUrl());
+  if (unsubscribeUrl === undefined) return { subject, html: before + picture + after, text };
   return {
     subject,
-    html: htmlBefore + footerHtml(unsubscribeUrl) + htmlAfter,
+    html: before + footerHtml(unsubscribeUrl) + picture + after,
     text: `${text}\n\n-- \nUnsubscribe: ${unsubscribeUrl}\n`, // '-- ' is how mail programs know where a message ends
   };
+}
+
+/** E-mails that were cut at their links: they are, with the first recipient for whom that is needed. */
+const cuts = new WeakMap<PreparedEmail, [CutHtml, CutHtml]>();
+
+function filled(
+  prepared: PreparedEmail,
+  { publicUrl, clickUrl }: Partial<TrackedLinks> = {},
+): [before: string, after: string] {
+  const { htmlBefore, htmlAfter } = prepared;
+  if (publicUrl === undefined || clickUrl === undefined) return [htmlBefore, htmlAfter];
+  const cut = cuts.get(prepared) ?? cutAtLinks([htmlBefore, htmlAfter], publicUrl);
+  cuts.set(prepared, cut);
+  return [fill(cut[0], clickUrl), fill(cut[1], clickUrl)];
 }
 
 /** The headers of a notification's e-mail that do not depend on the provider (RFC 2369, 8058, 3834). */
