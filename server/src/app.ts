@@ -15,6 +15,7 @@ import { Hub } from './domain/realtime/hub.ts';
 import { pollHandler } from './domain/receipts/poll.ts';
 import { purgeExpired } from './domain/retention.ts';
 import { TokenDiscarder } from './domain/tokens/discard-gone.ts';
+import { HitRecorder } from './domain/tracking/record.ts';
 import { LastSeen } from './domain/users/last-seen.ts';
 import { webhookHandler } from './domain/webhooks/deliver.ts';
 import { WebhookPump } from './domain/webhooks/pump.ts';
@@ -191,7 +192,8 @@ async function startServer(
   const streams = new Streams({ hub, clock: context.clock });
   const follower = new FeedFollower(context);
   const eventStreams = new EventStreams({ ...context, follower });
-  const httpContext = { ...context, lastSeen, acceptor, streams, eventStreams };
+  const hits = new HitRecorder(context);
+  const httpContext = { ...context, lastSeen, acceptor, streams, eventStreams, hits };
   const windows = context.alone ? new OwnWindows(context) : new SharedWindows(context);
   undo.push(() => windows.close());
   const limits = createRateLimits({ config: context.config, windows });
@@ -203,7 +205,10 @@ async function startServer(
     log: context.log,
     onRefused: (request) => limits.refusedSocket(request),
   });
-  undo.push(() => lastSeen.close());
+  undo.push(
+    () => lastSeen.close(),
+    () => hits.close(),
+  );
   undo.push(async () => {
     // What stays open goes first: the server's close waits for every connection.
     await Promise.all([webSockets.close(), streams.close(), eventStreams.close()]);

@@ -160,7 +160,7 @@ test('no statement about deliveries has a plan that reads a table whole, or sort
       'list_failed_deliveries_onwards',
       'list_failed_deliveries_on_backwards',
       'read_deliveries',
-      'read_sent_at',
+      'read_shown',
       'locate_notifications',
       'broadcasts_of_notification',
       'failed_deliveries_of_users',

@@ -62,6 +62,20 @@ export const Delivery = Type.Object(
       oneOf(RECEIPTS, { description: 'What the provider reported later. It does not change the state.' }),
     ),
     receipt_at: nullable(Timestamp),
+    opened_at: nullable(
+      Type.Unsafe<string>({
+        ...Timestamp,
+        description: 'When it was opened first, where the project has opens tracked.',
+      }),
+    ),
+    opens: Type.Integer({ description: 'How often it was opened.' }),
+    clicked_at: nullable(
+      Type.Unsafe<string>({
+        ...Timestamp,
+        description: 'When it, or a link in it, was clicked first, where the project has clicks tracked.',
+      }),
+    ),
+    clicks: Type.Integer({ description: 'How often it was clicked.' }),
   },
   {
     examples: [
@@ -85,6 +99,10 @@ export const Delivery = Type.Object(
         last_attempt_at: '2026-01-31T12:00:00.120Z',
         receipt: 'delivered',
         receipt_at: '2026-01-31T12:00:03.000Z',
+        opened_at: '2026-01-31T12:05:00.000Z',
+        opens: 2,
+        clicked_at: null,
+        clicks: 0,
       },
     ],
   },

@@ -24,8 +24,13 @@ export const EVENT_MEANINGS = {
   'delivery.complained': 'The provider reports that the recipient has called the message spam.',
   'delivery.failed': 'The delivery has ended without success; `log` says why.',
   'delivery.retried': 'An attempt has failed, and another will follow.',
-  'delivery.replayed': 'A delivery that had failed, or was skipped, is sent anew because the project asked for it.',
+  'delivery.replayed':
+    'A delivery that had failed, or was skipped, is sent anew because the project asked for it.',
   'delivery.skipped': 'The channel was not used for this notification; `context.code` says why.',
+  'delivery.opened':
+    'The recipient has opened the e-mail, for the first time; scanners and proxies look like recipients.',
+  'delivery.clicked':
+    'A link of the e-mail was followed, which `payload.url` names, or the notification was clicked in the inbox or as a push; up to 100 times.',
   'delivery.dropped': 'The provider reports that it took the message and then did not send it.',
   'token.saved': 'A token of a user was saved, or saved again.',
   'token.discarded': 'A token will not be used any more.',
@@ -56,6 +61,7 @@ export const EVENT_MEANINGS = {
   'category.saved': 'A category was saved.',
   'category.deleted': 'A category was deleted.',
   'delivery_windows.saved': 'A project, or a user, has said when messages may come.',
+  'tracking.saved': 'A project has said whether opens and clicks are recorded.',
   'webhook.saved': 'A webhook was saved.',
   'webhook.deleted': 'A webhook was deleted.',
   'webhook.disabled': 'A webhook is not called any more: it answered 410, or did not work for five days.',

@@ -2,6 +2,7 @@ import type { Database } from '../db/client.ts';
 import type { Acceptor } from '../domain/broadcasts/accept.ts';
 import type { Context } from '../domain/context.ts';
 import type { TokenDiscarder } from '../domain/tokens/discard-gone.ts';
+import type { HitRecorder } from '../domain/tracking/record.ts';
 import type { LastSeen } from '../domain/users/last-seen.ts';
 import type { EventStreams } from './realtime/event-streams.ts';
 import type { Streams } from './realtime/stream.ts';
@@ -13,6 +14,7 @@ export interface HttpContext extends Context {
   readonly streams: Streams;
   readonly eventStreams: EventStreams;
   readonly discarder: TokenDiscarder;
+  readonly hits: HitRecorder;
 }
 
 /** The context as handlers get it: the database is the pool, or the transaction of an idempotent call. */

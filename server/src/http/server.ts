@@ -22,6 +22,7 @@ import { describeRoutes, serveDescription } from './openapi.ts';
 import { operationsRoutes } from './operations.ts';
 import { createRateLimits, type RateLimits } from './rate-limit.ts';
 import type { App } from './route.ts';
+import { trackedRoutes } from './tracked.ts';
 import { unsubscribePage } from './unsubscribe.ts';
 import { inboundRoutes } from './v2/inbound.ts';
 import { v2Routes } from './v2/index.ts';
@@ -84,6 +85,7 @@ export async function createServer(
   options.routes?.(app);
   operationsRoutes(fastify, context);
   await unsubscribePage(app);
+  await trackedRoutes(app);
   await serveDescription(fastify, app.prefix);
   knownPaths.finish();
   await fastify.ready();
@@ -215,7 +217,7 @@ function loggablePath({ url, routeOptions }: FastifyRequest): string | undefined
   return url
     .split('?', 1)[0]
     ?.slice(0, 300)
-    .replace(/(unsubscribe\/).*/i, '$1:token');
+    .replace(/(unsubscribe\/|\/t\/[co]\/).*/i, '$1:token');
 }
 
 function lineOf(

@@ -14,6 +14,7 @@ import { SharedWindows } from '../../src/domain/rate-windows.ts';
 import { Hub } from '../../src/domain/realtime/hub.ts';
 import type { RealtimeMessage } from '../../src/domain/realtime/messages.ts';
 import { TokenDiscarder } from '../../src/domain/tokens/discard-gone.ts';
+import { HitRecorder } from '../../src/domain/tracking/record.ts';
 import { LastSeen } from '../../src/domain/users/last-seen.ts';
 import type { HttpContext } from '../../src/http/context.ts';
 import { createRateLimits } from '../../src/http/rate-limit.ts';
@@ -106,6 +107,7 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     streams: new Streams({ hub, clock }),
     eventStreams: new EventStreams({ ...opened, clock, follower }),
     discarder: new TokenDiscarder(opened),
+    hits: new HitRecorder(opened),
   };
   const { routes, timeouts } = options;
   const windows = new SharedWindows(opened);
@@ -137,6 +139,7 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
       hub.close();
       follower.close();
       await context.lastSeen.close();
+      await context.hits.close();
       await windows.close();
       await opened.close();
       await database.drop();

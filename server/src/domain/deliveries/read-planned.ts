@@ -1,7 +1,15 @@
 import type { Delivery, DeliveryStatus } from '../../contract/delivery.ts';
 import { textArray, uuidArray } from '../../db/arrays.ts';
 import { type Queryable, sql } from '../../db/client.ts';
-import { COLUMNS, type DeliveryRow, isPlainInbox, type Planned, plannedDelivery, stateOf } from './wire.ts';
+import {
+  COLUMNS,
+  type DeliveryRow,
+  isPlainInbox,
+  type Planned,
+  plannedDelivery,
+  type ShownRow,
+  stateOf,
+} from './wire.ts';
 
 /**
  * What became of planned deliveries: of those in this state, or of all, at most `limit`, in their order, each with what it was planned as. Two
@@ -20,10 +28,17 @@ export async function readPlanned<One extends Planned>(
   const listed = planned
     .filter((one) => state === undefined || stateOf(one, rowOf(one)) === state)
     .slice(0, limit);
-  const sentAt = await readSentAt(db, listed.filter(isPlainInbox));
+  const shown = await readShown(
+    db,
+    listed.filter(({ plan }) => plan.channel === 'in_app'),
+  );
   return listed.map((one) => ({
     planned: one,
-    delivery: plannedDelivery(one, { row: rowOf(one), sentAt: sentAt.get(one.notificationId), brand }),
+    delivery: plannedDelivery(one, {
+      row: rowOf(one),
+      shown: one.plan.channel === 'in_app' ? shown.get(one.notificationId) : undefined,
+      brand,
+    }),
   }));
 }
 
@@ -37,13 +52,13 @@ async function readRows(db: Queryable, planned: readonly Planned[]): Promise<Map
   return new Map(rows.map((row) => [`${row.notification_id}.${row.channel}`, row]));
 }
 
-async function readSentAt(db: Queryable, planned: readonly Planned[]): Promise<Map<string, Date>> {
+async function readShown(db: Queryable, planned: readonly Planned[]): Promise<Map<string, ShownRow>> {
   if (planned.length === 0) return new Map();
-  const rows = await db.query<{ id: string; sent_at: Date }>(selectSentAt, [
+  const rows = await db.query<ShownRow>(selectShown, [
     uuidArray(planned.map((one) => one.userId)),
     uuidArray(planned.map((one) => one.notificationId)),
   ]);
-  return new Map(rows.map((row) => [row.id, row.sent_at]));
+  return new Map(rows.map((row) => [row.id, row]));
 }
 
 // Primary keys of deliveries (user_id, notification_id, channel) and notifications (user_id, id).
@@ -53,9 +68,9 @@ const selectRows = sql(
   from unnest($1::uuid[], $2::uuid[], $3::text[]) as wanted (user_id, notification_id, channel)
   join deliveries using (user_id, notification_id, channel)`,
 );
-const selectSentAt = sql(
-  'read_sent_at',
-  `select n.id, n.sent_at
+const selectShown = sql(
+  'read_shown',
+  `select n.id, n.sent_at, n.clicked_at, n.clicks
   from unnest($1::uuid[], $2::uuid[]) as wanted (user_id, id)
   join notifications n using (user_id, id)`,
 );

@@ -22,11 +22,15 @@ export interface DeliveryRow {
   last_attempt_at: Date;
   receipt: (typeof RECEIPTS)[number] | null;
   receipt_at: Date | null;
+  opened_at: Date | null;
+  opens: number;
+  clicked_at: Date | null;
+  clicks: number;
 }
 
 export const COLUMNS =
   'user_id, notification_id, channel, broadcast_id, state, attempts, replays, integration_id, provider, provider_id, code, reason, targets, ' +
-  'first_attempt_at, last_attempt_at, receipt, receipt_at';
+  'first_attempt_at, last_attempt_at, receipt, receipt_at, opened_at, opens, clicked_at, clicks';
 
 /** A notification on a channel, as its broadcast's plan has it. */
 export interface Planned {
@@ -38,11 +42,19 @@ export interface Planned {
   place: number;
 }
 
+/** When the inbox had it, and what is known of clicks on it there. */
+export interface ShownRow {
+  id: string;
+  sent_at: Date;
+  clicked_at: Date | null;
+  clicks: number | null;
+}
+
 /** What became of it beside a row of its own. */
 export interface Known {
   row: DeliveryRow | undefined;
-  /** When the inbox had it; undefined where the notification is gone. */
-  sentAt: Date | undefined;
+  /** The notification, of what is in the inbox and is not gone. */
+  shown: ShownRow | undefined;
   /** What the inbox is called as a provider. */
   brand: string;
 }
@@ -60,13 +72,14 @@ export function stateOf(planned: Planned, row: DeliveryRow | undefined): Deliver
 }
 
 /** A planned delivery as clients see it. */
-export function plannedDelivery(planned: Planned, { row, sentAt, brand }: Known): Delivery {
-  if (row !== undefined) return storedDelivery(row);
+export function plannedDelivery(planned: Planned, { row, shown, brand }: Known): Delivery {
+  const clicked = { clicked_at: iso(shown?.clicked_at), clicks: shown?.clicks ?? 0 };
+  if (row !== undefined) return { ...storedDelivery(row), ...(shown === undefined ? {} : clicked) };
   const { plan, place } = planned;
   const state = stateOf(planned, undefined);
   const code = plan.skippedAt(place) ?? null;
   const inbox = state === 'sent';
-  const at = inbox ? iso(sentAt) : null;
+  const at = inbox ? iso(shown?.sent_at) : null;
   return {
     id: `${planned.notificationId}.${plan.channel}`,
     notification_id: planned.notificationId,
@@ -87,6 +100,9 @@ export function plannedDelivery(planned: Planned, { row, sentAt, brand }: Known)
     last_attempt_at: at,
     receipt: null,
     receipt_at: null,
+    opened_at: null,
+    opens: 0,
+    ...clicked,
   };
 }
 
@@ -112,6 +128,10 @@ export function storedDelivery(row: DeliveryRow): Delivery {
     last_attempt_at: row.attempts === 0 ? null : iso(row.last_attempt_at),
     receipt: row.receipt,
     receipt_at: iso(row.receipt_at),
+    opened_at: iso(row.opened_at),
+    opens: row.opens,
+    clicked_at: iso(row.clicked_at),
+    clicks: row.clicks,
   };
 }
 

@@ -81,6 +81,7 @@ async function goOn(tx: Queryable, sealer: Sealer, userIds: readonly string[]): 
     return true;
   }
   if ((await tx.query(redactDeliveries, [ids, ROWS])).length > 0) return true;
+  if ((await tx.query(redactClicks, [ids, ROWS])).length > 0) return true;
   if (await purgeTokens(tx, ids)) return true;
   await forgetAddresses(
     tx,
@@ -272,6 +273,22 @@ const redactTokenEvents = sql(
   where e.type in ('token.saved', 'token.discarded')
     and e.user_ids = array[gone.user_id]
     and e.details -> 'context' -> 'token_id' is not null`,
+);
+// Index events_of_clicks, whose condition is repeated. The address of a link may say something about whoever it was sent to.
+const redactClicks = sql(
+  'purge_clicks',
+  `with told as (
+    select e.project_id, e.id
+    from unnest($1::uuid[]) as gone (user_id)
+    join events e on e.type = 'delivery.clicked' and e.user_ids = array[gone.user_id]
+    where e.details -> 'payload' is not null
+    limit $2
+  )
+  update events e
+  set details = json_build_object('level', 'info', 'context', e.details -> 'context')
+  from told
+  where e.project_id = told.project_id and e.id = told.id
+  returning e.id`,
 );
 // What is short, and last the user. Primary keys.
 const LAST = [

@@ -12,6 +12,7 @@ import { streamRoute } from './stream.ts';
 import { subscriptionRoutes } from './subscriptions.ts';
 import { suppressionRoutes } from './suppressions.ts';
 import { tokenRoutes } from './tokens.ts';
+import { trackingRoutes } from './tracking.ts';
 import { userRoutes } from './users.ts';
 import { webhookRoutes } from './webhooks.ts';
 
@@ -25,6 +26,7 @@ export function v2Routes(app: App): void {
   subscriptionRoutes(app);
   categoryRoutes(app);
   deliveryWindowRoutes(app);
+  trackingRoutes(app);
   integrationRoutes(app);
   installationRoutes(app);
   userRoutes(app);

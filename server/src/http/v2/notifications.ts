@@ -7,6 +7,7 @@ import {
   NotificationPage,
   UnreadCount,
 } from '../../contract/notification.ts';
+import { Click } from '../../contract/tracking.ts';
 import { changeNotification, type NotificationAction } from '../../domain/notifications/change.ts';
 import { type BulkAction, changeAllNotifications } from '../../domain/notifications/change-all.ts';
 import { countUnread } from '../../domain/notifications/count-unread.ts';
@@ -15,6 +16,7 @@ import { getNotification } from '../../domain/notifications/get.ts';
 import { notificationsJson } from '../../domain/notifications/json.ts';
 import { listNotifications } from '../../domain/notifications/list.ts';
 import type { NotificationFilter as DomainFilter } from '../../domain/notifications/row.ts';
+import { recordClick } from '../../domain/tracking/click.ts';
 import { ClientError } from '../../errors.ts';
 import { pageThatFits } from '../pagination.ts';
 import { rawJson } from '../reply.ts';
@@ -103,6 +105,24 @@ export function notificationRoutes(app: App): void {
   changeRoute(app, 'archive', 'Archive a notification');
   changeRoute(app, 'unarchive', 'Take a notification out of the archive');
   changeRoute(app, 'delete', 'Delete a notification');
+
+  userRoute(app, {
+    method: 'POST',
+    url: '/notifications/:notification_id/click',
+    operationId: 'clickNotification',
+    summary: 'Record that the user has clicked a notification',
+    description:
+      'For clients that show it. Recorded where the project has `clicks` tracked (`PUT /tracking`), as an event `delivery.clicked`; without it there is nothing to do. Marks nothing as read.',
+    tags,
+    params: ById,
+    body: Click,
+    reply: { 204: NoContent },
+    async handler({ user, project, params, body, context }) {
+      const { channel = 'in_app' } = body;
+      const click = { projectId: project.id, userId: user.id, id: params.notification_id, channel };
+      if (!(await recordClick(context, click))) throw new ClientError('not_found');
+    },
+  });
 }
 
 function changeRoute(app: App, action: NotificationAction, summary: string): void {

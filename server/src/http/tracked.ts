@@ -1,0 +1,134 @@
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { LinkKeys } from '../domain/tracking/keys.ts';
+import { type Kind, type ReadToken, readTrackedToken } from '../domain/tracking/links.ts';
+import { sendPage } from './page.ts';
+import type { App } from './route.ts';
+
+// What is sent to a link is read by nobody.
+const BODY_LIMIT_BYTES = 16 * 1024;
+
+/**
+ * Where tracked links lead: on to the address that was signed with them, and to no other; and the picture of tracked opens. Both answer at
+ * once, whatever the database does.
+ *
+ * Who has a signed link is not counted against the limit of its address: all of an office may come from one, and a signature costs less than
+ * counting. Who has none is, and where that was too often no database is asked for a project's key.
+ */
+export async function trackedRoutes(app: App): Promise<void> {
+  const { fastify, context, limits } = app;
+  const keys = new LinkKeys(context);
+  const read = async (request: FastifyRequest, reply: FastifyReply, kind: Kind, target: string) => {
+    const token = readTrackedToken((request.params as { token: string }).token.replace(PICTURE_END, ''));
+    const found = token && keys.of(token.projectId);
+    if (found instanceof Promise) limits.heldUp(request, reply);
+    const key = await found;
+    if (token !== undefined && key !== undefined && token.isSigned(key, kind, target)) return token;
+    await limits.stranger(request, reply);
+    return undefined;
+  };
+  const click = ({ projectId, broadcastId, userId, channel }: ReadToken, target: string) =>
+    context.hits.note({
+      kind: 'click',
+      projectId,
+      broadcastId,
+      userId,
+      channel,
+      atMs: context.clock.now(),
+      ...(target === '' ? {} : { url: target }),
+    });
+
+  await fastify.register((scope, _options, done) => {
+    // Whatever the content type: browsers choose one for what they send by the way.
+    scope.removeAllContentTypeParsers();
+    scope.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, _body, done) => done(null, undefined));
+
+    scope.get(
+      '/t/c/:token',
+      { schema: { hide: true }, config: { operationId: 'followLink', secretPath: true } },
+      async (request, reply) => {
+        const target = targetOf(request);
+        const token = await read(request, reply, 'c', target);
+        if (token === undefined || !isWeb(target)) return sendPage(reply, 404, NOT_FOUND);
+        if (isMeant(request)) click(token, target);
+        return reply.code(302).headers(HEADERS).header('location', target).send();
+      },
+    );
+
+    // A push has no page to lead to: its service worker tells of the click.
+    scope.post(
+      '/t/c/:token',
+      {
+        schema: { hide: true },
+        config: { operationId: 'tellClick', secretPath: true },
+        bodyLimit: BODY_LIMIT_BYTES,
+      },
+      async (request, reply) => {
+        const target = targetOf(request);
+        const token = await read(request, reply, 'c', target);
+        if (token === undefined) return sendPage(reply, 404, NOT_FOUND);
+        click(token, target);
+        return reply.code(204).headers(HEADERS).send();
+      },
+    );
+
+    scope.get(
+      '/t/o/:token',
+      { schema: { hide: true }, config: { operationId: 'loadPicture', secretPath: true } },
+      (request, reply) => {
+        // The picture does not wait for it, and is the same for whoever asks.
+        read(request, reply, 'o', '').then(
+          (token) => {
+            if (token === undefined || !isMeant(request)) return;
+            const { projectId, broadcastId, userId, channel } = token;
+            context.hits.note({
+              kind: 'open',
+              projectId,
+              broadcastId,
+              userId,
+              channel,
+              atMs: context.clock.now(),
+            });
+          },
+          () => {}, // too many strangers, or no database to ask for the key: nothing to record
+        );
+        return reply.headers(HEADERS).header('content-type', 'image/gif').send(PICTURE);
+      },
+    );
+    done();
+  });
+}
+
+const NOT_FOUND = {
+  title: 'This link does not work',
+  text: 'It is not complete, or was changed on its way. Please open it from the message again, or copy all of it.',
+};
+
+const HEADERS = {
+  'cache-control': 'no-store',
+  'referrer-policy': 'no-referrer',
+  'x-content-type-options': 'nosniff',
+  'x-robots-tag': 'noindex',
+};
+
+const PICTURE_END = /\.gif$/;
+/** One transparent pixel. */
+const PICTURE = Buffer.from('R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7', 'base64');
+
+/** The address that a link leads to; empty where it has none, or several. */
+function targetOf({ query }: FastifyRequest): string {
+  const { u } = query as { u?: unknown };
+  return typeof u === 'string' ? u : '';
+}
+
+/** Signed addresses are no others; this is said once more where it counts. */
+function isWeb(target: string): boolean {
+  const url = URL.parse(target);
+  return url !== null && /^https?:$/.test(url.protocol) && url.href === target;
+}
+
+/** False for who only looks whether it is there, or loads it in case that somebody wants it. */
+function isMeant({ method, headers }: FastifyRequest): boolean {
+  if (method === 'HEAD') return false;
+  const purposes = [headers['sec-purpose'], headers.purpose, headers['x-purpose'], headers['x-moz']];
+  return !purposes.some((purpose) => /prefetch|prerender|preview/i.test(String(purpose)));
+}
