@@ -1,21 +1,16 @@
 import type { EVENT_TYPES } from '../../server/src/contract/event.ts';
-import type { Database } from '../../server/src/db/client.ts';
 import { sealedFor } from '../../server/src/domain/integrations/of-project.ts';
 import { sealToken } from '../../server/src/domain/tokens/sealed.ts';
 import { sealSecret } from '../../server/src/domain/webhooks/sign.ts';
 import { firstIdAt, newId } from '../../server/src/lib/ids.ts';
 import { packJson } from '../../server/src/lib/packed-json.ts';
-import { createSealer, loadOrCreateKey, type Sealer } from '../../server/src/lib/seal.ts';
+import { createSealer, loadOrCreateKey } from '../../server/src/lib/seal.ts';
 import { integrations } from '../../server/src/providers/index.ts';
 import type { Belfry } from './belfry.ts';
-import { fillInboxes, ID_OF } from './large-table.ts';
+import { BROADCASTS, FEW, type Fill, inSteps, MANY } from './fill.ts';
+import { type FullDeliveries, fillDeliveries, fillSuppressions, fillWindows } from './full-accounting.ts';
+import { fillInboxes, ID_OF, NOTIFICATION_OF } from './large-table.ts';
 import { CHANNELS } from './token-rows.ts';
-
-/** How much there is of everything. */
-const MANY = 1_000_000;
-const BROADCASTS = 200_000;
-const FEW = 1_000;
-const STEP = 100_000;
 
 /** What a program knows of a project whose tables are full. */
 export interface FullTables {
@@ -23,25 +18,20 @@ export interface FullTables {
   heavyUser: string;
   /** With a million messages. */
   webhook: string;
-}
-
-interface Fill {
-  client: Awaited<ReturnType<Database['connect']>>;
-  belfry: Belfry;
-  sealer: Sealer;
-  heavyUser: string;
+  deliveries: FullDeliveries;
 }
 
 /**
  * Fills every table that something is read from, by statements that write sets: a million users, notifications, tokens, preferences,
- * subscriptions, events and messages of a webhook, 200,000 broadcasts, 1,000 of all that a project has few of. A database that is full stays as it is.
+ * subscriptions, events, deliveries, suppressions and messages of a webhook, 200,000 broadcasts, 1,000 of all that a project has few of. A database
+ * that is full stays as it is.
  */
 export async function fillTables(belfry: Belfry): Promise<FullTables> {
   const client = await belfry.db.connect();
   try {
-    await client.query('create table if not exists bench_full (heavy_user text, webhook text)');
-    const { rows } = await client.query<{ heavy_user: string; webhook: string }>('select * from bench_full');
-    if (rows[0] !== undefined) return { heavyUser: rows[0].heavy_user, webhook: rows[0].webhook };
+    await client.query('create table if not exists bench_full (known json)');
+    const { rows } = await client.query<{ known: string }>('select known::text from bench_full');
+    if (rows[0] !== undefined) return JSON.parse(rows[0].known) as FullTables;
     const { heavyUser } = await fillInboxes(belfry.db, belfry.projectId);
     const sealer = createSealer([loadOrCreateKey(belfry.dataDir)]);
     const fill: Fill = { client, belfry, sealer, heavyUser };
@@ -53,23 +43,16 @@ export async function fillTables(belfry: Belfry): Promise<FullTables> {
     await fillEvents(fill);
     await fillIntegrations(fill);
     const webhook = await fillWebhooks(fill);
+    const deliveries = await fillDeliveries(fill);
+    await fillSuppressions(fill);
+    await fillWindows(fill);
     await client.query('vacuum (analyze)');
-    await client.query('insert into bench_full values ($1, $2)', [heavyUser, webhook]);
-    return { heavyUser, webhook };
+    const known: FullTables = { heavyUser, webhook, deliveries };
+    await client.query('insert into bench_full values ($1)', [JSON.stringify(known)]);
+    return known;
   } finally {
     await client.end();
   }
-}
-
-/** Runs a statement for the numbers 1 to `count`, some at a time: it is told how to spell those. */
-async function inSteps(
-  { client }: Fill,
-  count: number,
-  text: (numbers: string) => string,
-  values: readonly unknown[],
-): Promise<void> {
-  for (let from = 1; from <= count; from += STEP)
-    await client.query(text(`generate_series(${from}, ${Math.min(count, from + STEP - 1)})`), [...values]);
 }
 
 /** Users with both identities; those with the 10,000 oldest of them have come by an import. And some of another project. */
@@ -126,7 +109,7 @@ async function fillNotifications(fill: Fill): Promise<void> {
     fill,
     MANY / 10,
     (numbers) => `insert into notifications (user_id, id, broadcast_id, sent_at, category)
-    select ${ID_OF('(u * 10)')}, ${ID_OF('b')}, ${ID_OF('b')}, now(),
+    select ${ID_OF('(u * 10)')}, ${NOTIFICATION_OF('b', 'u * 10')}, ${ID_OF('b')}, now(),
       case when b <= ${BROADCASTS / 2} then 'orders' when b % 50 = 0 then 'chat' when b % 1000 = 1 then 'news' else 'orders' end
     from ${numbers} as u,
       lateral (select (u * 7 + k * 10007) % ${BROADCASTS} + 1 as b from generate_series(1, 9) as k) as k`,

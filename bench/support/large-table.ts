@@ -34,9 +34,9 @@ export async function fillInboxes(db: Database, projectId: string): Promise<Larg
   await addUser(db, projectId, HEAVY_ID, 'heavy');
   await addUser(db, projectId, BUSY_ID, 'busy');
   await addUser(db, projectId, LIGHT_ID, 'light');
-  await db.query(insertInbox, [HEAVY_ID, 1]);
-  await db.query(insertInbox, [BUSY_ID, HEAVY / BUSY]);
-  await db.query(insertInbox, [LIGHT_ID, HEAVY / LIGHT]);
+  await db.query(insertInbox, [HEAVY_ID, 1, lowOf(HEAVY_ID)]);
+  await db.query(insertInbox, [BUSY_ID, HEAVY / BUSY, lowOf(BUSY_ID)]);
+  await db.query(insertInbox, [LIGHT_ID, HEAVY / LIGHT, lowOf(LIGHT_ID)]);
   await db.query(sql('bench_analyze', 'analyze notifications'));
   return { heavyUser: HEAVY_ID, busyUser: BUSY_ID, lightUser: LIGHT_ID };
 }
@@ -68,6 +68,15 @@ const FIRST_MS = Date.now() - 12 * 24 * 3_600_000;
 export const ID_OF = (number: string, low = number) =>
   `(lpad(to_hex(${FIRST_MS} + ${number}::bigint * 1000), 12, '0') || '70008000' || lpad(to_hex(${low}), 12, '0'))::uuid`;
 
+/** SQL for the id of the notification that broadcast number `broadcast` is for the user whose id ends with the number `user`. */
+export const NOTIFICATION_OF = (broadcast: string, user: string) =>
+  ID_OF(broadcast, `(${broadcast}::bigint # (${user})::bigint)`);
+
+/** The number at the end of an id. */
+function lowOf(id: string): number {
+  return Number.parseInt(id.slice(-12), 16);
+}
+
 const insertBroadcasts = sql(
   'bench_broadcasts',
   `insert into broadcasts (id, project_id, category, message, status, total)
@@ -85,7 +94,7 @@ const insertKey = sql(
 const insertInbox = sql(
   'bench_inbox',
   `insert into notifications (user_id, id, broadcast_id, sent_at, category, read_at, seen_at, archived_at, updated_at)
-  select $1, ${ID_OF('n')}, ${ID_OF('n')}, now(), 'orders',
+  select $1, ${NOTIFICATION_OF('n', '$3')}, ${ID_OF('n')}, now(), 'orders',
     case when n / $2 % 4 = 0 then now() end, case when n / $2 % 4 = 0 then now() end,
     case when n / $2 % 20 = 1 then now() end, case when n / $2 % 4 = 0 or n / $2 % 20 = 1 then now() end
   from generate_series(1, ${HEAVY}, $2::int) as n`,

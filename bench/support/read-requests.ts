@@ -16,6 +16,10 @@ export interface ReadRequest {
 export interface Known {
   /** Of `{parameters}` in paths; others are found by the list that they stand below. */
   ids: Readonly<Record<string, string>>;
+  /** By operation, with names: the ids that it is asked with instead, one after the other. */
+  own: Readonly<Record<string, readonly { name: string; ids: Readonly<Record<string, string>> }[]>>;
+  /** By operation: a cursor in the middle of a list whose cursors are no ids. */
+  middles: Readonly<Record<string, string>>;
   /** Of filters, the queries that set them, with a name each; those with an `enum` in the description need none. */
   filters: Readonly<Record<string, readonly { name: string; query: string }[]>>;
   projectJwt: string;
@@ -46,13 +50,18 @@ export async function readRequests(
   for (const operation of reading) {
     for (const [user, jwt] of callersOf(operation, known)) {
       const prefix = user === '' ? '' : `${user}: `;
-      const path = await fillPath(operation, reading, known, jwt, get);
-      if (path === undefined) continue; // a user without such a record
-      for (const { name, query } of filtersOf(operation, known)) {
-        const places = isList(operation) ? await placesIn(path, query, jwt, get) : [{ name: '', query }];
-        for (const place of places) {
-          const variant = `${prefix}${[name, place.name].filter((text) => text !== '').join(', ')}`;
-          requests.push({ operation: operation.id, variant, path: addressOf(path, place.query), jwt });
+      for (const own of known.own[operation.id] ?? [{ name: '', ids: {} }]) {
+        const ids = { ...known.ids, ...own.ids };
+        const path = await fillPath(operation, reading, { ...known, ids }, jwt, get);
+        if (path === undefined) continue; // a user without such a record
+        for (const { name, query } of filtersOf(operation, known)) {
+          const places = isList(operation)
+            ? await placesIn({ path, filter: query, middle: known.middles[operation.id] }, jwt, get)
+            : [{ name: '', query }];
+          for (const place of places) {
+            const variant = `${prefix}${[own.name, name, place.name].filter((text) => text !== '').join(', ')}`;
+            requests.push({ operation: operation.id, variant, path: addressOf(path, place.query), jwt });
+          }
         }
       }
     }
@@ -104,7 +113,7 @@ async function fillPath(
     if (list === undefined) throw new Error(`nobody knows a value for '${name}' of ${operation.id}`);
     // A list may be for users alone, and what is below it for the project.
     const reader = list.caller === operation.caller ? jwt : (Object.values(known.userJwts)[0] ?? jwt);
-    const [, place] = await placesIn(pathOf(list, values), '', reader, get);
+    const [, place] = await placesIn({ path: pathOf(list, values), filter: '' }, reader, get);
     const { body } = await get(addressOf(pathOf(list, values), place?.query ?? ''), reader);
     const [record] = (body as { data: Record<string, string>[] }).data;
     const id = record?.id ?? record?.[name] ?? record?.key;
@@ -116,8 +125,7 @@ async function fillPath(
 
 /** The queries for a list's pages, by the cursors in its links. */
 async function placesIn(
-  path: string,
-  filter: string,
+  { path, filter, middle: own }: { path: string; filter: string; middle?: string | undefined },
   jwt: string,
   get: Get,
 ): Promise<{ name: string; query: string }[]> {
@@ -127,7 +135,7 @@ async function placesIn(
   const oldest = await linksOf(path, last.query, jwt, get);
   const [from, to] = [cursorIn(newest.next, 'starting_after'), cursorIn(oldest.prev, 'ending_before')];
   if (from === undefined || to === undefined) return [first];
-  const middle = firstIdAt(Math.round((timeOf(from) + timeOf(to)) / 2));
+  const middle = own ?? firstIdAt(Math.round((timeOf(from) + timeOf(to)) / 2));
   return [
     first,
     { name: 'middle, older', query: join(first.query, `starting_after=${middle}`) },

@@ -1,0 +1,29 @@
+import type { Database } from '../../server/src/db/client.ts';
+import type { Sealer } from '../../server/src/lib/seal.ts';
+import type { Belfry } from './belfry.ts';
+
+/** How much there is of everything in a full database. */
+export const MANY = 1_000_000;
+export const BROADCASTS = 200_000;
+/** Of what a project has few of. */
+export const FEW = 1_000;
+const STEP = 100_000;
+
+/** A database that is being filled. */
+export interface Fill {
+  client: Awaited<ReturnType<Database['connect']>>;
+  belfry: Belfry;
+  sealer: Sealer;
+  heavyUser: string;
+}
+
+/** Runs a statement for the numbers 1 to `count`, some at a time: it is told how to spell those. */
+export async function inSteps(
+  { client }: Fill,
+  count: number,
+  text: (numbers: string) => string,
+  values: readonly unknown[],
+): Promise<void> {
+  for (let from = 1; from <= count; from += STEP)
+    await client.query(text(`generate_series(${from}, ${Math.min(count, from + STEP - 1)})`), [...values]);
+}
