@@ -95,7 +95,8 @@ test('a certificate is fetched from SNS in the region of the topic, and from now
 });
 
 test('AWS’s own library judges signatures as we do', async () => {
-  const Validator = createRequire(import.meta.url)('sns-validator') as new () => {
+  const require = createRequire(import.meta.url);
+  const Validator = require('sns-validator') as new () => {
     validate(message: object, done: (error: Error | null) => void): void;
   };
   // It fetches the certificate by itself.

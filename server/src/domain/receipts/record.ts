@@ -187,7 +187,7 @@ function suppressionsOf(
   found: ReadonlyMap<string, Found>,
 ): NewSuppression[] {
   return named.flatMap(({ receipt, delivery }) => {
-    const { suppress, reason = null } = receipt;
+    const { suppress, reason } = receipt;
     const known = delivery && found.get(delivery.notificationId);
     if (suppress === undefined || known?.news === false || !isAddress(suppress.address)) return [];
     return [
@@ -196,7 +196,7 @@ function suppressionsOf(
         kind: channel === 'sms' ? ('phone' as const) : ('email' as const),
         address: suppress.address,
         reason: suppress.reason,
-        detail: reason === null ? null : clean(reason, MAX_REASON_CHARACTERS),
+        detail: reason === undefined ? null : anonymous(receipt, reason),
         provider,
         ...(delivery === undefined || known === undefined ? {} : { userId: delivery.userId }),
       },
