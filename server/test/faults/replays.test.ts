@@ -1,0 +1,146 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { readConfig } from '../../src/config.ts';
+import { type Queryable, sql } from '../../src/db/client.ts';
+import { newId, notificationId } from '../../src/lib/ids.ts';
+import { createLogger } from '../../src/lib/log.ts';
+import { open } from '../../src/open.ts';
+import { type BelfryProcess, startBelfry } from '../support/belfry-process.ts';
+import { newSeed, randomFrom } from '../support/random.ts';
+import { type Caller, caller, processed } from '../support/service.ts';
+
+const ROUNDS = 4;
+const PAGES = 9;
+const USERS = PAGES * 1_000;
+const LATEST_KILL_MS = 400;
+
+const seed = newSeed();
+const random = randomFrom(seed);
+
+let dataDir = '';
+let belfry: BelfryProcess;
+
+beforeAll(async () => {
+  dataDir = await mkdtemp(join(tmpdir(), 'belfry-replays-'));
+});
+afterAll(async () => {
+  await belfry?.killTree();
+  await rm(dataDir, { recursive: true, force: true });
+});
+
+const call: Caller = (...request) => {
+  const { legacy_base_url, project_jwt } = belfry.credentials;
+  return caller(() => legacy_base_url, project_jwt)(...request);
+};
+
+/** Works on the database of the server that runs. */
+async function withDatabase<Result>(work: (db: Queryable) => Promise<Result>): Promise<Result> {
+  const opened = await open(readConfig({ DATA_DIR: dataDir }), {
+    role: 'client',
+    log: createLogger({ level: 'silent' }),
+  });
+  try {
+    return await work(opened.db);
+  } finally {
+    await opened.close();
+  }
+}
+
+const rows = <Row>(db: Queryable, text: string, values: unknown[] = []) =>
+  db.query<Row>(sql('', text), values);
+
+/** A broadcast that reached no inbox. */
+async function failedBroadcast(db: Queryable): Promise<string> {
+  const id = newId();
+  await rows(
+    db,
+    `insert into broadcasts (id, project_id, message, status, total, failed_users)
+    select $1, id, $2, 'processed', $3, $3 from projects`,
+    [id, Buffer.from('\0{"title":"T","content":null,"action_url":null,"custom_attributes":null}'), USERS],
+  );
+  for (let page = 0; page < PAGES; page += 1) {
+    const users = Array.from({ length: 1_000 }, () => newId());
+    const ids = [`{${users.join(',')}}`, `{${users.map((user) => notificationId(id, user)).join(',')}}`];
+    await rows(
+      db,
+      `with paged as (
+        insert into broadcast_users values ($1, $2, $3::uuid[], '[{"channel":"in_app","due":1}]')
+      ),
+      made as (
+        insert into users (id, project_id, created_at, updated_at)
+        select u.id, p.id, now(), now() from unnest($3::uuid[]) as u (id), projects p
+      ),
+      notified as (
+        insert into notifications (user_id, id, broadcast_id, sent_at, discarded_at)
+        select user_id, id, $1, now(), 'infinity' from unnest($3::uuid[], $4::uuid[]) as n (user_id, id)
+      )
+      insert into deliveries (user_id, notification_id, channel, broadcast_id, state, attempts, first_attempt_at, last_attempt_at)
+      select user_id, id, 'in_app', $1, 'failed', 1, now(), now() from unnest($3::uuid[], $4::uuid[]) as f (user_id, id)`,
+      [id, page, ...ids],
+    );
+  }
+  return id;
+}
+
+test.runIf(process.platform === 'linux')(
+  `what is sent anew is sent anew once when every process is killed meanwhile, ${ROUNDS} times (FAULT_SEED=${seed})`,
+  { timeout: 180_000 },
+  async () => {
+    belfry = await startBelfry(dataDir);
+    const lines: string[] = [];
+    let interrupted = 0;
+    for (let round = 1; round <= ROUNDS; round += 1) {
+      const id = await withDatabase(failedBroadcast);
+      const replay = () =>
+        call('POST', `/broadcasts/${id}/deliveries/replay`, {}, { 'idempotency-key': `round-${round}` });
+      const asked = replay().then(
+        ({ body }) => body.replayed as number,
+        () => undefined,
+      );
+      // Every other time once it is answered, while the rest goes on in the background.
+      if (round % 2 === 0) await asked;
+      await delay(random() * LATEST_KILL_MS);
+      await belfry.killTree();
+      const answered = await asked;
+      belfry = await startBelfry(dataDir);
+      const { status } = (await call('GET', `/broadcasts/${id}`)).body;
+      if (status.status === 'processing') interrupted += 1;
+      lines.push(`round ${round}: answered ${answered ?? 'nothing'}; ready again as ${status.status}`);
+      // Whoever got no answer asks again; whoever got one is answered the same.
+      expect((await replay()).body).toEqual({ replayed: USERS });
+      const done = await processed(call, id, 60_000);
+      expect(done.status).toEqual({
+        status: 'processed',
+        summary: { total: USERS, failures: 0 },
+        errors: null,
+      });
+      const [left] = await withDatabase((db) =>
+        rows(
+          db,
+          `select (select pending from broadcasts where id = $1) as pending,
+            (select count(*)::int from jobs) as jobs,
+            (select count(*)::int from deliveries where broadcast_id = $1 and state = 'sent' and replays = 1) as sent,
+            (select count(*)::int from notifications where broadcast_id = $1 and discarded_at is null) as shown,
+            (select sum(size)::int from events where broadcast_id = $1 and type = 'delivery.replayed') as replayed,
+            (select sum(size)::int from events where broadcast_id = $1 and type = 'delivery.sent') as told,
+            (select count(*)::int from events where broadcast_id = $1 and type = 'broadcast.processed') as ends`,
+          [id],
+        ),
+      );
+      expect(left).toEqual({
+        pending: 0,
+        jobs: 0,
+        sent: USERS,
+        shown: USERS,
+        replayed: USERS,
+        told: USERS,
+        ends: 1,
+      });
+    }
+    console.log([`seed ${seed}`, ...lines].join('\n'));
+    expect(interrupted).toBeGreaterThan(0);
+  },
+);
