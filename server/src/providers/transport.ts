@@ -77,7 +77,9 @@ export type Transport = {
 const DEFAULT_TIMEOUTS: Timeouts = { connectMs: 10_000, replyMs: 30_000, idleMs: 30_000 };
 const MAX_ANSWER_BYTES = 1024 * 1024;
 const CLOSED: HttpError = { code: 'CLOSED', message: 'the server is stopping' };
-const MAX_CONNECTIONS = 64; // to one origin
+// To one origin, by all who send there. How much is under way over one integration is bounded by its sender: no project is to wait for a connection
+// because some others' accounts at the same vendor hang.
+const MAX_CONNECTIONS = 512;
 
 /** Opens nothing before the first request. */
 export function createTransport({

@@ -1,0 +1,218 @@
+import { once } from 'node:events';
+import { createServer, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { sql } from '../../src/db/client.ts';
+import {
+  processed,
+  startTestService,
+  type TestProject,
+  type TestService,
+  until,
+} from '../support/service.ts';
+
+// A message of one project beside the bulk of another, and beside providers that hang. Nobody looks at the time here, but at what comes before
+// what; `npm run bench -- --only fairness` measures it.
+
+const BULK_BROADCASTS = 10;
+const BULK_RECIPIENTS = 1_000;
+const SINGLES = 5;
+// A provider that hangs does so for longer than any test waits.
+const REPLY_MS = 600_000;
+const ARRIVES_WITHIN_MS = 15_000;
+// Together with four messages of each they take every slot there is, and more connections to one host than one project may.
+const HANGING_PROJECTS = 10;
+const HANGING_BULKS = 3;
+const HANGING_MESSAGES = 4;
+
+/** One host that has a mailer for every project, under its name. */
+interface Mailers {
+  address: string;
+  /** Requests so far, by name. */
+  asked: Map<string, number>;
+  hang(name: string): void;
+  /** Answers whatever waits, and hangs no more. */
+  release(): void;
+  stop(): Promise<void>;
+}
+
+let mailers: Mailers;
+let service: TestService;
+
+beforeAll(async () => {
+  mailers = await startMailers();
+  service = await startTestService({ pollMs: 50, timeouts: { replyMs: REPLY_MS } });
+});
+afterAll(async () => {
+  mailers?.release();
+  await service?.stop();
+  await mailers?.stop();
+});
+
+async function startMailers(): Promise<Mailers> {
+  const asked = new Map<string, number>();
+  const hanging = new Set<string>();
+  const waiting: ServerResponse[] = [];
+  const server = createServer((request, response) => {
+    const name = request.url?.slice(1) ?? '';
+    request.resume().on('end', () => {
+      asked.set(name, (asked.get(name) ?? 0) + 1);
+      if (hanging.has(name)) waiting.push(response);
+      else response.writeHead(202).end('{}');
+    });
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return {
+    address: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    asked,
+    hang: (name) => void hanging.add(name),
+    release() {
+      hanging.clear();
+      for (const response of waiting.splice(0)) response.writeHead(202).end('{}');
+    },
+    async stop() {
+      server.closeAllConnections();
+      server.close();
+      await once(server, 'close');
+    },
+  };
+}
+
+/** A project with a mailer of its own. */
+async function projectNamed(name: string): Promise<TestProject> {
+  const project = await service.createProject(name);
+  const saved = await project.call('PUT', '/integrations/ping_email', { url: `${mailers.address}/${name}` });
+  expect(saved.status).toBe(200);
+  return project;
+}
+
+async function send(project: TestProject, recipients: number, prefix = ''): Promise<string> {
+  const { status, body } = await project.call('POST', '/broadcasts', {
+    title: 'Hello',
+    recipients: Array.from({ length: recipients }, (_none, index) => ({
+      external_id: `${prefix}${index}`,
+      email: `${prefix}${index}@example.com`,
+    })),
+  });
+  expect([status, body.errors]).toEqual([201, undefined]);
+  return body.id;
+}
+
+const askedOf = (name: string) => mailers.asked.get(name) ?? 0;
+const arrived = (name: string, count: number) =>
+  until(
+    () => askedOf(name),
+    (asked) => asked >= count,
+    { withinMs: ARRIVES_WITHIN_MS },
+  );
+
+/** The e-mails of a project that nobody has begun to send. */
+async function unbegun({ id }: TestProject): Promise<number> {
+  const [row] = await service.context.db.query<{ left: number }>(
+    sql(
+      '',
+      `select coalesce(sum(json_array_length(payload::json -> 'user_ids')), 0)::int as left
+      from jobs
+      where project_id = $1 and kind = 'deliver' and lease_id is null`,
+    ),
+    [id],
+  );
+  return row?.left ?? 0;
+}
+
+test('single messages overtake a bulk, that of another project and that of their own', {
+  timeout: 120_000,
+}, async () => {
+  const [bulky, other] = await Promise.all([projectNamed('bulky'), projectNamed('other')]);
+  const all = BULK_BROADCASTS * BULK_RECIPIENTS;
+  await Promise.all(
+    Array.from({ length: BULK_BROADCASTS }, (_none, turn) => send(bulky, BULK_RECIPIENTS, `bulk-${turn}-`)),
+  );
+  const idle = await projectNamed('idle');
+  // The way of the fan-out, too: some of the bulk is still in it.
+  await send(idle, 1);
+  await arrived('idle', 1);
+  await until(
+    () => unbegun(bulky),
+    (left) => left > all / 2,
+    { withinMs: 60_000 },
+  );
+  const lefts: number[] = [];
+  for (let turn = 1; turn <= SINGLES; turn += 1) {
+    await send(other, 1);
+    await arrived('other', turn);
+    lefts.push(await unbegun(bulky));
+  }
+  const own = await send(bulky, 1, 'own-');
+  expect((await processed(bulky.call, own)).status.summary).toEqual({ total: 1, failures: 0 });
+  lefts.push(await unbegun(bulky));
+  console.log(`of ${all} e-mails were not begun when each single one had arrived: ${lefts.join(', ')}`);
+  expect(lefts[0]).toBeGreaterThan(all / 2);
+  expect(lefts.at(-1)).toBeGreaterThan(all / 10);
+  await arrived('bulky', 1);
+  await until(
+    () => askedOf('bulky'),
+    (asked) => asked === all + 1,
+    { withinMs: 90_000 },
+  );
+});
+
+test('a message is sent while the providers of many other projects hang, all at the same host', {
+  timeout: 120_000,
+}, async () => {
+  const other = await projectNamed('unharmed');
+  const names = Array.from({ length: HANGING_PROJECTS }, (_none, index) => `hanging-${index}`);
+  for (const name of names) mailers.hang(name);
+  const hanging = await Promise.all(names.map(projectNamed));
+  const bulks = await Promise.all(
+    hanging.slice(0, HANGING_BULKS).map((project) => send(project, BULK_RECIPIENTS, 'bulk-')),
+  );
+  // One after the other: each is a batch of its own, in which nothing ever ends.
+  const singles = await Promise.all(
+    hanging.slice(HANGING_BULKS).map(async (project, index) => {
+      const ids: string[] = [];
+      for (let turn = 1; turn <= HANGING_MESSAGES; turn += 1) {
+        ids.push(await send(project, 1, `single-${turn}-`));
+        await arrived(names[HANGING_BULKS + index] ?? '', turn);
+      }
+      return ids;
+    }),
+  );
+  await Promise.all(names.slice(0, HANGING_BULKS).map((name) => arrived(name, 1)));
+  for (let turn = 1; turn <= SINGLES; turn += 1) {
+    await send(other, 1);
+    await arrived('unharmed', turn);
+  }
+  const ended = await service.context.db.query(
+    sql('', "select channel from deliveries where broadcast_id = any ($1) and state <> 'retrying'"),
+    [[...bulks, ...singles.flat()]],
+  );
+  expect(ended).toEqual([]);
+  mailers.release();
+  for (const [index, ids] of singles.entries())
+    for (const id of ids) {
+      const project = hanging[HANGING_BULKS + index] as TestProject;
+      expect((await processed(project.call, id)).status.summary.failures).toBe(0);
+    }
+});
+
+test('a message is sent on one channel while those of its project hang on another', async () => {
+  mailers.hang('half');
+  const half = await projectNamed('half');
+  const webhook = { url: `${mailers.address}/teams-of-half` };
+  expect((await half.call('PUT', '/integrations/teams', { webhook })).status).toBe(200);
+  const saved = await half.as('teams-user')('PUT', '/channels/teams/tokens', { webhook });
+  expect(saved.status).toBe(200);
+  const ids: string[] = [];
+  for (let turn = 1; turn <= 2 * HANGING_MESSAGES; turn += 1) {
+    ids.push(await send(half, 1, `mail-${turn}-`));
+    await arrived('half', turn);
+  }
+  const recipients = [{ external_id: 'teams-user' }];
+  const { body } = await half.call('POST', '/broadcasts', { title: 'Hello', recipients });
+  expect((await processed(half.call, body.id)).status.summary).toEqual({ total: 1, failures: 0 });
+  expect(askedOf('teams-of-half')).toBe(1);
+  expect(askedOf('half')).toBe(2 * HANGING_MESSAGES);
+  mailers.release();
+  for (const id of ids) expect((await processed(half.call, id)).status.summary.failures).toBe(0);
+});
