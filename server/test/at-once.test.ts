@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Database, sql } from '../src/db/client.ts';
 import { Acceptor } from '../src/domain/broadcasts/accept.ts';
 import type { RealtimeMessage } from '../src/domain/realtime/messages.ts';
-import { processed, startTestService, type TestService } from './support/service.ts';
+import { processed, startTestService, type TestService, until } from './support/service.ts';
 
 // A broadcast to a few users whom the server knows, and to their inboxes alone, is written with its notifications, and has no job.
 
@@ -173,7 +173,13 @@ describe('what takes more than that goes through the queue', () => {
   test('a category that is held back or that somebody has switched off', async () => {
     const later = { key: 'later', channels: [{ channel: 'in_app', delay: 3600 }] };
     expect((await call('PUT', '/channels', later)).status).toBeLessThan(300);
-    expect((await send([KNOWN[8] ?? {}], { category: 'later' })).queued).toBe(true);
+    const held = await send([KNOWN[8] ?? {}], { category: 'later' });
+    expect(held.queued).toBe(true);
+    // Its fan-out makes a job, too.
+    await until(
+      () => summary(held.id),
+      ({ status }) => status === 'processing',
+    );
     expect((await send([KNOWN[8] ?? {}], { category: 'sooner' })).queued).toBe(false);
     const off = { categories: [{ key: 'sooner', channels: [{ name: 'in_app', enabled: false }] }] };
     expect((await service.project.as('known-9')('PUT', '/channels/user_preferences', off)).status).toBe(204);

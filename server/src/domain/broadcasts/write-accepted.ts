@@ -42,9 +42,14 @@ export async function writeAccepted<Broadcast extends Accepting>(
   { leaseId, nowMs }: { leaseId: string | undefined; nowMs: number },
 ): Promise<Accepted> {
   const keyed = broadcasts[0]?.idempotency !== undefined;
+  const atOnce = reached.size > 0;
   const [row] = await db.query<{ accepted: string | null; jobs: string | null; sent_at: Date }>(
-    keyed ? acceptKeyed : acceptPlain,
-    [...columns(broadcasts, reached, leaseId), ...(keyed ? keyColumns(broadcasts, nowMs) : [])],
+    STATEMENTS[keyed ? 'keyed' : 'plain'][atOnce ? 'atOnce' : 'queued'],
+    [
+      ...columns(broadcasts, reached, leaseId),
+      ...(keyed ? keyColumns(broadcasts, nowMs) : []),
+      ...(atOnce ? reachedColumns(broadcasts, reached) : []),
+    ],
   );
   const ids = row?.accepted ? (JSON.parse(row.accepted) as string[]) : [];
   const jobs = row?.jobs ? (JSON.parse(row.jobs) as Record<string, number>) : {};
@@ -60,9 +65,6 @@ function columns<Broadcast extends Accepting>(
   reached: ReadonlyMap<Broadcast, AtOnce>,
   leaseId: string | undefined,
 ): unknown[] {
-  const users = broadcasts.map((one) => reached.get(one));
-  const events = sharedEvents(broadcasts, users);
-  const rows = Array.from({ length: events.rows });
   return [
     uuidArray(broadcasts.map((one) => one.id)),
     uuidArray(broadcasts.map((one) => one.projectId)),
@@ -72,13 +74,35 @@ function columns<Broadcast extends Accepting>(
     byteaArray(broadcasts.map((one) => one.columns.inApp)),
     byteaArray(broadcasts.map((one) => one.columns.overrides)),
     byteaArray(broadcasts.map((one) => one.columns.recipients)),
-    broadcasts.map((one, place) => users[place]?.userIds.length ?? one.named),
+    broadcasts.map((one) => reached.get(one)?.userIds.length ?? one.named),
     broadcasts.map((one) => one.priority),
     broadcasts.map((one) => one.weight),
+    leaseId,
+  ];
+}
+
+function keyColumns(broadcasts: readonly Accepting[], nowMs: number): unknown[] {
+  return [
+    broadcasts.map(({ idempotency }) => idempotency?.scope),
+    broadcasts.map(({ idempotency }) => idempotency?.key),
+    broadcasts.map(({ idempotency }) => idempotency?.requestHash),
+    broadcasts.map(({ json }) => json.toString()),
+    new Date(nowMs),
+    new Date(nowMs - KEPT_MS),
+  ];
+}
+
+function reachedColumns<Broadcast extends Accepting>(
+  broadcasts: readonly Broadcast[],
+  reached: ReadonlyMap<Broadcast, AtOnce>,
+): unknown[] {
+  const users = broadcasts.map((one) => reached.get(one));
+  const events = sharedEvents(broadcasts, users);
+  const rows = Array.from({ length: events.rows });
+  return [
     textArray(users.map((one) => one && uuidArray(one.userIds))),
     textArray(users.map((one) => one && uuidArray(one.notificationIds))),
     events.rowOf,
-    leaseId,
     // Ids rise: what follows from another thing is listed after it.
     uuidArray(rows.map(newEventId)),
     uuidArray(rows.map(newEventId)),
@@ -112,38 +136,32 @@ function sharedEvents(
   return { rowOf, rows };
 }
 
-function keyColumns(broadcasts: readonly Accepting[], nowMs: number): unknown[] {
-  return [
-    broadcasts.map(({ idempotency }) => idempotency?.scope),
-    broadcasts.map(({ idempotency }) => idempotency?.key),
-    broadcasts.map(({ idempotency }) => idempotency?.requestHash),
-    broadcasts.map(({ json }) => json.toString()),
-    new Date(nowMs),
-    new Date(nowMs - KEPT_MS),
-  ];
-}
-
-const INPUT = `unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::bytea[], $6::bytea[], $7::bytea[], $8::bytea[],
-      $9::int[], $10::smallint[], $11::int[], $12::text[], $13::text[], $14::int[]`;
-const INPUT_COLUMNS = `id, project_id, category, topic, message, in_app, overrides, recipients,
-      total, priority, weight, user_ids, notification_ids, events`;
+const COMMON = `$1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::bytea[], $6::bytea[], $7::bytea[], $8::bytea[], $9::int[],
+        $10::smallint[], $11::int[]`;
+const COMMON_COLUMNS =
+  'id, project_id, category, topic, message, in_app, overrides, recipients, total, priority, weight';
+const KEY = '$13::text[], $14::text[], $15::bytea[], $16::text[]';
+const KEY_COLUMNS = 'scope, key, request_hash, reply';
+const REACHED_COLUMNS = 'user_ids, notification_ids, events';
 const SENT_AT = `date_trunc('milliseconds', now())`;
 
-// Inserts only. Of rows of events, those that are of one broadcast say so in broadcast_id.
-const write = (input: string) => `accepted as (
+/** Each broadcast of `input`, and the job that acts on it where its users are not known. */
+const accepted = (input: string, atOnce: boolean) => `accepted as (
     insert into broadcasts (id, project_id, category, topic, message, in_app, overrides, recipients, total, status)
     select id, project_id, category, topic, message, in_app, overrides, recipients, total,
-      case when user_ids is null then 'enqueued' else 'processed' end
+      ${atOnce ? `case when user_ids is null then 'enqueued' else 'processed' end` : `'enqueued'`}
     from ${input}
   ),
   queued as (
     insert into jobs (kind, project_id, priority, weight, lease_id, attempt, payload)
-    select 'fan_out', project_id, priority, weight, $15::uuid, num_nonnulls($15::uuid), json_build_object('broadcast_id', id)
+    select 'fan_out', project_id, priority, weight, $12::uuid, num_nonnulls($12::uuid), json_build_object('broadcast_id', id)
     from ${input}
-    where user_ids is null
+    ${atOnce ? 'where user_ids is null' : ''}
     returning id, payload
-  ),
-  reached as materialized (
+  )`;
+
+/** What a fan-out would write (write-fan-out.ts), of the others. Rows of events that are of one broadcast say so in broadcast_id. */
+const fannedOut = (input: string, eventIds: readonly string[]) => `reached as materialized (
     select id, project_id, category, topic, user_ids::uuid[], notification_ids::uuid[], total, events
     from ${input}
     where user_ids is not null
@@ -165,50 +183,59 @@ const write = (input: string) => `accepted as (
       case when broadcast_ids[1] <> any (broadcast_ids) then broadcast_ids end,
       user_ids, details
     from (
-      select project_id, ($16::uuid[])[events], 'broadcast.created', array_agg(id), null::uuid[], null::json
+      select project_id, (${eventIds[0]}::uuid[])[events], 'broadcast.created', array_agg(id), null::uuid[], null::json
       from reached
       group by project_id, events
       union all
-      select project_id, ($17::uuid[])[events], 'notification.created', array_agg(id), array_agg(user_id), null
+      select project_id, (${eventIds[1]}::uuid[])[events], 'notification.created', array_agg(id), array_agg(user_id), null
       from reached, unnest(user_ids) as user_id
       group by project_id, events
       union all
-      select project_id, ($18::uuid[])[events], 'broadcast.processed', array_agg(id), null,
+      select project_id, (${eventIds[2]}::uuid[])[events], 'broadcast.processed', array_agg(id), null,
         json_build_object('payload', json_build_object('total', total, 'failures', 0))
       from reached
       group by project_id, events, total
     ) as event (project_id, id, type, broadcast_ids, user_ids, details)
   )`;
-const JOBS = `(select json_object_agg(payload ->> 'broadcast_id', id) from queued) as jobs, ${SENT_AT} as sent_at`;
 
-const acceptPlain = sql(
-  'accept',
-  `with input as materialized (
-    select * from ${INPUT}) as i (${INPUT_COLUMNS})
+function acceptText(keyed: boolean, atOnce: boolean): string {
+  const first = keyed ? 19 : 13;
+  const place = (offset: number) => `$${first + offset}`;
+  const values = [
+    COMMON,
+    ...(keyed ? [KEY] : []),
+    ...(atOnce ? [`${place(0)}::text[], ${place(1)}::text[], ${place(2)}::int[]`] : []),
+  ];
+  const columns = [COMMON_COLUMNS, ...(keyed ? [KEY_COLUMNS] : []), ...(atOnce ? [REACHED_COLUMNS] : [])];
+  const input = keyed ? 'chosen' : 'input';
+  return `with input as materialized (
+    select *
+    from unnest(${values.join(', ')})
+      as i (${columns.join(', ')})
   ),
-  ${write('input')}
-  select null as accepted, ${JOBS}`,
-);
+  ${keyed ? CHOSEN : ''}
+  ${accepted(input, atOnce)}
+  ${atOnce ? `, ${fannedOut(input, [place(3), place(4), place(5)])}` : ''}
+  select ${keyed ? '(select json_agg(id) from chosen)' : 'null'} as accepted,
+    (select json_object_agg(payload ->> 'broadcast_id', id) from queued) as jobs, ${SENT_AT} as sent_at`;
+}
 
 // The key's row decides (primary key of idempotency_keys): a twin waits for the first to commit, then gets no row and writes nothing.
-const acceptKeyed = sql(
-  'accept_keyed',
-  `with input as materialized (
-    select * from ${INPUT}, $19::text[], $20::text[], $21::bytea[], $22::text[])
-      as i (${INPUT_COLUMNS}, scope, key, request_hash, reply)
-  ),
-  fresh as (
+const CHOSEN = `fresh as (
     insert into idempotency_keys as k (project_id, scope, key, request_hash, status, body, created_at)
-    select project_id, scope, key, request_hash, 201, reply, $23
+    select project_id, scope, key, request_hash, 201, reply, $17
     from input
     on conflict (project_id, scope, key) do update
       set request_hash = excluded.request_hash, status = excluded.status, body = excluded.body, created_at = excluded.created_at
-      where k.created_at <= $24
+      where k.created_at <= $18
     returning project_id, scope, key
   ),
   chosen as materialized (
     select input.* from input join fresh using (project_id, scope, key)
-  ),
-  ${write('chosen')}
-  select (select json_agg(id) from chosen) as accepted, ${JOBS}`,
-);
+  ),`;
+
+const statements = (name: string, keyed: boolean) => ({
+  queued: sql(name, acceptText(keyed, false)),
+  atOnce: sql(`${name}_at_once`, acceptText(keyed, true)),
+});
+const STATEMENTS = { plain: statements('accept', false), keyed: statements('accept_keyed', true) };
