@@ -21,7 +21,7 @@ const SINGLES = 5;
 const REPLY_MS = 600_000;
 const ARRIVES_WITHIN_MS = 15_000;
 // Together with four messages of each they take every slot there is, and more connections to one host than one project may.
-const HANGING_PROJECTS = 10;
+const HANGING_PROJECTS = 12;
 const HANGING_BULKS = 3;
 const HANGING_MESSAGES = 4;
 
