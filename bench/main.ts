@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { measureAccept } from './scenarios/accept.ts';
 import { measureCost } from './scenarios/cost.ts';
+import { measureDeliveries } from './scenarios/deliveries.ts';
 import { measureEmail } from './scenarios/email.ts';
 import { measureFanOut } from './scenarios/fan-out.ts';
 import { measureHttpProviders } from './scenarios/http-providers.ts';
@@ -27,6 +28,7 @@ const SCENARIOS: Record<string, { title: string; measure: Scenario }> = {
   g: { title: 'what a notification costs', measure: measureCost },
   d: { title: 'inbox and unread count in a large table', measure: measureInbox },
   reads: { title: 'every operation that reads, with a million rows', measure: measureReads },
+  deliveries: { title: 'a campaign: inboxes and phones', measure: measureDeliveries },
   http: { title: 'messages by vendors that speak HTTP/1.1', measure: measureHttpProviders },
   push: { title: 'pushes to phones', measure: measurePush },
   'web-push': { title: 'pushes to browsers, encrypted', measure: measureWebPush },

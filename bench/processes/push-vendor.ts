@@ -6,12 +6,15 @@ import { answer } from '../support/task.ts';
 
 // APNs, FCM and Expo that take everything at once, as little work as may be: what they cost must not hide what sending costs.
 
+let accepted = 0; // over HTTP/2
+
 const http2 = createHttp2Server({ settings: { maxConcurrentStreams: 1000 } });
 http2.on('stream', (stream, headers) => {
   const isFcm = String(headers[':path']).startsWith('/v1/projects/');
   stream.resume();
   stream.on('error', () => {});
   stream.on('end', () => {
+    accepted += 1;
     stream.respond({ ':status': 200, 'apns-id': '0198c0de-0000-7000-8000-000000000000' });
     stream.end(isFcm ? '{"name":"projects/p/messages/1"}' : '');
   });
@@ -30,11 +33,14 @@ const http1 = createServer((request, response) => {
   });
 });
 
-answer(async () => {
-  const addresses: string[] = [];
-  for (const server of [http2, http1]) {
+const addresses = Promise.all(
+  [http2, http1].map(async (server) => {
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    addresses.push(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
-  }
-  return { http2: addresses[0], http1: addresses[1] };
+    return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  }),
+);
+
+answer(async () => {
+  const [ofHttp2, ofHttp1] = await addresses;
+  return { http2: ofHttp2, http1: ofHttp1, accepted };
 });
