@@ -279,14 +279,18 @@ async function takeStock(sent: readonly Sent[]): Promise<Record<string, number>>
       );
   }
   expect([...ofDelivery.keys()].filter((id) => !told.has(id))).toEqual([]);
-  const [left] = await service.context.db.query<{ pending: number; jobs: number }>(
-    sql(
-      '',
-      `select sum(abs(pending))::int as pending, (select count(*)::int from jobs where kind in ('fan_out', 'deliver', 'replay')) as jobs
-      from broadcasts`,
-    ),
+  // A job ends a moment after the last of its deliveries.
+  await until(
+    async () =>
+      service.context.db.query<{ pending: number; jobs: number }>(
+        sql(
+          '',
+          `select sum(abs(pending))::int as pending, (select count(*)::int from jobs where kind in ('fan_out', 'deliver', 'replay')) as jobs
+          from broadcasts`,
+        ),
+      ),
+    ([left]) => left?.pending === 0 && left.jobs === 0,
   );
-  expect(left).toEqual({ pending: 0, jobs: 0 });
   return states;
 }
 
