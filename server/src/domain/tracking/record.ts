@@ -1,3 +1,4 @@
+import type { Tracking } from '../../contract/tracking.ts';
 import { textArray, uuidArray } from '../../db/arrays.ts';
 import { type Database, isDatabaseUnavailable, type Queryable, sql } from '../../db/client.ts';
 import { Batcher } from '../../lib/batcher.ts';
@@ -99,7 +100,9 @@ export const MAX_CLICK_EVENTS = 100;
  * open, one of each click. What the project does not want to know at this moment, whenever its message was sent, is passed over; so is what users do who are deleted.
  */
 export async function recordHits(tx: Queryable, hits: readonly Hit[]): Promise<void> {
-  const deliveries = perDelivery(hits);
+  const wanted = await wantedOf(tx, hits);
+  if (wanted.length === 0) return;
+  const deliveries = perDelivery(wanted);
   const rows = await tx.query<Written>(writeHits, [
     uuidArray(deliveries.map((one) => one.projectId)),
     uuidArray(deliveries.map((one) => one.userId)),
@@ -107,9 +110,9 @@ export async function recordHits(tx: Queryable, hits: readonly Hit[]): Promise<v
     uuidArray(deliveries.map((one) => one.broadcastId)),
     textArray(deliveries.map((one) => one.channel)),
     deliveries.map((one) => one.opens.length),
-    deliveries.map((one) => new Date(one.opens[0]?.atMs ?? 0)),
+    deliveries.map((one) => timeOf(one.opens)),
     deliveries.map((one) => one.clicks.length),
-    deliveries.map((one) => new Date(one.clicks[0]?.atMs ?? 0)),
+    deliveries.map((one) => timeOf(one.clicks)),
   ]);
   const written = new Map(rows.map((row) => [row.notification_id + row.channel, row]));
   const known = deliveries.flatMap((one) => {
@@ -131,11 +134,19 @@ interface Written {
   notification_id: string;
   channel: string;
   provider: string | null;
-  /** Before this, and of this. */
-  opens_before: number;
+  /** These included. */
   opens: number;
-  clicks_before: number;
   clicks: number;
+}
+
+/** Those that their projects want to know of. */
+async function wantedOf(tx: Queryable, hits: readonly Hit[]): Promise<Hit[]> {
+  const projectIds = [...new Set(hits.map(({ projectId }) => projectId))];
+  const rows = await tx.query<Tracking & { project_id: string }>(selectTracking, [projectIds]);
+  const tracking = new Map(rows.map((row) => [row.project_id, row]));
+  return hits.filter(
+    ({ kind, projectId }) => tracking.get(projectId)?.[kind === 'open' ? 'opens' : 'clicks'],
+  );
 }
 
 /** One statement can touch a row once. In the order in which outcomes are written, so that the two wait for each other and not in a circle. */
@@ -160,8 +171,12 @@ function perDelivery(hits: readonly Hit[]): HitDelivery[] {
   return deliveries.sort((a, b) => (a.userId < b.userId ? -1 : 1));
 }
 
+function timeOf([first]: readonly Hit[]): Date | null {
+  return first === undefined ? null : new Date(first.atMs);
+}
+
 function openEvents(known: readonly KnownDelivery[]): NewEvent[] {
-  const first = known.filter(({ row }) => row.opens > 0 && row.opens_before === 0);
+  const first = known.filter(({ opens, row }) => opens.length > 0 && row.opens === opens.length);
   return [...Map.groupBy(first, ({ broadcastId }) => broadcastId)].map(([broadcastId, group]) => ({
     projectId: group[0]?.projectId ?? '',
     type: 'delivery.opened',
@@ -173,7 +188,8 @@ function openEvents(known: readonly KnownDelivery[]): NewEvent[] {
 
 /** Each in a row of its own, by which they are found when the user is purged. */
 function clickEvents({ projectId, broadcastId, userId, clicks, row }: KnownDelivery): NewEvent[] {
-  const room = Math.min(row.clicks, Math.max(0, MAX_CLICK_EVENTS - row.clicks_before));
+  const before = row.clicks - clicks.length;
+  const room = Math.max(0, MAX_CLICK_EVENTS - before);
   return clicks.slice(0, room).map(({ url }) => ({
     projectId,
     type: 'delivery.clicked',
@@ -191,55 +207,54 @@ function contextOf({ channel, provider }: Written): Record<string, string> {
   return { channel, ...(provider === null ? {} : { provider }) };
 }
 
-// Primary keys of broadcasts, tracking, users, deliveries and notifications. A hit can come before the outcome of the sending itself: then the row is
+// Primary key.
+const selectTracking = sql(
+  'tracking_of_projects',
+  'select project_id, opens, clicks from tracking where project_id = any ($1::uuid[])',
+);
+// Primary keys of broadcasts, users, deliveries and notifications. A hit can come before the outcome of the sending itself: then the row is
 // made here, as one whose attempt is not written down yet. Not where the broadcast is processed, which is when every delivery has its row.
+// Written so that nothing but a look-up for each is possible: joins and `exists` were planned as hashes of whole tables while these were empty.
 const writeHits = sql(
   'record_hits',
   `with ours as (
-    select g.user_id, g.notification_id, g.broadcast_id, g.channel, b.status,
-      case when t.opens then g.opens else 0 end as opens,
-      case when t.opens and g.opens > 0 then g.opened_at end as opened_at,
-      case when t.clicks then g.clicks else 0 end as clicks,
-      case when t.clicks and g.clicks > 0 then g.clicked_at end as clicked_at
+    select g.*, b.status
     from unnest(
       $1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::text[], $6::int[], $7::timestamptz[], $8::int[], $9::timestamptz[]
     ) as g (project_id, user_id, notification_id, broadcast_id, channel, opens, opened_at, clicks, clicked_at)
-    join broadcasts b on b.id = g.broadcast_id and b.project_id = g.project_id
-    join tracking t on t.project_id = g.project_id
-    join users u on u.id = g.user_id and u.deleted_at is null
+    cross join lateral (select project_id, status from broadcasts where id = g.broadcast_id limit 1) b
+    cross join lateral (select deleted_at from users where id = g.user_id limit 1) u
+    where b.project_id = g.project_id and u.deleted_at is null
   ),
   known as (
     select *
     from ours o
-    where opens + clicks > 0
-      and (
-        exists (
-          select from deliveries d
-          where d.user_id = o.user_id and d.notification_id = o.notification_id and d.channel = o.channel
-        )
-        or status <> 'processed' and exists (
-          select from notifications n
-          where n.user_id = o.user_id and n.id = o.notification_id
-        )
+    where coalesce(
+      (
+        select true
+        from deliveries d
+        where d.user_id = o.user_id and d.notification_id = o.notification_id and d.channel = o.channel
+        limit 1
+      ),
+      status <> 'processed' and (
+        select true
+        from notifications n
+        where n.user_id = o.user_id and n.id = o.notification_id
+        limit 1
       )
-  ),
-  written as (
-    insert into deliveries as d (
-      user_id, notification_id, channel, broadcast_id, state, attempts, first_attempt_at, last_attempt_at,
-      opens, opened_at, clicks, clicked_at
     )
-    select user_id, notification_id, channel, broadcast_id, 'retrying', 0, now(), now(), opens, opened_at, clicks, clicked_at
-    from known
-    order by user_id, notification_id, channel
-    on conflict (user_id, notification_id, channel) do update
-    set opens = d.opens + excluded.opens,
-      opened_at = coalesce(d.opened_at, excluded.opened_at),
-      clicks = d.clicks + excluded.clicks,
-      clicked_at = coalesce(d.clicked_at, excluded.clicked_at)
-    returning user_id, notification_id, channel, provider, opens, clicks
   )
-  select k.notification_id, k.channel, w.provider, w.opens - k.opens as opens_before, k.opens,
-    w.clicks - k.clicks as clicks_before, k.clicks
-  from written w
-  join known k using (user_id, notification_id, channel)`,
+  insert into deliveries as d (
+    user_id, notification_id, channel, broadcast_id, state, attempts, first_attempt_at, last_attempt_at,
+    opens, opened_at, clicks, clicked_at
+  )
+  select user_id, notification_id, channel, broadcast_id, 'retrying', 0, now(), now(), opens, opened_at, clicks, clicked_at
+  from known
+  order by user_id, notification_id, channel
+  on conflict (user_id, notification_id, channel) do update
+  set opens = d.opens + excluded.opens,
+    opened_at = coalesce(d.opened_at, excluded.opened_at),
+    clicks = d.clicks + excluded.clicks,
+    clicked_at = coalesce(d.clicked_at, excluded.clicked_at)
+  returning notification_id, channel, provider, opens, clicks`,
 );
