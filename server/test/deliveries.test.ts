@@ -135,6 +135,10 @@ describe('the deliveries of a broadcast', () => {
       last_attempt_at: row?.sent_at.toISOString(),
       receipt: null,
       receipt_at: null,
+      opened_at: null,
+      opens: 0,
+      clicked_at: null,
+      clicks: 0,
     });
   });
 

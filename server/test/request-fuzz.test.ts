@@ -21,7 +21,7 @@ let explorer: Explorer;
 
 beforeAll(async () => {
   console.info(`request fuzz: FAULT_SEED=${seed}`);
-  service = await startTestService();
+  service = await startTestService({ settings: { PUBLIC_URL: 'https://notify.example' } });
   const published = await fetch(`${service.address}/v2/openapi.json`);
   described = describedBy((await published.json()) as Record<string, unknown>);
   explorer = new Explorer(described);
@@ -146,7 +146,7 @@ const READ_BACK: [RegExp, ReadBack][] = [
     },
   ],
   [
-    /^save(User)?DeliveryWindows$/,
+    /^save((User)?DeliveryWindows|Tracking)$/,
     async (call, { path }, _drawn, { body }) => {
       expect((await call('GET', path)).body).toEqual(body);
     },

@@ -90,6 +90,7 @@ const TAGS = [
     name: 'Delivery windows',
     description: 'At what times messages may come; at others they wait.',
   },
+  { name: 'Tracking', description: 'Whether opens and clicks are recorded.' },
   { name: 'Preferences', description: 'What a user wants to get, and where.' },
   { name: 'Topics', description: 'What users subscribe to.' },
   { name: 'Users', description: 'Who can be reached.' },

@@ -75,6 +75,19 @@ describe('what is pushed', () => {
     expect(headers.topic).toMatch(/^[\w-]{32}$/);
   });
 
+  test('where clicks are tracked it says where to tell of one, which is the first to go where there is no room', () => {
+    const trackingUrl = 'https://notify.example/t/c/abc';
+    const whole = built(push({ trackingUrl }));
+    expect(whole.json).toEqual({ ...built(push()).json, tracking_url: trackingUrl });
+    // As long as it may be, but for the address.
+    const text = 'x'.repeat(2744 - 103 - 20 - built(push({ text: '', content: '' })).bytes);
+    const long = { text, content: text };
+    expect(built(push({ ...long, trackingUrl }))).toEqual(built(push(long)));
+    expect(built(push(long)).json).toMatchObject({ content: text, custom_attributes: { order: { id: 42 } } });
+    const longer = { text: text.repeat(3), content: text };
+    expect(built(push({ ...longer, trackingUrl }))).toEqual(built(push(longer)));
+  });
+
   test('of messages with the same topic the push service keeps the newest, and of others each by itself', () => {
     const topic = (members: Partial<WebPushMessage>) => built(push(members)).headers.topic;
     expect(topic({ notificationId: 'other' })).toBe(topic({}));
