@@ -6,7 +6,7 @@ import type { EventOf } from '../event-of.ts';
 import type { EventStream } from '../event-stream.ts';
 import type { RequestOptions, StreamOptions } from '../options.ts';
 import type { PageRequest } from '../page-request.ts';
-import type { ApnsIntegration, ApnsIntegrationConfig, ApnsToken, Broadcast, BroadcastDelivery, CategoryDeliveryConfig, CreateBroadcastBody, DeleteIntegrationQuery, DeliveryWindows, DiscardTokenReply, Event, EventsourceIntegration, EventsourceIntegrationConfig, ExpoIntegration, ExpoIntegrationConfig, ExpoToken, FcmIntegration, FcmIntegrationConfig, FcmToken, GithubIntegration, GithubIntegrationConfig, InboxIntegration, InboxIntegrationConfig, InboxToken, Integration, ListBroadcastDeliveriesQuery, ListEventsQuery, ListQuery, ListSuppressionsQuery, ListUsersQuery, ListWebhookDeliveriesQuery, MailgunIntegration, MailgunIntegrationConfig, NotificationDelivery, PingEmailIntegration, PingEmailIntegrationConfig, ReplayBroadcastDeliveriesBody, ReplayBroadcastDeliveriesReply, ReplayWebhookBody, RotateWebhookSecretReply, SaveInboxIntegrationBody, SaveIntegrationQuery, SaveSuppressionBody, SaveUserBody, SaveWebhookBody, SendgridIntegration, SendgridIntegrationConfig, SesIntegration, SesIntegrationConfig, SlackIntegration, SlackIntegrationConfig, SlackToken, SlackbotIntegration, SlackbotIntegrationConfig, SlackbotToken, SmtpIntegration, SmtpIntegrationConfig, StreamEventsQuery, StripeIntegration, StripeIntegrationConfig, Suppression, TeamsIntegration, TeamsIntegrationConfig, TeamsToken, TwilioIntegration, TwilioIntegrationConfig, User, WebPushIntegration, WebPushIntegrationConfig, WebPushToken, Webhook, WebhookDelivery, WebhookSecret } from './types.ts';
+import type { ApnsIntegration, ApnsIntegrationConfig, ApnsToken, Broadcast, BroadcastDelivery, CategoryDeliveryConfig, CreateBroadcastBody, DeleteIntegrationQuery, DeliveryWindows, DiscardTokenReply, Event, EventsourceIntegration, EventsourceIntegrationConfig, ExpoIntegration, ExpoIntegrationConfig, ExpoToken, FcmIntegration, FcmIntegrationConfig, FcmToken, GithubIntegration, GithubIntegrationConfig, InboxIntegration, InboxIntegrationConfig, InboxToken, Integration, ListBroadcastDeliveriesQuery, ListEventsQuery, ListQuery, ListSuppressionsQuery, ListUsersQuery, ListWebhookDeliveriesQuery, MailgunIntegration, MailgunIntegrationConfig, NotificationDelivery, PingEmailIntegration, PingEmailIntegrationConfig, ReplayBroadcastDeliveriesBody, ReplayBroadcastDeliveriesReply, ReplayWebhookBody, RotateWebhookSecretReply, SaveInboxIntegrationBody, SaveIntegrationQuery, SaveSuppressionBody, SaveUserBody, SaveWebhookBody, SendgridIntegration, SendgridIntegrationConfig, SesIntegration, SesIntegrationConfig, SlackIntegration, SlackIntegrationConfig, SlackToken, SlackbotIntegration, SlackbotIntegrationConfig, SlackbotToken, SmtpIntegration, SmtpIntegrationConfig, StreamEventsQuery, StripeIntegration, StripeIntegrationConfig, Suppression, TeamsIntegration, TeamsIntegrationConfig, TeamsToken, Tracking, TwilioIntegration, TwilioIntegrationConfig, User, WebPushIntegration, WebPushIntegrationConfig, WebPushToken, Webhook, WebhookDelivery, WebhookSecret } from './types.ts';
 
 /** Speaks for a whole project with its Project JWT: for your servers, never for a browser. */
 export class ProjectClient extends Client {
@@ -750,6 +750,25 @@ export class ProjectClient extends Client {
      */
     save: (body: DeliveryWindows, options?: RequestOptions): Promise<DeliveryWindows> =>
       this.request({ method: 'PUT', path: '/channels/delivery_windows', body }, options),
+  };
+
+  /** Whether opens and clicks are recorded. */
+  readonly tracking = {
+    /**
+     * Get whether opens and clicks are recorded.
+     *
+     * `GET /tracking`
+     */
+    get: (options?: RequestOptions): Promise<Tracking> =>
+      this.request({ method: 'GET', path: '/tracking' }, options),
+    /**
+     * Save whether opens and clicks are recorded.
+     * Neither is, unless it is switched on here. It counts for what is sent from then on; once it is switched off, nothing is recorded of what was sent before, and its links lead on. Needs the setting `PUBLIC_URL` of the server.
+     *
+     * `PUT /tracking`
+     */
+    save: (body: Tracking, options?: RequestOptions): Promise<Tracking> =>
+      this.request({ method: 'PUT', path: '/tracking', body }, options),
   };
 
   /** Who can be reached. */

@@ -49,6 +49,14 @@ export type BroadcastDelivery = {
   /** What the provider reported later. It does not change the state. */
   receipt: 'delivered' | 'bounced' | 'complained' | 'dropped' | null;
   receipt_at: string | null;
+  /** When it was opened first, where the project has opens tracked. */
+  opened_at: string | null;
+  /** How often it was opened. */
+  opens: number;
+  /** When it, or a link in it, was clicked first, where the project has clicks tracked. */
+  clicked_at: string | null;
+  /** How often it was clicked. */
+  clicks: number;
 };
 
 export type NotificationDelivery = {
@@ -83,6 +91,14 @@ export type NotificationDelivery = {
   /** What the provider reported later. It does not change the state. */
   receipt: 'delivered' | 'bounced' | 'complained' | 'dropped' | null;
   receipt_at: string | null;
+  /** When it was opened first, where the project has opens tracked. */
+  opened_at: string | null;
+  /** How often it was opened. */
+  opens: number;
+  /** When it, or a link in it, was clicked first, where the project has clicks tracked. */
+  clicked_at: string | null;
+  /** How often it was clicked. */
+  clicks: number;
 };
 
 export type InboxToken = {
@@ -180,6 +196,13 @@ export type DeliveryWindows = {
   time_zone?: string | undefined;
   /** Each channel once. On those that are not named, messages go out at any time. */
   channels: DeliveryWindowsChannel[];
+};
+
+export type Tracking = {
+  /** E-mails load a transparent picture from the server when they are opened. */
+  opens: boolean;
+  /** Links of e-mails lead over the server, web push has a `tracking_url`, and the clicks that clients report are recorded. */
+  clicks: boolean;
 };
 
 export type Integration = {
@@ -686,7 +709,7 @@ export type Suppression = {
 
 export type Event = {
   id: string;
-  type: 'broadcast.created' | 'broadcast.processed' | 'notification.created' | 'notification.seen' | 'notification.read' | 'notification.unread' | 'notification.archived' | 'notification.unarchived' | 'notification.deleted' | 'delivery.scheduled' | 'delivery.sent' | 'delivery.delivered' | 'delivery.bounced' | 'delivery.complained' | 'delivery.failed' | 'delivery.retried' | 'delivery.replayed' | 'delivery.skipped' | 'delivery.dropped' | 'token.saved' | 'token.discarded' | 'user.created' | 'user.updated' | 'user.deleted' | 'user.restored' | 'workflow.run.started' | 'workflow.run.step' | 'workflow.run.completed' | 'workflow.run.failed' | 'workflow.run.aborted' | 'integration.saved' | 'integration.deleted' | 'integration.paused' | 'integration.resumed' | 'integration.received' | 'installation.saved' | 'installation.broken' | 'preferences.updated' | 'subscription.saved' | 'subscription.deleted' | 'suppression.added' | 'suppression.updated' | 'suppression.lifted' | 'category.saved' | 'category.deleted' | 'delivery_windows.saved' | 'webhook.saved' | 'webhook.deleted' | 'webhook.disabled';
+  type: 'broadcast.created' | 'broadcast.processed' | 'notification.created' | 'notification.seen' | 'notification.read' | 'notification.unread' | 'notification.archived' | 'notification.unarchived' | 'notification.deleted' | 'delivery.scheduled' | 'delivery.sent' | 'delivery.delivered' | 'delivery.bounced' | 'delivery.complained' | 'delivery.failed' | 'delivery.retried' | 'delivery.replayed' | 'delivery.skipped' | 'delivery.opened' | 'delivery.clicked' | 'delivery.dropped' | 'token.saved' | 'token.discarded' | 'user.created' | 'user.updated' | 'user.deleted' | 'user.restored' | 'workflow.run.started' | 'workflow.run.step' | 'workflow.run.completed' | 'workflow.run.failed' | 'workflow.run.aborted' | 'integration.saved' | 'integration.deleted' | 'integration.paused' | 'integration.resumed' | 'integration.received' | 'installation.saved' | 'installation.broken' | 'preferences.updated' | 'subscription.saved' | 'subscription.deleted' | 'suppression.added' | 'suppression.updated' | 'suppression.lifted' | 'category.saved' | 'category.deleted' | 'delivery_windows.saved' | 'tracking.saved' | 'webhook.saved' | 'webhook.deleted' | 'webhook.disabled';
   timestamp: string;
   /** The number in which the other side's answer said so: an HTTP or SMTP status. */
   code?: number | undefined;
@@ -705,7 +728,7 @@ export type Webhook = {
   url: string;
   description: string | null;
   /** Which events are sent: types, or families such as `delivery.*`. Empty: all. */
-  event_types: ('broadcast.created' | 'broadcast.processed' | 'notification.created' | 'notification.seen' | 'notification.read' | 'notification.unread' | 'notification.archived' | 'notification.unarchived' | 'notification.deleted' | 'delivery.scheduled' | 'delivery.sent' | 'delivery.delivered' | 'delivery.bounced' | 'delivery.complained' | 'delivery.failed' | 'delivery.retried' | 'delivery.replayed' | 'delivery.skipped' | 'delivery.dropped' | 'token.saved' | 'token.discarded' | 'user.created' | 'user.updated' | 'user.deleted' | 'user.restored' | 'workflow.run.started' | 'workflow.run.step' | 'workflow.run.completed' | 'workflow.run.failed' | 'workflow.run.aborted' | 'integration.saved' | 'integration.deleted' | 'integration.paused' | 'integration.resumed' | 'integration.received' | 'installation.saved' | 'installation.broken' | 'preferences.updated' | 'subscription.saved' | 'subscription.deleted' | 'suppression.added' | 'suppression.updated' | 'suppression.lifted' | 'category.saved' | 'category.deleted' | 'delivery_windows.saved' | 'webhook.saved' | 'webhook.deleted' | 'webhook.disabled' | 'broadcast.*' | 'notification.*' | 'delivery.*' | 'token.*' | 'user.*' | 'workflow.run.*' | 'integration.*' | 'installation.*' | 'preferences.*' | 'subscription.*' | 'suppression.*' | 'category.*' | 'delivery_windows.*' | 'webhook.*')[];
+  event_types: ('broadcast.created' | 'broadcast.processed' | 'notification.created' | 'notification.seen' | 'notification.read' | 'notification.unread' | 'notification.archived' | 'notification.unarchived' | 'notification.deleted' | 'delivery.scheduled' | 'delivery.sent' | 'delivery.delivered' | 'delivery.bounced' | 'delivery.complained' | 'delivery.failed' | 'delivery.retried' | 'delivery.replayed' | 'delivery.skipped' | 'delivery.opened' | 'delivery.clicked' | 'delivery.dropped' | 'token.saved' | 'token.discarded' | 'user.created' | 'user.updated' | 'user.deleted' | 'user.restored' | 'workflow.run.started' | 'workflow.run.step' | 'workflow.run.completed' | 'workflow.run.failed' | 'workflow.run.aborted' | 'integration.saved' | 'integration.deleted' | 'integration.paused' | 'integration.resumed' | 'integration.received' | 'installation.saved' | 'installation.broken' | 'preferences.updated' | 'subscription.saved' | 'subscription.deleted' | 'suppression.added' | 'suppression.updated' | 'suppression.lifted' | 'category.saved' | 'category.deleted' | 'delivery_windows.saved' | 'tracking.saved' | 'webhook.saved' | 'webhook.deleted' | 'webhook.disabled' | 'broadcast.*' | 'notification.*' | 'delivery.*' | 'token.*' | 'user.*' | 'workflow.run.*' | 'integration.*' | 'installation.*' | 'preferences.*' | 'subscription.*' | 'suppression.*' | 'category.*' | 'delivery_windows.*' | 'tracking.*' | 'webhook.*')[];
   disabled: boolean;
   /** Why it was disabled, where that was not by a request. */
   disabled_reason: string | null;
@@ -726,7 +749,7 @@ export type WebhookSecret = {
 export type WebhookDelivery = {
   /** The event's id, and the `webhook-id` of the message. */
   id: string;
-  type: 'broadcast.created' | 'broadcast.processed' | 'notification.created' | 'notification.seen' | 'notification.read' | 'notification.unread' | 'notification.archived' | 'notification.unarchived' | 'notification.deleted' | 'delivery.scheduled' | 'delivery.sent' | 'delivery.delivered' | 'delivery.bounced' | 'delivery.complained' | 'delivery.failed' | 'delivery.retried' | 'delivery.replayed' | 'delivery.skipped' | 'delivery.dropped' | 'token.saved' | 'token.discarded' | 'user.created' | 'user.updated' | 'user.deleted' | 'user.restored' | 'workflow.run.started' | 'workflow.run.step' | 'workflow.run.completed' | 'workflow.run.failed' | 'workflow.run.aborted' | 'integration.saved' | 'integration.deleted' | 'integration.paused' | 'integration.resumed' | 'integration.received' | 'installation.saved' | 'installation.broken' | 'preferences.updated' | 'subscription.saved' | 'subscription.deleted' | 'suppression.added' | 'suppression.updated' | 'suppression.lifted' | 'category.saved' | 'category.deleted' | 'delivery_windows.saved' | 'webhook.saved' | 'webhook.deleted' | 'webhook.disabled';
+  type: 'broadcast.created' | 'broadcast.processed' | 'notification.created' | 'notification.seen' | 'notification.read' | 'notification.unread' | 'notification.archived' | 'notification.unarchived' | 'notification.deleted' | 'delivery.scheduled' | 'delivery.sent' | 'delivery.delivered' | 'delivery.bounced' | 'delivery.complained' | 'delivery.failed' | 'delivery.retried' | 'delivery.replayed' | 'delivery.skipped' | 'delivery.opened' | 'delivery.clicked' | 'delivery.dropped' | 'token.saved' | 'token.discarded' | 'user.created' | 'user.updated' | 'user.deleted' | 'user.restored' | 'workflow.run.started' | 'workflow.run.step' | 'workflow.run.completed' | 'workflow.run.failed' | 'workflow.run.aborted' | 'integration.saved' | 'integration.deleted' | 'integration.paused' | 'integration.resumed' | 'integration.received' | 'installation.saved' | 'installation.broken' | 'preferences.updated' | 'subscription.saved' | 'subscription.deleted' | 'suppression.added' | 'suppression.updated' | 'suppression.lifted' | 'category.saved' | 'category.deleted' | 'delivery_windows.saved' | 'tracking.saved' | 'webhook.saved' | 'webhook.deleted' | 'webhook.disabled';
   status: 'sent' | 'retrying' | 'failed';
   attempts: number;
   /** The HTTP status of the last answer. */
@@ -1393,7 +1416,7 @@ export type SaveWebhookBody = {
   url: string;
   description?: string | null | undefined;
   /** Which events are sent: types, or families such as `delivery.*`. Empty: all. */
-  event_types?: ('broadcast.created' | 'broadcast.processed' | 'notification.created' | 'notification.seen' | 'notification.read' | 'notification.unread' | 'notification.archived' | 'notification.unarchived' | 'notification.deleted' | 'delivery.scheduled' | 'delivery.sent' | 'delivery.delivered' | 'delivery.bounced' | 'delivery.complained' | 'delivery.failed' | 'delivery.retried' | 'delivery.replayed' | 'delivery.skipped' | 'delivery.dropped' | 'token.saved' | 'token.discarded' | 'user.created' | 'user.updated' | 'user.deleted' | 'user.restored' | 'workflow.run.started' | 'workflow.run.step' | 'workflow.run.completed' | 'workflow.run.failed' | 'workflow.run.aborted' | 'integration.saved' | 'integration.deleted' | 'integration.paused' | 'integration.resumed' | 'integration.received' | 'installation.saved' | 'installation.broken' | 'preferences.updated' | 'subscription.saved' | 'subscription.deleted' | 'suppression.added' | 'suppression.updated' | 'suppression.lifted' | 'category.saved' | 'category.deleted' | 'delivery_windows.saved' | 'webhook.saved' | 'webhook.deleted' | 'webhook.disabled' | 'broadcast.*' | 'notification.*' | 'delivery.*' | 'token.*' | 'user.*' | 'workflow.run.*' | 'integration.*' | 'installation.*' | 'preferences.*' | 'subscription.*' | 'suppression.*' | 'category.*' | 'delivery_windows.*' | 'webhook.*')[] | undefined;
+  event_types?: ('broadcast.created' | 'broadcast.processed' | 'notification.created' | 'notification.seen' | 'notification.read' | 'notification.unread' | 'notification.archived' | 'notification.unarchived' | 'notification.deleted' | 'delivery.scheduled' | 'delivery.sent' | 'delivery.delivered' | 'delivery.bounced' | 'delivery.complained' | 'delivery.failed' | 'delivery.retried' | 'delivery.replayed' | 'delivery.skipped' | 'delivery.opened' | 'delivery.clicked' | 'delivery.dropped' | 'token.saved' | 'token.discarded' | 'user.created' | 'user.updated' | 'user.deleted' | 'user.restored' | 'workflow.run.started' | 'workflow.run.step' | 'workflow.run.completed' | 'workflow.run.failed' | 'workflow.run.aborted' | 'integration.saved' | 'integration.deleted' | 'integration.paused' | 'integration.resumed' | 'integration.received' | 'installation.saved' | 'installation.broken' | 'preferences.updated' | 'subscription.saved' | 'subscription.deleted' | 'suppression.added' | 'suppression.updated' | 'suppression.lifted' | 'category.saved' | 'category.deleted' | 'delivery_windows.saved' | 'tracking.saved' | 'webhook.saved' | 'webhook.deleted' | 'webhook.disabled' | 'broadcast.*' | 'notification.*' | 'delivery.*' | 'token.*' | 'user.*' | 'workflow.run.*' | 'integration.*' | 'installation.*' | 'preferences.*' | 'subscription.*' | 'suppression.*' | 'category.*' | 'delivery_windows.*' | 'tracking.*' | 'webhook.*')[] | undefined;
   /** Nothing is sent while it is disabled. Enabled again, it is sent what happens from then on. */
   disabled?: boolean | undefined;
 };
@@ -1408,6 +1431,11 @@ export type ReplayWebhookBody = {
   /** `failed` (as if left out): those that were given up. `all`: every event of its types, also such as were accepted, or came while the webhook was disabled. */
   status?: 'failed' | 'all' | undefined;
 } & ({ event_id: string } | { since: string });
+
+export type ClickNotificationBody = {
+  /** Where it was clicked; `in_app` when left out. */
+  channel?: 'in_app' | 'mobile_push' | 'web_push' | undefined;
+};
 
 export type SaveInboxTokenBody = {
   /** A random text of your making; whoever has it can open the realtime connection. */

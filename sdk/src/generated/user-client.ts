@@ -6,7 +6,7 @@ import type { EventOf } from '../event-of.ts';
 import type { EventStream } from '../event-stream.ts';
 import type { RequestOptions, StreamOptions } from '../options.ts';
 import type { PageRequest } from '../page-request.ts';
-import type { ApnsToken, CountUnreadNotificationsReply, DiscardTokenReply, ExpoToken, FcmToken, FinishSlackInstallationBody, FinishSlackbotInstallationBody, InboxInstallationReply, InboxToken, ListNotificationsQuery, ListQuery, Notification, NotificationsQuery, SaveApnsTokenBody, SaveExpoTokenBody, SaveFcmTokenBody, SaveInboxInstallationBody, SaveInboxTokenBody, SaveInboxTokenReply, SaveSlackInstallationBody, SaveSlackTokenBody, SaveSlackbotInstallationBody, SaveSlackbotTokenBody, SaveSubscriptionBody, SaveTeamsTokenBody, SaveTokenReply, SaveUserPreferencesBody, SaveWebPushInstallationBody, SaveWebPushReply, SaveWebPushTokenBody, SlackToken, SlackbotToken, StartInstallationReply, StartSlackInstallationBody, StartSlackbotInstallationBody, StartWebPushInstallationReply, Subscription, TeamsToken, UserDeliveryWindows, UserPreferences, WebPushToken } from './types.ts';
+import type { ApnsToken, ClickNotificationBody, CountUnreadNotificationsReply, DiscardTokenReply, ExpoToken, FcmToken, FinishSlackInstallationBody, FinishSlackbotInstallationBody, InboxInstallationReply, InboxToken, ListNotificationsQuery, ListQuery, Notification, NotificationsQuery, SaveApnsTokenBody, SaveExpoTokenBody, SaveFcmTokenBody, SaveInboxInstallationBody, SaveInboxTokenBody, SaveInboxTokenReply, SaveSlackInstallationBody, SaveSlackTokenBody, SaveSlackbotInstallationBody, SaveSlackbotTokenBody, SaveSubscriptionBody, SaveTeamsTokenBody, SaveTokenReply, SaveUserPreferencesBody, SaveWebPushInstallationBody, SaveWebPushReply, SaveWebPushTokenBody, SlackToken, SlackbotToken, StartInstallationReply, StartSlackInstallationBody, StartSlackbotInstallationBody, StartWebPushInstallationReply, Subscription, TeamsToken, UserDeliveryWindows, UserPreferences, WebPushToken } from './types.ts';
 
 /** Speaks for one user with a User JWT: what an inbox needs, on a server or in a browser. */
 export class UserClient extends Client {
@@ -100,6 +100,14 @@ export class UserClient extends Client {
      */
     unarchive: (notificationId: string, options?: RequestOptions): Promise<void> =>
       this.request({ method: 'POST', path: `/notifications/${segment(notificationId)}/unarchive` }, options),
+    /**
+     * Record that the user has clicked a notification.
+     * For clients that show it. Recorded where the project has `clicks` tracked (`PUT /tracking`), as an event `delivery.clicked`; without it there is nothing to do. Marks nothing as read.
+     *
+     * `POST /notifications/{notification_id}/click`
+     */
+    click: (notificationId: string, body: ClickNotificationBody, options?: RequestOptions): Promise<void> =>
+      this.request({ method: 'POST', path: `/notifications/${segment(notificationId)}/click`, body }, options),
     /**
      * Stream a user's notifications.
      * Server-Sent Events. Each has the name of what happened (`notifications/new`, `notifications/read`, …) and JSON data `{id, name, timestamp, data: {id, client_id?, notification?}}`. A client that comes back with `Last-Event-ID` is told what it missed, in order; when that is too much or cannot be told, a `resync` event asks it to fetch the list.
