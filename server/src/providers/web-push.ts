@@ -126,7 +126,8 @@ function assemble(message: WebPushMessage): PushRequest | Rejection {
   const problem = problemIn({ ttl, urgency, topic });
   if (problem !== undefined)
     return { kind: 'rejected', scope: 'message', reason: `the override's ${problem}`, code: 'bad_override' };
-  const { notificationId, title, content, text, actionUrl, category, customAttributes, trackingUrl } = message;
+  const { notificationId, title, content, text, actionUrl, category, customAttributes, trackingUrl } =
+    message;
   const merged = mergeOverride(
     {
       id: notificationId,

@@ -44,7 +44,7 @@ export async function closedUntil(
 }
 
 /** The windows that count: the user's own word, else the category's, else the project's; none for what is critical. Pure. */
-export function applyingWindows(
+function applyingWindows(
   project: OwnWindows,
   own: OwnWindows | undefined,
   channel: string,
