@@ -251,4 +251,27 @@ describe('what comes outside of a window', () => {
     await processed(project.call, id);
     expect(mailed()).toEqual(['ada']);
   });
+
+  it('comes to its end, although one window after another closes on it', async () => {
+    await withMail();
+    await project.call('PUT', ofProject, berlin);
+    const nobody = { host: '127.0.0.1', port: 1, from: { email: 'news@example.com' }, security: 'none' };
+    await project.call('PUT', '/integrations/smtp', { ...account, ...nobody });
+    const id = await send([recipient('ada')]);
+    const tried = (times: number) =>
+      until(
+        () => eventsOf('delivery.retried'),
+        ({ length }) => length === times,
+      );
+    for (const [day] of ['first', 'second'].entries()) {
+      await tried(day + 1);
+      nowMs = NOON + (24 * day + 9) * HOUR_MS; // when it closes
+      nowMs = ((await held(day + 1))[day] ?? 0) + 1;
+    }
+    await tried(3);
+    // It was open for nine hours, for thirteen, and for three: longer than an e-mail lives.
+    nowMs += 3 * HOUR_MS;
+    await processed(project.call, id);
+    expect(await eventsOf('delivery.failed')).toHaveLength(1);
+  });
 });

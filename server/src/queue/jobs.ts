@@ -7,7 +7,8 @@ export interface JobPayloads {
   fan_out: { broadcast_id: string; page?: number; after?: string };
   /**
    * Bring a broadcast to these users over one channel. `attempt` counts the attempts before this one. Of deliveries to devices, browsers and
-   * chats that were begun, `progress` says by user what is left to do.
+   * chats that were begun, `progress` says by user what is left to do. `back` tells who was here before: waiting for a delivery window and nothing
+   * else, or in one that was open, from when on the time to live runs.
    */
   deliver: {
     broadcast_id: string;
@@ -15,6 +16,7 @@ export interface JobPayloads {
     user_ids: readonly string[];
     attempt: number;
     first_attempt_ms: number;
+    back?: 'waited' | 'begun';
     progress?: Readonly<Record<string, Progress>>;
   };
   /**

@@ -38,6 +38,7 @@ test('what waits equally long after as many attempts is one job, which knows wha
         user_ids: ['ada', 'bob'],
         attempt: 1,
         first_attempt_ms: 100,
+        back: 'begun',
         progress: {
           ada: { left: { a: 1_500 }, ...none, accepted: 1 },
           bob: { left: { b: 1_500, c: 1_900 }, ...none },

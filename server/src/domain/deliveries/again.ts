@@ -30,6 +30,7 @@ export function again(
         ...payload,
         user_ids: group.map(({ userId }) => userId),
         attempt: first.attempt,
+        back: 'begun',
         // An address or a number is no target by itself: the user's at that time counts.
         ...(payload.channel === 'email' || payload.channel === 'sms' ? {} : { progress }),
       },

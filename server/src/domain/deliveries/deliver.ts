@@ -107,7 +107,7 @@ async function deliverJob(batch: BatchAtWork, job: Job<'deliver'>, leaseId: stri
   await allEnded(user_ids.map(deliverTo));
   await unmarkTexts(context.db, untried);
   const nowMs = context.clock.now();
-  const waiting = waitForWindow(job, openings);
+  const waiting = waitForWindow(job, openings, nowMs);
   const retries = [...again(job, left, nowMs), ...waiting.jobs];
   const polls = receiptJobs(taken, nowMs);
   await recorder.report({ finished: { jobId: job.id, leaseId, retries, polls, events: waiting.events } });

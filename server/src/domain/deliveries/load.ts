@@ -4,7 +4,7 @@ import { notificationId } from '../../lib/ids.ts';
 import { unpackJson } from '../../lib/packed-json.ts';
 import type { Job } from '../../queue/jobs.ts';
 import type { Context } from '../context.ts';
-import { closedUntil } from '../delivery-windows/closed-until.ts';
+import { closedUntil, mayAnyClose } from '../delivery-windows/closed-until.ts';
 import type { Project } from '../projects/cache.ts';
 import type { BroadcastTexts } from './condition-data.ts';
 import type { createPreparation, Prepared, Said } from './render/channel-texts.ts';
@@ -83,6 +83,7 @@ async function closedOf(
   due: ReadonlyMap<string, Due & { broadcastId: string }>,
 ): Promise<ReadonlyMap<string, number>> {
   const { configured, windows } = await categories.of(projectId);
+  if (!mayAnyClose(windows, configured)) return NONE_CLOSED;
   const timed = [...due].map(([name, { broadcastId, channel, user }]) => {
     const category = configured.get(broadcasts.get(broadcastId)?.category ?? '');
     const customAttributes = users.get(user.id)?.custom_attributes ?? null;
@@ -97,6 +98,8 @@ async function closedOf(
   );
 }
 
+const NONE_CLOSED: ReadonlyMap<string, number> = new Map();
+
 /** The deliveries outside the inbox that are to be made now, by `nameOf`. */
 function dueOf(
   jobs: readonly Job<'deliver'>[],
@@ -109,7 +112,7 @@ function dueOf(
     for (const userId of user_ids) {
       const name = nameOf(broadcastId, channel, userId);
       const user = users.get(userId);
-      const ended = finals.has(notificationId(broadcastId, userId) + channel);
+      const ended = finals.size > 0 && finals.has(notificationId(broadcastId, userId) + channel);
       if (user === undefined || ended || unwanted.has(name)) continue;
       due.set(name, { projectId, broadcastId, channel, user, progress: progress?.[userId] });
     }
@@ -166,9 +169,9 @@ async function loadBroadcasts(
   });
 }
 
-/** Only a job that was begun before can have results; or one that repeats an attempt which a worker without a lease made, too. */
+/** Only a job that was begun before can have results; or one that comes back, of an attempt which a worker without a lease made, too. */
 async function loadFinals(db: Queryable, jobs: readonly Job<'deliver'>[]): Promise<Set<string>> {
-  const begun = jobs.filter((job) => job.attempt > 1 || job.payload.attempt > 0);
+  const begun = jobs.filter(({ attempt, payload }) => attempt > 1 || payload.back !== undefined);
   if (begun.length === 0) return new Set();
   const pairs = begun.flatMap(({ payload }) => payload.user_ids.map((userId) => ({ userId, payload })));
   const rows = await db.query<{ notification_id: string; channel: string }>(selectFinals, [

@@ -12,16 +12,18 @@ const SPREAD_MS = 300_000;
 
 /**
  * The deliveries of a job that have to wait, as jobs of their own: one for all that wait for the same opening, due a while after it. Their time to
- * live begins then. `openings` are in unix milliseconds, by user. Pure but for chance.
+ * live begins then; of those that were begun it goes on then, or one night after another they would never end. `openings` are in unix
+ * milliseconds, by user. Pure but for chance.
  */
 export function waitForWindow(
   job: Pick<Job<'deliver'>, 'projectId' | 'priority' | 'weight' | 'payload'>,
   openings: ReadonlyMap<string, number>,
+  nowMs: number,
   random: () => number = Math.random,
 ): Waiting {
   const waiting: Waiting = { jobs: [], events: [] };
   const { projectId, priority, weight, payload } = job;
-  const { user_ids: all, progress, broadcast_id: broadcastId, channel } = payload;
+  const { user_ids: all, progress, broadcast_id: broadcastId, channel, back = 'waited' } = payload;
   for (const [openingMs, group] of Map.groupBy(openings, ([, opening]) => opening)) {
     const userIds = group.map(([userId]) => userId);
     const dueAtMs = openingMs + Math.floor(random() * SPREAD_MS);
@@ -40,7 +42,8 @@ export function waitForWindow(
         channel,
         user_ids: userIds,
         attempt: payload.attempt,
-        first_attempt_ms: dueAtMs,
+        first_attempt_ms: back === 'begun' ? payload.first_attempt_ms + dueAtMs - nowMs : dueAtMs,
+        back,
         ...(begun.length === 0 ? {} : { progress: Object.fromEntries(begun) }),
       },
     });
