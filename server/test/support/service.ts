@@ -113,16 +113,21 @@ async function testProject(service: () => Service, name: string): Promise<TestPr
   if (project === undefined) throw new Error(`there is a project ${name}`);
   const issued = await issueToken(context, { projectId: project.id, name: 'test' });
   if (issued === undefined) throw new Error('no token was issued');
+  const { id, apiKey, apiSecret } = project;
+  return projectWith(() => service().address, { id, apiKey, apiSecret, jwt: issued.token });
+}
+
+/** A project as it is known by its keys, of a service that may be at another address after a restart. */
+export function projectWith(
+  address: () => string,
+  keys: Pick<TestProject, 'id' | 'apiKey' | 'apiSecret' | 'jwt'>,
+): TestProject {
   const userJwt = (claims: Record<string, unknown>) =>
-    signUserJwt({ api_key: project.apiKey, ...claims }, project.apiSecret);
+    signUserJwt({ api_key: keys.apiKey, ...claims }, keys.apiSecret);
   return {
-    id: project.id,
-    apiKey: project.apiKey,
-    apiSecret: project.apiSecret,
-    jwt: issued.token,
-    call: caller(() => service().address, issued.token),
-    as: (externalId, claims) =>
-      caller(() => service().address, userJwt({ user_external_id: externalId, ...claims })),
+    ...keys,
+    call: caller(address, keys.jwt),
+    as: (externalId, claims) => caller(address, userJwt({ user_external_id: externalId, ...claims })),
     userJwt,
   };
 }

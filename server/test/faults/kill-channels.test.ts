@@ -1,0 +1,131 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { type BelfryProcess, startBelfry } from '../support/belfry-process.ts';
+import {
+  accountLines,
+  makeReachableUsers,
+  type SentBroadcast,
+  tagOf,
+  takeAccount,
+} from '../support/everywhere.ts';
+import { newSeed, randomFrom } from '../support/random.ts';
+import { projectWith, type TestProject } from '../support/service.ts';
+import { startVendors, type Vendors } from '../support/vendors.ts';
+
+// As kill.test.ts, with deliveries on every channel: what a vendor has got may come again, and nothing else may happen. FAULT_ROUNDS has it
+// killed more often.
+
+const ROUNDS = Number(process.env.FAULT_ROUNDS ?? 5);
+const USERS = 20;
+const CLIENTS = 4;
+const PAUSE_MS = 100;
+const BURST = 6;
+const MAX_RECIPIENTS = 3;
+// Some chats take a message a second: what was held back for them comes after the last start.
+const SETTLED_WITHIN_MS = 30_000 + ROUNDS * 2_000;
+
+const seed = newSeed();
+const random = randomFrom(seed);
+const integer = (below: number) => Math.floor(random() * below);
+
+let dataDir = '';
+let vendors: Vendors;
+let belfry: BelfryProcess | undefined;
+
+beforeAll(async () => {
+  dataDir = await mkdtemp(join(tmpdir(), 'belfry-kill-channels-'));
+  vendors = await startVendors();
+});
+afterAll(async () => {
+  await belfry?.killTree();
+  await vendors.stop();
+  await rm(dataDir, { recursive: true, force: true });
+});
+
+async function start(): Promise<{ server: BelfryProcess; project: TestProject }> {
+  const server = await startBelfry(dataDir, vendors.settings);
+  belfry = server;
+  const { project_id: id, api_key: apiKey, api_secret: apiSecret, project_jwt: jwt } = server.credentials;
+  return { server, project: projectWith(() => server.address, { id, apiKey, apiSecret, jwt }) };
+}
+
+/** Broadcasts to a few users at a time, until it is told to stop; what was sent, with or without an answer, is in `sent`. */
+function load(
+  project: TestProject,
+  round: number,
+): { sent: SentBroadcast[]; one(): Promise<void>; stop(): Promise<void> } {
+  const sent: SentBroadcast[] = [];
+  let stopped = false;
+  const one = async () => {
+    const users = [
+      ...new Set(Array.from({ length: 1 + integer(MAX_RECIPIENTS) }, () => `u${integer(USERS)}`)),
+    ];
+    const broadcast: SentBroadcast = { tag: tagOf(round, sent.length), users, id: undefined };
+    sent.push(broadcast);
+    const recipients = users.map((external_id) => ({ external_id }));
+    const answer = await project
+      .call('POST', '/broadcasts', { title: broadcast.tag, recipients })
+      .catch(() => undefined); // killed: there is no answer
+    if (answer?.status === 201) broadcast.id = answer.body.id;
+    else if (answer !== undefined) expect(answer.status).toBe(503);
+  };
+  const client = async () => {
+    while (!stopped) {
+      await one();
+      await delay(random() * PAUSE_MS);
+    }
+  };
+  const running = Promise.all(Array.from({ length: CLIENTS }, client));
+  return {
+    sent,
+    one,
+    async stop() {
+      stopped = true;
+      await running;
+    },
+  };
+}
+
+test.runIf(process.platform === 'linux')(
+  `on every channel, every message ends once and comes at least once when every process is killed, ${ROUNDS} times (FAULT_SEED=${seed})`,
+  { timeout: 60_000 + ROUNDS * 20_000 },
+  async () => {
+    const sent: SentBroadcast[] = [];
+    let interrupted = 0;
+    let { server, project } = await start();
+    await vendors.setUp(project);
+    const users = await makeReachableUsers(project, vendors, USERS);
+    for (let round = 1; round <= ROUNDS; round += 1) {
+      const running = load(project, round);
+      await delay(100 + integer(900));
+      const stopped = running.stop();
+      const burst = Array.from({ length: BURST }, running.one);
+      await delay(integer(150));
+      await server.killTree();
+      const errors = server.output.filter((line) => line.includes('"level":"error"'));
+      expect(errors.filter((line) => !line.includes('"msg":"request"'))).toEqual([]);
+      await Promise.all([stopped, ...burst]);
+      sent.push(...running.sent);
+      ({ server, project } = await start());
+      const { body } = await project.call('GET', '/broadcasts?limit=100');
+      interrupted += body.data.filter(
+        ({ status }: { status: { status: string } }) => status.status !== 'processed',
+      ).length;
+    }
+    const account = await takeAccount({ project, vendors, users }, sent, { withinMs: SETTLED_WITHIN_MS });
+    const lost = sent.filter(({ id }) => id === undefined).length;
+    console.log(
+      [
+        `seed ${seed}: ${sent.length} broadcasts sent, ${lost} answers lost, ${interrupted} interrupted on their way`,
+        ...accountLines(account),
+      ].join('\n'),
+    );
+    // The kills hit what they were meant to.
+    expect(interrupted).toBeGreaterThan(0);
+    server.signal('SIGTERM');
+    expect(await server.ended).toBe(0);
+  },
+);
