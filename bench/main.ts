@@ -6,6 +6,7 @@ import { measureAccept } from './scenarios/accept.ts';
 import { measureCost } from './scenarios/cost.ts';
 import { measureDeliveries } from './scenarios/deliveries.ts';
 import { measureEmail } from './scenarios/email.ts';
+import { measureFairness } from './scenarios/fairness.ts';
 import { measureFanOut } from './scenarios/fan-out.ts';
 import { measureHttpProviders } from './scenarios/http-providers.ts';
 import { measureInbox } from './scenarios/inbox.ts';
@@ -29,6 +30,10 @@ const SCENARIOS: Record<string, { title: string; measure: Scenario }> = {
   d: { title: 'inbox and unread count in a large table', measure: measureInbox },
   reads: { title: 'every operation that reads, with a million rows', measure: measureReads },
   deliveries: { title: 'a campaign: inboxes and phones', measure: measureDeliveries },
+  fairness: {
+    title: 'a single message beside a bulk, and beside mailers that hang',
+    measure: measureFairness,
+  },
   http: { title: 'messages by vendors that speak HTTP/1.1', measure: measureHttpProviders },
   push: { title: 'pushes to phones', measure: measurePush },
   'web-push': { title: 'pushes to browsers, encrypted', measure: measureWebPush },

@@ -1,0 +1,176 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { sql } from '../../server/src/db/client.ts';
+import { createProject } from '../../server/src/domain/projects/create.ts';
+import { issueToken } from '../../server/src/domain/projects/tokens.ts';
+import { systemClock } from '../../server/src/lib/clock.ts';
+import { createSealer, loadOrCreateKey } from '../../server/src/lib/seal.ts';
+import { type Belfry, startBelfry, until } from '../support/belfry.ts';
+import { broadcastBody } from '../support/broadcast-body.ts';
+import { fcmAccount } from '../support/fcm-account.ts';
+import type { LoadResult } from '../support/load.ts';
+import { type Mailers, startMailers } from '../support/mailers.ts';
+import { createPushUsers } from '../support/push-users.ts';
+import { queueEmpty } from '../support/queue.ts';
+import type { Bench, Scenario } from '../support/scenario.ts';
+import { percentile } from '../support/statistics.ts';
+import { startTask } from '../support/task.ts';
+
+const RECIPIENTS = 1_000;
+const CONNECTIONS = 8;
+const EVERY_MS = 100;
+const HANGING_PROJECTS = 12;
+const AIM_MS = 1_000;
+
+/** Sends single messages of a project, and measures each from the request to the mailer. */
+type Probe = (while_: (sent: number) => boolean) => Promise<number[]>;
+
+/**
+ * (fairness) How long a single message of one project takes, from the request until its mailer has it: with nothing else to do, beside a bulk of
+ * another project to 600,000 users in the inbox and on a phone, and beside twelve projects with a bulk each whose mailers hang.
+ */
+export const measureFairness: Scenario = async (bench) => {
+  const vendor = startTask('push-vendor.ts');
+  const { http1, http2 } = await vendor.ask<{ http1: string; http2: string }>({});
+  const mailers = await startMailers();
+  const belfry = await startBelfry({ ...bench, settings: { PROVIDER_FCM_BASE_URL: http2 } });
+  try {
+    const { call } = belfry;
+    await saved(call('PUT', '/integrations/fcm', fcmAccount(`${http1}/token`)));
+    const jwt = await newProject(belfry, mailers.url);
+    const probe = createProbe(belfry, mailers, jwt);
+    const count = bench.quick ? 20 : 200;
+    await probe((sent) => sent < count / 4); // cold code
+    show(bench, 'with nothing else to do', await probe((sent) => sent < count));
+    await besideBulk(bench, belfry, probe, count);
+    await besideHanging(bench, belfry, mailers, probe, count);
+  } finally {
+    mailers.stop();
+    vendor.stop();
+    await belfry.stop();
+  }
+};
+
+async function besideBulk(bench: Bench, belfry: Belfry, probe: Probe, count: number): Promise<void> {
+  const broadcasts = bench.quick ? 20 : 600;
+  const prefix = `fair${Date.now()}-`;
+  await createPushUsers(belfry, prefix, broadcasts * RECIPIENTS);
+  const { address, projectJwt: jwt } = belfry;
+  const bodies = Array.from({ length: broadcasts }, (_, broadcast) =>
+    broadcastBody(
+      Array.from({ length: RECIPIENTS }, (_none, index) => `${prefix}${broadcast * RECIPIENTS + index}`),
+    ),
+  );
+  const sender = startTask('send.ts');
+  let [accepted, fannedOut] = [false, false];
+  const posting = sender
+    .ask<LoadResult>({ address, jwt, bodies, connections: CONNECTIONS })
+    .then(async () => {
+      accepted = true;
+      await until('all fan-outs have ended', async () => (await left(belfry, 'fan_out')) === 0);
+      fannedOut = true;
+    });
+  const first = await probe(() => !fannedOut);
+  await posting;
+  sender.stop();
+  if (!accepted) throw new Error('the bulk was not accepted');
+  const atFirst = await left(belfry, 'deliver');
+  const then = await probe((sent) => sent < count);
+  const atLast = await left(belfry, 'deliver');
+  const all = (broadcasts * RECIPIENTS).toLocaleString('en-US');
+  show(bench, `while ${all} users are fanned out`, first);
+  show(
+    bench,
+    'while the pushes to them go out',
+    then,
+    `${atFirst * 100} waited at first, ${atLast * 100} at last`,
+  );
+  // Nobody waits for the rest.
+  await belfry.db.query(sql('', 'delete from jobs where project_id = $1 and lease_id is null'), [
+    belfry.projectId,
+  ]);
+  await queueEmpty(belfry);
+}
+
+async function besideHanging(
+  bench: Bench,
+  belfry: Belfry,
+  mailers: Mailers,
+  probe: Probe,
+  count: number,
+): Promise<void> {
+  const projects = await Promise.all(
+    Array.from({ length: HANGING_PROJECTS }, () => newProject(belfry, mailers.hangingUrl)),
+  );
+  const ids = Array.from({ length: RECIPIENTS }, (_none, index) => `hanging-${Date.now()}-${index}`);
+  const body = JSON.parse(broadcastBody(ids, true)) as object;
+  for (const jwt of projects) await saved(belfry.call('POST', '/broadcasts', body, jwt));
+  const delays = await probe((sent) => sent < count || mailers.hanging < HANGING_PROJECTS);
+  show(
+    bench,
+    `while the mailers of ${HANGING_PROJECTS} projects hang`,
+    delays,
+    `${mailers.hanging} e-mails without an answer`,
+  );
+}
+
+/** A project with a mailer; answers its token. */
+async function newProject({ db, dataDir, call }: Belfry, url: string): Promise<string> {
+  const sealer = createSealer([loadOrCreateKey(dataDir)]);
+  projectsMade += 1;
+  const project = await createProject({ db, sealer }, `fairness ${Date.now()} ${projectsMade}`);
+  const context = { db, sealer, clock: systemClock };
+  const issued = await issueToken(context, { projectId: project?.id ?? '', name: 'bench' });
+  if (issued === undefined) throw new Error('there is no project');
+  await saved(call('PUT', '/integrations/ping_email', { url }, issued.token));
+  return issued.token;
+}
+let projectsMade = 0;
+
+async function saved(answer: ReturnType<Belfry['call']>): Promise<void> {
+  const { status, body } = await answer;
+  if (status >= 300) throw new Error(`answered ${status}: ${JSON.stringify(body)}`);
+}
+
+function createProbe({ call }: Belfry, mailers: Mailers, jwt: string): Probe {
+  let turn = 0;
+  const one = async () => {
+    turn += 1;
+    const title = `single ${turn}`;
+    const arrival = mailers.arrival(title);
+    const startedMs = performance.now();
+    const name = `single-${turn}`;
+    const recipients = [{ external_id: name, email: `${name}@example.com` }];
+    await saved(call('POST', '/broadcasts', { title, recipients }, jwt));
+    return (await arrival) - startedMs;
+  };
+  return async (goOn) => {
+    const sent: Promise<number>[] = [];
+    // Whatever becomes of those before, and each in its own time.
+    while (goOn(sent.length)) {
+      sent.push(one());
+      await delay(EVERY_MS * (0.5 + Math.random()));
+    }
+    return Promise.all(sent);
+  };
+}
+
+/** How many jobs of the bulk's project are ready. */
+async function left({ db, projectId }: Belfry, kind: string): Promise<number> {
+  const [row] = await db.query<{ bench: number }>(
+    sql('bench_jobs_left', 'select count(*)::int as bench from jobs where kind = $1 and project_id = $2'),
+    [kind, projectId],
+  );
+  return row?.bench ?? 0;
+}
+
+function show({ figure }: Bench, when: string, delays: readonly number[], note?: string): void {
+  const count = `${delays.length} messages${note === undefined ? '' : `; ${note}`}`;
+  figure({ name: `request → mailer, ${when}: p50`, value: percentile(delays, 50), unit: 'ms', note: count });
+  figure({
+    name: `request → mailer, ${when}: p99`,
+    value: percentile(delays, 99),
+    unit: 'ms',
+    aim: { value: AIM_MS, better: 'less' },
+    note: `the slowest: ${Math.max(...delays).toFixed(0)} ms`,
+  });
+}
