@@ -10,6 +10,7 @@ import { GRACE_MS, purgeUsers } from '../src/domain/users/purge.ts';
 import { newId } from '../src/lib/ids.ts';
 import { createVapidKeys } from '../src/providers/web-push-vapid.ts';
 import { saveSmtp } from './support/faults.ts';
+import { startTestServer } from './support/http.ts';
 import { decryptPush } from './support/http-ece.ts';
 import { processed, startTestService, type TestProject, type TestService, until } from './support/service.ts';
 import { type SmtpStandIn, startSmtpStandIn } from './support/smtp-stand-in.ts';
@@ -348,6 +349,20 @@ test('the picture is the same for whoever asks', async () => {
     const answer = await follow(`${service.address}/t/o/${token}.gif`);
     expect([answer.status, answer.headers.get('content-type')]).toEqual([200, 'image/gif']);
   }
+});
+
+test('what is in a link is not in the log, however its address is spelled', async () => {
+  const server = await startTestServer({ logLevel: 'debug' });
+  onTestFinished(() => server.close());
+  const token = `e${'A'.repeat(87)}`;
+  for (const path of ['/t/c/', '/t/o/', '/T/C/', '//t/c/', '/t/c/x/'])
+    await fetch(`${server.base}${path}${token}?u=https%3A%2F%2Fprivate.example`);
+  await fetch(`${server.base}/t/c/${token}`, { method: 'DELETE' });
+  await until(
+    () => server.logged.length,
+    (lines) => lines >= 6,
+  );
+  expect(server.logged.join('')).not.toMatch(/AAAA|private\.example/);
 });
 
 test('an office is led on however often, and who makes links up is held up', async () => {

@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { LinkKeys } from '../domain/tracking/keys.ts';
-import { type Kind, type ReadToken, readTrackedToken } from '../domain/tracking/links.ts';
+import { type Kind, readTrackedToken, type TrackedDelivery } from '../domain/tracking/links.ts';
 import { sendPage } from './page.ts';
 import type { App } from './route.ts';
 
@@ -10,92 +10,81 @@ const BODY_LIMIT_BYTES = 16 * 1024;
 /**
  * Where tracked links lead: on to the address that was signed with them, and to no other; and the picture of tracked opens. Both answer at
  * once, whatever the database does.
- *
- * Who has a signed link is not counted against the limit of its address: all of an office may come from one, and a signature costs less than
- * counting. Who has none is, and where that was too often no database is asked for a project's key.
  */
 export async function trackedRoutes(app: App): Promise<void> {
-  const { fastify, context, limits } = app;
-  const keys = new LinkKeys(context);
-  const read = async (request: FastifyRequest, reply: FastifyReply, kind: Kind, target: string) => {
-    const token = readTrackedToken((request.params as { token: string }).token.replace(PICTURE_END, ''));
-    const found = token && keys.of(token.projectId);
-    if (found instanceof Promise) limits.heldUp(request, reply);
-    const key = await found;
-    if (token !== undefined && key !== undefined && token.isSigned(key, kind, target)) return token;
-    await limits.stranger(request, reply);
-    return undefined;
-  };
-  const click = ({ projectId, broadcastId, userId, channel }: ReadToken, target: string) =>
-    context.hits.note({
-      kind: 'click',
-      projectId,
-      broadcastId,
-      userId,
-      channel,
-      atMs: context.clock.now(),
-      ...(target === '' ? {} : { url: target }),
-    });
-
-  await fastify.register((scope, _options, done) => {
+  const { hits, clock } = app.context;
+  const read = tokenReader(app);
+  await app.fastify.register((scope, _options, done) => {
     // Whatever the content type: browsers choose one for what they send by the way.
     scope.removeAllContentTypeParsers();
     scope.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, _body, done) => done(null, undefined));
 
-    scope.get(
-      '/t/c/:token',
-      { schema: { hide: true }, config: { operationId: 'followLink', secretPath: true } },
-      async (request, reply) => {
-        const target = targetOf(request);
-        const token = await read(request, reply, 'c', target);
-        if (token === undefined || !isWeb(target)) return sendPage(reply, 404, NOT_FOUND);
-        if (isMeant(request)) click(token, target);
-        return reply.code(302).headers(HEADERS).header('location', target).send();
-      },
-    );
+    scope.get('/t/c/:token', hidden('followLink'), async (request, reply) => {
+      const target = targetOf(request);
+      const delivery = await read(request, reply, 'c', target);
+      if (delivery === undefined || !isWeb(target)) return sendPage(reply, 404, NOT_FOUND);
+      if (isMeant(request)) hits.note({ ...delivery, kind: 'click', url: target, atMs: clock.now() });
+      return reply.code(302).headers(HEADERS).header('location', target).send();
+    });
 
     // A push has no page to lead to: its service worker tells of the click.
-    scope.post(
-      '/t/c/:token',
-      {
-        schema: { hide: true },
-        config: { operationId: 'tellClick', secretPath: true },
-        bodyLimit: BODY_LIMIT_BYTES,
-      },
-      async (request, reply) => {
-        const target = targetOf(request);
-        const token = await read(request, reply, 'c', target);
-        if (token === undefined) return sendPage(reply, 404, NOT_FOUND);
-        click(token, target);
-        return reply.code(204).headers(HEADERS).send();
-      },
-    );
+    scope.post('/t/c/:token', hidden('tellClick'), async (request, reply) => {
+      const target = targetOf(request);
+      const delivery = await read(request, reply, 'c', target);
+      if (delivery === undefined) return sendPage(reply, 404, NOT_FOUND);
+      const url = target === '' ? {} : { url: target };
+      hits.note({ ...delivery, kind: 'click', ...url, atMs: clock.now() });
+      return reply.code(204).headers(HEADERS).send();
+    });
 
-    scope.get(
-      '/t/o/:token',
-      { schema: { hide: true }, config: { operationId: 'loadPicture', secretPath: true } },
-      (request, reply) => {
-        // The picture does not wait for it, and is the same for whoever asks.
-        read(request, reply, 'o', '').then(
-          (token) => {
-            if (token === undefined || !isMeant(request)) return;
-            const { projectId, broadcastId, userId, channel } = token;
-            context.hits.note({
-              kind: 'open',
-              projectId,
-              broadcastId,
-              userId,
-              channel,
-              atMs: context.clock.now(),
-            });
-          },
-          () => {}, // too many strangers, or no database to ask for the key: nothing to record
-        );
-        return reply.headers(HEADERS).header('content-type', 'image/gif').send(PICTURE);
-      },
-    );
+    scope.get('/t/o/:token', hidden('loadPicture'), (request, reply) => {
+      // The picture does not wait for it, and is the same for whoever asks.
+      read(request, reply, 'o', '').then(
+        (delivery) => {
+          if (delivery !== undefined && isMeant(request))
+            hits.note({ ...delivery, kind: 'open', atMs: clock.now() });
+        },
+        () => {}, // too many strangers, or no database to ask for the key: nothing to record
+      );
+      return reply.headers(HEADERS).header('content-type', 'image/gif').send(PICTURE);
+    });
     done();
   });
+}
+
+/** Not in the description, and its addresses not in the log: whoever has one is taken for the recipient. */
+function hidden(operationId: string) {
+  return { schema: { hide: true }, config: { operationId, secretPath: true }, bodyLimit: BODY_LIMIT_BYTES };
+}
+
+type Reader = (
+  request: FastifyRequest,
+  reply: FastifyReply,
+  kind: Kind,
+  target: string,
+) => Promise<TrackedDelivery | undefined>;
+
+/**
+ * Reads which delivery a request is about; undefined where that, with the target, was not signed here.
+ *
+ * Who has a signed link is not counted against the limit of its address: all of an office may come from one, and a signature costs less than
+ * counting. Who has none is, and where that was too often no database is asked for a project's key.
+ */
+function tokenReader({ context, limits }: App): Reader {
+  const keys = new LinkKeys(context);
+  return async (request, reply, kind, target) => {
+    const given = (request.params as { token: string }).token.replace(PICTURE_END, '');
+    const token = readTrackedToken(given);
+    const found = token && keys.of(token.projectId);
+    if (found instanceof Promise) limits.heldUp(request, reply);
+    const key = await found;
+    if (token === undefined || key === undefined || !token.isSigned(key, kind, target)) {
+      await limits.stranger(request, reply);
+      return undefined;
+    }
+    const { projectId, broadcastId, userId, channel } = token;
+    return { projectId, broadcastId, userId, channel };
+  };
 }
 
 const NOT_FOUND = {
