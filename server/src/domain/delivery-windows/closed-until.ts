@@ -55,6 +55,12 @@ function applyingWindows(
   return own?.channels.get(channel) ?? ofCategory ?? project.channels.get(channel);
 }
 
+/** Whether any message of the project may have to wait. */
+export function mayAnyClose(windows: ProjectWindows, categories: ReadonlyMap<string, Category>): boolean {
+  if (windows.ofUsers || windows.channels.size > 0) return true;
+  return [...categories.values()].some(({ channels }) => channels.some((one) => one.windows !== undefined));
+}
+
 function mayClose(windows: ProjectWindows, channel: string, category: Category | undefined): boolean {
   if (channel === 'in_app' || category?.critical) return false;
   return windows.ofUsers || applyingWindows(windows, undefined, channel, category) !== undefined;
