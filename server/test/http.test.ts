@@ -698,6 +698,14 @@ describe('the description', () => {
     });
   });
 
+  test('is given to its page without the dialect, which the page takes for an error', async () => {
+    const published = await it.call('GET', '/v2/openapi.json');
+    const shown = await it.call('GET', '/docs/json');
+    const { jsonSchemaDialect, ...rest } = published.json as Record<string, unknown>;
+    expect(jsonSchemaDialect).toBeDefined();
+    expect(shown.json).toEqual(rest);
+  });
+
   test('has a page that loads nothing from elsewhere', async () => {
     const page = await it.call('GET', '/docs/');
     expect(page.status).toBe(200);
