@@ -27,7 +27,7 @@ const email: EmailMessage = {
   html: '<p>It arrives on <b>Monday</b>.</p>',
   text: content.text,
   headers: {
-    'List-Unsubscribe': '<https://notify.example/unsubscribe/…>',
+    'List-Unsubscribe': '<https://notify.example/unsubscribe/AQGXo8QKG3wtjj9KW2x9jp8>',
     'List-Unsubscribe-Post': 'List-Unsubscribe=One-Click',
   },
   date: new Date('2026-07-02T12:00:00Z'),
@@ -61,7 +61,7 @@ const email: EmailMessage = {
 /** The same notification as each channel is given it: what the reference pages show. */
 export const EXAMPLE_MESSAGES: { readonly [Channel in keyof MessageOf]: MessageOf[Channel] } = {
   email,
-  sms: { ...content, to: '+14155550100' },
+  sms: { ...content, to: '+12025550143' },
   mobile_push: {
     ...content,
     token: { deviceToken: 'ExponentPushToken[xxxxxxxxxxxxxxxxxxxxxx]' },
