@@ -76,4 +76,28 @@ test('the message that met it fails, the others wait without an attempt until it
     .toMatchObject([{ level: 'info', payload: { name: 'ping_email' } }]);
 });
 
+test('those whom the provider puts off together come back as one job', async () => {
+  mailer.answer({ status: 429, headers: { 'retry-after': '0' } });
+  const recipients = Array.from({ length: 30 }, (_, n) => ({
+    external_id: `${n}`,
+    email: `${n}@example.com`,
+  }));
+  const { body } = await service.project.call('POST', '/broadcasts', { title: 'Hello', recipients });
+  // Each time they ask again: how many jobs wait for them.
+  const counts: number[] = [];
+  for (const attempts of [30, 60, 90]) {
+    await expect
+      .poll(async () => {
+        aheadMs += 10_000;
+        return mailer.requests.length;
+      })
+      .toBeGreaterThanOrEqual(attempts);
+    await expect.poll(async () => counts.push((await dueTimes()).length) && counts.at(-1)).toBeGreaterThan(0);
+  }
+  expect(Math.max(...counts)).toBe(1);
+  mailer.answer({ status: 200 });
+  aheadMs += 3_600_000;
+  await processed(service.project.call, body.id);
+});
+
 const isMail = ({ context }: { context: { channel?: string } }) => context.channel === 'email';

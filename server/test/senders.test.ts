@@ -199,6 +199,19 @@ describe('failover', () => {
     expect(paths(first)).toBe(0);
   });
 
+  test('nor while it waits its turn there', async () => {
+    first.answer({ status: 403 });
+    second.answer('cut', { status: 200 });
+    const spare = mailer(second, { config: { url: `${second.address}/mail`, max_per_second: 1 } });
+    expect(await send([mailer(first), spare], {}, 'a')).toMatchObject({ outcome: { ambiguous: true } });
+    first.answer({ status: 200 });
+    const works = mailer(first, { version: '2026-01-02T00:00:00.000Z' });
+    expect(await send([works, spare], {}, 'a')).toMatchObject({ kind: 'held' });
+    nowMs += 1_000;
+    expect(await send([works, spare], {}, 'a')).toMatchObject(sent);
+    expect([paths(first), paths(second)]).toEqual([0, 2]);
+  });
+
   test('a message that is refused is not offered to others', async () => {
     first.answer({ status: 422 });
     expect(await send([mailer(first), mailer(second)])).toMatchObject({
@@ -340,6 +353,8 @@ describe('an integration that hangs', () => {
     expect(await senders.send('teams', [teams], make, { targetId: '1', weight: 1 })).toMatchObject(sent);
     await expect.poll(() => untils.length, { timeout: 5_000 }).toBe(200 - 16);
     for (const untilMs of untils) expect(untilMs).toBeGreaterThanOrEqual(15_000);
+    // Those who were sent away together come back together, as the job that they were.
+    expect(new Set(untils).size).toBe(1);
     // And who comes later does not wait at all.
     expect(await send([mailer(first)])).toMatchObject({
       kind: 'held',

@@ -1,5 +1,4 @@
 import type { Outcome, Rejection, SlackMessage } from '../../providers/provider.ts';
-import { backoff } from '../../queue/backoff.ts';
 import type { Context } from '../context.ts';
 import { type InstallationToken, installationToken } from '../installations/token.ts';
 import type { OpenedIntegration } from '../integrations/of-project.ts';
@@ -8,6 +7,9 @@ import { contentOf, emailMessage, type Mailing, type Message, teamsMessage } fro
 import type { About, Dispatched, GoneToken, Senders } from './senders.ts';
 import type { ByBot, Target } from './targets.ts';
 import { MAX_UNSURE } from './text-marks.ts';
+
+// A provider that asks for more is asked again all the same: it may have erred.
+const LONGEST_DELAY_MS = 3_600_000;
 
 /** What an attempt needs of the world. */
 export interface Engine {
@@ -22,8 +24,6 @@ export interface Attempt {
   mailing: Mailing;
   /** Where the vendor can report on the message. */
   receiptUrl(integration: OpenedIntegration): string | undefined;
-  /** This one included. */
-  number: number;
   /** The wait of all that the provider names no time for, so that they come back as one batch. */
   ownDelayMs: number;
   /** How many text messages of the delivery may have been sent by the end of this attempt. */
@@ -225,7 +225,7 @@ function isAmbiguous(dispatched: Dispatched): boolean {
   return dispatched.kind === 'done' && dispatched.outcome.kind === 'retry' && dispatched.outcome.ambiguous;
 }
 
-function resultOf({ number, ownDelayMs }: Attempt, { id: targetId }: Target, dispatched: Dispatched): Result {
+function resultOf({ ownDelayMs }: Attempt, { id: targetId }: Target, dispatched: Dispatched): Result {
   if (dispatched.kind === 'held') return { ...dispatched, targetId };
   const { outcome, integration } = dispatched;
   const of = { targetId, integration };
@@ -237,7 +237,11 @@ function resultOf({ number, ownDelayMs }: Attempt, { id: targetId }: Target, dis
   const said = { ...of, reason, ...(code === undefined ? {} : { code }) };
   if (outcome.kind === 'token_gone') return { ...said, kind: 'gone' };
   if (outcome.kind === 'rejected') return { ...said, kind: 'failed' };
-  const { retryAfterMs } = outcome;
-  const delayMs = retryAfterMs === undefined ? ownDelayMs : backoff(number, { retryAfterMs });
-  return { ...said, kind: 'retry', delayMs };
+  return { ...said, kind: 'retry', delayMs: retryDelay(ownDelayMs, outcome.retryAfterMs) };
+}
+
+/** What the provider asks for, in whole seconds, where that is longer than the own wait. The others of a job wait as long, and stay one. */
+function retryDelay(ownDelayMs: number, retryAfterMs: number | undefined): number {
+  if (retryAfterMs === undefined || !(retryAfterMs > ownDelayMs)) return ownDelayMs;
+  return Math.min(Math.ceil(retryAfterMs / 1_000) * 1_000, LONGEST_DELAY_MS);
 }

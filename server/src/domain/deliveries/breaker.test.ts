@@ -72,6 +72,25 @@ describe('open', () => {
     expect(typeof one.ask()).toBe('object');
   });
 
+  test('those who come while one is tried are told the same time, as they are one job', () => {
+    const opened = settle(CLOSED, CLOSED, 'refuses', { nowMs: 0, random });
+    let { breaker } = admit(opened, 60_000, random);
+    const untils = new Set<number>();
+    for (let ms = 0; ms < 1_000; ms += 10) {
+      const asked = admit(breaker, 60_000 + ms);
+      breaker = asked.breaker;
+      if ('untilMs' in asked) untils.add(asked.untilMs);
+    }
+    expect(untils.size).toBe(1);
+    // And later ones another: nobody is told a time that has come.
+    expect(admit(breaker, 70_000, random)).toMatchObject({ untilMs: 80_000 });
+  });
+
+  test('a clock that is put back does not put off the probe', () => {
+    const opened = settle(CLOSED, CLOSED, 'refuses', { nowMs: 86_400_000, random });
+    expect(admit(opened, 0, random)).toMatchObject({ permit: { epoch: expect.any(Number) } });
+  });
+
   test('each probe that fails doubles the wait, up to ten minutes', () => {
     const one = start();
     one.send('refuses');

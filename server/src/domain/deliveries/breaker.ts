@@ -6,7 +6,8 @@
 export type Breaker = { readonly epoch: number } & (
   | { readonly state: 'closed'; readonly failures: number }
   | { readonly state: 'open'; readonly openings: number; readonly probeAtMs: number }
-  | { readonly state: 'half_open'; readonly openings: number }
+  /** Who came last while the probe is under way was told to come back at `againMs`. */
+  | { readonly state: 'half_open'; readonly openings: number; readonly againMs?: number }
 );
 
 /** What a message that was let through says of the integration when it has ended. */
@@ -23,8 +24,11 @@ export const CLOSED: Breaker = { epoch: 0, state: 'closed', failures: 0 };
 const SILENT_IN_A_ROW = 20;
 const FIRST_PROBE_MS = 60_000;
 const LAST_PROBE_MS = 600_000;
-// Who comes while another's message is the probe. An answer takes up to a minute, but most take far less.
+// Who comes while another's message is the probe. An answer takes up to a minute, but most take far less. Those who come within some seconds
+// are told the same time: they are one job, which would otherwise come back as many.
 const WHILE_PROBING_MS = 10_000;
+const SHORTEST_WHILE_MS = 5_000;
+const JITTER = 0.2;
 
 /** Asks to send: a permit, or the time to ask again. */
 export function admit(
@@ -33,9 +37,16 @@ export function admit(
   random: () => number = Math.random,
 ): { breaker: Breaker; permit: Permit } | { breaker: Breaker; untilMs: number } {
   if (breaker.state === 'closed') return { breaker, permit: breaker };
-  if (breaker.state === 'half_open') return { breaker, untilMs: nowMs + jittered(WHILE_PROBING_MS, random) };
+  if (breaker.state === 'half_open') {
+    const told = breaker.againMs ?? 0;
+    const holds = told >= nowMs + SHORTEST_WHILE_MS && told <= nowMs + longest(WHILE_PROBING_MS);
+    const againMs = holds ? told : nowMs + jittered(WHILE_PROBING_MS, random);
+    return { breaker: { ...breaker, againMs }, untilMs: againMs };
+  }
   const { epoch, openings, probeAtMs } = breaker;
-  if (nowMs < probeAtMs) return { breaker, untilMs: probeAtMs };
+  // Further off than any wait: the clock has been put back.
+  const isDue = nowMs >= probeAtMs || probeAtMs > nowMs + longest(LAST_PROBE_MS);
+  if (!isDue) return { breaker, untilMs: probeAtMs };
   const probing: Breaker = { epoch: epoch + 1, state: 'half_open', openings };
   return { breaker: probing, permit: probing };
 }
@@ -70,5 +81,9 @@ export function settle(
 
 /** A fifth more or less, so that what stopped together does not try together. */
 function jittered(ms: number, random: () => number): number {
-  return Math.round(ms * (0.8 + 0.4 * random()));
+  return Math.round(ms * (1 - JITTER + 2 * JITTER * random()));
+}
+
+function longest(ms: number): number {
+  return Math.round(ms * (1 + JITTER));
 }

@@ -1,3 +1,4 @@
+import type { Tracking } from '../../contract/tracking.ts';
 import { wireNameOf } from '../../providers/index.ts';
 import type { Job } from '../../queue/jobs.ts';
 import type { Context } from '../context.ts';
@@ -131,12 +132,15 @@ async function attemptAll(
   { broadcast, user, expiresAtMs }: { broadcast: LoadedBroadcast; user: LoadedUser; expiresAtMs: number },
   targets: readonly Target[],
 ): Promise<Attempted[]> {
-  const { channel, attempt: before, first_attempt_ms: dueAtMs } = job.payload;
+  const { channel, first_attempt_ms: dueAtMs } = job.payload;
   const said = broadcast.said.get(channel);
   if (said === undefined) throw new Error(`no texts for ${channel}`);
   const { id: userId } = user;
   const about = { channel, broadcastId: broadcast.id, userId };
   const { BRAND: brand } = context.config;
+  const tracking = TRACKED.has(channel)
+    ? (await context.categories.of(loaded.project.id)).tracking
+    : undefined;
   const attempt: Attempt = {
     message: {
       id,
@@ -145,12 +149,12 @@ async function attemptAll(
       said,
       dueAtMs,
       expiresAtMs,
-      ...(await trackedPush(context, loaded, about)),
+      ...(tracking && trackedPush(context, loaded, tracking, about)),
     },
     mailing: {
       brand,
       apiSecret: loaded.project.apiSecret,
-      ...(await trackedEmail(context, loaded, about)),
+      ...(tracking && trackedEmail(context, loaded, tracking, about)),
       unsubscribeUrl: () =>
         unsubscribeUrl(context.config, loaded.project, { userId, category: broadcast.category, channel }),
     },
@@ -161,7 +165,6 @@ async function attemptAll(
         integration,
         referenceOf({ broadcastId: broadcast.id, userId }),
       ),
-    number: before + 1,
     ownDelayMs,
     unsure: unsure.get(id) ?? 0,
   };
@@ -174,26 +177,28 @@ interface About {
   userId: string;
 }
 
+const TRACKED: ReadonlySet<string> = new Set(['email', 'web_push']);
+
 /** The tracked links of an e-mail, where the project wants any. */
-async function trackedEmail(
-  { categories, config }: Context,
+function trackedEmail(
+  { config }: Context,
   { project }: Loaded,
+  tracking: Tracking,
   { channel, ...of }: About,
-): Promise<{ tracked?: TrackedLinks }> {
+): { tracked?: TrackedLinks } {
   if (channel !== 'email') return {};
-  const { tracking } = await categories.of(project.id);
   const tracked = linksOf(config, project, tracking, { ...of, channel });
   return tracked === undefined ? {} : { tracked };
 }
 
 /** Where a browser tells of the click on a push, where the project wants to know: it has no token to tell it with. */
-async function trackedPush(
-  { categories, config }: Context,
+function trackedPush(
+  { config }: Context,
   { project }: Loaded,
+  tracking: Tracking,
   { channel, ...of }: About,
-): Promise<{ trackingUrl?: string }> {
+): { trackingUrl?: string } {
   if (channel !== 'web_push') return {};
-  const { tracking } = await categories.of(project.id);
   const trackingUrl = pushClickUrl(config, project, tracking, of);
   return trackingUrl === undefined ? {} : { trackingUrl };
 }

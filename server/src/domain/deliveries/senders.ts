@@ -53,8 +53,10 @@ const MAX_CHARACTERS_IN_FLIGHT = 48 * 1024 * 1024;
 const PATIENCE_MS = 5_000;
 // So many may be under way to one party that has answered none of them for as long; each keeps a batch of the queue waiting.
 const MAX_UNANSWERED = 4;
-// They come back after this time or up to twice as much: by then the answers are there, or have timed out.
+// They come back after this time or up to twice as much: by then the answers are there, or have timed out. Those who are sent away within a second
+// come back together: they are one job, which would otherwise come back as many.
 const STALLED_HOLD_MS = 15_000;
+const SAME_STALL_MS = 1_000;
 // Where the last attempt may have arrived: the next one goes the same way.
 const MAX_UNSURE = 10_000;
 const UNSURE_MS = 2 * 3_600_000;
@@ -77,6 +79,8 @@ interface Line {
   /** Runs while somebody waits, from the last answer on; when it is over, nobody waits until the next. */
   patience: NodeJS.Timeout | undefined;
   stalled: boolean;
+  /** When who was sent away last comes back, and since when that is told. */
+  again: { untilMs: number; toldMs: number } | undefined;
   /** Another has taken its place, with a newer config. */
   replaced: boolean;
 }
@@ -125,8 +129,10 @@ export class Senders {
     const what = whatCounts(tried);
     if (what.kind === 'held') return { kind: 'held', untilMs: what.untilMs, reason: what.reason };
     const { outcome, integration } = what;
-    if (integrations.length > 1 && outcome.kind === 'retry' && outcome.ambiguous)
-      this.#unsure.set(about.targetId, integration.id);
+    if (integrations.length > 1) {
+      if (outcome.kind === 'retry' && outcome.ambiguous) this.#unsure.set(about.targetId, integration.id);
+      else this.#unsure.delete(about.targetId);
+    }
     return what;
   }
 
@@ -143,7 +149,6 @@ export class Senders {
   #inOrder(integrations: readonly OpenedIntegration[], targetId: string): readonly OpenedIntegration[] {
     const unsure = integrations.length > 1 ? this.#unsure.get(targetId) : undefined;
     if (unsure === undefined) return integrations;
-    this.#unsure.delete(targetId);
     return integrations.toSorted((a, b) => Number(b.id === unsure) - Number(a.id === unsure));
   }
 
@@ -182,10 +187,10 @@ export class Senders {
     attempt: () => Promise<Tried | typeof REPLACED>,
   ): Promise<Tried | typeof REPLACED> {
     const { limiter } = line;
-    const sentAway = (): Tried | typeof REPLACED => (line.replaced ? REPLACED : this.#stalled());
+    const sentAway = (): Tried | typeof REPLACED => (line.replaced ? REPLACED : this.#stalled(line));
     if (line.replaced) return Promise.resolve(REPLACED);
     if (this.#isHanging(line, party) || (line.stalled && !limiter.hasRoom(weight)))
-      return Promise.resolve(this.#stalled());
+      return Promise.resolve(this.#stalled(line));
     const tried = limiter.run(weight, attempt, sentAway);
     if (limiter.waiting > 0) {
       line.patience ??= setTimeout(() => {
@@ -252,8 +257,12 @@ export class Senders {
     return this.#closed ? this.#stopping() : REPLACED;
   }
 
-  #stalled(): Tried {
-    const untilMs = this.#deps.clock.now() + Math.round(STALLED_HOLD_MS * (1 + Math.random()));
+  #stalled(line: Line): Tried {
+    const nowMs = this.#deps.clock.now();
+    // The other way round, too: a clock may be put back.
+    if (line.again === undefined || Math.abs(nowMs - line.again.toldMs) >= SAME_STALL_MS)
+      line.again = { untilMs: nowMs + Math.round(STALLED_HOLD_MS * (1 + Math.random())), toldMs: nowMs };
+    const { untilMs } = line.again;
     return { kind: 'held', untilMs, reason: WITHOUT_ANSWER, waitsFor: 'integration' };
   }
 
@@ -293,6 +302,7 @@ export class Senders {
       flights: new Map(),
       patience: undefined,
       stalled: false,
+      again: undefined,
       replaced: false,
     };
   }

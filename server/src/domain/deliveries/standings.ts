@@ -62,7 +62,9 @@ export class Standings {
     const fare = this.#fare(integration, party);
     if (fare === undefined) return undefined;
     const asked = admit(fare.breaker, this.#deps.clock.now());
-    return 'untilMs' in asked ? asked.untilMs : undefined;
+    if (!('untilMs' in asked)) return undefined;
+    fare.breaker = asked.breaker;
+    return asked.untilMs;
   }
 
   /** Lets a message through, to be followed by `judge`; or says when to ask again. */
