@@ -261,14 +261,20 @@ describe('the deliveries of a broadcast', () => {
     const id = await send({ recipients: [person('ada')] });
     await processed(project.call, id);
     const stranger = `${notificationId(id, newId())}.in_app`;
-    const refused = await project.call('GET', `/broadcasts/${id}/deliveries?starting_after=${stranger}`);
-    expect([refused.status, refused.body.errors[0].message]).toEqual([
-      422,
-      `There is no delivery ${stranger} of this broadcast`,
-    ]);
+    for (const param of ['starting_after', 'ending_before']) {
+      const refused = await project.call('GET', `/broadcasts/${id}/deliveries?${param}=${stranger}`);
+      expect([refused.status, refused.body.errors[0].message]).toEqual([
+        422,
+        `Param '${param}' is not the id of a delivery of this broadcast`,
+      ]);
+    }
     for (const wrong of ['1', 'in_app', `${newId()}.`, `x-${newId()}.email`]) {
       const answer = await project.call('GET', `/broadcasts/${id}/deliveries?ending_before=${wrong}`);
-      expect([wrong, answer.status]).toEqual([wrong, 422]);
+      expect([wrong, answer.status, answer.body.errors]).toMatchObject([
+        wrong,
+        422,
+        [{ message: "Param 'ending_before' is not the id of a record" }],
+      ]);
     }
   });
 });

@@ -211,6 +211,11 @@ describe('a replay', () => {
       422,
       "Param 'user_ids' is missing: needed where state is skipped",
     ]);
+    const wrongBesides = await replay(id, { state: 'skipped', channel: 'fax' });
+    expect(wrongBesides.body.errors.map(({ message }: { message: string }) => message)).toEqual([
+      expect.stringContaining("Param 'channel' must be one of"),
+      "Param 'user_ids' is missing: needed where state is skipped",
+    ]);
     expect((await replay(id, { state: 'skipped', user_ids: [ada] })).body).toEqual({ replayed: 0 });
     // The reason is still there.
     expect((await replay(id, { state: 'skipped', user_ids: [ada, eve] })).body).toEqual({ replayed: 2 });

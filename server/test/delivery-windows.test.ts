@@ -107,6 +107,17 @@ describe('saving', () => {
     expect((await project.call('PUT', ofProject, { channels: [channel] })).status).toBe(422);
   });
 
+  it('says in words what a time of day is', async () => {
+    await newProject();
+    const { body } = await project.call('PUT', ofProject, {
+      channels: [{ channel: 'sms', windows: [{ from: '8:00', to: 21 }] }],
+    });
+    expect(body.errors.map((one: { message: string }) => one.message)).toEqual([
+      "Param 'channels.0.windows.0.from' must be a time of day such as 08:00",
+      "Param 'channels.0.windows.0.to' must be a time of day such as 21:00, or 24:00",
+    ]);
+  });
+
   it('takes windows and the word critical with a category', async () => {
     await newProject();
     const config = {

@@ -33,11 +33,13 @@ const Window = Type.Object(
     ),
     from: Type.String({
       pattern: '^([01][0-9]|2[0-3]):[0-5][0-9]$',
+      'x-problem': 'must be a time of day such as 08:00',
       description: 'When it begins, by the clock of the user’s time zone.',
       examples: ['08:00'],
     }),
     to: Type.String({
       pattern: '^(([01][0-9]|2[0-3]):[0-5][0-9]|24:00)$',
+      'x-problem': 'must be a time of day such as 21:00, or 24:00',
       description:
         'When it ends, ten minutes after `from` or later; on the next day, where that is not later than `from`.',
       examples: ['21:00'],

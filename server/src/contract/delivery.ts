@@ -117,6 +117,7 @@ const cursor = (description: string) =>
     Type.Unsafe<string | null>({
       type: ['string', 'null'],
       pattern: `^((([0-9]{1,9}|failed)-)?${UUID}(\\.[a-z_]{1,20})?)?$`,
+      'x-problem': 'is not the id of a record',
       description,
     }),
   );

@@ -25,14 +25,14 @@ export function cursorOf({ page, userId, channel }: Place): string {
 }
 
 /**
- * The place that a cursor names: one of `cursorOf`, or a delivery's id, or one of the two ends. Throws `validation_failed` where it names none of
- * the broadcast.
+ * The place that a cursor names: one of `cursorOf`, or a delivery's id, or one of the two ends. Throws `validation_failed`, naming the
+ * `param`, where it names none of the broadcast.
  */
 export async function readPlace(
   db: Queryable,
   broadcastId: string,
   cursor: string,
-  { withPage }: { withPage: boolean },
+  { withPage, param }: { withPage: boolean; param: string },
 ): Promise<Place | 'start' | 'end'> {
   if (cursor === NEWEST) return 'start';
   if (cursor === OLDEST) return 'end';
@@ -41,6 +41,8 @@ export async function readPlace(
   if (page === 'failed' && !withPage) return { page: undefined, userId: id, channel };
   const [found] = await locate(db, broadcastId, [page === 'failed' ? notificationId(broadcastId, id) : id]);
   if (found === undefined || !found.plan.some((plan) => plan.channel === channel))
-    throw new ClientError('validation_failed', [`There is no delivery ${cursor} of this broadcast`]);
+    throw new ClientError('validation_failed', [
+      `Param '${param}' is not the id of a delivery of this broadcast`,
+    ]);
   return { page: found.page, userId: found.userId, channel };
 }

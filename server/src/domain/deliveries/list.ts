@@ -31,7 +31,10 @@ export async function listDeliveries(
   filter: DeliveryFilter,
   { direction, id, limit }: Cursor,
 ): Promise<Stretch<ListedDelivery>> {
-  const from = await readPlace(deps.db, broadcastId, id, { withPage: filter.state !== 'failed' });
+  const from = await readPlace(deps.db, broadcastId, id, {
+    withPage: filter.state !== 'failed',
+    param: direction === 'older' ? 'starting_after' : 'ending_before',
+  });
   if (from === 'start' && direction === 'newer') return { rows: [] };
   if (from === 'end' && direction === 'older') return { rows: [] };
   const place = typeof from === 'string' ? undefined : from;

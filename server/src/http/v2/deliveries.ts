@@ -11,6 +11,7 @@ import { listDeliveries } from '../../domain/deliveries/list.ts';
 import { deliveriesOfNotification } from '../../domain/deliveries/of-notification.ts';
 import { replayDeliveries } from '../../domain/deliveries/replay.ts';
 import { ClientError } from '../../errors.ts';
+import { memberOf } from '../../lib/members.ts';
 import { type App, projectRoute } from '../route.ts';
 
 /** What became of a broadcast, or of one of its notifications, on every channel. */
@@ -54,12 +55,11 @@ export function deliveryRoutes(app: App): void {
     tags: ['Broadcasts'],
     params: Type.Object({ broadcast_id: Id }),
     body: ReplayDeliveries,
+    alsoWrong: ({ body }) => namesNobody(body),
     reply: { 202: ReplayedDeliveries },
     async handler({ project, params, body, context }) {
-      if (body.state === 'skipped' && body.user_ids === undefined)
-        throw new ClientError('validation_failed', [
-          "Param 'user_ids' is missing: needed where state is skipped",
-        ]);
+      const problems = namesNobody(body);
+      if (problems.length > 0) throw new ClientError('validation_failed', problems);
       const id = params.broadcast_id.toLowerCase();
       return { replayed: await replayDeliveries(context, project.id, id, body) };
     },
@@ -85,4 +85,11 @@ export function deliveryRoutes(app: App): void {
       );
     },
   });
+}
+
+/** What is wrong with a request to send anew what was skipped that does not say for whom, of whatever shape it is. */
+function namesNobody(body: unknown): string[] {
+  return memberOf(body, 'state') === 'skipped' && memberOf(body, 'user_ids') === undefined
+    ? ["Param 'user_ids' is missing: needed where state is skipped"]
+    : [];
 }
