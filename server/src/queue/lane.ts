@@ -38,6 +38,9 @@ const NIL = '00000000-0000-0000-0000-000000000000';
 const LONGEST_PAUSE_MS = 5_000;
 // Every eighth claim takes the oldest jobs, so that bulk goes on while small work never ends.
 const OLDEST_EVERY = 8;
+// A claim looks at so many jobs at least, and at as many as twice fill a batch if they weigh what the last ones did: whatever it looks at it
+// locks, and locking is writing.
+const FEWEST_LOOKED_AT = 8;
 
 interface Batch {
   jobs: Job[];
@@ -71,6 +74,7 @@ export class Lane {
   #woken = false;
   #running = false;
   #turns = 0;
+  #lastWeight = 1; // of a job, on average
   #afterProject = NIL;
 
   constructor(options: {
@@ -205,19 +209,23 @@ export class Lane {
   async #claim(leaseId: string): Promise<Job[]> {
     const busy = this.#slots.busyProjects;
     this.#turns += 1;
+    const { maxWeight } = this.#handler;
+    const filling = Math.ceil((2 * maxWeight) / this.#lastWeight);
+    const maxJobs = Math.min(this.#handler.maxJobs, Math.max(FEWEST_LOOKED_AT, filling));
     const jobs = await claim(this.#db, {
       kind: this.#kind,
       leaseId,
-      maxJobs: this.#handler.maxJobs,
-      maxWeight: this.#handler.maxWeight,
+      maxJobs,
+      maxWeight,
       maxProjects: this.#handler.maxProjects,
       exceptProjects: busy,
       afterProject: this.#afterProject,
       oldestFirst: this.#turns % OLDEST_EVERY === 0,
     });
     this.#afterProject = jobs.at(-1)?.projectId ?? this.#afterProject;
-    this.#behind =
-      busy.length > 0 || jobs.length >= this.#handler.maxJobs || weightOf(jobs) >= this.#handler.maxWeight;
+    const weight = weightOf(jobs);
+    if (jobs.length > 0) this.#lastWeight = Math.max(1, weight / jobs.length);
+    this.#behind = busy.length > 0 || jobs.length >= maxJobs || weight >= maxWeight;
     return jobs;
   }
 
