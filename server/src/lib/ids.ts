@@ -33,11 +33,23 @@ export function timeOf(id: string): number {
  * that runs twice write once.
  */
 export function notificationId(broadcastId: string, userId: string): string {
-  // 62 random bits as three groups, each small enough for a 32-bit xor: 14 + 16 + 32 bits.
-  const a = Number.parseInt(broadcastId.slice(19, 23), 16) ^ Number.parseInt(userId.slice(19, 23), 16);
-  const b = Number.parseInt(broadcastId.slice(24, 28), 16) ^ Number.parseInt(userId.slice(24, 28), 16);
-  const c = Number.parseInt(broadcastId.slice(28), 16) ^ Number.parseInt(userId.slice(28), 16);
-  return `${broadcastId.slice(0, 19)}${hex((a & 0x3fff) | 0x8000, 4)}-${hex(b, 4)}${hex(c >>> 0, 8)}`;
+  // Byte by byte, from tables: it is asked for often, and numbers made of digits and digits of numbers take four times as long.
+  const first = byteAt(broadcastId, 19) ^ byteAt(userId, 19);
+  let text = broadcastId.slice(0, 19) + BYTES[(first & 0x3f) | 0x80];
+  text += `${BYTES[byteAt(broadcastId, 21) ^ byteAt(userId, 21)]}-`;
+  for (let at = 24; at < 36; at += 2) text += BYTES[byteAt(broadcastId, at) ^ byteAt(userId, at)];
+  return text;
+}
+
+/** Each byte as two digits; and by its character's code what a digit counts. */
+const BYTES = Array.from({ length: 256 }, (_, byte) => hex(byte, 2));
+const DIGITS = new Uint8Array(128);
+for (let digit = 0; digit < 16; digit += 1)
+  for (const character of [hex(digit, 1), hex(digit, 1).toUpperCase()])
+    DIGITS[character.charCodeAt(0)] = digit;
+
+function byteAt(id: string, at: number): number {
+  return ((DIGITS[id.charCodeAt(at)] ?? 0) << 4) | (DIGITS[id.charCodeAt(at + 1)] ?? 0);
 }
 
 const pattern = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;

@@ -57,7 +57,9 @@ export function createSealer(keys: readonly Buffer[]): Sealer {
       decipher.setAAD(context(head, purpose));
       decipher.setAuthTag(sealed.subarray(-TAG_BYTES));
       try {
-        return Buffer.concat([decipher.update(sealed.subarray(HEAD_BYTES, -TAG_BYTES)), decipher.final()]);
+        const plaintext = decipher.update(sealed.subarray(HEAD_BYTES, -TAG_BYTES));
+        decipher.final(); // checks the tag; there is nothing left to come
+        return plaintext;
       } catch (error) {
         throw new CannotOpen('a sealed value was changed, or sealed for something else', { cause: error });
       }
@@ -116,7 +118,10 @@ function isErrno(error: unknown, code: string): boolean {
 
 /** What is authenticated beside the ciphertext: the head, and the purpose behind it. */
 function context(head: Buffer, purpose: string): Buffer {
-  return Buffer.concat([head, Buffer.from(purpose)]);
+  const authenticated = Buffer.allocUnsafe(head.length + Buffer.byteLength(purpose));
+  head.copy(authenticated);
+  authenticated.write(purpose, head.length);
+  return authenticated;
 }
 
 function keyId(key: Buffer): Buffer {

@@ -1,3 +1,4 @@
+import { textArray, uuidArray } from '../../db/arrays.ts';
 import { type Database, isDatabaseUnavailable, type Queryable, sql } from '../../db/client.ts';
 import { Batcher } from '../../lib/batcher.ts';
 import { waitMs } from '../../lib/wait.ts';
@@ -8,7 +9,7 @@ import { type EventDetails, type NewEvent, recordEvents } from '../events/record
 import type { AddressKeys } from '../suppressions/address-keys.ts';
 import { type NewSuppression, suppressAddresses } from '../suppressions/suppress.ts';
 import type { Figures } from './conclude.ts';
-import { unmarkTexts } from './text-marks.ts';
+import { type Marked, unmarkTexts } from './text-marks.ts';
 
 export type DeliveryState = 'sent' | 'failed' | 'skipped' | 'retrying';
 
@@ -46,13 +47,15 @@ export interface FinishedJob {
   polls?: readonly NewJob<'poll_receipts'>[];
   /** What is to be told of those that are done later. */
   events?: readonly NewEvent[];
+  /** Text messages that were written down as about to be sent, and were not even tried. */
+  untried?: readonly Marked[];
 }
 
 export type Report = { outcome: DeliveryOutcome } | { finished: FinishedJob };
 
-// Written down every 50 ms or 200 results: what a crash repeats is what was sent since.
+// Written down every 50 ms or 500 results: what a crash repeats is what was sent since.
 const LINGER_MS = 50;
-const MAX_REPORTS = 200;
+const MAX_REPORTS = 500;
 // While the database is away the outcomes are kept; after that the job is repeated by whoever claims it.
 const KEEP_TRYING_MS = 120_000;
 const RETRY_EVERY_MS = 250;
@@ -108,10 +111,10 @@ export class OutcomeRecorder {
     const outcomes = reports.flatMap((report) => ('outcome' in report ? [report.outcome] : []));
     const finished = reports.flatMap((report) => ('finished' in report ? [report.finished] : []));
     const until = Date.now() + KEEP_TRYING_MS;
-    for (;;) {
+    for (let isRepeat = false; ; isRepeat = true) {
       try {
         const { written, retries } = await this.#db.transaction((tx) =>
-          write({ tx, addressKeys: this.#addressKeys }, outcomes, finished),
+          write({ tx, addressKeys: this.#addressKeys, isRepeat }, outcomes, finished),
         );
         this.#onRecorded(written, retries > 0);
         return;
@@ -141,17 +144,13 @@ function onePerDelivery(outcomes: readonly DeliveryOutcome[]): DeliveryOutcome[]
   return [...chosen.values()].sort((a, b) => (a.userId < b.userId ? -1 : 1));
 }
 
+/** `isRepeat`: it was written before, and may be committed. */
 async function write(
-  { tx, addressKeys }: { tx: Queryable; addressKeys: AddressKeys },
+  { tx, addressKeys, isRepeat }: { tx: Queryable; addressKeys: AddressKeys; isRepeat: boolean },
   reported: readonly DeliveryOutcome[],
   finished: readonly FinishedJob[],
 ): Promise<{ written: DeliveryOutcome[]; retries: number }> {
   const outcomes = onePerDelivery(reported);
-  // Each attempt takes back its own mark, also one that is reported twice.
-  await unmarkTexts(
-    tx,
-    reported.filter(({ notSent }) => notSent),
-  );
   const changed = await upsert(tx, outcomes);
   const written = outcomes.filter((one) => changed.has(nameOf(one.notificationId, one.channel)));
   const finals = new Map<string, number>();
@@ -159,7 +158,14 @@ async function write(
     if (state !== 'retrying') finals.set(broadcastId, (finals.get(broadcastId) ?? 0) + 1);
   await recordEvents(tx, eventsOf(written));
   await suppressAddresses({ db: tx, addressKeys }, reported.flatMap(suppressionsOf));
-  const retries = await endJobs(tx, finished);
+  const held = await endJobs(tx, finished);
+  // Each attempt takes back its own mark, also one that is reported twice by two workers; but when this is a repeat, only where it is
+  // news: a mark that is taken back twice is another's, and a text message would be sent a third time.
+  await unmarkTexts(tx, [
+    ...(isRepeat ? written : reported).filter(({ notSent }) => notSent),
+    ...(isRepeat ? held : finished).flatMap(({ untried = [] }) => untried),
+  ]);
+  const retries = held.reduce((sum, job) => sum + job.retries.length, 0);
   await countDown(tx, finals);
   return { written, retries };
 }
@@ -180,39 +186,41 @@ function suppressionsOf({ projectId, userId, provider, refused = [] }: DeliveryO
 async function upsert(tx: Queryable, rows: readonly DeliveryOutcome[]): Promise<Set<string>> {
   if (rows.length === 0) return new Set();
   const changed = await tx.query<{ notification_id: string; channel: string }>(upsertDeliveries, [
-    rows.map((row) => row.userId),
-    rows.map((row) => row.notificationId),
-    rows.map((row) => row.channel),
-    rows.map((row) => row.broadcastId),
-    rows.map((row) => row.state),
-    rows.map((row) => row.attempts),
-    rows.map((row) => row.integrationId),
-    rows.map((row) => row.provider),
-    rows.map((row) => row.providerId),
-    rows.map((row) => row.code),
-    rows.map((row) => row.reason),
-    rows.map((row) => new Date(row.firstAttemptMs)),
-    rows.map((row) => (row.targets === undefined ? null : JSON.stringify(row.targets))),
+    uuidArray(rows.map((row) => row.userId)),
+    uuidArray(rows.map((row) => row.notificationId)),
+    textArray(rows.map((row) => row.channel)),
+    uuidArray(rows.map((row) => row.broadcastId)),
+    textArray(rows.map((row) => row.state)),
+    textArray(rows.map((row) => String(row.attempts))),
+    textArray(rows.map((row) => row.integrationId)),
+    textArray(rows.map((row) => row.provider)),
+    textArray(rows.map((row) => row.providerId)),
+    textArray(rows.map((row) => row.code)),
+    textArray(rows.map((row) => row.reason)),
+    textArray(rows.map((row) => new Date(row.firstAttemptMs).toISOString())),
+    textArray(rows.map((row) => row.targets && JSON.stringify(row.targets))),
   ]);
   return new Set(changed.map((row) => nameOf(row.notification_id, row.channel)));
 }
 
-/** Ends the jobs that are still held and adds their retries; answers the number of new jobs. */
-async function endJobs(tx: Queryable, finished: readonly FinishedJob[]): Promise<number> {
-  if (finished.length === 0) return 0;
+/** Ends the jobs that are still held and adds their retries; answers which they are. */
+async function endJobs(tx: Queryable, finished: readonly FinishedJob[]): Promise<readonly FinishedJob[]> {
+  if (finished.length === 0) return [];
   const rows = await tx.query<{ id: number }>(deleteHeldJobs, [
     finished.map((job) => job.jobId),
     finished.map((job) => job.leaseId),
   ]);
   const ended = new Set(rows.map((row) => row.id));
   const held = finished.filter((job) => ended.has(job.jobId));
-  const retries = held.flatMap((job) => job.retries);
-  await enqueue(tx, [...retries, ...held.flatMap(({ polls = [] }) => polls)]);
+  await enqueue(
+    tx,
+    held.flatMap(({ retries, polls = [] }) => [...retries, ...polls]),
+  );
   await recordEvents(
     tx,
     held.flatMap(({ events = [] }) => events),
   );
-  return retries.length;
+  return held;
 }
 
 const EVENT_TYPES = {

@@ -26,7 +26,7 @@ export async function unwantedNow(
   jobs: readonly Job<'deliver'>[],
   broadcasts: ReadonlyMap<string, BroadcastTexts>,
 ): Promise<ReadonlyMap<string, Unwanted>> {
-  const { configured } = await context.categories.of(jobs[0]?.projectId ?? '');
+  const { configured, mayBeOff } = await context.categories.of(jobs[0]?.projectId ?? '');
   const unwanted = new Map<string, Unwanted>();
   const conditional: Conditional[] = [];
   const planned = jobs.flatMap(({ payload }) => {
@@ -37,7 +37,9 @@ export async function unwantedNow(
   });
   const off = await switchedOff(
     context.db,
-    planned.map(({ broadcast, userIds }) => ({ category: broadcast.category, userIds })),
+    planned
+      .filter(({ broadcast, channel }) => mayBeOff(broadcast.category, channel))
+      .map(({ broadcast, userIds }) => ({ category: broadcast.category, userIds })),
   );
   for (const { broadcast, channel, userIds } of planned) {
     const { category: key } = broadcast;
