@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { sql } from '../src/db/client.ts';
+import { type Database, sql } from '../src/db/client.ts';
+import { OutcomeRecorder } from '../src/domain/deliveries/record-outcomes.ts';
 import { MAX_UNSURE, markTexts, unmarkTexts } from '../src/domain/deliveries/text-marks.ts';
 import { newId } from '../src/lib/ids.ts';
 import { bringForward, deliveriesOf } from './support/all-channels.ts';
@@ -151,6 +152,63 @@ describe('the marks of text messages', () => {
       Array.from({ length: 6 }, (_, index) => markTexts(db, index % 2 ? texts : texts.toReversed())),
     );
     expect(marks.reduce((sum, marked) => sum + marked.size, 0)).toBe(texts.length * MAX_UNSURE);
+  });
+
+  /** A recorder whose database commits, and breaks the connection before it says so: the first time. */
+  function forgetfulRecorder() {
+    const { db, addressKeys } = service.context;
+    let told = false;
+    const forgetful: Database = {
+      ...db,
+      async transaction(work) {
+        const result = await db.transaction(work);
+        if (told) return result;
+        told = true;
+        throw Object.assign(new Error('the connection broke'), { code: 'ECONNRESET' });
+      },
+    };
+    return new OutcomeRecorder({ db: forgetful, addressKeys, onRecorded: () => {} });
+  }
+
+  test('are taken back once, also where the answer to the commit was lost', async () => {
+    const { db } = service.context;
+    const one = text();
+    await markTexts(db, [one]);
+    await markTexts(db, [one]);
+    const outcome = {
+      ...one,
+      projectId: project.id,
+      state: 'retrying' as const,
+      attempts: 2,
+      ...{ integrationId: null, provider: null, providerId: null, code: '429', reason: 'too many' },
+      durationMs: 1,
+      notSent: true,
+    };
+    await forgetfulRecorder().report({ outcome });
+    expect(await unsureOf(one)).toEqual([{ unsure: 1 }]);
+  });
+
+  test('of what was not even tried are taken back with the end of its job, and once', async () => {
+    const { db } = service.context;
+    const [tried, untried] = [text(), text({ attempt: 1 })];
+    await markTexts(db, [tried, untried]);
+    await markTexts(db, [untried]);
+    const leaseId = newId();
+    const [job] = await db.query<{ id: number }>(
+      sql(
+        '',
+        "insert into jobs (kind, project_id, lease_id, payload) values ('deliver', $1, $2, '{}') returning id",
+      ),
+      [project.id, leaseId],
+    );
+    const finished = { jobId: job?.id ?? 0, leaseId, retries: [], untried: [untried] };
+    await forgetfulRecorder().report({ finished });
+    expect(await unsureOf(untried)).toEqual([{ unsure: 1 }]);
+    // Who has lost the job meanwhile takes back what is theirs, too.
+    await markTexts(db, [untried]);
+    const recorder = new OutcomeRecorder({ ...service.context, onRecorded: () => {} });
+    await recorder.report({ finished });
+    expect(await unsureOf(untried)).toEqual([{ unsure: 1 }]);
   });
 });
 

@@ -12,7 +12,7 @@ import type { DeliveryOutcome, OutcomeRecorder } from './record-outcomes.ts';
 import { createPreparation } from './render/channel-texts.ts';
 import { showInInbox } from './show-in-inbox.ts';
 import { nameOf } from './still-wanted.ts';
-import { markTexts, type TextMark, unmarkTexts } from './text-marks.ts';
+import { markTexts, type TextMark } from './text-marks.ts';
 import { waitForWindow } from './wait-for-window.ts';
 
 /**
@@ -105,12 +105,13 @@ async function deliverJob(batch: BatchAtWork, job: Job<'deliver'>, leaseId: stri
     await recorder.report({ outcome: { ...about(job, userId), ...made.outcome, durationMs } });
   };
   await allEnded(user_ids.map(deliverTo));
-  await unmarkTexts(context.db, untried);
   const nowMs = context.clock.now();
   const waiting = waitForWindow(job, openings, nowMs);
   const retries = [...again(job, left, nowMs), ...waiting.jobs];
   const polls = receiptJobs(taken, nowMs);
-  await recorder.report({ finished: { jobId: job.id, leaseId, retries, polls, events: waiting.events } });
+  await recorder.report({
+    finished: { jobId: job.id, leaseId, retries, polls, events: waiting.events, untried },
+  });
 }
 
 /** Shows the job's notifications in the inboxes, all that are wanted by one statement. */

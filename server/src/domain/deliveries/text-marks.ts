@@ -2,14 +2,14 @@ import { type Queryable, sql } from '../../db/client.ts';
 
 /*
  * A text message costs money and cannot be taken back, so one is sent at most twice whatever happens. Before each is sent that is written down;
- * what was surely not sent is taken back with its outcome, or here where it was not even tried. What a crash leaves behind counts as sent.
+ * what was surely not sent is taken back with its outcome, or with the end of its job where it was not even tried. What a crash leaves behind counts as sent.
  */
 
 /** So many messages of a delivery may have been sent. */
 export const MAX_UNSURE = 2;
 
 /** A delivery by text message. */
-interface Marked {
+export interface Marked {
   userId: string;
   notificationId: string;
   channel: string;
