@@ -6,9 +6,9 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type BelfryProcess, startBelfry } from '../support/belfry-process.ts';
 import {
   accountLines,
+  loadEverywhere,
   makeReachableUsers,
   type SentBroadcast,
-  tagOf,
   takeAccount,
 } from '../support/everywhere.ts';
 import { newSeed, randomFrom } from '../support/random.ts';
@@ -20,10 +20,7 @@ import { startVendors, type Vendors } from '../support/vendors.ts';
 
 const ROUNDS = Number(process.env.FAULT_ROUNDS ?? 5);
 const USERS = 20;
-const CLIENTS = 4;
-const PAUSE_MS = 100;
 const BURST = 6;
-const MAX_RECIPIENTS = 3;
 // Some chats take a message a second: what was held back for them comes after the last start.
 const SETTLED_WITHIN_MS = 30_000 + ROUNDS * 2_000;
 
@@ -52,43 +49,6 @@ async function start(): Promise<{ server: BelfryProcess; project: TestProject }>
   return { server, project: projectWith(() => server.address, { id, apiKey, apiSecret, jwt }) };
 }
 
-/** Broadcasts to a few users at a time, until it is told to stop; what was sent, with or without an answer, is in `sent`. */
-function load(
-  project: TestProject,
-  round: number,
-): { sent: SentBroadcast[]; one(): Promise<void>; stop(): Promise<void> } {
-  const sent: SentBroadcast[] = [];
-  let stopped = false;
-  const one = async () => {
-    const users = [
-      ...new Set(Array.from({ length: 1 + integer(MAX_RECIPIENTS) }, () => `u${integer(USERS)}`)),
-    ];
-    const broadcast: SentBroadcast = { tag: tagOf(round, sent.length), users, id: undefined };
-    sent.push(broadcast);
-    const recipients = users.map((external_id) => ({ external_id }));
-    const answer = await project
-      .call('POST', '/broadcasts', { title: broadcast.tag, recipients })
-      .catch(() => undefined); // killed: there is no answer
-    if (answer?.status === 201) broadcast.id = answer.body.id;
-    else if (answer !== undefined) expect(answer.status).toBe(503);
-  };
-  const client = async () => {
-    while (!stopped) {
-      await one();
-      await delay(random() * PAUSE_MS);
-    }
-  };
-  const running = Promise.all(Array.from({ length: CLIENTS }, client));
-  return {
-    sent,
-    one,
-    async stop() {
-      stopped = true;
-      await running;
-    },
-  };
-}
-
 test.runIf(process.platform === 'linux')(
   `on every channel, every message ends once and comes at least once when every process is killed, ${ROUNDS} times (FAULT_SEED=${seed})`,
   { timeout: 60_000 + ROUNDS * 20_000 },
@@ -99,7 +59,7 @@ test.runIf(process.platform === 'linux')(
     await vendors.setUp(project);
     const users = await makeReachableUsers(project, vendors, USERS);
     for (let round = 1; round <= ROUNDS; round += 1) {
-      const running = load(project, round);
+      const running = loadEverywhere({ project, users, random }, round);
       await delay(100 + integer(900));
       const stopped = running.stop();
       const burst = Array.from({ length: BURST }, running.one);

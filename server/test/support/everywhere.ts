@@ -1,4 +1,5 @@
 /** Users who can be reached on every channel there is, what came to them, and whether that is what was to come. */
+import { setTimeout as delay } from 'node:timers/promises';
 import { expect } from 'vitest';
 import type { Delivery } from '../../src/contract/delivery.ts';
 import type { Event } from '../../src/contract/event.ts';
@@ -25,11 +26,9 @@ const CHANNELS = ['in_app', 'email', 'sms', 'mobile_push', 'web_push', 'slack', 
 // A message says somewhere which broadcast it is of.
 const TAG = /tag-\d+-\d+/;
 const SETUPS_AT_A_TIME = 6;
-
-/** The title of a broadcast, by which its messages are known wherever they come. */
-export function tagOf(round: number, turn: number): string {
-  return `tag-${round}-${turn}`;
-}
+const CLIENTS = 4;
+const PAUSE_MS = 100;
+const MAX_RECIPIENTS = 3;
 
 /** Users `u0` … with an address and a token of every kind. */
 export async function makeReachableUsers(
@@ -54,6 +53,53 @@ export async function makeReachableUsers(
   };
   await Promise.all(Array.from({ length: SETUPS_AT_A_TIME }, make));
   return users;
+}
+
+/** Broadcasts that go on being sent until they are told to stop, with one more at any time; `sent` has them, with and without an answer. */
+export interface LoadEverywhere {
+  sent: SentBroadcast[];
+  one(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+/** Sends broadcasts to a few users at a time. Those of a round are told from others by their titles. */
+export function loadEverywhere(
+  { project, users, random }: { project: TestProject; users: readonly ReachableUser[]; random: () => number },
+  round: number,
+): LoadEverywhere {
+  const sent: SentBroadcast[] = [];
+  const integer = (below: number) => Math.floor(random() * below);
+  let stopped = false;
+  const one = async () => {
+    const some = Array.from({ length: 1 + integer(MAX_RECIPIENTS) }, () => `u${integer(users.length)}`);
+    const broadcast: SentBroadcast = {
+      tag: `tag-${round}-${sent.length}`,
+      users: [...new Set(some)],
+      id: undefined,
+    };
+    sent.push(broadcast);
+    const recipients = broadcast.users.map((external_id) => ({ external_id }));
+    const answer = await project
+      .call('POST', '/broadcasts', { title: broadcast.tag, recipients })
+      .catch(() => undefined); // who answers was killed
+    if (answer?.status === 201) broadcast.id = answer.body.id;
+    else if (answer !== undefined) expect(answer.status).toBe(503);
+  };
+  const client = async () => {
+    while (!stopped) {
+      await one();
+      await delay(random() * PAUSE_MS);
+    }
+  };
+  const running = Promise.all(Array.from({ length: CLIENTS }, client));
+  return {
+    sent,
+    one,
+    async stop() {
+      stopped = true;
+      await running;
+    },
+  };
 }
 
 /** How often each message came, by kind of target and then by user and broadcast. */

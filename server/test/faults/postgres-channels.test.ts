@@ -1,0 +1,115 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { kill, postmasterOf } from '../support/belfry-process.ts';
+import {
+  accountLines,
+  type LoadEverywhere,
+  loadEverywhere,
+  makeReachableUsers,
+  type ReachableUser,
+  takeAccount,
+} from '../support/everywhere.ts';
+import { newSeed, randomFrom } from '../support/random.ts';
+import { startTestService, type TestService, until } from '../support/service.ts';
+import { startVendors, type Vendors } from '../support/vendors.ts';
+
+// A PostgreSQL that is hurt while every channel delivers.
+
+const USERS = 20;
+const CUTS = 40;
+const KILLS = 3;
+// Some chats take a message a second.
+const SETTLED_WITHIN_MS = 40_000;
+
+const seed = newSeed();
+const random = randomFrom(seed);
+
+let dataDir = '';
+let vendors: Vendors;
+let service: TestService;
+let users: ReachableUser[];
+let round = 0;
+
+beforeAll(async () => {
+  dataDir = await mkdtemp(join(tmpdir(), 'belfry-postgres-channels-'));
+  vendors = await startVendors();
+  const settings = { ...vendors.settings, DATA_DIR: dataDir, DATABASE_URL: '' };
+  service = await startTestService({ settings, pollMs: 100 });
+  await vendors.setUp(service.project);
+  users = await makeReachableUsers(service.project, vendors, USERS);
+});
+afterAll(async () => {
+  await service?.stop();
+  await vendors?.stop();
+  await rm(dataDir, { recursive: true, force: true });
+});
+beforeEach(() => {
+  round += 1;
+});
+
+/** Of all that was sent so far: both tests are of one service. */
+const sentBefore: LoadEverywhere['sent'] = [];
+
+async function account(what: string, running: LoadEverywhere): Promise<void> {
+  await running.stop();
+  sentBefore.push(...running.sent);
+  const refused = running.sent.filter(({ id }) => id === undefined).length;
+  const taken = await takeAccount({ project: service.project, vendors, users }, sentBefore, {
+    withinMs: SETTLED_WITHIN_MS,
+  });
+  console.log(
+    [
+      `seed ${seed}: ${what}; ${running.sent.length} broadcasts sent, ${refused} refused or without an answer`,
+      ...accountLines(taken),
+    ].join('\n'),
+  );
+}
+
+async function accepted(running: LoadEverywhere, count: number): Promise<void> {
+  await until(
+    () => running.sent.filter(({ id }) => id !== undefined).length,
+    (seen) => seen >= count,
+    { withinMs: 30_000 },
+  );
+}
+
+test(`connections cut while every channel delivers lose nothing (FAULT_SEED=${seed})`, {
+  timeout: 120_000,
+}, async () => {
+  const running = loadEverywhere({ project: service.project, users, random }, round);
+  const surgeon = await service.context.db.connect();
+  let cut = 0;
+  for (let turn = 0; turn < CUTS; turn += 1) {
+    await delay(random() * 60);
+    const { rows } = await surgeon.query(
+      `select pg_terminate_backend(pid) from pg_stat_activity
+        where application_name like 'belfry %' and pid <> pg_backend_pid() and (state <> 'idle' or random() < 0.2)`,
+    );
+    cut += rows.length;
+  }
+  await surgeon.end();
+  expect(cut).toBeGreaterThan(10);
+  await account(`${cut} connections cut`, running);
+});
+
+test.runIf(process.platform === 'linux')(
+  `a PostgreSQL that is killed ${KILLS} times while every channel delivers loses nothing (FAULT_SEED=${seed})`,
+  { timeout: 150_000 },
+  async () => {
+    const running = loadEverywhere({ project: service.project, users, random }, round);
+    for (let turn = 1; turn <= KILLS; turn += 1) {
+      await accepted(running, 10 * turn);
+      kill(postmasterOf(dataDir), 'SIGKILL');
+      await until(
+        () => service.project.call('GET', '/broadcasts?limit=1').catch(() => ({ status: 0 })),
+        ({ status }) => status === 200,
+        { withinMs: 30_000 },
+      );
+    }
+    await accepted(running, 10 * (KILLS + 1));
+    await account(`PostgreSQL killed ${KILLS} times`, running);
+  },
+);
