@@ -21,8 +21,14 @@ const EVERY_MS = 100;
 const HANGING_PROJECTS = 12;
 const AIM_MS = 1_000;
 
-/** Sends single messages of a project, and measures each from the request to the mailer. */
-type Probe = (while_: (sent: number) => boolean) => Promise<number[]>;
+/** How long messages took to the mailer: from the request on, and from its answer on. */
+interface Delays {
+  fromRequestMs: number[];
+  fromAnswerMs: number[];
+}
+
+/** Sends single messages of a project as long as it is told to go on. */
+type Probe = (goOn: (sent: number) => boolean) => Promise<Delays>;
 
 /**
  * (fairness) How long a single message of one project takes, from the request until its mailer has it: with nothing else to do, beside a bulk of
@@ -141,16 +147,22 @@ function createProbe({ call }: Belfry, mailers: Mailers, jwt: string): Probe {
     const name = `single-${turn}`;
     const recipients = [{ external_id: name, email: `${name}@example.com` }];
     await saved(call('POST', '/broadcasts', { title, recipients }, jwt));
-    return (await arrival) - startedMs;
+    const answeredMs = performance.now();
+    const arrivedMs = await arrival;
+    return { fromRequestMs: arrivedMs - startedMs, fromAnswerMs: Math.max(0, arrivedMs - answeredMs) };
   };
   return async (goOn) => {
-    const sent: Promise<number>[] = [];
+    const sent: ReturnType<typeof one>[] = [];
     // Whatever becomes of those before, and each in its own time.
     while (goOn(sent.length)) {
       sent.push(one());
       await delay(EVERY_MS * (0.5 + Math.random()));
     }
-    return Promise.all(sent);
+    const all = await Promise.all(sent);
+    return {
+      fromRequestMs: all.map(({ fromRequestMs }) => fromRequestMs),
+      fromAnswerMs: all.map(({ fromAnswerMs }) => fromAnswerMs),
+    };
   };
 }
 
@@ -163,14 +175,16 @@ async function left({ db, projectId }: Belfry, kind: string): Promise<number> {
   return row?.bench ?? 0;
 }
 
-function show({ figure }: Bench, when: string, delays: readonly number[], note?: string): void {
-  const count = `${delays.length} messages${note === undefined ? '' : `; ${note}`}`;
-  figure({ name: `request → mailer, ${when}: p50`, value: percentile(delays, 50), unit: 'ms', note: count });
-  figure({
-    name: `request → mailer, ${when}: p99`,
-    value: percentile(delays, 99),
-    unit: 'ms',
-    aim: { value: AIM_MS, better: 'less' },
-    note: `the slowest: ${Math.max(...delays).toFixed(0)} ms`,
-  });
+function show({ figure }: Bench, when: string, { fromRequestMs, fromAnswerMs }: Delays, note?: string): void {
+  const count = `${fromRequestMs.length} messages${note === undefined ? '' : `; ${note}`}`;
+  for (const percent of [50, 99])
+    figure({
+      name: `request → mailer, ${when}: p${percent}`,
+      value: percentile(fromRequestMs, percent),
+      unit: 'ms',
+      ...(percent === 50 ? {} : { aim: { value: AIM_MS, better: 'less' as const } }),
+      note:
+        `from the 201 on: ${percentile(fromAnswerMs, percent).toFixed(0)} ms; ` +
+        (percent === 50 ? count : `the slowest: ${Math.max(...fromRequestMs).toFixed(0)} ms`),
+    });
 }
