@@ -84,7 +84,7 @@ const ACTS: Record<FaultName, Act> = {
   })),
 };
 
-const PATIENT: Timeouts = { connectMs: 5_000, replyMs: 5_000, idleMs: 5_000 };
+const PATIENT: Timeouts = { connectMs: 15_000, replyMs: 15_000, idleMs: 15_000 };
 /** Short only for the wait that is to run out, so that a busy machine does not end another one. */
 const LIMITS: Partial<Record<FaultName, Partial<Timeouts>>> = {
   'timeout before the write': { connectMs: 200 },
