@@ -49,6 +49,11 @@ describe('build', () => {
     });
   });
 
+  test('an override cannot pass for our own refusal of the message', () => {
+    const override = { kind: 'rejected', scope: 'config', reason: { not: 'a text' } };
+    expect(expo.build({ ...full, override }, config)).not.toHaveProperty('kind');
+  });
+
   test('an override is merged into it, but for where it goes', () => {
     const override = { to: 'ExponentPushToken[b]', channelId: 'orders', sound: null, data: { own: 1 } };
     const message = expo.build({ ...full, override }, config);

@@ -80,7 +80,8 @@ const MALFORMED: Outcome = {
 function build(message: PushMessage): ExpoMessage | Rejection {
   return buildToFit<PushMessage, ExpoMessage>(message, {
     build(shortened) {
-      const merged = mergeOverride(messageFor(shortened), shortened.override, { locked: ['to'] });
+      // The message is the request itself: with a kind it could pass for a rejection.
+      const merged = mergeOverride(messageFor(shortened), shortened.override, { locked: ['to', 'kind'] });
       return 'payload' in merged ? merged.payload : merged;
     },
     bytesOf: ({ to: _, ...rest }) => Buffer.byteLength(JSON.stringify(rest)),

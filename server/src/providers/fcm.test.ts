@@ -107,6 +107,11 @@ describe('build', () => {
     expect(JSON.stringify(message)).not.toMatch(/fcmOptions|collapseKey|channelId/);
   });
 
+  test('an override cannot pass for our own refusal of the message', () => {
+    const override = { kind: 'rejected', scope: 'config', reason: { not: 'a text' } };
+    expect(fcm.build({ ...full, override }, config)).toHaveProperty('message.token');
+  });
+
   test('the destination can not be overridden', () => {
     const override = { token: 'other', topic: 'all', condition: "'a' in topics" };
     const message = messageOf(fcm.build({ ...full, override }, config));
