@@ -1,4 +1,5 @@
 import { createHmac, randomUUID } from 'node:crypto';
+import { Webhook } from 'standardwebhooks';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Event } from '../src/contract/event.ts';
 import { newId } from '../src/lib/ids.ts';
@@ -179,9 +180,99 @@ describe('github', () => {
   });
 });
 
+describe('eventsource', () => {
+  const KEY = `whsec_${Buffer.from(SECRET.padEnd(32, '.')).toString('base64')}`;
+  const body = '{"type": "order.placed", "timestamp": "2026-01-31T12:00:00Z", "data": {"amount": 12.50} }';
+  /** As a program signs that uses the library of Standard Webhooks. */
+  const sign = (text: string, { key = KEY, id = `msg_${randomUUID()}`, atMs = clock.now() } = {}) => ({
+    'webhook-id': id,
+    'webhook-timestamp': String(Math.floor(atMs / 1000)),
+    'webhook-signature': new Webhook(key).sign(id, new Date(atMs), text),
+  });
+  const send = (id: string, text: string, headers: Record<string, string>) =>
+    post(`eventsource/webhooks/incoming/${id}`, text, headers);
+  async function source(config: object): Promise<{ of: TestProject; id: string }> {
+    const of = await service.createProject(`eventsource ${randomUUID()}`);
+    const saved = await of.call('PUT', '/integrations/eventsource', { source: 'shop', ...config });
+    expect(saved.status).toBe(200);
+    return { of, id: (await of.call('GET', '/integrations/eventsource')).body.data[0].id };
+  }
+
+  test('what is signed as Standard Webhooks has it is recorded, once however often it comes', async () => {
+    const { of, id } = await source({ webhook_signing_secret: KEY });
+    const headers = sign(body, { id: 'msg_1' });
+    expect(await send(id, body, headers)).toMatchObject({ status: 201, text: '{}' });
+    expect((await send(id, body, headers)).status).toBe(201);
+    expect((await send(id, body, sign(body, { id: 'msg_1', atMs: clock.now() + 1_000 }))).status).toBe(201);
+    const events = await received(of);
+    expect(events).toHaveLength(1);
+    expect(events[0]).toMatchObject({
+      context: {
+        provider: 'eventsource',
+        integration_id: id,
+        event: 'order.placed',
+        delivery_id: 'msg_1',
+      },
+      payload: { type: 'order.placed', data: { amount: 12.5 } },
+    });
+    expect(JSON.stringify(events)).not.toContain(KEY.slice('whsec_'.length));
+  });
+
+  test('the secret may come without its prefix, and while it changes one signature of several is enough', async () => {
+    const { of, id } = await source({ webhook_signing_secret: KEY.slice('whsec_'.length) });
+    const former = sign(body, { key: `whsec_${'A'.repeat(32)}`, id: 'msg_2' })['webhook-signature'];
+    const headers = sign(body, { id: 'msg_2' });
+    const both = `${former} v1a,AAAA ${headers['webhook-signature']}`;
+    expect((await send(id, body, { ...headers, 'webhook-signature': both })).status).toBe(201);
+    expect(await received(of)).toHaveLength(1);
+  });
+
+  test('whatever is wrong, and where there is no secret, gets the same answer, and nothing is recorded', async () => {
+    const { of, id } = await source({ webhook_signing_secret: KEY });
+    const { of: open, id: without } = await source({});
+    const good = sign(body);
+    const { 'webhook-signature': signature } = good;
+    const attempts: [string, string, Record<string, string>][] = [
+      [id, body, {}],
+      [id, body, { ...good, 'webhook-signature': '' }],
+      [id, body, { ...good, 'webhook-signature': signature.replace('v1,', 'v2,') }],
+      [id, body, { ...good, 'webhook-signature': signature.replace('v1,', '') }],
+      [id, body, { ...good, 'webhook-signature': signature.slice(0, -6) }],
+      [id, body, { ...good, 'webhook-signature': `${'v1,x '.repeat(8)}${signature}` }],
+      [id, body, { ...good, 'webhook-id': 'another' }],
+      [id, body, { ...good, 'webhook-timestamp': `${good['webhook-timestamp']}.0` }],
+      [id, body, sign(body, { key: `whsec_${'A'.repeat(32)}` })],
+      [id, body, sign(body, { atMs: clock.now() - 5 * 60_000 - 2_000 })],
+      [id, body, sign(body, { atMs: clock.now() + 5 * 60_000 + 2_000 })],
+      [id, `${body} `, good],
+      [newId(), body, good],
+      [without, body, good],
+    ];
+    const answers = await Promise.all(attempts.map(([to, text, headers]) => send(to, text, headers)));
+    for (const [index, answer] of answers.entries())
+      expect([index, answer.status, answer.text]).toEqual([index, 401, answers[0]?.text]);
+    for (const text of ['', '[]', '{"data": 1}', '{"type": 1}', `{"type": "${'x'.repeat(300)}"}`])
+      expect([text, (await send(id, text, sign(text))).status]).toEqual([text, 422]);
+    expect([await received(of), await received(open)]).toEqual([[], []]);
+  });
+
+  test('a secret that nobody can sign with is refused when it is saved', async () => {
+    for (const secret of [
+      '',
+      'short',
+      `whsec_${'A'.repeat(30)}`,
+      `whsec_${'é'.repeat(32)}`,
+      'A'.repeat(101),
+    ]) {
+      const config = { source: 'shop', webhook_signing_secret: secret };
+      expect((await service.project.call('PUT', '/integrations/eventsource', config)).status).toBe(422);
+    }
+  });
+});
+
 test('the description names each answer, and no other', async () => {
   const description = (await service.project.call('GET', '/openapi.json')).body;
-  for (const vendor of ['github', 'stripe']) {
+  for (const vendor of ['eventsource', 'github', 'stripe']) {
     const { responses } = description.paths[`/integrations/${vendor}/webhooks/incoming/{id}`].post;
     expect(Object.keys(responses).join()).toBe('201,400,401,413,415,422,429,500,503');
   }

@@ -300,7 +300,7 @@ export class ProjectClient extends Client {
     eventsource: {
       /**
        * Save the eventsource integration.
-       * See https://github.com/cloudevents/spec/blob/main/cloudevents/spec.md#source-1. Replaces the one that is there. With `id`, which may be any UUID, a project can have several of one provider; of those of a channel the one saved first is used, the others when it fails. Saving over one keeps its place; to move it to the end, delete it and save it again.
+       * See https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md. Replaces the one that is there. With `id`, which may be any UUID, a project can have several of one provider; of those of a channel the one saved first is used, the others when it fails. Saving over one keeps its place; to move it to the end, delete it and save it again.
        *
        * `PUT /integrations/eventsource`
        */

@@ -226,8 +226,10 @@ export type Integration = {
   name: 'eventsource';
   id: string;
   config: {
-    /** Where the events come from */
+    /** Where the events come from: a name of your own for it */
     source: string;
+    /** What the program signs its events with, by the rules of Standard Webhooks: 24 bytes or more in base64, with or without whsec_ before them. Without it no events are taken */
+    webhook_signing_secret?: string | undefined;
   } | Record<string, never>;
 } | {
   name: 'expo';
@@ -992,8 +994,10 @@ export type ApnsIntegrationConfig = {
 };
 
 export type EventsourceIntegrationConfig = {
-  /** Where the events come from */
+  /** Where the events come from: a name of your own for it */
   source: string;
+  /** What the program signs its events with, by the rules of Standard Webhooks: 24 bytes or more in base64, with or without whsec_ before them. Without it no events are taken */
+  webhook_signing_secret?: string | undefined;
 };
 
 export type ExpoIntegrationConfig = {

@@ -22,7 +22,10 @@ export const integrationConfigs: Record<IntegrationName, { minimal: object; full
       payload_version: '2',
     },
   },
-  eventsource: { minimal: { source: '' }, full: { source: 'shop' } },
+  eventsource: {
+    minimal: { source: '' },
+    full: { source: 'shop', webhook_signing_secret: `whsec_${'A'.repeat(43)}=` },
+  },
   expo: { minimal: { access_token: 'x' }, full: { access_token: 'expo-token' } },
   fcm: {
     minimal: serviceAccount(P8),

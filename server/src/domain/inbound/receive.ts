@@ -9,9 +9,9 @@ import { answerOnce } from '../idempotency.ts';
 import { findIntegrationsById } from '../integrations/find.ts';
 
 /** The integrations whose vendors send webhooks that are signed with this. */
-export type ReceivingProvider = 'github' | 'stripe';
+export type ReceivingProvider = 'eventsource' | 'github' | 'stripe';
 
-type SigningConfig = { webhook_signing_secret: string };
+type SigningConfig = { webhook_signing_secret?: string };
 
 const MAX_NAME = 255;
 // Compared with where there is no integration, so that this takes as long as a wrong signature.

@@ -3,6 +3,7 @@ import { Id } from '../../contract/common.ts';
 import { EmptyObject } from '../../contract/integration.ts';
 import { type ReceivingProvider, receiveWebhook } from '../../domain/inbound/receive.ts';
 import { ClientError } from '../../errors.ts';
+import { eventsource } from '../../providers/eventsource.ts';
 import { github } from '../../providers/github.ts';
 import type { Receiver } from '../../providers/provider.ts';
 import { stripe } from '../../providers/stripe.ts';
@@ -24,7 +25,7 @@ export async function inboundRoutes(app: App): Promise<void> {
     // A vendor sends for many projects from few addresses: counted is only who fails to sign, and from where that has been too often nothing
     // is read or verified.
     const uncounted = { ...app, fastify: scope, limits: { ...app.limits, stranger: app.limits.heldUp } };
-    for (const { name, docs, receives } of [github, stripe])
+    for (const { name, docs, receives } of [github, stripe, eventsource])
       if (receives)
         inboundRoute(uncounted, app, { name: name as ReceivingProvider, docs, receiver: receives });
     receiptRoutes(uncounted, app);
@@ -39,12 +40,12 @@ function inboundRoute(
     name,
     docs,
     receiver,
-  }: { name: ReceivingProvider; docs: string; receiver: Receiver<{ webhook_signing_secret: string }> },
+  }: { name: ReceivingProvider; docs: string; receiver: Receiver<{ webhook_signing_secret?: string }> },
 ): void {
   publicRoute(app, {
     method: 'POST',
     url: `/integrations/${name}/webhooks/incoming/:id`,
-    operationId: `receive${name === 'github' ? 'Github' : 'Stripe'}Webhook`,
+    operationId: `receive${name.charAt(0).toUpperCase()}${name.slice(1)}Webhook`,
     summary: `Take in a webhook of ${name}`,
     description:
       `For the vendor, with the id of the integration: see ${docs}. The body is what the vendor sends, verified by its signature with the ` +
