@@ -245,10 +245,13 @@ function secretsOf({ to }: Target): string[] {
 }
 
 function clean(text: string | undefined): string | null {
-  return text === undefined
-    ? null
-    : text
-        .toWellFormed()
-        .replace(/\p{Cc}+/gu, ' ')
-        .slice(0, 500);
+  if (text === undefined) return null;
+  if (CLEAN.test(text)) return text;
+  return text
+    .toWellFormed()
+    .replace(/\p{Cc}+/gu, ' ')
+    .slice(0, 500);
 }
+
+// As nearly everything is.
+const CLEAN = /^[ -~]{0,500}$/;
