@@ -12,7 +12,8 @@ export interface SlotLimits {
   gatherBelow: number;
   /**
    * What may begin beyond that, as long as all that is at work weighs less than `maxWeight`: a batch of a project that has none, and one more
-   * for each of which nothing ended for `silentMs`. Such a batch waits for somebody who hangs; so many of a project may be passed by.
+   * for each of which nothing ended for `silentMs`. Such a batch waits for somebody who hangs; so many of a project may be passed by. Not for jobs
+   * that are handed over: nobody asks whose those are.
    */
   beyond?: { maxWeight: number; silentMs: number; silentPerProject: number };
 }
