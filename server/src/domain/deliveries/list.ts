@@ -55,19 +55,24 @@ class Search {
   readonly #deps: { db: Queryable; brand: string };
   readonly #wanted: Wanted;
   readonly #rows: ListedDelivery[] = [];
+  /** So many users are read next: each has a channel or more, and one is the cursor's own. */
+  #users: number;
   #lookedAt = 0;
   #pages = 0;
 
   constructor(deps: { db: Queryable; brand: string }, wanted: Wanted) {
     this.#deps = deps;
     this.#wanted = wanted;
+    this.#users = wanted.limit + 1;
   }
 
   async from(place: Place | undefined): Promise<Stretch<ListedDelivery>> {
     let at: Partial<Place> = place ?? {};
     for (;;) {
       const { db } = this.#deps;
-      const pages = await readPages(db, this.#wanted, at);
+      const pages = await readPages(db, this.#wanted, at, this.#users);
+      // Most are in the state that is asked for, or hardly any: then larger steps.
+      if (this.#wanted.filter.state !== undefined) this.#users = Math.min(LOOKED_AT, this.#users * 4);
       for (const page of pages) {
         at = await this.#look(page, at);
         if (this.#rows.length >= this.#wanted.limit) return { rows: this.#rows };
@@ -115,8 +120,9 @@ interface Page {
 
 async function readPages(
   db: Queryable,
-  { broadcastId, filter, direction, limit }: Wanted,
+  { broadcastId, filter, direction }: Wanted,
   { page, userId }: Partial<Place>,
+  users: number,
 ): Promise<Page[]> {
   const rows = await db.query<{
     page: number;
@@ -128,17 +134,17 @@ async function readPages(
     broadcastId,
     page ?? (direction === 'older' ? 0 : LAST_PAGE),
     userId ?? null,
-    // Each has a channel or more; one is the cursor's own.
-    filter.state === undefined ? limit + 1 : LOOKED_AT,
+    users,
     PAGES,
   ]);
-  return rows.map((row) => ({
-    page: row.page,
-    plans: readPlan(row.plan),
-    userIds: row.user_ids,
-    first: row.first - 1,
-    whole: direction === 'older' ? row.first - 1 + row.user_ids.length >= row.size : row.first <= 1,
-  }));
+  return rows.map((row) => {
+    const { page: number, first, size, user_ids: userIds } = row;
+    const plans = readPlan(row.plan);
+    if (!plans.some((plan) => filter.channel === undefined || plan.channel === filter.channel))
+      return { page: number, plans, userIds: [], first: 0, whole: true }; // nothing in all of it
+    const whole = direction === 'older' ? first - 1 + userIds.length >= size : first <= 1;
+    return { page: number, plans, userIds, first: first - 1, whole };
+  });
 }
 
 const LAST_PAGE = 2_147_483_647;
