@@ -104,6 +104,23 @@ describe('open', () => {
     expect([...waits, one.ask()]).toEqual([60_000, 120_000, 240_000, 480_000, 600_000, 600_000]);
   });
 
+  test('who does not answer is tried again soon, and less and less often; who refuses then, not before somebody can have repaired it', () => {
+    const one = start();
+    one.send(...times(20, 'silent'));
+    const waits = [];
+    for (const verdict of ['silent', 'silent', 'refuses', 'silent'] as const) {
+      const waitMs = Number(one.ask());
+      waits.push(waitMs);
+      one.wait(waitMs);
+      const probe = one.ask();
+      waits.push(one.ask()); // meanwhile
+      one.end(probe, verdict);
+    }
+    expect([...waits, one.ask()]).toEqual([
+      5_000, 5_000, 10_000, 10_000, 20_000, 10_000, 60_000, 10_000, 120_000,
+    ]);
+  });
+
   test('after it has worked the wait is short again', () => {
     const one = start();
     one.send('refuses');

@@ -5,9 +5,9 @@
  */
 export type Breaker = { readonly epoch: number } & (
   | { readonly state: 'closed'; readonly failures: number }
-  | { readonly state: 'open'; readonly openings: number; readonly probeAtMs: number }
+  | { readonly state: 'open'; readonly waitMs: number; readonly probeAtMs: number }
   /** Who came last while the probe is under way was told to come back at `againMs`. */
-  | { readonly state: 'half_open'; readonly openings: number; readonly againMs?: number }
+  | { readonly state: 'half_open'; readonly waitMs: number; readonly againMs?: number }
 );
 
 /** What a message that was let through says of the integration when it has ended. */
@@ -22,12 +22,12 @@ export const CLOSED: Breaker = { epoch: 0, state: 'closed', failures: 0 };
 
 // In a row: a restart of the vendor takes fewer of an integration's messages, an outage takes them within seconds.
 const SILENT_IN_A_ROW = 20;
-const FIRST_PROBE_MS = 60_000;
+// A vendor who does not answer may be back in a moment; a config waits for somebody to repair it.
+const FIRST_PROBE_MS = { silent: 5_000, refuses: 60_000 };
 const LAST_PROBE_MS = 600_000;
 // Who comes while another's message is the probe. An answer takes up to a minute, but most take far less. Those who come within some seconds
 // are told the same time: they are one job, which would otherwise come back as many.
 const WHILE_PROBING_MS = 10_000;
-const SHORTEST_WHILE_MS = 5_000;
 const JITTER = 0.2;
 
 /** Asks to send: a permit, or the time to ask again. */
@@ -38,16 +38,17 @@ export function admit(
 ): { breaker: Breaker; permit: Permit } | { breaker: Breaker; untilMs: number } {
   if (breaker.state === 'closed') return { breaker, permit: breaker };
   if (breaker.state === 'half_open') {
+    const whileMs = Math.min(WHILE_PROBING_MS, breaker.waitMs);
     const told = breaker.againMs ?? 0;
-    const holds = told >= nowMs + SHORTEST_WHILE_MS && told <= nowMs + longest(WHILE_PROBING_MS);
-    const againMs = holds ? told : nowMs + jittered(WHILE_PROBING_MS, random);
+    const holds = told >= nowMs + whileMs / 2 && told <= nowMs + longest(whileMs);
+    const againMs = holds ? told : nowMs + jittered(whileMs, random);
     return { breaker: { ...breaker, againMs }, untilMs: againMs };
   }
-  const { epoch, openings, probeAtMs } = breaker;
+  const { epoch, waitMs, probeAtMs } = breaker;
   // Further off than any wait: the clock has been put back.
   const isDue = nowMs >= probeAtMs || probeAtMs > nowMs + longest(LAST_PROBE_MS);
   if (!isDue) return { breaker, untilMs: probeAtMs };
-  const probing: Breaker = { epoch: epoch + 1, state: 'half_open', openings };
+  const probing: Breaker = { epoch: epoch + 1, state: 'half_open', waitMs };
   return { breaker: probing, permit: probing };
 }
 
@@ -60,23 +61,24 @@ export function settle(
 ): Breaker {
   if (permit.epoch !== breaker.epoch) return breaker;
   const epoch = breaker.epoch + 1;
-  const open = (openings: number): Breaker => ({
+  const open = (waitMs: number): Breaker => ({
     epoch,
     state: 'open',
-    openings,
-    probeAtMs: nowMs + jittered(Math.min(FIRST_PROBE_MS * 2 ** (openings - 1), LAST_PROBE_MS), random),
+    waitMs,
+    probeAtMs: nowMs + jittered(waitMs, random),
   });
   if (breaker.state === 'closed') {
     if (verdict === 'unclear') return breaker;
     if (verdict === 'works') return breaker.failures === 0 ? breaker : { ...breaker, failures: 0 };
     const failures = breaker.failures + 1;
-    return verdict === 'refuses' || failures >= SILENT_IN_A_ROW ? open(1) : { ...breaker, failures };
+    if (verdict === 'silent' && failures < SILENT_IN_A_ROW) return { ...breaker, failures };
+    return open(FIRST_PROBE_MS[verdict]);
   }
   if (breaker.state === 'open') return breaker; // has given no permit
   if (verdict === 'works') return { epoch, state: 'closed', failures: 0 };
   // A probe that has shown nothing: the next message may be one at once.
-  if (verdict === 'unclear') return { epoch, state: 'open', openings: breaker.openings, probeAtMs: nowMs };
-  return open(breaker.openings + 1);
+  if (verdict === 'unclear') return { epoch, state: 'open', waitMs: breaker.waitMs, probeAtMs: nowMs };
+  return open(Math.min(Math.max(2 * breaker.waitMs, FIRST_PROBE_MS[verdict]), LAST_PROBE_MS));
 }
 
 /** A fifth more or less, so that what stopped together does not try together. */
