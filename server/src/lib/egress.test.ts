@@ -214,6 +214,26 @@ describe('a host', () => {
     expect(await guard.resolve('mail.example')).toEqual([{ address: '1.1.1.1', family: 4 }]);
   });
 
+  test('is looked up once for all who ask at the same time, and anew for who asks later', async () => {
+    const asked: string[] = [];
+    const answer = Promise.withResolvers<{ address: string; family: number }[]>();
+    const guard = createEgressGuard({
+      resolver: (host) => {
+        asked.push(host);
+        return host === 'down.example' ? Promise.reject(new Error('no answer')) : answer.promise;
+      },
+    });
+    const all = [1, 2, 3].map(() => guard.resolve('slow.example'));
+    const other = guard.resolve('other.example');
+    expect(asked).toEqual(['slow.example', 'other.example']);
+    answer.resolve([{ address: '1.1.1.1', family: 4 }]);
+    expect(await Promise.all([...all, other])).toEqual(Array(4).fill([{ address: '1.1.1.1', family: 4 }]));
+    await guard.resolve('slow.example');
+    for (let turn = 1; turn <= 2; turn += 1)
+      await expect(guard.resolve('down.example')).rejects.toThrow('no answer');
+    expect(asked.slice(2)).toEqual(['slow.example', 'down.example', 'down.example']);
+  });
+
   test('that does not exist gives the resolver’s own error', async () => {
     await expect(createEgressGuard().resolve('nowhere.invalid')).rejects.toMatchObject({
       code: expect.stringMatching(/ENOTFOUND|EAI_AGAIN/),

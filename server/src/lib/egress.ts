@@ -47,6 +47,19 @@ export function createEgressGuard({
   resolver?: (host: string) => Promise<LookupAddress[]>;
 } = {}): EgressGuard {
   const allowed = parseNetworks(allow);
+  const lookups = new Map<string, Promise<LookupAddress[]>>();
+
+  /**
+   * The operating system looks up two names at a time, and where a name server is silent that takes it 10 s and more: however many wait for
+   * one name, the others wait for a single look-up of it.
+   */
+  function lookUp(host: string): Promise<LookupAddress[]> {
+    const underWay = lookups.get(host);
+    if (underWay !== undefined) return underWay;
+    const begun = resolver(host).finally(() => lookups.delete(host));
+    lookups.set(host, begun);
+    return begun;
+  }
 
   function check(address: string): string | undefined {
     const plain = plainAddress(address);
@@ -59,7 +72,7 @@ export function createEgressGuard({
   async function resolve(host: string): Promise<LookupAddress[]> {
     if (host === '') throw new EgressRefused('the host is empty');
     const literal = isIP(host);
-    const answers = literal === 0 ? await resolver(host) : [{ address: host, family: literal }];
+    const answers = literal === 0 ? await lookUp(host) : [{ address: host, family: literal }];
     const usable = answers.filter(({ address }) => check(address) === undefined);
     if (usable.length === 0) throw refusal(host, answers, check);
     return usable;
