@@ -342,6 +342,28 @@ describe('Expo', () => {
     );
   const MINUTE_MS = 60_000;
 
+  test('is believed of a device as it was when the push went out, not when the last of the job had ended', async () => {
+    await setUp('expo', { access_token: ACCESS_TOKEN });
+    await saveDevice('ann', 'slow');
+    const { now } = clock;
+    // The answer takes a minute.
+    clock.now = () => now() + (ticketOf('slow') === '' ? 0 : MINUTE_MS);
+    const recipients = [{ external_id: 'ann' }];
+    const { body } = await project.call('POST', '/broadcasts', { title: 'Hi', recipients });
+    await processed(project.call, body.id);
+    await until(polls, ({ length }) => length === 1);
+    clock.now = now;
+    const [job] = await service.context.db.query<{ sent_ms: number }>(
+      sql(
+        '',
+        `select (payload->>'sent_ms')::float8 as sent_ms
+        from jobs where kind = 'poll_receipts' and project_id = $1`,
+      ),
+      [project.id],
+    );
+    expect(job?.sent_ms).toBeLessThan(now() + 1);
+  });
+
   test('is asked after a quarter of an hour, and again for what it does not know yet; devices that are gone are discarded', async () => {
     await setUp('expo', { access_token: ACCESS_TOKEN });
     for (const name of ['one', 'gone']) await saveDevice('ann', name);

@@ -30,8 +30,8 @@ export function takenMessages(
   });
 }
 
-/** The jobs that ask later what became of these messages; none where the provider tells by itself, or knows nothing. Pure. */
-export function receiptJobs(taken: readonly TakenMessage[], nowMs: number): NewJob<'poll_receipts'>[] {
+/** The jobs that ask later what became of messages sent since then; none where the provider tells by itself, or knows nothing. Pure. */
+export function receiptJobs(taken: readonly TakenMessage[], sentMs: number): NewJob<'poll_receipts'>[] {
   const groups = Map.groupBy(taken, (one) => `${one.projectId} ${one.integrationId}`);
   return [...groups.values()].flatMap((group) => {
     const [first] = group;
@@ -47,11 +47,11 @@ export function receiptJobs(taken: readonly TakenMessage[], nowMs: number): NewJ
       projectId,
       priority: BULK,
       weight: part.length,
-      dueAtMs: nowMs + afterMs,
+      dueAtMs: sentMs + afterMs,
       payload: {
         integration_id: integrationId,
         provider,
-        sent_ms: nowMs,
+        sent_ms: sentMs,
         round: 0,
         failures: 0,
         sent: part.map(({ providerId: id, broadcastId, userId, tokenId }) => ({
