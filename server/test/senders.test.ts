@@ -505,8 +505,11 @@ describe('tokens', () => {
     vendorOverHttp2.answer({ status: 400, body: { reason: 'BadDeviceToken' } }, { status: 200 });
     expect(await push('a')).toMatchObject(gone);
     expect(discarded).toEqual([]);
+    nowMs += 3_600_000;
     expect(await push('b')).toMatchObject(sent);
-    expect(discarded).toMatchObject([{ tokenId: 'a', code: 'BadDeviceToken' }]);
+    // As of when it was refused: whoever has saved it since has it still.
+    const goneAt = new Date(START_MS);
+    expect(discarded).toMatchObject([{ tokenId: 'a', code: 'BadDeviceToken', goneAt }]);
   });
 
   test('ten in a row are the fault of the config, and none of them is discarded', async () => {

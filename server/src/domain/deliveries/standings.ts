@@ -105,7 +105,9 @@ export class Standings {
     const { integration, party, permit } = admitted;
     const breaker = this.#fare(integration, party)?.breaker;
     const isProbe = breaker?.state === 'half_open' && breaker.epoch === permit.epoch;
-    if (!isProbe && !keepAside(this.#suspects(integration), gone)) {
+    // It may be long until it is discarded, and whoever saves it meanwhile has it.
+    const suspected = { ...gone, goneAt: gone.goneAt ?? new Date(this.#deps.clock.now()) };
+    if (!isProbe && !keepAside(this.#suspects(integration), suspected)) {
       this.#settle(admitted, 'unclear');
       return outcome;
     }
