@@ -1,8 +1,8 @@
-import { generateKeyPairSync } from 'node:crypto';
 import { sql } from '../../server/src/db/client.ts';
 import { type Belfry, startBelfry, until } from '../support/belfry.ts';
 import { broadcastBody } from '../support/broadcast-body.ts';
 import { databaseState, preload, resetStatements, showStatements } from '../support/database-costs.ts';
+import { fcmAccount } from '../support/fcm-account.ts';
 import type { Rate } from '../support/in-flight.ts';
 import type { LoadResult } from '../support/load.ts';
 import { cpuOf, memoryOf, type Usage, used } from '../support/processes.ts';
@@ -61,13 +61,7 @@ export const measureDeliveries: Scenario = async (bench) => {
 };
 
 async function setUp({ call }: Belfry, tokenUri: string): Promise<void> {
-  const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
-  const account = {
-    ...ACCOUNT,
-    private_key: privateKey.export({ type: 'pkcs8', format: 'pem' }).toString(),
-    token_uri: tokenUri,
-  };
-  const { status, body } = await call('PUT', '/integrations/fcm', account);
+  const { status, body } = await call('PUT', '/integrations/fcm', fcmAccount(tokenUri));
   if (status >= 300) throw new Error(`the integration was answered ${status}: ${JSON.stringify(body)}`);
 }
 
@@ -225,15 +219,3 @@ async function showCosts({ figure }: Bench, { db }: Belfry, campaign: Campaign):
   });
   each('statements', statements / thousands, 'per 1000 users');
 }
-
-const ACCOUNT = {
-  type: 'service_account',
-  project_id: 'p',
-  private_key_id: 'i',
-  client_email: 'push@p.example',
-  client_id: '1',
-  auth_uri: 'https://accounts.google.com/o/oauth2/auth',
-  auth_provider_x509_cert_url: 'https://www.googleapis.com/oauth2/v1/certs',
-  client_x509_cert_url: 'https://www.googleapis.com/robot/v1/metadata/x509/p',
-  universe_domain: 'googleapis.com',
-} as const;
