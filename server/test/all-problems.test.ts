@@ -91,6 +91,23 @@ test('a subscription is told its repeats, and that its Idempotency-Key is none',
   );
 });
 
+test('a broadcast is told of each override that no provider could merge', async () => {
+  const nested = (levels: number): unknown => (levels === 0 ? 1 : { a: nested(levels - 1) });
+  const overrides = { providers: { ses: nested(33), apns: nested(32), fcm: { a: [{ constructor: 1 }] } } };
+  const wrong = [
+    "Param 'overrides.providers.ses' is nested deeper than 32 levels",
+    "Param 'overrides.providers.fcm' must not name constructor",
+  ];
+  const recipients = [{ external_id: 'ada' }];
+  expect(await refused('POST', '/broadcasts', { body: { title: 'T', recipients, overrides } })).toEqual(
+    wrong,
+  );
+  expect(await refused('POST', '/broadcasts', { body: { title: '', recipients, overrides } })).toEqual([
+    "Param 'title' must have at least 1 character",
+    ...wrong,
+  ]);
+});
+
 test('a broadcast is told that its topic is missing', async () => {
   const body = { title: '', recipients: [{ topic: { subscribers: true } }, null] };
   expect(await refused('POST', '/broadcasts', { body })).toEqual(

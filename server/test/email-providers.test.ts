@@ -204,10 +204,15 @@ describe("a mailer of the project's own", () => {
   });
 });
 
-test('an override that cannot be merged ends the e-mail, and nothing is sent', async () => {
+test('an override that cannot be merged is refused with its broadcast', async () => {
   await setUp('sendgrid', { api_key: 'SG.x', from });
-  vendor.answer({ status: 202 });
-  const { delivery } = await send({ overrides: { providers: { sendgrid: { constructor: 1 } } } });
-  expect(delivery).toMatchObject({ state: 'failed', code: 'bad_override' });
-  expect(vendor.requests).toEqual([]);
+  const sent = await project.call('POST', '/broadcasts', {
+    title: 'Hello',
+    recipients: [{ external_id: 'ada', email: 'ada@example.com' }],
+    overrides: { providers: { sendgrid: { constructor: 1 } } },
+  });
+  expect([sent.status, sent.body.errors[0].message]).toEqual([
+    422,
+    "Param 'overrides.providers.sendgrid' must not name constructor",
+  ]);
 });

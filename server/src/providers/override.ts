@@ -15,7 +15,7 @@ export function mergeOverride<Payload extends object>(
   { locked }: { locked: readonly string[] },
 ): { payload: Payload } | Rejection {
   if (override === undefined) return { payload };
-  const problem = problemIn(override, 1);
+  const problem = overrideProblem(override);
   if (problem !== undefined) {
     return { kind: 'rejected', scope: 'message', code: 'bad_override', reason: `the override ${problem}` };
   }
@@ -24,6 +24,11 @@ export function mergeOverride<Payload extends object>(
     patched(payload, override),
   );
   return { payload: merged as Payload };
+}
+
+/** Why an override cannot be merged into anything, as a sentence without its beginning; undefined where it can. */
+export function overrideProblem(override: unknown): string | undefined {
+  return problemIn(override, 1);
 }
 
 function problemIn(value: unknown, depth: number): string | undefined {

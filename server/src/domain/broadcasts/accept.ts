@@ -8,6 +8,7 @@ import type { Context } from '../context.ts';
 import { findReplay, type IdempotencyKey } from '../idempotency.ts';
 import { type AtOnce, reachedAtOnce } from './at-once.ts';
 import type { FreshBroadcast } from './fresh-recipients.ts';
+import { overrideProblems } from './override-problems.ts';
 import { topicProblems } from './recipients.ts';
 import { acceptedJson, packed, type SentBroadcast, storedBody } from './wire.ts';
 import { type Accepting, writeAccepted } from './write-accepted.ts';
@@ -69,10 +70,10 @@ export class Acceptor {
 
   /**
    * Resolves when the broadcast is committed. Throws `idempotency_conflict` for a key that was used for another request, and
-   * `validation_failed` where the subscribers of no topic are addressed.
+   * `validation_failed` where the subscribers of no topic are addressed, or an override can be merged into nothing.
    */
   async accept(projectId: string, sent: SentBroadcast, idempotency?: IdempotencyKey): Promise<Acceptance> {
-    const problems = topicProblems(sent.body);
+    const problems = [...topicProblems(sent.body), ...overrideProblems(sent.body)];
     if (problems.length > 0) throw new ClientError('validation_failed', problems);
     const entry = entryOf(projectId, newId(this.#context.clock.now()), sent, idempotency);
     const outcome = await (idempotency === undefined ? this.#plain : this.#keyed).add(entry);

@@ -2,6 +2,7 @@ import { Type } from 'typebox';
 import { BroadcastSchema, NewBroadcastSchema } from '../../contract/broadcast.ts';
 import { Id, PageQuery, page } from '../../contract/common.ts';
 import { broadcastsJson, getBroadcast, listBroadcasts } from '../../domain/broadcasts/get.ts';
+import { overrideProblems } from '../../domain/broadcasts/override-problems.ts';
 import { topicProblems } from '../../domain/broadcasts/recipients.ts';
 import { ClientError } from '../../errors.ts';
 import { jsonMember } from '../../lib/json-member.ts';
@@ -24,7 +25,7 @@ export function broadcastRoutes(app: App): void {
       'Each user addressed gets one notification; users that do not exist yet are created. Answers as soon as the broadcast is safely stored; `status` of the broadcast tells how delivery goes on.',
     tags: ['Broadcasts'],
     body: NewBroadcastSchema,
-    alsoWrong: ({ body }) => topicProblems(body),
+    alsoWrong: ({ body }) => [...topicProblems(body), ...overrideProblems(body)],
     unwrap: 'broadcast',
     bodyLimit: BODY_LIMIT_BYTES,
     reply: { 201: BroadcastSchema },
