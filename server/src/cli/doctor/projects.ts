@@ -90,7 +90,7 @@ function checkSecrets(sealer: Sealer, projects: ProjectRow[], integrations: Open
 /** A connection to each mail server that an integration names, through the guard that sending goes through; to nothing else. */
 async function checkEgress({ EGRESS_ALLOW }: Config, integrations: OpenedRow[]): Promise<Finding[]> {
   const servers = [...Map.groupBy(integrations.flatMap(serverOf), ({ server }) => server).values()];
-  if (servers.length === 0) return [ok('egress', 'no integration names a server to reach')];
+  if (servers.length === 0) return [ok('egress', 'no integration names a mail server to reach')];
   const guard = createEgressGuard({ allow: EGRESS_ALLOW });
   const findings: Finding[] = [];
   for (let from = 0; from < servers.length; from += AT_ONCE) {
