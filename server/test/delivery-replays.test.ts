@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { sql } from '../src/db/client.ts';
+import { type DeliveryOutcome, OutcomeRecorder } from '../src/domain/deliveries/record-outcomes.ts';
 import { newId, notificationId } from '../src/lib/ids.ts';
 import { processed, startTestService, type TestProject, type TestService, until } from './support/service.ts';
 import { type SmtpStandIn, startSmtpStandIn } from './support/smtp-stand-in.ts';
@@ -234,6 +235,57 @@ describe('a replay', () => {
     expect((await project.as('eve')('GET', '/notifications')).body.data).toHaveLength(1);
     expect((await list(id, 'channel=in_app')).map(({ state }) => state)).toEqual(['sent', 'sent', 'sent']);
     expect(await pendingOf(id)).toBe(0);
+  });
+
+  test('has nothing to do with what is still under way of the delivery as it was before', async () => {
+    refuse('ada');
+    const id = await send(['ada']);
+    await processed(project.call, id);
+    mail.heal();
+    // It was begun anew, and its job is yet to come; and the job that it had before comes by once more, from a worker that has lost it.
+    await rows(
+      "update deliveries set state = 'retrying', attempts = 0, replays = 1 where broadcast_id = $1",
+      [id],
+    );
+    await rows("update broadcasts set status = 'processing', pending = 1 where id = $1", [id]);
+    const user = await userId('ada');
+    const payload = {
+      broadcast_id: id,
+      channel: 'email',
+      user_ids: [user],
+      attempt: 0,
+      first_attempt_ms: Date.now(),
+    };
+    await rows("insert into jobs (kind, project_id, attempt, payload) values ('deliver', $1, 1, $2)", [
+      project.id,
+      JSON.stringify(payload),
+    ]);
+    await until(
+      () => rows('select id from jobs where project_id = $1', [project.id]),
+      ({ length }) => length === 0,
+    );
+    expect(mail.received).toEqual([]);
+    const recorder = new OutcomeRecorder({ ...service.context, onRecorded: () => {} });
+    const outcome = (replay: number): DeliveryOutcome => ({
+      projectId: project.id,
+      broadcastId: id,
+      userId: user,
+      notificationId: notificationId(id, user),
+      channel: 'email',
+      replay,
+      state: 'failed',
+      attempts: 1,
+      ...{ integrationId: null, provider: null, providerId: null, code: null, reason: 'as it was' },
+      firstAttemptMs: Date.now(),
+      durationMs: 1,
+    });
+    await recorder.report({ outcome: outcome(0) });
+    expect([await pendingOf(id), await list(id, 'channel=email')]).toMatchObject([
+      1,
+      [{ state: 'retrying' }],
+    ]);
+    await Promise.all([0, 1].map((replay) => recorder.report({ outcome: outcome(replay) })));
+    expect([await pendingOf(id), await list(id, 'channel=email')]).toMatchObject([0, [{ state: 'failed' }]]);
   });
 
   test('is for the project of the broadcast alone, and takes nothing else', async () => {

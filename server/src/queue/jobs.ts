@@ -8,7 +8,8 @@ export interface JobPayloads {
   /**
    * Bring a broadcast to these users over one channel. `attempt` counts the attempts before this one. Of deliveries to devices, browsers and
    * chats that were begun, `progress` says by user what is left to do. `back` tells who was here before: waiting for a delivery window and nothing
-   * else, or in one that was open, from when on the time to live runs.
+   * else, or in one that was open, from when on the time to live runs. `replay` is how often they had been begun anew when it was written: those
+   * that were once more since then are another job's.
    */
   deliver: {
     broadcast_id: string;
@@ -17,6 +18,7 @@ export interface JobPayloads {
     attempt: number;
     first_attempt_ms: number;
     back?: 'waited' | 'begun';
+    replay?: number;
     progress?: Readonly<Record<string, Progress>>;
   };
   /**

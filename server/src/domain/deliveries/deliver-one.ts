@@ -47,7 +47,14 @@ export interface Made {
 
 type Outcome = Omit<
   DeliveryOutcome,
-  'projectId' | 'broadcastId' | 'userId' | 'notificationId' | 'channel' | 'firstAttemptMs' | 'durationMs'
+  | 'projectId'
+  | 'broadcastId'
+  | 'userId'
+  | 'notificationId'
+  | 'channel'
+  | 'replay'
+  | 'firstAttemptMs'
+  | 'durationMs'
 >;
 
 /** Makes a delivery that has no final outcome yet: to every target whose time has come, unless it is not wanted any more. */

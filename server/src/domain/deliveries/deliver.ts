@@ -63,9 +63,9 @@ function textsOf(job: Job<'deliver'>, { addressed }: Loaded): TextMark[] {
 }
 
 function textMark({ payload }: Job<'deliver'>, userId: string): TextMark {
-  const { broadcast_id: broadcastId, channel, attempt, first_attempt_ms: firstAttemptMs } = payload;
+  const { broadcast_id: broadcastId, channel, attempt, first_attempt_ms: firstAttemptMs, replay } = payload;
   const id = notificationId(broadcastId, userId);
-  return { userId, notificationId: id, broadcastId, channel, attempt, firstAttemptMs };
+  return { userId, notificationId: id, broadcastId, channel, attempt, firstAttemptMs, replay };
 }
 
 interface BatchAtWork extends Batch {
@@ -129,14 +129,14 @@ async function showTo({ context, loaded }: Batch, job: Job<'deliver'>): Promise<
 
 type About = Pick<
   DeliveryOutcome,
-  'projectId' | 'broadcastId' | 'userId' | 'notificationId' | 'channel' | 'firstAttemptMs'
+  'projectId' | 'broadcastId' | 'userId' | 'notificationId' | 'channel' | 'replay' | 'firstAttemptMs'
 >;
 
 /** Which delivery an outcome is of. */
 function about({ projectId, payload }: Job<'deliver'>, userId: string): About {
-  const { broadcast_id: broadcastId, channel, first_attempt_ms: firstAttemptMs } = payload;
+  const { broadcast_id: broadcastId, channel, first_attempt_ms: firstAttemptMs, replay } = payload;
   const id = notificationId(broadcastId, userId);
-  return { projectId, broadcastId, userId, notificationId: id, channel, firstAttemptMs };
+  return { projectId, broadcastId, userId, notificationId: id, channel, firstAttemptMs, replay };
 }
 
 /** A job that an error of ours stops again and again: its deliveries end as failed rather than never, unless somebody has taken them. */

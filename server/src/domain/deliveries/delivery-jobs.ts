@@ -21,7 +21,7 @@ export function deliveryJobs(
   broadcast: JobsOf,
   channel: string,
   userIds: readonly string[],
-  { dueAtMs, later }: { dueAtMs: number; later: boolean },
+  { dueAtMs, later, replay }: { dueAtMs: number; later: boolean; replay?: number },
 ): NewJob<'deliver'>[] {
   const jobs: NewJob<'deliver'>[] = [];
   for (let start = 0; start < userIds.length; start += RECIPIENTS_PER_DELIVERY) {
@@ -38,6 +38,7 @@ export function deliveryJobs(
         user_ids: chunk,
         attempt: 0,
         first_attempt_ms: dueAtMs,
+        ...(replay === undefined ? {} : { replay }),
       },
     });
   }

@@ -178,6 +178,7 @@ async function loadFinals(db: Queryable, jobs: readonly Job<'deliver'>[]): Promi
     pairs.map(({ userId }) => userId),
     pairs.map(({ userId, payload }) => notificationId(payload.broadcast_id, userId)),
     pairs.map(({ payload }) => payload.channel),
+    pairs.map(({ payload }) => payload.replay ?? 0),
   ]);
   return new Set(rows.map((row) => row.notification_id + row.channel));
 }
@@ -196,7 +197,7 @@ const selectUsers = sql(
 const selectFinals = sql(
   'deliver_finals',
   `select d.notification_id, d.channel
-  from unnest($1::uuid[], $2::uuid[], $3::text[]) as wanted (user_id, notification_id, channel)
+  from unnest($1::uuid[], $2::uuid[], $3::text[], $4::int[]) as wanted (user_id, notification_id, channel, replay)
   join deliveries d using (user_id, notification_id, channel)
-  where d.state <> 'retrying'`,
+  where d.state <> 'retrying' or d.replays > wanted.replay`,
 );

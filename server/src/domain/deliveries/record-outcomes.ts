@@ -20,6 +20,8 @@ export interface DeliveryOutcome {
   userId: string;
   notificationId: string;
   channel: string;
+  /** How often it had been begun anew, as its job has it. Of one that was once more since then it says nothing. */
+  replay?: number | undefined;
   state: DeliveryState;
   /** Attempts made, this one included. */
   attempts: number;
@@ -132,14 +134,17 @@ const nameOf = (notificationId: string, channel: string) => `${notificationId}${
 
 /**
  * One statement can touch a row once. Of a delivery that is reported twice, by a worker that lost its lease and by the one that has it
- * now, the first final outcome counts: were it the last, a retry that nobody will make could take the place of an end.
+ * now, the first final outcome counts: were it the last, a retry that nobody will make could take the place of an end. Of one that was begun anew only
+ * what was made of it since then counts.
  */
 function onePerDelivery(outcomes: readonly DeliveryOutcome[]): DeliveryOutcome[] {
   const chosen = new Map<string, DeliveryOutcome>();
   for (const outcome of outcomes) {
     const name = nameOf(outcome.notificationId, outcome.channel);
     const before = chosen.get(name);
-    if (before === undefined || before.state === 'retrying') chosen.set(name, outcome);
+    const [since = 0, now = 0] = [before?.replay, outcome.replay];
+    if (before === undefined || now > since || (now === since && before.state === 'retrying'))
+      chosen.set(name, outcome);
   }
   return [...chosen.values()].sort((a, b) => (a.userId < b.userId ? -1 : 1));
 }
@@ -199,6 +204,7 @@ async function upsert(tx: Queryable, rows: readonly DeliveryOutcome[]): Promise<
     textArray(rows.map((row) => row.reason)),
     textArray(rows.map((row) => new Date(row.firstAttemptMs).toISOString())),
     textArray(rows.map((row) => row.targets && JSON.stringify(row.targets))),
+    rows.map((row) => row.replay ?? 0),
   ]);
   return new Set(changed.map((row) => nameOf(row.notification_id, row.channel)));
 }
@@ -264,27 +270,29 @@ function detailsOf(outcome: DeliveryOutcome): EventDetails {
 }
 
 // Primary key (user_id, notification_id, channel). A final state stays, and an attempt that was written down already is not written again:
-// only what is news is answered, so that each state has one event and each end is counted once, however often it is reported.
+// only what is news is answered, so that each state has one event and each end is counted once, however often it is reported. Nor is one that was
+// begun anew since: how it had gone before is no news of it.
 const upsertDeliveries = sql(
   'record_outcomes',
   `insert into deliveries as d (
       user_id, notification_id, channel, broadcast_id, state, attempts, integration_id, provider, provider_id, code, reason,
-      first_attempt_at, last_attempt_at, targets
+      first_attempt_at, last_attempt_at, targets, replays
     )
     select user_id, notification_id, channel, broadcast_id, state, attempts, integration_id, provider, provider_id, code, reason,
-      first_attempt_at, now(), targets::json
+      first_attempt_at, now(), targets::json, replay
     from unnest(
       $1::uuid[], $2::uuid[], $3::text[], $4::uuid[], $5::text[], $6::int[], $7::uuid[], $8::text[], $9::text[], $10::text[], $11::text[],
-      $12::timestamptz[], $13::text[]
+      $12::timestamptz[], $13::text[], $14::int[]
     ) as o (
       user_id, notification_id, channel, broadcast_id, state, attempts, integration_id, provider, provider_id, code, reason, first_attempt_at,
-      targets
+      targets, replay
     )
     on conflict (user_id, notification_id, channel) do update
       set state = excluded.state, attempts = excluded.attempts, integration_id = excluded.integration_id,
         provider = excluded.provider, provider_id = excluded.provider_id, code = excluded.code, reason = excluded.reason,
         last_attempt_at = excluded.last_attempt_at, targets = excluded.targets
-      where d.state = 'retrying' and (excluded.state <> 'retrying' or excluded.attempts > d.attempts)
+      where d.state = 'retrying' and d.replays = excluded.replays
+        and (excluded.state <> 'retrying' or excluded.attempts > d.attempts)
   returning d.notification_id, d.channel`,
 );
 const deleteHeldJobs = sql(

@@ -24,7 +24,7 @@ export async function sendAnew(
   { state, keys, nowMs }: { state: 'failed' | 'skipped'; keys: readonly DeliveryKey[]; nowMs: number },
 ): Promise<number> {
   if (keys.length === 0) return 0;
-  const rows = await tx.query<{ user_id: string; channel: string }>(beginAnew, [
+  const rows = await tx.query<{ user_id: string; channel: string; replays: number }>(beginAnew, [
     uuidArray(keys.map(({ userId }) => userId)),
     uuidArray(keys.map(({ userId }) => notificationId(broadcast.id, userId))),
     textArray(keys.map(({ channel }) => channel)),
@@ -34,11 +34,16 @@ export async function sendAnew(
   const users = [...byChannel].map(
     ([channel, some]) => [channel, some.map((row) => row.user_id).sort()] as const,
   );
+  const alike = Map.groupBy(rows, (row) => `${row.channel} ${row.replays}`);
   await enqueue(
     tx,
-    users.flatMap(([channel, userIds]) =>
-      deliveryJobs(broadcast, channel, userIds, { dueAtMs: nowMs, later: false }),
-    ),
+    [...alike.values()].flatMap((group) => {
+      const [first] = group;
+      if (first === undefined) return [];
+      const userIds = group.map((row) => row.user_id).sort();
+      const about = { dueAtMs: nowMs, later: false, replay: first.replays };
+      return deliveryJobs(broadcast, first.channel, userIds, about);
+    }),
   );
   await recordEvents(
     tx,
@@ -77,5 +82,5 @@ const beginAnew = sql(
     targets = null, unsure = 0, receipt = null, receipt_at = null, first_attempt_at = now(), last_attempt_at = now()
   from locked
   where d.user_id = locked.user_id and d.notification_id = locked.notification_id and d.channel = locked.channel
-  returning d.user_id, d.channel`,
+  returning d.user_id, d.channel, d.replays`,
 );

@@ -13,6 +13,8 @@ export interface Marked {
   userId: string;
   notificationId: string;
   channel: string;
+  /** As its job has it: one that was begun anew since is another's. */
+  replay?: number | undefined;
 }
 
 /** A text message that is about to be sent. */
@@ -52,6 +54,7 @@ function keysOf(texts: readonly Marked[]): unknown[] {
     texts.map((text) => text.userId),
     texts.map((text) => text.notificationId),
     texts.map((text) => text.channel),
+    texts.map((text) => text.replay ?? 0),
   ];
 }
 
@@ -59,32 +62,34 @@ function keysOf(texts: readonly Marked[]): unknown[] {
 const mark = sql(
   'mark_texts',
   `insert into deliveries as d (
-    user_id, notification_id, channel, broadcast_id, state, attempts, first_attempt_at, last_attempt_at, unsure
+    user_id, notification_id, channel, broadcast_id, state, attempts, first_attempt_at, last_attempt_at, unsure, replays
   )
-  select user_id, notification_id, channel, broadcast_id, 'retrying', attempts, first_attempt_at, now(), 1
-  from unnest($1::uuid[], $2::uuid[], $3::text[], $4::uuid[], $5::int[], $6::timestamptz[])
-    as m (user_id, notification_id, channel, broadcast_id, attempts, first_attempt_at)
+  select user_id, notification_id, channel, broadcast_id, 'retrying', attempts, first_attempt_at, now(), 1, replay
+  from unnest($1::uuid[], $2::uuid[], $3::text[], $4::int[], $5::uuid[], $6::int[], $7::timestamptz[])
+    as m (user_id, notification_id, channel, replay, broadcast_id, attempts, first_attempt_at)
   order by user_id, notification_id, channel
   on conflict (user_id, notification_id, channel) do update
     set unsure = d.unsure + 1
-    where d.state = 'retrying' and d.unsure < $7
+    where d.state = 'retrying' and d.replays = excluded.replays and d.unsure < $8
   returning d.notification_id, d.unsure`,
 );
 // One that was never attempted leaves no trace, unless it is one that was begun anew.
 const unmark = sql(
   'unmark_texts',
   `with wanted as (
-    select * from unnest($1::uuid[], $2::uuid[], $3::text[]) as w (user_id, notification_id, channel)
+    select * from unnest($1::uuid[], $2::uuid[], $3::text[], $4::int[]) as w (user_id, notification_id, channel, replay)
   ),
   removed as (
     delete from deliveries d
     using wanted
     where d.user_id = wanted.user_id and d.notification_id = wanted.notification_id and d.channel = wanted.channel
+      and d.replays = wanted.replay
       and d.state = 'retrying' and d.attempts = 0 and d.unsure = 1 and d.replays = 0
   )
   update deliveries d
   set unsure = d.unsure - 1
   from wanted
   where d.user_id = wanted.user_id and d.notification_id = wanted.notification_id and d.channel = wanted.channel
+    and d.replays = wanted.replay
     and d.state = 'retrying' and d.unsure > 0 and not (d.attempts = 0 and d.unsure = 1 and d.replays = 0)`,
 );

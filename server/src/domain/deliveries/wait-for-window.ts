@@ -44,6 +44,7 @@ export function waitForWindow(
         attempt: payload.attempt,
         first_attempt_ms: back === 'begun' ? payload.first_attempt_ms + dueAtMs - nowMs : dueAtMs,
         back,
+        ...(payload.replay === undefined ? {} : { replay: payload.replay }),
         ...(begun.length === 0 ? {} : { progress: Object.fromEntries(begun) }),
       },
     });
