@@ -223,7 +223,7 @@ const BAD_VAPID_KEYS = 'BAD_VAPID_KEYS';
 const PUSH_SERVICES =
   /^https:\/\/(?:[\w-]+\.)*(?:push\.services\.mozilla\.com|googleapis\.com|push\.apple\.com|notify\.windows\.com)(?:\/|$)/;
 
-const CONCURRENCY = 128; // the connections of two push services
+const CONCURRENCY = 128;
 const SENDER_KEYS_MS = 60_000;
 const KNOWN_RECIPIENTS = 2_000; // of 4 kB each; reading the keys of one is a third of the work of a push
 
