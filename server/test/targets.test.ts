@@ -104,6 +104,12 @@ describe('of two devices one is gone', () => {
     expect(delivery).toMatchObject({ state: 'failed', code: 'DeviceNotRegistered', targets: null });
     expect(delivery?.reason).toContain('is not a registered push recipient');
     expect(delivery?.reason).not.toContain(device);
+    const [discarded] = await until(
+      () => events('token.discarded'),
+      (all) => all.length > 0,
+    );
+    expect(discarded?.log).toContain('is not a registered push recipient');
+    expect(JSON.stringify(discarded)).not.toContain(device);
   });
 });
 

@@ -198,7 +198,26 @@ function withoutToken(
   return done({ kind: 'token_gone', scope: 'token', reason, code });
 }
 
-function aboutOf({ message }: Attempt, { to, token }: Target, part: string): About {
+/** What of a target nobody is to read in an event. */
+export function secretsOf({ to }: Target): readonly string[] {
+  switch (to.channel) {
+    case 'mobile_push':
+      return [to.device.deviceToken];
+    case 'web_push':
+      return [to.endpoint];
+    case 'slack':
+      return 'webhookUrl' in to.at ? [to.at.webhookUrl] : [];
+    case 'teams':
+      return to.webhookUrl === undefined ? [] : [to.webhookUrl];
+    case 'email':
+      return [to.email];
+    case 'sms':
+      return to.numbers;
+  }
+}
+
+function aboutOf({ message }: Attempt, target: Target, part: string): About {
+  const { to, token } = target;
   const { said } = message;
   const characters =
     'email' in said
@@ -207,6 +226,7 @@ function aboutOf({ message }: Attempt, { to, token }: Target, part: string): Abo
   return {
     targetId: `${message.id}.${to.channel}.${part}`,
     weight: characters,
+    secrets: secretsOf(target),
     ...(token === undefined ? {} : { token }),
   };
 }

@@ -6,7 +6,7 @@ import { unsubscribeUrl } from '../preferences/unsubscribe-link.ts';
 import { type TakenMessage, takenMessages } from '../receipts/poll-jobs.ts';
 import { receiptUrl } from '../receipts/receipt-url.ts';
 import { linksOf, pushClickUrl } from '../tracking/links.ts';
-import { type Attempt, type Attempted, attemptTarget, type Engine } from './attempt.ts';
+import { type Attempt, type Attempted, attemptTarget, type Engine, secretsOf } from './attempt.ts';
 import { type Again, type Conclusion, conclude } from './conclude.ts';
 import type { Loaded, LoadedBroadcast, LoadedUser } from './load.ts';
 import type { DeliveryOutcome } from './record-outcomes.ts';
@@ -232,23 +232,6 @@ function told(
     ...(refused.length === 0 ? {} : { refused }),
     notSent: tried.some(({ result, ambiguous }) => result.kind === 'retry' && !ambiguous),
   };
-}
-
-/** What of a target nobody is to read in an event. */
-function secretsOf({ to }: Target): string[] {
-  switch (to.channel) {
-    case 'mobile_push':
-      return [to.device.deviceToken];
-    case 'web_push':
-      return [to.endpoint];
-    case 'slack':
-      return 'webhookUrl' in to.at ? [to.at.webhookUrl] : [];
-    case 'teams':
-      return to.webhookUrl === undefined ? [] : [to.webhookUrl];
-    case 'email':
-    case 'sms':
-      return []; // the user's own
-  }
 }
 
 function clean(text: string | undefined): string | null {

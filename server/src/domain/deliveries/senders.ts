@@ -18,6 +18,7 @@ import { asksNext, whatCounts } from './failover.ts';
 import type { TokenRef } from './gone-token.ts';
 import { type Limit, Rates } from './rates.ts';
 import { Standings, type StandingsDeps } from './standings.ts';
+import { withoutAddress } from './without-address.ts';
 
 export type { GoneToken, TokenRef } from './gone-token.ts';
 
@@ -29,6 +30,8 @@ export interface About {
   weight: number;
   /** The token that is sent to, where it is one. */
   token?: TokenRef;
+  /** The address, number or token itself: what a vendor says of it is kept in events, without it. */
+  secrets?: readonly string[];
 }
 
 /** What became of a message for one target. */
@@ -215,7 +218,7 @@ export class Senders {
     try {
       const made = message();
       if (isRejection(made)) return { kind: 'done', outcome: made, integration };
-      const outcome = await this.#fly(line, party, () => line.sender.send(made));
+      const outcome = anonymous(await this.#fly(line, party, () => line.sender.send(made)), about);
       if (line.replaced || this.#closed) return this.#afterItsEnd({ kind: 'done', outcome, integration });
       isJudged = true;
       const { token } = about;
@@ -333,6 +336,11 @@ function retire(line: Line): void {
   line.replaced = true;
   clearTimeout(line.patience);
   line.limiter.sendAway();
+}
+
+function anonymous(outcome: Outcome, { secrets = [] }: About): Outcome {
+  if (outcome.kind === 'sent' || secrets.length === 0) return outcome;
+  return { ...outcome, reason: withoutAddress(outcome.reason, secrets) };
 }
 
 /** How often may be sent: over the integration, and to the destination; that is the same whatever integration of the project it is. */
