@@ -225,6 +225,16 @@ describe('a number that the provider refuses', () => {
     expect(numbers()).toEqual(['+15005550002']);
   });
 
+  test('is not tried again where the next one has to wait its turn', async () => {
+    const config = { account_sid: 'AC1', api_key: 'SK1', api_secret: 'secret', from: '+14155550100' };
+    await project.call('PUT', '/integrations/twilio', { ...config, max_per_second: 1 });
+    phone.answer(refused(21211), QUEUED);
+    const id = await send(['+1 500-555-0001', '+1 500-555-0002']);
+    await ended(id);
+    expect(numbers()).toEqual(['+15005550001', '+15005550002']);
+    expect(await deliveriesOf(service, id)).toMatchObject([{ state: 'sent', attempts: 2 }]);
+  });
+
   test('as the only one has the delivery fail, and the next one skipped; the events do not name it', async () => {
     phone.answer(refused(21610));
     const first = await send();

@@ -46,7 +46,7 @@ export async function attemptTarget(
   target: Target,
 ): Promise<Attempted> {
   const { to } = target;
-  if (to.channel === 'sms') return attemptNumbers(engine, attempt, target, to.numbers);
+  if (to.channel === 'sms') return attemptNumbers(context, engine, attempt, target);
   const dispatched = await dispatch(context, engine, attempt, target);
   const refused =
     to.channel === 'email' && isRefusedAddress(dispatched)
@@ -57,11 +57,13 @@ export async function attemptTarget(
 
 /** The next number is tried where one is refused: nothing was sent to that. */
 async function attemptNumbers(
+  { clock }: Context,
   { senders }: Engine,
   attempt: Attempt,
   target: Target,
-  numbers: readonly string[],
 ): Promise<Attempted> {
+  const { to: destination } = target;
+  const numbers = destination.channel === 'sms' ? destination.numbers : [];
   const refused: Attempted['refused'] = [];
   let dispatched: Dispatched | undefined;
   for (const number of numbers) {
@@ -81,7 +83,17 @@ async function attemptNumbers(
   }
   if (dispatched === undefined) throw new Error('a delivery by text message without a number');
   const ambiguous = isAmbiguous(dispatched);
-  const result = resultOf(attempt, target, dispatched);
+  const held = dispatched.kind === 'held' ? dispatched : undefined;
+  // One that was refused was an attempt, and has to be known before the next: else it would be tried first again, and take the other's turn.
+  const result: Result =
+    held !== undefined && refused.length > 0
+      ? {
+          kind: 'retry',
+          targetId: target.id,
+          delayMs: Math.max(0, held.untilMs - clock.now()),
+          reason: held.reason,
+        }
+      : resultOf(attempt, target, dispatched);
   if (!ambiguous || attempt.unsure < MAX_UNSURE) return { result, refused, ambiguous };
   return { result: sentTooOften(result), refused, ambiguous };
 }
