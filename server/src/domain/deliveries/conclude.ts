@@ -126,7 +126,7 @@ function inTime(result: Result, { nowMs, expiresAtMs }: Begun): Result {
     kind: 'failed',
     targetId,
     ...(integration === undefined ? {} : { integration }),
-    ...(result.kind === 'held' || result.code === undefined ? {} : { code: result.code }),
+    code: (result.kind === 'retry' ? result.code : undefined) ?? 'expired',
     reason: `gave up when it was no news any more: ${result.reason}`,
   };
 }
