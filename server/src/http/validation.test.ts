@@ -43,3 +43,16 @@ test.each([
 ])('%j is no URI', (text) => {
   expect(isUri(text)).toBe(false);
 });
+
+test('lengths are counted in characters', () => {
+  const isLong = validatorFor('body', { type: 'string', minLength: 3 });
+  const isShort = validatorFor('body', { type: 'string', maxLength: 3 });
+  const text = fc.string({ unit: fc.constantFrom('a', 'é', '\u{1f600}', '\ud83d', '\ude00'), maxLength: 9 });
+  fc.assert(
+    fc.property(text, (one) => {
+      expect(isLong(one)).toBe([...one].length >= 3);
+      expect(isShort(one)).toBe([...one].length <= 3);
+    }),
+    { numRuns: 2_000 },
+  );
+});

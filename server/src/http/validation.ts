@@ -1,8 +1,10 @@
 import {
   _,
   Ajv,
+  type Code,
   type ErrorObject,
   type KeywordErrorDefinition,
+  type Name,
   type Options,
   type ValidateFunction,
 } from 'ajv';
@@ -112,28 +114,29 @@ function withFormats(ajv: Ajv): Ajv {
  * 10 MiB of content the counting takes longer than reading it.
  */
 function withLengths(ajv: Ajv): Ajv {
-  const type = 'string';
-  const schemaType = 'number';
   const error: KeywordErrorDefinition = {
     message: 'has a wrong length',
     params: ({ schemaCode }) => _`{limit: ${schemaCode}}`,
   };
-  ajv.removeKeyword('maxLength').removeKeyword('minLength');
-  ajv.addKeyword({
-    keyword: 'maxLength',
-    type,
-    schemaType,
-    error,
-    compile: (limit: number) => (text: string) =>
-      text.length <= limit || (text.length <= 2 * limit && charactersIn(text) <= limit),
+  const keyword = (name: string, isWrong: (text: Name, limit: number, characters: Code) => Code) => {
+    ajv.removeKeyword(name);
+    ajv.addKeyword({
+      keyword: name,
+      type: 'string',
+      schemaType: 'number',
+      error,
+      code(context) {
+        const { data, gen, schema: limit } = context;
+        const count = gen.scopeValue('func', { ref: charactersIn });
+        context.fail(isWrong(data, limit, _`${count}(${data})`));
+      },
+    });
+  };
+  keyword('maxLength', (text, limit, characters) => {
+    return _`${text}.length > ${limit} && (${text}.length > ${2 * limit} || ${characters} > ${limit})`;
   });
-  ajv.addKeyword({
-    keyword: 'minLength',
-    type,
-    schemaType,
-    error,
-    compile: (limit: number) => (text: string) =>
-      text.length >= limit && (text.length >= 2 * limit || charactersIn(text) >= limit),
+  keyword('minLength', (text, limit, characters) => {
+    return _`${text}.length < ${2 * limit} && (${text}.length < ${limit} || ${characters} < ${limit})`;
   });
   return ajv;
 }
