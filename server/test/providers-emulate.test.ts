@@ -8,6 +8,7 @@ import { createTransport, type Transport } from '../src/providers/transport.ts';
 import { twilio } from '../src/providers/twilio.ts';
 import { startEmulator } from './support/emulator.ts';
 import { notificationContent } from './support/notification-content.ts';
+import { expectRecovery, type Outages } from './support/outage.ts';
 
 // What we send and what we make of the answer, against vendors that others wrote: they can disagree with us.
 
@@ -23,10 +24,11 @@ describe('Slack', () => {
   };
   let emulator: Emulator;
   let address: string;
+  let outages: Outages;
   let transport: Transport;
   let sender: Sender<SlackMessage>;
   beforeAll(async () => {
-    ({ emulator, address } = await startEmulator('slack', {
+    ({ emulator, address, outages } = await startEmulator('slack', {
       users: [{ name: 'ann' }],
       channels: [{ name: 'orders' }],
       tokens: [
@@ -63,9 +65,9 @@ describe('Slack', () => {
     };
     return channels.find(({ name }) => name === channel)?.id ?? '';
   }
-  async function newestIn(channel: string): Promise<Record<string, unknown> | undefined> {
+  async function messagesIn(channel: string): Promise<Record<string, unknown>[]> {
     const { messages } = await ask('conversations.history', { channel: await idOf(channel) });
-    return (messages as Record<string, unknown>[])[0];
+    return messages as Record<string, unknown>[];
   }
   const TEXT = expect.stringMatching(
     /^\*Your order has shipped\*\nIt arrives on \*Monday\* &amp; not before\.\nhttps:/,
@@ -79,7 +81,7 @@ describe('Slack', () => {
   test('a message by the API stands in the channel', async () => {
     const outcome = await sender.send(to(await idOf('orders')));
     expect(outcome).toEqual({ kind: 'sent', providerId: expect.stringMatching(/^\d+\.\d+$/) });
-    expect(await newestIn('orders')).toMatchObject({
+    expect((await messagesIn('orders'))[0]).toMatchObject({
       ts: outcome.kind === 'sent' ? outcome.providerId : '',
       text: TEXT,
       blocks: BLOCKS,
@@ -90,7 +92,23 @@ describe('Slack', () => {
     // The webhook that the emulator has from the beginning.
     const webhookUrl = `${address}/services/T000000001/B000000001/X000000001`;
     expect(await sender.send({ ...notificationContent(HTML), to: { webhookUrl } })).toEqual({ kind: 'sent' });
-    expect(await newestIn('general')).toMatchObject({ subtype: 'bot_message', text: TEXT, blocks: BLOCKS });
+    expect((await messagesIn('general'))[0]).toMatchObject({
+      subtype: 'bot_message',
+      text: TEXT,
+      blocks: BLOCKS,
+    });
+  });
+
+  test('what was sent before and after Slack was away stands in the channel, and nothing twice', async () => {
+    const webhookUrl = `${address}/services/T000000001/B000000001/X000000001`;
+    for (const [channel, message] of [
+      ['orders', to(await idOf('orders'))],
+      ['general', { ...notificationContent(HTML), to: { webhookUrl } }],
+    ] as const) {
+      const before = await messagesIn(channel);
+      await expectRecovery(outages, () => sender.send(message));
+      expect(await messagesIn(channel)).toHaveLength(before.length + 2);
+    }
   });
 
   test('blocks that Slack does not know are told', async () => {
@@ -121,9 +139,10 @@ describe('Twilio', () => {
   const config = { account_sid: 'AC1', api_key: 'SK1', api_secret: 'canary', from: '+14155550100' };
   let emulator: Emulator;
   let address: string;
+  let outages: Outages;
   let transport: Transport;
   beforeAll(async () => {
-    ({ emulator, address } = await startEmulator('twilio', {
+    ({ emulator, address, outages } = await startEmulator('twilio', {
       account: { sid: config.account_sid },
       api_keys: [{ sid: config.api_key, secret: config.api_secret }],
       phone_numbers: [{ phone_number: config.from }],
@@ -143,6 +162,13 @@ describe('Twilio', () => {
     return outcome;
   }
 
+  async function queued(): Promise<unknown[]> {
+    const answer = await fetch(`${address}/2010-04-01/Accounts/AC1/Messages.json`, {
+      headers: { authorization: `Basic ${btoa('SK1:canary')}` },
+    });
+    return ((await answer.json()) as { messages: unknown[] }).messages;
+  }
+
   test('a message is queued as it was written', async () => {
     const outcome = await send();
     expect(outcome).toEqual({ kind: 'sent', providerId: expect.stringMatching(/^SM/) });
@@ -155,6 +181,14 @@ describe('Twilio', () => {
       from: '+14155550100',
       body: `Your order has shipped\nIt arrives on Monday.\n${sms.actionUrl}`,
     });
+  });
+
+  test('what was sent before and after Twilio was away is queued, and nothing twice', async () => {
+    const sender = twilio.connect(config, { egress, transport, clock: systemClock });
+    const before = await queued();
+    await expectRecovery(outages, () => sender.send(sms));
+    expect(await queued()).toHaveLength(before.length + 2);
+    await sender.close();
   });
 
   test('a wrong secret, another account, and a number that is not ours are errors of the config', async () => {

@@ -1,10 +1,11 @@
 import { describe, expect, test } from 'vitest';
 import { emailMessage } from '../../test/support/email-message.ts';
+import { expectRecovery } from '../../test/support/outage.ts';
 import { conforms } from '../../test/support/provider-conformance.ts';
 import { startSesStandIn } from '../../test/support/ses-stand-in.ts';
 import { startVendor } from '../../test/support/vendor-stand-in.ts';
 import { createEgressGuard } from '../lib/egress.ts';
-import { type EmailMessage, isRejection } from './provider.ts';
+import { type EmailMessage, isRejection, type Outcome } from './provider.ts';
 import { ses } from './ses.ts';
 import { signAws } from './sign-aws.ts';
 import { createTransport } from './transport.ts';
@@ -270,28 +271,48 @@ test.each([
   expect('retryAfterMs' in found).toBe('retryAfterMs' in outcome);
 });
 
-test('an SES that others wrote understands it, and its refusals are understood', async () => {
+async function withSesOfOthers(
+  use: (
+    aws: Awaited<ReturnType<typeof startSesStandIn>>,
+    send: (message: EmailMessage) => Promise<Outcome>,
+  ) => Promise<void>,
+): Promise<void> {
   const aws = await startSesStandIn();
   const egress = createEgressGuard();
   const transport = createTransport({ egress, origins: { ses: aws.address } });
   const sender = ses.connect(config, { egress, clock: { now: () => NOW }, transport });
-  const outcome = await sender.send(emailMessage({ subject: 'Grüße 😀' }));
-  const [mail, ...more] = await aws.received();
-  expect(more).toEqual([]);
-  expect(mail).toMatchObject({
-    from: '"News" <news@example.com>',
-    destination: { to: ['"Ada L" <ada@example.com>'] },
-    subject: 'Grüße 😀',
-    body: { html: '<p>It is <b>here</b>.</p>', text: 'It is here.' },
+  try {
+    await use(aws, sender.send);
+  } finally {
+    await sender.close();
+    await transport.close();
+    await aws.stop();
+  }
+}
+
+test('an SES that others wrote understands it, and its refusals are understood', async () => {
+  await withSesOfOthers(async (aws, send) => {
+    const before = await aws.received();
+    const outcome = await send(emailMessage({ subject: 'Grüße 😀' }));
+    const [mail, ...more] = (await aws.received()).slice(before.length);
+    expect(more).toEqual([]);
+    expect(mail).toMatchObject({
+      from: '"News" <news@example.com>',
+      destination: { to: ['"Ada L" <ada@example.com>'] },
+      subject: 'Grüße 😀',
+      body: { html: '<p>It is <b>here</b>.</p>', text: 'It is here.' },
+    });
+    expect(outcome).toEqual({ kind: 'sent', providerId: mail?.messageId });
+    expect(await send(emailMessage({ subject: '' }))).toMatchObject({ kind: 'rejected', scope: 'message' });
   });
-  expect(outcome).toEqual({ kind: 'sent', providerId: mail?.messageId });
-  expect(await sender.send(emailMessage({ subject: '' }))).toMatchObject({
-    kind: 'rejected',
-    scope: 'message',
+});
+
+test('an SES that others wrote gets the e-mails from before and after it was away, and none twice', async () => {
+  await withSesOfOthers(async (aws, send) => {
+    const before = await aws.received(); // it keeps what its like was sent in the same process
+    await expectRecovery(aws.outages, () => send(emailMessage()));
+    expect(await aws.received()).toHaveLength(before.length + 2);
   });
-  await sender.close();
-  await transport.close();
-  await aws.stop();
 });
 
 conforms('ses', {

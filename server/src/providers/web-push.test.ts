@@ -5,6 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { afterEach, describe, expect, test } from 'vitest';
 import { decryptPush } from '../../test/support/http-ece.ts';
 import { bareContent, notificationContent } from '../../test/support/notification-content.ts';
+import { expectRecovery } from '../../test/support/outage.ts';
 import { conforms } from '../../test/support/provider-conformance.ts';
 import { startWebPushStandIn } from '../../test/support/web-push-stand-in.ts';
 import { createEgressGuard } from '../lib/egress.ts';
@@ -436,6 +437,16 @@ describe('sending', () => {
 
     await service.expire(subscription.clientHash);
     expect(await sender.send(message)).toMatchObject({ kind: 'token_gone', scope: 'token' });
+  });
+
+  test('a push service of others gets what was pushed before and after it was away, and nothing twice', async () => {
+    const service = await startWebPushStandIn();
+    cleanups.push(service.stop);
+    const { endpoint, keys, clientHash } = await service.subscribe(CONFIG.public_key);
+    const { sender, clock } = open({ contact: 'mailto:ops@example.com' });
+    clock.at = Date.now(); // the service has a clock of its own
+    await expectRecovery(service.outages, () => sender.send(push({ endpoint, keys })));
+    expect(await service.notifications(clientHash)).toHaveLength(2);
   });
 });
 

@@ -1,11 +1,13 @@
+import { Server as HttpServer } from 'node:http';
 import { Server } from 'node:net';
 import { createEmulator, type Emulator } from 'emulate';
+import { type Outages, outagesOf } from './outage.ts';
 
 /** A vendor that others wrote, at an address on loopback. */
 export async function startEmulator(
   service: 'slack' | 'twilio',
   seed: object,
-): Promise<{ emulator: Emulator; address: string }> {
+): Promise<{ emulator: Emulator; address: string; outages: Outages }> {
   // It would listen on every interface, and has no option not to.
   const { listen } = Server.prototype;
   const listening = Promise.withResolvers<Server>();
@@ -14,9 +16,11 @@ export async function startEmulator(
   } as typeof listen;
   try {
     const emulator = await createEmulator({ service, seed: { [service]: seed } });
-    const bound = (await listening.promise).address();
+    const server = await listening.promise;
+    if (!(server instanceof HttpServer)) throw new Error('the emulator is no server for HTTP');
+    const bound = server.address();
     if (bound === null || typeof bound === 'string') throw new Error('the emulator has no port');
-    return { emulator, address: `http://127.0.0.1:${bound.port}` };
+    return { emulator, address: `http://127.0.0.1:${bound.port}`, outages: outagesOf(server) };
   } finally {
     Server.prototype.listen = listen;
   }

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { createRequire } from 'node:module';
 import type { AddressInfo } from 'node:net';
+import { type Outages, outagesOf } from './outage.ts';
 
 // By `require`: what an import of a CommonJS module has as its default differs between Node and Vitest.
 const { default: startLocal } = createRequire(import.meta.url)(
@@ -19,6 +20,7 @@ export interface SesMail {
 /** Starts an SES that others wrote, on loopback. It takes any signature. */
 export async function startSesStandIn(): Promise<{
   address: string;
+  outages: Outages;
   received(): Promise<SesMail[]>;
   stop(): Promise<void>;
 }> {
@@ -26,6 +28,7 @@ export async function startSesStandIn(): Promise<{
   const address = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   return {
     address,
+    outages: outagesOf(server),
     async received() {
       const store = (await (await fetch(`${address}/store`)).json()) as { emails: SesMail[] };
       return store.emails;

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { createRequire } from 'node:module';
 import type { AddressInfo } from 'node:net';
+import { type Outages, outagesOf } from './outage.ts';
 
 /** A push service that others wrote, and the browsers that are subscribed at it. */
 export interface WebPushStandIn {
@@ -11,6 +12,7 @@ export interface WebPushStandIn {
   notifications(clientHash: string): Promise<string[]>;
   /** Ends a subscription: 410 from now on. */
   expire(clientHash: string): Promise<void>;
+  outages: Outages;
   stop(): Promise<void>;
 }
 
@@ -56,6 +58,7 @@ export async function startWebPushStandIn(): Promise<WebPushStandIn> {
     async expire(clientHash) {
       await ask(`/expire-subscription/${clientHash}`, {});
     },
+    outages: outagesOf(server),
     async stop() {
       server.closeAllConnections();
       server.close();
