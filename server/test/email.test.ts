@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { sql } from '../src/db/client.ts';
+import { savePreferences } from '../src/domain/preferences/save.ts';
 import { processed, startTestService, type TestProject, type TestService, until } from './support/service.ts';
 import { type SmtpStandIn, startSmtpStandIn } from './support/smtp-stand-in.ts';
 
@@ -208,13 +209,11 @@ describe('when sending fails', () => {
         [body.id],
       );
     const [delivery] = await until(states, ([row]) => row?.state === 'retrying');
-    await service.context.db.query(
-      sql(
-        '',
-        "insert into preferences (user_id, category, channel, enabled, updated_at) values ($1, 'ads', 'email', false, now())",
-      ),
-      [delivery?.user_id],
-    );
+    await savePreferences(service.context, {
+      projectId: project.id,
+      userId: delivery?.user_id ?? '',
+      preferences: [{ category: 'ads', channel: 'email', enabled: false }],
+    });
     const answer = await until(
       () => bringForward().then(() => project.call('GET', `/broadcasts/${body.id}`)),
       ({ body: { status } }) => status.status === 'processed',
