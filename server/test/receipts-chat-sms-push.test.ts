@@ -5,7 +5,9 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { Event } from '../src/contract/event.ts';
-import { sql } from '../src/db/client.ts';
+import { type Database, sql } from '../src/db/client.ts';
+import { type DeliveryOutcome, OutcomeRecorder } from '../src/domain/deliveries/record-outcomes.ts';
+import { newId } from '../src/lib/ids.ts';
 import { startEmulator } from './support/emulator.ts';
 import { type ExpoStandIn, startExpoStandIn } from './support/expo-stand-in.ts';
 import { processed, startTestService, type TestProject, type TestService, until } from './support/service.ts';
@@ -403,6 +405,45 @@ describe('Expo', () => {
     expect(await eventsOf('delivery.dropped')).toMatchObject([
       { log: 'The message was too big', context: { code: 'MessageTooBig', provider: 'expo' } },
     ]);
+  });
+
+  test('is asked about what was written down as sent, also if the job that sent it never came to its end', async () => {
+    const [integrationId, broadcastId, sentMs] = [newId(), newId(), clock.now()];
+    const outcomes = Array.from({ length: 100 }, (_, index): DeliveryOutcome => {
+      const userId = newId();
+      const of = { projectId: project.id, broadcastId, userId, integrationId, provider: 'expo' };
+      return {
+        ...of,
+        ...{ notificationId: newId(), channel: 'mobile_push', state: 'sent', attempts: 1 },
+        ...{ providerId: `ticket ${index}`, code: null, reason: null, firstAttemptMs: sentMs, durationMs: 1 },
+        taken: [{ ...of, tokenId: newId(), providerId: `ticket ${index}`, sentMs: sentMs + index }],
+      };
+    });
+    const { db, addressKeys } = service.context;
+    let transactions = 0;
+    const forgetful: Database = {
+      ...db,
+      async transaction(work) {
+        const result = await db.transaction(work);
+        transactions += 1;
+        // Committed, and not heard of.
+        if (transactions === 1)
+          throw Object.assign(new Error('the connection broke'), { code: 'ECONNRESET' });
+        return result;
+      },
+    };
+    const recorder = new OutcomeRecorder({ db: forgetful, addressKeys, onRecorded: () => {} });
+    await Promise.all(outcomes.map((outcome) => recorder.report({ outcome })));
+    expect(await polls()).toEqual([{ round: 0, failures: 0, ids: 100 }]);
+    // Who had lost the job tells the same again.
+    await Promise.all(outcomes.map((outcome) => recorder.report({ outcome })));
+    expect(await polls()).toHaveLength(1);
+    expect(transactions).toBe(3);
+    const [job] = await db.query<{ sent_ms: number }>(
+      sql('', `select (payload->>'sent_ms')::float8 as sent_ms from jobs where project_id = $1`),
+      [project.id],
+    );
+    expect(job?.sent_ms).toBe(sentMs);
   });
 
   test('that does not answer is asked again, within a day; after that it is let be', async () => {

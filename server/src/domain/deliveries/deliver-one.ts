@@ -41,7 +41,7 @@ export interface Made {
   /** Missing where nothing was tried. */
   outcome?: Outcome;
   again?: Again;
-  /** What providers have taken. */
+  /** What providers have taken, where no outcome says it. */
   taken?: readonly TakenMessage[];
 }
 
@@ -76,7 +76,8 @@ export async function deliverOne(batch: Batch, delivery: Delivery): Promise<Made
   if (addressed.kind !== 'targets') return { outcome: ended(addressed.kind, attempt + 1, addressed) };
   if (channel === 'sms' && !unsure.has(id)) return { outcome: ended('failed', attempt, SENT_TWICE) };
   const expiresAtMs = job.payload.first_attempt_ms + timeToLiveMs(channel);
-  const late = context.clock.now() > expiresAtMs;
+  const sentMs = context.clock.now();
+  const late = sentMs > expiresAtMs;
   if (late && (begun?.accepted ?? 0) === 0) return { outcome: ended('failed', attempt, TOO_LATE) };
   const tried = late
     ? tooLate(addressed)
@@ -92,13 +93,15 @@ export async function deliverOne(batch: Batch, delivery: Delivery): Promise<Made
     },
     tried.map(({ result }) => result),
   );
+  const taken = takenMessages(
+    { projectId: job.projectId, broadcastId, userId, sentMs },
+    tried.map(({ result }) => result),
+  );
   return {
-    ...(outcome === undefined ? {} : { outcome: told(context, user, outcome, addressed.now, tried) }),
+    ...(outcome === undefined
+      ? { taken }
+      : { outcome: { ...told(context, user, outcome, addressed.now, tried), taken } }),
     ...(again === undefined ? {} : { again }),
-    taken: takenMessages(
-      { projectId: job.projectId, broadcastId, userId },
-      tried.map(({ result }) => result),
-    ),
   };
 }
 

@@ -84,8 +84,6 @@ async function deliverJob(batch: BatchAtWork, job: Job<'deliver'>, leaseId: stri
   // One wait for all of the job that the provider named no time for: they come back as one batch.
   const ownDelayMs = backoff(attempt + 1);
   const openings = new Map<string, number>();
-  // Whoever saves a token while it is sent to says that it is there: what is reported of it later was so before.
-  const beganMs = context.clock.now();
   const deliverTo = async (userId: string) => {
     const id = notificationId(broadcastId, userId);
     if (loaded.finals.has(id + channel)) return;
@@ -110,7 +108,7 @@ async function deliverJob(batch: BatchAtWork, job: Job<'deliver'>, leaseId: stri
   const nowMs = context.clock.now();
   const waiting = waitForWindow(job, openings, nowMs);
   const retries = [...again(job, left, nowMs), ...waiting.jobs];
-  const polls = receiptJobs(taken, beganMs);
+  const polls = receiptJobs(taken);
   await recorder.report({
     finished: { jobId: job.id, leaseId, retries, polls, events: waiting.events, untried },
   });

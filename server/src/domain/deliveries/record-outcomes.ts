@@ -6,6 +6,7 @@ import { enqueue } from '../../queue/enqueue.ts';
 import type { NewJob } from '../../queue/jobs.ts';
 import { countDown } from '../broadcasts/finish.ts';
 import { type EventDetails, type NewEvent, recordEvents } from '../events/record.ts';
+import { receiptJobs, type TakenMessage } from '../receipts/poll-jobs.ts';
 import type { AddressKeys } from '../suppressions/address-keys.ts';
 import { type NewSuppression, suppressAddresses } from '../suppressions/suppress.ts';
 import type { Figures } from './conclude.ts';
@@ -38,6 +39,8 @@ export interface DeliveryOutcome {
   refused?: readonly { kind: 'email' | 'phone'; address: string; reason: string }[];
   /** A text message that was written down as about to be sent, and surely was not. */
   notSent?: boolean;
+  /** What providers have taken in this attempt, who are to be asked what became of it. */
+  taken?: readonly TakenMessage[];
 }
 
 /** The end of a job: it is deleted, and what is left of it becomes new jobs. */
@@ -45,7 +48,7 @@ export interface FinishedJob {
   jobId: number;
   leaseId: string;
   retries: readonly NewJob<'deliver'>[];
-  /** The questions what became of what was sent. */
+  /** The questions what became of what was sent without an outcome. */
   polls?: readonly NewJob<'poll_receipts'>[];
   /** What is to be told of those that are done later. */
   events?: readonly NewEvent[];
@@ -162,6 +165,8 @@ async function write(
   for (const { broadcastId, state } of written)
     if (state !== 'retrying') finals.set(broadcastId, (finals.get(broadcastId) ?? 0) + 1);
   await recordEvents(tx, eventsOf(written));
+  // Not with the end of the job: whoever repeats it after a crash finds the outcome, and would never ask.
+  await enqueue(tx, receiptJobs(written.flatMap(({ taken = [] }) => taken)));
   await suppressAddresses({ db: tx, addressKeys }, reported.flatMap(suppressionsOf));
   const held = await endJobs(tx, finished);
   // Each attempt takes back its own mark, also one that is reported twice by two workers; but when this is a repeat, only where it is

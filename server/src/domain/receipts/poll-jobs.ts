@@ -14,11 +14,13 @@ export interface TakenMessage {
   tokenId: string;
   /** What the provider calls it. */
   providerId: string;
+  /** When its sending began: whoever saves a token after that says that it is there. */
+  sentMs: number;
 }
 
 /** What of these results of one delivery a provider has taken that can be asked about it. Pure. */
 export function takenMessages(
-  of: { projectId: string; broadcastId: string; userId: string },
+  of: { projectId: string; broadcastId: string; userId: string; sentMs: number },
   results: readonly Result[],
 ): TakenMessage[] {
   return results.flatMap((result) => {
@@ -30,8 +32,8 @@ export function takenMessages(
   });
 }
 
-/** The jobs that ask later what became of messages sent since then; none where the provider tells by itself, or knows nothing. Pure. */
-export function receiptJobs(taken: readonly TakenMessage[], sentMs: number): NewJob<'poll_receipts'>[] {
+/** The jobs that ask later what became of messages; none where the provider tells by itself, or knows nothing. Pure. */
+export function receiptJobs(taken: readonly TakenMessage[]): NewJob<'poll_receipts'>[] {
   const groups = Map.groupBy(taken, (one) => `${one.projectId} ${one.integrationId}`);
   return [...groups.values()].flatMap((group) => {
     const [first] = group;
@@ -42,26 +44,30 @@ export function receiptJobs(taken: readonly TakenMessage[], sentMs: number): New
     const parts = Array.from({ length: Math.ceil(group.length / polls.maxIds) }, (_, index) =>
       group.slice(index * polls.maxIds, (index + 1) * polls.maxIds),
     );
-    return parts.map((part) => ({
-      kind: 'poll_receipts' as const,
-      projectId,
-      priority: BULK,
-      weight: part.length,
-      dueAtMs: sentMs + afterMs,
-      payload: {
-        integration_id: integrationId,
-        provider,
-        sent_ms: sentMs,
-        round: 0,
-        failures: 0,
-        sent: part.map(({ providerId: id, broadcastId, userId, tokenId }) => ({
-          id,
-          broadcast_id: broadcastId,
-          user_id: userId,
-          token_id: tokenId,
-        })),
-      },
-    }));
+    return parts.map((part): NewJob<'poll_receipts'> => {
+      // Of the first of them: a token that was saved since then is not judged.
+      const sentMs = Math.min(...part.map((one) => one.sentMs));
+      return {
+        kind: 'poll_receipts',
+        projectId,
+        priority: BULK,
+        weight: part.length,
+        dueAtMs: sentMs + afterMs,
+        payload: {
+          integration_id: integrationId,
+          provider,
+          sent_ms: sentMs,
+          round: 0,
+          failures: 0,
+          sent: part.map(({ providerId: id, broadcastId, userId, tokenId }) => ({
+            id,
+            broadcast_id: broadcastId,
+            user_id: userId,
+            token_id: tokenId,
+          })),
+        },
+      };
+    });
   });
 }
 
