@@ -54,6 +54,25 @@ const bringForward = () =>
     project.id,
   ]);
 
+test('jobs of a broadcast that was deleted meanwhile end at the first attempt, and write nothing of it', async () => {
+  await withMail();
+  await project.call('PUT', '/users', person('late'));
+  const [user] = await rows<{ id: string }>('select id from users where project_id = $1', [project.id]);
+  const broadcastId = newId();
+  const about = { broadcast_id: broadcastId, user_ids: [user?.id], attempt: 0, first_attempt_ms: Date.now() };
+  await rows(
+    `insert into jobs (kind, project_id, payload)
+    select 'deliver', $1, $2::jsonb || jsonb_build_object('channel', channel)
+    from unnest(array['email', 'sms', 'in_app']) as c (channel)`,
+    [project.id, JSON.stringify(about)],
+  );
+  const left = () =>
+    rows<{ attempt: number }>('select attempt from jobs where project_id = $1', [project.id]);
+  await until(left, (jobs) => jobs.length === 0 || jobs.some(({ attempt }) => attempt > 1));
+  expect(await left()).toEqual([]);
+  expect(await rows('select state from deliveries where broadcast_id = $1', [broadcastId])).toEqual([]);
+});
+
 interface Listed {
   id: string;
   user_id: string;

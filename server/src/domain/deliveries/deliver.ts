@@ -37,10 +37,15 @@ export function deliverHandler(
     maxProjects: 1,
     async run(jobs, leaseId, progress) {
       const loaded = await loadDeliveries(context, prepare, jobs);
-      const texts = jobs.flatMap((job) => textsOf(job, loaded));
+      const isThere = ({ payload }: Job<'deliver'>) => loaded.broadcasts.has(payload.broadcast_id);
+      const texts = jobs.filter(isThere).flatMap((job) => textsOf(job, loaded));
       const unsure = await markTexts(context.db, texts);
       const batch: BatchAtWork = { context, engine, loaded, unsure, recorder, progress };
-      await allEnded(jobs.map((job) => deliverJob(batch, job, leaseId)));
+      await allEnded(
+        jobs.map((job) =>
+          isThere(job) ? deliverJob(batch, job, leaseId) : endOfGone(recorder, job, leaseId),
+        ),
+      );
     },
     giveUp: (job, leaseId) => giveUp(recorder, job, leaseId),
   };
@@ -51,6 +56,11 @@ async function allEnded(work: readonly Promise<void>[]): Promise<void> {
   const results = await Promise.allSettled(work);
   const failed = results.find((result) => result.status === 'rejected');
   if (failed) throw failed.reason;
+}
+
+/** Ends a job whose broadcast was deleted since, as too old to be kept: with it went its deliveries, and nothing is to be written of them. */
+function endOfGone(recorder: OutcomeRecorder, { id }: Job<'deliver'>, leaseId: string): Promise<void> {
+  return recorder.report({ finished: { jobId: id, leaseId, retries: [] } });
 }
 
 /** The text messages that a job is about to send. */

@@ -48,7 +48,7 @@ export interface LoadedUser {
 
 type Prepare = ReturnType<typeof createPreparation>;
 
-/** Loads it, by as many statements whatever the number of users: one for each thing that is needed. */
+/** Loads it, with those broadcasts that are still there, by as many statements whatever the number of users: one for each thing that is needed. */
 export async function loadDeliveries(
   context: Context,
   prepare: Prepare,
@@ -67,7 +67,7 @@ export async function loadDeliveries(
   const byId = new Map(broadcasts.map((broadcast) => [broadcast.id, broadcast]));
   const usersById = new Map(users.map((user) => [user.id, user]));
   const unwanted = new Map([...(await unwantedNow(context, jobs, byId)), ...toNobody(jobs, usersById)]);
-  const due = dueOf(jobs, { users: usersById, unwanted, finals });
+  const due = dueOf(jobs, { broadcasts: byId, users: usersById, unwanted, finals });
   const closed = await closedOf(context, projectId, { broadcasts: byId, users: usersById }, due);
   for (const name of closed.keys()) due.delete(name);
   const targets = await findTargets(context, integrations, [...due.values()]);
@@ -103,7 +103,7 @@ const NONE_CLOSED: ReadonlyMap<string, number> = new Map();
 /** The deliveries outside the inbox that are to be made now, by `nameOf`. */
 function dueOf(
   jobs: readonly Job<'deliver'>[],
-  { users, unwanted, finals }: Pick<Loaded, 'users' | 'unwanted' | 'finals'>,
+  { broadcasts, users, unwanted, finals }: Pick<Loaded, 'broadcasts' | 'users' | 'unwanted' | 'finals'>,
 ): Map<string, Due & { broadcastId: string }> {
   const due = new Map<string, Due & { broadcastId: string }>();
   for (const { projectId, payload } of jobs) {
@@ -113,7 +113,7 @@ function dueOf(
       const name = nameOf(broadcastId, channel, userId);
       const user = users.get(userId);
       const ended = finals.size > 0 && finals.has(notificationId(broadcastId, userId) + channel);
-      if (user === undefined || ended || unwanted.has(name)) continue;
+      if (user === undefined || !broadcasts.has(broadcastId) || ended || unwanted.has(name)) continue;
       due.set(name, { projectId, broadcastId, channel, user, progress: progress?.[userId] });
     }
   }
