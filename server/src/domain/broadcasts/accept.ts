@@ -75,7 +75,7 @@ export class Acceptor {
   async accept(projectId: string, sent: SentBroadcast, idempotency?: IdempotencyKey): Promise<Acceptance> {
     const problems = [...topicProblems(sent.body), ...overrideProblems(sent.body)];
     if (problems.length > 0) throw new ClientError('validation_failed', problems);
-    const entry = entryOf(projectId, newId(this.#context.clock.now()), sent, idempotency);
+    const entry = await entryOf(projectId, newId(this.#context.clock.now()), sent, idempotency);
     const outcome = await (idempotency === undefined ? this.#plain : this.#keyed).add(entry);
     if ('error' in outcome) throw outcome.error;
     return outcome;
@@ -176,15 +176,15 @@ interface Entry extends Accepting {
   bytes: number;
 }
 
-function entryOf(
+async function entryOf(
   projectId: string,
   id: string,
   sent: SentBroadcast,
   idempotency: IdempotencyKey | undefined,
-): Entry {
+): Promise<Entry> {
   const stored = storedBody(sent);
   const { category, topic } = stored;
-  const columns = packed(stored);
+  const columns = await packed(stored);
   const { message, inApp } = columns;
   const json = acceptedJson(id, stored);
   const characters = stored.messageJson.length + (stored.overridesJson?.length ?? 0);

@@ -1,7 +1,7 @@
 import type { NewBroadcast } from '../../contract/broadcast.ts';
 import { timeOf } from '../../lib/ids.ts';
 import { ownText } from '../../lib/own-text.ts';
-import { packJson, unpackJson } from '../../lib/packed-json.ts';
+import { packJsonElsewhere, unpackJson } from '../../lib/packed-json.ts';
 import { countRecipients, type RecipientCount } from './recipients.ts';
 
 /** A broadcast's columns that hold what was sent, and the JSON they were made of. */
@@ -98,18 +98,22 @@ export function acceptedJson(id: string, body: StoredBody): string | Buffer {
 const NULL = Buffer.from('null');
 const SHORT_BYTES = 4_096;
 
-/** The packed columns of a body. */
-export function packed(body: StoredBody): {
+/** A body's columns as they are stored. */
+export interface PackedColumns {
   message: Buffer;
   inApp: Buffer | null;
   overrides: Buffer | null;
   recipients: Buffer | null;
-} {
+}
+
+/** Packs a body's columns. */
+export async function packed(body: StoredBody): Promise<PackedColumns> {
+  const { messageJson, inAppJson, overridesJson, recipientsJson } = body;
   return {
-    message: packJson(body.messageJson),
-    inApp: body.inAppJson === null ? null : packJson(body.inAppJson),
-    overrides: body.overridesJson === null ? null : packJson(body.overridesJson),
-    recipients: body.recipientsJson === null ? null : packJson(body.recipientsJson),
+    message: await packJsonElsewhere(messageJson),
+    inApp: inAppJson === null ? null : await packJsonElsewhere(inAppJson),
+    overrides: overridesJson === null ? null : await packJsonElsewhere(overridesJson),
+    recipients: recipientsJson === null ? null : await packJsonElsewhere(recipientsJson),
   };
 }
 

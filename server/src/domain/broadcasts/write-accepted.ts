@@ -3,7 +3,7 @@ import { type Queryable, sql } from '../../db/client.ts';
 import { newEventId } from '../events/record.ts';
 import { type IdempotencyKey, KEPT_MS } from '../idempotency.ts';
 import type { AtOnce } from './at-once.ts';
-import type { packed } from './wire.ts';
+import type { PackedColumns } from './wire.ts';
 
 /** A broadcast that is to be accepted. */
 export interface Accepting {
@@ -12,7 +12,7 @@ export interface Accepting {
   idempotency: IdempotencyKey | undefined;
   category: string | null;
   topic: string | null;
-  columns: ReturnType<typeof packed>;
+  columns: PackedColumns;
   /** How many recipients name somebody. */
   named: number;
   priority: number;
