@@ -134,7 +134,10 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
       signJwt({ api_key: project.apiKey, ...claims }, createSecretKey(Buffer.from(project.apiSecret))),
     call: (method, path, how) => call(address, method, path, how),
     async close() {
-      await server.close();
+      const closed = server.close();
+      // A connection on which a test has left a request half said would be waited for until that times out.
+      server.server.closeAllConnections();
+      await closed;
       await context.streams.close();
       hub.close();
       follower.close();
