@@ -1,6 +1,7 @@
 import { planJson } from '../../server/src/domain/broadcasts/page-plan.ts';
 import { addressHash } from '../../server/src/domain/suppressions/address.ts';
 import { AddressKeys } from '../../server/src/domain/suppressions/address-keys.ts';
+import { createLogger } from '../../server/src/lib/log.ts';
 import { packJson } from '../../server/src/lib/packed-json.ts';
 import { BROADCASTS, FEW, type Fill, inSteps, MANY } from './fill.ts';
 import { ID_OF, NOTIFICATION_OF } from './large-table.ts';
@@ -85,7 +86,8 @@ async function read({ client }: Fill): Promise<FullDeliveries> {
 export async function fillSuppressions(fill: Fill): Promise<void> {
   const { belfry, sealer } = fill;
   const { projectId } = belfry;
-  const keys = await belfry.db.transaction((tx) => new AddressKeys({ sealer }).findOrMake(tx, [projectId]));
+  const addressKeys = new AddressKeys({ sealer, log: createLogger({ level: 'error' }) });
+  const keys = await belfry.db.transaction((tx) => addressKeys.findOrMake(tx, [projectId]));
   const key = keys.get(projectId);
   if (key === undefined) throw new Error('no key for addresses');
   const hashes = Array.from({ length: FEW }, (_, index) =>

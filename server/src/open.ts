@@ -94,7 +94,7 @@ export async function open(
       integrations,
       categories,
       contents: new BroadcastContents({ db }),
-      addressKeys: new AddressKeys({ sealer }),
+      addressKeys: new AddressKeys({ sealer, log }),
       fresh: new FreshRecipients(),
       nodeId,
       alone: embedded && role === 'server',

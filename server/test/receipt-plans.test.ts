@@ -19,7 +19,10 @@ const userIds = Array.from({ length: USERS }, () => newId());
 let database: TestDatabase;
 let db: Database;
 let bus: PostgresBus;
-const addressKeys = new AddressKeys({ sealer: createSealer([Buffer.alloc(32, 7)]) });
+const addressKeys = new AddressKeys({
+  sealer: createSealer([Buffer.alloc(32, 7)]),
+  log: createLogger({ level: 'silent' }),
+});
 
 beforeAll(async () => {
   database = await createTestDatabase();

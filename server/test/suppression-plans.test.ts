@@ -7,6 +7,7 @@ import { suppressAddresses } from '../src/domain/suppressions/suppress.ts';
 import { findSuppressed } from '../src/domain/suppressions/suppressed.ts';
 import { NEWEST, OLDEST } from '../src/lib/cursor.ts';
 import { newId } from '../src/lib/ids.ts';
+import { createLogger } from '../src/lib/log.ts';
 import { createSealer } from '../src/lib/seal.ts';
 import { createTestDatabase, type TestDatabase } from './support/database.ts';
 
@@ -21,7 +22,10 @@ let addressKeys: AddressKeys;
 beforeAll(async () => {
   database = await createTestDatabase();
   db = openDatabase(database.connection, { size: 1, name: 'suppression plans' });
-  addressKeys = new AddressKeys({ sealer: createSealer([Buffer.alloc(32, 7)]) });
+  addressKeys = new AddressKeys({
+    sealer: createSealer([Buffer.alloc(32, 7)]),
+    log: createLogger({ level: 'silent' }),
+  });
   await db.query(
     sql(
       '',

@@ -1,11 +1,14 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Database, sql } from '../src/db/client.ts';
+import { addSuppression } from '../src/domain/suppressions/add.ts';
 import { AddressKeys } from '../src/domain/suppressions/address-keys.ts';
 import type { NewSuppression } from '../src/domain/suppressions/suppress.ts';
 import { suppressAddresses } from '../src/domain/suppressions/suppress.ts';
 import { findSuppressed } from '../src/domain/suppressions/suppressed.ts';
 import { GRACE_MS, purgeUsers } from '../src/domain/users/purge.ts';
 import { newId } from '../src/lib/ids.ts';
+import { createLogger } from '../src/lib/log.ts';
+import { createSealer } from '../src/lib/seal.ts';
 import { startTestService, type TestProject, type TestService } from './support/service.ts';
 
 let service: TestService;
@@ -175,6 +178,37 @@ describe('suppressing an address', () => {
     const address = { kind: 'email' as const, address: 'undone@example.com' };
     const found = await findSuppressed(afresh, undone.id, [address]);
     expect(found('email', 'undone@example.com')).toMatchObject({ reason: 'bounced' });
+  });
+
+  test('stops nothing where the key of the project cannot be opened: it is in the log once, and the key stays as it is', async () => {
+    const shut = await service.createProject('shut');
+    const other = await service.createProject('open');
+    const [before, after] = ['before@example.com', 'after@example.com'];
+    await suppress({ address: before, projectId: shut.id });
+    const lines: string[] = [];
+    const log = createLogger({ level: 'error', stream: { write: (line) => void lines.push(line) } });
+    const { db } = service.context;
+    const addressKeys = new AddressKeys({ sealer: createSealer([Buffer.alloc(32, 7)]), log });
+    const found = await findSuppressed({ db, addressKeys }, shut.id, [{ kind: 'email', address: before }]);
+    expect(found('email', before)).toBeUndefined();
+    await db.transaction((tx) =>
+      suppressAddresses({ db: tx, addressKeys }, [
+        filled({ address: after, projectId: shut.id }),
+        filled({ address: after, projectId: other.id }),
+      ]),
+    );
+    const ids = (await list('', shut)).map(({ id }: { id: string }) => id);
+    expect([await list('', other), ids]).toMatchObject([{ length: 1 }, { length: 1 }]);
+    expect(lines.map((line) => JSON.parse(line).projectId)).toEqual([shut.id]);
+    const byHand = addSuppression({ db, addressKeys }, shut.id, { email: after });
+    await expect(byHand).rejects.toThrow('not there after it was saved');
+    // With the old key all is as it was.
+    const { log: silent, sealer } = service.context;
+    const again = new AddressKeys({ sealer, log: silent });
+    const known = await findSuppressed({ db, addressKeys: again }, shut.id, [
+      { kind: 'email', address: before },
+    ]);
+    expect(known('email', before)).toMatchObject({ id: ids[0], reason: 'bounced' });
   });
 
   test('a thousand take as many statements as one, to write and to find', async () => {

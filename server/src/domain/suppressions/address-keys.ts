@@ -3,20 +3,28 @@ import { LRUCache } from 'lru-cache';
 import { uuidArray } from '../../db/arrays.ts';
 import { type Queryable, sql } from '../../db/client.ts';
 import { cacheLimit } from '../../lib/cache-limit.ts';
-import type { Sealer } from '../../lib/seal.ts';
+import type { Logger } from '../../lib/log.ts';
+import { CannotOpen, type Sealer } from '../../lib/seal.ts';
 
 const MAX_PROJECTS = 10_000;
 
 /** The keys with which projects' addresses are hashed, in memory once they are known: a key never changes. */
 export class AddressKeys {
   readonly #sealer: Sealer;
+  readonly #log: Logger;
   readonly #known = new LRUCache<string, KeyObject>(cacheLimit(MAX_PROJECTS));
+  /** The projects whose key could not be opened, as the log says. */
+  readonly #told = new LRUCache<string, true>(cacheLimit(MAX_PROJECTS));
 
-  constructor({ sealer }: { sealer: Sealer }) {
+  constructor({ sealer, log }: { sealer: Sealer; log: Logger }) {
     this.#sealer = sealer;
+    this.#log = log;
   }
 
-  /** The keys of those of the projects that have one; who has none has never suppressed anything. */
+  /**
+   * The keys of those of the projects that have one; who has none has never suppressed anything. Nor is one here that cannot be opened: that
+   * is an error in the log, once.
+   */
   async find(db: Queryable, projectIds: readonly string[]): Promise<Map<string, KeyObject>> {
     const found = new Map<string, KeyObject>();
     const missing = new Set<string>();
@@ -29,14 +37,15 @@ export class AddressKeys {
     for (const { project_id, sealed_key, lasting } of await db.query<Row>(selectKeys, [
       uuidArray([...missing]),
     ])) {
-      const key = createSecretKey(this.#sealer.open(sealed_key, purpose(project_id)));
+      const key = this.#open(project_id, sealed_key);
+      if (key === undefined) continue;
       found.set(project_id, key);
       if (lasting) this.#known.set(project_id, key);
     }
     return found;
   }
 
-  /** The keys of all of the projects; those that are new come with the caller's transaction. */
+  /** The keys of all of the projects, but of those whose key cannot be opened; those that are new come with the caller's transaction. */
   async findOrMake(tx: Queryable, projectIds: readonly string[]): Promise<Map<string, KeyObject>> {
     const found = await this.find(tx, projectIds);
     const missing = [...new Set(projectIds)].filter((id) => !found.has(id)).sort();
@@ -48,6 +57,22 @@ export class AddressKeys {
     // What somebody else made at the same moment is theirs: read what counts.
     for (const [id, key] of await this.find(tx, missing)) found.set(id, key);
     return found;
+  }
+
+  #open(projectId: string, sealedKey: Buffer): KeyObject | undefined {
+    try {
+      return createSecretKey(this.#sealer.open(sealedKey, purpose(projectId)));
+    } catch (error) {
+      if (!(error instanceof CannotOpen)) throw error;
+      // Sealed with a key that is gone. What the project sends must not stop for that.
+      if (!this.#told.has(projectId))
+        this.#log.error(
+          { err: error, projectId },
+          'the key of a project’s suppressions cannot be opened: none is heeded and none is added until SECRET_KEY has what it was sealed with',
+        );
+      this.#told.set(projectId, true);
+      return undefined;
+    }
   }
 }
 

@@ -28,7 +28,7 @@ const MAX_DETAIL_CHARACTERS = 1_000;
 /**
  * Suppresses the addresses in the caller's transaction, by one statement for all of them, with their events. One that is suppressed
  * already keeps its record, with the stronger of both reasons. The address itself is kept where a user has it, or somebody has entered
- * it `byHand`; then also the note, where one is given.
+ * it `byHand`; then also the note, where one is given. Of a project whose key cannot be opened nothing is written.
  */
 export async function suppressAddresses(
   { db, addressKeys }: { db: Queryable; addressKeys: AddressKeys },
@@ -43,11 +43,12 @@ export async function suppressAddresses(
   const rows = new Map<string, Row>();
   for (const one of list) {
     const key = keys.get(one.projectId);
-    if (key === undefined) throw new Error(`project ${one.projectId} has no key for its addresses`);
+    if (key === undefined) continue;
     const row = rowOf(one, addressHash(key, one));
     const name = `${one.projectId}${row.hash.toString('hex')}`;
     rows.set(name, merged(rows.get(name), row));
   }
+  if (rows.size === 0) return;
   const made = [...rows.values()];
   const written = await db.query<Written>(upsert, [
     uuidArray(made.map((row) => row.projectId)),
