@@ -68,7 +68,19 @@ test('what failed of a broadcast is found by index, whoever else got it', async 
     expect(await countDown(db, new Map([[id, 1]]))).toBe(1);
     await db.query(sql('', 'delete from broadcasts'));
   }
+  await db.query(insert, [id]);
+  await db.query(
+    sql(
+      '',
+      `insert into deliveries (user_id, notification_id, channel, broadcast_id, state, attempts, first_attempt_at, last_attempt_at)
+      select gen_random_uuid(), gen_random_uuid(), 'email', $1, 'failed', 1, now(), now() from generate_series(1, 3000)`,
+    ),
+    [id],
+  );
   const plan = await planOf('finish_broadcasts', [`'{${id}}'`, '1000']);
+  // The users are counted in the index, and no more deliveries are read than are told of.
+  expect(plan).toMatch(/Index Only Scan using deliveries_failed .*actual rows=3000/);
+  expect(plan).toMatch(/Index Scan using deliveries_failed .*actual rows=1000/);
   expect(plan).not.toContain('Seq Scan');
   expect(plan).toContain('deliveries_failed');
 });

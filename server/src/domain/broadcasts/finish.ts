@@ -83,29 +83,30 @@ const subtractPending = sql(
   )
   select id from counted where pending <= 0 and status <> 'processed'`,
 );
-// Index deliveries_failed (broadcast_id, user_id, channel): what it takes depends on what failed, not on how many users there are. A broadcast
-// may end more than once, as what failed can be sent anew: the last end counts.
+// Index deliveries_failed (broadcast_id, user_id, channel): what it takes depends on what failed, not on how many users there are. The users are
+// counted in the index alone and in its order, and only the deliveries that are told of are read. A broadcast may end more than once, as what
+// failed can be sent anew: the last end counts.
 const finish = sql(
   'finish_broadcasts',
-  `with failed as (
-    select broadcast_id, user_id, channel, reason
-    from deliveries
-    where broadcast_id = any ($1::uuid[]) and state = 'failed'
-  ),
-  summary as (
-    select broadcast_id, count(distinct user_id)::int as failures,
-      (
-        select json_agg(json_build_object('message', channel || ' to user ' || user_id || ' failed: ' || reason))
-        from (select * from failed f where f.broadcast_id = failed.broadcast_id order by user_id, channel limit $2) listed
-      ) as errors
-    from failed
-    group by broadcast_id
-  )
-  update broadcasts b
-  set status = 'processed', failed_users = coalesce(s.failures, 0), failed_errors = s.errors
-  from unnest($1::uuid[]) as done (id)
-  left join summary s on s.broadcast_id = done.id
-  where b.id = done.id
+  `update broadcasts b
+  set status = 'processed',
+    failed_users = (
+      select count(distinct user_id)
+      from (
+        select user_id from deliveries d where d.broadcast_id = b.id and d.state = 'failed' order by user_id
+      ) failed
+    ),
+    failed_errors = (
+      select json_agg(json_build_object('message', channel || ' to user ' || user_id || ' failed: ' || reason))
+      from (
+        select user_id, channel, reason
+        from deliveries d
+        where d.broadcast_id = b.id and d.state = 'failed'
+        order by user_id, channel
+        limit $2
+      ) listed
+    )
+  where b.id = any ($1::uuid[])
   returning b.id, b.project_id, b.total, b.failures + b.failed_users as failures`,
 );
 // Primary key.
