@@ -5,7 +5,7 @@ import { identityValue } from './identities.ts';
 
 // So many external ids, and so many addresses, are looked at for a query. What begins with a letter or two may be a million users; a page
 // in the order of ids would have to sort them all, or walk the project for the few that are beyond the cursor.
-const MAX_MATCHES = 1_000;
+const MAX_MATCHES = 500;
 
 /**
  * Up to `limit` of the project's users beyond the cursor, nearest first: all, or those whose external id or e-mail address
