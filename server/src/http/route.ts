@@ -62,6 +62,8 @@ export interface Route<
   produces?: string;
   /** Bytes of body; 1 MiB if not given. */
   bodyLimit?: number;
+  /** The member of the body, an array, that makes it long where it is: long ones are parsed in pieces. */
+  longArray?: string;
   /**
    * What a schema cannot say and the handler refuses: asked of a request that its schemas have refused, so that all that is wrong is told at
    * once. It is given whatever was sent.
@@ -189,12 +191,16 @@ declare module 'fastify' {
     bodyHash: Buffer | undefined;
     /** The text that `body` was parsed from. */
     bodyJson: Buffer | undefined;
+    /** The text of the body's member `longArray`, where the body is long. */
+    longArray: Buffer | undefined;
   }
   interface FastifyContextConfig {
     /** The operation's name in metrics and logs. */
     operationId?: string;
     /** Whoever knows the path may do something: it stays out of the log. */
     secretPath?: boolean;
+    /** The member of the body that makes it long where it is. */
+    longArray?: string;
   }
 }
 
@@ -223,7 +229,10 @@ function register<
       method: route.method satisfies HTTPMethods,
       url: `${app.prefix}${url}`,
       bodyLimit: route.bodyLimit ?? DEFAULT_BODY_LIMIT,
-      config: { operationId: route.operationId },
+      config: {
+        operationId: route.operationId,
+        ...(route.longArray === undefined ? {} : { longArray: route.longArray }),
+      },
       schema: {
         operationId: route.operationId,
         summary: route.summary,

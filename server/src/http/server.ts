@@ -11,6 +11,7 @@ import { OwnWindows } from '../domain/rate-windows.ts';
 import { ClientError } from '../errors.ts';
 import { newId } from '../lib/ids.ts';
 import { holdsMoreValues } from '../lib/json-size.ts';
+import { parseLongArray } from '../lib/parse-long-array.ts';
 import { httpSeconds } from '../metrics.ts';
 import { createAuthenticator } from './auth.ts';
 import { clientAddress } from './client-address.ts';
@@ -131,6 +132,7 @@ function requestId(given: string | string[] | undefined): string {
 function readJson(fastify: FastifyInstance): void {
   fastify.decorateRequest('bodyHash', undefined);
   fastify.decorateRequest('bodyJson', undefined);
+  fastify.decorateRequest('longArray', undefined);
   fastify.removeAllContentTypeParsers();
   fastify.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body, done) => {
     try {
@@ -165,8 +167,14 @@ function parseBody(request: FastifyRequest, sent: Buffer): unknown {
       `The request body holds more than ${MAX_VALUES.toLocaleString('en')} values`,
     ]);
   }
+  request.bodyJson = body;
+  const { longArray } = request.routeOptions.config;
+  const read = longArray === undefined ? undefined : parseLongArray(body, longArray);
+  if (read !== undefined) {
+    request.longArray = read.member;
+    return read.value;
+  }
   try {
-    request.bodyJson = body;
     return JSON.parse(body.toString());
   } catch (error) {
     throw new ClientError('invalid_json', [

@@ -8,12 +8,32 @@ const CLOSING_BRACKET = 0x5d;
 const OPENING_BRACE = 0x7b;
 const CLOSING_BRACE = 0x7d;
 
+/** Where an object's member stands in the text of the object. */
+export interface FoundMember {
+  start: number;
+  end: number;
+  /** Commas between the values that it holds, one as soon as `cutBytes` have passed since the last. */
+  cuts: readonly number[];
+}
+
 /**
  * The text of an object's member, as it stands in the text of the object, which JSON.parse has read before. Of members with the same name
  * it is the last, the one that JSON.parse takes: parsed, it is what `JSON.parse(json)[name]` is. `name` is ASCII.
  */
 export function jsonMember(json: Buffer, name: string): Buffer | undefined {
-  let member: Buffer | undefined;
+  const found = findJsonMember(json, name);
+  return found && json.subarray(found.start, found.end);
+}
+
+/** Where that member stands. Of a text that is no JSON it may be anywhere, or a name throw a SyntaxError. */
+export function findJsonMember(
+  json: Buffer,
+  name: string,
+  cutBytes = Number.POSITIVE_INFINITY,
+): FoundMember | undefined {
+  let member: FoundMember | undefined;
+  let cuts: number[] = [];
+  let cutAt = 0;
   let depth = 0;
   let named = false;
   let valueAt = 0; // 0 before the colon
@@ -24,12 +44,18 @@ export function jsonMember(json: Buffer, name: string): Buffer | undefined {
       at = endOfString(json, start);
       if (depth === 1 && valueAt === 0) named = spells(json, start, at, name);
     } else if (byte === OPENING_BRACKET || byte === OPENING_BRACE) depth += 1;
-    else if (byte === COLON && depth === 1) valueAt = at + 1;
-    else if (byte === COMMA || byte === CLOSING_BRACKET || byte === CLOSING_BRACE) {
+    else if (byte === COLON && depth === 1) {
+      valueAt = at + 1;
+      cutAt = valueAt + cutBytes;
+      cuts = [];
+    } else if (byte === COMMA || byte === CLOSING_BRACKET || byte === CLOSING_BRACE) {
       if (depth === 1) {
-        if (named) member = json.subarray(valueAt, at);
+        if (named) member = { start: valueAt, end: at, cuts };
         named = false;
         valueAt = 0;
+      } else if (byte === COMMA && depth === 2 && named && at >= cutAt) {
+        cuts.push(at);
+        cutAt = at + cutBytes;
       }
       if (byte !== COMMA) depth -= 1;
     }

@@ -28,14 +28,16 @@ export function broadcastRoutes(app: App): void {
     alsoWrong: ({ body }) => [...topicProblems(body), ...overrideProblems(body)],
     unwrap: 'broadcast',
     bodyLimit: BODY_LIMIT_BYTES,
+    longArray: 'recipients',
     reply: { 201: BroadcastSchema },
     refuseUnknown: true,
     idempotency: 'own',
     async handler({ project, body, request, idempotencyKey, reply }) {
-      const recipientsJson = request.bodyJson && jsonMember(request.bodyJson, 'recipients');
+      const { longArray, bodyJson } = request;
+      const recipientsJson = longArray ?? (bodyJson && jsonMember(bodyJson, 'recipients'));
       const accepted = await app.context.acceptor.accept(
         project.id,
-        { body, recipientsJson, json: request.bodyJson },
+        { body, recipientsJson, json: bodyJson },
         idempotencyKey,
       );
       if (accepted.replayed) reply.header('idempotency-replayed', 'true');
