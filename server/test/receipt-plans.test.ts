@@ -44,6 +44,12 @@ beforeAll(async () => {
         insert into deliveries (user_id, notification_id, channel, broadcast_id, state, attempts, first_attempt_at, last_attempt_at)
         select user_id, id, 'email', $3, 'sent', 1, now(), now() from made
       ),
+      keyed as (
+        insert into user_keys (project_id, kind, value, user_id) select $4, 'email', user_id || '@x.example', user_id from made
+      ),
+      known as (
+        insert into users (id, project_id, created_at, updated_at) select user_id, $4, now(), now() from made
+      ),
       installed as (
         insert into installations (project_id, provider, id, owner_id, installed_by, sealed_record, created_at, updated_at)
         select gen_random_uuid(), 'slackbot', 'A1-T' || row_number() over (), $3, $3, '', now(), now() from made
@@ -53,7 +59,9 @@ beforeAll(async () => {
     ),
     [userIds, ids, broadcastId, projectId],
   );
-  await db.query(sql('', 'analyze broadcasts, notifications, deliveries, installations, tokens'));
+  await db.query(
+    sql('', 'analyze broadcasts, notifications, deliveries, users, user_keys, installations, tokens'),
+  );
 });
 afterAll(async () => {
   await bus.close();
@@ -108,6 +116,24 @@ test('the receipts of a request read their own deliveries and no others', async 
     const read = await rowsRead((tx) => recordReceipts({ tx, bus, addressKeys }, source, receipts));
     expect(read).toBeGreaterThanOrEqual(count);
     expect(read).toBeLessThanOrEqual(3 * count + 1);
+  }
+});
+
+test('those that suppress addresses read their own users and no others', async () => {
+  const source = { projectId, integrationId: newId(), provider: 'sendgrid', channel: 'email' };
+  // The key of the project is made apart from what is measured.
+  await db.transaction((tx) => addressKeys.findOrMake(tx, [projectId]));
+  for (const count of [1, 500]) {
+    const receipts = userIds.slice(-count).map((userId, number) => ({
+      kind: 'bounced' as const,
+      at: new Date(),
+      // The last of them are of messages that are not ours: of these only the address is known.
+      ...(number % 2 === 0 ? { reference: referenceOf({ broadcastId, userId }) } : {}),
+      suppress: { address: `${userId}@x.example`, reason: 'bounced' as const },
+    }));
+    const read = await rowsRead((tx) => recordReceipts({ tx, bus, addressKeys }, source, receipts));
+    expect(read).toBeGreaterThanOrEqual(count);
+    expect(read).toBeLessThanOrEqual(6 * count + 1);
   }
 });
 

@@ -15,11 +15,15 @@ export async function forgetPhoneNumbers(
     })),
   );
   if (numbers.length === 0) return;
-  await tx.query(forgetNumbers, [
-    uuidArray(users.map(({ id }) => id)),
+  const found = await tx.query<Found>(findByNumbers, [
     uuidArray(numbers.map((one) => one.project_id)),
     textArray(numbers.map(({ address }) => address)),
   ]);
+  await forget(
+    tx,
+    users.map(({ id }) => id),
+    found,
+  );
 }
 
 /**
@@ -27,22 +31,67 @@ export async function forgetPhoneNumbers(
  * them. A suppression stays and works, by its hash. An address that somebody else is known to have stays, too, until they are erased.
  */
 export async function forgetAddresses(tx: Queryable, userIds: readonly string[]): Promise<void> {
-  await tx.query(forgetAll, [uuidArray(userIds)]);
+  await forget(tx, userIds, await tx.query<Found>(findByUsers, [uuidArray(userIds)]));
 }
 
-/** `found` are suppressions, $1 the users. In the order in which all lock them. */
-const FORGET = `locked as (
+interface Found {
+  project_id: string;
+  id: string;
+}
+
+async function forget(tx: Queryable, userIds: readonly string[], found: readonly Found[]): Promise<void> {
+  if (found.length === 0) return;
+  await tx.query(forgetFound, [
+    uuidArray(userIds),
+    uuidArray(found.map((one) => one.project_id)),
+    uuidArray(found.map(({ id }) => id)),
+  ]);
+}
+
+// Index suppressions_by_address.
+const findByNumbers = sql(
+  'find_suppressed_phone_numbers',
+  `select distinct s.project_id, s.id, s.hash
+  from unnest($1::uuid[], $2::text[]) as n (project_id, address)
+  join suppressions s on s.project_id = n.project_id and s.address = n.address and s.address is not null
+  order by s.project_id, s.hash`,
+);
+// Indexes suppressions_of_users and suppressions_by_address, primary keys of users and former_user_keys.
+const findByUsers = sql(
+  'find_suppressions_of_users',
+  `select s.project_id, s.id, s.hash
+  from suppressions s
+  where s.user_ids && $1::uuid[]
+  union
+  select s.project_id, s.id, s.hash
+  from users u
+  join former_user_keys f on f.user_id = u.id and f.kind = 'email'
+  join suppressions s on s.project_id = u.project_id and s.address = f.value and s.address is not null
+  where u.id = any ($1::uuid[])
+  order by project_id, hash`,
+);
+// Primary keys of suppressions and user_keys. In the order that they come in, which is that in which all lock them. A statement of its own:
+// how many have a user in common is guessed far too high, and then it was planned to read all that the project has.
+const forgetFound = sql(
+  'forget_suppressed_addresses',
+  `with locked as (
     select s.project_id, s.id, s.address, s.user_ids
-    from suppressions s
-    join found using (project_id, id)
-    order by s.project_id, s.hash
-    for update of s
+    from unnest($2::uuid[], $3::uuid[]) as f (project_id, id)
+    cross join lateral (
+      select *
+      from suppressions s
+      where s.project_id = f.project_id and s.id = f.id
+      for update
+    ) s
   ),
   left_over as (
     select s.project_id, s.id, others.ids,
       cardinality(others.ids) > 0
-        or exists (
-          select from user_keys k where k.project_id = s.project_id and k.kind = 'email' and k.value = s.address
+        or (
+          select true
+          from user_keys k
+          where k.project_id = s.project_id and k.kind = 'email' and k.value = s.address
+          limit 1
         ) as had
     from locked s
     cross join lateral (select array(select unnest(s.user_ids) except select unnest($1::uuid[])) as ids) others
@@ -53,31 +102,5 @@ const FORGET = `locked as (
     detail = case when l.had then s.detail end,
     note = case when l.had then s.note end
   from left_over l
-  where s.project_id = l.project_id and s.id = l.id`;
-
-// Index suppressions_by_address, then primary keys, of user_keys too.
-const forgetNumbers = sql(
-  'forget_suppressed_phone_numbers',
-  `with found as (
-    select distinct s.project_id, s.id
-    from unnest($2::uuid[], $3::text[]) as n (project_id, address)
-    join suppressions s on s.project_id = n.project_id and s.address = n.address and s.address is not null
-  ),
-  ${FORGET}`,
-);
-// Indexes suppressions_of_users and suppressions_by_address, primary keys of users and former_user_keys.
-const forgetAll = sql(
-  'forget_suppressed_addresses',
-  `with found as (
-    select s.project_id, s.id
-    from suppressions s
-    where s.user_ids && $1::uuid[]
-    union
-    select s.project_id, s.id
-    from users u
-    join former_user_keys f on f.user_id = u.id and f.kind = 'email'
-    join suppressions s on s.project_id = u.project_id and s.address = f.value and s.address is not null
-    where u.id = any ($1::uuid[])
-  ),
-  ${FORGET}`,
+  where s.project_id = l.project_id and s.id = l.id`,
 );

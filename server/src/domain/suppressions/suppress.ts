@@ -122,7 +122,8 @@ const IS_STRONGER = `array_position(${RANKS}, excluded.reason) > array_position(
 const IS_NEW_NOTE = '($12 and s.note is distinct from excluded.note)';
 
 // Unique index suppressions_by_hash, in its order, so that two who write the same wait for each other and not in a circle; primary keys of
-// users and user_keys. What comes back of a message after its user was erased must not bring the address back.
+// users and user_keys, looked up one by one: of an `exists` beside an `or` a hash of all the project's keys is made. What comes back of a
+// message after its user was erased must not bring the address back.
 const upsert = sql(
   'suppress_addresses',
   `insert into suppressions as s (
@@ -131,11 +132,17 @@ const upsert = sql(
   select g.project_id, g.id, g.kind, g.hash,
     case
       when $10
-        or exists (
-          select from users u where u.id = any (g.user_ids::uuid[]) and u.deleted_at is distinct from '-infinity'
+        or (
+          select true
+          from users u
+          where u.id = any (g.user_ids::uuid[]) and u.deleted_at is distinct from '-infinity'
+          limit 1
         )
-        or exists (
-          select from user_keys k where k.project_id = g.project_id and k.kind = 'email' and k.value = g.address
+        or (
+          select true
+          from user_keys k
+          where k.project_id = g.project_id and k.kind = 'email' and k.value = g.address
+          limit 1
         )
       then g.address
     end,
