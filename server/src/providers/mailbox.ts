@@ -1,6 +1,7 @@
 import { domainToASCII } from 'node:url';
 import { Type } from 'typebox';
 import { nullable } from '../contract/common.ts';
+import { oneLine } from '../lib/one-line.ts';
 import { withAsciiDomain } from './mime.ts';
 import type { Rejection } from './provider.ts';
 
@@ -33,14 +34,16 @@ type Mailbox = { email: string; name?: string | null };
 
 /** The mailbox with its name only where it has one. */
 export function named({ email, name }: Mailbox): { email: string; name?: string } {
-  const shown = oneLine(name ?? '');
+  const shown = oneLine(name ?? '').trim();
   return shown === '' ? { email } : { email, name: shown };
 }
 
 /** The mailbox as the headers of an e-mail have it, in ASCII but for a local part that is not: `"Ada L" <ada@example.com>` (RFC 5322, RFC 2047). */
 export function written({ email, name }: Mailbox): string {
   const address = withAsciiDomain(email);
-  const shown = oneLine(name ?? '').slice(0, MAX_NAME_LENGTH);
+  const shown = oneLine(name ?? '')
+    .trim()
+    .slice(0, MAX_NAME_LENGTH);
   if (shown === '') return address;
   if (/^\p{ASCII}*$/u.test(shown)) return `"${shown.replace(/["\\]/g, '\\$&')}" <${address}>`;
   return `${encodedWords(shown)} <${address}>`;
@@ -65,11 +68,4 @@ function encodedWords(text: string): string {
     word += character;
   }
   return [...words, word].map((one) => `=?UTF-8?B?${Buffer.from(one).toString('base64')}?=`).join(' ');
-}
-
-function oneLine(value: string): string {
-  return value
-    .toWellFormed()
-    .replace(/\p{Cc}+/gu, ' ')
-    .trim();
 }

@@ -4,6 +4,7 @@
  */
 import { domainToASCII } from 'node:url';
 import { LRUCache } from 'lru-cache';
+import { oneLine } from '../lib/one-line.ts';
 import { nodemailer } from './nodemailer.ts';
 
 type Mailbox = { email: string; name?: string };
@@ -43,10 +44,10 @@ export function buildMime({
     { key: 'From', value: address(from) },
     { key: 'To', value: address(to) },
     ...(replyTo === undefined ? [] : [{ key: 'Reply-To', value: address(replyTo) }]),
-    { key: 'Subject', value: oneLine(subject) },
+    { key: 'Subject', value: oneLine(subject).trim() },
     { key: 'Message-ID', value: messageId },
     { key: 'Date', value: date },
-    ...Object.entries(headers).map(([key, value]) => ({ key, value: oneLine(value) })),
+    ...Object.entries(headers).map(([key, value]) => ({ key, value: oneLine(value).trim() })),
   ]);
   const parts = [part('plain', text), part('html', html)];
   // UTF-8 only ever shows in the header lines of addresses that need SMTPUTF8; all else is ASCII.
@@ -85,14 +86,7 @@ export function hasForeignLocalPart(email: string): boolean {
 }
 
 function address({ email, name = '' }: Mailbox): { name: string; address: string } {
-  return { name: oneLine(name), address: email };
-}
-
-function oneLine(value: string): string {
-  return value
-    .toWellFormed()
-    .replace(/\p{Cc}+/gu, ' ')
-    .trim();
+  return { name: oneLine(name).trim(), address: email };
 }
 
 /** Above this, quoted-printable's 10 ms per megabyte and its line search are not worth being readable in the source view. */

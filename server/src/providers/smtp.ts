@@ -18,6 +18,7 @@ import { nodemailer } from './nodemailer.ts';
 import type { EmailMessage, Finding, Outcome, Provider, Sender, SenderDeps, VerifyDeps } from './provider.ts';
 import { secret } from './provider.ts';
 import type { Timeouts } from './transport.ts';
+import { tidy } from './vendor-words.ts';
 
 const mailbox = (description: string) =>
   Type.Object(
@@ -420,15 +421,6 @@ function parseResponse(response: string, status: number): { enhanced: string; re
 function queueId(response: string): { providerId?: string } {
   const id = /\b(?:queued as|id=)\s*([\w.-]{1,64})/i.exec(response.slice(0, 500))?.[1];
   return id === undefined ? {} : { providerId: id };
-}
-
-/** One short line without control characters: what a server says is shown to people and stored. */
-function tidy(text: string): string {
-  return text
-    .slice(0, 1000)
-    .replace(/[\p{Cc}\s]+/gu, ' ')
-    .trim()
-    .slice(0, 300);
 }
 
 /**

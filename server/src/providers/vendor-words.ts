@@ -22,14 +22,14 @@ export function wordsIn(value: unknown): string | undefined {
   return words.length === 0 ? undefined : words.join(': ');
 }
 
-/** One short line without control characters. */
-export function tidy(text: string): string {
+/** What a stranger's server says as one short line, without breaks, indentation and control characters: it is shown to people and stored. */
+export function tidy(text: string, length = 300): string {
   return text
     .slice(0, 1000)
-    .toWellFormed()
     .replace(/[\p{Cc}\s]+/gu, ' ')
     .trim()
-    .slice(0, 300);
+    .slice(0, length)
+    .toWellFormed();
 }
 
 /** The text with secrets taken out, plain and as base64 carries them. Shorter ones than four characters are parts of words. */

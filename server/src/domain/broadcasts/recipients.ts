@@ -76,5 +76,5 @@ function personOf(projectId: string, recipient: NamedRecipient, email: string | 
 }
 
 function shorten(text: string): string {
-  return text.length > 80 ? `${text.slice(0, 79)}…` : text;
+  return text.length > 80 ? `${text.slice(0, 79).toWellFormed()}…` : text;
 }

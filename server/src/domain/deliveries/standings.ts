@@ -1,6 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import { cacheLimit } from '../../lib/cache-limit.ts';
 import type { Clock } from '../../lib/clock.ts';
+import { oneLine } from '../../lib/one-line.ts';
 import { wireNameOf } from '../../providers/index.ts';
 import type { Outcome } from '../../providers/provider.ts';
 import type { NewEvent } from '../events/record.ts';
@@ -218,9 +219,7 @@ function fareKey(integration: OpenedIntegration, party: string): string {
 
 /** The event is about the integration: whose address or number was tried when it failed is nobody's business. */
 function withoutRecipients(text: string): string {
-  return text
-    .toWellFormed()
-    .replace(/\p{Cc}+/gu, ' ')
-    .replace(/[^\s<>"'(),;:]+@[^\s<>"'(),;]+|\+\d[\d ().-]{5,}\d/g, '[address]')
-    .slice(0, 500);
+  return oneLine(oneLine(text).replace(RECIPIENTS, '[address]'), 500);
 }
+
+const RECIPIENTS = /[^\s<>"'(),;:]+@[^\s<>"'(),;]+|\+\d[\d ().-]{5,}\d/g;

@@ -1,6 +1,7 @@
 import { textArray, uuidArray } from '../../db/arrays.ts';
 import { type Queryable, sql } from '../../db/client.ts';
 import { notificationId } from '../../lib/ids.ts';
+import { oneLine } from '../../lib/one-line.ts';
 import { RECEIPTS, type Receipt, type ReceiptKind } from '../../providers/provider.ts';
 import { readReference } from '../deliveries/reference.ts';
 import { withoutAddress } from '../deliveries/without-address.ts';
@@ -153,7 +154,7 @@ function eventsOf(
 function detailsOf(receipt: Receipt, context: { channel: string; provider: string }): EventDetails {
   const { kind, code, reason } = receipt;
   return {
-    ...(code === undefined ? {} : { code: clean(code, 100) }),
+    ...(code === undefined ? {} : { code: oneLine(code, 100) }),
     ...(reason === undefined ? {} : { log: anonymous(receipt, reason) }),
     level: kind === 'delivered' ? 'info' : 'warn',
     context,
@@ -165,20 +166,12 @@ const MAX_REASON_CHARACTERS = 500;
 /** What was said, without whom it is about: events outlive users. */
 function anonymous({ suppress }: Receipt, reason: string): string {
   const address = suppress !== undefined && isAddress(suppress.address) ? suppress.address : undefined;
-  const said = clean(reason, 4 * MAX_REASON_CHARACTERS);
+  const said = oneLine(reason, 4 * MAX_REASON_CHARACTERS);
   return withoutAddress(said, address).replace(MAIL_ADDRESS, '[address]').slice(0, MAX_REASON_CHARACTERS);
 }
 
 // A receiving server may name others, too: whom a mail was forwarded to.
 const MAIL_ADDRESS = /[^\s<>"'(),;:[\]]{1,320}@[^\s<>"'(),;:[\]]{1,320}/g;
-
-/** Text from outside, as it can be stored and shown. */
-function clean(text: string, characters: number): string {
-  return text
-    .toWellFormed()
-    .replace(/\p{Cc}+/gu, ' ')
-    .slice(0, characters);
-}
 
 /** Only with what is news: an address that was put right since is not suppressed again by what is told twice. */
 function suppressionsOf(

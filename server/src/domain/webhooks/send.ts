@@ -1,6 +1,7 @@
 import type { Event } from '../../contract/event.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { HttpAnswer, Transport } from '../../providers/transport.ts';
+import { tidy } from '../../providers/vendor-words.ts';
 import { signedHeaders } from './sign.ts';
 
 /** How one attempt ended. */
@@ -44,7 +45,7 @@ export async function sendMessage(
 function judge(answer: HttpAnswer, nowMs: number): Omit<Attempt, 'durationMs' | 'atMs'> {
   if ('error' in answer) {
     const { code, message } = answer.error;
-    const reason = oneLine(message === '' ? code : message);
+    const reason = tidy(message === '' ? code : message, MAX_REASON);
     return { accepted: false, gone: false, status: null, reason, retryAfterMs: null };
   }
   const { status, headers, text } = answer;
@@ -55,7 +56,7 @@ function judge(answer: HttpAnswer, nowMs: number): Omit<Attempt, 'durationMs' | 
     status,
     reason: accepted
       ? null
-      : oneLine(text.trim() === '' ? `answered ${status}` : `answered ${status}: ${text}`),
+      : tidy(text.trim() === '' ? `answered ${status}` : `answered ${status}: ${text}`, MAX_REASON),
     retryAfterMs: retryAfterMs(headers['retry-after'], nowMs),
   };
 }
@@ -66,14 +67,4 @@ function retryAfterMs(value: string | undefined, nowMs: number): number | null {
   if (/^\d{1,9}$/.test(value)) return Number(value) * 1000;
   const at = Date.parse(value);
   return Number.isNaN(at) ? null : Math.max(0, at - nowMs);
-}
-
-/** What a stranger answered, as a short line that a text column takes. */
-function oneLine(text: string): string {
-  return text
-    .slice(0, 4 * MAX_REASON)
-    .replace(/[\s\p{Cc}]+/gu, ' ')
-    .toWellFormed()
-    .slice(0, MAX_REASON)
-    .toWellFormed();
 }
