@@ -206,6 +206,8 @@ describe('the deliveries of a broadcast', () => {
     });
     const skipped = (await listed(id, 'state=skipped&channel=email')).map(({ code }) => code);
     expect(skipped.toSorted()).toEqual(['switched_off', 'unreachable']);
+    const passedOver = (await project.call('GET', `/broadcasts/${id}/deliveries?state=skipped`)).body.data;
+    for (const one of passedOver) expect(one).toMatchObject({ attempts: 0, first_attempt_at: null });
   });
 
   test('that wait are scheduled, with the time that they wait for', async () => {
@@ -243,6 +245,46 @@ describe('the deliveries of a broadcast', () => {
       'bob email skipped condition_false',
     ]);
     expect(await states(id, 'state=scheduled')).toEqual([]);
+    const [skipped] = (await project.call('GET', `/broadcasts/${id}/deliveries?state=skipped`)).body.data;
+    expect(skipped).toMatchObject({
+      attempts: 0,
+      first_attempt_at: null,
+      last_attempt_at: expect.any(String),
+    });
+  });
+
+  test('count the attempts that were made, and not one at which it was found that they are not to be', async () => {
+    await withMail();
+    mail.fail({ at: 'rcpt', how: { reply: '451 4.3.0 Later' } });
+    const suppress = async (email: string) =>
+      expect((await project.call('PUT', '/suppressions', { email })).status).toBe(200);
+    await suppress('eve@example.com');
+    const id = await send({ recipients: [person('ada'), person('bob'), person('eve')] });
+    await until(
+      () => states(id, 'channel=email&state=retrying'),
+      (list) => list.length === 2,
+    );
+    await project.as('ada')('PUT', '/channels/user_preferences', {
+      categories: [{ key: 'orders', channels: [{ name: 'email', enabled: false }] }],
+    });
+    await suppress('bob@example.com');
+    await bringForward();
+    await processed(project.call, id);
+    const names = await namesByUser();
+    const { data } = (await project.call('GET', `/broadcasts/${id}/deliveries?channel=email`)).body;
+    const retried = (await project.call('GET', '/events?type=delivery.retried&limit=100')).body.data;
+    const triesOf = (userId: string) =>
+      retried.filter(({ context }: { context: { user_id: string } }) => context.user_id === userId).length;
+    for (const one of data)
+      expect(one).toMatchObject({
+        state: 'skipped',
+        code: names.get(one.user_id) === 'ada' ? 'switched_off' : 'address_suppressed',
+        attempts: triesOf(one.user_id),
+        first_attempt_at: triesOf(one.user_id) === 0 ? null : expect.any(String),
+        last_attempt_at: expect.any(String),
+      });
+    const tried = data.filter(({ attempts }: { attempts: number }) => attempts > 0);
+    expect(tried.map((one: Listed) => names.get(one.user_id)).toSorted()).toEqual(['ada', 'bob']);
   });
 
   test('that the inbox shows later are there once', async () => {

@@ -154,15 +154,30 @@ describe('a target that asks for a retry', () => {
     });
     await processedAtOnce(id);
     expect(postedTo()).toEqual(['C0A']);
-    expect(await deliveriesOf(service, id)).toMatchObject([{ state: 'sent', code: 'switched_off' }]);
+    expect(await deliveriesOf(service, id)).toMatchObject([
+      { state: 'sent', code: 'switched_off', attempts: 1 },
+    ]);
   });
 
+  const EXPIRED = { state: 'failed', code: 'expired', attempts: 1 };
   test.each([
-    ['none has taken it', ['C0A'], { state: 'failed', code: 'expired', attempts: 1, targets: null }],
-    ['another has', ['C0A', 'C0B'], { state: 'sent', targets: { accepted: 1, gone: 0, failed: 1 } }],
-  ])('is given up a day after the message was due, where %s', async (_name, channels, expected) => {
+    ['it was the only one', ['C0A'], [], { ...EXPIRED, targets: null }],
+    [
+      'the other is gone',
+      ['C0A', 'C0B'],
+      ['C0B'],
+      { ...EXPIRED, targets: { accepted: 0, gone: 1, failed: 1 } },
+    ],
+    [
+      'another has taken it',
+      ['C0A', 'C0B'],
+      [],
+      { state: 'sent', code: null, attempts: 1, targets: { accepted: 1, gone: 0, failed: 1 } },
+    ],
+  ])('is given up a day after the message was due, where %s', async (_name, channels, gone, expected) => {
     await withSlack(channels);
     vendors.slack.refusals.set('C0A', [LATER]);
+    for (const channel of gone) vendors.slack.refusals.set(channel, ['channel_not_found']);
     const id = await send();
     await retrying(id);
     await service.context.db.query(
@@ -174,7 +189,7 @@ describe('a target that asks for a retry', () => {
       [String(Date.now() - 24 * 3_600_000 - 1_000), id],
     );
     await processedAtOnce(id);
-    expect(postedTo()).toEqual(channels.slice(1));
+    expect(postedTo()).toEqual(channels.slice(1 + gone.length));
     expect(await deliveriesOf(service, id)).toMatchObject([expected]);
   });
 });

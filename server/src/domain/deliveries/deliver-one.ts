@@ -1,4 +1,5 @@
 import type { Tracking } from '../../contract/tracking.ts';
+import { oneLine } from '../../lib/one-line.ts';
 import { wireNameOf } from '../../providers/index.ts';
 import type { Job } from '../../queue/jobs.ts';
 import type { Context } from '../context.ts';
@@ -67,20 +68,19 @@ export async function deliverOne(batch: Batch, delivery: Delivery): Promise<Made
   const unwanted = loaded.unwanted.get(name);
   // What one of the targets has taken was sent, whatever is wanted now.
   if (unwanted !== undefined)
-    return { outcome: ended((begun?.accepted ?? 0) > 0 ? 'sent' : 'skipped', attempt + 1, unwanted) };
+    return { outcome: ended((begun?.accepted ?? 0) > 0 ? 'sent' : 'skipped', attempt, unwanted) };
   if (channel === 'in_app') return { outcome: shownInInbox(context, attempt + 1) };
   const addressed = loaded.addressed.get(name);
   const [broadcast, user] = [loaded.broadcasts.get(broadcastId), loaded.users.get(userId)];
   if (addressed === undefined || broadcast === undefined || user === undefined)
     throw new Error('a delivery of what is not there');
-  if (addressed.kind !== 'targets') return { outcome: ended(addressed.kind, attempt + 1, addressed) };
+  if (addressed.kind !== 'targets') return { outcome: ended(addressed.kind, attempt, addressed) };
   if (channel === 'sms' && !unsure.has(id)) return { outcome: ended('failed', attempt, SENT_TWICE) };
   const expiresAtMs = job.payload.first_attempt_ms + timeToLiveMs(channel);
   const sentMs = context.clock.now();
   const late = sentMs > expiresAtMs;
-  if (late && (begun?.accepted ?? 0) === 0) return { outcome: ended('failed', attempt, TOO_LATE) };
   const tried = late
-    ? tooLate(addressed)
+    ? tooLate(addressed, sentMs)
     : await attemptAll(batch, delivery, { broadcast, user, expiresAtMs }, addressed.now);
   const { outcome, again } = conclude(
     {
@@ -105,17 +105,18 @@ export async function deliverOne(batch: Batch, delivery: Delivery): Promise<Made
   };
 }
 
+/** The end of a delivery to which nothing was tried this time. */
 function ended(state: 'sent' | 'failed' | 'skipped', attempts: number, why: Unwanted): Outcome {
   const { code, reason } = why;
   const none = { integrationId: null, provider: null, providerId: null };
   return { state, attempts, ...none, code, reason: clean(reason) };
 }
 
-/** What was left of a delivery that one target at least has taken. */
-function tooLate({ now, later }: Extract<Addressed, { kind: 'targets' }>): Attempted[] {
+/** What is left of a delivery whose time is over is not tried any more: held until now, it comes too late for `conclude`. */
+function tooLate({ now, later }: Extract<Addressed, { kind: 'targets' }>, nowMs: number): Attempted[] {
   const left = [...now.map(({ id }) => id), ...Object.keys(later)];
   return left.map((targetId) => ({
-    result: { targetId, kind: 'failed', ...TOO_LATE },
+    result: { targetId, kind: 'held', untilMs: nowMs, reason: 'it could not be sent before' },
     refused: [],
     ambiguous: false,
   }));
@@ -130,10 +131,6 @@ function shownInInbox({ config }: Context, attempts: number): Outcome {
 const SENT_TWICE: Unwanted = {
   code: 'ambiguous',
   reason: 'whether it was sent is not known, and it is not sent a third time',
-};
-const TOO_LATE: Unwanted = {
-  code: 'expired',
-  reason: 'it could not be sent for so long that it is no news any more',
 };
 
 async function attemptAll(
@@ -239,11 +236,7 @@ function told(
 
 function clean(text: string | undefined): string | null {
   if (text === undefined) return null;
-  if (CLEAN.test(text)) return text;
-  return text
-    .toWellFormed()
-    .replace(/\p{Cc}+/gu, ' ')
-    .slice(0, 500);
+  return CLEAN.test(text) ? text : oneLine(text, 500);
 }
 
 // As nearly everything is.

@@ -125,7 +125,7 @@ export function storedDelivery(row: DeliveryRow): Delivery {
     targets: row.targets === null ? null : (JSON.parse(row.targets) as Record<string, number>),
     due_at: null,
     first_attempt_at: row.attempts === 0 ? null : iso(row.first_attempt_at),
-    last_attempt_at: row.attempts === 0 ? null : iso(row.last_attempt_at),
+    last_attempt_at: row.attempts === 0 && row.state === 'retrying' ? null : iso(row.last_attempt_at),
     receipt: row.receipt,
     receipt_at: iso(row.receipt_at),
     opened_at: iso(row.opened_at),
