@@ -365,6 +365,17 @@ describe('the project', () => {
     ]);
   });
 
+  test('says so to what is no object, and to one that names no address or two', async () => {
+    const told = async (body: unknown) => {
+      const answer = await project.call('PUT', '/suppressions', body);
+      return [answer.status, answer.body.errors.map(({ message }: { message: string }) => message)];
+    };
+    for (const body of [[], [{ email: 'ada@example.com' }], '"ada@example.com"', 'null', undefined])
+      expect(await told(body)).toEqual([422, ["Param '(root)' must be an object"]]);
+    for (const body of [{}, { email: null }, { email: 'ada@example.com', phone_number: '+15005550001' }])
+      expect(await told(body)).toEqual([422, ["Param '(root)' needs either an email or a phone_number"]]);
+  });
+
   test('adds a phone number in one spelling', async () => {
     const { body } = await project.call('PUT', '/suppressions', { phone_number: '+49 (30) 123-456' });
     expect(body).toMatchObject({ kind: 'phone', email: null, phone_number: '+4930123456', reason: 'manual' });

@@ -16,7 +16,7 @@ export const MAX_ERRORS = 5_000;
  */
 export function problemsOf(errors: readonly Located[]): string[] {
   const told = new Set<string>();
-  for (const error of withoutBranches(errors.slice(0, MAX_ERRORS))) told.add(sentence(error));
+  for (const error of withoutUnions(withoutBranches(errors.slice(0, MAX_ERRORS)))) told.add(sentence(error));
   const messages = [...told];
   if (messages.length <= MAX_MESSAGES) return messages;
   const more = errors.length > MAX_ERRORS ? 'many' : messages.length - MAX_MESSAGES;
@@ -37,6 +37,23 @@ function withoutBranches(errors: readonly Located[]): Located[] {
     kept.push(...meant(branches, error));
   }
   return kept;
+}
+
+/** What is no object at all is said to be that, and not that it lacks what the object may have. */
+function withoutUnions(errors: readonly Located[]): Located[] {
+  const nobody = new Set(errors.filter(isNoObject).map(placeOf));
+  return nobody.size === 0
+    ? [...errors]
+    : errors.filter((error) => isNoObject(error) || !nobody.has(placeOf(error)));
+}
+
+function isNoObject({ keyword, parentSchema }: Located): boolean {
+  return keyword === 'type' && parentSchema?.type === 'object';
+}
+
+/** Which schema was asked of which value. */
+function placeOf({ instancePath, schemaPath }: Located): string {
+  return `${instancePath} ${schemaPath.slice(0, schemaPath.lastIndexOf('/'))}`;
 }
 
 function isWithin(inner: Located | undefined, union: Located): boolean {
@@ -99,7 +116,7 @@ function sentence(error: Located): string {
   if (keyword === 'additionalProperties') {
     return `Param '${nameOf(error)}' doesn't allow key: ${shorten(String(params.additionalProperty))}`;
   }
-  const words = ownWords(error);
+  const words = isNoObject(error) ? undefined : ownWords(error);
   return `Param '${nameOf(error)}' ${typeof words === 'string' ? words : complaint(error)}`;
 }
 
