@@ -463,6 +463,28 @@ describe('a click in a client', () => {
     expect(body.read_at).toBeNull();
   });
 
+  test('needs no body, and says what one must be', async () => {
+    await track(false, true);
+    const { broadcastId, id } = await sent('bob');
+    const call = (body?: unknown, headers?: Record<string, string>) =>
+      project.as('bob')('POST', `/notifications/${id}/click`, body, headers);
+    expect((await call()).status).toBe(204);
+    expect((await call(undefined, { 'content-type': 'application/json' })).status).toBe(204);
+    expect((await call(undefined, { 'idempotency-key': newId() })).status).toBe(204);
+    expect((await deliveryOf(broadcastId, 'in_app')).clicks).toBe(3);
+    const refused = await call([]);
+    expect([refused.status, refused.body.errors[0].message]).toEqual([
+      422,
+      "Param '(root)' must be an object or null",
+    ]);
+    const description = await (await fetch(`${service.address}/v2/openapi.json`)).json();
+    const { post } = description.paths['/notifications/{notification_id}/click'];
+    expect(post.requestBody).toMatchObject({
+      required: false,
+      content: { 'application/json': { schema: { type: 'object' } } },
+    });
+  });
+
   test('is not recorded where the project does not want to know', async () => {
     const { broadcastId, id } = await sent('bob');
     expect(await click(project, 'bob', id)).toBe(204);

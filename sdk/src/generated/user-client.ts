@@ -106,7 +106,7 @@ export class UserClient extends Client {
      *
      * `POST /notifications/{notification_id}/click`
      */
-    click: (notificationId: string, body: ClickNotificationBody, options?: RequestOptions): Promise<void> =>
+    click: (notificationId: string, body?: ClickNotificationBody, options?: RequestOptions): Promise<void> =>
       this.request({ method: 'POST', path: `/notifications/${segment(notificationId)}/click`, body }, options),
     /**
      * Stream a user's notifications.

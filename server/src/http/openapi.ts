@@ -114,7 +114,8 @@ interface Operation {
 
 /** A request or an answer with its body. */
 interface Described {
-  content?: Record<string, { schema?: object; example?: unknown; examples?: unknown }>;
+  required?: boolean;
+  content?: Record<string, { schema?: { type?: unknown }; example?: unknown; examples?: unknown }>;
 }
 
 function errorResponses() {
@@ -146,6 +147,7 @@ function described<Document extends { openapi?: string; paths?: object }>(docume
         operation.responses[status] ??= { $ref: `#/components/responses/Error${status}` };
       }
       delete operation[OWN_ERRORS];
+      if (operation.requestBody !== undefined) sayWhetherNeeded(operation.requestBody);
       showExamples(operation);
       const authenticated = (operation.security ?? []).length > 0;
       if (method === 'post' && authenticated)
@@ -153,6 +155,15 @@ function described<Document extends { openapi?: string; paths?: object }>(docume
     }
   }
   return { openapi: document.openapi, jsonSchemaDialect: DIALECT, ...document };
+}
+
+/** A body that may be `null` is one that need not be sent. */
+function sayWhetherNeeded(body: Described): void {
+  const schema = body.content?.['application/json']?.schema;
+  if (!Array.isArray(schema?.type) || !schema.type.includes('null')) return;
+  const [type, ...others] = schema.type.filter((one) => one !== 'null');
+  schema.type = others.length === 0 ? type : [type, ...others];
+  body.required = false;
 }
 
 /** An example beside every schema that has none. */

@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { Id, NoContent } from '../../contract/common.ts';
+import { Id, NoContent, nullable } from '../../contract/common.ts';
 import {
   Notification,
   NotificationFilter,
@@ -115,10 +115,10 @@ export function notificationRoutes(app: App): void {
       'For clients that show it. Recorded where the project has `clicks` tracked (`PUT /tracking`), as an event `delivery.clicked`; without it there is nothing to do. Marks nothing as read.',
     tags,
     params: ById,
-    body: Click,
+    body: nullable(Click), // like its siblings it needs none
     reply: { 204: NoContent },
     async handler({ user, project, params, body, context }) {
-      const { channel = 'in_app' } = body;
+      const { channel = 'in_app' } = body ?? {};
       const click = { projectId: project.id, userId: user.id, id: params.notification_id, channel };
       if (!(await recordClick(context, click))) throw new ClientError('not_found');
     },
