@@ -25,6 +25,8 @@ beforeAll(async () => {
     routes: nothingRoutes,
     settings: { RATE_LIMIT_READS: '5', RATE_LIMIT_WRITES: '3', RATE_LIMIT_IP: '4' },
   });
+  // What is counted is counted by the second: whatever a test sends between two advances is of one.
+  it.clock.hold();
 });
 afterAll(() => it.close());
 
@@ -53,9 +55,11 @@ describe('a credential', () => {
       '0',
     ]);
     const wait = Number(refused.headers.get('retry-after'));
-    expect([wait > 50 && wait <= 60, Number(refused.headers.get('ratelimit-reset'))]).toEqual([true, wait]);
+    expect([wait, Number(refused.headers.get('ratelimit-reset'))]).toEqual([60, 60]);
     expect(await statuses(4, () => it.call('PUT', '/v2/nothing', { token }))).toEqual([200, 200, 200, 429]);
-    it.clock.advance(wait * 1000);
+    it.clock.advance((wait - 1) * 1000);
+    expect(await statuses(1, read)).toEqual([429]);
+    it.clock.advance(1000);
     expect(await statuses(6, read)).toEqual([200, 200, 200, 200, 200, 429]);
   });
 
@@ -125,6 +129,7 @@ describe('behind proxies that are trusted, a caller without a valid credential',
       logLevel: 'info',
       settings: { RATE_LIMIT_IP: '2', TRUSTED_PROXIES: '127.0.0.1,10.0.0.0/8' },
     });
+    behind.clock.hold();
   });
   afterAll(() => behind.close());
   const guesses = (forwarded: (index: number) => string) => {

@@ -33,7 +33,7 @@ export interface TestServer {
   server: FastifyInstance;
   context: HttpContext;
   db: Database;
-  clock: { now(): number; advance(ms: number): void };
+  clock: { now(): number; advance(ms: number): void /** It goes on by `advance` alone. */; hold(): void };
   published: RealtimeMessage[];
   logged: string[];
   project: NewProject & { jwt: string };
@@ -70,8 +70,12 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
   const published: RealtimeMessage[] = [];
   const logged: string[] = [];
   let offset = 0;
+  let heldAt: number | undefined;
   const clock = {
-    now: () => Date.now() + offset,
+    now: () => (heldAt ?? Date.now()) + offset,
+    hold: () => {
+      heldAt = Date.now();
+    },
     advance: (ms: number) => {
       offset += ms;
     },

@@ -27,12 +27,14 @@ export type SmtpStandIn = {
   port: number;
   /** Everything that was taken, in order; also what a connection cut at `end` left unanswered. */
   received: ReceivedEmail[];
-  /** Connections opened so far, and those open now. */
-  connections(): { opened: number; open: number };
+  /** Connections opened so far, those open now, and those of them that were told to hang. */
+  connections(): { opened: number; open: number; hanging: number };
   /** Resolves as soon as so many e-mails have been taken; rejects with the number reached when time is up. */
   waitFor(count: number, timeoutMs?: number): Promise<ReceivedEmail[]>;
   fail(failure: Failure): void;
   heal(): void;
+  /** Breaks the connections that hang, which they do until then. */
+  cutHanging(): void;
   /** Breaks every connection and stops listening. */
   stop(): Promise<void>;
   /** Listens again on the same port. */
@@ -59,6 +61,7 @@ export async function startSmtpStandIn({
   const failures: Failure[] = [];
   const waiting = new Set<() => void>();
   const sockets = new Map<number, Socket>(); // by the client's port, which is all that smtp-server tells of them
+  const hanging = new Set<Socket>();
   let opened = 0;
   let running = await start(port);
   const boundPort = running.port;
@@ -74,8 +77,10 @@ export async function startSmtpStandIn({
       const failure = failures.find((one) => one.at === at && (one.when?.(email) ?? true));
       if (failure === undefined) return false;
       if (failure.times !== undefined && --failure.times <= 0) failures.splice(failures.indexOf(failure), 1);
-      if (failure.how === 'cut') sockets.get(session.remotePort)?.destroy();
+      const socket = sockets.get(session.remotePort);
+      if (failure.how === 'cut') socket?.destroy();
       else if (failure.how !== 'hang') answer(replyError(failure.how.reply));
+      else if (socket !== undefined) hanging.add(socket);
       return true;
     }
 
@@ -138,7 +143,10 @@ export async function startSmtpStandIn({
       opened++;
       const remotePort = socket.remotePort ?? 0;
       sockets.set(remotePort, socket);
-      socket.once('close', () => sockets.delete(remotePort));
+      socket.once('close', () => {
+        sockets.delete(remotePort);
+        hanging.delete(socket);
+      });
     });
     await new Promise<void>((resolve, reject) => {
       server.server.once('error', reject);
@@ -180,10 +188,13 @@ export async function startSmtpStandIn({
     host: '127.0.0.1',
     port: boundPort,
     received,
-    connections: () => ({ opened, open: sockets.size }),
+    connections: () => ({ opened, open: sockets.size, hanging: hanging.size }),
     waitFor,
     fail: (failure) => void failures.push({ ...failure }),
     heal: () => void failures.splice(0),
+    cutHanging: () => {
+      for (const socket of hanging) socket.destroy();
+    },
     stop: () => running.stop(),
     restart: async () => {
       running = await start(boundPort);
