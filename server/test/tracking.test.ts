@@ -477,9 +477,8 @@ describe('a click in a client', () => {
       422,
       "Param '(root)' must be an object or null",
     ]);
-    const description = await (await fetch(`${service.address}/v2/openapi.json`)).json();
-    const { post } = description.paths['/notifications/{notification_id}/click'];
-    expect(post.requestBody).toMatchObject({
+    const { body: description } = await project.call('GET', '/openapi.json');
+    expect(description.paths['/notifications/{notification_id}/click'].post.requestBody).toMatchObject({
       required: false,
       content: { 'application/json': { schema: { type: 'object' } } },
     });

@@ -115,7 +115,7 @@ interface Operation {
 /** A request or an answer with its body. */
 interface Described {
   required?: boolean;
-  content?: Record<string, { schema?: { type?: unknown }; example?: unknown; examples?: unknown }>;
+  content?: Record<string, { schema?: { type?: string | string[] }; example?: unknown; examples?: unknown }>;
 }
 
 function errorResponses() {
@@ -161,7 +161,7 @@ function described<Document extends { openapi?: string; paths?: object }>(docume
 function sayWhetherNeeded(body: Described): void {
   const schema = body.content?.['application/json']?.schema;
   if (!Array.isArray(schema?.type) || !schema.type.includes('null')) return;
-  const [type, ...others] = schema.type.filter((one) => one !== 'null');
+  const [type = 'object', ...others] = schema.type.filter((one) => one !== 'null');
   schema.type = others.length === 0 ? type : [type, ...others];
   body.required = false;
 }
