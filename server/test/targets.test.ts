@@ -79,7 +79,7 @@ describe('of two devices one is gone', () => {
       { state: 'sent', code: null, targets: { accepted: 1, gone: 1, failed: 0 } },
     ]);
     expect((await events('delivery.sent'))[0]).toMatchObject({
-      payload: { accepted: 1, gone: 1, failed: 0 },
+      payload: { accepted: 1, gone: 1, failed: 0, provider_ids: [expect.any(String)] },
     });
     const discarded = await until(
       () => events('token.discarded'),
@@ -127,7 +127,12 @@ describe('a target that asks for a retry', () => {
     ]);
     const retried = await events('delivery.retried');
     expect(retried).toHaveLength(2);
-    expect(retried[0]).toMatchObject({ payload: { accepted: 1, gone: 1, failed: 0 } });
+    const [a, b] = ['1700000000.000001', '1700000000.000002'];
+    expect(retried[0]).toMatchObject({ payload: { accepted: 1, gone: 1, failed: 0, provider_ids: [a] } });
+    const all = { accepted: 2, gone: 1, failed: 0, provider_ids: [a, b] };
+    expect((await events('delivery.sent'))[0]).toMatchObject({ payload: all });
+    const listed = (await project.call('GET', `/broadcasts/${id}/deliveries?channel=slack`)).body.data;
+    expect(listed).toMatchObject([{ provider: 'slack', provider_id: a, targets: all }]);
   });
 
   test('is not sent to when it was discarded meanwhile, nor is what was saved since', async () => {
@@ -155,7 +160,13 @@ describe('a target that asks for a retry', () => {
     await processedAtOnce(id);
     expect(postedTo()).toEqual(['C0A']);
     expect(await deliveriesOf(service, id)).toMatchObject([
-      { state: 'sent', code: 'switched_off', attempts: 1 },
+      {
+        state: 'sent',
+        code: 'switched_off',
+        attempts: 1,
+        provider: 'slack',
+        targets: { accepted: 1, gone: 0, failed: 0, provider_ids: [expect.any(String)] },
+      },
     ]);
   });
 

@@ -277,6 +277,12 @@ describe('seven days after', () => {
       from notifications where user_id = $1 limit 1`,
       [id, canary('provider'), `${address} is unknown`],
     );
+    await rows(
+      `update deliveries
+      set targets = json_build_object('accepted', 1, 'gone', 0, 'failed', 1, 'provider_ids', json_build_array($2::text))
+      where user_id = $1`,
+      [id, canary('target')],
+    );
     expect(await remove(id, of)).toBe(204);
     const refused = await post([{ ...person, email: later }, { external_id: 'stays' }]);
     expect(refused.status.summary.failures).toBe(1);
@@ -294,8 +300,19 @@ describe('seven days after', () => {
     for (const { table, column } of owned.filter((one) => one.table !== 'deliveries'))
       expect([table, await rows(`select from ${table} where ${column} = $1`, [id])]).toEqual([table, []]);
     expect(
-      await rows('select state, code, reason, provider_id from deliveries where user_id = $1', [id]),
-    ).toEqual([{ state: 'failed', code: '550', reason: null, provider_id: null }]);
+      await rows(
+        'select state, code, reason, provider_id, targets::text from deliveries where user_id = $1',
+        [id],
+      ),
+    ).toEqual([
+      {
+        state: 'failed',
+        code: '550',
+        reason: null,
+        provider_id: null,
+        targets: '{"gone": 0, "failed": 1, "accepted": 1, "provider_ids": []}',
+      },
+    ]);
     expect(await rows(`select from token_owners where user_id = $1`, [id])).toEqual([]);
     // The bare id stays where it says what happened, and in the place of the user.
     const gone = { external_id: `deleted:${id}` };

@@ -33,14 +33,14 @@ export type BroadcastDelivery = {
   /** Who was asked last; the inbox has the name of the service. */
   provider: string | null;
   integration_id: string | null;
-  /** What the provider calls the message. */
+  /** What the provider calls the message; of several the first that was accepted. */
   provider_id: string | null;
-  /** Counted anew where it is sent anew. */
+  /** How often it was tried. Counted anew where it is sent anew. */
   attempts: number;
   /** How often it was begun anew by request. */
   replays: number;
-  /** Of what the last attempts said about the user's devices, browsers or chats, where there is more than one. */
-  targets: Record<string, number> | null;
+  /** What became of the user's devices, browsers or chats, where it goes to more than one. */
+  targets: BroadcastDeliveryTargets | null;
   /** While it is `scheduled`: not before then. The time when messages may come, or a limit of the provider, may make it later. */
   due_at: string | null;
   first_attempt_at: string | null;
@@ -75,14 +75,14 @@ export type NotificationDelivery = {
   /** Who was asked last; the inbox has the name of the service. */
   provider: string | null;
   integration_id: string | null;
-  /** What the provider calls the message. */
+  /** What the provider calls the message; of several the first that was accepted. */
   provider_id: string | null;
-  /** Counted anew where it is sent anew. */
+  /** How often it was tried. Counted anew where it is sent anew. */
   attempts: number;
   /** How often it was begun anew by request. */
   replays: number;
-  /** Of what the last attempts said about the user's devices, browsers or chats, where there is more than one. */
-  targets: Record<string, number> | null;
+  /** What became of the user's devices, browsers or chats, where it goes to more than one. */
+  targets: NotificationDeliveryTargets | null;
   /** While it is `scheduled`: not before then. The time when messages may come, or a limit of the provider, may make it later. */
   due_at: string | null;
   first_attempt_at: string | null;
@@ -902,6 +902,28 @@ export type BroadcastStatusSummary = {
 
 export type BroadcastStatusError = {
   message: string;
+};
+
+/** What became of the user's devices, browsers or chats, where it goes to more than one. */
+export type BroadcastDeliveryTargets = {
+  /** So many have got it. */
+  accepted: number;
+  /** So many are no more. */
+  gone: number;
+  failed: number;
+  /** What providers call the messages that were accepted, in that order; without those that they have not named. */
+  provider_ids: string[];
+};
+
+/** What became of the user's devices, browsers or chats, where it goes to more than one. */
+export type NotificationDeliveryTargets = {
+  /** So many have got it. */
+  accepted: number;
+  /** So many are no more. */
+  gone: number;
+  failed: number;
+  /** What providers call the messages that were accepted, in that order; without those that they have not named. */
+  provider_ids: string[];
 };
 
 export type SlackTokenOauth = {

@@ -35,14 +35,29 @@ export const Delivery = Type.Object(
       Type.String({ description: 'Who was asked last; the inbox has the name of the service.' }),
     ),
     integration_id: nullable(Id),
-    provider_id: nullable(Type.String({ description: 'What the provider calls the message.' })),
-    attempts: Type.Integer({ description: 'Counted anew where it is sent anew.' }),
+    provider_id: nullable(
+      Type.String({
+        description: 'What the provider calls the message; of several the first that was accepted.',
+      }),
+    ),
+    attempts: Type.Integer({ description: 'How often it was tried. Counted anew where it is sent anew.' }),
     replays: Type.Integer({ description: 'How often it was begun anew by request.' }),
     targets: nullable(
-      Type.Record(Type.String(), Type.Integer(), {
-        description:
-          "Of what the last attempts said about the user's devices, browsers or chats, where there is more than one.",
-      }),
+      Type.Object(
+        {
+          accepted: Type.Integer({ description: 'So many have got it.' }),
+          gone: Type.Integer({ description: 'So many are no more.' }),
+          failed: Type.Integer(),
+          provider_ids: Type.Array(Type.String(), {
+            description:
+              'What providers call the messages that were accepted, in that order; without those that they have not named.',
+          }),
+        },
+        {
+          description:
+            "What became of the user's devices, browsers or chats, where it goes to more than one.",
+        },
+      ),
     ),
     due_at: nullable(
       Type.Unsafe<string>({

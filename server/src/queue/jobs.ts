@@ -64,6 +64,8 @@ export interface Progress {
   accepted: number;
   gone: number;
   failed: number;
+  /** What providers call the messages that were accepted, in that order; missing where they have named none. */
+  provider_ids?: readonly string[];
 }
 
 export type JobKind = keyof JobPayloads;

@@ -1,3 +1,4 @@
+import { oneLine } from '../../lib/one-line.ts';
 import type { Outcome, Rejection, SlackMessage } from '../../providers/provider.ts';
 import type { Context } from '../context.ts';
 import { type InstallationToken, installationToken } from '../installations/token.ts';
@@ -263,7 +264,11 @@ function resultOf({ ownDelayMs }: Attempt, { id: targetId }: Target, dispatched:
   const of = { targetId, integration };
   if (outcome.kind === 'sent') {
     const { providerId } = outcome;
-    return { ...of, kind: 'accepted', ...(providerId === undefined ? {} : { providerId }) };
+    return {
+      ...of,
+      kind: 'accepted',
+      ...(providerId === undefined ? {} : { providerId: oneLine(providerId, 500) }),
+    };
   }
   const { reason, code } = outcome;
   const said = { ...of, reason, ...(code === undefined ? {} : { code }) };

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { type Begun, type Conclusion, conclude, type Result } from './conclude.ts';
+import { type Begun, type Conclusion, cameTo, conclude, type Result } from './conclude.ts';
 
 const begun = (changes: Partial<Begun> = {}): Begun => ({
   attempt: 0,
@@ -39,6 +39,11 @@ const figures = (numbers: readonly [number, number, number]) => {
   const [a, g, f] = numbers;
   return { accepted: a, gone: g, failed: f };
 };
+/** The same with the ids of these, which were accepted. */
+const of = (numbers: Parameters<typeof figures>[0], ...targets: string[]) => ({
+  ...figures(numbers),
+  provider_ids: targets.map((target) => `id of ${target}`),
+});
 
 /** State, attempts, figures where there are several targets, and what is left. */
 const short = ({ outcome, again }: Conclusion) => [
@@ -87,13 +92,13 @@ describe('a delivery to several targets', () => {
     [
       'was sent when any has taken it',
       [gone('a'), accepted('b')],
-      ['sent', 1, figures([1, 1, 0]), undefined],
+      ['sent', 1, of([1, 1, 0], 'b'), undefined],
     ],
-    ['has failed when none has', [gone('a'), failed('b')], ['failed', 1, figures([0, 1, 1]), undefined]],
+    ['has failed when none has', [gone('a'), failed('b')], ['failed', 1, of([0, 1, 1]), undefined]],
     [
       'goes on while one is to be tried again',
       [accepted('a'), retry('b')],
-      ['retrying', 1, figures([1, 0, 0]), ['b']],
+      ['retrying', 1, of([1, 0, 0], 'a'), ['b']],
     ],
     [
       'tells nothing while the others are only held',
@@ -105,11 +110,11 @@ describe('a delivery to several targets', () => {
   });
 
   test('adds up what became of them before', () => {
-    const progress = { left: { c: 0 }, ...figures([1, 1, 1]) };
+    const progress = { left: { c: 0 }, ...of([1, 1, 1], 'a') };
     expect(short(conclude(begun({ attempt: 1, progress }), [failed('c')]))).toEqual([
       'sent',
       2,
-      figures([1, 1, 2]),
+      of([1, 1, 2], 'a'),
       undefined,
     ]);
   });
@@ -124,6 +129,30 @@ describe('a delivery to several targets', () => {
     });
   });
 
+  test('names what providers call the messages, in the order in which they were accepted', () => {
+    const first = conclude(begun(), [held('a'), accepted('b'), accepted('c')]);
+    expect(first).toEqual({
+      again: { ...of([2, 0, 0], 'b', 'c'), attempt: 1, left: { a: { atMs: 1_005_000 } } },
+    });
+    const progress = { left: { a: 1_005_000 }, ...of([2, 0, 0], 'b', 'c') };
+    expect(conclude(begun({ attempt: 1, progress }), [accepted('a')]).outcome).toMatchObject({
+      providerId: 'id of b',
+      targets: of([3, 0, 0], 'b', 'c', 'a'),
+    });
+    expect(conclude(begun({ attempt: 1, progress }), [gone('a')]).outcome).toMatchObject({
+      providerId: 'id of b',
+      targets: of([2, 1, 0], 'b', 'c'),
+    });
+    expect(cameTo(progress)).toEqual({ providerId: 'id of b', targets: of([2, 0, 0], 'b', 'c') });
+    expect(conclude(begun(), [{ targetId: 'a', kind: 'accepted' }, accepted('b')]).outcome).toMatchObject({
+      providerId: 'id of b',
+      targets: of([2, 0, 0], 'b'),
+    });
+    const none = conclude(begun(), [{ targetId: 'a', kind: 'accepted' }, retry('b')]);
+    expect(none.outcome).toMatchObject({ providerId: undefined, targets: of([1, 0, 0]) });
+    expect(none.again).not.toHaveProperty('provider_ids');
+  });
+
   test('counts those that were discarded meanwhile as gone, and says so where they were the last', () => {
     const one = { left: { b: 0 }, ...figures([0, 0, 0]) };
     expect(conclude(begun({ attempt: 1, progress: one, lost: 1 }), []).outcome).toMatchObject({
@@ -132,11 +161,12 @@ describe('a delivery to several targets', () => {
       code: 'token_discarded',
       targets: undefined,
     });
-    const two = { ...one, accepted: 1 };
+    const two = { ...one, accepted: 1, provider_ids: ['id of a'] };
     expect(conclude(begun({ attempt: 1, progress: two, lost: 1 }), []).outcome).toMatchObject({
       state: 'sent',
       code: undefined,
-      targets: figures([1, 1, 0]),
+      providerId: 'id of a',
+      targets: of([1, 1, 0], 'a'),
     });
   });
 

@@ -25,10 +25,12 @@ export interface Begun {
 }
 
 /** What became of several targets. */
-export interface Figures {
+export interface Targets {
   accepted: number;
   gone: number;
   failed: number;
+  /** What providers call the messages that were accepted, in that order. */
+  provider_ids: readonly string[];
 }
 
 /** What is to be written of a delivery, and what is left to do. */
@@ -42,12 +44,12 @@ export interface Conclusion {
     code: string | undefined;
     reason: string | undefined;
     /** Where there is more than one. */
-    targets: Figures | undefined;
+    targets: Targets | undefined;
   };
   again?: Again;
 }
 
-export interface Again extends Figures {
+export interface Again extends Omit<Progress, 'left'> {
   attempt: number;
   /** By target: after how long, or from when on. */
   left: Readonly<Record<string, { delayMs: number } | { atMs: number }>>;
@@ -60,11 +62,12 @@ export interface Again extends Figures {
 export function conclude(begun: Begun, tried: readonly Result[]): Conclusion {
   const { progress, later, lost } = begun;
   const results = tried.map((result) => inTime(result, begun));
-  const figures: Figures = {
+  const figures = {
     accepted: (progress?.accepted ?? 0) + count(results, 'accepted'),
     gone: (progress?.gone ?? 0) + lost + count(results, 'gone'),
     failed: (progress?.failed ?? 0) + count(results, 'failed'),
   };
+  const providerIds = [...(progress?.provider_ids ?? []), ...results.flatMap(providerIdOf)];
   const left: Record<string, { delayMs: number } | { atMs: number }> = {};
   for (const [id, atMs] of Object.entries(later)) left[id] = { atMs };
   for (const result of results) {
@@ -75,32 +78,45 @@ export function conclude(begun: Begun, tried: readonly Result[]): Conclusion {
   const attempts = begun.attempt + (attempted ? 1 : 0);
   const over = Object.keys(left).length === 0;
   const retried = results.find(({ kind }) => kind === 'retry');
-  return {
-    ...(over || retried !== undefined ? { outcome: outcomeOf(results, { figures, left, attempts }) } : {}),
-    ...(over ? {} : { again: { ...figures, attempt: attempts, left } }),
+  const so: Progressed = {
+    ...figures,
+    left,
+    ...(providerIds.length > 0 ? { provider_ids: providerIds } : {}),
   };
+  return {
+    ...(over || retried !== undefined ? { outcome: outcomeOf(results, so, attempts) } : {}),
+    ...(over ? {} : { again: { ...so, left, attempt: attempts } }),
+  };
+}
+
+/** How far a delivery has come of which nothing more is tried. */
+export function cameTo(progress: Progress | undefined): Pick<Outcome, 'providerId' | 'targets'> {
+  return { providerId: progress?.provider_ids?.[0], targets: progress && targetsOf(progress) };
+}
+
+type Progressed = Omit<Progress, 'left'> & { left: object };
+
+/** Where there is more than one. */
+function targetsOf({ accepted, gone, failed, provider_ids = [], left }: Progressed): Targets | undefined {
+  const several = accepted + gone + failed + Object.keys(left).length > 1;
+  return several ? { accepted, gone, failed, provider_ids } : undefined;
 }
 
 type Outcome = NonNullable<Conclusion['outcome']>;
 
-function outcomeOf(
-  results: readonly Result[],
-  { figures, left, attempts }: { figures: Figures; left: Again['left']; attempts: number },
-): Outcome {
-  const { accepted, gone, failed } = figures;
-  const over = Object.keys(left).length === 0;
-  const state = over ? (accepted > 0 ? 'sent' : 'failed') : 'retrying';
-  const several = accepted + gone + failed + Object.keys(left).length > 1;
+function outcomeOf(results: readonly Result[], so: Progressed, attempts: number): Outcome {
+  const over = Object.keys(so.left).length === 0;
+  const state = over ? (so.accepted > 0 ? 'sent' : 'failed') : 'retrying';
   const [first] = LOOKED_FOR[state].flatMap((kind) => results.filter((result) => result.kind === kind));
   const said = first === undefined ? (state === 'failed' ? TOKEN_DISCARDED : undefined) : first;
   return {
     state,
     attempts,
     integration: first?.integration,
-    providerId: first?.kind === 'accepted' ? first.providerId : undefined,
+    providerId: so.provider_ids?.[0],
     code: said !== undefined && 'code' in said ? said.code : undefined,
     reason: said !== undefined && 'reason' in said ? said.reason : undefined,
-    targets: several ? figures : undefined,
+    targets: targetsOf(so),
   };
 }
 
@@ -115,6 +131,10 @@ const TOKEN_DISCARDED = { code: 'token_discarded', reason: 'the token was discar
 
 function count(results: readonly Result[], kind: Result['kind']): number {
   return results.filter((result) => result.kind === kind).length;
+}
+
+function providerIdOf(result: Result): readonly string[] {
+  return result.kind === 'accepted' && result.providerId !== undefined ? [result.providerId] : [];
 }
 
 function inTime(result: Result, { nowMs, expiresAtMs }: Begun): Result {

@@ -1,14 +1,14 @@
 import type { Tracking } from '../../contract/tracking.ts';
 import { oneLine } from '../../lib/one-line.ts';
 import { wireNameOf } from '../../providers/index.ts';
-import type { Job } from '../../queue/jobs.ts';
+import type { Job, Progress } from '../../queue/jobs.ts';
 import type { Context } from '../context.ts';
 import { unsubscribeUrl } from '../preferences/unsubscribe-link.ts';
 import { type TakenMessage, takenMessages } from '../receipts/poll-jobs.ts';
 import { receiptUrl } from '../receipts/receipt-url.ts';
 import { linksOf, pushClickUrl } from '../tracking/links.ts';
 import { type Attempt, type Attempted, attemptTarget, type Engine, secretsOf } from './attempt.ts';
-import { type Again, type Conclusion, conclude } from './conclude.ts';
+import { type Again, type Conclusion, cameTo, conclude } from './conclude.ts';
 import type { Loaded, LoadedBroadcast, LoadedUser } from './load.ts';
 import type { DeliveryOutcome } from './record-outcomes.ts';
 import { referenceOf } from './reference.ts';
@@ -68,7 +68,7 @@ export async function deliverOne(batch: Batch, delivery: Delivery): Promise<Made
   const unwanted = loaded.unwanted.get(name);
   // What one of the targets has taken was sent, whatever is wanted now.
   if (unwanted !== undefined)
-    return { outcome: ended((begun?.accepted ?? 0) > 0 ? 'sent' : 'skipped', attempt, unwanted) };
+    return { outcome: ended((begun?.accepted ?? 0) > 0 ? 'sent' : 'skipped', attempt, unwanted, begun) };
   if (channel === 'in_app') return { outcome: shownInInbox(context, attempt + 1) };
   const addressed = loaded.addressed.get(name);
   const [broadcast, user] = [loaded.broadcasts.get(broadcastId), loaded.users.get(userId)];
@@ -106,10 +106,15 @@ export async function deliverOne(batch: Batch, delivery: Delivery): Promise<Made
 }
 
 /** The end of a delivery to which nothing was tried this time. */
-function ended(state: 'sent' | 'failed' | 'skipped', attempts: number, why: Unwanted): Outcome {
-  const { code, reason } = why;
-  const none = { integrationId: null, provider: null, providerId: null };
-  return { state, attempts, ...none, code, reason: clean(reason) };
+function ended(
+  state: 'sent' | 'failed' | 'skipped',
+  attempts: number,
+  { code, reason }: Unwanted,
+  begun?: Progress,
+): Outcome {
+  const { providerId, targets } = cameTo(begun);
+  const of = { integrationId: null, provider: null, providerId: providerId ?? null, targets };
+  return { state, attempts, ...of, code, reason: clean(reason) };
 }
 
 /** What is left of a delivery whose time is over is not tried any more: held until now, it comes too late for `conclude`. */
@@ -225,19 +230,15 @@ function told(
     attempts,
     integrationId: integration?.id ?? null,
     provider: integration === undefined ? null : wireNameOf(integration.provider, config.BRAND),
-    providerId: clean(said.providerId),
+    providerId: said.providerId ?? null,
     code: clean(said.code),
     reason: said.reason === undefined ? null : clean(withoutAddress(said.reason, addresses())),
-    ...(said.targets === undefined ? {} : { targets: said.targets }),
+    targets: said.targets,
     ...(refused.length === 0 ? {} : { refused }),
     notSent: tried.some(({ result, ambiguous }) => result.kind === 'retry' && !ambiguous),
   };
 }
 
 function clean(text: string | undefined): string | null {
-  if (text === undefined) return null;
-  return CLEAN.test(text) ? text : oneLine(text, 500);
+  return text === undefined ? null : oneLine(text, 500);
 }
-
-// As nearly everything is.
-const CLEAN = /^[ -~]{0,500}$/;

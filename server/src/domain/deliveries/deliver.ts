@@ -6,6 +6,7 @@ import type { Context } from '../context.ts';
 import { receiptJobs, type TakenMessage } from '../receipts/poll-jobs.ts';
 import { again, type LeftOver } from './again.ts';
 import type { Engine } from './attempt.ts';
+import { cameTo } from './conclude.ts';
 import { type Batch, deliverOne } from './deliver-one.ts';
 import { type Loaded, loadDeliveries } from './load.ts';
 import type { DeliveryOutcome, OutcomeRecorder } from './record-outcomes.ts';
@@ -151,13 +152,15 @@ function about({ projectId, payload }: Job<'deliver'>, userId: string): About {
 async function giveUp(recorder: OutcomeRecorder, job: Job<'deliver'>, leaseId: string): Promise<void> {
   const { user_ids, attempt, progress } = job.payload;
   const ended = user_ids.map((userId): Promise<void> => {
+    const { providerId = null, targets } = cameTo(progress?.[userId]);
     const outcome: DeliveryOutcome = {
       ...about(job, userId),
       state: (progress?.[userId]?.accepted ?? 0) > 0 ? 'sent' : 'failed',
       attempts: attempt,
       integrationId: null,
       provider: null,
-      providerId: null,
+      providerId,
+      targets,
       code: 'internal_error',
       reason: 'internal error',
       durationMs: 0,

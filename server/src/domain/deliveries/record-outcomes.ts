@@ -9,7 +9,7 @@ import { type EventDetails, type NewEvent, recordEvents } from '../events/record
 import { receiptJobs, type TakenMessage } from '../receipts/poll-jobs.ts';
 import type { AddressKeys } from '../suppressions/address-keys.ts';
 import { type NewSuppression, suppressAddresses } from '../suppressions/suppress.ts';
-import type { Figures } from './conclude.ts';
+import type { Targets } from './conclude.ts';
 import { type Marked, unmarkTexts } from './text-marks.ts';
 
 export type DeliveryState = 'sent' | 'failed' | 'skipped' | 'retrying';
@@ -34,7 +34,7 @@ export interface DeliveryOutcome {
   firstAttemptMs: number;
   durationMs: number;
   /** Of a delivery to several targets. */
-  targets?: Figures;
+  targets?: Targets | undefined;
   /** Addresses of the user that the provider refused for good. */
   refused?: readonly { kind: 'email' | 'phone'; address: string; reason: string }[];
   /** A text message that was written down as about to be sent, and surely was not. */
@@ -276,7 +276,7 @@ function detailsOf(outcome: DeliveryOutcome): EventDetails {
 
 // Primary key (user_id, notification_id, channel). A final state stays, and an attempt that was written down already is not written again:
 // only what is news is answered, so that each state has one event and each end is counted once, however often it is reported. Nor is one that was
-// begun anew since: how it had gone before is no news of it.
+// begun anew since: how it had gone before is no news of it. Who was asked last is kept where nobody was asked this time.
 const upsertDeliveries = sql(
   'record_outcomes',
   `insert into deliveries as d (
@@ -293,8 +293,9 @@ const upsertDeliveries = sql(
       targets, replay
     )
     on conflict (user_id, notification_id, channel) do update
-      set state = excluded.state, attempts = excluded.attempts, integration_id = excluded.integration_id,
-        provider = excluded.provider, provider_id = excluded.provider_id, code = excluded.code, reason = excluded.reason,
+      set state = excluded.state, attempts = excluded.attempts,
+        integration_id = coalesce(excluded.integration_id, d.integration_id), provider = coalesce(excluded.provider, d.provider),
+        provider_id = excluded.provider_id, code = excluded.code, reason = excluded.reason,
         last_attempt_at = excluded.last_attempt_at, targets = excluded.targets
       where d.state = 'retrying' and d.replays = excluded.replays
         and (excluded.state <> 'retrying' or excluded.attempts > d.attempts)

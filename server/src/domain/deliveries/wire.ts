@@ -16,7 +16,7 @@ export interface DeliveryRow {
   provider_id: string | null;
   code: string | null;
   reason: string | null;
-  /** JSON text of an object. */
+  /** JSON text, as the contract has it. */
   targets: string | null;
   first_attempt_at: Date;
   last_attempt_at: Date;
@@ -122,7 +122,7 @@ export function storedDelivery(row: DeliveryRow): Delivery {
     provider_id: row.provider_id,
     attempts: row.attempts,
     replays: row.replays,
-    targets: row.targets === null ? null : (JSON.parse(row.targets) as Record<string, number>),
+    targets: row.targets === null ? null : (JSON.parse(row.targets) as Delivery['targets']),
     due_at: null,
     first_attempt_at: row.attempts === 0 ? null : iso(row.first_attempt_at),
     last_attempt_at: row.attempts === 0 && row.state === 'retrying' ? null : iso(row.last_attempt_at),
