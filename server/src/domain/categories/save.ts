@@ -5,7 +5,7 @@ import { ClientError } from '../../errors.ts';
 import { MAX_CONDITION_CHARACTERS, parseCondition } from '../../lib/expression.ts';
 import { newId } from '../../lib/ids.ts';
 import { itemsOf, memberOf } from '../../lib/members.ts';
-import { problemsOfRepeats, problemsOfTimes } from '../delivery-windows/problems.ts';
+import { problemsOfChannels } from '../delivery-windows/problems.ts';
 import { newEventId } from '../events/record.ts';
 import type { Bus } from '../realtime/messages.ts';
 
@@ -51,9 +51,8 @@ export async function categoryProblems(config: unknown): Promise<string[]> {
   const key = memberOf(config, 'key');
   if (typeof key === 'string' && TAKEN.has(key)) problems.push(`Param 'key' must not be ${key}`);
   const channels = itemsOf(memberOf(config, 'channels')).slice(0, MAX_CHANNELS);
-  problems.push(...problemsOfRepeats(channels));
+  problems.push(...problemsOfChannels(channels));
   for (const [index, given] of channels.entries()) {
-    problems.push(...problemsOfTimes(`channels.${index}.windows`, memberOf(given, 'windows')));
     const condition = memberOf(given, 'if');
     if (typeof condition !== 'string' || condition.length > MAX_CONDITION_CHARACTERS) continue;
     const parsed = await parseCondition(condition);

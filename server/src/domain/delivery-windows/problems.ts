@@ -10,6 +10,13 @@ export function problemsOfWindows(given: unknown): string[] {
     ...(typeof timeZone === 'string' && !isTimeZone(timeZone)
       ? [`Param 'time_zone' is not the IANA name of a time zone, such as Europe/Berlin`]
       : []),
+    ...problemsOfChannels(channels),
+  ];
+}
+
+/** What is wrong with channels and their windows: one that is named twice, and times that do not go together. */
+export function problemsOfChannels(channels: readonly unknown[]): string[] {
+  return [
     ...problemsOfRepeats(channels),
     ...channels.flatMap((one, index) =>
       problemsOfTimes(`channels.${index}.windows`, memberOf(one, 'windows')),
@@ -17,8 +24,7 @@ export function problemsOfWindows(given: unknown): string[] {
   ];
 }
 
-/** What is wrong with channels of which one is named twice. */
-export function problemsOfRepeats(channels: readonly unknown[]): string[] {
+function problemsOfRepeats(channels: readonly unknown[]): string[] {
   const problems: string[] = [];
   const named = new Map<string, number>();
   for (const [index, one] of channels.entries()) {
@@ -34,8 +40,7 @@ export function problemsOfRepeats(channels: readonly unknown[]): string[] {
   return problems;
 }
 
-/** What is wrong with the times of windows; `name` is the parameter that has them. */
-export function problemsOfTimes(name: string, windows: unknown): string[] {
+function problemsOfTimes(name: string, windows: unknown): string[] {
   return itemsOf(windows).flatMap((one, index) => {
     const [from, to] = [memberOf(one, 'from'), memberOf(one, 'to')];
     if (!isTime(from) || !isTime(to)) return []; // the schema says so

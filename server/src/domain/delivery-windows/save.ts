@@ -3,47 +3,25 @@ import { type Queryable, sql } from '../../db/client.ts';
 import { ClientError } from '../../errors.ts';
 import { newEventId } from '../events/record.ts';
 import type { Bus } from '../realtime/messages.ts';
+import type { WindowsOwner } from './get.ts';
 import { problemsOfWindows } from './problems.ts';
 
-/** Saves when the project's messages go out, in the place of what was said before. The same again changes nothing. */
-export async function saveProjectWindows(
+/**
+ * Saves when the project's messages go out, or when they reach the user, in the place of what was said before. The same again changes nothing;
+ * a user who is gone is ignored.
+ */
+export async function saveWindows(
   { db, bus }: { db: Queryable; bus: Bus },
-  projectId: string,
+  { projectId, userId }: WindowsOwner,
   config: DeliveryWindows,
 ): Promise<void> {
-  refuse(problemsOfWindows(config));
-  const saved = await db.query(upsertOfProject, [
-    projectId,
-    JSON.stringify(config),
-    newEventId(),
-    eventOf(config),
-  ]);
-  if (saved.length > 0) bus.publish({ type: 'project_changed', projectId });
-}
-
-/** Saves when messages reach the user. A user who is gone is ignored. The same again changes nothing. */
-export async function saveUserWindows(
-  { db, bus }: { db: Queryable; bus: Bus },
-  { projectId, userId }: { projectId: string; userId: string },
-  config: DeliveryWindows,
-): Promise<void> {
-  refuse(problemsOfWindows(config));
-  const [row] = await db.query<{ first: boolean }>(upsertOfUser, [
-    userId,
-    JSON.stringify(config),
-    projectId,
-    newEventId(),
-    eventOf(config),
-  ]);
-  if (row?.first) bus.publish({ type: 'project_changed', projectId });
-}
-
-function refuse(problems: readonly string[]): void {
+  const problems = problemsOfWindows(config);
   if (problems.length > 0) throw new ClientError('validation_failed', problems);
-}
-
-function eventOf(config: DeliveryWindows): string {
-  return JSON.stringify({ payload: config });
+  const values = [projectId, JSON.stringify(config), newEventId(), JSON.stringify({ payload: config })];
+  const changed = await (userId === undefined
+    ? db.query(upsertOfProject, values)
+    : db.query(upsertOfUser, [...values, userId]));
+  if (changed.length > 0) bus.publish({ type: 'project_changed', projectId });
 }
 
 // Primary keys. Configs are compared as texts, which are ours.
@@ -62,14 +40,14 @@ const upsertOfProject = sql(
   from saved
   returning id`,
 );
-// The project's row is written only by the first of its users: they would all wait for it.
+// The project's row is written, and answered, only by the first of its users: they would all wait for it.
 const upsertOfUser = sql(
   'save_user_delivery_windows',
   `with saved as (
     insert into user_delivery_windows as w (user_id, config)
     select id, $2
     from users
-    where id = $1 and project_id = $3
+    where id = $5 and project_id = $1
     on conflict (user_id) do update
     set config = excluded.config
     where w.config::text <> excluded.config::text
@@ -77,18 +55,15 @@ const upsertOfUser = sql(
   ),
   event as (
     insert into events (project_id, id, type, user_ids, details)
-    select $3, $4, 'delivery_windows.saved', array[user_id], $5
+    select $1, $3, 'delivery_windows.saved', array[user_id], $4
     from saved
-  ),
-  marked as (
-    insert into project_delivery_windows as p (project_id, of_users)
-    select $3, true
-    from saved
-    where not exists (select from project_delivery_windows where project_id = $3 and of_users)
-    on conflict (project_id) do update
-    set of_users = true
-    where not p.of_users
-    returning project_id
   )
-  select exists (select from marked) as first`,
+  insert into project_delivery_windows as p (project_id, of_users)
+  select $1, true
+  from saved
+  where not exists (select from project_delivery_windows where project_id = $1 and of_users)
+  on conflict (project_id) do update
+  set of_users = true
+  where not p.of_users
+  returning project_id`,
 );

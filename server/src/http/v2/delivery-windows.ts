@@ -1,67 +1,73 @@
 import { ProjectDeliveryWindows, UserDeliveryWindows } from '../../contract/delivery-windows.ts';
-import { getProjectWindows, getUserWindows } from '../../domain/delivery-windows/get.ts';
+import { getWindows } from '../../domain/delivery-windows/get.ts';
 import { problemsOfWindows } from '../../domain/delivery-windows/problems.ts';
-import { saveProjectWindows, saveUserWindows } from '../../domain/delivery-windows/save.ts';
+import { saveWindows } from '../../domain/delivery-windows/save.ts';
+import type { Project } from '../../domain/projects/cache.ts';
 import { rawJson } from '../reply.ts';
 import { type App, projectRoute, userRoute } from '../route.ts';
 
-const tags: [string] = ['Delivery windows'];
-const ofProject = '/channels/delivery_windows';
-const ofUser = '/channels/user_delivery_windows';
-
 /** GET and PUT of /channels/delivery_windows, and of /channels/user_delivery_windows. */
 export function deliveryWindowRoutes(app: App): void {
-  projectRoute(app, {
-    method: 'GET',
-    url: ofProject,
-    operationId: 'getDeliveryWindows',
-    summary: "Get when the project's messages go out",
-    tags,
-    reply: { 200: ProjectDeliveryWindows },
-    handler: async ({ project, context }) => rawJson(await getProjectWindows(context.db, project.id)),
-  });
-
-  projectRoute(app, {
-    method: 'PUT',
-    url: ofProject,
-    operationId: 'saveDeliveryWindows',
-    summary: "Save when the project's messages go out",
+  routes(app, projectRoute, {
+    url: '/channels/delivery_windows',
+    name: 'DeliveryWindows',
+    windows: ProjectDeliveryWindows,
+    what: "when the project's messages go out",
     description:
       'Replaces what was saved before. What comes outside of a window is held until the next one opens, by the clock of each user’s time zone; nothing is dropped for it. A category may have windows of its own, or be `critical`: then it goes out at any time. The inbox always shows everything at once.',
-    tags,
-    body: ProjectDeliveryWindows,
-    alsoWrong: ({ body }) => problemsOfWindows(body),
-    reply: { 200: ProjectDeliveryWindows },
-    async handler({ project, body, context }) {
-      await saveProjectWindows(context, project.id, body);
-      return body;
-    },
   });
-
-  userRoute(app, {
-    method: 'GET',
-    url: ofUser,
-    operationId: 'getUserDeliveryWindows',
-    summary: 'Get when messages reach the user',
-    tags,
-    reply: { 200: UserDeliveryWindows },
-    handler: async ({ user, context }) => rawJson(await getUserWindows(context.db, user.id)),
-  });
-
-  userRoute(app, {
-    method: 'PUT',
-    url: ofUser,
-    operationId: 'saveUserDeliveryWindows',
-    summary: 'Save when messages reach the user',
+  routes(app, userRoute, {
+    url: '/channels/user_delivery_windows',
+    name: 'UserDeliveryWindows',
+    windows: UserDeliveryWindows,
+    what: 'when messages reach the user',
     description:
       'Replaces what the user said before. On the channels that are named it counts instead of what the project and its categories have; `critical` categories come at any time.',
+  });
+}
+
+interface Owned {
+  url: string;
+  name: string;
+  windows: typeof ProjectDeliveryWindows;
+  what: string;
+  description: string;
+}
+
+function routes(
+  app: App,
+  route: typeof projectRoute | typeof userRoute,
+  { url, name, windows, what, description }: Owned,
+): void {
+  const tags: [string] = ['Delivery windows'];
+  const ownerOf = ({ project, user }: { project: Project; user?: { id: string } }) => ({
+    projectId: project.id,
+    userId: user?.id,
+  });
+
+  route(app, {
+    method: 'GET',
+    url,
+    operationId: `get${name}`,
+    summary: `Get ${what}`,
     tags,
-    body: UserDeliveryWindows,
+    reply: { 200: windows },
+    handler: async (call) => rawJson(await getWindows(call.context.db, ownerOf(call))),
+  });
+
+  route(app, {
+    method: 'PUT',
+    url,
+    operationId: `save${name}`,
+    summary: `Save ${what}`,
+    description,
+    tags,
+    body: windows,
     alsoWrong: ({ body }) => problemsOfWindows(body),
-    reply: { 200: UserDeliveryWindows },
-    async handler({ user, project, body, context }) {
-      await saveUserWindows(context, { projectId: project.id, userId: user.id }, body);
-      return body;
+    reply: { 200: windows },
+    async handler(call) {
+      await saveWindows(call.context, ownerOf(call), call.body);
+      return call.body;
     },
   });
 }
