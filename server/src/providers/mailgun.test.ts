@@ -74,6 +74,9 @@ describe('the request', () => {
       cc: 'bob@example.com',
       'o:tag': ['a', 'b'],
       'o:testmode': true,
+      'o:tracking-clicks': false,
+      't:text': true,
+      'v:vip': true,
       't:variables': { name: 'Ada' },
     };
     const made = await fields({ override });
@@ -84,7 +87,10 @@ describe('the request', () => {
         ['cc', 'bob@example.com'],
         ['o:tag', 'a'],
         ['o:tag', 'b'],
-        ['o:testmode', 'true'],
+        ['o:testmode', 'yes'],
+        ['o:tracking-clicks', 'no'],
+        ['t:text', 'yes'],
+        ['v:vip', 'true'],
         ['t:variables', '{"name":"Ada"}'],
       ]),
     );

@@ -123,9 +123,15 @@ function fields(payload: object): [name: string, value: string][] {
   return Object.entries(payload).flatMap(([name, given]: [string, unknown]) =>
     (Array.isArray(given) ? given : [given]).map((value: unknown): [string, string] => [
       name,
-      typeof value === 'string' ? value : JSON.stringify(value),
+      textOf(name, value),
     ]),
   );
+}
+
+function textOf(name: string, value: unknown): string {
+  // Not every option takes true, but each that is a switch takes yes.
+  if (typeof value === 'boolean' && /^(?:o:|t:text$)/.test(name)) return value ? 'yes' : 'no';
+  return typeof value === 'string' ? value : JSON.stringify(value);
 }
 
 function classify(answer: HttpAnswer): Outcome {

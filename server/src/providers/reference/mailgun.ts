@@ -9,7 +9,8 @@ export const mailgunGuide: Guide<typeof mailgun> = {
   override: {
     into: 'the fields of the form',
     locked: ['`to`', '`v:reference`'],
-    notes: 'A list becomes the field several times, an object its JSON.',
+    notes:
+      'A list becomes the field several times, an object its JSON; `true` and `false` of an option become `yes` and `no`.',
   },
   limits: [['request', '25 MB', TOO_BIG]],
   answers: [
