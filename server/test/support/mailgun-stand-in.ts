@@ -1,0 +1,129 @@
+/** Mailgun for tests: HTTP on loopback, which checks requests as Mailgun says that it does. */
+import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { createServer, type IncomingMessage } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { type Outages, outagesOf } from './outage.ts';
+
+export type MailgunAnswer = { status: number; headers?: Record<string, string>; body: unknown };
+
+export interface MailgunStandIn {
+  address: string;
+  /** The mails that were taken, in order: the fields of each, and the id that it was given. */
+  mails: { id: string; headers: IncomingMessage['headers']; fields: [name: string, value: string][] }[];
+  /** How the domain stands: `active`, until told otherwise. */
+  state: string;
+  /** Answers the next requests so, whatever they are. */
+  answer(...answers: MailgunAnswer[]): void;
+  outages: Outages;
+  stop(): Promise<void>;
+}
+
+/** Takes mails of one domain from those who have the key. */
+export async function startMailgunStandIn({
+  apiKey,
+  domain,
+}: {
+  apiKey: string;
+  domain: string;
+}): Promise<MailgunStandIn> {
+  const answers: MailgunAnswer[] = [];
+
+  async function answerTo({ method, url, headers }: IncomingMessage, body: Buffer): Promise<MailgunAnswer> {
+    if (headers.authorization !== `Basic ${Buffer.from(`api:${apiKey}`).toString('base64')}`)
+      return { status: 401, headers: { 'content-type': 'text/plain' }, body: 'Forbidden' };
+    const [, asked] = /^\/v[34]\/domains\/([^/]+)$/.exec(url ?? '') ?? [];
+    if (method === 'GET' && asked !== undefined)
+      return decodeURIComponent(asked) === domain
+        ? { status: 200, body: { domain: { name: domain, state: standIn.state } } }
+        : said(404, 'Domain not found');
+    const [, from] = /^\/v3\/([^/]+)\/messages$/.exec(url ?? '') ?? [];
+    if (method !== 'POST' || from === undefined) return said(404, 'Not Found');
+    if (decodeURIComponent(from) !== domain) return said(404, `Domain not found: ${from}`);
+    if (standIn.state !== 'active') return said(403, `Domain ${domain} is not allowed to send`);
+    const fields = await fieldsOf(headers['content-type'] ?? '', body);
+    const problem = fields === undefined ? 'the form cannot be read' : problemOf(fields);
+    if (fields === undefined || problem !== undefined) return said(400, problem ?? '');
+    const id = `${randomUUID()}@${domain}`;
+    standIn.mails.push({ id, headers, fields });
+    return { status: 200, body: { id: `<${id}>`, message: 'Queued. Thank you.' } };
+  }
+
+  const server = createServer(async (request, response) => {
+    const chunks: Buffer[] = [];
+    for await (const chunk of request) chunks.push(chunk as Buffer);
+    const { status, headers, body } = answers.shift() ?? (await answerTo(request, Buffer.concat(chunks)));
+    response.writeHead(status, { 'content-type': 'application/json', ...headers });
+    response.end(typeof body === 'string' ? body : JSON.stringify(body));
+  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const standIn: MailgunStandIn = {
+    address: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    mails: [],
+    state: 'active',
+    answer: (...given) => answers.push(...given),
+    outages: outagesOf(server),
+    async stop() {
+      server.closeAllConnections();
+      server.close();
+      await once(server, 'close');
+    },
+  };
+  return standIn;
+}
+
+/** An error as Mailgun has it. */
+export function said(status: number, message: string): MailgunAnswer {
+  return { status, body: { message } };
+}
+
+/** As the platform reads forms of both kinds; of a file there is only its name. */
+async function fieldsOf(type: string, body: Buffer): Promise<[string, string][] | undefined> {
+  try {
+    const form = await new Response(new Uint8Array(body), { headers: { 'content-type': type } }).formData();
+    return [...form].map(([name, value]) => [name, typeof value === 'string' ? value : value.name]);
+  } catch {
+    return undefined;
+  }
+}
+
+const MAILBOX = /^(?:"(?:[^"\\]|\\.)*"\s*<([^<>]+)>|[^<>",]*<([^<>]+)>|([^<>",]+))$/;
+const ADDRESS = /^[^\s@<>",]+@[a-z\d-]+(\.[a-z\d-]+)+$/i;
+const CONTENT = new Set(['text', 'html', 'amp-html', 'template']);
+const MEMBERS =
+  /^(?:from|to|cc|bcc|subject|text|html|amp-html|attachment|inline|template|recipient-variables)$/;
+const OPTIONS =
+  /^o:(?:tag|dkim|secondary-dkim(?:-public)?|deliverytime|deliverytime-optimize-period|time-zone-localize|testmode|tracking(?:-clicks|-opens)?|require-tls|skip-verification|sending-ip(?:-pool)?|tracking-pixel-location-top|archive-to|suppress-headers)$/;
+const MAX_BYTES_OF_OPTIONS = 16 * 1024;
+
+function problemOf(fields: readonly [string, string][]): string | undefined {
+  const all = (wanted: string) => fields.flatMap(([name, value]) => (name === wanted ? [value] : []));
+  for (const name of ['from', 'to']) {
+    if (all(name).length === 0) return `${name} parameter is missing`;
+    if (!all(name).every(isMailbox))
+      return `${name} parameter is not a valid address. please check documentation`;
+  }
+  if (all('from').length > 1) return 'from parameter is given more than once';
+  if (!fields.some(([name, value]) => CONTENT.has(name) && value !== ''))
+    return "Need at least one of 'text', 'html', 'amp-html' or 'template' parameters specified";
+  const unknown = fields.find(
+    ([name]) => !MEMBERS.test(name) && !OPTIONS.test(name) && !/^[hvt]:[\w-]+$/.test(name),
+  );
+  if (unknown !== undefined) return `${unknown[0]} parameter is not known`;
+  const yesOrNo = fields.find(
+    ([name, value]) => /^o:(?:testmode|require-tls|skip-verification)$/.test(name) && !BOOLEAN.test(value),
+  );
+  if (yesOrNo !== undefined) return `${yesOrNo[0]} parameter must be one of: yes, no, true, false`;
+  const options = fields.filter(([name]) => /^[ohv]:/.test(name));
+  return options.reduce((sum, [name, value]) => sum + Buffer.byteLength(name + value), 0) >
+    MAX_BYTES_OF_OPTIONS
+    ? 'o:, h:, v: and t: parameters are too long together'
+    : undefined;
+}
+
+const BOOLEAN = /^(?:yes|no|true|false)$/;
+
+function isMailbox(text: string): boolean {
+  const [, quoted, bare, alone] = MAILBOX.exec(text) ?? [];
+  return ADDRESS.test((quoted ?? bare ?? alone ?? '').trim());
+}
