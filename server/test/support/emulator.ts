@@ -5,7 +5,7 @@ import { type Outages, outagesOf } from './outage.ts';
 
 /** A vendor that others wrote, at an address on loopback. */
 export async function startEmulator(
-  service: 'slack' | 'twilio',
+  service: 'github' | 'slack' | 'twilio',
   seed: object,
 ): Promise<{ emulator: Emulator; address: string; outages: Outages }> {
   // It would listen on every interface, and has no option not to.
