@@ -2,6 +2,7 @@ import { type Service, startService } from '../app.ts';
 import { readConfig } from '../config.ts';
 import { createLogger } from '../lib/log.ts';
 import { giveBackMemory } from './give-back-memory.ts';
+import { letGarbageGather } from './let-garbage-gather.ts';
 
 // npm, the launcher and a terminal may each pass the same Ctrl-C on: within this time it counts once.
 const SAME_SIGNAL_MS = 1_000;
@@ -21,6 +22,7 @@ export async function start(): Promise<void> {
     },
   });
   giveBackMemory();
+  letGarbageGather();
   greet(service);
   const code = await stopped.promise;
   console.log('Stopping…');
