@@ -51,6 +51,19 @@ test('the documented signature is right, and nothing that differs from it', () =
     expect(isSigned(one, key)).toBe(false);
 });
 
+// Made by Twilio's own library (6.2.0), which says what each is good for.
+test.each([
+  ['', DOCUMENTED.signature, ['', ':443', ':8443', ':4433']],
+  [':443', 'kvajT1Ptam85bY51eRf/AJRuM3w=', ['', ':443']],
+  [':8443', 'ZOaJEsozlsUyzk5k5fpaCxTxXDA=', [':8443']],
+])('signed with the port %j as %s it is right where one of %j is called', (_, signature, called) => {
+  const { url, fields, token } = DOCUMENTED;
+  for (const port of ['', ':443', ':8443', ':4433']) {
+    const one = request(url.replace('.com', `.com${port}`), fields, signature);
+    expect(twilioReceipts.isSigned(one, { auth_token: token })).toBe(called.includes(port));
+  }
+});
+
 test('without an auth token the address has to be one of ours, with it that is not enough', () => {
   const one = request('https://notify.example.com/', 'MessageStatus=delivered');
   expect(twilioReceipts.isSigned(one, {})).toBe(false);

@@ -11,8 +11,11 @@ export const twilioReceipts: ReceiptReader<{ auth_token?: string }> = {
   isSigned({ headers, body, url, reference }, { auth_token: key }) {
     if (key === undefined) return reference !== undefined;
     const given = Buffer.from(textOf(headers['x-twilio-signature']), 'base64');
-    const wanted = signatureOf(url, new URLSearchParams(body.toString()), key);
-    return given.length === wanted.length && timingSafeEqual(given, wanted);
+    const form = new URLSearchParams(body.toString());
+    return writings(url).some((one) => {
+      const wanted = signatureOf(one, form, key);
+      return given.length === wanted.length && timingSafeEqual(given, wanted);
+    });
   },
   read({ body, reference, nowMs }) {
     const form = new URLSearchParams(body.toString());
@@ -23,6 +26,15 @@ export const twilioReceipts: ReceiptReader<{ auth_token?: string }> = {
     return { receipts: [{ ...receipt, ...(reference === undefined ? {} : { reference }) }] };
   },
 };
+
+/** With the port and without: which of them Twilio signs does not follow from which it has called. */
+function writings(url: string): string[] {
+  const [origin = '', scheme = '', host = '', port] =
+    /^(https?:\/\/)(\[[^\]]*\]|[^/?#:]*)(:\d+)?/i.exec(url) ?? [];
+  const rest = url.slice(origin.length);
+  const usual = scheme.toLowerCase() === 'https://' ? ':443' : ':80';
+  return [scheme + host + rest, scheme + host + (port ?? usual) + rest];
+}
 
 /** https://www.twilio.com/docs/usage/security#validating-requests: the address, then names and values in the order of names. */
 function signatureOf(url: string, form: URLSearchParams, key: string): Buffer {
