@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { type Outages, outagesOf } from './outage.ts';
 
 /** Slack's token endpoint and its posting as its documentation has them, with what can be made to go wrong. Tokens rotate where `rotate` says so. */
 export interface SlackStandIn {
@@ -32,6 +33,7 @@ export interface SlackStandIn {
   loseAnswers: number;
   /** Holds answers back until the function it gives is called; `reached` resolves when a request waits. */
   hold(): { reached: Promise<void>; release(): void };
+  outages: Outages;
   close(): Promise<void>;
 }
 
@@ -67,12 +69,7 @@ export async function startSlackStandIn(): Promise<SlackStandIn> {
     slack.rotate === undefined ? { access_token: random('xoxb') } : newPair(slack.rotate);
 
   const act = (asked: Asked): object => {
-    const [clientId = '', secret = ''] = Buffer.from(
-      asked.authorization?.slice('Basic '.length) ?? '',
-      'base64',
-    )
-      .toString()
-      .split(':');
+    const [clientId, secret] = credentialsIn(asked);
     const error = (word: string) => ({ ok: false, error: word });
     if (!slack.apps.has(clientId)) return error('invalid_client_id');
     if (slack.apps.get(clientId) !== secret) return error('bad_client_secret');
@@ -93,8 +90,12 @@ export async function startSlackStandIn(): Promise<SlackStandIn> {
     };
   };
 
-  const post = (path: string, authorization: string | undefined, text: string, response: ServerResponse) => {
-    const body = JSON.parse(text) as Record<string, unknown>;
+  const post = (
+    { path, authorization, text, ...asked }: Asked & { text: string },
+    response: ServerResponse,
+  ) => {
+    const isForm = asked.contentType?.startsWith('application/x-www-form-urlencoded');
+    const body = isForm ? membersOf(asked.form) : (JSON.parse(text) as Record<string, unknown>);
     const byApi = path.endsWith('/chat.postMessage');
     const to = byApi ? String(body.channel) : path;
     const token = authorization?.slice('Bearer '.length);
@@ -114,7 +115,7 @@ export async function startSlackStandIn(): Promise<SlackStandIn> {
   const server = createServer(async (request, response) => {
     const { text, ...asked } = await read(request);
     if (!asked.path.endsWith('/oauth.v2.access')) {
-      post(asked.path, asked.authorization, text, response);
+      post({ text, ...asked }, response);
       return;
     }
     slack.asked.push(asked);
@@ -176,6 +177,7 @@ export async function startSlackStandIn(): Promise<SlackStandIn> {
         },
       };
     },
+    outages: outagesOf(server),
     async close() {
       server.closeAllConnections();
       server.close();
@@ -183,6 +185,26 @@ export async function startSlackStandIn(): Promise<SlackStandIn> {
     },
   };
   return slack;
+}
+
+/** Slack takes them as HTTP has them, and as members of the form. */
+function credentialsIn({ authorization, form }: Asked): [clientId: string, secret: string] {
+  if (authorization === undefined) return [form.client_id ?? '', form.client_secret ?? ''];
+  const text = Buffer.from(authorization.slice('Basic '.length), 'base64').toString();
+  const [clientId = '', secret = ''] = text.split(':');
+  return [clientId, secret];
+}
+
+/** What is no text stands in a form as JSON. */
+function membersOf(form: Record<string, string>): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(form).map(([name, value]) => [
+      name,
+      /^(?:blocks|attachments|metadata|mrkdwn|unfurl_links|unfurl_media)$/.test(name)
+        ? JSON.parse(value)
+        : value,
+    ]),
+  );
 }
 
 async function read(request: IncomingMessage): Promise<Asked & { text: string }> {
