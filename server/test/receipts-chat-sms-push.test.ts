@@ -163,6 +163,13 @@ describe('Twilio', () => {
     expect(await deliveryOf(id, 'sms')).toMatchObject({ receipt: null });
   });
 
+  test('a hundred thousand fields that nobody has signed are refused, and hold up nobody', async () => {
+    const id = await setUp('twilio', { ...TWILIO, auth_token: 'canary-auth-token' });
+    const form = Array.from({ length: 100_000 }, (_, number) => `f${number}=`).join('&');
+    const refused = await post(`twilio/webhooks/incoming/${id}`, form, FORM);
+    expect(refused.status).toBe(401);
+  });
+
   test('the address that was made for a message takes what is said of it, and no other does', async () => {
     const id = await setUp('twilio', TWILIO);
     const sent = await broadcast({ external_id: 'ann', phone_numbers: [number()] });
