@@ -259,6 +259,36 @@ test.each([
   },
 );
 
+test('how a delivery has ended stays, whatever is reported of it later by whoever had it before', async () => {
+  const service = await start(onTestFinished);
+  const reports = [
+    ['sent', 'failed'],
+    ['sent', 'retrying'],
+    ['failed', 'sent'],
+    ['failed', 'retrying'],
+    ['skipped', 'sent'],
+  ] as const;
+  const id = await broadcastWithPending(service, 2 * reports.length);
+  const recorder = new OutcomeRecorder({ ...service.context, onRecorded: () => {} });
+  const rows = rowsOf(service);
+  for (const states of reports) {
+    const [userId, notificationId] = [newId(), newId()];
+    for (const [index, state] of states.entries())
+      await recorder.report({
+        outcome: outcome(service, id, { userId, notificationId, state, attempts: index + 1 }),
+      });
+    expect(
+      await rows('select state, attempts from deliveries where notification_id = $1', [notificationId]),
+    ).toEqual([{ state: states[0], attempts: 1 }]);
+    expect(
+      await rows("select type from events where user_ids[1] = $1 and type like 'delivery.%'", [userId]),
+    ).toEqual([{ type: `delivery.${states[0]}` }]);
+  }
+  expect(await rows('select pending from broadcasts where id = $1', [id])).toEqual([
+    { pending: reports.length },
+  ]);
+});
+
 test('an outcome that the database refuses does not fail those that are written with it', async ({
   onTestFinished: undo,
 }) => {

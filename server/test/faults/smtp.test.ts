@@ -84,6 +84,7 @@ test('a mail server that is away and comes back: every e-mail waits, and goes ou
     // The others wait: after so many the server is not asked for each.
     (states) => (states.retrying ?? 0) >= 20,
   );
+  expect(Object.keys(await statesOf(id))).toEqual(['retrying']);
   const { body } = await service.project.call('GET', `/broadcasts/${id}`);
   expect(body.status).toEqual({ status: 'processing', summary: { total: 150, failures: 0 }, errors: null });
   await smtp.restart();
