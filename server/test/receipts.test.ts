@@ -90,8 +90,9 @@ const deliveryOf = async (broadcastId: string) => {
   return row;
 };
 const REPORTS = ['delivered', 'bounced', 'dropped', 'complained'].map((kind) => `delivery.${kind}`).join();
-const reports = async (of = project) =>
-  (await of.call('GET', `/events?type=${REPORTS}`)).body.data as Event[];
+const eventsOf = async (type: string, of = project) =>
+  (await of.call('GET', `/events?type=${type}`)).body.data as Event[];
+const reports = (of = project) => eventsOf(REPORTS, of);
 const suppressed = async (of = project) =>
   ((await of.call('GET', '/suppressions')).body.data as Record<string, unknown>[]).map(
     ({ email, phone_number, reason, provider }) => [email ?? phone_number, reason, provider],
@@ -217,6 +218,26 @@ describe('SendGrid', () => {
     expect([await suppressed(), await reports()]).toEqual([[], []]);
   });
 
+  test('who has switched a category on again is not unsubscribed by a repeat', async () => {
+    const id = await setUp('sendgrid', config);
+    const sent = await send(undefined, project, { category: 'news' });
+    const unsubscribe = event(sent, { event: 'unsubscribe' });
+    const preferences = async () => (await eventsOf('preferences.updated')).length;
+    await report(id, [unsubscribe, { ...unsubscribe, sg_event_id: randomUUID() }]);
+    expect(await preferences()).toBe(1);
+    const user = project.as(sent.email.split('@')[0] ?? '');
+    const channels = [{ name: 'email', enabled: true }];
+    const switchedOn = await user('PUT', '/channels/user_preferences', {
+      categories: [{ key: 'news', channels }],
+    });
+    expect([switchedOn.status, await preferences()]).toEqual([204, 2]);
+    await report(id, [unsubscribe]);
+    expect(await preferences()).toBe(2);
+    clock.offsetMs = 60_000;
+    await report(id, [event(sent, { event: 'unsubscribe' })]);
+    expect(await preferences()).toBe(3);
+  });
+
   test('what is not signed, or long ago, or for an integration that is not there, is refused alike; nothing is written', async () => {
     const id = await setUp('sendgrid', config);
     const { webhook_public_key: _, ...keyless } = config;
@@ -275,6 +296,16 @@ describe('SendGrid', () => {
       { log: '452 4.2.2 <[address]>: over quota, as is "[address]" (forwarded)' },
     ]);
     expect(await suppressed()).toEqual([]);
+  });
+
+  test('what is told is cut between characters, and after the addresses were taken out', async () => {
+    const id = await setUp('sendgrid', config);
+    const sent = await send();
+    const reason = `${'x'.repeat(480)} ${'ada.lovelace@example.org'} ${'😀'.repeat(20)}`;
+    await report(id, [event(sent, { event: 'bounce', type: 'blocked', reason })]);
+    const [told] = await reports();
+    expect(told?.log).toMatch(/^x+ \[address\] (😀)+\ufffd$/u);
+    expect(told?.log).toHaveLength(500);
   });
 
   test('a report that is here before the outcome of the sending is kept, and the delivery ends as if it had come later', async () => {
@@ -436,6 +467,18 @@ describe('Mailgun', () => {
     expect((await report(id, data(second, FAILED), { atMs: clock.now() - 26 * 3_600_000 })).status).toBe(401);
     expect((await report(id, data(second, FAILED), { token: 'x'.repeat(300) })).status).toBe(401);
     expect((await report(id, { id: 1 })).status).toBe(422);
+  });
+
+  test('a signature is good for nothing once its first use is forgotten', async () => {
+    const id = await setUpMailgun();
+    const [sent, second] = [await send(), await send(`second${made}@example.com`)];
+    const [token, atMs] = [randomUUID(), clock.now()];
+    expect((await report(id, data(sent, FAILED), { token, atMs: atMs + 4 * 60_000 })).status).toBe(200);
+    for (clock.offsetMs = 0; clock.offsetMs < 26 * 3_600_000; clock.offsetMs += 15 * 60_000) {
+      const again = await report(id, data(second, FAILED), { token, atMs: atMs + 4 * 60_000 });
+      expect([clock.offsetMs, again.status]).toEqual([clock.offsetMs, 401]);
+    }
+    expect(await deliveryOf(second.id)).toMatchObject({ receipt: null });
   });
 
   test('a request that comes again with the same signature is answered the same', async () => {

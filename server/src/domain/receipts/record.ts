@@ -6,10 +6,10 @@ import { RECEIPTS, type Receipt, type ReceiptKind } from '../../providers/provid
 import { readReference } from '../deliveries/reference.ts';
 import { withoutAddress } from '../deliveries/without-address.ts';
 import { type EventDetails, type NewEvent, recordEvents } from '../events/record.ts';
-import { savePreferences } from '../preferences/save.ts';
 import type { Bus } from '../realtime/messages.ts';
 import type { AddressKeys } from '../suppressions/address-keys.ts';
 import { type NewSuppression, suppressAddresses } from '../suppressions/suppress.ts';
+import { type Unsubscribed, unsubscribe } from './unsubscribe.ts';
 
 /** Whose receipts they are: of what was sent by this integration. */
 export interface ReceiptSource {
@@ -34,19 +34,15 @@ export async function recordReceipts(
   const found = await write(tx, source, strongest);
   await recordEvents(tx, eventsOf(source, strongest, found));
   await suppressAddresses({ db: tx, addressKeys }, suppressionsOf(source, named, found));
-  for (const { delivery, receipt } of named) {
+  await unsubscribe({ db: tx, bus }, source, unsubscribedOf(named, found));
+}
+
+function unsubscribedOf(named: readonly Named[], found: ReadonlyMap<string, Found>): Unsubscribed[] {
+  return named.flatMap(({ receipt: { kind, at }, delivery }) => {
     const known = delivery && found.get(delivery.notificationId);
-    if (receipt.kind !== 'unsubscribed' || delivery === undefined || known === undefined) continue;
-    // One after the other: each of them is a person who has followed a link.
-    await savePreferences(
-      { db: tx, bus },
-      {
-        projectId: source.projectId,
-        userId: delivery.userId,
-        preferences: [{ category: known.category, channel: source.channel, enabled: false }],
-      },
-    );
-  }
+    if (kind !== 'unsubscribed' || delivery === undefined || known === undefined) return [];
+    return [{ userId: delivery.userId, category: known.category, at }];
+  });
 }
 
 interface Delivery {
@@ -163,15 +159,16 @@ function detailsOf(receipt: Receipt, context: { channel: string; provider: strin
 
 const MAX_REASON_CHARACTERS = 500;
 
-/** What was said, without whom it is about: events outlive users. */
+/**
+ * What was said, without whom it is about: events outlive users. A receiving server may name others, too: whom a mail was forwarded to. All
+ * words are looked at, each once: to look for addresses themselves takes long where there is none.
+ */
 function anonymous({ suppress }: Receipt, reason: string): string {
   const address = suppress !== undefined && isAddress(suppress.address) ? suppress.address : undefined;
-  const said = oneLine(reason, 4 * MAX_REASON_CHARACTERS);
-  return withoutAddress(said, address).replace(MAIL_ADDRESS, '[address]').slice(0, MAX_REASON_CHARACTERS);
+  const said = withoutAddress(oneLine(reason, 4 * MAX_REASON_CHARACTERS), address);
+  const told = said.replace(/[^\s<>"'(),;:[\]]+/g, (word) => (/.@./.test(word) ? '[address]' : word));
+  return oneLine(told, MAX_REASON_CHARACTERS);
 }
-
-// A receiving server may name others, too: whom a mail was forwarded to.
-const MAIL_ADDRESS = /[^\s<>"'(),;:[\]]{1,320}@[^\s<>"'(),;:[\]]{1,320}/g;
 
 /** Only with what is news: an address that was put right since is not suppressed again by what is told twice. */
 function suppressionsOf(
