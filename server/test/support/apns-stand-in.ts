@@ -10,6 +10,7 @@ import {
   type ServerHttp2Stream,
 } from 'node:http2';
 import type { AddressInfo, Socket } from 'node:net';
+import { type Outages, outagesOf } from './outage.ts';
 
 export type ReceivedPush = {
   deviceToken: string;
@@ -30,6 +31,7 @@ export type ApnsStandIn = {
   mostStreams(): number;
   /** From now on, whatever is sent to this device is answered so. */
   fail(deviceToken: string, status: number, reason: string, more?: { timestamp: number }): void;
+  outages: Outages;
   stop(): Promise<void>;
 };
 
@@ -57,7 +59,7 @@ export async function startApnsStandIn({
   const failures = new Map<string, { status: number; body: object }>();
   let mostStreams = 0;
   const issued: { iat: number; since: number }[] = [];
-  const standIn: Omit<ApnsStandIn, 'address' | 'stop'> = {
+  const standIn: Omit<ApnsStandIn, 'address' | 'outages' | 'stop'> = {
     pushes: [],
     sessions: [],
     tokens: [],
@@ -154,6 +156,7 @@ export async function startApnsStandIn({
   return {
     ...standIn,
     address: tls ? `https://localhost:${port}` : `http://127.0.0.1:${port}`,
+    outages: outagesOf(server),
     async stop() {
       for (const socket of sockets) socket.destroy();
       server.close();

@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { gunzipSync } from 'node:zlib';
+import { type Outages, outagesOf } from './outage.ts';
 
 type Message = Record<string, unknown>;
 type Answer = { status: number; headers?: Record<string, string>; body: unknown };
@@ -28,6 +29,7 @@ export type ExpoStandIn = {
   tickets: string[];
   /** Answers the next requests so. */
   answer(...answers: Answer[]): void;
+  outages: Outages;
   stop(): Promise<void>;
 };
 
@@ -120,6 +122,7 @@ export async function startExpoStandIn({ accessToken }: { accessToken: string })
     fail: (to, error, message = error) => failures.set(to, { error, message }),
     project: (to, name) => projects.set(to, name),
     answer: (...given) => answers.push(...given),
+    outages: outagesOf(server),
     async stop() {
       server.closeAllConnections();
       server.close();

@@ -11,6 +11,7 @@ import {
   type ServerHttp2Session,
 } from 'node:http2';
 import type { AddressInfo, Socket } from 'node:net';
+import { type Outages, outagesOf } from './outage.ts';
 
 export type FcmAnswer = { status: number; headers?: Record<string, string>; body: unknown };
 
@@ -30,6 +31,7 @@ export type FcmStandIn = {
   fail(deviceToken: string, answer: FcmAnswer): void;
   /** The token endpoint answers so, until told `undefined`. */
   failTokens(answer: { status: number; body: unknown } | undefined): void;
+  outages: Outages;
   stop(): Promise<void>;
 };
 
@@ -145,6 +147,7 @@ export async function startFcmStandIn({
     failTokens(answer) {
       failedTokens = answer;
     },
+    outages: outagesOf(server),
     async stop() {
       for (const socket of sockets) socket.destroy();
       server.close();

@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { createServer as createHttp2Server } from 'node:http2';
 import type { AddressInfo } from 'node:net';
+import { type Outages, outagesOf } from './outage.ts';
 
 export interface VendorRequest {
   method: string;
@@ -23,6 +24,7 @@ export interface VendorStandIn {
   requests: VendorRequest[];
   /** Answers so from now on: the last of several goes on for ever, 'cut' breaks the connection, 'hang' says nothing. */
   answer(...answers: Answer[]): void;
+  outages: Outages;
   stop(): Promise<void>;
 }
 
@@ -67,6 +69,7 @@ export async function startVendor({ http2 = false } = {}): Promise<VendorStandIn
       requests.length = 0;
       answers = given;
     },
+    outages: outagesOf(server),
     async stop() {
       for (const socket of sockets) socket.destroy();
       server.close();
