@@ -1426,7 +1426,7 @@ export type SaveUserBody = {
 export type SaveSuppressionBody = {
   /** An e-mail address, in whatever case. */
   email?: string | null | undefined;
-  /** A phone number in international form: +15005550001. */
+  /** In international form: +15005550001. */
   phone_number?: string | null | undefined;
   /** `manual`: by a request. `rejected`: the provider does not take the address. `bounced`: what was sent came back. `unsubscribed`: the recipient told the provider to stop. `complained`: the recipient called it spam. Of several the last in this order. */
   reason?: 'manual' | 'rejected' | 'bounced' | 'unsubscribed' | 'complained' | undefined;

@@ -7,6 +7,7 @@ import {
   Id,
   nullable,
   oneOf,
+  PhoneNumbers,
   readOnly,
   storedString,
   Timestamp,
@@ -29,12 +30,7 @@ const NamedRecipient = Type.Object(
     first_name: Type.Optional(nullable(storedString({ maxLength: 255 }))),
     last_name: Type.Optional(nullable(storedString({ maxLength: 255 }))),
     custom_attributes: Type.Optional(nullable(freeObject('Anything you want to keep about the user.'))),
-    phone_numbers: Type.Optional(
-      Type.Array(Type.String({ maxLength: 32, pattern: '^\\+[0-9][0-9 ().-]{2,30}$' }), {
-        maxItems: 20,
-        description: 'In international form: +15005550001.',
-      }),
-    ),
+    phone_numbers: Type.Optional(PhoneNumbers),
   },
   {
     additionalProperties: false,

@@ -54,6 +54,20 @@ export function storedString(
   return Type.String({ ...options, format: 'text' });
 }
 
+/** A phone number as people write it: up to the 15 digits of E.164. */
+export const PhoneNumber = Type.String({
+  maxLength: 32,
+  pattern: '^\\+[0-9]([ ().-]*[0-9]){2,14}[ ().-]*$',
+  'x-problem': 'must be a phone number in international form, such as +15005550001',
+  description: 'In international form: +15005550001.',
+});
+
+/** The phone numbers of a user. */
+export const PhoneNumbers = Type.Array(PhoneNumber, {
+  maxItems: 20,
+  description: 'In international form: +15005550001.',
+});
+
 const cursor = (description: string) =>
   Type.Optional(Type.Unsafe<string | null>({ type: ['string', 'null'], format: 'cursor', description }));
 

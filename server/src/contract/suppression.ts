@@ -5,6 +5,7 @@ import {
   Id,
   nullable,
   oneOf,
+  PhoneNumber,
   page,
   pageQuery,
   readOnly,
@@ -34,13 +35,7 @@ const email = Type.Unsafe<string | null>({
   format: 'email',
   description: 'An e-mail address, in whatever case.',
 });
-const phoneNumber = nullable(
-  Type.String({
-    maxLength: 32,
-    pattern: '^\\+[0-9][0-9 ().-]{2,30}$',
-    description: 'A phone number in international form: +15005550001.',
-  }),
-);
+const phoneNumber = nullable(PhoneNumber);
 const note = nullable(
   storedString({
     maxLength: MAX_NOTE_CHARACTERS,

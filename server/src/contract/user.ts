@@ -6,6 +6,7 @@ import {
   given,
   Id,
   nullable,
+  PhoneNumbers,
   page,
   pageQuery,
   readOnly,
@@ -27,12 +28,7 @@ const members = {
   first_name: Type.Optional(nullable(storedString({ maxLength: 255 }))),
   last_name: Type.Optional(nullable(storedString({ maxLength: 255 }))),
   custom_attributes: Type.Optional(nullable(FreeObject)),
-  phone_numbers: Type.Optional(
-    Type.Array(Type.String({ maxLength: 32, pattern: '^\\+[0-9][0-9 ().-]{2,30}$' }), {
-      maxItems: 20,
-      description: 'In international form: +15005550001.',
-    }),
-  ),
+  phone_numbers: Type.Optional(PhoneNumbers),
 };
 
 /** What PUT /users takes. */
