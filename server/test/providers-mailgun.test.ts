@@ -47,10 +47,10 @@ async function ours(
 }
 
 /** The mail of `emailMessage()`, as one writes it for Mailgun's client. */
-function written({ deliveryId, reference, subject, text, html, headers } = emailMessage()) {
+function written({ deliveryId, reference, to, subject, text, html, headers } = emailMessage()) {
   return {
     from: '"News" <news@mg.example.com>',
-    to: '"Ada L" <ada@example.com>',
+    to: to.name ? `"${to.name}" <${to.email}>` : to.email,
     subject,
     text,
     html,
@@ -110,6 +110,7 @@ describe('the same mail by us and by its client', () => {
       emailMessage({ subject: 'Grüße 😀', html: '<p>日本語\r\n--</p>' }),
     ],
     ['of HTML alone', emailMessage({ text: '', headers: {} })],
+    ['to an address alone', emailMessage({ to: { email: 'ada@example.com' } })],
   ])('%s is the same request', async (_, message) => {
     await theirs().messages.create(config.domain, written(message));
     expect(await ours(message)).toEqual({ kind: 'sent', providerId: vendor.mails[1]?.id });

@@ -56,7 +56,9 @@ async function ours(
 /** The mail of `emailMessage()`, as one writes it for SendGrid's client. */
 function written({ deliveryId, reference, to, subject, text, html, headers } = emailMessage()) {
   return {
-    personalizations: [{ to: { ...to, name: to.name ?? '' }, customArgs: { reference } }],
+    personalizations: [
+      { to: { email: to.email, ...(to.name ? { name: to.name } : {}) }, customArgs: { reference } },
+    ],
     from: config.from,
     replyTo: config.reply_to,
     subject,
@@ -119,6 +121,7 @@ describe('the same mail by us and by its client', () => {
       emailMessage({ subject: 'Grüße 😀', html: '<p>日本語\r\n</p>' }),
     ],
     ['of HTML alone', emailMessage({ text: '', headers: {} })],
+    ['to an address alone', emailMessage({ to: { email: 'ada@example.com' } })],
   ];
   test.each(messages)('%s is the same request', async (_, message) => {
     const { text, ...others } = written(message);
