@@ -258,6 +258,11 @@ describe('SendGrid', () => {
     expect((await report('x', events)).status).toBe(400);
     const large = [{ ...event(sent, BOUNCE), filler: 'x'.repeat(1024 * 1024) }];
     expect((await report(id, large)).status).toBe(413);
+    const deflated = await post(`sendgrid/webhooks/incoming/${id}`, 'x', { 'content-encoding': 'gzip' });
+    expect([deflated.status, deflated.text]).toEqual([
+      415,
+      expect.stringContaining('"The request body must not have a Content-Encoding"'),
+    ]);
     expect(await deliveryOf(sent.id)).toMatchObject({ state: 'sent', receipt: null });
     expect([await reports(), await suppressed()]).toEqual([[], []]);
   });

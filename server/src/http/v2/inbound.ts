@@ -13,6 +13,7 @@ import { receiptRoutes } from './receipts.ts';
 
 // What is taken in becomes an event, which is read with others.
 const BODY_LIMIT_BYTES = 256 * 1024;
+const ENCODED = 'The request body must not have a Content-Encoding';
 
 /** The webhooks that vendors send: verified by their signatures, mostly over the bytes of the body. */
 export async function inboundRoutes(app: App): Promise<void> {
@@ -20,7 +21,7 @@ export async function inboundRoutes(app: App): Promise<void> {
     scope.removeAllContentTypeParsers();
     scope.addContentTypeParser('*', { parseAs: 'buffer' }, (request, body, parsed) => {
       const encoded = (request.headers['content-encoding'] ?? 'identity') !== 'identity';
-      parsed(encoded ? new ClientError('unsupported_media_type') : null, body);
+      parsed(encoded ? new ClientError('unsupported_media_type', [ENCODED]) : null, body);
     });
     // A vendor sends for many projects from few addresses: counted is only who fails to sign, and from where that has been too often nothing
     // is read or verified.
