@@ -62,11 +62,25 @@ describe('a broadcast to known users', () => {
       const inbox = await service.project.as(user)('GET', '/notifications?limit=1');
       expect(inbox.body.data).toMatchObject([{ title: 'Now', read_at: null }]);
     }
-    const [list] = await rows<{ page: number; users: number }>(
-      'select page, cardinality(user_ids) as users from broadcast_users where broadcast_id = $1',
-      [id],
-    );
-    expect(list).toEqual({ page: 0, users: 2 });
+  });
+
+  test('has the list of its users in their order, by which their deliveries are paged', async () => {
+    const named = [5, 2, 7, 1, 4].map((index) => ({ external_id: `known-${index}` }));
+    for (const recipients of [named, named.toReversed()]) {
+      const { id, queued } = await send(recipients);
+      expect(queued).toBe(false);
+      const [list] = await rows<{ page: number; user_ids: string[] }>(
+        'select page, user_ids from broadcast_users where broadcast_id = $1',
+        [id],
+      );
+      expect(list).toEqual({ page: 0, user_ids: list?.user_ids.toSorted() });
+      const owners = await rows<{ user_id: string }>(
+        'select user_id from notifications where broadcast_id = $1 order by user_id',
+        [id],
+      );
+      expect(owners.map((row) => row.user_id)).toEqual(list?.user_ids);
+      expect(list?.user_ids).toHaveLength(5);
+    }
   });
 
   test('addresses a user once who is named twice', async () => {
@@ -151,13 +165,17 @@ describe('a broadcast to known users', () => {
 describe('what takes more than that goes through the queue', () => {
   test.each([
     ['a user who is new', [{ external_id: 'new-to-all' }], { total: 1, failures: 0 }],
-    [
-      'something said about a user',
-      [{ external_id: 'known-5', first_name: null }],
-      { total: 1, failures: 0 },
-    ],
     ['more than a few', KNOWN, { total: 12, failures: 0 }],
     ['a bad address', [KNOWN[0], { email: 'nowhere' }], { total: 2, failures: 1 }],
+    [
+      'a bad address beside an id',
+      [{ external_id: 'known-0', email: 'nowhere' }],
+      {
+        total: 1,
+        failures: 0,
+        errors: [{ message: "recipients.0: 'nowhere' is not an e-mail address" }],
+      },
+    ],
     [
       'names that contradict one another',
       [{ external_id: 'known-6', email: 'known-7@example.com' }],
@@ -168,6 +186,59 @@ describe('what takes more than that goes through the queue', () => {
     expect(queued).toBe(true);
     await processed(call, id);
     expect(await summary(id)).toMatchObject(expected);
+  });
+
+  test.each([
+    ['first_name', 'Ada'],
+    ['first_name', null],
+    ['last_name', 'Lovelace'],
+    ['last_name', null],
+    ['custom_attributes', { plan: 'free' }],
+    ['custom_attributes', null],
+    ['phone_numbers', ['+15005550006']],
+    ['phone_numbers', []],
+  ])('what is said about a user, which is kept: %s %j', async (member, value) => {
+    const { id, queued } = await send([{ external_id: 'known-5', [member]: value }]);
+    expect(queued).toBe(true);
+    await processed(call, id);
+    const { body } = await call('GET', '/users?limit=100');
+    const user = body.data.find((one: { external_id: string }) => one.external_id === 'known-5');
+    expect(user[member] ?? null).toEqual(value);
+  });
+
+  test.each([
+    ['is switched off', { disabled: true, channels: [{ channel: 'in_app' }] }, 0],
+    ['leaves the inbox out', { channels: [{ channel: 'email' }] }, 0],
+    ['has a condition', { channels: [{ channel: 'in_app', if: "user.external_id == 'known-6'" }] }, 1],
+  ])('a category that %s', async (_what, config, expected) => {
+    const key = `special-${Object.keys(config).length}-${expected}`;
+    expect((await call('PUT', '/channels', { key, ...config })).status).toBeLessThan(300);
+    const { id, queued } = await send([KNOWN[6] ?? {}, KNOWN[7] ?? {}], { category: key });
+    expect(queued).toBe(true);
+    await until(
+      () => summary(id),
+      ({ status }) => status === 'processed',
+    );
+    const shown = [];
+    for (const user of ['known-6', 'known-7'])
+      shown.push(...(await service.project.as(user)('GET', `/notifications?category=${key}`)).body.data);
+    expect(shown).toHaveLength(expected);
+  });
+
+  test('a project that can reach users elsewhere, too: what is left out there is told', async () => {
+    const project = await service.createProject('with devices');
+    const recipients = [{ external_id: 'known' }];
+    const sent = async () => {
+      const { body } = await project.call('POST', '/broadcasts', { title: 'Now', recipients });
+      await processed(project.call, body.id);
+      return (await project.call('GET', `/broadcasts/${body.id}/deliveries`)).body.data;
+    };
+    expect(await sent()).toMatchObject([{ channel: 'in_app', state: 'sent' }]);
+    expect((await project.call('PUT', '/integrations/expo', { access_token: 'x' })).status).toBe(200);
+    expect(await sent()).toMatchObject([
+      { channel: 'in_app', state: 'sent' },
+      { channel: 'mobile_push', state: 'skipped' },
+    ]);
   });
 
   test('a category that is held back or that somebody has switched off', async () => {

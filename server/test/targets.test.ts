@@ -249,6 +249,28 @@ describe('the bot of an installation of Slack', () => {
   });
 });
 
+test('what was taken is asked about, also while another target of the user waits and nothing is said yet', async () => {
+  await vendors.setUp(project, ['expo', 'apns']);
+  // An app that Apple knows nothing of: the integration is paused with the first push.
+  await project.call('PUT', '/integrations/apns', { ...vendors.configs.apns, app_id: 'com.example.unknown' });
+  await saveToken(project, 'bob', 'mobile_push/apns', { device_token: devices.apns('bob') });
+  await processed(project.call, await send({}, ['bob']));
+  expect(await events('integration.paused')).toHaveLength(1);
+  const [waits, takes] = [devices.apns('ada'), devices.expo(`ada${made}`)];
+  await saveToken(project, 'ada', 'mobile_push/apns', { device_token: waits });
+  await saveToken(project, 'ada', 'mobile_push/expo', { device_token: takes });
+  const id = await send();
+  await retrying(id);
+  expect(pushed()).toEqual([takes]);
+  expect(await deliveriesOf(service, id)).toEqual([]);
+  const asked = await service.context.db.query<{ sent: string }>(
+    sql('', "select payload->'sent' as sent from jobs where kind = 'poll_receipts' and project_id = $1"),
+    [project.id],
+  );
+  const ticket = vendors.expo.tickets.at(-1);
+  expect(asked.map(({ sent }) => JSON.parse(sent))).toMatchObject([[{ id: ticket, broadcast_id: id }]]);
+});
+
 test('a token of Teams without an address goes where the integration says, or nowhere', async () => {
   await vendors.setUp(project, ['teams']);
   await saveToken(project, 'ada', 'teams', {});
