@@ -47,6 +47,9 @@ beforeAll(async () => {
       keyed as (
         insert into user_keys (project_id, kind, value, user_id) select $4, 'email', user_id || '@x.example', user_id from made
       ),
+      preferring as (
+        insert into preferences (user_id, category, channel, enabled, updated_at) select user_id, '', 'email', true, 'epoch'::timestamptz from made
+      ),
       known as (
         insert into users (id, project_id, created_at, updated_at) select user_id, $4, now(), now() from made
       ),
@@ -60,7 +63,10 @@ beforeAll(async () => {
     [userIds, ids, broadcastId, projectId],
   );
   await db.query(
-    sql('', 'analyze broadcasts, notifications, deliveries, users, user_keys, installations, tokens'),
+    sql(
+      '',
+      'analyze broadcasts, notifications, deliveries, users, user_keys, preferences, installations, tokens',
+    ),
   );
 });
 afterAll(async () => {
@@ -135,6 +141,19 @@ test('those that suppress addresses read their own users and no others', async (
     expect(read).toBeGreaterThanOrEqual(count);
     expect(read).toBeLessThanOrEqual(6 * count + 1);
   }
+});
+
+test('those that unsubscribe users read what these have said and no more', async () => {
+  const source = { projectId, integrationId: newId(), provider: 'sendgrid', channel: 'email' };
+  const count = 50;
+  const receipts = userIds.slice(0, count).map((userId) => ({
+    kind: 'unsubscribed' as const,
+    at: new Date(),
+    reference: referenceOf({ broadcastId, userId }),
+  }));
+  const read = await rowsRead((tx) => recordReceipts({ tx, bus, addressKeys }, source, receipts));
+  expect(read).toBeGreaterThanOrEqual(count);
+  expect(read).toBeLessThanOrEqual(10 * count);
 });
 
 test('a chat that is gone reads its own tokens and installations', async () => {

@@ -139,6 +139,35 @@ describe('SendGrid', () => {
     expect(await suppressed()).toEqual([[sent.email, 'complained', 'sendgrid']]);
   });
 
+  test('reports on the same deliveries that come at once, in any order, leave the strongest of each', async () => {
+    const id = await setUp('sendgrid', config);
+    const sent = [await send(`one${made}@example.com`), await send(`two${made}@example.com`)];
+    const kinds = [
+      { event: 'delivered' },
+      BOUNCE,
+      { event: 'dropped', reason: 'Invalid' },
+      { event: 'spamreport' },
+    ];
+    const answers = await Promise.all(
+      Array.from({ length: 24 }, (_, number) => {
+        const both = number % 2 === 0 ? sent : sent.toReversed();
+        return report(
+          id,
+          both.map((one) => event(one, kinds[(number >> 1) % 4] ?? {})),
+        );
+      }),
+    );
+    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
+    for (const one of sent) {
+      expect(await deliveryOf(one.id)).toMatchObject({ state: 'sent', receipt: 'complained' });
+      const told = (await reports()).filter(({ context }) => context?.broadcast_id === one.id);
+      const types = told.map(({ type }) => type);
+      expect(types[0]).toBe('delivery.complained');
+      expect(new Set(types).size).toBe(types.length);
+    }
+    expect((await suppressed()).map(([, reason]) => reason)).toEqual(['complained', 'complained']);
+  });
+
   test('what bounced for good gets nothing any more, until somebody lifts that; then a repeat of the report does not bring it back', async () => {
     const id = await setUp('sendgrid', config);
     const sent = await send();
