@@ -3,7 +3,6 @@ import type {
   FastifyReply,
   FastifyRequest,
   HTTPMethods,
-  preHandlerHookHandler,
   preValidationHookHandler,
 } from 'fastify';
 import type { Static, TNull, TObject, TSchema } from 'typebox';
@@ -14,13 +13,13 @@ import { ClientError, type ErrorCode } from '../errors.ts';
 import type { Cursor, Stretch } from '../lib/cursor.ts';
 import { jsonMember } from '../lib/json-member.ts';
 import type { Authenticator, Caller } from './auth.ts';
-import { brandHeader, spellings, unknownParts } from './brand.ts';
+import { brandHeader, spellings } from './brand.ts';
 import type { CallContext, HttpContext } from './context.ts';
-import { answerIdempotently, idempotencyKeyOf, keyProblem } from './idempotency.ts';
+import { answerIdempotently, idempotencyKeyOf } from './idempotency.ts';
 import { OWN_ERRORS } from './openapi.ts';
-import { cursorsProblem, paginate } from './pagination.ts';
-import { MAX_MESSAGES, problemsOf } from './problems.ts';
+import { paginate } from './pagination.ts';
 import type { RateLimits } from './rate-limit.ts';
+import { refuseTogether } from './refuse-together.ts';
 import { type RawJson, replyChecker, sendJson, toJson } from './reply.ts';
 
 /** Where routes are registered. */
@@ -251,10 +250,13 @@ function register<
       ...(route.body || route.query || route.refuseUnknown
         ? {
             attachValidation: true,
-            preHandler: refuseTogether(
-              route.refuseUnknown ? { brand, known: Object.keys(route.query?.properties ?? {}) } : undefined,
-              (request) => alsoWrong(route, request),
-            ),
+            preHandler: refuseTogether({
+              strict: route.refuseUnknown
+                ? { brand, known: Object.keys(route.query?.properties ?? {}) }
+                : undefined,
+              alsoWrong: route.alsoWrong,
+              keyed: route.method === 'POST' && route.idempotency !== 'none',
+            }),
           }
         : {}),
       handler: (request, reply) =>
@@ -346,56 +348,6 @@ function unwrapBody(key: string): preValidationHookHandler {
     }
     done();
   };
-}
-
-/** What is wrong with a request besides what its schemas say. */
-async function alsoWrong(
-  route: Pick<Route<TObject, TObject, TSchema, Replies, never>, 'method' | 'idempotency' | 'alsoWrong'>,
-  request: FastifyRequest,
-): Promise<readonly string[]> {
-  const { query, body, headers } = request;
-  const ofKey =
-    route.method === 'POST' && route.idempotency !== 'none'
-      ? keyProblem(headers['idempotency-key'])
-      : undefined;
-  return [
-    ...(cursorsProblem(query as PageQuery) ?? []),
-    ...((await route.alsoWrong?.({ query, body })) ?? []).slice(0, MAX_MESSAGES),
-    ...(ofKey ?? []),
-  ];
-}
-
-/**
- * Fastify stops at a wrong body: this names what is wrong in the query, what else is wrong and, if `strict`, what nobody knows in the same
- * answer.
- */
-function refuseTogether(
-  strict: { brand: string; known: readonly string[] } | undefined,
-  findMore: (request: FastifyRequest) => Promise<readonly string[]>,
-): preHandlerHookHandler {
-  return (request, _reply, done) => {
-    const problems = strict === undefined ? [] : unknownParts(request, strict.brand, strict.known);
-    const wrong: unknown = request.validationError;
-    if (wrong instanceof ClientError && wrong.code === 'validation_failed') {
-      problems.push(...queryProblems(request), ...wrong.problems.map(({ message }) => message));
-    } else if (wrong instanceof Error) {
-      done(wrong);
-      return;
-    }
-    if (problems.length === 0) {
-      done();
-      return;
-    }
-    findMore(request).then(
-      (more) => done(new ClientError('validation_failed', [...new Set([...problems, ...more])])),
-      done,
-    );
-  };
-}
-
-function queryProblems(request: FastifyRequest): string[] {
-  const isValid = request.getValidationFunction('querystring');
-  return isValid === undefined || isValid(request.query) ? [] : problemsOf(isValid.errors ?? []);
 }
 
 function known(caller: Caller | undefined): Caller {

@@ -8,7 +8,8 @@ import { systemClock } from '../lib/clock.ts';
 import { createEgressGuard, type EgressGuard } from '../lib/egress.ts';
 import type { EmailMessage, Outcome, Sender, SenderDeps } from './provider.ts';
 import { maskSecrets } from './provider.ts';
-import { type SmtpReply, smtp } from './smtp.ts';
+import { smtp } from './smtp.ts';
+import type { SmtpReply } from './smtp-reply.ts';
 import { createTransport, type Timeouts } from './transport.ts';
 
 type Config = Static<typeof smtp.config>;
@@ -588,7 +589,7 @@ describe('connections', () => {
     const server = await standIn();
     const sender = connect({ port: server.port }, { idleMs: 50 });
     await sender.send(email());
-    await expect.poll(() => server.connections(), { timeout: 5_000 }).toEqual({ opened: 1, open: 0 });
+    await expect.poll(() => server.connections(), { timeout: 5_000 }).toMatchObject({ opened: 1, open: 0 });
     expect(await sender.send(email())).toMatchObject({ kind: 'sent' });
   });
 
