@@ -324,3 +324,38 @@ test('who fails to sign is held up, who signs is not', async () => {
     await limited.stop();
   }
 });
+
+test('whose webhooks are not signed holds up no other integration of the same vendor, up to twenty of them', async () => {
+  const limited = await startTestService({ settings: { RATE_LIMIT_IP: '3' } });
+  try {
+    const { project } = limited;
+    await project.call('PUT', '/integrations/github', { webhook_signing_secret: SECRET });
+    const { id } = (await project.call('GET', '/integrations/github')).body.data[0];
+    const send = async (to: string) =>
+      (
+        await fetch(`${limited.address}/v2/integrations/github/webhooks/incoming/${to}`, {
+          method: 'POST',
+          body: '{}',
+          headers: {
+            'x-github-event': 'push',
+            'x-github-delivery': randomUUID(),
+            'x-hub-signature-256': `sha256=${hmac('{}', SECRET)}`,
+          },
+        })
+      ).status;
+    const deleted = randomUUID();
+    const answers = [];
+    for (let times = 0; times < 5; times += 1) answers.push(await send(deleted), await send(id));
+    expect(answers).toEqual([401, 201, 401, 201, 401, 201, 429, 201, 429, 201]);
+    // Whoever tries out ids is held up all the same.
+    await until(
+      async () => {
+        await send(randomUUID());
+        return send(id);
+      },
+      (status) => status === 429,
+    );
+  } finally {
+    await limited.stop();
+  }
+});

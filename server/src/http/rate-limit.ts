@@ -15,9 +15,18 @@ export interface RateLimits {
   stranger(request: FastifyRequest, reply: FastifyReply): void | Promise<void>;
   /** Refuses an address that is known to be over its limit, and counts nothing: before it is found out, at some cost, who asks. */
   heldUp(request: FastifyRequest, reply: FastifyReply): void;
-  /** The same for one who was refused a WebSocket. */
+  /**
+   * A webhook that nobody has signed: by address and path, for a vendor sends for many projects from few addresses, of which one may have
+   * forgotten to tell it to stop. All paths together have as much as `WEBHOOKS_OF_ADDRESS` of them.
+   */
+  unsigned(request: FastifyRequest, reply: FastifyReply): Promise<void>;
+  /** Refuses a webhook that would be refused by `unsigned`, and counts nothing. */
+  unsignedHeldUp(request: FastifyRequest, reply: FastifyReply): void;
+  /** The same as `stranger`, for one who was refused a WebSocket. */
   refusedSocket(request: IncomingMessage): void | Promise<void>;
 }
+
+const WEBHOOKS_OF_ADDRESS = 20;
 
 /** The limits of the settings, or of the project where it has its own. */
 export function createRateLimits({ config, windows }: { config: Config; windows: RateWindows }): RateLimits {
@@ -28,6 +37,21 @@ export function createRateLimits({ config, windows }: { config: Config; windows:
     const taken = windows.take(name, limit);
     if (taken instanceof Promise) return taken.then((later) => tell(later, limit, reply));
     tell(taken, limit, reply);
+  }
+
+  function holdUp(name: string, limit: number, reply: FastifyReply): void {
+    const refusal = limit === 0 ? undefined : windows.refusal(name, limit);
+    if (refusal !== undefined) tell(refusal, limit, reply);
+  }
+
+  /** What counts an unsigned webhook, with the limit of each. */
+  function unsignedCounts({ raw, url }: FastifyRequest): [name: string, limit: number][] {
+    const from = network(addressOf(raw));
+    const path = url.split('?', 1)[0]?.toLowerCase() ?? '';
+    return [
+      [`h${from} ${path}`, config.RATE_LIMIT_IP],
+      [`h${from}`, WEBHOOKS_OF_ADDRESS * config.RATE_LIMIT_IP],
+    ];
   }
 
   return {
@@ -43,9 +67,13 @@ export function createRateLimits({ config, windows }: { config: Config; windows:
       return count(`i${network(addressOf(raw))}`, config.RATE_LIMIT_IP, reply);
     },
     heldUp({ raw }, reply) {
-      const limit = config.RATE_LIMIT_IP;
-      const refusal = limit === 0 ? undefined : windows.refusal(`i${network(addressOf(raw))}`, limit);
-      if (refusal !== undefined) tell(refusal, limit, reply);
+      holdUp(`i${network(addressOf(raw))}`, config.RATE_LIMIT_IP, reply);
+    },
+    async unsigned(request, reply) {
+      for (const [name, limit] of unsignedCounts(request).reverse()) await count(name, limit, reply);
+    },
+    unsignedHeldUp(request, reply) {
+      for (const [name, limit] of unsignedCounts(request)) holdUp(name, limit, reply);
     },
     refusedSocket(request) {
       return count(`i${network(addressOf(request))}`, config.RATE_LIMIT_IP);

@@ -13,7 +13,7 @@ export async function countingStrangers<Result>(
     return await work();
   } catch (error) {
     if (error instanceof ClientError && error.code === 'invalid_signature')
-      await limits.stranger(request, reply);
+      await limits.unsigned(request, reply);
     throw error;
   }
 }

@@ -25,7 +25,11 @@ export async function inboundRoutes(app: App): Promise<void> {
     });
     // A vendor sends for many projects from few addresses: counted is only who fails to sign, and from where that has been too often nothing
     // is read or verified.
-    const uncounted = { ...app, fastify: scope, limits: { ...app.limits, stranger: app.limits.heldUp } };
+    const uncounted = {
+      ...app,
+      fastify: scope,
+      limits: { ...app.limits, stranger: app.limits.unsignedHeldUp },
+    };
     for (const { name, docs, receives } of [github, stripe, eventsource])
       if (receives)
         inboundRoute(uncounted, app, { name: name as ReceivingProvider, docs, receiver: receives });
