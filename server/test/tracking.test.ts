@@ -600,6 +600,18 @@ describe('a web push', () => {
   });
 });
 
+test('links of a user who is deleted lead on, and nothing is recorded', async () => {
+  await track(true, true);
+  const { tracked, picture, broadcastId } = await mailed();
+  const { user_id: userId } = await deliveryOf(broadcastId, 'email');
+  expect((await project.call('DELETE', `/users/${userId}`)).status).toBe(204);
+  expect((await follow(tracked[0] ?? '')).headers.get('location')).toBe(SHOP);
+  expect((await follow(picture ?? '')).status).toBe(200);
+  await settled();
+  expect(await deliveryOf(broadcastId, 'email')).toMatchObject({ clicks: 0, opens: 0 });
+  for (const type of ['delivery.clicked', 'delivery.opened']) expect(await eventsOf(type)).toEqual([]);
+});
+
 test('what a user who is erased has clicked is forgotten', async () => {
   await track(true, true);
   const { tracked, picture, broadcastId } = await mailed();

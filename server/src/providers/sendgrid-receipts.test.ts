@@ -51,6 +51,15 @@ test('what SendGrid has signed is taken, and read', () => {
   });
 });
 
+test('a key of another kind is none, though it fits', () => {
+  const timestamp = String(NOW / 1000);
+  const { publicKey, privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
+  const signature = sign('sha256', Buffer.from(timestamp + BODY), privateKey).toString('base64');
+  const webhook_public_key = publicKey.export({ format: 'der', type: 'spki' }).toString('base64');
+  const signed = request(BODY, signedBy(signature, timestamp));
+  expect(sendgridReceipts.isSigned(signed, { webhook_public_key })).toBe(false);
+});
+
 test('nothing else is', () => {
   const config = { webhook_public_key: KEY };
   const good = signedBy(SIGNATURE, TIMESTAMP);
