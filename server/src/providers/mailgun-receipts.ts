@@ -23,8 +23,8 @@ export const mailgunReceipts: ReceiptReader<{ webhook_signing_key?: string }> = 
   },
 };
 
-// Longer than the eight hours in which Mailgun repeats a request, and shorter than the day for which it is known that a token was used.
-const GOOD_FOR_MS = 12 * 3_600_000;
+// Longer than Mailgun repeats a request, which is eight hours, and less than the day for which it is known that a token was used.
+const GOOD_FOR_MS = 23 * 3_600_000;
 
 function receiptOf(event: Readonly<Record<string, unknown>>, nowMs: number): Receipt | undefined {
   const meaning = meaningOf(event);
