@@ -24,22 +24,36 @@ export function httpOutcome(
   meaning: (said: Said) => Outcome | undefined,
 ): Outcome {
   if ('error' in answer) return unanswered(answer, vendor);
-  const json = objectIn(answer.text);
-  let reason: string | undefined;
-  const said: Said = {
-    ...answer,
-    json,
-    // Made when it is asked for: nobody wants it of a success, which most answers are.
-    get reason() {
-      reason ??= reasonOf(answer, json, vendor);
-      return reason;
-    },
-  };
+  const said = new Answered(answer, vendor);
   return meaning(said) ?? byStatus(said);
 }
 
-function reasonOf(answer: HttpReply, json: object, vendor: string): string {
-  const words = tidy(wordsIn(json) ?? textOf(answer));
+/** A class, because a getter in a literal takes more than all the rest of a success. */
+class Answered implements Said {
+  readonly status: number;
+  readonly headers: HttpReply['headers'];
+  readonly text: string;
+  readonly json: object;
+  readonly #vendor: string;
+  #reason: string | undefined;
+
+  constructor({ status, headers, text }: HttpReply, vendor: string) {
+    this.status = status;
+    this.headers = headers;
+    this.text = text;
+    this.json = objectIn(text);
+    this.#vendor = vendor;
+  }
+
+  /** Made when it is asked for: nobody wants it of a success, which most answers are. */
+  get reason(): string {
+    this.#reason ??= reasonOf(this, this.#vendor);
+    return this.#reason;
+  }
+}
+
+function reasonOf(answer: HttpReply & { json: object }, vendor: string): string {
+  const words = tidy(wordsIn(answer.json) ?? textOf(answer));
   return `${vendor} answered ${answer.status}${words === '' ? '' : `: ${words}`}`;
 }
 

@@ -20,38 +20,73 @@ export function createHttpSender<Message, Request extends object>({
   exchange: (request: Request, message: Message) => Promise<HttpAnswer>;
   classify: (answer: HttpAnswer) => Outcome;
 }): Sender<Message> {
-  // By what ends each of them early. Not a race with one promise for all: that would keep a note of every send for ever.
-  const inFlight = new Map<Promise<Outcome>, (outcome: Outcome) => void>();
-  const hiderFor =
-    typeof secrets === 'function'
-      ? (message: Message) => hiderOf(secrets(message))
-      : constant(hiderOf(secrets));
+  // What ends each of them, early if need be. Not a race with one promise for all: that would keep a note of every send for ever.
+  const inFlight = new Set<(outcome: Outcome) => void>();
+  const hiderFor = typeof secrets === 'function' ? remembering(secrets) : constant(hiderOf(secrets));
   let closed = false;
+  let landed = () => {}; // when the last of them has ended
 
   function send(message: Message): Promise<Outcome> {
     if (closed) return Promise.resolve({ kind: 'retry', reason: CLOSING, ambiguous: false });
     const request = build(message);
     if (isRejection(request)) return Promise.resolve(request);
-    const { promise, resolve, reject } = Promise.withResolvers<Outcome>();
-    inFlight.set(promise, resolve);
-    exchange(request, message)
-      .then((answer) => resolve(classify(concealed(answer, () => hiderFor(message)))))
-      .catch(reject)
-      .finally(() => inFlight.delete(promise));
-    return promise;
+    return new Promise((resolve, reject) => {
+      inFlight.add(resolve);
+      // One promise for all that follows, as there are as many as messages.
+      const answered = (answer: HttpAnswer) => {
+        leave(resolve);
+        try {
+          resolve(classify(concealed(answer, () => hiderFor(message))));
+        } catch (error) {
+          reject(error);
+        }
+      };
+      exchange(request, message).then(answered, (error) => {
+        leave(resolve);
+        reject(error);
+      });
+    });
+  }
+
+  function leave(resolve: (outcome: Outcome) => void): void {
+    inFlight.delete(resolve);
+    if (closed && inFlight.size === 0) landed();
   }
 
   async function close({ graceMs = 10_000 }: { graceMs?: number } = {}): Promise<void> {
     closed = true;
-    const breakOff = () => {
-      for (const end of inFlight.values()) end({ kind: 'retry', reason: CLOSING, ambiguous: true });
+    if (inFlight.size === 0) return;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const before = landed;
+    landed = () => {
+      before();
+      resolve();
     };
-    const impatience = setTimeout(breakOff, graceMs);
-    await Promise.allSettled(inFlight.keys());
+    const impatience = setTimeout(() => {
+      for (const end of inFlight) end({ kind: 'retry', reason: CLOSING, ambiguous: true });
+      landed();
+    }, graceMs);
+    await promise;
     clearTimeout(impatience);
   }
 
   return { concurrency, send, close };
+}
+
+/** Made anew only when the secrets have changed: mostly they are those of the message before. */
+function remembering<Message>(
+  secretsFor: (message: Message) => readonly string[],
+): (message: Message) => (text: string) => string {
+  let known: readonly string[] = [];
+  let hider = hiderOf(known);
+  return (message) => {
+    const secrets = secretsFor(message);
+    if (secrets.length !== known.length || secrets.some((secret, index) => secret !== known[index])) {
+      known = secrets;
+      hider = hiderOf(secrets);
+    }
+    return hider;
+  };
 }
 
 function constant<Value>(value: Value): () => Value {

@@ -112,7 +112,8 @@ export function createTransport({
 class Way {
   readonly #connect: EgressGuard['connect'];
   readonly #timeouts: Timeouts;
-  #agent: Promise<Dispatcher> | undefined;
+  #opening: Promise<Dispatcher> | undefined;
+  #agent: Dispatcher | undefined;
   #closed = false;
 
   constructor(connect: EgressGuard['connect'], timeouts: Timeouts) {
@@ -122,26 +123,35 @@ class Way {
 
   to(base: string): Endpoint {
     const root = base.replace(/\/+$/, '');
+    let last: Target | undefined; // nearly all that is sent to a place goes to one path
     return {
       base: root,
       connect: this.#connect,
-      request: (request) => this.#request(URL.parse(`${root}${request.path}`), request),
+      request: (request) => {
+        if (last?.given !== request.path) last = targetOf(root, request.path);
+        return this.#request(last, request);
+      },
     };
   }
 
-  async #request(url: URL | null, request: HttpRequest): Promise<HttpAnswer> {
-    if (url?.protocol !== 'https:' && url?.protocol !== 'http:')
-      return { error: { code: 'ERR_INVALID_URL', message: 'this is no web address' }, written: false };
-    if (this.#closed) return { error: CLOSED, written: false };
-    this.#agent ??= this.#open();
-    const answer = await exchange(await this.#agent, url, request, this.#timeouts);
-    return 'error' in answer && this.#closed ? { ...answer, error: CLOSED } : answer;
+  #request({ origin, path }: Target, request: HttpRequest): Promise<HttpAnswer> {
+    if (origin === undefined)
+      return Promise.resolve({
+        error: { code: 'ERR_INVALID_URL', message: 'this is no web address' },
+        written: false,
+      });
+    if (this.#closed) return Promise.resolve({ error: CLOSED, written: false });
+    const sent = (agent: Dispatcher) =>
+      exchange(agent, { origin, path, isClosed: () => this.#closed }, request, this.#timeouts);
+    if (this.#agent !== undefined) return sent(this.#agent);
+    this.#opening ??= this.#open();
+    return this.#opening.then(sent);
   }
 
   /** undici is loaded with the first request: most servers of a small project never send one. */
   async #open(): Promise<Dispatcher> {
     const { Agent } = await import('undici');
-    return new Agent({
+    this.#agent = new Agent({
       connections: MAX_CONNECTIONS,
       pipelining: 1,
       keepAliveTimeout: this.#timeouts.idleMs,
@@ -156,12 +166,22 @@ class Way {
         );
       },
     });
+    return this.#agent;
   }
 
   async close(): Promise<void> {
     this.#closed = true;
-    await (await this.#agent)?.destroy();
+    await (await this.#opening)?.destroy();
   }
+}
+
+/** Where a request goes; no origin where that is no web address. */
+type Target = { given: string; origin?: string; path: string };
+
+function targetOf(root: string, given: string): Target {
+  const url = URL.parse(root + given);
+  if (url?.protocol !== 'https:' && url?.protocol !== 'http:') return { given, path: '' };
+  return { given, origin: url.origin, path: url.pathname + url.search };
 }
 
 /** A connection to the origin of a URL, with TLS where it says https; certificates are always verified. */
@@ -215,7 +235,7 @@ function bracketed(hostname: string): string {
  */
 function exchange(
   dispatcher: Dispatcher,
-  url: URL,
+  { origin, path, isClosed }: { origin: string; path: string; isClosed: () => boolean },
   { method, headers, body, maxAnswerBytes = MAX_ANSWER_BYTES }: HttpRequest,
   { connectMs, replyMs }: Timeouts,
 ): Promise<HttpAnswer> {
@@ -233,21 +253,21 @@ function exchange(
     const whole = () => {
       const [only] = chunks;
       const read = chunks.length === 1 && only !== undefined ? only : Buffer.concat(chunks);
-      settle({ status, headers: answered, text: read.subarray(0, maxAnswerBytes).toString() });
+      settle({ status, headers: answered, text: read.toString('utf8', 0, maxAnswerBytes) });
     };
     // undici's waits end one by one when nothing comes; this one ends an answer that comes byte by byte.
     const deadline = setTimeout(
       () => {
         late = true;
         sending?.abort(TOO_LATE);
-        settle({ error: described(TOO_LATE), written: sending !== undefined });
+        settle({ error: isClosed() ? CLOSED : described(TOO_LATE), written: sending !== undefined });
       },
       connectMs + 2 * replyMs,
     );
     dispatcher.dispatch(
       {
-        origin: url.origin,
-        path: `${url.pathname}${url.search}`,
+        origin,
+        path,
         method,
         headers: { 'user-agent': 'Belfry', accept: '*/*', ...headers },
         body: body ?? null,
@@ -273,7 +293,7 @@ function exchange(
         onResponseEnd: whole,
         // Before the request began to be written, nothing of it was sent.
         onResponseError: (_controller, error) =>
-          settle({ error: described(error), written: sending !== undefined }),
+          settle({ error: isClosed() ? CLOSED : described(error), written: sending !== undefined }),
       },
     );
   });
@@ -282,11 +302,15 @@ function exchange(
 const TOO_LATE = Object.assign(new Error('the answer took too long'), { code: 'ETIMEDOUT' });
 const ENOUGH = new Error('enough of the answer was read');
 
+/** Copied only where one of them came more than once. */
 function joined(headers: Readonly<Record<string, string | string[] | undefined>>): Record<string, string> {
-  const all: Record<string, string> = {};
-  for (const [name, value] of Object.entries(headers))
-    if (value !== undefined) all[name] = Array.isArray(value) ? value.join(', ') : value;
-  return all;
+  const all = Object.values(headers);
+  if (all.every((value) => typeof value === 'string')) return headers as Record<string, string>;
+  return Object.fromEntries(
+    Object.entries(headers).flatMap(([name, value]) =>
+      value === undefined ? [] : [[name, Array.isArray(value) ? value.join(', ') : value]],
+    ),
+  );
 }
 
 function described(error: unknown): HttpError {
