@@ -11,6 +11,8 @@ type ServiceAccount = { client_email: string; private_key_id: string; token_uri:
 
 /** The access token that a service account has at the moment. */
 export type AccessToken = {
+  /** The token, if there is one that will do. */
+  current(): string | undefined;
   /** The token, or what Google answered instead. Who asks while it is being fetched gets the same. */
   get(): Promise<string | HttpAnswer>;
   /** Throws this token away, for a request was refused with it. */
@@ -45,9 +47,14 @@ export function createAccessToken(
     return latest;
   }
 
+  const current = () =>
+    known !== undefined && clock.now() < known.untilMs - RENEWED_BEFORE_MS ? known.token : undefined;
+
   return {
+    current,
     async get() {
-      if (known !== undefined && clock.now() < known.untilMs - RENEWED_BEFORE_MS) return known.token;
+      const token = current();
+      if (token !== undefined) return token;
       fetching ??= fetched().finally(() => {
         fetching = undefined;
       });

@@ -11,7 +11,8 @@ export type FcmMessage = { [member: string]: unknown } & {
 
 /** The message with what its override says of it. */
 export function fcmMessage(message: PushMessage): FcmMessage | Rejection {
-  const override = message.override === undefined ? undefined : (inSnakeCase(message.override) as Override);
+  if (message.override === undefined) return plainMessage(message);
+  const override = inSnakeCase(message.override) as Override;
   // A message goes to one of the three; which is not for an override to say. With a kind it could pass for a rejection.
   const locked = ['token', 'topic', 'condition', 'kind'];
   const merged = mergeOverride(plainMessage(message), override, { locked });

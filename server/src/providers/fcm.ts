@@ -17,7 +17,7 @@ import type {
   VerifyDeps,
 } from './provider.ts';
 import { isRejection, secret } from './provider.ts';
-import { buildToFit } from './shrink.ts';
+import { buildToFit, bytesAtMost } from './shrink.ts';
 import { privateKey } from './sign-jwt.ts';
 import type { HttpAnswer } from './transport.ts';
 
@@ -92,9 +92,9 @@ function connect(config: Config, { transport, clock }: SenderDeps): Sender<PushM
     concurrency: CONCURRENCY,
     secrets: () => (token === undefined ? [] : [token.latest()]), // the key itself is never sent
     build: (message) => (token === undefined ? NO_KEY : build(message, config)),
-    async exchange({ path, message, expiresAt }) {
+    exchange({ path, message, expiresAt }) {
       const body = JSON.stringify({ message: withTimeToLive(message, expiresAt, clock.now()) });
-      return token === undefined ? NOT_SENT : exchange(pool, { path, body }, token);
+      return token === undefined ? Promise.resolve(NOT_SENT) : exchange(pool, { path, body }, token);
     },
     classify,
   });
@@ -127,7 +127,7 @@ async function exchange(
 ): Promise<FcmReply> {
   let answer: FcmReply | undefined;
   for (let attempt = 1; attempt <= 2; attempt += 1) {
-    const token = await accessToken.get();
+    const token = accessToken.current() ?? (await accessToken.get());
     if (typeof token !== 'string') return { ...token, of: 'token' };
     answer = await pool.request({
       method: 'POST',
@@ -149,8 +149,12 @@ function build(message: PushMessage, config: Config): FcmRequest | Rejection {
       const built = fcmMessage(shortened);
       return isRejection(built) ? built : { path, message: built, expiresAt: message.expiresAt };
     },
-    bytesOf: ({ message: { token: _, ...rest } }) =>
-      Buffer.byteLength(JSON.stringify(rest)) + TIME_TO_LIVE_BYTES,
+    bytesOf: ({ message }) => {
+      const atMost = bytesAtMost(message) + TIME_TO_LIVE_BYTES;
+      if (atMost <= MAX_MESSAGE_BYTES) return atMost;
+      const { token: _, ...rest } = message;
+      return Buffer.byteLength(JSON.stringify(rest)) + TIME_TO_LIVE_BYTES;
+    },
     maxBytes: MAX_MESSAGE_BYTES,
   });
 }

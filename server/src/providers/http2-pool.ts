@@ -50,8 +50,11 @@ export class Http2Pool implements Pick<Endpoint, 'request'> {
     if (this.#closed) return Promise.resolve(unsent('CLOSED', 'the connection is being closed'));
     return new Promise((resolve) => {
       const exchange: Exchange = { request, path: `${this.#path}${request.path}`, repeats: 0, resolve };
-      this.#wait(exchange);
-      this.#next();
+      const session = this.#waiting.size === 0 ? this.#freest() : undefined;
+      if (session === undefined) {
+        this.#wait(exchange);
+        this.#next();
+      } else session.carry(exchange); // without the timer that a place in the queue needs
     });
   }
 
@@ -116,7 +119,7 @@ export class Http2Pool implements Pick<Endpoint, 'request'> {
       const startedAt = performance.now();
       const socket = await openSocket(this.#endpoint.connect, url, { timeoutMs: connectMs, alpn: 'h2' });
       const http2 = connect(url.origin, { createConnection: () => socket });
-      const session = new Http2Session({ http2, socket }, this.#limits, this.#pingAfterMs, {
+      const session = new Http2Session({ http2, socket, url }, this.#limits, this.#pingAfterMs, {
         changed: () => this.#next(),
         draining: (it) => {
           if (this.#sessions.delete(it)) this.#draining.add(it);

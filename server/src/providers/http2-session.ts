@@ -10,7 +10,7 @@ import type { HttpAnswer, HttpError, HttpRequest, Timeouts } from './transport.t
 
 /** More streams are not opened, where the other side does not want fewer still: past some hundreds nothing gets faster. */
 const MAX_STREAMS = 500;
-const MAX_ANSWER_CHARACTERS = 64 * 1024;
+const MAX_ANSWER_BYTES = 64 * 1024;
 
 /** One request and who waits for its answer. */
 export type Exchange = {
@@ -36,6 +36,8 @@ export type Watcher = {
 export class Http2Session {
   readonly #http2: ClientHttp2Session;
   readonly #socket: Socket;
+  /** Where it goes, as every request says. */
+  readonly #origin: readonly string[];
   readonly #limits: Timeouts;
   readonly #watcher: Watcher;
   readonly #idle: NodeJS.Timeout;
@@ -49,13 +51,15 @@ export class Http2Session {
   proven = false;
 
   constructor(
-    { http2, socket }: { http2: ClientHttp2Session; socket: Socket },
+    { http2, socket, url }: { http2: ClientHttp2Session; socket: Socket; url: URL },
     limits: Timeouts,
     pingAfterMs: number,
     watcher: Watcher,
   ) {
     this.#http2 = http2;
     this.#socket = socket;
+    const port = url.port || (url.protocol === 'https:' ? '443' : '80');
+    this.#origin = [':scheme', url.protocol.slice(0, -1), ':authority', `${url.hostname}:${port}`];
     this.#limits = limits;
     this.#watcher = watcher;
     this.#idle = setTimeout(() => this.#ping(), pingAfterMs).unref();
@@ -108,14 +112,13 @@ export class Http2Session {
     const { method, headers, body } = exchange.request;
     let stream: ClientHttp2Stream;
     try {
-      // The http2 of node lets pass what cannot be a header.
-      for (const [name, value] of Object.entries(headers ?? {})) validateHeaderValue(name, value);
-      stream = this.#http2.request({
-        [constants.HTTP2_HEADER_METHOD]: method,
-        [constants.HTTP2_HEADER_PATH]: exchange.path,
-        'user-agent': 'Belfry',
-        ...headers,
-      });
+      // As a list, and whole: an object, or one that lacks something, node copies first.
+      const list = [':method', method, ':path', exchange.path, ...this.#origin, 'user-agent', 'Belfry'];
+      for (const [name, value] of Object.entries(headers ?? {})) {
+        validateHeaderValue(name, value); // the http2 of node lets pass what cannot be a header
+        list.push(name, value);
+      }
+      stream = this.#http2.request(list);
     } catch (error) {
       // The session has come to its end (of its stream ids, too); or the request cannot be one.
       if (/^ERR_HTTP2_(GOAWAY_SESSION|INVALID_SESSION|OUT_OF_STREAMS)$/.test(described(error).code)) {
@@ -133,7 +136,8 @@ export class Http2Session {
     this.#idle.refresh();
     let status = 0;
     let headers: Record<string, string> = {};
-    let text = '';
+    const pieces: Buffer[] = [];
+    let bytes = 0;
     let whole = false;
     let failure: Error | undefined;
     let late = false;
@@ -142,25 +146,26 @@ export class Http2Session {
       stream.close(constants.NGHTTP2_CANCEL);
       this.#ping(); // if nothing at all comes over this connection, the others need not wait for their own deadlines
     }, this.#limits.replyMs);
-    stream.once('response', (given) => {
+    // Not once(), though each but one comes once: what takes them off again takes longer than they do.
+    stream.on('response', (given) => {
       this.proven = true;
       status = Number(given[constants.HTTP2_HEADER_STATUS]);
       headers = plain(given);
     });
-    stream.setEncoding('utf8');
-    stream.on('data', (piece: string) => {
-      if (text.length < MAX_ANSWER_CHARACTERS) text = (text + piece).slice(0, MAX_ANSWER_CHARACTERS);
+    stream.on('data', (piece: Buffer) => {
+      if (bytes < MAX_ANSWER_BYTES) pieces.push(piece);
+      bytes += piece.length;
     });
-    stream.once('end', () => (whole = status !== 0));
+    stream.on('end', () => (whole = status !== 0));
     stream.on('error', (error) => (failure = error));
     // Comes after all the others, whatever happens; also when the connection is lost.
-    stream.once('close', () => {
+    stream.on('close', () => {
       clearTimeout(deadline);
       this.streams -= 1;
       const { id = Number.POSITIVE_INFINITY, rstCode } = stream;
       // A connection that breaks ends its streams, too, but with a code.
       if (whole && !late && rstCode === constants.NGHTTP2_NO_ERROR)
-        exchange.resolve({ status, headers, text });
+        exchange.resolve({ status, headers, text: textOf(pieces) });
       else if (rstCode === constants.NGHTTP2_REFUSED_STREAM || id > this.#lastProcessed)
         this.#watcher.unprocessed(exchange, {
           code: 'REFUSED_STREAM',
@@ -207,11 +212,20 @@ export class Http2Session {
   }
 }
 
+function textOf(pieces: readonly Buffer[]): string {
+  const [only] = pieces;
+  if (only === undefined) return '';
+  const all = pieces.length === 1 ? only : Buffer.concat(pieces);
+  return all.toString('utf8', 0, MAX_ANSWER_BYTES);
+}
+
 function plain(given: IncomingHttpHeaders): Record<string, string> {
   const headers: Record<string, string> = {};
-  for (const [name, value] of Object.entries(given))
-    if (!name.startsWith(':') && value !== undefined)
+  for (const name of Object.keys(given)) {
+    const value = given[name];
+    if (value !== undefined && !name.startsWith(':'))
       headers[name] = Array.isArray(value) ? value.join(', ') : value;
+  }
   return headers;
 }
 

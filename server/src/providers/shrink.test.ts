@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { isRejection, type NotificationContent } from './provider.ts';
-import { buildToFit, cut } from './shrink.ts';
+import { buildToFit, bytesAtMost, cut } from './shrink.ts';
 
 const message = (changes: Partial<NotificationContent>): NotificationContent => ({
   deliveryId: 'd',
@@ -107,4 +107,15 @@ test.each([
   ['abc', 0, ''],
 ])('%s cut to %i is %s', (text, length, wanted) => {
   expect(cut(text, length)).toBe(wanted);
+});
+
+test('a value of JSON never has more bytes than is said without writing it', () => {
+  const value = fc.jsonValue({ stringUnit: 'binary', maxDepth: 4 });
+  const most = { '\u0000': '\ud800'.repeat(9), list: [-1.2345678901234567e-308, true, null] };
+  fc.assert(
+    fc.property(value, (given) => {
+      expect(bytesAtMost(given)).toBeGreaterThanOrEqual(Buffer.byteLength(JSON.stringify(given)));
+    }),
+    { numRuns: 500, examples: [[most], [''], [[]], [{}]] },
+  );
 });
