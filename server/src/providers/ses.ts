@@ -22,7 +22,7 @@ import {
 } from './provider.ts';
 import { sesReceipts } from './ses-receipts.ts';
 import { tooBig } from './shrink.ts';
-import { signAws } from './sign-aws.ts';
+import { awsSigner, signAws } from './sign-aws.ts';
 import type { Endpoint, HttpAnswer, HttpRequest, Transport } from './transport.ts';
 import { objectIn } from './vendor-words.ts';
 
@@ -86,11 +86,12 @@ const MAX_BYTES = 40_000_000;
 
 function connect(config: Config, { transport, clock }: SenderDeps): Sender<EmailMessage> {
   const endpoint = api(transport, config.region);
-  const place = URL.parse(endpoint.base);
+  const sign = signerFor(endpoint, config);
   // How far AWS's clock is ahead of ours: it refuses signatures that are more than five minutes off.
   let aheadMs = 0;
   async function exchange(request: HttpRequest): Promise<HttpAnswer> {
-    const send = () => endpoint.request(signed(request, place, config, clock.now() + aheadMs));
+    const body = Buffer.from(String(request.body)); // once, for the signature and for the way
+    const send = () => endpoint.request({ ...request, headers: sign(body, clock.now() + aheadMs), body });
     const answer = await send();
     const offMs = clockDifference(answer, clock.now() + aheadMs);
     if (offMs === undefined) return answer;
@@ -117,20 +118,17 @@ function clockDifference(answer: HttpAnswer, nowMs: number): number | undefined 
   return Math.abs(offMs) > TOLERATED_MS ? offMs : undefined;
 }
 
-function signed(
-  request: HttpRequest,
-  place: URL | null,
-  { key_id, secret_key, region }: Config,
-  nowMs: number,
-): HttpRequest {
-  const { method, path, headers = {}, body = '' } = request;
-  const { host, pathname } = place ?? { host: '', pathname: '' };
-  const whole = `${pathname.replace(/\/+$/, '')}${path}`; // with what the operator may have put before it
-  const key = { service: 'ses', region, keyId: key_id, secretKey: secret_key };
-  const bytes = Buffer.from(body.toString()); // once, for the signature and for the way
-  const signedHeaders = signAws({ method, host, path: whole, headers, body: bytes, ...key, nowMs });
-  return { ...request, headers: signedHeaders, body: bytes };
+function signerFor({ base }: Endpoint, { key_id, secret_key, region }: Config): ReturnType<typeof awsSigner> {
+  const { host, pathname } = URL.parse(base) ?? { host: '', pathname: '' };
+  const path = `${pathname.replace(/\/+$/, '')}${SENDING.path}`; // with what the operator may have put before it
+  return awsSigner({ ...SENDING, host, path, service: 'ses', region, keyId: key_id, secretKey: secret_key });
 }
+
+const SENDING = {
+  method: 'POST',
+  path: '/v2/email/outbound-emails',
+  headers: { 'content-type': 'application/json' },
+} as const;
 
 function build(message: EmailMessage, { region, from, configuration_set }: Config): HttpRequest | Rejection {
   if (!REGION.test(region))
@@ -162,14 +160,9 @@ function build(message: EmailMessage, { region, from, configuration_set }: Confi
   if (payload.FromEmailAddress === undefined) return NO_SENDER;
   const tags: readonly { Name: string }[] = Array.isArray(payload.EmailTags) ? payload.EmailTags : [];
   const EmailTags = [...tags.filter((one) => one?.Name !== tag.Name), tag];
-  const body = JSON.stringify({ ...payload, EmailTags });
-  if (Buffer.byteLength(body) > MAX_BYTES) return tooBig(MAX_BYTES);
-  return {
-    method: 'POST',
-    path: '/v2/email/outbound-emails',
-    headers: { 'content-type': 'application/json' },
-    body,
-  };
+  const body = JSON.stringify(message.override === undefined ? payload : { ...payload, EmailTags });
+  if (body.length > MAX_BYTES / 3 && Buffer.byteLength(body) > MAX_BYTES) return tooBig(MAX_BYTES);
+  return { ...SENDING, body };
 }
 
 function classify(answer: HttpAnswer): Outcome {

@@ -2,7 +2,7 @@ import { createHash, createHmac } from 'node:crypto';
 import { SignatureV4 } from '@smithy/signature-v4';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { signAws } from './sign-aws.ts';
+import { awsSigner, signAws } from './sign-aws.ts';
 
 /** SHA-256 in the shape that smithy takes. */
 class Sha256 {
@@ -70,20 +70,22 @@ test("what we sign has the signature of Amazon's own signer", async () => {
           { signingDate: new Date(nowMs) },
         );
         const search = query.map((pair) => pair.map(encodeURIComponent).join('=')).join('&');
-        const ours = signAws({
+        const request = {
           method,
           host,
           path: search === '' ? path : `${path}?${search}`,
           headers: { 'content-type': 'application/json' },
-          body,
           service: 'ses',
           region: 'eu-west-1',
           keyId: 'AKIAEXAMPLE',
           secretKey,
-          nowMs,
-        });
+        };
+        const ours = signAws({ ...request, body, nowMs });
         expect(ours.authorization).toBe(theirs.headers.authorization);
         expect(ours['x-amz-date']).toBe(theirs.headers['x-amz-date']);
+        const sign = awsSigner(request);
+        for (const otherMs of [nowMs + 999, nowMs + 86_400_000]) sign('another', otherMs);
+        expect(sign(body, nowMs)).toEqual(ours);
       },
     ),
   );

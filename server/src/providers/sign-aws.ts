@@ -3,44 +3,69 @@ import { createHmac, hash } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import { hmacText } from './hmac.ts';
 
-/** A request to AWS: `path` begins with a slash and may end with a query; every header of `headers` is signed. */
-type AwsRequest = {
+/** What requests to AWS have in common: `path` begins with a slash and may end with a query; every header of `headers` is signed. */
+type AwsRequests = {
   method: string;
   host: string;
   path: string;
   headers?: Readonly<Record<string, string>>;
-  body?: string | Buffer;
   service: string;
   region: string;
   keyId: string;
   secretKey: string;
-  nowMs: number;
 };
 
 /** The request's headers with those that prove who sends it. */
-export function signAws(request: AwsRequest): Record<string, string> {
-  const { method, host, path, headers = {}, body = '', service, region, keyId, secretKey, nowMs } = request;
-  const at = `${new Date(nowMs).toISOString().replace(/[-:]|\.\d{3}/g, '')}`;
-  const signed = Object.entries<string>({ ...headers, host, 'x-amz-date': at })
+export function signAws({
+  body = '',
+  nowMs,
+  ...request
+}: AwsRequests & { body?: string | Buffer; nowMs: number }): Record<string, string> {
+  return awsSigner(request)(body, nowMs);
+}
+
+/** `signAws` for many requests that differ in nothing but body and time: all else of what is hashed is made once. */
+export function awsSigner({
+  method,
+  host,
+  path,
+  headers = {},
+  service,
+  region,
+  keyId,
+  secretKey,
+}: AwsRequests): (body: string | Buffer, nowMs: number) => Record<string, string> {
+  const signed = Object.entries<string>({ ...headers, host, 'x-amz-date': '' })
     .map(([name, value]) => [name.toLowerCase(), value.trim().replace(/ +/g, ' ')] as const)
     .sort(([a], [b]) => (a < b ? -1 : 1));
   const names = signed.map(([name]) => name).join(';');
-  const canonical = [
-    method,
-    ...canonicalPath(path),
-    ...signed.map(([name, value]) => `${name}:${value}`),
-    '',
-    names,
-    sha256(body),
-  ].join('\n');
-  const scope = `${at.slice(0, 8)}/${region}/${service}/aws4_request`;
-  const text = `AWS4-HMAC-SHA256\n${at}\n${scope}\n${sha256(canonical)}`;
-  const key = signingKey(secretKey, scope);
-  const signature = hmacText(key, text, 'hex');
-  return {
-    ...headers,
-    'x-amz-date': at,
-    authorization: `AWS4-HMAC-SHA256 Credential=${keyId}/${scope}, SignedHeaders=${names}, Signature=${signature}`,
+  const lines = signed.map(([name, value]) => `${name}:${value}`);
+  const place = lines.indexOf('x-amz-date:');
+  const before = [method, ...canonicalPath(path), ...lines.slice(0, place), 'x-amz-date:'].join('\n');
+  const after = ['', ...lines.slice(place + 1), '', names, ''].join('\n');
+  let second = Number.NaN; // the one that the rest is of
+  let at = '';
+  let scope = '';
+  let key = Buffer.alloc(0);
+
+  function turnTo(nowSecond: number): void {
+    second = nowSecond;
+    at = new Date(nowSecond * 1000).toISOString().replace(/[-:]|\.\d{3}/g, '');
+    scope = `${at.slice(0, 8)}/${region}/${service}/aws4_request`;
+    key = signingKey(secretKey, scope);
+  }
+
+  return (body, nowMs) => {
+    const nowSecond = Math.floor(nowMs / 1000);
+    if (nowSecond !== second) turnTo(nowSecond);
+    const canonical = `${before}${at}${after}${sha256(body)}`;
+    const text = `AWS4-HMAC-SHA256\n${at}\n${scope}\n${sha256(canonical)}`;
+    const signature = hmacText(key, text, 'hex');
+    return {
+      ...headers,
+      'x-amz-date': at,
+      authorization: `AWS4-HMAC-SHA256 Credential=${keyId}/${scope}, SignedHeaders=${names}, Signature=${signature}`,
+    };
   };
 }
 
@@ -77,17 +102,17 @@ function order(a: string, b: string): number {
 }
 
 /** Of the day, the region and the service: it is the same for all requests of a day. */
-function signingKey(secretKey: string, scope: string): Buffer {
+function signingKey(secretKey: string, scope: string): Buffer<ArrayBuffer> {
   const name = `${scope}/${secretKey}`;
   const held = signingKeys.get(name);
   if (held !== undefined) return held;
   // The secret may be longer than a block, and so is hashed first.
-  const key = scope.split('/').reduce<string | Buffer>(hmacOfAny, `AWS4${secretKey}`) as Buffer;
+  const key = scope.split('/').reduce<string | Buffer>(hmacOfAny, `AWS4${secretKey}`) as Buffer<ArrayBuffer>;
   signingKeys.set(name, key);
   return key;
 }
 
-const signingKeys = new LRUCache<string, Buffer>({ max: 1_000 });
+const signingKeys = new LRUCache<string, Buffer<ArrayBuffer>>({ max: 1_000 });
 
 function sha256(text: string | Buffer): string {
   return hash('sha256', text);
