@@ -46,10 +46,11 @@ export const pingEmail: Provider<'email', typeof config, HttpRequest, HttpAnswer
 function connect({ url }: Config, { transport, clock }: SenderDeps): Sender<EmailMessage> {
   const endpoint = transport.at(URL.parse(url)?.origin ?? '');
   const { password = '' } = URL.parse(url) ?? {};
+  const target = targetOf(url);
   return createHttpSender({
     concurrency: 16,
     secrets: [password, decoded(password)],
-    build: (message) => build(message, { url }),
+    build: (message) => requestTo(target, message),
     // Signed when it is sent: a mailer that looks at the time refuses what is old.
     exchange: (request, { signing }) =>
       endpoint.request(signed(request, signing, Math.floor(clock.now() / 1000))),
@@ -58,15 +59,27 @@ function connect({ url }: Config, { transport, clock }: SenderDeps): Sender<Emai
 }
 
 function build(message: EmailMessage, { url }: Config): HttpRequest {
+  return requestTo(targetOf(url), message);
+}
+
+/** Where the requests go, and by whom: the same for all. */
+function targetOf(url: string): { path: string; headers: Record<string, string> } {
   const { pathname, search, username, password } = URL.parse(url) ?? new URL('invalid:');
   const account = `${decoded(username)}:${decoded(password)}`;
   return {
-    method: 'POST',
     path: pathname + search,
+    headers: account === ':' ? {} : { authorization: `Basic ${Buffer.from(account).toString('base64')}` },
+  };
+}
+
+function requestTo({ path, headers }: ReturnType<typeof targetOf>, message: EmailMessage): HttpRequest {
+  return {
+    method: 'POST',
+    path,
     headers: {
       'content-type': 'application/json',
       'idempotency-key': message.deliveryId,
-      ...(account === ':' ? {} : { authorization: `Basic ${Buffer.from(account).toString('base64')}` }),
+      ...headers,
     },
     body: JSON.stringify({ notifications: [wire(message.notification())], total: 1 }),
   };
