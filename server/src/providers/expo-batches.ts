@@ -1,9 +1,9 @@
 import { promisify } from 'node:util';
-import { gzip } from 'node:zlib';
+import { constants, gzip } from 'node:zlib';
 import { Batcher } from '../lib/batcher.ts';
 import { waitMs } from '../lib/wait.ts';
 import type { Endpoint, HttpAnswer } from './transport.ts';
-import { objectIn } from './vendor-words.ts';
+import { hiderOf, objectIn } from './vendor-words.ts';
 
 /** Messages of one project. */
 export const PER_SECOND = 600;
@@ -11,12 +11,17 @@ export const PER_SECOND = 600;
 /** A message as Expo has it. */
 export type ExpoMessage = { [member: string]: unknown } & { to: string };
 
+/** What came of a message: the ticket of one that Expo has taken is its id alone. */
+export type ExpoReply = HttpAnswer & { ticketId?: string };
+
 const MAX_MESSAGES = 100; // in one request
 const LINGER_MS = 50; // what a message waits for others at most
 const MAX_REQUESTS = 6; // at the same time, as Expo asks
 const GZIP_FROM_BYTES = 1024;
 
-const zipped = promisify(gzip);
+const zip = promisify(gzip);
+/** Messages of one request resemble one another so much that more effort saves next to no bytes. */
+const EFFORT = { level: constants.Z_BEST_SPEED };
 
 /**
  * Sends messages together, and answers each as if it had been sent alone. A request that is refused because of some of its messages is
@@ -25,8 +30,9 @@ const zipped = promisify(gzip);
 export function createExpoBatches(
   endpoint: Pick<Endpoint, 'request'>,
   accessToken: string,
-): { send(message: ExpoMessage): Promise<HttpAnswer> } {
-  const batcher = new Batcher<ExpoMessage, HttpAnswer>({
+): { send(message: ExpoMessage): Promise<ExpoReply> } {
+  const conceal = hiderOf([accessToken]);
+  const batcher = new Batcher<ExpoMessage, ExpoReply>({
     run: sendAll,
     concurrency: MAX_REQUESTS,
     maxItems: MAX_MESSAGES,
@@ -42,13 +48,15 @@ export function createExpoBatches(
     if (startAt > now) await waitMs(startAt - now);
   }
 
-  async function sendAll(messages: ExpoMessage[]): Promise<HttpAnswer[]> {
+  async function sendAll(messages: ExpoMessage[]): Promise<ExpoReply[]> {
     await turn(messages.length);
-    const answer = await endpoint.request(await requestFor(messages, accessToken));
+    const given = await endpoint.request(await requestFor(messages, accessToken));
+    // Here already, because an id of a ticket is looked at no more.
+    const answer = 'error' in given ? given : { ...given, text: conceal(given.text) };
     if ('error' in answer || answer.status === 200 || messages.length === 1) return split(answer, messages);
     const isRefused = answer.status === 400 || answer.status === 413;
     if (!isRefused || expoError(answer.text).code === 'UNAUTHORIZED') return messages.map(() => answer);
-    const answers = new Map<ExpoMessage, HttpAnswer>();
+    const answers = new Map<ExpoMessage, ExpoReply>();
     for (const part of partsOf(messages, answer.text)) {
       const those = await sendAll(part);
       part.forEach((message, index) => {
@@ -74,20 +82,25 @@ async function requestFor(messages: readonly ExpoMessage[], accessToken: string)
       accept: 'application/json',
       ...(isLarge ? { 'content-encoding': 'gzip' } : {}),
     },
-    body: isLarge ? await zipped(body) : body,
+    body: isLarge ? await zip(body, EFFORT) : body,
   } as const;
 }
 
 /** The answer to each: its own ticket, if there is one for every message. */
-function split(answer: HttpAnswer, messages: readonly ExpoMessage[]): HttpAnswer[] {
+function split(answer: HttpAnswer, messages: readonly ExpoMessage[]): ExpoReply[] {
   if ('error' in answer || answer.status !== 200) return messages.map(() => answer);
   const { data } = objectIn(answer.text) as { data?: unknown };
   if (!Array.isArray(data)) return messages.map(() => answer);
+  const { status, headers } = answer;
   if (data.length !== messages.length) {
     const message = `${data.length} tickets for ${messages.length} messages`;
-    return messages.map(() => ({ ...answer, text: JSON.stringify({ message }) }));
+    return messages.map(() => ({ status, headers, text: JSON.stringify({ message }) }));
   }
-  return data.map((ticket: unknown) => ({ ...answer, text: JSON.stringify({ data: [ticket] }) }));
+  return data.map((ticket: { status?: unknown; id?: unknown } | null) =>
+    ticket?.status === 'ok' && typeof ticket.id === 'string'
+      ? { status, headers, text: '', ticketId: ticket.id }
+      : { status, headers, text: JSON.stringify({ data: [ticket] }) },
+  );
 }
 
 /** Two parts or more, of all messages. */

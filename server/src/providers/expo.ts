@@ -1,7 +1,13 @@
 /** Push to apps made with Expo. https://docs.expo.dev/push-notifications/sending-notifications/ */
 import { type Static, Type } from 'typebox';
 import { ask, isRefusal, notChecked } from './ask.ts';
-import { createExpoBatches, type ExpoMessage, expoError, PER_SECOND } from './expo-batches.ts';
+import {
+  createExpoBatches,
+  type ExpoMessage,
+  type ExpoReply,
+  expoError,
+  PER_SECOND,
+} from './expo-batches.ts';
 import { expoReceipts } from './expo-receipts.ts';
 import { httpOutcome, rejected, retry, type Said } from './http-outcome.ts';
 import { createHttpSender } from './http-sender.ts';
@@ -17,8 +23,7 @@ import type {
   VerifyDeps,
 } from './provider.ts';
 import { secret } from './provider.ts';
-import { buildToFit } from './shrink.ts';
-import type { HttpAnswer } from './transport.ts';
+import { buildToFit, bytesAtMost } from './shrink.ts';
 import { tidy } from './vendor-words.ts';
 
 const config = Type.Object(
@@ -33,7 +38,7 @@ const config = Type.Object(
 
 type Config = Static<typeof config>;
 
-export const expo: Provider<'mobile_push', typeof config, ExpoMessage | Rejection, HttpAnswer> = {
+export const expo: Provider<'mobile_push', typeof config, ExpoMessage | Rejection, ExpoReply> = {
   name: 'expo',
   channel: 'mobile_push',
   docs: 'https://docs.expo.dev/push-notifications/sending-notifications/',
@@ -84,7 +89,12 @@ function build(message: PushMessage): ExpoMessage | Rejection {
       const merged = mergeOverride(messageFor(shortened), shortened.override, { locked: ['to', 'kind'] });
       return 'payload' in merged ? merged.payload : merged;
     },
-    bytesOf: ({ to: _, ...rest }) => Buffer.byteLength(JSON.stringify(rest)),
+    bytesOf(built) {
+      const atMost = bytesAtMost(built);
+      if (atMost <= MAX_MESSAGE_BYTES) return atMost;
+      const { to: _, ...rest } = built;
+      return Buffer.byteLength(JSON.stringify(rest));
+    },
     maxBytes: MAX_MESSAGE_BYTES,
   });
 }
@@ -112,8 +122,11 @@ function messageFor(message: PushMessage): ExpoMessage {
   };
 }
 
-function classify(answer: HttpAnswer): Outcome {
-  return httpOutcome(answer, 'Expo', meaning);
+function classify(reply: ExpoReply): Outcome {
+  const { ticketId } = reply;
+  return ticketId === undefined
+    ? httpOutcome(reply, 'Expo', meaning)
+    : { kind: 'sent', providerId: ticketId };
 }
 
 /** The answer to a request of one message: its ticket, or what was wrong with the request. */
