@@ -43,10 +43,11 @@ const rowsOf =
 /** A broadcast whose e-mails hang at the mail server; the next ones to the same people will not. */
 async function hangingBroadcast(service: TestService, smtp: SmtpStandIn): Promise<string> {
   smtp.fail({ at: 'mail', how: 'hang', times: HANGING });
-  const { body } = await service.project.call('POST', '/broadcasts', {
+  const { status, body } = await service.project.call('POST', '/broadcasts', {
     title: 'Hanging',
     recipients: Array.from({ length: HANGING }, (_, index) => ({ email: `hang-${index}@example.com` })),
   });
+  expect(status).toBe(201);
   await until(
     () => smtp.connections().hanging,
     (now) => now === HANGING,

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import pg from 'pg';
 import type { TestProject } from 'vitest/node';
 import type { ConnectionSettings } from '../../src/db/client.ts';
-import { startEmbedded } from '../../src/db/embedded.ts';
+import { type EmbeddedPostgres, startEmbedded } from '../../src/db/embedded.ts';
 import { migrate } from '../../src/db/migrate.ts';
 import { TEMPLATE } from './template.ts';
 
@@ -18,7 +18,7 @@ declare module 'vitest' {
 /** Starts one PostgreSQL for the whole run and migrates the template; answers what takes both away again. */
 export default async function setUp(project: TestProject): Promise<() => Promise<void>> {
   const dataDir = await mkdtemp(join(tmpdir(), 'belfry-test-'));
-  const server = await startEmbedded({ dataDir, role: 'server', log: () => {} });
+  const server = await startRoomy(dataDir);
   try {
     await makeTemplate(server.connection);
   } catch (error) {
@@ -32,6 +32,22 @@ export default async function setUp(project: TestProject): Promise<() => Promise
       console.log(`The test databases were kept: DATA_DIR=${dataDir}`);
     else await rm(dataDir, { recursive: true, force: true });
   };
+}
+
+// A service takes up to 20, and a file may run five of them beside those of another. The usual 60 are refused on a busy machine alone.
+const MAX_CONNECTIONS = 300;
+
+async function startRoomy(dataDir: string): Promise<EmbeddedPostgres> {
+  const start = () => startEmbedded({ dataDir, role: 'server', log: () => {} });
+  const first = await start();
+  try {
+    await withClient(first.connection, (client) =>
+      client.query(`alter system set max_connections = ${MAX_CONNECTIONS}`),
+    );
+  } finally {
+    await first.stop();
+  }
+  return start(); // it counts from a start on
 }
 
 async function makeTemplate(server: ConnectionSettings): Promise<void> {
