@@ -384,6 +384,27 @@ test('a condition that cannot be judged over the data sends nothing, and says wh
   ]);
 });
 
+test.each([
+  ["user.custom_attributes.plan == 'pro'", 'condition_failed'],
+  ["{{ user.custom_attributes.plan }} == 'pro'", 'condition_failed'],
+  ["input.custom_attributes.plan == 'pro'", 'condition_failed'],
+  ['{{ notification.custom_attributes }} != null', 'condition_failed'],
+  ["user.external_id == 'ada' && notification.title == 'Hello'", undefined],
+])(
+  'attributes that are too large to be judged stop only a condition that asks for them: %s',
+  async (text, code) => {
+    await configure([{ channel: 'in_app', if: text }]);
+    const custom_attributes = { plan: 'pro', large: 'x'.repeat(128 * 1024) };
+    const id = await send({ recipients: [{ external_id: 'ada', custom_attributes }], custom_attributes });
+    await processed(project.call, id);
+    expect(await inbox()).toEqual(code === undefined ? ['Hello'] : []);
+    const events = await deliveryEvents(id);
+    expect(events.find(({ type }) => type === 'skipped')?.code).toBe(code);
+    if (code !== undefined)
+      expect(events[0]?.log).toContain('custom_attributes have more than 131072 characters');
+  },
+);
+
 test('broadcasts of many categories and projects in one batch are each handled by their own rules', async () => {
   await withMail();
   const other = await service.createProject(`category ${made} other`);

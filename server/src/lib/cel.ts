@@ -98,7 +98,8 @@ interface Node {
   /** Of an operator with two operands. */
   left: Node;
   right: Node;
-  handle(left: unknown, right: unknown, node: Node, evaluator: Evaluator): unknown;
+  /** Given the operands, or the list of a call's. */
+  handle(...operands: unknown[]): unknown;
   meta: { evaluate: Evaluate; alternate?: Node; macro?: { evaluate: Evaluate; args?: unknown } };
   setMeta(key: string, value: unknown): void;
 }
@@ -117,6 +118,7 @@ function adopt(value: unknown, run: Run, seen = new Set<unknown>()): string | un
   }
   const problem = problemOfCall(value, run);
   if (problem !== undefined) return problem;
+  countBefore(value, run);
   const { alternate, macro } = value.meta;
   if (macro !== undefined) value.setMeta('macro', { ...macro, evaluate: hasMember(macro.evaluate) });
   value.setMeta('evaluate', counted(meaningOf(value, run), run));
@@ -157,9 +159,9 @@ function meaningOf(node: Node, run: Run): Evaluate {
   const own = node.meta.evaluate;
   if (node.op === '.' || node.op === '[]') return memberOrNull(own);
   if (node.op === '==' || node.op === '!=' || node.op === 'in') return comparing(run);
+  if (node.op === 'comprehension') return looping(run);
   const name = calledBy(node);
   if (name === 'matches') return matching(run);
-  if (name === 'lastIndexOf') return searchingBackwards(own, run);
   // With a time zone these ask Intl, which takes some 50 µs.
   if (name?.startsWith('get')) return spendingFirst(500, own, run);
   return own;
@@ -192,15 +194,64 @@ function spendingFirst(steps: number, evaluate: Evaluate, run: Run): Evaluate {
   };
 }
 
-/** Backwards every place is compared with all that is looked for; forwards the runtime leaps. So that is counted before. */
-function searchingBackwards(own: Evaluate, run: Run): Evaluate {
+/** Has a call count what it takes beyond what its operands were counted for when they were read. */
+function countBefore(node: Node, run: Run): void {
+  const cost = COSTS.get(calledBy(node) ?? '');
+  if (cost === undefined) return;
+  const own = node.handle;
+  node.handle = (operands, ...rest) => {
+    spend(run, cost(operands as readonly unknown[]));
+    return own.call(node, operands, ...rest);
+  };
+}
+
+const COSTS: ReadonlyMap<string, (operands: readonly unknown[]) => number> = new Map([
+  // Backwards every place is compared with all that is looked for; forwards the runtime leaps, but over no more than 250 characters.
+  ['lastIndexOf', ([text, wanted]) => Math.ceil((lengthOf(text) * lengthOf(wanted)) / 128)],
+  ...['contains', 'indexOf', 'split'].map(
+    (name) =>
+      [name, ([text, wanted]: readonly unknown[]) => forwards(lengthOf(text), lengthOf(wanted))] as const,
+  ),
+  ['size', ([value]) => (isPlain(value) ? KEY_STEPS * Object.keys(value).length : 0)],
+  ['duration', ([text]) => withinCharacters(text, MAX_DURATION_CHARACTERS)],
+]);
+
+function lengthOf(value: unknown): number {
+  return typeof value === 'string' ? value.length : 0;
+}
+
+const LEAP = 250;
+
+function forwards(length: number, wanted: number): number {
+  return wanted <= LEAP ? 0 : Math.ceil((length * wanted) / 512);
+}
+
+// The library's pattern for durations takes the third power of their length.
+const MAX_DURATION_CHARACTERS = 64;
+
+function withinCharacters(text: unknown, most: number): number {
+  if (lengthOf(text) > most) throw new Error(`a duration has at most ${most} characters`);
+  return 0;
+}
+
+// To list the keys of a large object takes 0.15 µs for each.
+const KEY_STEPS = 2;
+
+/** A map of the data, and not what the library makes (a time, a set, a map). */
+function isPlain(value: unknown): value is object {
+  if (typeof value !== 'object' || value === null) return false;
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return prototype === Object.prototype || prototype === null;
+}
+
+/** A map is gone through by its keys, all of which are listed before. */
+function looping(run: Run): Evaluate {
   return (evaluator, node, context) => {
-    const [, receiver, [argument]] = node.args as [string, Node, [Node]];
-    const text = evaluator.run(receiver, context);
-    const wanted = evaluator.run(argument, context);
-    if (typeof text === 'string' && typeof wanted === 'string')
-      spend(run, Math.ceil((text.length * wanted.length) / 128));
-    return own(evaluator, node, context);
+    const { args } = node as unknown as { args: { iterable: Node } };
+    const items = evaluator.run(args.iterable, context);
+    const listed = isPlain(items) ? Object.keys(items) : items;
+    if (listed !== items) spend(run, KEY_STEPS * (listed as string[]).length);
+    return node.handle(listed, args, evaluator, context);
   };
 }
 
@@ -238,6 +289,8 @@ function comparing(run: Run): Evaluate {
   return (evaluator, node, context) => {
     const left = evaluator.run(node.left, context);
     const right = evaluator.run(node.right, context);
+    // The library would list all keys.
+    if (node.op === 'in' && isPlain(right)) return typeof left === 'string' && Object.hasOwn(right, left);
     spend(run, weightOf(left, run.steps));
     spend(run, weightOf(right, run.steps));
     return node.handle(left, right, node, evaluator);

@@ -1,6 +1,6 @@
 import { uuidArray } from '../../db/arrays.ts';
 import { type Queryable, sql } from '../../db/client.ts';
-import type { ConditionData } from '../../lib/expression.ts';
+import { type ConditionData, ConditionError } from '../../lib/expression.ts';
 import { notificationId, timeOf } from '../../lib/ids.ts';
 
 /** What a broadcast says, as it is stored. */
@@ -35,17 +35,39 @@ export async function loadConditionData(
   return (broadcastId, userId) => {
     const broadcast = broadcastOf.get(broadcastId);
     const state = stateOf.get(notificationId(broadcastId, userId));
-    const said = broadcast && {
-      ...broadcast.message,
-      category: broadcast.category,
-      topic: broadcast.topic,
-    };
+    const said = broadcast && saidBy(broadcast);
     return {
       user: userOf.get(userId) ?? null,
-      notification: said && state ? { ...said, ...notificationData(state) } : null,
-      input: said ?? null,
+      notification: said && state ? said(notificationData(state)) : null,
+      input: said?.({}) ?? null,
     };
   };
+}
+
+// As JSON. To list the members of a larger object takes so long that a condition that does so twenty times would hold up everybody.
+const MAX_ATTRIBUTES_CHARACTERS = 128 * 1024;
+
+/** Adds attributes that are read when a condition asks for them, and only if they are not too large to be judged. */
+function withAttributes<Of extends object>(of: Of, read: () => { json: string; value?: unknown } | null): Of {
+  let found: { value: unknown } | undefined;
+  return Object.defineProperty(of, 'custom_attributes', {
+    enumerable: true,
+    get() {
+      if (found !== undefined) return found.value;
+      const attributes = read();
+      if (attributes !== null && attributes.json.length > MAX_ATTRIBUTES_CHARACTERS)
+        throw new ConditionError(`custom_attributes have more than ${MAX_ATTRIBUTES_CHARACTERS} characters`);
+      found = { value: attributes === null ? null : (attributes.value ?? JSON.parse(attributes.json)) };
+      return found.value;
+    },
+  });
+}
+
+/** What a broadcast says, with what else is told beside it. */
+function saidBy({ message, category, topic }: BroadcastTexts): (besides: object) => object {
+  const { custom_attributes: attributes, ...texts } = message;
+  const read = () => (attributes ? { json: JSON.stringify(attributes), value: attributes } : null);
+  return (besides) => withAttributes({ ...texts, category, topic, ...besides }, read);
 }
 
 interface UserRow {
@@ -60,14 +82,13 @@ interface UserRow {
   last_seen_at: Date | null;
 }
 
-function userData({ custom_attributes, created_at, last_seen_at, ...row }: UserRow): object {
-  return {
+function userData({ custom_attributes: json, created_at, last_seen_at, ...row }: UserRow): object {
+  const data = {
     ...row,
-    custom_attributes:
-      custom_attributes === null ? null : (JSON.parse(custom_attributes) as Record<string, unknown>),
     created_at: created_at.toISOString(),
     last_seen_at: last_seen_at?.toISOString() ?? null,
   };
+  return withAttributes(data, () => (json === null ? null : { json }));
 }
 
 interface NotificationRow {
