@@ -38,7 +38,7 @@ afterEach(async () => {
   await db.query(sql('', 'delete from jobs'));
 });
 
-async function start({ silentMs }: { silentMs: number }): Promise<void> {
+async function start({ silentMs, pollMs = 20 }: { silentMs: number; pollMs?: number }): Promise<void> {
   const handler: Handler<'deliver'> = {
     slots: 2,
     slotsPerProject: 1,
@@ -62,7 +62,7 @@ async function start({ silentMs }: { silentMs: number }): Promise<void> {
     log: createLogger({ level: 'silent' }),
     node: 'test',
     handlers: handlers as unknown as Handlers,
-    pollMs: 20,
+    pollMs,
   });
   await worker.start();
 }
@@ -110,6 +110,13 @@ test('batches that hang let the next of their project begin, until so many do', 
   gate.resolve();
   await expect.poll(() => db.query(sql('', 'select id from jobs')), { timeout: 10_000 }).toEqual([]);
   expect(countOf(hanging)).toBe(10);
+});
+
+test('the next begins when one has given up its slot, and not only when somebody looks', async () => {
+  await start({ silentMs: 20, pollMs: 3_600_000 });
+  const hanging = newId();
+  await add(hanging, { count: 10 });
+  await expect.poll(() => countOf(hanging)).toBe(SILENT_PER_PROJECT + 1);
 });
 
 test('a worker that stops waits for those that hang, and has them hurried at the end of its patience', async () => {
