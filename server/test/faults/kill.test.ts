@@ -5,11 +5,14 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { readConfig } from '../../src/config.ts';
 import { sql } from '../../src/db/client.ts';
+import { createProject } from '../../src/domain/projects/create.ts';
+import { issueToken } from '../../src/domain/projects/tokens.ts';
 import { createLogger } from '../../src/lib/log.ts';
-import { open } from '../../src/open.ts';
+import { type Opened, open } from '../../src/open.ts';
 import { type BelfryProcess, startBelfry } from '../support/belfry-process.ts';
-import { messageIdOf, settled } from '../support/faults.ts';
+import { messageIdOf, saveSmtp, settled } from '../support/faults.ts';
 import { newSeed, randomFrom } from '../support/random.ts';
+import { caller } from '../support/service.ts';
 import { type SmtpStandIn, startSmtpStandIn } from '../support/smtp-stand-in.ts';
 
 const ROUNDS = 20;
@@ -22,6 +25,11 @@ const KNOWN_USERS = 50;
 const BULK_USERS = 1_000;
 const BULK_ADDRESSES = 100; // of each bulk broadcast's recipients
 const RESUME_WITHIN_MS = 5_000;
+// A third of the broadcasts are of a project that has nothing but inboxes, to a few users, who are soon known: they are written with their
+// notifications.
+const INBOX_SHARE = 0.33;
+const INBOX_USERS = 10;
+const INBOX_RECIPIENTS = 3;
 
 const seed = newSeed();
 const random = randomFrom(seed);
@@ -30,6 +38,8 @@ const integer = (below: number) => Math.floor(random() * below);
 let dataDir = '';
 let smtp: SmtpStandIn;
 let belfry: BelfryProcess | undefined;
+/** The project that has nothing but inboxes. */
+let inboxes: { id: string; jwt: string };
 
 beforeAll(async () => {
   dataDir = await mkdtemp(join(tmpdir(), 'belfry-kill-'));
@@ -45,6 +55,7 @@ interface Sent {
   /** Names the broadcast in the database: it goes with it as its topic. */
   tag: string;
   key: string | undefined;
+  toInboxes: boolean;
   recipients: object[];
   /** The id that was answered; undefined when the answer was lost. */
   id: string | undefined;
@@ -61,6 +72,15 @@ function recipientsOf(count: number, tag: string): object[] {
   return Array.from({ length: count }, (_, index) => {
     const name = random() < 0.5 ? `known-${index}-${integer(KNOWN_USERS)}` : `new-${tag}-${index}`;
     return name.length % 3 === 0 ? { external_id: name } : person(name);
+  });
+}
+
+/** Some of those who have nothing but an inbox, each once; some are named by an address, too. */
+function inboxRecipients(): object[] {
+  const first = integer(INBOX_USERS);
+  return Array.from({ length: 1 + integer(INBOX_RECIPIENTS) }, (_, index) => {
+    const name = `inbox-${(first + index) % INBOX_USERS}`;
+    return random() < 0.5 ? person(name) : { external_id: name };
   });
 }
 
@@ -90,11 +110,14 @@ class RoundLoad {
   async one(): Promise<void> {
     const turn = this.sent.length;
     const tag = `r${this.#round}-${turn}`;
-    const count = turn === 3 || turn === 40 ? BULK_USERS : random() < 0.25 ? 10 : 1;
+    const isBulk = turn === 3 || turn === 40;
+    const toInboxes = !isBulk && random() < INBOX_SHARE;
+    const count = isBulk ? BULK_USERS : random() < 0.25 ? 10 : 1;
     const one: Sent = {
       tag,
       key: random() < 0.4 ? `key-${tag}` : undefined,
-      recipients: recipientsOf(count, tag),
+      toInboxes,
+      recipients: toInboxes ? inboxRecipients() : recipientsOf(count, tag),
       id: undefined,
     };
     this.sent.push(one);
@@ -107,10 +130,11 @@ class RoundLoad {
 }
 
 async function send(server: BelfryProcess, one: Sent): Promise<void> {
+  const jwt = one.toInboxes ? inboxes.jwt : server.credentials.project_jwt;
   const response = await fetch(`${server.credentials.base_url}/broadcasts`, {
     method: 'POST',
     headers: {
-      authorization: `Bearer ${server.credentials.project_jwt}`,
+      authorization: `Bearer ${jwt}`,
       'content-type': 'application/json',
       ...(one.key === undefined ? {} : { 'idempotency-key': one.key }),
     },
@@ -122,27 +146,39 @@ async function send(server: BelfryProcess, one: Sent): Promise<void> {
   else expect(response.status).toBe(503);
 }
 
-async function get(server: BelfryProcess, path: string): Promise<unknown> {
-  const response = await fetch(`${server.credentials.base_url}${path}`, {
-    headers: { authorization: `Bearer ${server.credentials.project_jwt}` },
+async function get(
+  { credentials }: BelfryProcess,
+  path: string,
+  jwt = credentials.project_jwt,
+): Promise<unknown> {
+  const response = await fetch(`${credentials.base_url}${path}`, {
+    headers: { authorization: `Bearer ${jwt}` },
   });
   return response.json();
 }
 
-async function saveIntegration({ credentials }: BelfryProcess): Promise<void> {
-  const response = await fetch(`${credentials.base_url}/integrations/smtp`, {
-    method: 'PUT',
-    headers: { authorization: `Bearer ${credentials.project_jwt}`, 'content-type': 'application/json' },
-    body: JSON.stringify({
-      host: smtp.host,
-      port: smtp.port,
-      username: '',
-      password: '',
-      security: 'none',
-      from: { email: 'belfry@example.com' },
-    }),
+/** E-mail for whoever has an address, and another project without. */
+async function setUp({ address, credentials }: BelfryProcess): Promise<void> {
+  await saveSmtp({ call: caller(() => address, credentials.project_jwt) }, smtp);
+  inboxes = await withDatabase(async (context) => {
+    const project = await createProject(context, 'inboxes');
+    const issued = project && (await issueToken(context, { projectId: project.id, name: 'test' }));
+    if (issued === undefined) throw new Error('no project');
+    return { id: project?.id ?? '', jwt: issued.token };
   });
-  expect(response.status).toBe(200);
+}
+
+/** Works on the database of the server that runs, or ran. */
+async function withDatabase<Result>(work: (opened: Opened) => Promise<Result>): Promise<Result> {
+  const opened = await open(readConfig({ DATA_DIR: dataDir }), {
+    role: 'client',
+    log: createLogger({ level: 'silent' }),
+  });
+  try {
+    return await work(opened);
+  } finally {
+    await opened.close();
+  }
 }
 
 /** Starts it, and says what the kill had interrupted: what was accepted and not begun, and what was being delivered. */
@@ -164,7 +200,7 @@ test.runIf(process.platform === 'linux')(
     const startsMs: number[] = [];
     const lines: string[] = [];
     let resumed = await resume();
-    await saveIntegration(resumed.server);
+    await setUp(resumed.server);
     for (let round = 1; round <= ROUNDS; round += 1) {
       const { server } = resumed;
       belfry = server;
@@ -204,7 +240,10 @@ test.runIf(process.platform === 'linux')(
     }
     const { server } = resumed;
     await settled(server);
-    const summaries = await summariesOf(server);
+    const summaries = new Map([
+      ...(await summariesOf(server, server.credentials.project_jwt)),
+      ...(await summariesOf(server, inboxes.jwt)),
+    ]);
     server.signal('SIGTERM');
     expect(await server.ended).toBe(0);
 
@@ -215,6 +254,7 @@ test.runIf(process.platform === 'linux')(
         `seed ${seed}`,
         ...lines,
         `${sent.length} broadcasts sent, ${figures.lost} answers lost, ${figures.replayed} asked again by key`,
+        `${stored.atOnce} broadcasts with a key that were written with their notifications`,
         `${stored.notifications.length} notifications, ${smtp.received.length} e-mails, ${repeats} of them repeated`,
         `ready again after ${Math.round(median(startsMs))} ms (median), ${Math.round(Math.max(...startsMs))} ms (slowest)`,
       ].join('\n'),
@@ -223,6 +263,7 @@ test.runIf(process.platform === 'linux')(
     // What each moment was meant to hit was hit.
     expect(figures.lost).toBeGreaterThan(0);
     expect(figures.undelivered).toBeGreaterThan(0);
+    expect(stored.atOnce).toBeGreaterThan(0);
     // Where many others want the processors, a start tells more of them than of us.
     if ((loadavg()[0] ?? 0) <= 4 * availableParallelism())
       expect(median(startsMs)).toBeLessThan(RESUME_WITHIN_MS);
@@ -253,12 +294,12 @@ test.runIf(process.platform === 'linux')(
 // One start may fall into a moment in which the machine does something else.
 const median = (values: readonly number[]) => [...values].sort((a, b) => a - b)[values.length >> 1] ?? 0;
 
-/** The status of every broadcast, as the API answers it. */
-async function summariesOf(server: BelfryProcess): Promise<Map<string, unknown>> {
+/** The status of every broadcast of a project, as the API answers it. */
+async function summariesOf(server: BelfryProcess, jwt: string): Promise<Map<string, unknown>> {
   const summaries = new Map<string, unknown>();
   let path: string | null = `${server.credentials.base_url}/broadcasts?limit=100`;
   while (path !== null) {
-    const page = (await get(server, path.slice(server.credentials.base_url.length))) as {
+    const page = (await get(server, path.slice(server.credentials.base_url.length), jwt)) as {
       data: { id: string; status: unknown }[];
       links: { next: string | null };
     };
@@ -271,16 +312,14 @@ async function summariesOf(server: BelfryProcess): Promise<Map<string, unknown>>
 type Stored = Awaited<ReturnType<typeof readStored>>;
 
 async function readStored() {
-  const opened = await open(readConfig({ DATA_DIR: dataDir }), {
-    role: 'client',
-    log: createLogger({ level: 'silent' }),
-  });
-  try {
-    const rows = <Row>(text: string) => opened.db.query<Row>(sql('', text));
-    const count = async (table: string) =>
-      (await rows<{ count: number }>(`select count(*) from ${table}`))[0]?.count;
+  return withDatabase(async ({ db }) => {
+    const rows = <Row>(text: string) => db.query<Row>(sql('', text));
+    const count = async (from: string) =>
+      (await rows<{ count: number }>(`select count(*) from ${from}`))[0]?.count;
     return {
-      broadcasts: await rows<{ id: string; topic: string }>('select id, topic from broadcasts'),
+      broadcasts: await rows<{ id: string; topic: string; project_id: string }>(
+        'select id, topic, project_id from broadcasts',
+      ),
       notifications: await rows<{
         id: string;
         broadcast_id: string;
@@ -289,22 +328,32 @@ async function readStored() {
       }>(
         'select n.id, n.broadcast_id, u.external_id, u.email from notifications n join users u on u.id = n.user_id',
       ),
+      // Those that were processed by the transaction in which their keys were taken; of the others nothing shows it afterwards.
+      atOnce: await count(
+        `events e, unnest(coalesce(e.broadcast_ids, array[e.broadcast_id])) as told (id)
+        join broadcasts b on b.id = told.id
+        join idempotency_keys k on k.project_id = b.project_id and k.key = 'key-' || b.topic
+        where e.type = 'broadcast.processed' and e.xact::text = k.xmin::text`,
+      ),
       jobs: await count('jobs'),
       leases: await count('leases'),
     };
-  } finally {
-    await opened.close();
-  }
+  });
 }
 
-/** Every notification of a user with an address went out as an e-mail; answers how many went out more than once. */
+/** Every notification of a user with an address went out as an e-mail, and none to inboxes alone did; answers how many did more than once. */
 function emailsDelivered(stored: Stored): number {
   const received = new Map<string, number>();
   for (const email of smtp.received) {
     const id = messageIdOf(email);
     received.set(id, (received.get(id) ?? 0) + 1);
   }
-  const wanted = stored.notifications.filter(({ email }) => email !== null).map(({ id }) => id);
+  const toInboxes = new Set(
+    stored.broadcasts.flatMap(({ id, project_id }) => (project_id === inboxes.id ? [id] : [])),
+  );
+  const wanted = stored.notifications
+    .filter(({ email, broadcast_id }) => email !== null && !toInboxes.has(broadcast_id))
+    .map(({ id }) => id);
   expect(wanted.filter((id) => !received.has(id))).toEqual([]);
   expect(received.size).toBe(wanted.length);
   return smtp.received.length - received.size;
