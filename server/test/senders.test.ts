@@ -212,6 +212,32 @@ describe('failover', () => {
     expect([paths(first), paths(second)]).toEqual([0, 2]);
   });
 
+  test('nor while that is paused, or too busy', async () => {
+    const both = [mailer(first), mailer(second)];
+    first.answer('cut', { status: 401 });
+    expect(await send(both, {}, 'a')).toMatchObject({ outcome: { ambiguous: true } });
+    expect(await send(both, {}, 'another')).toMatchObject({ ...sent, integration: mailer(second) });
+    expect(await send(both, {}, 'a')).toMatchObject({ kind: 'held', reason: 'the integration is paused' });
+    nowMs += 80_000;
+    first.answer({ status: 429 }, { status: 200 });
+    const busy = { kind: 'done', outcome: { kind: 'retry', ambiguous: false }, integration: mailer(first) };
+    expect(await send(both, {}, 'a')).toMatchObject(busy);
+    expect(await send(both, {}, 'a')).toMatchObject({ ...sent, integration: mailer(first) });
+    expect(paths(second)).toBe(1);
+  });
+
+  test('but what that refuses to send for its config goes to the next, when that can', async () => {
+    const config = { url: `${second.address}/mail`, max_per_second: 1 };
+    const both = [mailer(first), mailer(second, { config })];
+    first.answer('cut', { status: 401 });
+    expect(await send(both, {}, 'a')).toMatchObject({ outcome: { ambiguous: true } });
+    await send([mailer(second, { config })]);
+    expect(await send(both, {}, 'a')).toMatchObject({ kind: 'held' });
+    expect(paths(first)).toBe(2);
+    nowMs += 1_000;
+    expect(await send(both, {}, 'a')).toMatchObject({ ...sent, integration: { id: second.address } });
+  });
+
   test('a message that is refused is not offered to others', async () => {
     first.answer({ status: 422 });
     expect(await send([mailer(first), mailer(second)])).toMatchObject({

@@ -28,6 +28,18 @@ describe('the next integration is asked', () => {
   });
 });
 
+describe('where the last attempt may have arrived, the next integration is asked', () => {
+  test.each([
+    ['when the config is refused', refused('config'), true],
+    ['not when it failed before anything was sent', passing, false],
+    ['not when it is paused', paused(1), false],
+    ['not when it has to wait its turn', limited, false],
+    ['not when it may have been sent', ambiguous, false],
+  ])('%s', (_, tried, expected) => {
+    expect(asksNext(tried, true)).toBe(expected);
+  });
+});
+
 describe('what counts of several', () => {
   test.each<[string, Tried[], number]>([
     ['the one that took it', [passing, refused('config'), sent], 2],

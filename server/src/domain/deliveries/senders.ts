@@ -123,20 +123,27 @@ export class Senders {
     make: (integration: OpenedIntegration) => MessageOf[C] | Rejection,
     about: About,
   ): Promise<Dispatched> {
+    const unsure = integrations.length > 1 ? this.#unsure.get(about.targetId) : undefined;
     const tried: Tried[] = [];
-    for (const integration of this.#inOrder(integrations, about.targetId)) {
+    for (const integration of firstOver(unsure, integrations)) {
       const one = await this.#tryOver(channel, integration, make, about);
       tried.push(one);
-      if (!asksNext(one)) break;
+      if (!asksNext(one, integration.id === unsure)) break;
     }
     const what = whatCounts(tried);
-    if (what.kind === 'held') return { kind: 'held', untilMs: what.untilMs, reason: what.reason };
-    const { outcome, integration } = what;
-    if (integrations.length > 1) {
-      if (outcome.kind === 'retry' && outcome.ambiguous) this.#unsure.set(about.targetId, integration.id);
-      else this.#unsure.delete(about.targetId);
-    }
-    return what;
+    // Who asked another after that one was refused by it.
+    if (integrations.length > 1)
+      this.#noteUnsure(about.targetId, what, tried.length > 1 ? undefined : unsure);
+    return what.kind === 'held' ? { kind: 'held', untilMs: what.untilMs, reason: what.reason } : what;
+  }
+
+  /** Over which integration the message may have arrived: this time, or still. */
+  #noteUnsure(targetId: string, what: Tried, before: string | undefined): void {
+    const isRetry = what.kind === 'done' && what.outcome.kind === 'retry';
+    const isNow = what.kind === 'done' && what.outcome.kind === 'retry' && what.outcome.ambiguous;
+    const id = isNow ? what.integration.id : what.kind === 'held' || isRetry ? before : undefined;
+    if (id === undefined) this.#unsure.delete(targetId);
+    else this.#unsure.set(targetId, id);
   }
 
   /** Sends nothing more; what is on its way gets `graceMs`, what waits is held. */
@@ -146,13 +153,6 @@ export class Senders {
     const lines = [...this.#lines.values()];
     for (const line of lines) retire(line);
     await Promise.all(lines.map(({ sender }) => sender.close(options)));
-  }
-
-  /** As they are given; but where the last attempt may have arrived over one, with that first, so that a repeat can be seen as one. */
-  #inOrder(integrations: readonly OpenedIntegration[], targetId: string): readonly OpenedIntegration[] {
-    const unsure = integrations.length > 1 ? this.#unsure.get(targetId) : undefined;
-    if (unsure === undefined) return integrations;
-    return integrations.toSorted((a, b) => Number(b.id === unsure) - Number(a.id === unsure));
   }
 
   async #tryOver(
@@ -319,6 +319,15 @@ export class Senders {
       void line.sender.close();
     }
   }
+}
+
+/** As they are given; but where the last attempt may have arrived over one, with that first, so that a repeat can be seen as one. */
+function firstOver(
+  unsure: string | undefined,
+  integrations: readonly OpenedIntegration[],
+): readonly OpenedIntegration[] {
+  if (unsure === undefined) return integrations;
+  return integrations.toSorted((a, b) => Number(b.id === unsure) - Number(a.id === unsure));
 }
 
 const REPLACED = Symbol('replaced');
