@@ -133,13 +133,26 @@ test('a user who is gone is a success that leaves nothing behind', async () => {
   expect(await isOff('orders')).toBe(false);
 });
 
-test('is limited by address', async () => {
+test('strangers are counted by address, and who has a link by that link alone', async () => {
   const limited = await startTestService({ settings: { RATE_LIMIT_IP: '3' } });
   try {
+    const { body: user } = await limited.project.call('PUT', '/users', { external_id: 'ada' });
+    const project = await limited.context.projects.byId(limited.project.id);
+    if (project === undefined) throw new Error('the project is not there');
+    const click = async (category: string) => {
+      const what = { projectId: project.id, userId: user.id, channel: 'email', category };
+      const token = unsubscribeToken(project.signingKey, what);
+      return (await fetch(`${limited.address}/unsubscribe/${token}`, form(ONE_CLICK))).status;
+    };
+    // As a mail provider does for its users.
+    const many = ['a', 'b', 'c', 'd', 'e', 'f'];
+    expect(await Promise.all(many.map(click))).toEqual(many.map(() => 200));
+    const often: number[] = [];
+    for (let count = 0; count < 3; count += 1) often.push(await click('a'));
+    expect(often).toEqual([200, 200, 429]);
     const answers: number[] = [];
-    for (let count = 0; count < 5; count += 1) {
+    for (let count = 0; count < 5; count += 1)
       answers.push((await fetch(`${limited.address}/unsubscribe/x`)).status);
-    }
     expect(answers).toEqual([404, 404, 404, 429, 429]);
   } finally {
     await limited.stop();

@@ -1,4 +1,4 @@
-import type { FastifyRequest } from 'fastify';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import { savePreferences } from '../domain/preferences/save.ts';
 import { readUnsubscribeToken, type Unsubscription } from '../domain/preferences/unsubscribe-link.ts';
 import { type Page, sendPage } from './page.ts';
@@ -17,16 +17,21 @@ export async function unsubscribePage(app: App): Promise<void> {
     // Whatever the content type: what counts is the address, and mail providers differ.
     scope.removeAllContentTypeParsers();
     scope.addContentTypeParser('*', { parseAs: 'string' }, (_request, body, done) => done(null, body));
-    scope.addHook('onRequest', async (request, reply) => limits.stranger(request, reply));
 
-    const read = (request: FastifyRequest) =>
-      readUnsubscribeToken(context.projects, (request.params as { token: string }).token);
+    // Mail providers click for all their users from few addresses: who has a link is counted by that link, and only strangers by address.
+    const read = async (request: FastifyRequest, reply: FastifyReply) => {
+      limits.heldUp(request, reply);
+      const { token } = request.params as { token: string };
+      const link = await readUnsubscribeToken(context.projects, token);
+      await (link === undefined ? limits.stranger(request, reply) : limits.linked(request, reply));
+      return link;
+    };
 
     scope.get(
       '/unsubscribe/:token',
       { schema: { hide: true }, config: { operationId: 'showUnsubscribe', secretPath: true } },
       async (request, reply) => {
-        const link = await read(request);
+        const link = await read(request, reply);
         return link === undefined ? sendPage(reply, 404, NOT_FOUND) : sendPage(reply, 200, question(link));
       },
     );
@@ -39,7 +44,7 @@ export async function unsubscribePage(app: App): Promise<void> {
         bodyLimit: BODY_LIMIT_BYTES,
       },
       async (request, reply) => {
-        const link = await read(request);
+        const link = await read(request, reply);
         if (link === undefined) return sendPage(reply, 404, NOT_FOUND);
         const enabled =
           typeof request.body === 'string' && new URLSearchParams(request.body).get('again') === 'yes';
