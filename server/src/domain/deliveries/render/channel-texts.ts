@@ -31,6 +31,9 @@ function channelTexts({ message, overrides }: Said, channel: string): ChannelTex
   };
 }
 
+// A push is touched as a whole: what is written in it cannot be followed.
+const NO_LINKS: ReadonlySet<string> = new Set(['mobile_push', 'web_push']);
+
 type Override = { title?: string; content?: string; action_url?: string | null };
 
 // A broadcast to half a million users comes by in thousands of batches, and plain text of long HTML takes 50 ms.
@@ -47,7 +50,7 @@ export function createPreparation(): (broadcast: Said & { id: string }, channel:
     const texts = channelTexts(broadcast, channel);
     if (channel === 'email') return { ...texts, email: prepareEmail(texts) };
     const key = `${broadcast.id} ${channel}`;
-    const text = plain.get(key) ?? plainText(texts.content);
+    const text = plain.get(key) ?? plainText(texts.content, NO_LINKS.has(channel) ? 'hidden' : 'shown');
     plain.set(key, text);
     return { ...texts, text };
   };

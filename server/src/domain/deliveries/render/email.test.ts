@@ -79,6 +79,12 @@ describe('content', () => {
     const { html } = render({ content: `${'x'.repeat(139)}🎉🎉` });
     expect(html).toContain(`aria-hidden="true">${'x'.repeat(139)}</div>`);
   });
+
+  test('the preview says nothing of where links lead, the text part does', () => {
+    const { html, text } = render({ content: '<p>See <a href="https://x.example/1">the order</a></p>' });
+    expect(html).toContain('aria-hidden="true">See the order</div>');
+    expect(text).toContain('See the order [https://x.example/1]');
+  });
 });
 
 describe('the subject', () => {

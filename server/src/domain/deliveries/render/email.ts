@@ -33,12 +33,18 @@ export function prepareEmail({ title, content, actionUrl, lang = 'en' }: EmailCo
   const body = clean(content ?? '');
   const link = safeLink(actionUrl);
   const asHtml = looksLikeHtml(body);
-  const text = asHtml ? htmlToText(body) : body.trim();
+  const text = asHtml ? htmlToText(body, 'shown') : body.trim();
   const button = link === undefined ? '' : buttonHtml(link);
   const [htmlBefore, htmlAfter] =
     asHtml && isDocument(body)
       ? intoDocument(body, button)
-      : frame({ subject, lang, content: asHtml ? body : textToHtml(body), preview: preview(text), button });
+      : frame({
+          subject,
+          lang,
+          content: asHtml ? body : textToHtml(body),
+          preview: preview(body, asHtml),
+          button,
+        });
   return { subject, htmlBefore, htmlAfter, text: [text, link].filter(Boolean).join('\n\n') };
 }
 
@@ -138,8 +144,12 @@ function textToHtml(text: string): string {
     .join('\n');
 }
 
+// Characters of HTML: more than enough for the words of a preview.
+const PREVIEW_SOURCE_LIMIT = 10_000;
+
 /** What inboxes show beside the subject: the beginning of the content instead of the title once more. */
-function preview(text: string): string {
+function preview(body: string, asHtml: boolean): string {
+  const text = asHtml ? htmlToText(body.slice(0, PREVIEW_SOURCE_LIMIT), 'hidden') : body.trim();
   return text
     .slice(0, 500)
     .replace(/\s+/g, ' ')

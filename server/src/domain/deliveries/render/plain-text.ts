@@ -1,10 +1,13 @@
 import { createRequire } from 'node:module';
 import type { HtmlToTextOptions } from 'html-to-text';
 
+/** Whether the text says in brackets where its links lead, or nothing of it: where nobody could follow them. */
+export type Targets = 'shown' | 'hidden';
+
 /** A broadcast's content, HTML or not, as plain text. Linear in the content whatever is in it, and up to 50 ms for long HTML: once for a broadcast. */
-export function plainText(content: string | null): string {
+export function plainText(content: string | null, targets: Targets): string {
   const body = clean(content ?? '');
-  return looksLikeHtml(body) ? htmlToText(body) : body.trim();
+  return looksLikeHtml(body) ? htmlToText(body, targets) : body.trim();
 }
 
 /** Text that can be shown anywhere: no half characters, no NUL, no control characters but line breaks and tabs. */
@@ -27,29 +30,31 @@ export function looksLikeHtml(content: string): boolean {
 const TEXT_SOURCE_LIMIT = 200_000; // characters of HTML
 const MAX_DEPTH = 100; // the converter recurses; real mail nests tables some 20 deep
 
-const OPTIONS: HtmlToTextOptions = {
+const options = (targets: Targets): HtmlToTextOptions => ({
   wordwrap: false, // mail programs wrap; a hard wrap breaks links
   limits: { maxDepth: MAX_DEPTH, ellipsis: '…' },
   selectors: [
-    { selector: 'a', options: { hideLinkHrefIfSameAsText: true } },
+    { selector: 'a', options: { hideLinkHrefIfSameAsText: true, ignoreHref: targets === 'hidden' } },
     { selector: 'img', format: 'skip' },
     { selector: 'style', format: 'skip' },
     { selector: 'script', format: 'skip' },
     ...['h1', 'h2', 'h3', 'h4', 'h5', 'h6'].map((selector) => ({ selector, options: { uppercase: false } })),
   ],
-};
+});
 
 // Loaded when the first HTML is sent: it holds 2 MB, of which a server that sends none has no use. `require`, because it can wait for nothing.
 const require = createRequire(import.meta.url);
-let converter: ((html: string) => string) | undefined;
-function convert(html: string): string {
-  converter ??= (require('html-to-text') as typeof import('html-to-text')).compile(OPTIONS);
-  return converter(html);
+const converters: { [targets in Targets]?: (html: string) => string } = {};
+function convert(html: string, targets: Targets): string {
+  converters[targets] ??= (require('html-to-text') as typeof import('html-to-text')).compile(
+    options(targets),
+  );
+  return converters[targets](html);
 }
 
 /** HTML as somebody reads it, in plain text; of very long ones the beginning. */
-export function htmlToText(html: string): string {
+export function htmlToText(html: string, targets: Targets): string {
   const cut = html.length > TEXT_SOURCE_LIMIT;
-  const text = clean(convert(cut ? html.slice(0, TEXT_SOURCE_LIMIT) : html)).trim();
+  const text = clean(convert(cut ? html.slice(0, TEXT_SOURCE_LIMIT) : html, targets)).trim();
   return cut ? `${text}\n…` : text;
 }
