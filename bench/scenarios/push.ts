@@ -40,10 +40,9 @@ export const measurePush: Scenario = async (bench) => {
     APNs: apns.connect({ ...APNS, certificate: ec }, deps),
     FCM: fcm.connect(account, deps),
   };
-  const asFcm = fcm.build(MESSAGE, account);
   const bare = {
     APNs: bareRequests(vendor, apns.build(MESSAGE, { ...APNS, certificate: ec })),
-    FCM: bareRequests(vendor, { ...asFcm, body: JSON.stringify(asFcm) }),
+    FCM: bareRequests(vendor, fcm.build(MESSAGE, account)),
   };
   try {
     for (const name of ['APNs', 'FCM'] as const) await compare(bench, name, senders[name], bare[name]);

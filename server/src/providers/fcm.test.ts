@@ -34,24 +34,23 @@ const messageOf = (request: unknown) => (request as { message: Record<string, un
 
 describe('build', () => {
   test('a minimal message', () => {
-    expect(fcm.build(minimal, config)).toEqual({
-      path: '/v1/projects/shop-1/messages:send',
-      expiresAt: minimal.expiresAt,
-      message: {
-        token: 'device-1:APA91b',
-        notification: { title: 'Your order has shipped' },
-        data: { id: '0198c0de-0000-7000-8000-00000000000a' },
-        android: { priority: 'HIGH', notification: { tag: '0198c0de-0000-7000-8000-00000000000a' } },
-        apns: {
-          headers: {
-            'apns-priority': '10',
-            'apns-expiration': '1782993600',
-            'apns-collapse-id': '0198c0de-0000-7000-8000-00000000000a',
-          },
-          payload: { aps: { badge: 3, sound: 'default', 'mutable-content': 1 } },
+    const built = fcm.build(minimal, config);
+    expect(JSON.parse('body' in built ? built.body : '')).toEqual({ message: messageOf(built) });
+    expect(built).toMatchObject({ path: '/v1/projects/shop-1/messages:send' });
+    expect(messageOf(built)).toEqual({
+      token: 'device-1:APA91b',
+      notification: { title: 'Your order has shipped' },
+      data: { id: '0198c0de-0000-7000-8000-00000000000a' },
+      android: { priority: 'HIGH', notification: { tag: '0198c0de-0000-7000-8000-00000000000a' } },
+      apns: {
+        headers: {
+          'apns-priority': '10',
+          'apns-expiration': '1782993600',
+          'apns-collapse-id': '0198c0de-0000-7000-8000-00000000000a',
         },
-        webpush: { notification: { tag: '0198c0de-0000-7000-8000-00000000000a' } },
+        payload: { aps: { badge: 3, sound: 'default', 'mutable-content': 1 } },
       },
+      webpush: { notification: { tag: '0198c0de-0000-7000-8000-00000000000a' } },
     });
   });
 

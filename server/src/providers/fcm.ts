@@ -17,7 +17,7 @@ import type {
   VerifyDeps,
 } from './provider.ts';
 import { isRejection, secret } from './provider.ts';
-import { buildToFit, bytesAtMost } from './shrink.ts';
+import { buildToFit } from './shrink.ts';
 import { privateKey } from './sign-jwt.ts';
 import type { HttpAnswer } from './transport.ts';
 
@@ -61,8 +61,8 @@ const config = Type.Object(
 );
 type Config = Static<typeof config>;
 
-/** One push, but for who sends it and how long it may be kept. */
-type FcmRequest = { path: string; message: FcmMessage; expiresAt: Date };
+/** One push, but for who sends it. */
+type FcmRequest = { path: string; body: string; message: FcmMessage };
 
 /** What came of it: the answer of FCM; or that of Google's token endpoint, when the message was not sent at all. */
 type FcmReply = HttpAnswer & { of?: 'token' };
@@ -80,8 +80,6 @@ export const fcm: Provider<'mobile_push', typeof config, FcmRequest | Rejection,
 
 /** Of the message without the device's token. FCM counts less, depending on where it goes. */
 const MAX_MESSAGE_BYTES = 4096;
-/** What is added when it is sent. */
-const TIME_TO_LIVE_BYTES = Buffer.byteLength('"ttl":"2419200s",,"headers":{"TTL":"2419200"}');
 const CONCURRENCY = 1000;
 
 function connect(config: Config, { transport, clock }: SenderDeps): Sender<PushMessage> {
@@ -91,11 +89,8 @@ function connect(config: Config, { transport, clock }: SenderDeps): Sender<PushM
   const sender = createHttpSender<PushMessage, FcmRequest>({
     concurrency: CONCURRENCY,
     secrets: () => (token === undefined ? [] : [token.latest()]), // the key itself is never sent
-    build: (message) => (token === undefined ? NO_KEY : build(message, config)),
-    exchange({ path, message, expiresAt }) {
-      const body = JSON.stringify({ message: withTimeToLive(message, expiresAt, clock.now()) });
-      return token === undefined ? Promise.resolve(NOT_SENT) : exchange(pool, { path, body }, token);
-    },
+    build: (message) => (token === undefined ? NO_KEY : build(message, config, clock.now())),
+    exchange: (request) => (token === undefined ? Promise.resolve(NOT_SENT) : exchange(pool, request, token)),
     classify,
   });
   return {
@@ -122,7 +117,7 @@ function originOf({ universe_domain: domain }: Config): string {
 /** Sends it; and again with another access token where FCM does not take this one. */
 async function exchange(
   pool: Http2Pool,
-  request: { path: string; body: string },
+  { path, body }: { path: string; body: string },
   accessToken: AccessToken,
 ): Promise<FcmReply> {
   let answer: FcmReply | undefined;
@@ -131,9 +126,9 @@ async function exchange(
     if (typeof token !== 'string') return { ...token, of: 'token' };
     answer = await pool.request({
       method: 'POST',
-      path: request.path,
+      path,
       headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
-      body: request.body,
+      body,
     });
     // A key of Apple's that does not work is no matter of the access token.
     if ('error' in answer || answer.status !== 401 || answer.text.includes('THIRD_PARTY_AUTH_ERROR')) break;
@@ -142,18 +137,22 @@ async function exchange(
   return answer ?? NOT_SENT;
 }
 
-function build(message: PushMessage, config: Config): FcmRequest | Rejection {
+/** With the time that is left to it at this moment; without a moment it says nothing of that. */
+function build(message: PushMessage, config: Config, nowMs?: number): FcmRequest | Rejection {
   const path = `/v1/projects/${segment(config.project_id)}/messages:send`;
   return buildToFit<PushMessage, FcmRequest>(message, {
     build(shortened) {
-      const built = fcmMessage(shortened);
-      return isRejection(built) ? built : { path, message: built, expiresAt: message.expiresAt };
+      const plain = fcmMessage(shortened);
+      if (isRejection(plain)) return plain;
+      const built = nowMs === undefined ? plain : withTimeToLive(plain, message.expiresAt, nowMs);
+      return { path, body: JSON.stringify({ message: built }), message: built };
     },
-    bytesOf: ({ message }) => {
-      const atMost = bytesAtMost(message) + TIME_TO_LIVE_BYTES;
-      if (atMost <= MAX_MESSAGE_BYTES) return atMost;
-      const { token: _, ...rest } = message;
-      return Buffer.byteLength(JSON.stringify(rest)) + TIME_TO_LIVE_BYTES;
+    bytesOf({ body, message: { token } }) {
+      const whole = Buffer.byteLength(body);
+      // Without the token the rest has braces of its own, and no comma before it.
+      return whole <= MAX_MESSAGE_BYTES
+        ? whole
+        : whole - Buffer.byteLength(JSON.stringify({ message: { token } })) + 1;
     },
     maxBytes: MAX_MESSAGE_BYTES,
   });

@@ -30,22 +30,23 @@ export function createHttpSender<Message, Request extends object>({
     if (closed) return Promise.resolve({ kind: 'retry', reason: CLOSING, ambiguous: false });
     const request = build(message);
     if (isRejection(request)) return Promise.resolve(request);
-    return new Promise((resolve, reject) => {
-      inFlight.add(resolve);
-      // One promise for all that follows, as there are as many as messages.
-      const answered = (answer: HttpAnswer) => {
-        leave(resolve);
-        try {
-          resolve(classify(concealed(answer, () => hiderFor(message))));
-        } catch (error) {
-          reject(error);
-        }
-      };
-      exchange(request, message).then(answered, (error) => {
-        leave(resolve);
+    // Not in an executor: what that sees is kept until the answer, and so would be the request.
+    const { promise, resolve, reject } = Promise.withResolvers<Outcome>();
+    inFlight.add(resolve);
+    // One promise for all that follows, as there are as many as messages.
+    const answered = (answer: HttpAnswer) => {
+      leave(resolve);
+      try {
+        resolve(classify(concealed(answer, () => hiderFor(message))));
+      } catch (error) {
         reject(error);
-      });
+      }
+    };
+    exchange(request, message).then(answered, (error) => {
+      leave(resolve);
+      reject(error);
     });
+    return promise;
   }
 
   function leave(resolve: (outcome: Outcome) => void): void {
