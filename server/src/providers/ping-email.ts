@@ -94,7 +94,7 @@ function decoded(text: string): string {
   }
 }
 
-/** As it is in the API. */
+/** As it is in the API. Moments as texts already: JSON.stringify takes twice as long to make them of dates. */
 function wire({ recipient, ...notification }: NotificationRecord): object {
   return {
     id: notification.id,
@@ -105,7 +105,7 @@ function wire({ recipient, ...notification }: NotificationRecord): object {
     topic: notification.topic,
     custom_attributes: notification.customAttributes,
     overrides: notification.overrides,
-    updated_at: notification.updatedAt,
+    updated_at: notification.updatedAt.toISOString(),
     recipient: {
       id: recipient.id,
       external_id: recipient.externalId,
@@ -114,10 +114,10 @@ function wire({ recipient, ...notification }: NotificationRecord): object {
       last_name: recipient.lastName,
       custom_attributes: recipient.customAttributes,
       phone_numbers: recipient.phoneNumbers,
-      created_at: recipient.createdAt,
-      updated_at: recipient.updatedAt,
-      last_seen_at: recipient.lastSeenAt,
-      last_notified_at: recipient.lastNotifiedAt,
+      created_at: recipient.createdAt.toISOString(),
+      updated_at: recipient.updatedAt.toISOString(),
+      last_seen_at: recipient.lastSeenAt?.toISOString() ?? null,
+      last_notified_at: recipient.lastNotifiedAt?.toISOString() ?? null,
     },
   };
 }
