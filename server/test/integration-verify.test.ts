@@ -257,6 +257,16 @@ describe('what is asked', () => {
     return vendor.requests;
   };
 
+  test('sendgrid with a key of its webhook that is none', async () => {
+    vendor.answer({ status: 200, body: { scopes: ['mail.send'] } });
+    const config = { ...configs.sendgrid, webhook_public_key: 'SG.not-this-one' };
+    await refused(
+      'sendgrid',
+      config,
+      /^Param 'webhook_public_key' is no verification key of the signed event/,
+    );
+  });
+
   test('sendgrid, twilio, expo and mailgun', async () => {
     expect(await asked('sendgrid', configs.sendgrid, { status: 200 })).toMatchObject([
       {

@@ -19,8 +19,8 @@ export const sendgridReceipts: ReceiptReader<{ webhook_public_key?: string }> = 
   },
 };
 
-/** The key as SendGrid shows it, DER in base64, with or without the lines around it that make it PEM; of the one curve that it uses. */
-function publicKey(text: string): KeyObject | undefined {
+/** The key as SendGrid shows it, DER in base64, with or without the lines around it that make it PEM; undefined for what is none. */
+export function publicKey(text: string): KeyObject | undefined {
   try {
     const der = Buffer.from(text.replace(/-----[A-Z ]+-----/g, ''), 'base64');
     const key = createPublicKey({ key: der, format: 'der', type: 'spki' });

@@ -20,7 +20,7 @@ import {
   secretsOf,
   type VerifyDeps,
 } from './provider.ts';
-import { sendgridReceipts } from './sendgrid-receipts.ts';
+import { publicKey, sendgridReceipts } from './sendgrid-receipts.ts';
 import { tooBig } from './shrink.ts';
 import type { Endpoint, HttpAnswer, HttpRequest, Transport } from './transport.ts';
 
@@ -143,7 +143,18 @@ function api(transport: Transport, region: Config['region']): Endpoint {
 }
 
 /** Asks what the key may do, which every key may. */
-async function verify({ api_key, region }: Config, { transport }: VerifyDeps): Promise<Finding[]> {
+async function verify(config: Config, deps: VerifyDeps): Promise<Finding[]> {
+  const { webhook_public_key: key } = config;
+  const findings = await verifyApiKey(config, deps);
+  if (key !== undefined && publicKey(key) === undefined)
+    findings.push({
+      field: 'webhook_public_key',
+      problem: 'is no verification key of the signed event webhook',
+    });
+  return findings;
+}
+
+async function verifyApiKey({ api_key, region }: Config, { transport }: VerifyDeps): Promise<Finding[]> {
   const answer = await ask(api(transport, region), {
     method: 'GET',
     path: '/v3/scopes',
