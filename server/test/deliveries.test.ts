@@ -1,6 +1,8 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { sql } from '../src/db/client.ts';
+import { OutcomeRecorder } from '../src/domain/deliveries/record-outcomes.ts';
 import { newId, notificationId } from '../src/lib/ids.ts';
+import { saveSmtp } from './support/faults.ts';
 import {
   type Caller,
   processed,
@@ -28,17 +30,7 @@ beforeEach(async () => {
   project = await service.createProject(`deliveries ${made}`);
 });
 
-const withMail = async () => {
-  const { status, body } = await project.call('PUT', '/integrations/smtp', {
-    host: '127.0.0.1',
-    port: mail.port,
-    username: 'mailer',
-    password: 'open sesame',
-    from: { email: 'news@example.com' },
-    security: 'none',
-  });
-  expect([status, body.errors]).toEqual([200, undefined]);
-};
+const withMail = () => saveSmtp(project, mail);
 const configure = async (channels: object[]) => {
   expect((await project.call('PUT', '/channels', { key: 'orders', channels })).status).toBe(200);
 };
@@ -71,6 +63,42 @@ test('jobs of a broadcast that was deleted meanwhile end at the first attempt, a
   await until(left, (jobs) => jobs.length === 0 || jobs.some(({ attempt }) => attempt > 1));
   expect(await left()).toEqual([]);
   expect(await rows('select state from deliveries where broadcast_id = $1', [broadcastId])).toEqual([]);
+});
+
+test('nothing is written of what was on its way when its broadcast was deleted', async () => {
+  const kept = await send({ recipients: [person('late')] });
+  await processed(project.call, kept);
+  await rows("update broadcasts set status = 'processing', pending = 2 where id = $1", [kept]);
+  const [user] = await rows<{ id: string }>('select id from users where project_id = $1', [project.id]);
+  const recorded: string[] = [];
+  const recorder = new OutcomeRecorder({
+    ...service.context,
+    onRecorded: (outcomes) => recorded.push(...outcomes.map(({ broadcastId }) => broadcastId)),
+  });
+  const gone = newId();
+  const report = (broadcastId: string) =>
+    recorder.report({
+      outcome: {
+        projectId: project.id,
+        broadcastId,
+        userId: user?.id ?? '',
+        notificationId: notificationId(broadcastId, user?.id ?? ''),
+        channel: 'email',
+        state: 'sent',
+        attempts: 1,
+        ...{ integrationId: null, provider: 'smtp', providerId: null, code: null, reason: null },
+        firstAttemptMs: Date.now(),
+        durationMs: 1,
+      },
+    });
+  await Promise.all([report(gone), report(kept)]);
+  expect(recorded).toEqual([kept]);
+  const written = 'select broadcast_id from deliveries where broadcast_id = any ($1::uuid[])';
+  expect(await rows(written, [[gone, kept]])).toEqual([{ broadcast_id: kept }]);
+  const told =
+    "select broadcast_id from events where type = 'delivery.sent' and broadcast_id = any ($1::uuid[])";
+  expect(await rows(told, [[gone, kept]])).toEqual([{ broadcast_id: kept }]);
+  expect(await rows('select pending from broadcasts where id = $1', [kept])).toEqual([{ pending: 1 }]);
 });
 
 interface Listed {

@@ -415,7 +415,8 @@ describe('Expo', () => {
   });
 
   test('is asked about what was written down as sent, also if the job that sent it never came to its end', async () => {
-    const [integrationId, broadcastId, sentMs] = [newId(), newId(), clock.now()];
+    const { body } = await project.call('POST', '/broadcasts', { title: 'Hello', recipients: null });
+    const [integrationId, broadcastId, sentMs] = [newId(), body.id, clock.now()];
     const outcomes = Array.from({ length: 100 }, (_, index): DeliveryOutcome => {
       const userId = newId();
       const of = { projectId: project.id, broadcastId, userId, integrationId, provider: 'expo' };

@@ -210,6 +210,7 @@ async function upsert(tx: Queryable, rows: readonly DeliveryOutcome[]): Promise<
     textArray(rows.map((row) => new Date(row.firstAttemptMs).toISOString())),
     textArray(rows.map((row) => row.targets && JSON.stringify(row.targets))),
     rows.map((row) => row.replay ?? 0),
+    uuidArray([...new Set(rows.map((row) => row.broadcastId))]),
   ]);
   return new Set(changed.map((row) => nameOf(row.notification_id, row.channel)));
 }
@@ -276,7 +277,8 @@ function detailsOf(outcome: DeliveryOutcome): EventDetails {
 
 // Primary key (user_id, notification_id, channel). A final state stays, and an attempt that was written down already is not written again:
 // only what is news is answered, so that each state has one event and each end is counted once, however often it is reported. Nor is one that was
-// begun anew since: how it had gone before is no news of it. Who was asked last is kept where nobody was asked this time.
+// begun anew since: how it had gone before is no news of it. Who was asked last is kept where nobody was asked this time. Of a broadcast that was
+// deleted while its messages were on their way nothing is written: its deliveries went with it, and nobody would delete these (primary key of broadcasts).
 const upsertDeliveries = sql(
   'record_outcomes',
   `insert into deliveries as d (
@@ -292,6 +294,7 @@ const upsertDeliveries = sql(
       user_id, notification_id, channel, broadcast_id, state, attempts, integration_id, provider, provider_id, code, reason, first_attempt_at,
       targets, replay
     )
+    where broadcast_id in (select id from broadcasts where id = any ($15::uuid[]))
     on conflict (user_id, notification_id, channel) do update
       set state = excluded.state, attempts = excluded.attempts,
         integration_id = coalesce(excluded.integration_id, d.integration_id), provider = coalesce(excluded.provider, d.provider),
