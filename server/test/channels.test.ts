@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { deliveriesOf, devices, reachEverywhere, saveToken } from './support/all-channels.ts';
 import { processed, startTestService, type TestProject, type TestService, until } from './support/service.ts';
-import { QUEUED, startVendors, type Vendors } from './support/vendors.ts';
+import { startVendors, type Vendors } from './support/vendors.ts';
 
 // The whole way of a broadcast on every channel, to vendors on loopback that look at what they get as the real ones do.
 
@@ -21,11 +21,7 @@ afterAll(async () => {
 beforeEach(async () => {
   made += 1;
   project = await service.createProject(`channels ${made}`);
-  const { mail, phone, apple, google, expo, slack, teams } = vendors;
-  for (const list of [mail.received, apple.pushes, google.messages, expo.messages, slack.posted])
-    list.length = 0;
-  phone.answer(QUEUED);
-  teams.answer({ status: 202 });
+  vendors.reset();
 });
 
 async function send(body: object = {}, users = ['ada']): Promise<string> {

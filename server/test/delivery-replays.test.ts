@@ -1,7 +1,9 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { sql } from '../src/db/client.ts';
-import { type DeliveryOutcome, OutcomeRecorder } from '../src/domain/deliveries/record-outcomes.ts';
+import { OutcomeRecorder } from '../src/domain/deliveries/record-outcomes.ts';
+import type { DeliveryOutcome } from '../src/domain/deliveries/write-outcomes.ts';
 import { newId, notificationId } from '../src/lib/ids.ts';
+import { saveSmtp } from './support/faults.ts';
 import { processed, startTestService, type TestProject, type TestService, until } from './support/service.ts';
 import { type SmtpStandIn, startSmtpStandIn } from './support/smtp-stand-in.ts';
 
@@ -21,15 +23,7 @@ beforeEach(async () => {
   mail.heal();
   mail.received.length = 0;
   project = await service.createProject(`replays ${made}`);
-  const { status } = await project.call('PUT', '/integrations/smtp', {
-    host: '127.0.0.1',
-    port: mail.port,
-    username: 'mailer',
-    password: 'open sesame',
-    from: { email: 'news@example.com' },
-    security: 'none',
-  });
-  expect(status).toBe(200);
+  await saveSmtp(project, mail);
 });
 
 const rows = <Row>(text: string, values: unknown[] = []) =>

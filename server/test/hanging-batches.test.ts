@@ -2,13 +2,13 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 import { type Database, openDatabase, sql } from '../src/db/client.ts';
 import { newId } from '../src/lib/ids.ts';
-import { createLogger } from '../src/lib/log.ts';
 import { enqueue } from '../src/queue/enqueue.ts';
-import { JOB_KINDS, type Job } from '../src/queue/jobs.ts';
+import type { Job } from '../src/queue/jobs.ts';
 import type { Handler } from '../src/queue/lane.ts';
 import { settle } from '../src/queue/settle.ts';
-import { type Handlers, Worker } from '../src/queue/worker.ts';
+import type { Worker } from '../src/queue/worker.ts';
 import { createTestDatabase, type TestDatabase } from './support/database.ts';
+import { startWorker } from './support/queue-worker.ts';
 
 const SILENT_PER_PROJECT = 2;
 
@@ -54,17 +54,7 @@ async function start({ silentMs, pollMs = 20 }: { silentMs: number; pollMs?: num
     },
     giveUp: async () => {},
   };
-  const none = { ...handler, run: async () => {} };
-  const handlers = Object.fromEntries(JOB_KINDS.map((kind) => [kind, kind === 'deliver' ? handler : none]));
-  worker = new Worker({
-    db,
-    clock: { now: Date.now },
-    log: createLogger({ level: 'silent' }),
-    node: 'test',
-    handlers: handlers as unknown as Handlers,
-    pollMs,
-  });
-  await worker.start();
+  worker = await startWorker(db, 'deliver', handler, { pollMs });
 }
 
 const idOf = ({ id }: Job) => id;

@@ -9,6 +9,7 @@ import { newId, notificationId } from '../src/lib/ids.ts';
 import { createLogger } from '../src/lib/log.ts';
 import { createSealer } from '../src/lib/seal.ts';
 import { createTestDatabase, type TestDatabase } from './support/database.ts';
+import { rowsRead } from './support/rows-read.ts';
 
 // What is reported is a small part of what there is.
 const USERS = 20_000;
@@ -75,42 +76,6 @@ afterAll(async () => {
   await database.drop();
 });
 
-interface Node {
-  'Node Type': string;
-  'Actual Rows': number;
-  'Actual Loops': number;
-  'Rows Removed by Filter'?: number;
-  Plans?: Node[];
-}
-
-/** How many rows the scans of tables read while this runs, of which none may read a whole table. */
-async function rowsRead(run: (tx: Queryable) => Promise<unknown>): Promise<number> {
-  let read = 0;
-  await db.transaction(async (tx) => {
-    await run({
-      async query(statement, values) {
-        await tx.query(sql('', 'savepoint explained'));
-        const [row] = await tx.query<{ 'QUERY PLAN': string }>(
-          sql('', `explain (analyze, format json) ${statement.text}`),
-          values,
-        );
-        await tx.query(sql('', 'rollback to savepoint explained'));
-        const [{ Plan: root }] = JSON.parse(row?.['QUERY PLAN'] ?? '[]') as [{ Plan: Node }];
-        const nodes = (node: Node): Node[] => [node, ...(node.Plans ?? []).flatMap(nodes)];
-        const scans = nodes(root).filter(
-          (node) =>
-            / Scan$/.test(node['Node Type']) && !/^(Function|CTE|Subquery|Bitmap H)/.test(node['Node Type']),
-        );
-        expect(scans.map((node) => node['Node Type'])).not.toContain('Seq Scan');
-        for (const node of scans)
-          read += (node['Actual Rows'] + (node['Rows Removed by Filter'] ?? 0)) * node['Actual Loops'];
-        return tx.query(statement, values);
-      },
-    });
-  });
-  return read;
-}
-
 test('the receipts of a request read their own deliveries and no others', async () => {
   const source = { projectId, integrationId: newId(), provider: 'sendgrid', channel: 'email' };
   for (const count of [1, 500]) {
@@ -119,7 +84,7 @@ test('the receipts of a request read their own deliveries and no others', async 
       at: new Date(),
       reference: referenceOf({ broadcastId, userId }),
     }));
-    const read = await rowsRead((tx) => recordReceipts({ tx, bus, addressKeys }, source, receipts));
+    const read = await rowsRead(db, (tx) => recordReceipts({ tx, bus, addressKeys }, source, receipts));
     expect(read).toBeGreaterThanOrEqual(count);
     expect(read).toBeLessThanOrEqual(3 * count + 1);
   }
@@ -137,7 +102,7 @@ test('those that suppress addresses read their own users and no others', async (
       ...(number % 2 === 0 ? { reference: referenceOf({ broadcastId, userId }) } : {}),
       suppress: { address: `${userId}@x.example`, reason: 'bounced' as const },
     }));
-    const read = await rowsRead((tx) => recordReceipts({ tx, bus, addressKeys }, source, receipts));
+    const read = await rowsRead(db, (tx) => recordReceipts({ tx, bus, addressKeys }, source, receipts));
     expect(read).toBeGreaterThanOrEqual(count);
     expect(read).toBeLessThanOrEqual(6 * count + 1);
   }
@@ -151,7 +116,7 @@ test('those that unsubscribe users read what these have said and no more', async
     at: new Date(),
     reference: referenceOf({ broadcastId, userId }),
   }));
-  const read = await rowsRead((tx) => recordReceipts({ tx, bus, addressKeys }, source, receipts));
+  const read = await rowsRead(db, (tx) => recordReceipts({ tx, bus, addressKeys }, source, receipts));
   expect(read).toBeGreaterThanOrEqual(count);
   expect(read).toBeLessThanOrEqual(10 * count);
 });
@@ -169,7 +134,7 @@ test('a chat that is gone reads its own tokens and installations', async () => {
       query: (statement, values) => tx.query(statement, values),
       transaction: (work) => work(tx),
     });
-    return rowsRead((tx) => discardChats({ ...deps, db: within(tx) }, of, [{ ...gone, ...chat }]));
+    return rowsRead(db, (tx) => discardChats({ ...deps, db: within(tx) }, of, [{ ...gone, ...chat }]));
   };
   expect(await read({ projectId, provider: 'slack' }, { installationId: 'A1-T1', channelId: 'C7' })).toBe(1);
   expect(

@@ -22,12 +22,7 @@ afterAll(async () => {
 beforeEach(async () => {
   made += 1;
   project = await service.createProject(`targets ${made}`);
-  const { apple, expo, slack, teams } = vendors;
-  for (const list of [apple.pushes, expo.messages, slack.posted, slack.asked]) list.length = 0;
-  slack.expired.clear();
-  slack.refusals.clear();
-  slack.rotate = undefined;
-  teams.answer({ status: 202 });
+  vendors.reset();
 });
 
 async function send(body: object = {}, users = ['ada']): Promise<string> {

@@ -1,13 +1,13 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 import { type Database, openDatabase, sql } from '../src/db/client.ts';
 import { newId } from '../src/lib/ids.ts';
-import { createLogger } from '../src/lib/log.ts';
 import { enqueue } from '../src/queue/enqueue.ts';
-import { JOB_KINDS, type Job, type NewJob } from '../src/queue/jobs.ts';
+import type { Job, NewJob } from '../src/queue/jobs.ts';
 import type { Handler } from '../src/queue/lane.ts';
 import { settle } from '../src/queue/settle.ts';
-import { type Handlers, Worker } from '../src/queue/worker.ts';
+import type { Worker } from '../src/queue/worker.ts';
 import { createTestDatabase, type TestDatabase } from './support/database.ts';
+import { startWorker } from './support/queue-worker.ts';
 
 let testDatabase: TestDatabase;
 let db: Database;
@@ -48,16 +48,7 @@ beforeEach(async () => {
     },
     giveUp: async () => {},
   };
-  const none = { ...handler, run: async () => {} };
-  const handlers = Object.fromEntries(JOB_KINDS.map((kind) => [kind, kind === 'fan_out' ? handler : none]));
-  worker = new Worker({
-    db,
-    clock: { now: Date.now },
-    log: createLogger({ level: 'silent' }),
-    node: 'test',
-    handlers: handlers as unknown as Handlers,
-  });
-  await worker.start();
+  worker = await startWorker(db, 'fan_out', handler);
   await expect.poll(() => reservation(1)).toBe(true);
 });
 afterEach(async () => {

@@ -3,13 +3,10 @@ import { availableParallelism, loadavg, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { readConfig } from '../../src/config.ts';
 import { sql } from '../../src/db/client.ts';
 import { createProject } from '../../src/domain/projects/create.ts';
 import { issueToken } from '../../src/domain/projects/tokens.ts';
-import { createLogger } from '../../src/lib/log.ts';
-import { type Opened, open } from '../../src/open.ts';
-import { type BelfryProcess, startBelfry } from '../support/belfry-process.ts';
+import { type BelfryProcess, startBelfry, withDatabaseOf } from '../support/belfry-process.ts';
 import { messageIdOf, saveSmtp, settled } from '../support/faults.ts';
 import { newSeed, randomFrom } from '../support/random.ts';
 import { caller } from '../support/service.ts';
@@ -160,25 +157,12 @@ async function get(
 /** E-mail for whoever has an address, and another project without. */
 async function setUp({ address, credentials }: BelfryProcess): Promise<void> {
   await saveSmtp({ call: caller(() => address, credentials.project_jwt) }, smtp);
-  inboxes = await withDatabase(async (context) => {
+  inboxes = await withDatabaseOf(dataDir, async (context) => {
     const project = await createProject(context, 'inboxes');
     const issued = project && (await issueToken(context, { projectId: project.id, name: 'test' }));
     if (issued === undefined) throw new Error('no project');
     return { id: project?.id ?? '', jwt: issued.token };
   });
-}
-
-/** Works on the database of the server that runs, or ran. */
-async function withDatabase<Result>(work: (opened: Opened) => Promise<Result>): Promise<Result> {
-  const opened = await open(readConfig({ DATA_DIR: dataDir }), {
-    role: 'client',
-    log: createLogger({ level: 'silent' }),
-  });
-  try {
-    return await work(opened);
-  } finally {
-    await opened.close();
-  }
 }
 
 /** Starts it, and says what the kill had interrupted: what was accepted and not begun, and what was being delivered. */
@@ -312,7 +296,7 @@ async function summariesOf(server: BelfryProcess, jwt: string): Promise<Map<stri
 type Stored = Awaited<ReturnType<typeof readStored>>;
 
 async function readStored() {
-  return withDatabase(async ({ db }) => {
+  return withDatabaseOf(dataDir, async ({ db }) => {
     const rows = <Row>(text: string) => db.query<Row>(sql('', text));
     const count = async (from: string) =>
       (await rows<{ count: number }>(`select count(*) from ${from}`))[0]?.count;

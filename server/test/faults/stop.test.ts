@@ -3,11 +3,9 @@ import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { readConfig } from '../../src/config.ts';
 import { sql } from '../../src/db/client.ts';
-import { createLogger } from '../../src/lib/log.ts';
-import { type Opened, open } from '../../src/open.ts';
-import { type BelfryProcess, startBelfry } from '../support/belfry-process.ts';
+import type { Opened } from '../../src/open.ts';
+import { type BelfryProcess, startBelfry, withDatabaseOf } from '../support/belfry-process.ts';
 import { expectExactlyOnce, load, messageIdOf, saveSmtp, settled } from '../support/faults.ts';
 import { type Caller, caller, until } from '../support/service.ts';
 import { startSmtpStandIn } from '../support/smtp-stand-in.ts';
@@ -46,19 +44,6 @@ async function stop(belfry: BelfryProcess): Promise<number> {
   return ms;
 }
 
-/** Looks into the database of a server that has stopped. */
-async function inspect<Result>(dataDir: string, look: (opened: Opened) => Promise<Result>): Promise<Result> {
-  const opened = await open(readConfig({ DATA_DIR: dataDir }), {
-    role: 'client',
-    log: createLogger({ level: 'silent' }),
-  });
-  try {
-    return await look(opened);
-  } finally {
-    await opened.close();
-  }
-}
-
 async function count({ db }: Opened, text: string): Promise<number> {
   const [row] = await db.query<{ count: number }>(sql('', text));
   return row?.count ?? -1;
@@ -82,7 +67,7 @@ test('a stop under load answers what it has begun, leaves nothing leased, and no
     // Only who came when the door was closing may have stood before it.
     if (status !== 201) expect(startedAt + ms).toBeGreaterThan(askedAt);
   }
-  const left = await inspect(dataDir, async (opened) => ({
+  const left = await withDatabaseOf(dataDir, async (opened) => ({
     leases: await count(opened, 'select count(*) from leases'),
     leased: await count(opened, 'select count(*) from jobs where lease_id is not null'),
   }));
@@ -92,7 +77,7 @@ test('a stop under load answers what it has begun, leaves nothing leased, and no
   const again = await start(undo, dataDir);
   await settled(again.belfry);
   await stop(again.belfry);
-  await inspect(dataDir, async (opened) => {
+  await withDatabaseOf(dataDir, async (opened) => {
     await expectExactlyOnce({ context: opened }, running);
     const wanted = await count(
       opened,
@@ -154,7 +139,7 @@ test.concurrent('a mail server that hangs and a request that never ends hold no 
   const tookMs = await stop(belfry);
   console.log(`stopped in ${Math.round(tookMs)} ms with everything hanging`);
   expect(tookMs).toBeLessThan(STOPPED_WITHIN_MS);
-  await inspect(dataDir, async (opened) => {
+  await withDatabaseOf(dataDir, async (opened) => {
     expect(await count(opened, 'select count(*) from leases')).toBe(0);
     expect(await count(opened, 'select count(*) from jobs where lease_id is not null')).toBe(0);
     // What was on its way is tried again later; here, now.

@@ -3,11 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { readConfig } from '../../src/config.ts';
 import { type Queryable, sql } from '../../src/db/client.ts';
-import { createLogger } from '../../src/lib/log.ts';
-import { open } from '../../src/open.ts';
-import { type BelfryProcess, startBelfry } from '../support/belfry-process.ts';
+import { type BelfryProcess, startBelfry, withDatabaseOf } from '../support/belfry-process.ts';
 import { messageIdOf, saveSmtp, settled } from '../support/faults.ts';
 import { newSeed, randomFrom } from '../support/random.ts';
 import { type Caller, caller, until } from '../support/service.ts';
@@ -41,19 +38,8 @@ const call: Caller = (...request) => {
   return caller(() => legacy_base_url, project_jwt)(...request);
 };
 
-/** Works on the database of the server that runs, or ran. */
-async function withDatabase<Result>(work: (db: Queryable) => Promise<Result>): Promise<Result> {
-  const opened = await open(readConfig({ DATA_DIR: dataDir }), {
-    role: 'client',
-    log: createLogger({ level: 'silent' }),
-  });
-  try {
-    return await work(opened.db);
-  } finally {
-    await opened.close();
-  }
-}
-
+const withDatabase = <Result>(work: (db: Queryable) => Promise<Result>) =>
+  withDatabaseOf(dataDir, ({ db }) => work(db));
 const rows = <Row>(db: Queryable, text: string, values: unknown[] = []) =>
   db.query<Row>(sql('', text), values);
 

@@ -3,7 +3,10 @@ import { once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
+import { readConfig } from '../../src/config.ts';
 import type { CredentialsFile } from '../../src/credentials.ts';
+import { createLogger } from '../../src/lib/log.ts';
+import { type Opened, open } from '../../src/open.ts';
 
 const LAUNCHER = fileURLToPath(new URL('../../../bin/belfry.mjs', import.meta.url));
 const READY_WITHIN_MS = 30_000;
@@ -24,6 +27,22 @@ export interface BelfryProcess {
   /** Ends all of them with SIGKILL, at once. */
   killTree(): Promise<void>;
   signal(signal: NodeJS.Signals): void;
+}
+
+/** Works on the database of the server that runs on a data directory, or ran, as a command does. */
+export async function withDatabaseOf<Result>(
+  dataDir: string,
+  work: (opened: Opened) => Promise<Result>,
+): Promise<Result> {
+  const opened = await open(readConfig({ DATA_DIR: dataDir }), {
+    role: 'client',
+    log: createLogger({ level: 'silent' }),
+  });
+  try {
+    return await work(opened);
+  } finally {
+    await opened.close();
+  }
 }
 
 /** Starts `belfry start` on a data directory, and waits until it is ready. */

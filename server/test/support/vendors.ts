@@ -28,6 +28,8 @@ export interface Vendors {
   configs: Record<Configured, object>;
   /** Has these integrations set up, or all. */
   setUp(project: TestProject, names?: readonly Configured[]): Promise<void>;
+  /** As if nothing had been sent yet, and whatever is sent is taken. Devices that were made to fail go on failing. */
+  reset(): void;
   stop(): Promise<void>;
 }
 
@@ -139,6 +141,16 @@ export async function startVendors(): Promise<Vendors> {
         const { status, body } = await project.call('PUT', `/integrations/${name}`, configs[name]);
         if (status !== 200) throw new Error(`${name}: ${JSON.stringify(body)}`);
       }
+    },
+    reset() {
+      const lists = [mail.received, apns.pushes, google.messages, expo.messages, slack.posted, slack.asked];
+      for (const list of lists) list.length = 0;
+      mail.heal();
+      phone.answer(QUEUED);
+      teams.answer({ status: 202 });
+      slack.expired.clear();
+      slack.refusals.clear();
+      slack.rotate = undefined;
     },
     async stop() {
       const all = [mail, phone, apns, google, expo, browsers, teams];

@@ -1,0 +1,26 @@
+import type { Database } from '../../src/db/client.ts';
+import { createLogger } from '../../src/lib/log.ts';
+import { JOB_KINDS, type JobKind } from '../../src/queue/jobs.ts';
+import type { Handler } from '../../src/queue/lane.ts';
+import { type Handlers, Worker } from '../../src/queue/worker.ts';
+
+/** Starts a worker whose jobs of one kind this handler does; it has nothing to do with others. */
+export async function startWorker<Kind extends JobKind>(
+  db: Database,
+  kind: Kind,
+  handler: Handler<Kind>,
+  { pollMs }: { pollMs?: number } = {},
+): Promise<Worker> {
+  const none = { ...handler, run: async () => {} };
+  const handlers = Object.fromEntries(JOB_KINDS.map((one) => [one, one === kind ? handler : none]));
+  const worker = new Worker({
+    db,
+    clock: { now: Date.now },
+    log: createLogger({ level: 'silent' }),
+    node: 'test',
+    handlers: handlers as unknown as Handlers,
+    pollMs,
+  });
+  await worker.start();
+  return worker;
+}
