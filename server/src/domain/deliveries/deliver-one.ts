@@ -10,13 +10,13 @@ import { linksOf, pushClickUrl } from '../tracking/links.ts';
 import { type Attempt, type Attempted, attemptTarget, type Engine, secretsOf } from './attempt.ts';
 import { type Again, type Conclusion, cameTo, conclude } from './conclude.ts';
 import type { Loaded, LoadedBroadcast, LoadedUser } from './load.ts';
-import type { DeliveryOutcome } from './record-outcomes.ts';
 import { referenceOf } from './reference.ts';
 import type { TrackedLinks } from './render/tracked.ts';
 import { nameOf, type Unwanted } from './still-wanted.ts';
 import type { Addressed, Target } from './targets.ts';
 import { timeToLiveMs } from './time-to-live.ts';
 import { withoutAddress } from './without-address.ts';
+import type { DeliveryOutcome } from './write-outcomes.ts';
 
 /** What a batch of deliveries works with. */
 export interface Batch {

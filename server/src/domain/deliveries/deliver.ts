@@ -9,12 +9,13 @@ import type { Engine } from './attempt.ts';
 import { cameTo } from './conclude.ts';
 import { type Batch, deliverOne } from './deliver-one.ts';
 import { type Loaded, loadDeliveries } from './load.ts';
-import type { DeliveryOutcome, OutcomeRecorder } from './record-outcomes.ts';
+import type { OutcomeRecorder } from './record-outcomes.ts';
 import { createPreparation } from './render/channel-texts.ts';
 import { showInInbox } from './show-in-inbox.ts';
 import { nameOf } from './still-wanted.ts';
 import { markTexts, type TextMark } from './text-marks.ts';
 import { waitForWindow } from './wait-for-window.ts';
+import type { DeliveryOutcome } from './write-outcomes.ts';
 
 /**
  * Brings broadcasts to their users over one channel: load, render, send to every target, and report each outcome as it comes. A job that runs

@@ -1,60 +1,8 @@
-import { textArray, uuidArray } from '../../db/arrays.ts';
-import { type Database, isDatabaseUnavailable, type Queryable, sql } from '../../db/client.ts';
+import { type Database, isDatabaseUnavailable } from '../../db/client.ts';
 import { Batcher } from '../../lib/batcher.ts';
 import { waitMs } from '../../lib/wait.ts';
-import { enqueue } from '../../queue/enqueue.ts';
-import type { NewJob } from '../../queue/jobs.ts';
-import { countDown } from '../broadcasts/finish.ts';
-import { type EventDetails, type NewEvent, recordEvents } from '../events/record.ts';
-import { receiptJobs, type TakenMessage } from '../receipts/poll-jobs.ts';
 import type { AddressKeys } from '../suppressions/address-keys.ts';
-import { type NewSuppression, suppressAddresses } from '../suppressions/suppress.ts';
-import type { Targets } from './conclude.ts';
-import { type Marked, unmarkTexts } from './text-marks.ts';
-
-export type DeliveryState = 'sent' | 'failed' | 'skipped' | 'retrying';
-
-/** How one attempt to reach one user on one channel ended. */
-export interface DeliveryOutcome {
-  projectId: string;
-  broadcastId: string;
-  userId: string;
-  notificationId: string;
-  channel: string;
-  /** How often it had been begun anew, as its job has it. Of one that was once more since then it says nothing. */
-  replay?: number | undefined;
-  state: DeliveryState;
-  /** Attempts made, this one included. */
-  attempts: number;
-  integrationId: string | null;
-  provider: string | null;
-  providerId: string | null;
-  code: string | null;
-  reason: string | null;
-  firstAttemptMs: number;
-  durationMs: number;
-  /** Of a delivery to several targets. */
-  targets?: Targets | undefined;
-  /** Addresses of the user that the provider refused for good. */
-  refused?: readonly { kind: 'email' | 'phone'; address: string; reason: string }[];
-  /** A text message that was written down as about to be sent, and surely was not. */
-  notSent?: boolean;
-  /** What providers have taken in this attempt, who are to be asked what became of it. */
-  taken?: readonly TakenMessage[];
-}
-
-/** The end of a job: it is deleted, and what is left of it becomes new jobs. */
-export interface FinishedJob {
-  jobId: number;
-  leaseId: string;
-  retries: readonly NewJob<'deliver'>[];
-  /** The questions what became of what was sent without an outcome. */
-  polls?: readonly NewJob<'poll_receipts'>[];
-  /** What is to be told of those that are done later. */
-  events?: readonly NewEvent[];
-  /** Text messages that were written down as about to be sent, and were not even tried. */
-  untried?: readonly Marked[];
-}
+import { type DeliveryOutcome, type FinishedJob, writeOutcomes } from './write-outcomes.ts';
 
 export type Report = { outcome: DeliveryOutcome } | { finished: FinishedJob };
 
@@ -115,16 +63,16 @@ export class OutcomeRecorder {
   async #commit(reports: readonly Report[]): Promise<void> {
     const outcomes = reports.flatMap((report) => ('outcome' in report ? [report.outcome] : []));
     const finished = reports.flatMap((report) => ('finished' in report ? [report.finished] : []));
-    const until = Date.now() + KEEP_TRYING_MS;
+    const until = performance.now() + KEEP_TRYING_MS;
     for (let isRepeat = false; ; isRepeat = true) {
       try {
         const { written, retries } = await this.#db.transaction((tx) =>
-          write({ tx, addressKeys: this.#addressKeys, isRepeat }, outcomes, finished),
+          writeOutcomes({ tx, addressKeys: this.#addressKeys, isRepeat }, outcomes, finished),
         );
         this.#onRecorded(written, retries > 0);
         return;
       } catch (error) {
-        if (!isDatabaseUnavailable(error) || Date.now() > until) throw error;
+        if (!isDatabaseUnavailable(error) || performance.now() > until) throw error;
         await waitMs(RETRY_EVERY_MS);
       }
     }
@@ -132,182 +80,3 @@ export class OutcomeRecorder {
 }
 
 type Written = { ok: true } | { ok: false; error: unknown };
-
-const nameOf = (notificationId: string, channel: string) => `${notificationId}${channel}`;
-
-/**
- * One statement can touch a row once. Of a delivery that is reported twice, by a worker that lost its lease and by the one that has it
- * now, the first final outcome counts: were it the last, a retry that nobody will make could take the place of an end. Of one that was begun anew only
- * what was made of it since then counts.
- */
-function onePerDelivery(outcomes: readonly DeliveryOutcome[]): DeliveryOutcome[] {
-  const chosen = new Map<string, DeliveryOutcome>();
-  for (const outcome of outcomes) {
-    const name = nameOf(outcome.notificationId, outcome.channel);
-    const before = chosen.get(name);
-    const [since = 0, now = 0] = [before?.replay, outcome.replay];
-    if (before === undefined || now > since || (now === since && before.state === 'retrying'))
-      chosen.set(name, outcome);
-  }
-  return [...chosen.values()].sort((a, b) => (a.userId < b.userId ? -1 : 1));
-}
-
-/** `isRepeat`: it was written before, and may be committed. */
-async function write(
-  { tx, addressKeys, isRepeat }: { tx: Queryable; addressKeys: AddressKeys; isRepeat: boolean },
-  reported: readonly DeliveryOutcome[],
-  finished: readonly FinishedJob[],
-): Promise<{ written: DeliveryOutcome[]; retries: number }> {
-  const outcomes = onePerDelivery(reported);
-  const changed = await upsert(tx, outcomes);
-  const written = outcomes.filter((one) => changed.has(nameOf(one.notificationId, one.channel)));
-  const finals = new Map<string, number>();
-  for (const { broadcastId, state } of written)
-    if (state !== 'retrying') finals.set(broadcastId, (finals.get(broadcastId) ?? 0) + 1);
-  await recordEvents(tx, eventsOf(written));
-  // Not with the end of the job: whoever repeats it after a crash finds the outcome, and would never ask.
-  await enqueue(tx, receiptJobs(written.flatMap(({ taken = [] }) => taken)));
-  await suppressAddresses({ db: tx, addressKeys }, reported.flatMap(suppressionsOf));
-  const held = await endJobs(tx, finished);
-  // Each attempt takes back its own mark, also one that is reported twice by two workers; but when this is a repeat, only where it is
-  // news: a mark that is taken back twice is another's, and a text message would be sent a third time.
-  await unmarkTexts(tx, [
-    ...(isRepeat ? written : reported).filter(({ notSent }) => notSent),
-    ...(isRepeat ? held : finished).flatMap(({ untried = [] }) => untried),
-  ]);
-  const retries = held.reduce((sum, job) => sum + job.retries.length, 0);
-  await countDown(tx, finals);
-  return { written, retries };
-}
-
-function suppressionsOf({ projectId, userId, provider, refused = [] }: DeliveryOutcome): NewSuppression[] {
-  return refused.map(({ kind, address, reason }) => ({
-    projectId,
-    kind,
-    address,
-    reason: 'rejected',
-    detail: reason,
-    provider,
-    userId,
-  }));
-}
-
-/** Writes the outcomes; answers the names of the deliveries whose state is news. */
-async function upsert(tx: Queryable, rows: readonly DeliveryOutcome[]): Promise<Set<string>> {
-  if (rows.length === 0) return new Set();
-  const changed = await tx.query<{ notification_id: string; channel: string }>(upsertDeliveries, [
-    uuidArray(rows.map((row) => row.userId)),
-    uuidArray(rows.map((row) => row.notificationId)),
-    textArray(rows.map((row) => row.channel)),
-    uuidArray(rows.map((row) => row.broadcastId)),
-    textArray(rows.map((row) => row.state)),
-    textArray(rows.map((row) => String(row.attempts))),
-    textArray(rows.map((row) => row.integrationId)),
-    textArray(rows.map((row) => row.provider)),
-    textArray(rows.map((row) => row.providerId)),
-    textArray(rows.map((row) => row.code)),
-    textArray(rows.map((row) => row.reason)),
-    textArray(rows.map((row) => new Date(row.firstAttemptMs).toISOString())),
-    textArray(rows.map((row) => row.targets && JSON.stringify(row.targets))),
-    rows.map((row) => row.replay ?? 0),
-    uuidArray([...new Set(rows.map((row) => row.broadcastId))]),
-  ]);
-  return new Set(changed.map((row) => nameOf(row.notification_id, row.channel)));
-}
-
-/** Ends the jobs that are still held and adds their retries; answers which they are. */
-async function endJobs(tx: Queryable, finished: readonly FinishedJob[]): Promise<readonly FinishedJob[]> {
-  if (finished.length === 0) return [];
-  const rows = await tx.query<{ id: number }>(deleteHeldJobs, [
-    finished.map((job) => job.jobId),
-    finished.map((job) => job.leaseId),
-  ]);
-  const ended = new Set(rows.map((row) => row.id));
-  const held = finished.filter((job) => ended.has(job.jobId));
-  await enqueue(
-    tx,
-    held.flatMap(({ retries, polls = [] }) => [...retries, ...polls]),
-  );
-  await recordEvents(
-    tx,
-    held.flatMap(({ events = [] }) => events),
-  );
-  return held;
-}
-
-const EVENT_TYPES = {
-  sent: 'delivery.sent',
-  failed: 'delivery.failed',
-  skipped: 'delivery.skipped',
-  retrying: 'delivery.retried',
-} as const;
-
-function eventsOf(outcomes: readonly DeliveryOutcome[]): NewEvent[] {
-  const events: NewEvent[] = [];
-  for (const group of Map.groupBy(outcomes, (one) => `${one.broadcastId}${one.state}`).values()) {
-    const [first] = group;
-    if (first === undefined) continue;
-    events.push({
-      projectId: first.projectId,
-      type: EVENT_TYPES[first.state],
-      broadcastId: first.broadcastId,
-      userIds: group.map((one) => one.userId),
-      details: group.map(detailsOf),
-    });
-  }
-  return events;
-}
-
-/** Whom it concerns is added when the event is read (events/expand.ts): it follows from the broadcast and the user. */
-function detailsOf(outcome: DeliveryOutcome): EventDetails {
-  const { channel, provider, attempts, durationMs } = outcome;
-  return {
-    ...(outcome.code === null ? {} : { code: outcome.code }),
-    ...(outcome.reason === null ? {} : { log: outcome.reason }),
-    level: outcome.state === 'failed' ? 'error' : outcome.state === 'retrying' ? 'warn' : 'info',
-    context: {
-      channel,
-      ...(provider === null ? {} : { provider }),
-      attempt: attempts,
-      duration_ms: durationMs,
-    },
-    ...(outcome.targets === undefined ? {} : { payload: { ...outcome.targets } }),
-  };
-}
-
-// Primary key (user_id, notification_id, channel). A final state stays, and an attempt that was written down already is not written again:
-// only what is news is answered, so that each state has one event and each end is counted once, however often it is reported. Nor is one that was
-// begun anew since: how it had gone before is no news of it. Who was asked last is kept where nobody was asked this time. Of a broadcast that was
-// deleted while its messages were on their way nothing is written: its deliveries went with it, and nobody would delete these (primary key of broadcasts).
-const upsertDeliveries = sql(
-  'record_outcomes',
-  `insert into deliveries as d (
-      user_id, notification_id, channel, broadcast_id, state, attempts, integration_id, provider, provider_id, code, reason,
-      first_attempt_at, last_attempt_at, targets, replays
-    )
-    select user_id, notification_id, channel, broadcast_id, state, attempts, integration_id, provider, provider_id, code, reason,
-      first_attempt_at, now(), targets::json, replay
-    from unnest(
-      $1::uuid[], $2::uuid[], $3::text[], $4::uuid[], $5::text[], $6::int[], $7::uuid[], $8::text[], $9::text[], $10::text[], $11::text[],
-      $12::timestamptz[], $13::text[], $14::int[]
-    ) as o (
-      user_id, notification_id, channel, broadcast_id, state, attempts, integration_id, provider, provider_id, code, reason, first_attempt_at,
-      targets, replay
-    )
-    where broadcast_id in (select id from broadcasts where id = any ($15::uuid[]))
-    on conflict (user_id, notification_id, channel) do update
-      set state = excluded.state, attempts = excluded.attempts,
-        integration_id = coalesce(excluded.integration_id, d.integration_id), provider = coalesce(excluded.provider, d.provider),
-        provider_id = excluded.provider_id, code = excluded.code, reason = excluded.reason,
-        last_attempt_at = excluded.last_attempt_at, targets = excluded.targets
-      where d.state = 'retrying' and d.replays = excluded.replays
-        and (excluded.state <> 'retrying' or excluded.attempts > d.attempts)
-  returning d.notification_id, d.channel`,
-);
-const deleteHeldJobs = sql(
-  'end_jobs',
-  `delete from jobs
-  using unnest($1::bigint[], $2::uuid[]) as f (id, lease_id)
-  where jobs.id = f.id and jobs.lease_id = f.lease_id
-  returning jobs.id`,
-);
