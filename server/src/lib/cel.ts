@@ -1,6 +1,7 @@
 import type { RE2JS } from '@bufbuild/re2';
 import type { Environment } from '@marcbachmann/cel-js';
-import { LRUCache } from 'lru-cache';
+import { costOf, isMap, STEPS_PER_KEY, weightOf } from './cel-costs.ts';
+import { patternOf, sizeOfPattern } from './cel-patterns.ts';
 
 /** A CEL expression that has been parsed and judged by its types. */
 export interface Expression {
@@ -150,7 +151,7 @@ function problemOfCall(node: Node, run: Run): string | undefined {
   const [argument] = name === 'matches' ? ((node.args as unknown[])[2] as Node[]) : [];
   if (argument?.op !== 'value') return undefined;
   run.steps = MAX_STEPS;
-  patternOf(String(argument.args), run); // what is wrong with it is thrown
+  patternOf(String(argument.args), run.regex, (steps) => spend(run, steps)); // what is wrong with it is thrown
   return undefined;
 }
 
@@ -196,7 +197,7 @@ function spendingFirst(steps: number, evaluate: Evaluate, run: Run): Evaluate {
 
 /** Has a call count what it takes beyond what its operands were counted for when they were read. */
 function countBefore(node: Node, run: Run): void {
-  const cost = COSTS.get(calledBy(node) ?? '');
+  const cost = costOf(calledBy(node) ?? '');
   if (cost === undefined) return;
   const own = node.handle;
   node.handle = (operands, ...rest) => {
@@ -205,53 +206,15 @@ function countBefore(node: Node, run: Run): void {
   };
 }
 
-const COSTS: ReadonlyMap<string, (operands: readonly unknown[]) => number> = new Map([
-  // Backwards every place is compared with all that is looked for; forwards the runtime leaps, but over no more than 250 characters.
-  ['lastIndexOf', ([text, wanted]) => Math.ceil((lengthOf(text) * lengthOf(wanted)) / 128)],
-  ...['contains', 'indexOf', 'split'].map(
-    (name) =>
-      [name, ([text, wanted]: readonly unknown[]) => forwards(lengthOf(text), lengthOf(wanted))] as const,
-  ),
-  ['size', ([value]) => (isPlain(value) ? KEY_STEPS * Object.keys(value).length : 0)],
-  ['duration', ([text]) => withinCharacters(text, MAX_DURATION_CHARACTERS)],
-]);
-
-function lengthOf(value: unknown): number {
-  return typeof value === 'string' ? value.length : 0;
-}
-
-const LEAP = 250;
-
-function forwards(length: number, wanted: number): number {
-  return wanted <= LEAP ? 0 : Math.ceil((length * wanted) / 512);
-}
-
-// The library's pattern for durations takes the third power of their length.
-const MAX_DURATION_CHARACTERS = 64;
-
-function withinCharacters(text: unknown, most: number): number {
-  if (lengthOf(text) > most) throw new Error(`a duration has at most ${most} characters`);
-  return 0;
-}
-
-// To list the keys of a large object takes 0.15 µs for each.
-const KEY_STEPS = 2;
-
-/** A map of the data, and not what the library makes (a time, a set, a map). */
-function isPlain(value: unknown): value is object {
-  if (typeof value !== 'object' || value === null) return false;
-  const prototype: unknown = Object.getPrototypeOf(value);
-  return prototype === Object.prototype || prototype === null;
-}
-
 /** A map is gone through by its keys, all of which are listed before. */
 function looping(run: Run): Evaluate {
   return (evaluator, node, context) => {
     const { args } = node as unknown as { args: { iterable: Node } };
     const items = evaluator.run(args.iterable, context);
-    const listed = isPlain(items) ? Object.keys(items) : items;
-    if (listed !== items) spend(run, KEY_STEPS * (listed as string[]).length);
-    return node.handle(listed, args, evaluator, context);
+    if (!isMap(items)) return node.handle(items, args, evaluator, context);
+    const keys = Object.keys(items);
+    spend(run, STEPS_PER_KEY * keys.length);
+    return node.handle(keys, args, evaluator, context);
   };
 }
 
@@ -290,29 +253,12 @@ function comparing(run: Run): Evaluate {
     const left = evaluator.run(node.left, context);
     const right = evaluator.run(node.right, context);
     // The library would list all keys.
-    if (node.op === 'in' && isPlain(right)) return typeof left === 'string' && Object.hasOwn(right, left);
+    if (node.op === 'in' && isMap(right)) return typeof left === 'string' && Object.hasOwn(right, left);
     spend(run, weightOf(left, run.steps));
     spend(run, weightOf(right, run.steps));
     return node.handle(left, right, node, evaluator);
   };
 }
-
-/** How many values there are in a value; no more than `most` are looked at. */
-function weightOf(value: unknown, most: number): number {
-  if (typeof value !== 'object' || value === null) return 0;
-  let weight = 0;
-  const open: object[] = [value];
-  for (let next = open.pop(); next !== undefined && weight <= most; next = open.pop()) {
-    for (const member of Array.isArray(next) ? next : Object.values(next)) {
-      weight += 1;
-      if (weight > most) break;
-      if (typeof member === 'object' && member !== null) open.push(member);
-    }
-  }
-  return weight;
-}
-
-const MAX_PATTERN_CHARACTERS = 250;
 
 /** `text.matches(pattern)` in the time that RE2 takes, which grows with the length of the text only as the pattern does. */
 function matching(run: Run): Evaluate {
@@ -323,35 +269,8 @@ function matching(run: Run): Evaluate {
     if (typeof text !== 'string' || typeof pattern !== 'string')
       throw new Error('matches() needs a string and a pattern');
     spend(run, (sizeOfPattern(pattern) * text.length) >> 8);
-    return patternOf(pattern, run).test(text);
+    return patternOf(pattern, run.regex, (steps) => spend(run, steps)).test(text);
   };
-}
-
-function patternOf(pattern: string, run: Run): RE2JS {
-  const known = patterns.get(pattern);
-  if (known !== undefined) return known;
-  if (pattern.length > MAX_PATTERN_CHARACTERS)
-    throw new Error(`a pattern has at most ${MAX_PATTERN_CHARACTERS} characters`);
-  const size = 1 + sizeOfPattern(pattern);
-  spend(run, 4 * size); // making it takes longer than using it
-  const made = new run.regex(pattern);
-  patterns.set(pattern, made, { size });
-  return made;
-}
-
-// Of all conditions together. An instruction takes up to 600 bytes: 20 MB at most, whoever writes patterns.
-const MAX_INSTRUCTIONS = 32_000;
-const patterns = new LRUCache<string, RE2JS>({ maxSize: MAX_INSTRUCTIONS });
-
-/** About how many instructions a pattern becomes: what is repeated `{n}` times stands there n times, groups with all that is in them. */
-function sizeOfPattern(pattern: string): number {
-  let size = pattern.length;
-  for (const [, group, least = '0', most = ''] of pattern.matchAll(/(\)?)\{(\d{1,4})(?:,(\d{0,4}))?\}/g)) {
-    const count = Math.max(Number(least), Number(most), 1);
-    if (group === ')') size *= count;
-    else size += count;
-  }
-  return size;
 }
 
 interface Loaded {
