@@ -11,7 +11,7 @@ let made = 0;
 
 beforeAll(async () => {
   [service, mail] = await Promise.all([
-    startTestService(),
+    startTestService({ pollMs: 50 }),
     startSmtpStandIn({ account: { username: 'mailer', password: 'open sesame' } }),
   ]);
 });

@@ -13,7 +13,7 @@ let project: TestProject;
 let made = 0;
 
 beforeAll(async () => {
-  [service, mail] = await Promise.all([startTestService(), startSmtpStandIn()]);
+  [service, mail] = await Promise.all([startTestService({ pollMs: 50 }), startSmtpStandIn()]);
 });
 afterAll(async () => {
   await Promise.all([service?.stop(), mail?.stop()]);

@@ -11,7 +11,7 @@ let made = 0;
 
 beforeAll(async () => {
   [service, mail] = await Promise.all([
-    startTestService({ settings: { PUBLIC_URL: 'https://notify.example.com' } }),
+    startTestService({ settings: { PUBLIC_URL: 'https://notify.example.com' }, pollMs: 50 }),
     startSmtpStandIn({ account: { username: 'mailer', password: 'open sesame' } }),
   ]);
 });
