@@ -26,6 +26,7 @@ const CHECKS = [
   ],
   ['unused code', 'node_modules/knip/bin/knip.js', '--no-progress'],
   ['licences', 'bin/licences.mjs'],
+  ['links', 'bin/links.mjs'],
   ['generated files', 'server/src/main.ts', 'generate', '--check'],
 ];
 const AT_ONCE = 2; // each of them is a program of one or two threads
