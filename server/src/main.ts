@@ -21,7 +21,8 @@ const ofProject = () => new Option('--project <name or id>', 'which project').ma
 const expires = (standard: string) =>
   new Option(
     '--expires <when>',
-    `until when it is valid: 30d, 12h, 2027-01-31 or never (default: ${standard})`,
+    // A default that is a value is told by commander itself.
+    `until when it is valid: 30d, 12h, 2027-01-31 or never${standard === 'never' ? ' (default)' : ''}`,
   )
     .argParser(parseExpiry)
     .default(parseExpiry(standard), standard);
