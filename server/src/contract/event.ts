@@ -17,7 +17,8 @@ export const EVENT_MEANINGS = {
   'notification.archived': 'A user has archived a notification.',
   'notification.unarchived': 'A user has taken a notification out of the archive.',
   'notification.deleted': 'A user has deleted a notification.',
-  'delivery.scheduled': 'A delivery waits for the delay of its category; `payload.due_at` says until when.',
+  'delivery.scheduled':
+    'A delivery waits for the delay of its category, or for the hours when messages may come; `payload.due_at` says until when.',
   'delivery.sent': 'The provider has taken the message for at least one target of the delivery.',
   'delivery.delivered': 'The provider reports that the message has arrived.',
   'delivery.bounced': 'The provider reports that the message came back.',
@@ -49,7 +50,7 @@ export const EVENT_MEANINGS = {
     'Nothing is sent by an integration for now: the provider refuses its config, or does not answer. It is tried again by itself; `log` says why.',
   'integration.resumed': 'An integration that was paused works again.',
   'integration.received': 'A signed webhook of a vendor was taken in; `payload` is what it said.',
-  'installation.saved': 'An app was installed: a Slack workspace, a browser, a device.',
+  'installation.saved': 'An app was installed: a Slack workspace, a browser, an inbox.',
   'installation.broken': 'An installation does not work any more and has to be made anew.',
   'preferences.updated': 'A user has changed what it wants to get; `payload.changes` says what.',
   'subscription.saved': 'A user has subscribed to a topic, or changed a subscription.',

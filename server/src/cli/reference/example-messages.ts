@@ -64,7 +64,7 @@ export const EXAMPLE_MESSAGES: { readonly [Channel in keyof MessageOf]: MessageO
   sms: { ...content, to: '+12025550143' },
   mobile_push: {
     ...content,
-    token: { deviceToken: 'ExponentPushToken[xxxxxxxxxxxxxxxxxxxxxx]' },
+    token: { deviceToken: 'dQw4w9WgXcQ:APA91bHun4MxP5egoKMwt2KZFBaFUH-1RYqx6l1nY7vQK0pD2sEw3tLm5oZ8cRjT' },
     badge: { unread: 3, unseen: 5 },
   },
   web_push: {
