@@ -1,22 +1,12 @@
-import { hash } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import { cacheLimit } from '../../lib/cache-limit.ts';
-import { Limiter } from '../../lib/limiter.ts';
 import { waitMs } from '../../lib/wait.ts';
-import { delivering } from '../../providers/index.ts';
-import {
-  isRejection,
-  type MessageOf,
-  type Outcome,
-  type Provider,
-  type Rejection,
-  type Sender,
-  type SenderDeps,
-} from '../../providers/provider.ts';
+import { isRejection, type MessageOf, type Outcome, type Rejection } from '../../providers/provider.ts';
 import type { OpenedIntegration } from '../integrations/of-project.ts';
 import { asksNext, whatCounts } from './failover.ts';
 import type { TokenRef } from './gone-token.ts';
-import { type Limit, Rates } from './rates.ts';
+import { type Line, type LineDeps, openLine } from './line.ts';
+import { Rates } from './rates.ts';
 import { Standings, type StandingsDeps } from './standings.ts';
 import { withoutAddress } from './without-address.ts';
 
@@ -41,52 +31,16 @@ export type Dispatched =
   /** Nothing was tried, and it is no attempt: to be asked for again at that time. */
   | { kind: 'held'; untilMs: number; reason: string };
 
-export type SendersDeps = SenderDeps &
-  StandingsDeps & {
-    /** How long those who stand behind sends without an answer wait for one to come. */
-    patienceMs?: number;
-  };
+export type SendersDeps = LineDeps & StandingsDeps;
 
 // A sender that nobody used for this long is closed. Its connections are closed much earlier, by itself.
 const IDLE_MS = 10 * 60_000;
-// What is on its way over one integration has this much text. A message of 10 MiB takes some 40 MB while it is sent, and 0.2 s to
-// be made, in which nothing else happens: all of a batch at once would take the memory of the whole server.
-const MAX_CHARACTERS_IN_FLIGHT = 48 * 1024 * 1024;
-// So long without any answer, while all places are taken, and those who wait for one are sent away.
-const PATIENCE_MS = 5_000;
-// So many may be under way to one party that has answered none of them for as long; each keeps a batch of the queue waiting.
-const MAX_UNANSWERED = 4;
-// They come back after this time or up to twice as much: by then the answers are there, or have timed out. Those who are sent away within a second
-// come back together: they are one job, which would otherwise come back as many.
-const STALLED_HOLD_MS = 15_000;
-const SAME_STALL_MS = 1_000;
 // Where the last attempt may have arrived: the next one goes the same way.
 const MAX_UNSURE = 10_000;
 const UNSURE_MS = 2 * 3_600_000;
-// A longer name of a destination (an address) is known by its hash.
-const LONGEST_KEY = 60;
 
 type Message = MessageOf[keyof MessageOf];
 type Make = (integration: OpenedIntegration) => Message | Rejection;
-
-/** An integration at work. */
-interface Line {
-  integration: OpenedIntegration;
-  provider: Provider;
-  sender: Sender<Message>;
-  limiter: Limiter;
-  limits: readonly Limit[];
-  usedAtMs: number;
-  /** What is under way, by party, and since when no answer came. */
-  flights: Map<string, { count: number; silentSinceMs: number }>;
-  /** Runs while somebody waits, from the last answer on; when it is over, nobody waits until the next. */
-  patience: NodeJS.Timeout | undefined;
-  stalled: boolean;
-  /** When who was sent away last comes back, and since when that is told. */
-  again: { untilMs: number; toldMs: number } | undefined;
-  /** Another has taken its place, with a newer config. */
-  replaced: boolean;
-}
 
 /** What one integration made of a message, and why the next may be asked. */
 type Tried =
@@ -151,8 +105,7 @@ export class Senders {
     clearInterval(this.#timer);
     this.#closed = true;
     const lines = [...this.#lines.values()];
-    for (const line of lines) retire(line);
-    await Promise.all(lines.map(({ sender }) => sender.close(options)));
+    await Promise.all(lines.map((line) => line.close(options)));
   }
 
   async #tryOver(
@@ -172,37 +125,15 @@ export class Senders {
       const party = early === undefined ? '' : (provider.party?.(early) ?? '');
       const barredMs = this.#standings.barred(integration, party);
       if (barredMs !== undefined) return paused(barredMs);
-      const turn = this.#rates.take(limitsOf(line, early), about.targetId, this.#deps.clock.now());
+      const turn = this.#rates.take(line.limitsOf(early), about.targetId, this.#deps.clock.now());
       if ('heldUntilMs' in turn)
         return { kind: 'held', untilMs: turn.heldUntilMs, reason: AT_ITS_RATE, waitsFor: 'rate' };
       if (turn.waitMs > 0) await waitMs(turn.waitMs);
-      const tried = await this.#whenThereIsRoom(line, { party, weight: about.weight }, () =>
-        this.#attempt(line, { party, about, message: () => early ?? make(integration) }),
-      );
+      const sentAway = () => (line.isRetired ? REPLACED : withoutAnswer(line));
+      const attempt = () => this.#attempt(line, { party, about, message: () => early ?? make(integration) });
+      const tried = await line.whenThereIsRoom({ party, weight: about.weight }, attempt, sentAway);
       if (tried !== REPLACED) return tried;
     }
-  }
-
-  /** Waits while what is on its way gets answers. */
-  #whenThereIsRoom(
-    line: Line,
-    { party, weight }: { party: string; weight: number },
-    attempt: () => Promise<Tried | typeof REPLACED>,
-  ): Promise<Tried | typeof REPLACED> {
-    const { limiter } = line;
-    const sentAway = (): Tried | typeof REPLACED => (line.replaced ? REPLACED : this.#stalled(line));
-    if (line.replaced) return Promise.resolve(REPLACED);
-    if (this.#isHanging(line, party) || (line.stalled && !limiter.hasRoom(weight)))
-      return Promise.resolve(this.#stalled(line));
-    const tried = limiter.run(weight, attempt, sentAway);
-    if (limiter.waiting > 0) {
-      line.patience ??= setTimeout(() => {
-        line.patience = undefined;
-        line.stalled = limiter.waiting > 0;
-        limiter.sendAway();
-      }, this.#deps.patienceMs ?? PATIENCE_MS);
-    }
-    return tried;
   }
 
   async #attempt(
@@ -218,8 +149,8 @@ export class Senders {
     try {
       const made = message();
       if (isRejection(made)) return { kind: 'done', outcome: made, integration };
-      const outcome = anonymous(await this.#fly(line, party, () => line.sender.send(made)), about);
-      if (line.replaced || this.#closed) return this.#afterItsEnd({ kind: 'done', outcome, integration });
+      const outcome = anonymous(await line.send(party, made), about);
+      if (line.isRetired || this.#closed) return this.#afterItsEnd({ kind: 'done', outcome, integration });
       isJudged = true;
       const { token } = about;
       const overridden = made.override !== undefined;
@@ -230,43 +161,10 @@ export class Senders {
     }
   }
 
-  /** Sends, and notes that it is under way and that it has ended. */
-  async #fly(line: Line, party: string, send: () => Promise<Outcome>): Promise<Outcome> {
-    const { flights } = line;
-    const flight = flights.get(party) ?? { count: 0, silentSinceMs: this.#deps.clock.now() };
-    if (flight.count === 0) flights.set(party, flight);
-    flight.count += 1;
-    try {
-      return await send();
-    } finally {
-      flight.count -= 1;
-      if (flight.count === 0) flights.delete(party);
-      flight.silentSinceMs = this.#deps.clock.now();
-      line.usedAtMs = flight.silentSinceMs;
-      line.stalled = false;
-      line.patience?.refresh();
-    }
-  }
-
-  #isHanging({ flights }: Line, party: string): boolean {
-    const flight = flights.size === 0 ? undefined : flights.get(party);
-    if (flight === undefined || flight.count < MAX_UNANSWERED) return false;
-    return this.#deps.clock.now() - flight.silentSinceMs >= (this.#deps.patienceMs ?? PATIENCE_MS);
-  }
-
   /** What ended with a sender that is no more says nothing of the integration, and what was not sent is not an attempt. */
   #afterItsEnd(done: Extract<Tried, { kind: 'done' }>): Tried | typeof REPLACED {
     if (!asksNext(done)) return done;
     return this.#closed ? this.#stopping() : REPLACED;
-  }
-
-  #stalled(line: Line): Tried {
-    const nowMs = this.#deps.clock.now();
-    // The other way round, too: a clock may be put back.
-    if (line.again === undefined || Math.abs(nowMs - line.again.toldMs) >= SAME_STALL_MS)
-      line.again = { untilMs: nowMs + Math.round(STALLED_HOLD_MS * (1 + Math.random())), toldMs: nowMs };
-    const { untilMs } = line.again;
-    return { kind: 'held', untilMs, reason: WITHOUT_ANSWER, waitsFor: 'integration' };
   }
 
   #stopping(): Tried {
@@ -278,45 +176,18 @@ export class Senders {
     const line = this.#lines.get(key);
     // Who has read an older config meanwhile sends with the newer one too: two at work would close each other's sender for every message.
     if (line !== undefined && line.integration.version >= integration.version) return line;
-    const made = this.#connect(channel, integration);
-    if (line !== undefined) {
-      retire(line);
-      void line.sender.close();
-    }
+    const made = openLine(this.#deps, channel, integration);
+    void line?.close();
     this.#lines.set(key, made);
     return made;
-  }
-
-  #connect(channel: keyof MessageOf, integration: OpenedIntegration): Line {
-    const { projectId, id, version, config } = integration;
-    const found = delivering.get(integration.provider);
-    if (found?.channel !== channel) throw new Error(`${integration.provider} does not send ${channel}`);
-    // One of some channel: it is only given messages that were made for that channel.
-    const provider = found as unknown as Provider;
-    const sender = provider.connect(config, this.#deps);
-    const rates = provider.rates?.integration?.(config) ?? [];
-    return {
-      integration,
-      provider,
-      sender,
-      limiter: new Limiter({ maxCount: sender.concurrency, maxWeight: MAX_CHARACTERS_IN_FLIGHT }),
-      limits: rates.length === 0 ? [] : [{ key: `${projectId}:${id}:${version}`, rates }],
-      usedAtMs: this.#deps.clock.now(),
-      flights: new Map(),
-      patience: undefined,
-      stalled: false,
-      again: undefined,
-      replaced: false,
-    };
   }
 
   #closeIdle(): void {
     const before = this.#deps.clock.now() - IDLE_MS;
     for (const [key, line] of this.#lines) {
-      if (line.usedAtMs >= before || line.limiter.busy) continue;
+      if (line.usedAtMs >= before || line.busy) continue;
       this.#lines.delete(key);
-      retire(line);
-      void line.sender.close();
+      void line.close();
     }
   }
 }
@@ -333,30 +204,18 @@ function firstOver(
 const REPLACED = Symbol('replaced');
 const AT_ITS_RATE = 'as much as may be sent is on its way';
 const PAUSED = 'the integration is paused';
-const WITHOUT_ANSWER = 'what was sent before is still without an answer';
 const STOPPING = 'the server is stopping';
 
 function paused(untilMs: number): Tried {
   return { kind: 'held', untilMs, reason: PAUSED, waitsFor: 'integration' };
 }
 
-/** Lets nothing more through; who waits is to look for another. */
-function retire(line: Line): void {
-  line.replaced = true;
-  clearTimeout(line.patience);
-  line.limiter.sendAway();
+function withoutAnswer(line: Line): Tried {
+  const reason = 'what was sent before is still without an answer';
+  return { kind: 'held', untilMs: line.askAgainMs(), reason, waitsFor: 'integration' };
 }
 
 function anonymous(outcome: Outcome, { secrets = [] }: About): Outcome {
   if (outcome.kind === 'sent' || secrets.length === 0) return outcome;
   return { ...outcome, reason: withoutAddress(outcome.reason, secrets) };
-}
-
-/** How often may be sent: over the integration, and to the destination; that is the same whatever integration of the project it is. */
-function limitsOf({ integration, provider, limits }: Line, message: Message | undefined): readonly Limit[] {
-  const destination = provider.rates?.destination;
-  if (destination === undefined || message === undefined) return limits;
-  const name = destination.key(message);
-  const key = name.length > LONGEST_KEY ? hash('sha256', name, 'base64url') : name;
-  return [...limits, { key: `${integration.projectId}:${provider.name}:${key}`, rates: destination.rates }];
 }
