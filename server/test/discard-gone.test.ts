@@ -12,7 +12,7 @@ let service: TestService;
 const told: RealtimeMessage[] = [];
 
 beforeAll(async () => {
-  service = await startTestService();
+  service = await startTestService({ pollMs: 50 });
   service.context.bus.subscribe((message) => told.push(message));
 });
 afterAll(() => service?.stop());

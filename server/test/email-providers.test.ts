@@ -15,6 +15,7 @@ let made = 0;
 beforeAll(async () => {
   [vendor, aws] = await Promise.all([startVendor(), startSesStandIn()]);
   service = await startTestService({
+    pollMs: 50,
     settings: {
       PUBLIC_URL: 'https://notify.example.com',
       BRAND: 'acme',

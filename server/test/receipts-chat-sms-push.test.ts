@@ -38,6 +38,7 @@ beforeAll(async () => {
   ]);
   proxy = await startProxy();
   service = await startTestService({
+    pollMs: 50,
     clock,
     settings: {
       PUBLIC_URL: proxy.address,

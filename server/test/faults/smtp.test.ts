@@ -10,6 +10,7 @@ let aheadMs = 0;
 
 beforeAll(async () => {
   service = await startTestService({
+    pollMs: 50,
     clock: { now: () => Date.now() + aheadMs },
     timeouts: { connectMs: 1_000, replyMs: 1_000 },
   });
