@@ -57,7 +57,7 @@ export class Line {
     this.#limits = rates.length === 0 ? [] : [{ key: `${projectId}:${id}:${version}`, rates }];
     this.#clock = deps.clock;
     this.#patienceMs = deps.patienceMs ?? PATIENCE_MS;
-    this.#usedAtMs = deps.clock.now();
+    this.#usedAtMs = performance.now();
   }
 
   /** Another has taken its place, with a newer config, or the server stops. */
@@ -65,13 +65,9 @@ export class Line {
     return this.#retired;
   }
 
-  /** When something was sent last. */
-  get usedAtMs(): number {
-    return this.#usedAtMs;
-  }
-
-  get busy(): boolean {
-    return this.#limiter.busy;
+  /** Nothing is on its way, and nothing was sent for so long. */
+  isIdle(sinceMs: number): boolean {
+    return !this.#limiter.busy && performance.now() - this.#usedAtMs > sinceMs;
   }
 
   /** How often may be sent: over the integration, and to the destination; that is the same whatever integration of the project it is. */
@@ -106,7 +102,7 @@ export class Line {
 
   /** Sends, and notes that it is under way and that it has ended. */
   async send(party: string, message: Message): Promise<Outcome> {
-    const flight = this.#flights.get(party) ?? { count: 0, silentSinceMs: this.#clock.now() };
+    const flight = this.#flights.get(party) ?? { count: 0, silentSinceMs: performance.now() };
     if (flight.count === 0) this.#flights.set(party, flight);
     flight.count += 1;
     try {
@@ -114,7 +110,7 @@ export class Line {
     } finally {
       flight.count -= 1;
       if (flight.count === 0) this.#flights.delete(party);
-      flight.silentSinceMs = this.#clock.now();
+      flight.silentSinceMs = performance.now();
       this.#usedAtMs = flight.silentSinceMs;
       this.#stalled = false;
       this.#patience?.refresh();
@@ -123,10 +119,11 @@ export class Line {
 
   /** When who was sent away comes back. */
   askAgainMs(): number {
-    const nowMs = this.#clock.now();
-    // The other way round, too: a clock may be put back.
-    if (this.#again === undefined || Math.abs(nowMs - this.#again.toldMs) >= SAME_STALL_MS)
-      this.#again = { untilMs: nowMs + Math.round(STALLED_HOLD_MS * (1 + Math.random())), toldMs: nowMs };
+    const toldMs = performance.now();
+    if (this.#again === undefined || toldMs - this.#again.toldMs >= SAME_STALL_MS) {
+      const holdMs = Math.round(STALLED_HOLD_MS * (1 + Math.random()));
+      this.#again = { untilMs: this.#clock.now() + holdMs, toldMs };
+    }
     return this.#again.untilMs;
   }
 
@@ -141,7 +138,7 @@ export class Line {
   #isHanging(party: string): boolean {
     const flight = this.#flights.size === 0 ? undefined : this.#flights.get(party);
     if (flight === undefined || flight.count < MAX_UNANSWERED) return false;
-    return this.#clock.now() - flight.silentSinceMs >= this.#patienceMs;
+    return performance.now() - flight.silentSinceMs >= this.#patienceMs;
   }
 }
 

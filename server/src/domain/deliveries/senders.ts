@@ -183,9 +183,8 @@ export class Senders {
   }
 
   #closeIdle(): void {
-    const before = this.#deps.clock.now() - IDLE_MS;
     for (const [key, line] of this.#lines) {
-      if (line.usedAtMs >= before || line.busy) continue;
+      if (!line.isIdle(IDLE_MS)) continue;
       this.#lines.delete(key);
       void line.close();
     }
