@@ -24,8 +24,8 @@ function linksOf(file) {
   const prose = readFileSync(file, 'utf8')
     .replaceAll(/^ *```.*?^ *```/gms, '')
     .replaceAll(/`[^`\n]*`/g, 'code');
-  return [...prose.matchAll(/\]\(([^)\s]+)\)/g)]
-    .map(([, link]) => link)
+  return [...prose.matchAll(/\]\(([^)\s]+)\)|^\[[^\]]+\]: (\S+)/gm)]
+    .map(([, link, defined]) => link ?? defined)
     .filter((link) => !/^[a-z]+:/.test(link));
 }
 
