@@ -30,7 +30,7 @@ export interface Reservation {
   end(jobs: readonly Job[]): void;
 }
 
-// An error of ours is tried again over about three hours before the job is given up.
+// An error of ours is tried again for up to two hours and a quarter before the job is given up.
 const MAX_ATTEMPTS = 8;
 const NIL = '00000000-0000-0000-0000-000000000000';
 // A batch that the database failed is done again at once; when that fails too, after a pause that grows up to this, so that a
