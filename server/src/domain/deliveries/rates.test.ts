@@ -149,6 +149,7 @@ test('a clock that is put back stops nothing', () => {
   const rates = new Rates();
   const limits = [on('k', { limit: 1, windowMs: 1_000 })];
   rates.take(limits, 'a', 3_600_000);
+  expect(rates.take(limits, 'b', 3_600_000)).toEqual({ heldUntilMs: 3_601_000 });
   expect(rates.take(limits, 'b', 0)).toEqual({ waitMs: 0 });
   expect(rates.take(limits, 'c', 0)).toEqual({ heldUntilMs: 1_000 });
 });

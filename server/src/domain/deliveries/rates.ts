@@ -62,7 +62,7 @@ export class Rates {
     if (first === undefined) return { waitMs: 0 };
     const lines = limits.map((limit) => this.#line(limit, nowMs));
     const name = `${first.key} ${targetId}`;
-    const booking = this.#bookings.size === 0 ? undefined : this.#bookings.get(name);
+    const booking = this.#bookingOf(name);
     if (booking !== undefined && booking.atMs > nowMs + IN_PLACE_MS) return held(booking.atMs, nowMs);
     if (booking !== undefined) this.#forget(name, booking);
     const free = (which: 'taken' | 'promised' | 'deferred', fromMs: number) =>
@@ -100,6 +100,14 @@ export class Rates {
     this.#bookings.set(name, { atMs, line });
     line.booked += 1;
     return held(atMs, nowMs);
+  }
+
+  /** What was booked with a limit that was forgotten since, as after the clock was put back, counts no more. */
+  #bookingOf(name: string): Booking | undefined {
+    const booking = this.#bookings.size === 0 ? undefined : this.#bookings.get(name);
+    if (booking === undefined || booking.line.bytes !== undefined) return booking;
+    this.#forget(name, booking);
+    return undefined;
   }
 
   #forget(name: string, booking: Booking): void {
