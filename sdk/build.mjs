@@ -7,10 +7,12 @@ import { copyFileSync, cpSync, mkdirSync, readdirSync, readFileSync, rmSync, wri
 import { createRequire } from 'node:module';
 import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { ensureInstalled } from '../bin/install.mjs';
 
 const here = dirname(fileURLToPath(import.meta.url));
 const out = resolve(process.argv[2] ?? join(here, 'dist'));
 
+await ensureInstalled({ dev: true }); // the compiler
 rmSync(out, { recursive: true, force: true });
 mkdirSync(out, { recursive: true });
 const tsc = createRequire(import.meta.url).resolve('typescript/bin/tsc');
