@@ -41,7 +41,7 @@ function pageOf(integration: Integration): string {
   ];
   return page(
     `${titleOf(integration)} (${code(routeOf(integration))})`,
-    `${purpose} \`PUT\`, \`GET\` and \`DELETE\` ${route} with a Project JWT. The vendor's own documentation: <${docs}>`,
+    `${purpose} \`PUT\`, \`GET\` and \`DELETE\` ${route} with a Project JWT. See also <${docs}>.`,
     sections.filter((section) => section !== '').join('\n'),
   );
 }
