@@ -2,6 +2,8 @@ import { promisify } from 'node:util';
 import { constants, gzip } from 'node:zlib';
 import { Batcher } from '../lib/batcher.ts';
 import { waitMs } from '../lib/wait.ts';
+import { closing, concealed } from './http-sender.ts';
+import type { Outcome, Sender } from './provider.ts';
 import type { Endpoint, HttpAnswer } from './transport.ts';
 import { hiderOf, objectIn } from './vendor-words.ts';
 
@@ -30,15 +32,46 @@ const EFFORT = { level: constants.Z_BEST_SPEED };
 export function createExpoBatches(
   endpoint: Pick<Endpoint, 'request'>,
   accessToken: string,
-): { send(message: ExpoMessage): Promise<ExpoReply> } {
+  classify: (reply: ExpoReply) => Outcome,
+): Pick<Sender<ExpoMessage>, 'send' | 'close'> {
   const conceal = hiderOf([accessToken]);
-  const batcher = new Batcher<ExpoMessage, ExpoReply>({
-    run: sendAll,
+  const batcher = new Batcher<ExpoMessage, Outcome>({
+    run,
     concurrency: MAX_REQUESTS,
     maxItems: MAX_MESSAGES,
     lingerMs: LINGER_MS,
   });
+  // What ends each request early. All that a sender keeps is kept once for a request: a note of every message would take as long as sending it.
+  const underWay = new Set<() => void>();
+  let closed = false;
+  let outOfTime = false;
   let freeAt = 0;
+
+  function send(message: ExpoMessage): Promise<Outcome> {
+    return closed ? Promise.resolve(closing({ ambiguous: false })) : batcher.add(message);
+  }
+
+  async function close({ graceMs = 10_000 }: { graceMs?: number } = {}): Promise<void> {
+    closed = true;
+    const impatience = setTimeout(() => {
+      outOfTime = true;
+      for (const end of underWay) end();
+    }, graceMs);
+    await batcher.drained();
+    clearTimeout(impatience);
+  }
+
+  function run(messages: ExpoMessage[]): Promise<Outcome[]> {
+    if (outOfTime) return Promise.resolve(messages.map(() => closing({ ambiguous: false })));
+    const { promise, resolve, reject } = Promise.withResolvers<Outcome[]>();
+    const end = () => resolve(messages.map(() => closing({ ambiguous: true })));
+    underWay.add(end);
+    sendAll(messages)
+      .then((replies) => resolve(replies.map(classify)))
+      .catch(reject)
+      .finally(() => underWay.delete(end));
+    return promise;
+  }
 
   /** Resolves when so many messages may be sent. */
   async function turn(count: number): Promise<void> {
@@ -50,9 +83,7 @@ export function createExpoBatches(
 
   async function sendAll(messages: ExpoMessage[]): Promise<ExpoReply[]> {
     await turn(messages.length);
-    const given = await endpoint.request(await requestFor(messages, accessToken));
-    // Here already, because an id of a ticket is looked at no more.
-    const answer = 'error' in given ? given : { ...given, text: conceal(given.text) };
+    const answer = concealed(await endpoint.request(await requestFor(messages, accessToken)), () => conceal);
     if ('error' in answer || answer.status === 200 || messages.length === 1) return split(answer, messages);
     const isRefused = answer.status === 400 || answer.status === 413;
     if (!isRefused || expoError(answer.text).code === 'UNAUTHORIZED') return messages.map(() => answer);
@@ -67,7 +98,7 @@ export function createExpoBatches(
     return messages.map((message) => answers.get(message) ?? answer);
   }
 
-  return { send: (message) => batcher.add(message) };
+  return { send, close };
 }
 
 async function requestFor(messages: readonly ExpoMessage[], accessToken: string) {

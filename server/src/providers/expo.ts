@@ -10,7 +10,6 @@ import {
 } from './expo-batches.ts';
 import { expoReceipts } from './expo-receipts.ts';
 import { httpOutcome, rejected, retry, type Said } from './http-outcome.ts';
-import { createHttpSender } from './http-sender.ts';
 import { mergeOverride } from './override.ts';
 import type {
   Finding,
@@ -22,7 +21,7 @@ import type {
   SenderDeps,
   VerifyDeps,
 } from './provider.ts';
-import { secret } from './provider.ts';
+import { isRejection, secret } from './provider.ts';
 import { buildToFit, bytesAtMost } from './shrink.ts';
 import { tidy } from './vendor-words.ts';
 
@@ -60,18 +59,15 @@ const CONCURRENCY = 600;
 const TOKEN = /^(?:Expo(?:nent)?PushToken\[.+\]|[a-zA-Z\d]{8}-(?:[a-zA-Z\d]{4}-){3}[a-zA-Z\d]{12})$/;
 
 function connect({ access_token }: Config, { transport }: SenderDeps): Sender<PushMessage> {
-  const batches = createExpoBatches(transport.vendor('expo', ORIGIN), access_token);
-  const sender = createHttpSender<PushMessage, ExpoMessage>({
-    concurrency: CONCURRENCY,
-    secrets: [access_token],
-    build,
-    exchange: (message) => batches.send(message),
-    classify,
-  });
+  const { send, close } = createExpoBatches(transport.vendor('expo', ORIGIN), access_token, classify);
   return {
-    ...sender,
-    send: (message) =>
-      TOKEN.test(message.token.deviceToken) ? sender.send(message) : Promise.resolve(MALFORMED),
+    concurrency: CONCURRENCY,
+    close,
+    send(message) {
+      if (!TOKEN.test(message.token.deviceToken)) return Promise.resolve(MALFORMED);
+      const built = build(message);
+      return isRejection(built) ? Promise.resolve(built) : send(built);
+    },
   };
 }
 

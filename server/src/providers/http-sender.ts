@@ -27,7 +27,7 @@ export function createHttpSender<Message, Request extends object>({
   let landed = () => {}; // when the last of them has ended
 
   function send(message: Message): Promise<Outcome> {
-    if (closed) return Promise.resolve({ kind: 'retry', reason: CLOSING, ambiguous: false });
+    if (closed) return Promise.resolve(closing({ ambiguous: false }));
     const request = build(message);
     if (isRejection(request)) return Promise.resolve(request);
     // Not in an executor: what that sees is kept until the answer, and so would be the request.
@@ -64,7 +64,7 @@ export function createHttpSender<Message, Request extends object>({
       resolve();
     };
     const impatience = setTimeout(() => {
-      for (const end of inFlight) end({ kind: 'retry', reason: CLOSING, ambiguous: true });
+      for (const end of inFlight) end(closing({ ambiguous: true }));
       landed();
     }, graceMs);
     await promise;
@@ -94,9 +94,13 @@ function constant<Value>(value: Value): () => Value {
   return () => value;
 }
 
-const CLOSING = 'the connection is being closed';
+/** What is said of a message for which a sender that is being closed has no time. */
+export function closing({ ambiguous }: { ambiguous: boolean }): Outcome {
+  return { kind: 'retry', reason: 'the connection is being closed', ambiguous };
+}
 
-function concealed(answer: HttpAnswer, hider: () => (text: string) => string): HttpAnswer {
+/** The answer without what `hider` takes out of a text. */
+export function concealed(answer: HttpAnswer, hider: () => (text: string) => string): HttpAnswer {
   if ('error' in answer) {
     const { error, written } = answer;
     return { error: { ...error, message: hider()(error.message) }, written };
