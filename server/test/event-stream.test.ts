@@ -155,8 +155,10 @@ describe('no gap', () => {
   test('many writers at once, and clients that break off and come back', async () => {
     const of = await service.createProject('chaos');
     let recorded: unknown[] = [];
+    let breaks = 0;
     const writer = async () => {
-      for (let count = 0; count < 60; count += 1) {
+      // However slowly it is read: until the reader has broken off three times, if that ever comes.
+      for (let count = 0; count < 60 || (breaks < 3 && count < 2_000); count += 1) {
         const size = 1 + (count % 4);
         const name = await service.context.db.transaction(async (tx) => {
           const mine = await record(of, size, tx);
@@ -172,7 +174,6 @@ describe('no gap', () => {
     const writing = Promise.all(Array.from({ length: 4 }, writer)).finally(() => {
       done = true;
     });
-    let breaks = 0;
     while (!done) {
       await until(
         () => done || stream.events.length >= 10,
