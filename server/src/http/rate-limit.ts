@@ -13,8 +13,8 @@ export interface RateLimits {
   caller(caller: Caller, request: FastifyRequest, reply: FastifyReply): void | Promise<void>;
   /** A request without one: by address. */
   stranger(request: FastifyRequest, reply: FastifyReply): void | Promise<void>;
-  /** Who has a link that was signed here: by link, for the mail providers of all users send from few addresses. */
-  linked(request: FastifyRequest, reply: FastifyReply): void | Promise<void>;
+  /** Who has a link that was signed here for a user: by user, for the mail providers of all of them send from few addresses. */
+  linked(userId: string, reply: FastifyReply): void | Promise<void>;
   /** Refuses an address that is known to be over its limit, and counts nothing: before it is found out, at some cost, who asks. */
   heldUp(request: FastifyRequest, reply: FastifyReply): void;
   /**
@@ -68,8 +68,8 @@ export function createRateLimits({ config, windows }: { config: Config; windows:
     stranger({ raw }, reply) {
       return count(`i${network(addressOf(raw))}`, config.RATE_LIMIT_IP, reply);
     },
-    linked({ url }, reply) {
-      return count(`l${url.split('?', 1)[0]}`, config.RATE_LIMIT_IP, reply);
+    linked(userId, reply) {
+      return count(`l${userId}`, config.RATE_LIMIT_IP, reply);
     },
     heldUp({ raw }, reply) {
       holdUp(`i${network(addressOf(raw))}`, config.RATE_LIMIT_IP, reply);

@@ -18,12 +18,12 @@ export async function unsubscribePage(app: App): Promise<void> {
     scope.removeAllContentTypeParsers();
     scope.addContentTypeParser('*', { parseAs: 'string' }, (_request, body, done) => done(null, body));
 
-    // Mail providers click for all their users from few addresses: who has a link is counted by that link, and only strangers by address.
+    // Mail providers click for all their users from few addresses: who has a link is counted as its user, and only strangers by address.
     const read = async (request: FastifyRequest, reply: FastifyReply) => {
       limits.heldUp(request, reply);
       const { token } = request.params as { token: string };
       const link = await readUnsubscribeToken(context.projects, token);
-      await (link === undefined ? limits.stranger(request, reply) : limits.linked(request, reply));
+      await (link === undefined ? limits.stranger(request, reply) : limits.linked(link.userId, reply));
       return link;
     };
 
