@@ -247,6 +247,34 @@ describe('SendGrid', () => {
     expect([await suppressed(), await reports()]).toEqual([[], []]);
   });
 
+  test('many who unsubscribe in one report are each told of by an event of their own', async () => {
+    const id = await setUp('sendgrid', config);
+    const sent = [
+      await send('eve@example.com', project, { category: 'news' }),
+      await send('mallory@example.com', project, { category: 'offers' }),
+      await send('trent@example.com', project),
+    ];
+    await report(
+      id,
+      sent.map((one) => event(one, { event: 'unsubscribe' })),
+    );
+    const told = (await eventsOf('preferences.updated')).map(({ context, payload }) => [
+      context?.user_id,
+      payload,
+    ]);
+    const idOf = async (name: string) =>
+      (await project.call('PUT', '/users', { external_id: name })).body.id as string;
+    const off = (category: string | null) => ({ changes: [{ category, channel: 'email', enabled: false }] });
+    expect(told).toHaveLength(3);
+    expect(told).toEqual(
+      expect.arrayContaining([
+        [await idOf('eve'), off('news')],
+        [await idOf('mallory'), off('offers')],
+        [await idOf('trent'), off(null)],
+      ]),
+    );
+  });
+
   test('who has switched a category on again is not unsubscribed by a repeat', async () => {
     const id = await setUp('sendgrid', config);
     const sent = await send(undefined, project, { category: 'news' });

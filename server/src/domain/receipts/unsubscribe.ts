@@ -1,6 +1,6 @@
 import { textArray, uuidArray } from '../../db/arrays.ts';
 import { type Queryable, sql } from '../../db/client.ts';
-import { savePreferences } from '../preferences/save.ts';
+import { recordEvents } from '../events/record.ts';
 import { storedKey } from '../preferences/stored-key.ts';
 import type { Bus } from '../realtime/messages.ts';
 
@@ -11,9 +11,12 @@ export interface Unsubscribed {
   at: Date;
 }
 
+// As many users as a row of events may stand for.
+const USERS_PER_EVENT = 1_000;
+
 /**
- * Switches categories off on a channel for the users who have said so to a vendor, in the caller's transaction. What a user has decided
- * since then stays: vendors repeat what they report.
+ * Switches categories off on a channel for the users who have said so to a vendor, in the caller's transaction and by one statement for all of
+ * them. What a user has decided since then stays: vendors repeat what they report. A user who is gone is ignored.
  */
 export async function unsubscribe(
   { db, bus }: { db: Queryable; bus: Bus },
@@ -23,38 +26,64 @@ export async function unsubscribe(
   if (list.length === 0) return;
   const latest = new Map<string, Unsubscribed>();
   for (const one of list) {
-    const name = nameOf(one.userId, storedKey(one.category));
+    const name = `${one.userId} ${storedKey(one.category)}`;
     const before = latest.get(name);
     if (before === undefined || before.at < one.at) latest.set(name, one);
   }
   const given = [...latest.values()];
-  const decided = await db.query<{ user_id: string; category: string }>(selectDecided, [
+  const changed = await db.query<{ user_id: string; category: string | null; news: boolean }>(switchOff, [
     uuidArray(given.map(({ userId }) => userId)),
     textArray(given.map(({ category }) => storedKey(category))),
     given.map(({ at }) => at),
     channel,
+    projectId,
   ]);
-  for (const { user_id, category } of decided) latest.delete(nameOf(user_id, category));
-  for (const { userId, category } of latest.values()) {
-    // One after the other: each of them is a person who has followed a link.
-    const preferences = [{ category, channel, enabled: false }];
-    await savePreferences({ db, bus }, { projectId, userId, preferences });
+  for (let start = 0; start < changed.length; start += USERS_PER_EVENT) {
+    const part = changed.slice(start, start + USERS_PER_EVENT);
+    await recordEvents(db, [
+      {
+        projectId,
+        type: 'preferences.updated',
+        userIds: part.map(({ user_id }) => user_id),
+        details: part.map(({ category }) => ({
+          payload: { changes: [{ category, channel, enabled: false }] },
+        })),
+      },
+    ]);
   }
+  if (changed[0]?.news) bus.publish({ type: 'project_changed', projectId });
 }
 
-function nameOf(userId: string, key: string): string {
-  return `${userId} ${key}`;
-}
-
-// Primary key, looked up one by one.
-const selectDecided = sql(
-  'preferences_decided_since',
-  `select g.user_id, g.category
-  from unnest($1::uuid[], $2::text[], $3::timestamptz[]) as g (user_id, category, at)
-  cross join lateral (
-    select
-    from preferences p
-    where p.user_id = g.user_id and p.category = g.category and p.channel = $4 and p.updated_at > g.at
-    limit 1
-  ) decided`,
+// Primary keys, looked up one by one; written in their order, in which all write them (preferences/save.ts).
+const switchOff = sql(
+  'unsubscribe_users',
+  `with saved as (
+    insert into preferences as p (user_id, category, channel, enabled, updated_at)
+    select u.id, g.category, $4, false, now()
+    from unnest($1::uuid[], $2::text[], $3::timestamptz[]) as g (user_id, category, at)
+    cross join lateral (
+      select u.id from users u where u.id = g.user_id and u.project_id = $5 limit 1
+    ) u
+    where (
+      select true
+      from preferences later
+      where later.user_id = g.user_id and later.category = g.category and later.channel = $4 and later.updated_at > g.at
+      limit 1
+    ) is null
+    order by u.id, g.category
+    on conflict (user_id, category, channel) do update
+    set enabled = false, updated_at = excluded.updated_at
+    where p.enabled
+    returning user_id, category
+  ),
+  marked as (
+    insert into preference_categories (project_id, category, channel)
+    select distinct $5::uuid, category, $4
+    from saved
+    order by category
+    on conflict do nothing
+    returning category
+  )
+  select user_id, nullif(category, '') as category, exists (select from marked) as news
+  from saved`,
 );
