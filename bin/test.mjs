@@ -3,9 +3,10 @@
 //   npm test -- broadcasts      only the test files whose path contains this
 //   npm run lint                only the checks
 import { spawn } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
+import { countResults } from './count-results.mjs';
 import { ensureInstalled } from './install.mjs';
 import { findNode, Refusal, root } from './runtime.mjs';
 
@@ -65,55 +66,53 @@ async function runChecks() {
   return failed;
 }
 
-/** Runs the tests and ends with one line that counts them; a check that failed counts as a failed test. */
+/**
+ * Runs the tests and ends with one line that counts them; a check that failed counts as a failed test. A run that is broken off is counted
+ * as far as it came.
+ */
 async function runTests(filters, brokenChecks) {
   const folder = mkdtempSync(join(tmpdir(), 'belfry-test-'));
   try {
-    const report = join(folder, 'report.json');
-    const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${report}`];
-    const { code } = await run(['node_modules/vitest/vitest.mjs', 'run', ...reporters, ...filters], {
+    const results = join(folder, 'results');
+    const reporters = ['--reporter=default', `--reporter=${join(root, 'bin/results-reporter.mjs')}`];
+    const { code, signal } = await run(['node_modules/vitest/vitest.mjs', 'run', ...reporters, ...filters], {
       capture: false,
+      env: { TEST_RESULTS: results },
     });
-    const { passed, failed, skipped } = count(report, code);
-    const total = failed + brokenChecks;
-    console.log(`\n${passed} passed, ${total} failed${skipped > 0 ? `, ${skipped} skipped` : ''}`);
-    process.exitCode = total > 0 || passed === 0 ? 1 : 0;
+    const { passed, failed, skipped, files, ended } = countResults(results);
+    const isInterrupted = signal !== undefined && !ended;
+    // An error outside of every test: the runner has printed it.
+    const outside = failed === 0 && code !== 0 && !isInterrupted ? 1 : 0;
+    const total = failed + outside + brokenChecks;
+    const parts = [`${passed} passed`, `${total} failed`];
+    if (skipped > 0) parts.push(`${skipped} skipped`);
+    if (isInterrupted)
+      parts.push(`interrupted by ${signal}: ${files.done} of ${files.total} files are finished`);
+    console.log(`\n${parts.join(', ')}`);
+    process.exitCode = total > 0 || passed === 0 || isInterrupted ? 1 : 0;
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
 }
 
-function count(reportFile, code) {
-  let report;
-  try {
-    report = JSON.parse(readFileSync(reportFile, 'utf8'));
-  } catch {
-    return { passed: 0, failed: 1, skipped: 0 }; // the runner fell over, and has said why
-  }
-  // A file that cannot be loaded has no tests to fail.
-  const unloadable = report.testResults.filter(
-    (file) => file.status === 'failed' && !file.assertionResults.some((test) => test.status === 'failed'),
-  );
-  const failed = report.numFailedTests + unloadable.length;
-  return {
-    passed: report.numPassedTests,
-    failed: failed === 0 && code !== 0 ? 1 : failed, // an error outside of every test
-    skipped: report.numPendingTests + report.numTodoTests,
-  };
-}
-
 /** Runs one of the tools with our Node, which everything that it starts finds first, too. */
-function run([script, ...args], { capture }) {
+function run([script, ...args], { capture, env = {} }) {
   const node = findNode();
   const plain = process.stdout.isTTY ? {} : { NO_COLOR: '1' }; // some of the tools colour the log of a CI
   const child = spawn(node, [script, ...args], {
     cwd: root,
-    env: { ...process.env, ...plain, PATH: `${dirname(node)}${delimiter}${process.env.PATH}` },
+    env: { ...process.env, ...plain, ...env, PATH: `${dirname(node)}${delimiter}${process.env.PATH}` },
     stdio: capture ? ['ignore', 'pipe', 'pipe'] : ['ignore', 'inherit', 'inherit'],
   });
   // A terminal's Ctrl-C reaches the tool by itself, and this process has to outlive it; SIGTERM comes here alone.
-  const outlive = () => {};
-  const forward = (signal) => child.kill(signal);
+  let stoppedBy;
+  const outlive = (signal) => {
+    stoppedBy ??= signal;
+  };
+  const forward = (signal) => {
+    stoppedBy ??= signal;
+    child.kill(signal);
+  };
   process.on('SIGINT', outlive).on('SIGTERM', forward);
   let output = '';
   const append = (chunk) => {
@@ -125,7 +124,7 @@ function run([script, ...args], { capture }) {
     child.once('error', reject);
     child.once('close', (code, signal) => {
       process.off('SIGINT', outlive).off('SIGTERM', forward);
-      resolve({ code: code ?? signal, output });
+      resolve({ code: code ?? signal, signal: stoppedBy, output });
     });
   });
 }

@@ -602,7 +602,7 @@ describe('GET /broadcasts', () => {
       page = await project.call('GET', page.body.links.next.replace(/^.*\/v2/, ''));
     }
     expect(seen).toEqual(sent);
-  });
+  }, 60_000);
 });
 
 describe('Idempotency-Key', () => {

@@ -8,10 +8,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import pg from 'pg';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { decodeJwt } from '../src/lib/jwt.ts';
 import { belfry, type Ended, ended, Output } from './support/cli.ts';
 import { createTestDatabase, type TestDatabase } from './support/database.ts';
+
+// Each test starts several processes, one after the other: 2 s each on a busy machine.
+vi.setConfig({ testTimeout: 90_000 });
 
 /** One data directory with a running server, which all commands of this file meet. */
 let dataDir: string;

@@ -26,7 +26,9 @@ const alive = (pid: number) => {
   }
 };
 
-test('the first start makes a project and says how to use it; a second carries on with the same data', async () => {
+test('the first start makes a project and says how to use it; a second carries on with the same data', {
+  timeout: 60_000,
+}, async () => {
   const dataDir = join(dir, 'first');
   const first = await startBelfry(dataDir);
   const file = join(dataDir, 'credentials.json');
@@ -84,7 +86,9 @@ test('the first start makes a project and says how to use it; a second carries o
   expect(await second.ended).toBe(0);
 });
 
-describe('what keeps it from starting is told in one line, with what to do, and exit code 1', () => {
+describe('what keeps it from starting is told in one line, with what to do, and exit code 1', {
+  timeout: 60_000,
+}, () => {
   async function refusal(settings: Record<string, string>): Promise<string> {
     const { code, err } = await ended(
       belfry(['start'], { DATA_DIR: join(dir, 'refused'), PORT: '0', LOG_LEVEL: 'silent', ...settings }),

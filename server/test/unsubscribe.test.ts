@@ -159,4 +159,4 @@ test('strangers are counted by address, and who has a link as its user, however 
   } finally {
     await limited.stop();
   }
-});
+}, 60_000); // it starts a service of its own, as hooks do, which have this time

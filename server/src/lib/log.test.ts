@@ -98,8 +98,8 @@ test('hiding takes time in proportion to the line', () => {
     '-----BEGIN '.repeat(9_000),
   ];
   for (const line of hostile) {
-    const started = performance.now();
+    const before = process.cpuUsage(); // not the time on the clock: other tests share the processor
     hideSecrets(line);
-    expect(performance.now() - started, line.slice(0, 20)).toBeLessThan(1_000);
+    expect(process.cpuUsage(before).user / 1_000, line.slice(0, 20)).toBeLessThan(1_000);
   }
 });

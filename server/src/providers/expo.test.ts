@@ -149,7 +149,7 @@ describe('a sender', () => {
     transport = createTransport({
       egress,
       origins: { expo: service.address },
-      timeouts: { connectMs: 1000, replyMs: 500, idleMs: 1000 },
+      timeouts: { connectMs: 1000, replyMs: 3_000, idleMs: 1000 },
     });
     sender = expo.connect(config, { egress, clock: systemClock, transport });
   });
@@ -185,12 +185,13 @@ describe('a sender', () => {
   });
 
   test('sends no more than 600 in a second, and six requests at once', async () => {
+    service.latencyMs = 1_200; // more than six would overlap
     const startedAt = performance.now();
     const outcomes = await sendTo(...Array.from({ length: 900 }, (_, n) => n));
     expect(new Set(outcomes.map(({ kind }) => kind))).toEqual(new Set(['sent']));
     // The last hundred begin when the others have had their time.
     expect(performance.now() - startedAt).toBeGreaterThan((1000 * (900 - 100)) / 600);
-    expect(service.most).toBeLessThanOrEqual(6);
+    expect(service.mostOpen()).toBe(6);
   });
 
   test('a token of another form is told so, and spoils nobody else’s message', async () => {

@@ -1,22 +1,17 @@
 /** Expo's push service for tests: HTTP on loopback, which checks requests as Expo says that it does. */
 import { randomUUID } from 'node:crypto';
-import { once } from 'node:events';
-import { createServer, type IncomingMessage } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { IncomingMessage } from 'node:http';
+import { setTimeout } from 'node:timers/promises';
 import { gunzipSync } from 'node:zlib';
-import { type Outages, outagesOf } from './outage.ts';
+import { type HttpStandIn, startHttpStandIn, type VendorReply } from './http-stand-in.ts';
 
 type Message = Record<string, unknown>;
-type Answer = { status: number; headers?: Record<string, string>; body: unknown };
 
-export type ExpoStandIn = {
-  address: string;
+export type ExpoStandIn = HttpStandIn & {
   /** The messages of each request that came, in order, whatever was answered. */
   requests: { headers: IncomingMessage['headers']; messages: Message[] }[];
   /** Those that were taken, in order. */
   messages: Message[];
-  /** The most requests that were under way at once. */
-  most: number;
   /** From now on, the ticket for this device is this error. */
   fail(to: string, error: string, message?: string): void;
   /** This device belongs to another project. */
@@ -25,12 +20,12 @@ export type ExpoStandIn = {
   receipts: Map<string, object>;
   /** The ids of each request for receipts. */
   asked: string[][];
+  /** How long each response takes. */
+  latencyMs: number;
   /** The ids on the tickets, in the order of `messages`. */
   tickets: string[];
   /** Answers the next requests so. */
-  answer(...answers: Answer[]): void;
-  outages: Outages;
-  stop(): Promise<void>;
+  answer(...answers: VendorReply[]): void;
 };
 
 const TOKEN = /^(ExponentPushToken\[.+\]|ExpoPushToken\[.+\]|[a-z\d]{8}(-[a-z\d]{4}){3}-[a-z\d]{12})$/;
@@ -46,10 +41,9 @@ const MEMBERS = new Set(
 export async function startExpoStandIn({ accessToken }: { accessToken: string }): Promise<ExpoStandIn> {
   const failures = new Map<string, { error: string; message: string }>();
   const projects = new Map<string, string>();
-  const answers: Answer[] = [];
-  let open = 0;
+  const answers: VendorReply[] = [];
 
-  function answerTo(messages: Message[]): Answer {
+  function answerTo(messages: Message[]): VendorReply {
     if (messages.length > 100) return refusal('PUSH_TOO_MANY_NOTIFICATIONS', 'Too many');
     for (const [index, message] of messages.entries()) {
       const unknown = Object.keys(message).find((name) => !MEMBERS.has(name));
@@ -80,58 +74,42 @@ export async function startExpoStandIn({ accessToken }: { accessToken: string })
     return { status: 'ok', id };
   }
 
-  function receiptsFor(ids: string[]): Answer {
+  function receiptsFor(ids: string[]): VendorReply {
     if (ids.length === 0 || ids.length > 1000) return refusal('VALIDATION_ERROR', '"ids" is not allowed');
     const known = ids.flatMap((id) => (standIn.receipts.has(id) ? [[id, standIn.receipts.get(id)]] : []));
     return { status: 200, body: { data: Object.fromEntries(known) } };
   }
 
-  const server = createServer(async (request, response) => {
-    open += 1;
-    standIn.most = Math.max(standIn.most, open);
-    const chunks: Buffer[] = [];
-    for await (const chunk of request) chunks.push(chunk as Buffer);
-    const raw = Buffer.concat(chunks);
-    const text = request.headers['content-encoding'] === 'gzip' ? gunzipSync(raw) : raw;
+  const server = await startHttpStandIn(async ({ url, headers }, raw) => {
+    await setTimeout(standIn.latencyMs);
+    const text = headers['content-encoding'] === 'gzip' ? gunzipSync(raw) : raw;
     const given = JSON.parse(text.toString()) as Message | Message[];
-    const asking = request.url === RECEIPTS_PATH;
+    const asking = url === RECEIPTS_PATH;
     const ids = asking ? ((given as Message).ids as string[]) : [];
     const messages = asking ? [] : [given].flat();
     if (asking) standIn.asked.push(ids);
-    else standIn.requests.push({ headers: request.headers, messages });
-    const { status, headers, body } =
-      request.headers.authorization === `Bearer ${accessToken}`
+    else standIn.requests.push({ headers, messages });
+    const reply =
+      headers.authorization === `Bearer ${accessToken}`
         ? (answers.shift() ?? (asking ? receiptsFor(ids) : answerTo(messages)))
-        : { status: 401, headers: {}, body: { errors: [{ code: 'UNAUTHORIZED', message: 'Who are you?' }] } };
-    open -= 1;
-    response.writeHead(asking || request.url === '/--/api/v2/push/send' ? status : 404, {
-      'content-type': 'application/json',
-      ...headers,
-    });
-    response.end(typeof body === 'string' ? body : JSON.stringify(body));
+        : { status: 401, body: { errors: [{ code: 'UNAUTHORIZED', message: 'Who are you?' }] } };
+    return asking || url === '/--/api/v2/push/send' ? reply : { ...reply, status: 404 };
   });
-  await once(server.listen(0, '127.0.0.1'), 'listening');
   const standIn: ExpoStandIn = {
-    address: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    ...server,
+    latencyMs: 0,
     requests: [],
     messages: [],
-    most: 0,
     receipts: new Map(),
     asked: [],
     tickets: [],
     fail: (to, error, message = error) => failures.set(to, { error, message }),
     project: (to, name) => projects.set(to, name),
     answer: (...given) => answers.push(...given),
-    outages: outagesOf(server),
-    async stop() {
-      server.closeAllConnections();
-      server.close();
-      await once(server, 'close');
-    },
   };
   return standIn;
 }
 
-function refusal(code: string, message: string, details?: object): Answer {
+function refusal(code: string, message: string, details?: object): VendorReply {
   return { status: 400, body: { errors: [{ code, message, details }] } };
 }

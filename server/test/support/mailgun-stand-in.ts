@@ -1,22 +1,15 @@
 /** Mailgun for tests: HTTP on loopback, which checks requests as Mailgun says that it does. */
 import { randomUUID } from 'node:crypto';
-import { once } from 'node:events';
-import { createServer, type IncomingMessage } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { type Outages, outagesOf } from './outage.ts';
+import type { IncomingMessage } from 'node:http';
+import { type HttpStandIn, startHttpStandIn, type VendorReply } from './http-stand-in.ts';
 
-export type MailgunAnswer = { status: number; headers?: Record<string, string>; body: unknown };
-
-export interface MailgunStandIn {
-  address: string;
+export interface MailgunStandIn extends HttpStandIn {
   /** The mails that were taken, in order: the fields of each, and the id that it was given. */
   mails: { id: string; headers: IncomingMessage['headers']; fields: [name: string, value: string][] }[];
   /** How the domain stands: `active`, until told otherwise. */
   state: string;
   /** Answers the next requests so, whatever they are. */
-  answer(...answers: MailgunAnswer[]): void;
-  outages: Outages;
-  stop(): Promise<void>;
+  answer(...answers: VendorReply[]): void;
 }
 
 /** Takes mails of one domain from those who have the key. */
@@ -27,9 +20,9 @@ export async function startMailgunStandIn({
   apiKey: string;
   domain: string;
 }): Promise<MailgunStandIn> {
-  const answers: MailgunAnswer[] = [];
+  const answers: VendorReply[] = [];
 
-  async function answerTo({ method, url, headers }: IncomingMessage, body: Buffer): Promise<MailgunAnswer> {
+  async function answerTo({ method, url, headers }: IncomingMessage, body: Buffer): Promise<VendorReply> {
     if (headers.authorization !== `Basic ${Buffer.from(`api:${apiKey}`).toString('base64')}`)
       return { status: 401, headers: { 'content-type': 'text/plain' }, body: 'Forbidden' };
     const [, asked] = /^\/v[34]\/domains\/([^/]+)$/.exec(url ?? '') ?? [];
@@ -49,31 +42,18 @@ export async function startMailgunStandIn({
     return { status: 200, body: { id: `<${id}>`, message: 'Queued. Thank you.' } };
   }
 
-  const server = createServer(async (request, response) => {
-    const chunks: Buffer[] = [];
-    for await (const chunk of request) chunks.push(chunk as Buffer);
-    const { status, headers, body } = answers.shift() ?? (await answerTo(request, Buffer.concat(chunks)));
-    response.writeHead(status, { 'content-type': 'application/json', ...headers });
-    response.end(typeof body === 'string' ? body : JSON.stringify(body));
-  });
-  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const server = await startHttpStandIn((request, body) => answers.shift() ?? answerTo(request, body));
   const standIn: MailgunStandIn = {
-    address: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    ...server,
     mails: [],
     state: 'active',
     answer: (...given) => answers.push(...given),
-    outages: outagesOf(server),
-    async stop() {
-      server.closeAllConnections();
-      server.close();
-      await once(server, 'close');
-    },
   };
   return standIn;
 }
 
 /** An error as Mailgun has it. */
-export function said(status: number, message: string): MailgunAnswer {
+export function said(status: number, message: string): VendorReply {
   return { status, body: { message } };
 }
 

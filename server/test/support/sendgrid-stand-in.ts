@@ -1,23 +1,17 @@
 /** SendGrid for tests: HTTP on loopback, which checks requests as SendGrid says that it does. */
 import { randomUUID } from 'node:crypto';
-import { once } from 'node:events';
-import { createServer, type IncomingMessage } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { type Outages, outagesOf } from './outage.ts';
+import type { IncomingMessage } from 'node:http';
+import { type HttpStandIn, startHttpStandIn, type VendorReply } from './http-stand-in.ts';
 
 type Members = Readonly<Record<string, unknown>>;
-export type SendGridAnswer = { status: number; headers?: Record<string, string>; body: unknown };
 
-export interface SendGridStandIn {
-  address: string;
+export interface SendGridStandIn extends HttpStandIn {
   /** The mails that were taken, in order, with the id that each was given. */
   mails: { id: string; headers: IncomingMessage['headers']; mail: Members }[];
   /** What the key may do. */
   scopes: string[];
   /** Answers the next requests so, whatever they are. */
-  answer(...answers: SendGridAnswer[]): void;
-  outages: Outages;
-  stop(): Promise<void>;
+  answer(...answers: VendorReply[]): void;
 }
 
 /** Takes mails from those who have the key, from senders that are verified. */
@@ -28,9 +22,9 @@ export async function startSendGridStandIn({
   apiKey: string;
   verified: readonly string[];
 }): Promise<SendGridStandIn> {
-  const answers: SendGridAnswer[] = [];
+  const answers: VendorReply[] = [];
 
-  function answerTo({ method, url, headers }: IncomingMessage, text: string): SendGridAnswer {
+  function answerTo({ method, url, headers }: IncomingMessage, text: string): VendorReply {
     if (headers.authorization !== `Bearer ${apiKey}`)
       return refusal(401, 'The provided authorization grant is invalid, expired, or revoked');
     if (method === 'GET' && url === '/v3/scopes') return { status: 200, body: { scopes: standIn.scopes } };
@@ -50,31 +44,20 @@ export async function startSendGridStandIn({
     return { status: 202, headers: { 'x-message-id': id }, body: '' };
   }
 
-  const server = createServer(async (request, response) => {
-    const chunks: Buffer[] = [];
-    for await (const chunk of request) chunks.push(chunk as Buffer);
-    const { status, headers, body } = answers.shift() ?? answerTo(request, Buffer.concat(chunks).toString());
-    response.writeHead(status, { 'content-type': 'application/json', ...headers });
-    response.end(typeof body === 'string' ? body : JSON.stringify(body));
-  });
-  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const server = await startHttpStandIn(
+    (request, body) => answers.shift() ?? answerTo(request, body.toString()),
+  );
   const standIn: SendGridStandIn = {
-    address: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    ...server,
     mails: [],
     scopes: ['mail.send'],
     answer: (...given) => answers.push(...given),
-    outages: outagesOf(server),
-    async stop() {
-      server.closeAllConnections();
-      server.close();
-      await once(server, 'close');
-    },
   };
   return standIn;
 }
 
 /** An error as SendGrid has it. */
-export function refusal(status: number, message: string, field: string | null = null): SendGridAnswer {
+export function refusal(status: number, message: string, field: string | null = null): VendorReply {
   return { status, body: { errors: [{ message, field, help: null }] } };
 }
 

@@ -30,17 +30,27 @@ function run(
   targets: readonly { id: string; atMs: number }[],
   late = () => 0,
 ): { id: string; atMs: number; asked: number }[] {
-  const coming = targets.map((target) => ({ ...target, asked: 0 }));
+  const coming = targets.map((target) => ({ ...target, asked: 0 })).sort((a, b) => a.atMs - b.atMs);
   const sent: typeof coming = [];
   for (;;) {
-    coming.sort((a, b) => a.atMs - b.atMs);
     const next = coming.shift();
     if (next === undefined) return sent;
     next.asked += 1;
     const turn = rates.take(limits, next.id, next.atMs);
     if ('waitMs' in turn) sent.push({ ...next, atMs: next.atMs + turn.waitMs });
-    else coming.push({ ...next, atMs: turn.heldUntilMs + late() });
+    else enqueue(coming, { ...next, atMs: turn.heldUntilMs + late() });
   }
+}
+
+/** Puts it behind all that come at the same time or earlier. To sort the whole queue each time is a thousand times as much work. */
+function enqueue<One extends { atMs: number }>(queue: One[], one: One): void {
+  let [from, to] = [0, queue.length];
+  while (from < to) {
+    const middle = (from + to) >>> 1;
+    if ((queue[middle]?.atMs ?? 0) <= one.atMs) from = middle + 1;
+    else to = middle;
+  }
+  queue.splice(from, 0, one);
 }
 
 const burst = (count: number, atMs = 0) => Array.from({ length: count }, (_, n) => ({ id: `t${n}`, atMs }));
