@@ -4,8 +4,8 @@ export interface UserTokenOptions {
   apiKey: string;
   /** The project's API secret, `sk_…`: it stays on your server. */
   apiSecret: string;
-  externalId?: string | undefined;
-  email?: string | undefined;
+  externalId?: string;
+  email?: string;
   /** How long the token is good for. @default 3600 */
   expiresInSeconds?: number | undefined;
 }
@@ -15,6 +15,15 @@ export async function createUserToken(options: UserTokenOptions): Promise<string
   const { apiKey, apiSecret, externalId, email, expiresInSeconds = 3600 } = options;
   if (externalId === undefined && email === undefined)
     throw new TypeError('createUserToken needs externalId or email');
+  // An id that turned out undefined, null or blank must not leave a token that speaks for whoever has the e-mail address.
+  for (const name of ['externalId', 'email'] as const) {
+    if (!(name in options)) continue;
+    const value: unknown = options[name];
+    if (typeof value !== 'string' || value.trim() === '')
+      throw new TypeError(
+        `createUserToken: ${name} is ${JSON.stringify(value)}; give a text, or leave it out`,
+      );
+  }
   const nowSeconds = Math.floor(Date.now() / 1000);
   const claims = {
     api_key: apiKey,

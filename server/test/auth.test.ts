@@ -1,4 +1,4 @@
-import { createSecretKey } from 'node:crypto';
+import { createSecretKey, type KeyObject } from 'node:crypto';
 import { Type } from 'typebox';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { Id } from '../src/contract/common.ts';
@@ -130,6 +130,25 @@ describe('a Project JWT', () => {
     }
   });
 
+  test('with a claim that cannot be used is refused by its name', async () => {
+    const project = await it.context.projects.byId(it.project.id);
+    const claims = { iss: 'belfry', sub: it.project.id, jti: 'made', role: 'project', iat: seconds() };
+    const refusals = async (changed: object) => {
+      const answer = await asProject(signJwt({ ...claims, ...changed }, project?.signingKey as KeyObject));
+      expect([answer.status, answer.codes[0]]).toEqual([401, 'jwt_auth_failed']);
+      return answer.messages;
+    };
+    for (const value of [null, 1, true, {}, '']) {
+      expect(await refusals({ sub: value })).toEqual(["The claim 'sub' must be the id of the project"]);
+      expect(await refusals({ jti: value })).toEqual(["The claim 'jti' must be a string that is not empty"]);
+      expect(await refusals({ role: value })).toEqual(["The claim 'role' must be 'project'"]);
+      expect(await refusals({ role: value, jti: value })).toHaveLength(2);
+    }
+    expect(await refusals({ sub: undefined })).toEqual([
+      'The token names no project: a User JWT needs an api_key, a Project JWT a sub',
+    ]);
+  });
+
   test('expires', async () => {
     const expiresAt = new Date((seconds() + 60) * 1000);
     const issued = await issueToken(it.context, { projectId: it.project.id, name: 'short', expiresAt });
@@ -213,7 +232,6 @@ describe('a User JWT', () => {
     const refused = [
       it.userJwt({}),
       it.userJwt({ user_external_id: '' }),
-      it.userJwt({ user_external_id: 5 }),
       it.userJwt({ user_external_id: 'a\0' }),
       it.userJwt({ user_external_id: 'x'.repeat(256) }),
       it.userJwt({ api_key: 'pk_unknown_unknown', user_external_id: 'a' }),
@@ -226,6 +244,64 @@ describe('a User JWT', () => {
       const answer = await asUser(token);
       expect([answer.status, answer.codes]).toEqual([401, ['jwt_auth_failed']]);
     }
+  });
+
+  test('with a claim that cannot be used is refused by its name, and never falls back to the other', async () => {
+    const victim = { user_external_id: 'victim', user_email: 'victim@example.com' };
+    expect((await asUser(it.userJwt(victim))).status).toBe(200);
+    const refusals = async (claims: object, ask = asUser) => {
+      const answer = await ask(it.userJwt(claims as Record<string, unknown>));
+      expect(answer.status, JSON.stringify(claims).slice(0, 200)).toBe(401);
+      expect(new Set(answer.codes)).toEqual(new Set(['jwt_auth_failed']));
+      return answer.messages;
+    };
+    const notText = [null, true, false, {}, [], ['victim'], '', '   ', '\t\n', '\0', 'a\0', '\ud800'];
+    const notNumbers = [1.5, -0.1, 2 ** 53, -(2 ** 53), 1e300];
+    for (const value of [...notText, ...notNumbers, 'x'.repeat(256), '😀'.repeat(256)]) {
+      const [message, ...others] = await refusals({ ...victim, user_external_id: value });
+      expect(message).toMatch(/^The claim 'user_external_id' must be a whole number or a string/);
+      expect(others).toEqual([]);
+      await refusals({ user_external_id: value });
+    }
+    const long = `${'a'.repeat(60)}@${'b.'.repeat(98)}com`;
+    for (const value of [...notText, ...notNumbers, 42, 'nobody', 'a@b@c', ' victim@example.com', long]) {
+      expect(await refusals({ ...victim, user_email: value })).toEqual([
+        "The claim 'user_email' must be an e-mail address",
+      ]);
+      await refusals({ user_email: value });
+    }
+    // In lower case the Kelvin sign is an ASCII k.
+    expect((await asUser(it.userJwt({ user_email: 'kim@example.com' }))).status).toBe(200);
+    await refusals({ user_email: '\u212aim@example.com' });
+    expect(await refusals({ user_external_id: null, user_email: 1 })).toHaveLength(2);
+    for (const value of [null, 5, true, {}, '']) {
+      for (const ask of [asUser, asProject]) {
+        const claims = { ...victim, api_key: value, sub: it.project.id, role: 'project', jti: '1' };
+        expect(await refusals(claims, ask)).toEqual(["The claim 'api_key' must be the project's API key"]);
+      }
+    }
+    for (const name of ['exp', 'nbf', 'iat']) {
+      const answer = await asUser(it.userJwt({ ...victim, [name]: 'tomorrow' }));
+      expect([answer.status, answer.codes]).toEqual([401, ['unparsable_jwt_token']]);
+      expect(answer.messages).toEqual([`The claim '${name}' must be a number: seconds since 1970`]);
+    }
+  });
+
+  test('with a safe integer as user_external_id names the user whose id is its decimal text', async () => {
+    for (const [number, text] of [
+      [42, '42'],
+      [0, '0'],
+      [-7, '-7'],
+      [Number.MAX_SAFE_INTEGER, '9007199254740991'],
+    ] as const) {
+      const byText = await asUser(it.userJwt({ user_external_id: text }));
+      expect(byText.status).toBe(200);
+      expect((await asUser(it.userJwt({ user_external_id: number }))).json).toEqual(byText.json);
+    }
+    const other = await asUser(it.userJwt({ user_email: 'number@example.com' }));
+    expect(
+      (await asUser(it.userJwt({ user_external_id: 42, user_email: 'number@example.com' }))).json,
+    ).not.toEqual(other.json);
   });
 
   test('cannot pass for a project by claiming its role', async () => {

@@ -66,6 +66,19 @@ describe('calls', () => {
     await expect(createUserToken({ apiKey, apiSecret })).rejects.toThrow(TypeError);
   });
 
+  test('an id that is undefined or blank does not make a token for whoever has the e-mail address', async () => {
+    const { apiKey, apiSecret } = service.project;
+    for (const value of [undefined, null, '', '  ', 42, {}]) {
+      const externalId = value as string;
+      await expect(
+        createUserToken({ apiKey, apiSecret, externalId, email: 'victim@example.com' }),
+      ).rejects.toThrow(/externalId is .*; give a text, or leave it out/);
+      await expect(
+        createUserToken({ apiKey, apiSecret, externalId: 'a', email: externalId }),
+      ).rejects.toThrow(/email is/);
+    }
+  });
+
   test('resources within resources, queries and bodies arrive', async () => {
     const attributes = { plan: { name: 'pro' } };
     const saved = await belfry.integrations.smtp.save({

@@ -1411,7 +1411,7 @@ export type SaveInboxIntegrationBody = {
 
 /** A member that is given replaces what is stored, an absent one stays, `null` clears. The user is the one with this external_id, else the one with this email, else a new one. */
 export type SaveUserBody = {
-  /** The user's id in your system. */
+  /** The user's id in your system; not blank. */
   external_id?: string | null | undefined;
   /** The user's e-mail address. */
   email?: string | null | undefined;

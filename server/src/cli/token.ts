@@ -1,5 +1,7 @@
 import { type IssuedToken, issueToken, listTokens, revokeToken } from '../domain/projects/tokens.ts';
 import { apiSecretOf, signUserToken } from '../domain/projects/user-token.ts';
+import { isEmailAddress } from '../lib/email-address.ts';
+import { isExternalId } from '../lib/external-id.ts';
 import { isId } from '../lib/ids.ts';
 import { CommandError, UsageError } from './command.ts';
 import { linked } from './linked.ts';
@@ -74,8 +76,12 @@ export async function userTokenCommand({
   expires,
   json,
 }: ForProject & { externalId?: string; email?: string; expires?: Date }): Promise<void> {
-  if (!externalId && !email)
+  if (externalId === undefined && email === undefined)
     throw new UsageError('say whose token it is: --external-id <id> or --email <address>');
+  // An empty shell variable must not turn a token by id into one by address.
+  if (externalId !== undefined && !isExternalId(externalId)) throw new UsageError('--external-id is blank');
+  if (email !== undefined && !isEmailAddress(email))
+    throw new UsageError(`--email '${email}' is not an e-mail address`);
   const { jwt, apiKey } = await withContext(async (context) => {
     const { id, apiKey } = await projectNamed(context, project);
     const apiSecret = await apiSecretOf(context, id);

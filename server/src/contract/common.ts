@@ -1,4 +1,6 @@
 import { type Static, type TSchema, type TUnsafe, Type } from 'typebox';
+import { MAX_EMAIL_CHARACTERS } from '../lib/email-address.ts';
+import { MAX_EXTERNAL_ID_CHARACTERS } from '../lib/external-id.ts';
 
 export const exampleId = '0197a3c4-5b6e-7f01-8a2b-3c4d5e6f7081';
 export const exampleTime = '2026-01-31T12:00:00.000Z';
@@ -53,6 +55,21 @@ export function storedString(
 ) {
   return Type.String({ ...options, format: 'text' });
 }
+
+/** A user's id in the project's own system. */
+export const ExternalId = Type.String({
+  minLength: 1,
+  maxLength: MAX_EXTERNAL_ID_CHARACTERS,
+  format: 'external-id',
+  description: "The user's id in your system; not blank.",
+});
+
+/** The e-mail address of a user. */
+export const EmailAddress = Type.String({
+  maxLength: MAX_EMAIL_CHARACTERS,
+  format: 'email',
+  description: "The user's e-mail address.",
+});
 
 /** A phone number as people write it: up to the 15 digits of E.164. */
 export const PhoneNumber = Type.String({

@@ -1,5 +1,7 @@
 import { type Static, Type } from 'typebox';
 import {
+  EmailAddress,
+  ExternalId,
   exampleId,
   exampleTime,
   FreeObject,
@@ -15,16 +17,8 @@ import {
 } from './common.ts';
 
 const members = {
-  external_id: Type.Optional(
-    nullable(storedString({ minLength: 1, maxLength: 255, description: "The user's id in your system." })),
-  ),
-  email: Type.Optional(
-    Type.Unsafe<string | null>({
-      type: ['string', 'null'],
-      format: 'email',
-      description: "The user's e-mail address.",
-    }),
-  ),
+  external_id: Type.Optional(nullable(ExternalId)),
+  email: Type.Optional(nullable(EmailAddress)),
   first_name: Type.Optional(nullable(storedString({ maxLength: 255 }))),
   last_name: Type.Optional(nullable(storedString({ maxLength: 255 }))),
   custom_attributes: Type.Optional(nullable(FreeObject)),

@@ -9,7 +9,8 @@ import type { LastSeen } from '../domain/users/last-seen.ts';
 import { ClientError } from '../errors.ts';
 import { cacheLimit } from '../lib/cache-limit.ts';
 import type { Clock } from '../lib/clock.ts';
-import { type Claims, decodeJwt, verifyDecoded } from '../lib/jwt.ts';
+import { type Claims, decodeJwt, type JwtVerdict, verifyDecoded } from '../lib/jwt.ts';
+import { type NamedUser, readIssuer, readProjectClaims, readUserClaims } from './claims.ts';
 
 /** Who speaks with a Project JWT. */
 export interface ProjectCaller {
@@ -70,18 +71,13 @@ export function createAuthenticator(deps: AuthenticatorDeps): Authenticator {
     verified.delete(token);
     const decoded = decodeJwt(token);
     if (decoded === undefined) throw new ClientError('unparsable_jwt_token');
-    const { api_key: apiKey, sub } = decoded.claims;
-    const isUser = typeof apiKey === 'string';
-    // An unknown project and a wrong signature get the same answer: which projects exist is nobody's business.
-    const project = isUser
-      ? await projects.byApiKey(apiKey)
-      : typeof sub === 'string'
-        ? await projects.byId(sub)
-        : undefined;
+    const issuer = readIssuer(decoded.claims);
+    const isUser = 'apiKey' in issuer;
+    const project = await (isUser ? projects.byApiKey(issuer.apiKey) : projects.byId(issuer.projectId));
+    // An unknown project and a wrong signature are the same error: which projects exist is nobody's business.
     if (project === undefined) throw new ClientError('jwt_auth_failed');
     const verdict = verifyDecoded(decoded, isUser ? project.apiSecret : project.signingKey, clock.now());
-    if (!verdict.ok)
-      throw new ClientError(verdict.reason === 'unparsable' ? 'unparsable_jwt_token' : 'jwt_auth_failed');
+    if (!verdict.ok) throw tokenError(verdict);
     const fresh = isUser ? userToken(verdict.claims, project) : projectToken(verdict.claims, project);
     verified.set(token, fresh);
     return fresh;
@@ -91,7 +87,7 @@ export function createAuthenticator(deps: AuthenticatorDeps): Authenticator {
     return token.kind === 'project' ? token.caller : toUser(token.project, token.named);
   }
 
-  async function toUser(project: Project, named: Named): Promise<UserCaller> {
+  async function toUser(project: Project, named: NamedUser): Promise<UserCaller> {
     const { userId } = await identifyUser(deps, project.id, named);
     lastSeen.note(userId);
     return { kind: 'user', project, userId };
@@ -102,11 +98,8 @@ export function createAuthenticator(deps: AuthenticatorDeps): Authenticator {
 
 type Verified = { project: Project; expiresAtMs: number } & (
   | { kind: 'project'; caller: ProjectCaller }
-  | { kind: 'user'; named: Named }
+  | { kind: 'user'; named: NamedUser }
 );
-
-/** Whom a User JWT names. With both, the external id decides; the address is told along for a user who is new. */
-type Named = { externalId?: string; email?: string };
 
 /** The token of a header of the form `Bearer <token>`; the scheme's case does not matter (RFC 9110). */
 export function bearerToken(authorization: string | undefined): string {
@@ -115,39 +108,27 @@ export function bearerToken(authorization: string | undefined): string {
   return token;
 }
 
+function tokenError(verdict: Extract<JwtVerdict, { ok: false }>): ClientError {
+  if (verdict.reason !== 'unparsable') return new ClientError('jwt_auth_failed');
+  const messages = verdict.claims?.map(
+    (claim) => `The claim '${claim}' must be a number: seconds since 1970`,
+  );
+  return new ClientError('unparsable_jwt_token', messages);
+}
+
 function projectToken(claims: Claims, project: Project): Verified {
-  const { jti, role } = claims;
-  if (role !== 'project' || typeof jti !== 'string' || project.revokedTokens.has(jti))
-    throw new ClientError('jwt_auth_failed');
+  const { tokenId } = readProjectClaims(claims);
+  if (project.revokedTokens.has(tokenId)) throw new ClientError('jwt_auth_failed');
   return {
     kind: 'project',
     project,
     expiresAtMs: expiry(claims),
-    caller: { kind: 'project', project, tokenId: jti },
+    caller: { kind: 'project', project, tokenId },
   };
 }
 
 function userToken(claims: Claims, project: Project): Verified {
-  const { user_external_id: externalId, user_email: email } = claims;
-  const named: Named = {};
-  if (isKey(externalId)) named.externalId = externalId;
-  if (isKey(email)) named.email = email;
-  if (named.externalId === undefined && named.email === undefined) {
-    throw new ClientError('jwt_auth_failed', [
-      'The token names no user: it needs a user_external_id or a user_email',
-    ]);
-  }
-  return { kind: 'user', project, expiresAtMs: expiry(claims), named };
-}
-
-function isKey(value: unknown): value is string {
-  return (
-    typeof value === 'string' &&
-    value !== '' &&
-    value.length <= 255 &&
-    value.isWellFormed() &&
-    !value.includes('\0')
-  );
+  return { kind: 'user', project, expiresAtMs: expiry(claims), named: readUserClaims(claims) };
 }
 
 function expiry({ exp }: Claims): number {

@@ -74,7 +74,7 @@ Every answer that is not a success is \`{"errors": [{"code", "message"}]}\` and 
 \`starting_after\` and \`ending_before\`. Every POST may carry an \`Idempotency-Key\`: a repeat within 24 hours gets the first answer again.`;
 const PROJECT_JWT = 'Speaks for the whole project. Made with `belfry token issue`; keep it on your servers.';
 const USER_JWT =
-  "Speaks for one user. Made by your server: HS256 with the project's API secret, claims `api_key`, and `user_external_id` or `user_email`.";
+  "Speaks for one user. Made by your server: HS256 with the project's API secret, claims `api_key`, and `user_external_id` or `user_email`; with both, the external id decides. A claim that is there but unusable (`null`, blank, too long, not a text) is a 401 that names it.";
 
 const DIALECT = 'http://json-schema.org/draft-07/schema#'; // the contract's
 

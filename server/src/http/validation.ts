@@ -12,6 +12,7 @@ import addFormats from 'ajv-formats';
 import { LINEAR_EQUIVALENTS } from '../contract/app-id.ts';
 import { ClientError } from '../errors.ts';
 import { isEmailAddress } from '../lib/email-address.ts';
+import { isExternalId } from '../lib/external-id.ts';
 import { isId } from '../lib/ids.ts';
 import { MAX_ERRORS, problemsOf } from './problems.ts';
 
@@ -104,6 +105,7 @@ function withFormats(ajv: Ajv): Ajv {
   ajv.addFormat('uuid', isId); // the package's takes `urn:uuid:` too, which PostgreSQL does not
   ajv.addFormat('cursor', (text: string) => text === '' || isId(text)); // empty: what forms send for none
   ajv.addFormat('email', isEmailAddress);
+  ajv.addFormat('external-id', isExternalId);
   ajv.addFormat('uri', isUri);
   ajv.addFormat('text', (text: string) => text.isWellFormed() && !text.includes('\0'));
   return ajv;

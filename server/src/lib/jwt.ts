@@ -13,7 +13,9 @@ export interface DecodedJwt {
 
 export type JwtVerdict =
   | { ok: true; claims: Claims }
-  | { ok: false; reason: 'unparsable' | 'signature' | 'expired' | 'not_yet_valid' };
+  /** With the claims that have no usable value, where that is why. */
+  | { ok: false; reason: 'unparsable'; claims?: string[] }
+  | { ok: false; reason: 'signature' | 'expired' | 'not_yet_valid' };
 
 // Ours have about 300 characters. The bound keeps a hostile header from costing more than a few microseconds.
 const MAX_CHARACTERS = 8192;
@@ -47,7 +49,10 @@ export function verifyDecoded(
   if (algorithm !== 'HS256' || !equal(signature, signatureOf(signedText, key)))
     return { ok: false, reason: 'signature' };
   const { exp, nbf, iat } = claims;
-  if (!isTime(exp) || !isTime(nbf) || !isTime(iat)) return { ok: false, reason: 'unparsable' };
+  if (!isTime(exp) || !isTime(nbf) || !isTime(iat)) {
+    const unusable = Object.entries({ exp, nbf, iat }).filter(([, value]) => !isTime(value));
+    return { ok: false, reason: 'unparsable', claims: unusable.map(([name]) => name) };
+  }
   if (exp !== undefined && exp * 1000 <= nowMs) return { ok: false, reason: 'expired' };
   const latestStart = Math.max(nbf ?? 0, iat ?? 0) * 1000;
   if (latestStart > nowMs + LEEWAY_MS) return { ok: false, reason: 'not_yet_valid' };

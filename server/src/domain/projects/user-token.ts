@@ -11,8 +11,8 @@ export function signUserToken(
   user: {
     apiKey: string;
     apiSecret: string;
-    externalId?: string;
-    email?: string;
+    externalId?: string | undefined;
+    email?: string | undefined;
     expiresAt?: Date | undefined;
   },
 ): string {

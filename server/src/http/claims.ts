@@ -1,0 +1,81 @@
+import { ClientError } from '../errors.ts';
+import { isEmailAddress } from '../lib/email-address.ts';
+import { isExternalId, MAX_EXTERNAL_ID_CHARACTERS } from '../lib/external-id.ts';
+import type { Claims } from '../lib/jwt.ts';
+
+/** The user that a User JWT names. With both, the external id decides; the address is stored for a new user. */
+export interface NamedUser {
+  externalId?: string;
+  email?: string;
+}
+
+/**
+ * Reads the user of a User JWT whose signature is verified. A claim that is present but unusable is an error that names it: falling
+ * back to the other claim would let the token speak for whoever has that one.
+ */
+export function readUserClaims(claims: Claims): NamedUser {
+  const named: NamedUser = {};
+  const problems: string[] = [];
+  if (claims.user_external_id !== undefined) {
+    const externalId = textOf(claims.user_external_id);
+    if (externalId !== undefined && isShort(externalId) && isExternalId(externalId))
+      named.externalId = externalId;
+    else problems.push(EXTERNAL_ID_PROBLEM);
+  }
+  if (claims.user_email !== undefined) {
+    const email = textOf(claims.user_email);
+    if (email !== undefined && isEmailAddress(email)) named.email = email;
+    else problems.push("The claim 'user_email' must be an e-mail address");
+  }
+  if (problems.length === 0 && named.externalId === undefined && named.email === undefined)
+    problems.push('The token names no user: it needs a user_external_id or a user_email');
+  if (problems.length > 0) throw new ClientError('jwt_auth_failed', problems);
+  return named;
+}
+
+/** Reads the id of a Project JWT whose signature is verified. */
+export function readProjectClaims({ role, jti }: Claims): { tokenId: string } {
+  const problems: string[] = [];
+  if (role !== 'project') problems.push("The claim 'role' must be 'project'");
+  if (typeof jti !== 'string' || jti === '')
+    problems.push("The claim 'jti' must be a string that is not empty");
+  if (problems.length > 0) throw new ClientError('jwt_auth_failed', problems);
+  return { tokenId: jti as string };
+}
+
+/**
+ * The project that a token names, before its signature is verified. A token with an `api_key`, of whatever type, is a User JWT: its
+ * other claims never make it a Project JWT.
+ */
+export function readIssuer({ api_key: apiKey, sub }: Claims): { apiKey: string } | { projectId: string } {
+  if (apiKey !== undefined) {
+    if (typeof apiKey !== 'string' || apiKey === '')
+      throw new ClientError('jwt_auth_failed', ["The claim 'api_key' must be the project's API key"]);
+    return { apiKey };
+  }
+  if (sub === undefined)
+    throw new ClientError('jwt_auth_failed', [
+      'The token names no project: a User JWT needs an api_key, a Project JWT a sub',
+    ]);
+  if (typeof sub !== 'string' || sub === '')
+    throw new ClientError('jwt_auth_failed', ["The claim 'sub' must be the id of the project"]);
+  return { projectId: sub };
+}
+
+const EXTERNAL_ID_PROBLEM =
+  "The claim 'user_external_id' must be a whole number or a string that is not blank, of at most " +
+  `${MAX_EXTERNAL_ID_CHARACTERS} characters, without U+0000 or half of a surrogate pair`;
+
+/** Numbers beyond the safe integers were changed by parsing: two users would share one id. */
+function textOf(value: unknown): string | undefined {
+  if (Number.isSafeInteger(value)) return String(value);
+  return typeof value === 'string' ? value : undefined;
+}
+
+/** Characters are counted as JSON Schema counts them, so that a token and a request take the same ids. */
+function isShort(text: string): boolean {
+  return (
+    text.length <= MAX_EXTERNAL_ID_CHARACTERS ||
+    (text.length <= 2 * MAX_EXTERNAL_ID_CHARACTERS && [...text].length <= MAX_EXTERNAL_ID_CHARACTERS)
+  );
+}
