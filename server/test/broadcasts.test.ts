@@ -153,18 +153,30 @@ describe('POST /broadcasts', () => {
     expect(await notificationsOf(body.id)).toBe(1);
   });
 
-  test('a recipient that cannot be used is counted and named, and the others go out', async () => {
-    const { body } = await send({
+  test('what is no e-mail address is a 422 that names the recipient, also beside an external id', async () => {
+    const long = `${'a'.repeat(60)}@${'b.'.repeat(98)}com`; // 257 characters: one limit for recipients and for tokens
+    const { status, body } = await send({
       title: 'Mixed',
-      recipients: [{ external_id: 'good' }, { email: 'no address' }],
+      recipients: [
+        { external_id: 'good', email: 'good@example.com' },
+        { email: 'no address' },
+        { external_id: 'id', email: 'nowhere' },
+        { email: 'ada@example.com\n' },
+        { email: long },
+        { external_id: '   ', email: 'victim@example.com' },
+        { external_id: 42, email: 'victim@example.com' },
+      ],
     });
-    const { status } = await processed(call, body.id);
-    expect(status).toEqual({
-      status: 'processed',
-      summary: { total: 2, failures: 1 },
-      errors: [{ message: "recipients.1: 'no address' is not an e-mail address" }],
-    });
-    expect(await notificationsOf(body.id)).toBe(1);
+    expect(status).toBe(422);
+    expect(body.errors.map(({ message }: { message: string }) => message)).toEqual([
+      "Param 'recipients.1.email' must be an e-mail address",
+      "Param 'recipients.2.email' must be an e-mail address",
+      "Param 'recipients.3.email' must be an e-mail address",
+      "Param 'recipients.4.email' must be an e-mail address",
+      "Param 'recipients.4.email' must have at most 254 characters",
+      "Param 'recipients.5.external_id' must not be blank, and must not contain the character U+0000 or half of a surrogate pair",
+      "Param 'recipients.6.external_id' must be a string or null",
+    ]);
   });
 
   test('when external id and address name two users the external id wins and the conflict is reported', async () => {

@@ -254,7 +254,7 @@ describe('seven days after', () => {
     );
     await processed(of.call, first.body.id);
     const second = await post([person, { external_id: 'stays' }, { external_id: externalId }]);
-    await post([{ external_id: externalId, email: canary('no address') }]);
+    await post([{ external_id: externalId, first_name: canary('new name') }]);
     const as = of.as(externalId);
     const shown = await as('GET', '/notifications');
     expect(shown.body.data).toHaveLength(3);

@@ -803,7 +803,7 @@ export type UserDeliveryWindows = {
 };
 
 export type BroadcastRecipient = ({
-  /** The user's id in your system. */
+  /** The user's id in your system; not blank. */
   external_id?: string | null | undefined;
   /** The user's e-mail address. */
   email?: string | null | undefined;

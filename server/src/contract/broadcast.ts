@@ -1,5 +1,7 @@
 import { type Static, Type } from 'typebox';
 import {
+  EmailAddress,
+  ExternalId,
   exampleId,
   exampleTime,
   FreeObject,
@@ -21,12 +23,8 @@ const freeObject = (description: string) => ({ ...FreeObject, description });
 
 const NamedRecipient = Type.Object(
   {
-    external_id: Type.Optional(
-      nullable(storedString({ minLength: 1, maxLength: 255, description: "The user's id in your system." })),
-    ),
-    email: Type.Optional(
-      nullable(storedString({ minLength: 1, maxLength: 320, description: "The user's e-mail address." })),
-    ),
+    external_id: Type.Optional(nullable(ExternalId)),
+    email: Type.Optional(nullable(EmailAddress)),
     first_name: Type.Optional(nullable(storedString({ maxLength: 255 }))),
     last_name: Type.Optional(nullable(storedString({ maxLength: 255 }))),
     custom_attributes: Type.Optional(nullable(freeObject('Anything you want to keep about the user.'))),

@@ -53,9 +53,9 @@ function knownUsers(
   identities: Identities,
   { projectId, atHand: { recipients } }: Asked,
 ): string[] | undefined {
-  const { people, errors } = readRecipients(projectId, recipients);
-  // Of the subscribers of a topic nobody knows who they are, and what is wrong with a recipient is for the fan-out to tell.
-  if (people.length < recipients.length || errors.length > 0) return undefined;
+  const { people } = readRecipients(projectId, recipients);
+  // The subscribers of a topic are not in memory.
+  if (people.length < recipients.length) return undefined;
   const users = new Set<string>();
   for (const person of people) {
     const userId = isDescribed(person) ? undefined : knownUser(identities, person);

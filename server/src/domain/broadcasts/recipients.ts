@@ -1,17 +1,13 @@
 import { isSubscribers, type NamedRecipient, type Recipient } from '../../contract/broadcast.ts';
-import { isEmailAddress } from '../../lib/email-address.ts';
 import { itemsOf, memberOf } from '../../lib/members.ts';
 import { SUBSCRIBERS_PER_PAGE } from '../topics/subscribers.ts';
 import type { Person } from '../users/plan.ts';
 
-/** A broadcast's recipients as people, and what is wrong with those that cannot be used. */
+/** The recipients of a broadcast that name a user. */
 export interface ReadRecipients {
   people: Person[];
   /** Where each of `people` stands in the request. */
   positions: number[];
-  /** How many recipients cannot be used at all. */
-  unusable: number;
-  errors: string[];
 }
 
 /** Of what kind a broadcast's recipients are. */
@@ -40,31 +36,21 @@ export function topicProblems(sent: unknown): string[] {
   return at < 0 ? [] : [`Param 'topic' is missing: recipients.${at} are its subscribers`];
 }
 
-/**
- * Reads the recipients that name somebody. One that names nobody that can be reached is counted and told, and the others go on; an unusable address
- * beside an external id only costs the address. Pure.
- */
+/** Reads the recipients that name a user; their names were validated when the broadcast was accepted. Pure. */
 export function readRecipients(projectId: string, recipients: readonly Recipient[]): ReadRecipients {
-  const read: ReadRecipients = { people: [], positions: [], unusable: 0, errors: [] };
+  const read: ReadRecipients = { people: [], positions: [] };
   recipients.forEach((recipient, index) => {
     if (isSubscribers(recipient)) return;
-    const email = recipient.email?.trim();
-    const badAddress = email !== undefined && !isEmailAddress(email);
-    if (badAddress) read.errors.push(`recipients.${index}: '${shorten(email)}' is not an e-mail address`);
-    if (recipient.external_id == null && badAddress) {
-      read.unusable += 1;
-      return;
-    }
     read.positions.push(index);
-    read.people.push(personOf(projectId, recipient, badAddress ? undefined : email));
+    read.people.push(personOf(projectId, recipient));
   });
   return read;
 }
 
-function personOf(projectId: string, recipient: NamedRecipient, email: string | undefined): Person {
+function personOf(projectId: string, recipient: NamedRecipient): Person {
   const person: Person = { projectId };
   if (recipient.external_id != null) person.externalId = recipient.external_id;
-  if (email !== undefined) person.email = email;
+  if (recipient.email != null) person.email = recipient.email;
   if (recipient.first_name !== undefined) person.firstName = recipient.first_name;
   if (recipient.last_name !== undefined) person.lastName = recipient.last_name;
   if (recipient.custom_attributes !== undefined) {
@@ -73,8 +59,4 @@ function personOf(projectId: string, recipient: NamedRecipient, email: string | 
   }
   if (recipient.phone_numbers !== undefined) person.phoneNumbers = recipient.phone_numbers;
   return person;
-}
-
-function shorten(text: string): string {
-  return text.length > 80 ? `${text.slice(0, 79).toWellFormed()}…` : text;
 }
