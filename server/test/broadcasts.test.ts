@@ -219,13 +219,13 @@ describe('POST /broadcasts', () => {
     await tell({
       first_name: 'Ada',
       last_name: 'L',
-      custom_attributes: { a: 1, b: '\u0000 \ud800' },
+      custom_attributes: { a: 1, b: '\u0007 \ufffe' },
       phone_numbers: ['+15005550001'],
     });
     expect(await user()).toEqual({
       first_name: 'Ada',
       last_name: 'L',
-      custom_attributes: JSON.stringify({ a: 1, b: '\u0000 \ud800' }),
+      custom_attributes: JSON.stringify({ a: 1, b: '\u0007 \ufffe' }),
       phone_numbers: ['+15005550001'],
       email: null,
     });
@@ -450,14 +450,49 @@ describe('bad input is refused with all its problems, and nothing is stored', ()
 
   test('strange strings come back as they went in', async () => {
     const strange = {
-      title: '\u0000\u0007 \ud800 \u202emirror\u202c \u{1f469}\u200d\u{1f680}',
-      content: '\u0645\u0631\u062d\u0628\u0627 \udc00\ud83d',
-      custom_attributes: { 'a\u0000': '\ud83d', constructor: { prototype: 1 }, toString: 'x' },
+      title: '\u0007 \ufffe \u202emirror\u202c \u{1f469}\u200d\u{1f680}',
+      content: '\u0645\u0631\u062d\u0628\u0627',
+      custom_attributes: { 'a\u0001': '\u{10ffff}', constructor: { prototype: 1 }, toString: 'x' },
       recipients: [{ external_id: 'strange', custom_attributes: { hasOwnProperty: 1 } }],
     };
     const { status, body } = await send(strange);
     expect(status).toBe(201);
     expect(await processed(call, body.id)).toMatchObject(strange);
+  });
+
+  test('what no database can store and no vendor takes is a 422 that names each place', async () => {
+    const [nul, high, low] = ['a\u0000b', 'a\ud83d', '\udc00b'];
+    const { status, body } = await send({
+      title: nul,
+      content: high,
+      action_url: low,
+      custom_attributes: { list: ['fine', nul], [`key ${nul}`]: 1, deep: { er: high } },
+      recipients: [{ external_id: 'fine' }, { email: 'b@example.com', custom_attributes: { plan: low } }],
+      overrides: {
+        channels: { sms: { content: nul } },
+        providers: { slack: { text: high, blocks: [{ text: low }] } },
+      },
+    });
+    expect(status).toBe(422);
+    const wrong = 'must not contain the character U+0000 or half of a surrogate pair';
+    expect(body.errors.map(({ message }: { message: string }) => message)).toEqual([
+      `Param 'title' ${wrong}`,
+      `Param 'content' ${wrong}`,
+      `Param 'action_url' ${wrong}`,
+      `Param 'custom_attributes.list.1' ${wrong}`,
+      `Param 'custom_attributes' has a key that ${wrong}`,
+      `Param 'custom_attributes.deep.er' ${wrong}`,
+      `Param 'recipients.1.custom_attributes.plan' ${wrong}`,
+      `Param 'overrides.channels.sms.content' ${wrong}`,
+      `Param 'overrides.providers.slack.text' ${wrong}`,
+      `Param 'overrides.providers.slack.blocks.0.text' ${wrong}`,
+    ]);
+    for (const escaped of ['\\u0000', '\\ud83d', '\\\\u0000', 'u0000', '\\u0041', '\\ud83d\\ude00']) {
+      const raw = `{"title":"${escaped}","recipients":[{"external_id":"escaped"}]}`;
+      expect((await call('POST', '/broadcasts', raw)).status, escaped).toBe(
+        escaped === '\\u0000' || escaped === '\\ud83d' ? 422 : 201,
+      );
+    }
   });
 
   test('recipients come back as they were written, and mean what JSON.parse makes of them', async () => {

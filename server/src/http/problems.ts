@@ -162,6 +162,8 @@ function complaint(error: Located): string {
   }
 }
 
+export const TEXT_PROBLEM = 'must not contain the character U+0000 or half of a surrogate pair';
+
 const FORMATS: Record<string, string> = {
   uuid: 'must be a UUID',
   cursor: 'is not the id of a record',
@@ -169,7 +171,7 @@ const FORMATS: Record<string, string> = {
   'external-id': 'must not be blank, and must not contain the character U+0000 or half of a surrogate pair',
   uri: 'must be an absolute URI',
   'date-time': 'must be a date and time as in 2026-01-31T12:00:00Z',
-  text: 'must not contain the character U+0000 or half of a surrogate pair',
+  text: TEXT_PROBLEM,
 };
 
 const ARTICLES: Record<string, string> = {
@@ -194,7 +196,12 @@ function nameOf({ instancePath }: Located, member?: string): string {
     .slice(1)
     .map((part) => part.replaceAll('~1', '/').replaceAll('~0', '~'));
   if (member !== undefined) parts.push(member);
-  return parts.length === 0 ? '(root)' : parts.map(shorten).join('.');
+  return nameOfPath(parts);
+}
+
+/** A path within a body as it is named in errors: `recipients.0.email`. */
+export function nameOfPath(parts: readonly (string | number)[]): string {
+  return parts.length === 0 ? '(root)' : parts.map((part) => shorten(String(part))).join('.');
 }
 
 function shorten(name: string): string {

@@ -5,6 +5,7 @@ import { unknownParts } from './brand.ts';
 import { keyProblem } from './idempotency.ts';
 import { cursorsProblem } from './pagination.ts';
 import { MAX_MESSAGES, problemsOf } from './problems.ts';
+import { textProblems } from './text-problems.ts';
 
 /** What a route refuses. */
 export interface Refusals {
@@ -25,6 +26,7 @@ export interface Refusals {
 export function refuseTogether({ strict, alsoWrong, keyed }: Refusals): preHandlerHookHandler {
   return (request, _reply, done) => {
     const problems = strict === undefined ? [] : unknownParts(request, strict.brand, strict.known);
+    problems.push(...textProblems(request.bodyJson, request.body));
     const wrong: unknown = request.validationError;
     if (wrong instanceof ClientError && wrong.code === 'validation_failed') {
       problems.push(...queryProblems(request), ...wrong.problems.map(({ message }) => message));
