@@ -1,9 +1,10 @@
 import { createPublicKey, generateKeyPairSync, type KeyObject, verify } from 'node:crypto';
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { readConfig } from '../src/config.ts';
 import { createVapidKeys } from '../src/providers/web-push-vapid.ts';
 import { integrationConfigs } from './support/integration-configs.ts';
 import { startTestService, type TestProject, type TestService } from './support/service.ts';
+import { startSmtpScript } from './support/smtp-script.ts';
 import { type SmtpStandIn, startSmtpStandIn } from './support/smtp-stand-in.ts';
 import {
   startVendor,
@@ -452,6 +453,18 @@ describe('smtp', () => {
     );
     await refused('smtp', smtp({ port: 1 }), /^Param 'host' could not be verified: the mail server refused/);
     expect(mail.received).toEqual([]);
+  });
+
+  test('a server that offers no login without encryption is not said to work', async () => {
+    const { port, stop } = await startSmtpScript({ EHLO: '250-script\r\n250-STARTTLS\r\n250 8BITMIME' });
+    onTestFinished(stop);
+    const config = { host: '127.0.0.1', port, security: 'none', password: 'canary-wrong' };
+    await refused(
+      'smtp',
+      smtp(config),
+      /^Param 'username' cannot be logged in with: .* set security to starttls/,
+    );
+    await accepted('smtp', smtp({ ...config, username: '' }));
   });
 
   test('a server that says nothing is not waited for without end', async () => {

@@ -127,15 +127,11 @@ function connect(config: Config, { egress, timeouts }: SenderDeps): Sender<Email
 /** Connects, greets, encrypts and logs in as for an e-mail, and takes its leave. */
 async function verify(config: Config, { egress, transport }: VerifyDeps): Promise<Finding[]> {
   const limits = transport.timeouts;
-  const sockets: Socket[] = [];
-  const pool = openPool(config, limits, egress, (socket) => sockets.push(socket));
-  const breakOff = () => {
-    for (const socket of sockets) socket.destroy();
-  };
-  const deadline = setTimeout(breakOff, 4 * limits.connectMs);
+  let socket: Socket | undefined;
+  const deadline = setTimeout(() => socket?.destroy(), 4 * limits.connectMs);
   try {
-    await pool.verify();
-    return [];
+    socket = await egress.connect({ host: config.host, port: config.port, timeoutMs: limits.connectMs });
+    return await logIn(config, limits, socket);
   } catch (error) {
     const reply = withoutPassword({ error: error as SmtpError, written: false }, config);
     const outcome = classify(reply);
@@ -144,8 +140,41 @@ async function verify(config: Config, { egress, transport }: VerifyDeps): Promis
     return [{ field: fieldOf(error as SmtpError), problem: `${problem}: ${reason}` }];
   } finally {
     clearTimeout(deadline);
-    pool.close();
+    socket?.destroySoon();
   }
+}
+
+/** Rejects with what the server or the connection says. Not by nodemailer's pool: that is content where no login is offered. */
+function logIn(config: Config, limits: Timeouts, socket: Socket): Promise<Finding[]> {
+  const { SMTPConnection } = nodemailer();
+  const connection = new SMTPConnection({ ...poolOptions(config, limits), connection: socket });
+  const { username: user, password: pass } = config;
+  return new Promise<Finding[]>((resolve, reject) => {
+    const leave = (findings: Finding[]) => {
+      connection.quit();
+      resolve(findings);
+    };
+    connection.on('error', reject);
+    connection.once('end', () => reject(new Error('the mail server closed the connection')));
+    connection.connect((error) => {
+      if (error) reject(error);
+      else if (user === '') leave([]);
+      else if (!connection.allowsAuth) leave([noLogin(connection)]);
+      else
+        connection.login({ credentials: { user, pass } }, (refused) => {
+          if (refused) reject(refused);
+          else leave([]);
+        });
+    });
+  });
+}
+
+function noLogin({ secure }: { secure: boolean }): Finding {
+  const where = secure ? '' : ' without encryption: set security to starttls or ssl';
+  return {
+    field: 'username',
+    problem: `cannot be logged in with: the mail server offers no login${where}; or leave it empty, to send without`,
+  };
 }
 
 function fieldOf(error: SmtpError): keyof Config {
