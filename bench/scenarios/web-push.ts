@@ -66,7 +66,8 @@ const VAPID = createVapidKeys();
 
 function ourSend(clock: Clock): (message: WebPushMessage) => Promise<unknown> {
   const taken = Promise.resolve({ status: 201, headers: {}, text: '' });
-  const at = (base: string): Endpoint => ({ base, request: () => taken, connect: egress.connect });
+  const at = (base: string): Endpoint => ({ base, request: () => taken, connect: refuse });
+  const refuse = () => Promise.reject(new Error('nothing is connected to'));
   const egress = createEgressGuard({ allow: '' });
   const transport: Transport = {
     timeouts: { connectMs: 0, replyMs: 0, idleMs: 0 },

@@ -1,13 +1,6 @@
 import { connect } from 'node:http2';
 import { described, type Exchange, Http2Session } from './http2-session.ts';
-import {
-  type Endpoint,
-  type HttpAnswer,
-  type HttpError,
-  type HttpRequest,
-  openSocket,
-  type Timeouts,
-} from './transport.ts';
+import type { Endpoint, HttpAnswer, HttpError, HttpRequest, Timeouts } from './transport.ts';
 
 const MAX_SESSIONS = 4;
 /** A request that the other side has not processed is given to another session so often. */
@@ -117,7 +110,7 @@ export class Http2Pool implements Pick<Endpoint, 'request'> {
     let failure: unknown;
     try {
       const startedAt = performance.now();
-      const socket = await openSocket(this.#endpoint.connect, url, { timeoutMs: connectMs, alpn: 'h2' });
+      const socket = await this.#endpoint.connect({ alpn: 'h2', timeoutMs: connectMs });
       const http2 = connect(url.origin, { createConnection: () => socket });
       const session = new Http2Session({ http2, socket, url }, this.#limits, this.#pingAfterMs, {
         changed: () => this.#next(),

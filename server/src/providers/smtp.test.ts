@@ -504,6 +504,23 @@ describe('failures', () => {
     });
   });
 
+  test('a host that does not exist is looked up once for all messages that wait for it', async () => {
+    let lookups = 0;
+    const resolver = async () => {
+      lookups += 1;
+      throw Object.assign(new Error('getaddrinfo ENOTFOUND nowhere.invalid'), { code: 'ENOTFOUND' });
+    };
+    const sender = smtp.connect(
+      { host: 'nowhere.invalid', port: 25, username: '', password: '', from: { email: 'a@b.de' } },
+      depsOf(createEgressGuard({ resolver })),
+    );
+    cleanups.push(() => sender.close());
+    const outcomes = await Promise.all(Array.from({ length: 40 }, () => sender.send(email())));
+    for (const outcome of outcomes)
+      expect(outcome).toMatchObject({ kind: 'retry', ambiguous: false, code: 'ENOTFOUND' });
+    expect(lookups).toBe(1);
+  });
+
   test('a host inside is not connected to', async () => {
     const server = await standIn();
     const sender = smtp.connect(
@@ -600,7 +617,8 @@ describe('connections', () => {
     await server.stop();
     expect(await sender.send(email())).toMatchObject({ kind: 'retry', ambiguous: false });
     await server.restart();
-    expect(await sender.send(email())).toMatchObject({ kind: 'sent' });
+    // That it was gone is remembered for a second.
+    await expect.poll(() => sender.send(email()), { timeout: 10_000 }).toMatchObject({ kind: 'sent' });
     expect(server.received).toHaveLength(2);
   });
 

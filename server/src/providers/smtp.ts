@@ -19,6 +19,7 @@ import type { EmailMessage, Finding, Outcome, Provider, Sender, SenderDeps, Veri
 import { secret } from './provider.ts';
 import { classify, isTlsFailure, type SmtpError, type SmtpReply } from './smtp-reply.ts';
 import type { Timeouts } from './transport.ts';
+import { UnreachableHosts } from './unreachable-hosts.ts';
 
 const mailbox = (description: string) =>
   Type.Object(
@@ -182,21 +183,19 @@ function fieldOf(error: SmtpError): keyof Config {
   return error.code === 'ETLS' || isTlsFailure(error) ? 'security' : 'host';
 }
 
-function openPool(
-  config: Config,
-  limits: Timeouts,
-  egress: EgressGuard,
-  onSocket?: (socket: Socket) => void,
-): SMTPPool {
+function openPool(config: Config, limits: Timeouts, egress: EgressGuard): SMTPPool {
   const { SMTPPool: Pool } = nodemailer();
+  const { host, port } = config;
+  // Messages beyond the pool's connections wait for the first to fail, and would then wait as long again.
+  const unreachable = new UnreachableHosts();
   return new Pool({
     ...poolOptions(config, limits),
     getSocket: (_options, callback) => {
-      egress.connect({ host: config.host, port: config.port, timeoutMs: limits.connectMs }).then(
-        (connection) => {
-          onSocket?.(connection);
-          callback(null, { connection });
-        },
+      const connecting = unreachable.connect(host, () =>
+        egress.connect({ host, port, timeoutMs: limits.connectMs }),
+      );
+      connecting.then(
+        (connection) => callback(null, { connection }),
         (error: Error) => callback(error, undefined),
       );
     },

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { createServer, type ServerResponse } from 'node:http';
 import { createServer as createHttpsServer } from 'node:https';
-import type { AddressInfo, Socket } from 'node:net';
+import { type AddressInfo, createServer as createTcpServer, type Socket } from 'node:net';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { testAuthority } from '../../test/support/smtp-stand-in.ts';
@@ -228,6 +228,91 @@ test('connections are kept and used again', async () => {
   server.close();
 });
 
+describe('an origin that cannot be reached', () => {
+  /** Takes connections and says nothing, like a host behind a firewall that swallows packets. */
+  async function startSilent() {
+    const sockets: Socket[] = [];
+    const server = createTcpServer((socket) => sockets.push(socket.on('error', () => {})));
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const { port } = server.address() as AddressInfo;
+    return {
+      origin: `https://127.0.0.1:${port}`,
+      sockets,
+      async stop() {
+        for (const socket of sockets) socket.destroy();
+        server.close();
+        await once(server, 'close');
+      },
+    };
+  }
+
+  test('makes requests in parallel fail together, not one after another', async () => {
+    const silent = await startSilent();
+    const patient = createTransport({ egress: open, timeouts: { ...timeouts, connectMs: 60_000 } });
+    const endpoint = patient.at(silent.origin);
+    const answers = Promise.all(Array.from({ length: 20 }, () => endpoint.request(get)));
+    // All are being connected at the same time, while none of them has failed.
+    await expect.poll(() => silent.sockets.length).toBe(20);
+    for (const socket of silent.sockets) socket.destroy();
+    for (const answer of await answers) expect(answer).toMatchObject({ error: {}, written: false });
+    expect(silent.sockets).toHaveLength(20);
+    await patient.close();
+    await silent.stop();
+  });
+
+  test('does not delay requests to other origins', async () => {
+    const silent = await startSilent();
+    vendor.answer({ status: 200 });
+    const patient = createTransport({ egress: open, timeouts: { ...timeouts, connectMs: 60_000 } });
+    const waiting = Promise.all(Array.from({ length: 100 }, () => patient.at(silent.origin).request(get)));
+    for (let count = 0; count < 20; count += 1)
+      expect(await patient.at(vendor.address).request(get)).toMatchObject({ status: 200 });
+    await patient.close();
+    for (const answer of await waiting) expect(answer).toMatchObject({ error: { code: 'CLOSED' } });
+    await silent.stop();
+  });
+
+  test('is not tried again within a second, and used again at once when it is back', async () => {
+    const silent = await startSilent();
+    const endpoint = transport.at(silent.origin.replace('https', 'http'));
+    const port = Number(new URL(silent.origin).port);
+    await silent.stop();
+    const refused = { error: { code: 'ECONNREFUSED' }, written: false };
+    expect(await endpoint.request(get)).toMatchObject(refused);
+    const back = createServer((_request, response) => response.end('ok'));
+    back.listen(port, '127.0.0.1');
+    await once(back, 'listening');
+    let connections = 0;
+    back.on('connection', () => connections++);
+    // As the first failure: the same error, and nothing was written.
+    const burst = await Promise.all(Array.from({ length: 20 }, () => endpoint.request(get)));
+    for (const answer of burst) expect(answer).toMatchObject(refused);
+    expect(connections).toBe(0);
+    await expect.poll(() => endpoint.request(get), { timeout: 10_000 }).toMatchObject({ text: 'ok' });
+    const all = await Promise.all(Array.from({ length: 20 }, () => endpoint.request(get)));
+    for (const answer of all) expect(answer).toMatchObject({ text: 'ok' });
+    back.close();
+  });
+
+  test('by name is looked up once for a burst of requests', async () => {
+    let lookups = 0;
+    const resolver = async () => {
+      lookups += 1;
+      throw Object.assign(new Error('getaddrinfo ENOTFOUND gone.example'), { code: 'ENOTFOUND' });
+    };
+    const nameless = createTransport({ egress: createEgressGuard({ resolver }), timeouts });
+    const endpoint = nameless.at('https://gone.example');
+    for (let burst = 0; burst < 5; burst += 1) {
+      const answers = await Promise.all(Array.from({ length: 20 }, () => endpoint.request(get)));
+      for (const answer of answers)
+        expect(answer).toMatchObject({ error: { code: 'ENOTFOUND' }, written: false });
+    }
+    expect(lookups).toBe(1);
+    await nameless.close();
+  });
+});
+
 describe('TLS', () => {
   const authorities = getCACertificates('default');
   afterEach(() => setDefaultCACertificates(authorities));
@@ -247,7 +332,8 @@ describe('TLS', () => {
       written: false,
     });
     setDefaultCACertificates([...authorities, testAuthority]);
-    expect(await endpoint.request(get)).toMatchObject({ text: 'safe' });
+    // The refusal is remembered for a second.
+    await expect.poll(() => endpoint.request(get), { timeout: 10_000 }).toMatchObject({ text: 'safe' });
     await transport.close();
     server.close();
   });

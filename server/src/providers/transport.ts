@@ -6,6 +6,7 @@ import type { Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import type { Dispatcher } from 'undici';
 import { createEgressGuard, type EgressGuard } from '../lib/egress.ts';
+import { UnreachableHosts } from './unreachable-hosts.ts';
 
 /** How long a sender waits for the vendor, in milliseconds. */
 export type Timeouts = {
@@ -60,8 +61,8 @@ export type Endpoint = {
   readonly base: string;
   /** Never rejects, and always ends. */
   request(request: HttpRequest): Promise<HttpAnswer>;
-  /** A TCP connection to it, for protocols that are spoken elsewhere. */
-  readonly connect: EgressGuard['connect'];
+  /** A connection to its origin, for HTTP/2. Rejects at once while the origin counts as unreachable. */
+  connect(options: { alpn: 'h2'; timeoutMs: number }): Promise<Socket>;
 };
 
 export type Transport = {
@@ -112,6 +113,7 @@ export function createTransport({
 class Way {
   readonly #connect: EgressGuard['connect'];
   readonly #timeouts: Timeouts;
+  readonly #unreachable = new UnreachableHosts();
   #opening: Promise<Dispatcher> | undefined;
   #agent: Dispatcher | undefined;
   #closed = false;
@@ -126,7 +128,7 @@ class Way {
     let last: Target | undefined; // nearly all that is sent to a place goes to one path
     return {
       base: root,
-      connect: this.#connect,
+      connect: (options) => this.#openSocket(new URL(root), options),
       request: (request) => {
         if (last?.given !== request.path) last = targetOf(root, request.path);
         return this.#request(last, request);
@@ -154,19 +156,24 @@ class Way {
     this.#agent = new Agent({
       connections: MAX_CONNECTIONS,
       pipelining: 1,
+      // Only HTTP/1.1 is offered (`alpn`). Where HTTP/2 is possible, undici opens one connection at a time until the first one
+      // has negotiated, so requests to a dead origin would time out one after another.
+      allowH2: false,
       keepAliveTimeout: this.#timeouts.idleMs,
       keepAliveMaxTimeout: this.#timeouts.idleMs, // whatever the other side asks for: it may be any stranger's, under any number of names
       connect: ({ hostname, port, protocol }, callback) => {
-        openSocket(this.#connect, new URL(`${protocol}//${bracketed(hostname)}:${port || ''}`), {
-          timeoutMs: this.#timeouts.connectMs,
-          alpn: 'http/1.1',
-        }).then(
+        const url = new URL(`${protocol}//${bracketed(hostname)}:${port || ''}`);
+        this.#openSocket(url, { timeoutMs: this.#timeouts.connectMs, alpn: 'http/1.1' }).then(
           (socket) => callback(null, socket),
           (error: Error) => callback(error, null),
         );
       },
     });
     return this.#agent;
+  }
+
+  #openSocket(url: URL, options: { timeoutMs: number; alpn: 'http/1.1' | 'h2' }): Promise<Socket> {
+    return this.#unreachable.connect(url.origin, () => openSocket(this.#connect, url, options));
   }
 
   async close(): Promise<void> {
@@ -185,7 +192,7 @@ function targetOf(root: string, given: string): Target {
 }
 
 /** A connection to the origin of a URL, with TLS where it says https; certificates are always verified. */
-export async function openSocket(
+async function openSocket(
   connect: EgressGuard['connect'],
   { protocol, hostname, port }: URL,
   { timeoutMs, alpn }: { timeoutMs: number; alpn: 'http/1.1' | 'h2' },

@@ -48,7 +48,8 @@ export async function expectRecovery(
   // Twice: with the connection that it had, and without one.
   for (let attempt = 0; attempt < 2; attempt += 1) expect(await send()).toMatchObject(GONE);
   await restart();
-  expect(await send()).toMatchObject({ kind: 'sent' });
+  // That it was gone is remembered for a second.
+  await expect.poll(send, { timeout: 10_000 }).toMatchObject({ kind: 'sent' });
 }
 
 /** Resolves when a connection is refused. The end of those that were open has arrived by then: it was on its way before. */

@@ -1,0 +1,29 @@
+import { expect, test } from 'vitest';
+import { UnreachableHosts } from './unreachable-hosts.ts';
+
+const HOST = 'https://push.example';
+const fails = (code: string) => async () => {
+  throw new Error(code);
+};
+
+test('a success ends what a failure began, whatever older attempts find out afterwards', async () => {
+  const hosts = new UnreachableHosts();
+  const slow = Promise.withResolvers<string>();
+  const old = hosts.connect(HOST, () => slow.promise); // begins before the outage is known
+  const current = Promise.withResolvers<string>();
+  const running = hosts.connect(HOST, () => current.promise);
+  await expect(hosts.connect(HOST, fails('first'))).rejects.toThrow('first');
+  await expect(hosts.connect(HOST, async () => 'not tried')).rejects.toThrow('first');
+  current.resolve('connected');
+  expect(await running).toBe('connected');
+  expect(await hosts.connect(HOST, async () => 'tried')).toBe('tried');
+  slow.reject(new Error('timed out'));
+  await expect(old).rejects.toThrow('timed out');
+  expect(await hosts.connect(HOST, async () => 'tried')).toBe('tried');
+});
+
+test('one host says nothing of another', async () => {
+  const hosts = new UnreachableHosts();
+  await expect(hosts.connect(HOST, fails('down'))).rejects.toThrow('down');
+  expect(await hosts.connect('https://other.example', async () => 'connected')).toBe('connected');
+});
