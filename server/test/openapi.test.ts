@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { createConfig, lintFromString } from '@redocly/openapi-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startTestServer, type TestServer } from './support/http.ts';
@@ -88,3 +89,14 @@ function hasExample(content: Content | undefined): boolean {
   if (json.schema?.properties !== undefined && Object.keys(json.schema.properties).length === 0) return true;
   return json.example !== undefined || json.examples !== undefined || json.schema?.examples !== undefined;
 }
+
+test('every enum has a type, so that generators know what it is made of', () => {
+  const untyped: string[] = [];
+  const look = (value: unknown, path: string): void => {
+    if (typeof value !== 'object' || value === null) return;
+    if ('enum' in value && Array.isArray(value.enum) && !('type' in value)) untyped.push(path);
+    for (const [key, member] of Object.entries(value)) look(member, `${path}/${key}`);
+  };
+  look(JSON.parse(readFileSync(new URL('../../openapi.json', import.meta.url), 'utf8')), '');
+  expect(untyped).toEqual([]);
+});

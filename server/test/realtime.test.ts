@@ -1,9 +1,11 @@
 import { once } from 'node:events';
+import { readFile } from 'node:fs/promises';
 import { connect, type Socket } from 'node:net';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import type { NotificationChanged } from '../src/domain/realtime/messages.ts';
 import { inboxTokens } from '../src/domain/tokens/channels.ts';
 import { discardToken } from '../src/domain/tokens/discard.ts';
+import { CLOSINGS } from '../src/http/realtime/socket.ts';
 import { notificationId } from '../src/lib/ids.ts';
 import {
   insertBroadcast,
@@ -382,3 +384,9 @@ async function roundTrip({ socket }: SocketClient): Promise<void> {
   socket.ping();
   await pong;
 }
+
+test('the guide lists every code that a socket is closed with', async () => {
+  const guide = await readFile(new URL('../../docs/guides/realtime.md', import.meta.url), 'utf8');
+  const listed = [...guide.matchAll(/^\| (\d{4}) \|/gm)].map(([, code]) => Number(code));
+  expect(new Set(listed)).toEqual(new Set(Object.values(CLOSINGS).map(([code]) => code)));
+});

@@ -1,5 +1,6 @@
 /** Push to Android, and by Firebase to iOS and the web. https://firebase.google.com/docs/reference/fcm/rest/v1/projects.messages */
 import { type Static, Type } from 'typebox';
+import { oneOf } from '../contract/common.ts';
 import { ask, notChecked, segment } from './ask.ts';
 import { type AccessToken, createAccessToken, problemOf, tokenRequest } from './fcm-access-token.ts';
 import { type FcmMessage, fcmMessage, withTimeToLive } from './fcm-message.ts';
@@ -26,7 +27,7 @@ const text = (description: string) => Type.String({ description });
 
 const config = Type.Object(
   {
-    type: Type.Enum(['service_account'], { description: 'The kind of credentials: service_account' }),
+    type: oneOf(['service_account'], { description: 'The kind of credentials: service_account' }),
     project_id: text('The Firebase project'),
     private_key_id: text('The id of the private key'),
     private_key: secret({ pattern: PEM, description: 'The private key in PEM, with its line breaks' }),

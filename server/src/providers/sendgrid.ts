@@ -1,5 +1,6 @@
 /** E-mail by Twilio SendGrid. https://www.twilio.com/docs/sendgrid/api-reference/mail-send/mail-send */
 import { type Static, Type } from 'typebox';
+import { oneOf } from '../contract/common.ts';
 import { ask, isRefusal, notChecked } from './ask.ts';
 import { httpOutcome, rejected, retry, type Said, untilDate } from './http-outcome.ts';
 import { createHttpSender } from './http-sender.ts';
@@ -30,7 +31,7 @@ const config = Type.Object(
     from: Type.Optional(mailbox('Sender of every e-mail, one that SendGrid has verified')),
     reply_to: Type.Optional(mailbox('Where answers go, if not to the sender')),
     region: Type.Optional(
-      Type.Enum(['global', 'eu'], {
+      oneOf(['global', 'eu'], {
         description: 'Where the account is: eu for EU subusers. Left out: global',
       }),
     ),

@@ -10,6 +10,7 @@ import { Readable } from 'node:stream';
 import { domainToASCII } from 'node:url';
 import type SMTPPool from 'nodemailer/lib/smtp-pool';
 import { type Static, Type } from 'typebox';
+import { oneOf } from '../contract/common.ts';
 import type { EgressGuard } from '../lib/egress.ts';
 import { NO_ADDRESS } from './mailbox.ts';
 import { maxPerSecond, rateOf } from './max-per-second.ts';
@@ -43,7 +44,7 @@ const config = Type.Object(
     from: mailbox('Sender of every e-mail'),
     reply_to: Type.Optional(mailbox('Where answers go, if not to the sender')),
     security: Type.Optional(
-      Type.Enum(['none', 'ssl', 'starttls'], {
+      oneOf(['none', 'ssl', 'starttls'], {
         description:
           'ssl: TLS from the start. starttls: refuse to send unless the server encrypts. none: never encrypt. ' +
           'Left out: TLS on port 465, elsewhere STARTTLS if the server offers it',

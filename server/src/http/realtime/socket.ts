@@ -19,7 +19,7 @@ const SHUTDOWN_TIMEOUT_MS = 800;
 const MAX_TOKEN_CHARACTERS = 4_096;
 
 /** What a client is told when its socket is closed, with the status code of RFC 6455 (4000 and up are ours). */
-const CLOSINGS: Record<CloseReason, [code: number, reason: string]> = {
+export const CLOSINGS: Record<CloseReason, [code: number, reason: string]> = {
   token_discarded: [4001, 'the token was discarded'],
   user_deleted: [4004, 'the user was deleted'],
   replaced: [4002, 'a newer connection has taken over'],
