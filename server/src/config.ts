@@ -45,6 +45,11 @@ export const SETTINGS = {
     help: 'The port to listen on; 0 takes any free one.',
     read: (text: string) => integer(text, 0, 65_535),
   },
+  MAX_CONNECTIONS: {
+    default: '20000',
+    help: 'How many connections may be open at once, WebSockets and streams included; 0 for no limit. One more is closed at once, without a response, and counted in `/metrics`. Each takes a file descriptor and about 15 kB.',
+    read: (text: string) => integer(text, 0, 10_000_000),
+  },
   DATABASE_URL: {
     default: '',
     help: 'A PostgreSQL 15 or newer to use instead of the embedded one: `postgres://user:password@host:5432/database`.',

@@ -25,6 +25,10 @@ const TABLE = {
   },
   payload_too_large: { status: 413, message: 'The request body is too large' },
   unsupported_media_type: { status: 415, message: 'The request body must be JSON' },
+  expectation_failed: {
+    status: 417,
+    message: 'The Expect header names something other than 100-continue; leave it out',
+  },
   validation_failed: { status: 422, message: 'The request is not valid' },
   verification_failed: { status: 422, message: 'The provider does not accept the configuration' },
   rate_limit_exceeded: { status: 429, message: 'Too many requests' },

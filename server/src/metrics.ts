@@ -54,6 +54,12 @@ export const sockets = new Gauge({
   registers,
 });
 
+export const connectionsRefused = new Counter({
+  name: 'belfry_http_connections_refused_total',
+  help: 'Connections that were closed at once because MAX_CONNECTIONS were open.',
+  registers,
+});
+
 export const databaseConnections = new Gauge({
   name: 'belfry_database_connections',
   help: 'Connections of the database pool, by state (active, idle), and callers that wait for one (waiting).',

@@ -1,3 +1,4 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import { isDatabaseUnavailable } from '../db/client.ts';
@@ -51,6 +52,20 @@ function toClientError(error: unknown): ClientError {
     return new ClientError('bad_request', message === undefined ? [] : [message]);
   }
   return new ClientError('internal_error');
+}
+
+/** Responds to an `Expect` header other than `100-continue` (RFC 9110, 10.1.1), which no route sees. */
+export function rejectExpectation(_request: IncomingMessage, response: ServerResponse): void {
+  const error = new ClientError('expectation_failed');
+  const body = errorBody(error);
+  response.writeHead(error.status, {
+    'content-type': 'application/json; charset=utf-8',
+    'cache-control': 'no-store',
+    'x-content-type-options': 'nosniff',
+    'content-length': Buffer.byteLength(body),
+    connection: 'close',
+  });
+  response.end(body);
 }
 
 /** Answers what is not even HTTP, or comes too slowly, where there is no request to answer to. */

@@ -120,7 +120,7 @@ interface Described {
 
 function errorResponses() {
   const responses: Record<string, { description: string; content: Record<string, object> }> = {};
-  for (const { status, codes } of byStatus().filter((one) => one.status !== OF_NO_OPERATION)) {
+  for (const { status, codes } of byStatus().filter((one) => !OF_NO_OPERATION.includes(one.status))) {
     const examples = Object.fromEntries(
       codes.map(({ code, message }) => [code, { value: { errors: [{ code, message }] } }]),
     );
@@ -132,8 +132,8 @@ function errorResponses() {
   return responses;
 }
 
-// Of a path's other methods, so of no operation.
-const OF_NO_OPERATION = 405;
+// Of a path's other methods, and of requests that reach no route.
+const OF_NO_OPERATION = [405, 417];
 
 function byStatus(): { status: number; codes: { code: ErrorCode; message: string }[] }[] {
   return [...Map.groupBy(allErrors(), ({ status }) => status)].map(([status, codes]) => ({ status, codes }));

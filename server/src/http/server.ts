@@ -15,9 +15,12 @@ import { parseLongArray } from '../lib/parse-long-array.ts';
 import { httpSeconds } from '../metrics.ts';
 import { createAuthenticator } from './auth.ts';
 import { clientAddress } from './client-address.ts';
+import { limitConnections } from './connections.ts';
 import type { HttpContext } from './context.ts';
 import { allowOrigins, showToOrigins } from './cors.ts';
-import { answerBadSocket, handleError } from './error-handler.ts';
+import { closeAfterEarlyResponses } from './early-response.ts';
+import { answerBadSocket, handleError, rejectExpectation } from './error-handler.ts';
+import { checkHost } from './host.ts';
 import { refuseOtherMethods } from './methods.ts';
 import { describeRoutes, serveDescription } from './openapi.ts';
 import { operationsRoutes } from './operations.ts';
@@ -46,8 +49,9 @@ export interface ServerOptions {
   routes?: (app: App) => void;
 }
 
-// A head has to come within 10 s and all of a request within 2 min (10 MiB over a bad line): no one can hold sockets with trickles.
-const TIMEOUTS = { headMs: 10_000, requestMs: 120_000, checkEveryMs: 2_000 };
+// The head of a connection's first request has to come within 10 s of connecting, and all of a request within 2 min (10 MiB over a bad line):
+// no one can hold sockets with trickles or silence. Who is still sending when the response is there has 2 s to read it.
+const TIMEOUTS = { headMs: 10_000, requestMs: 120_000, lingerMs: 2_000, checkEveryMs: 2_000 };
 
 /** The HTTP server with all its routes, not yet listening. `close` answers what is under way, and closes the connections. */
 export async function createServer(
@@ -55,7 +59,11 @@ export async function createServer(
   options: ServerOptions = {},
 ): Promise<FastifyInstance> {
   const { config, clock } = context;
-  const fastify = newFastify(context, { ...TIMEOUTS, ...options.timeouts });
+  const addressOf = clientAddress(config.TRUSTED_PROXIES);
+  const timeouts = { ...TIMEOUTS, ...options.timeouts };
+  const fastify = newFastify(context, timeouts);
+  limitConnections(fastify.server, { log: context.log, max: config.MAX_CONNECTIONS });
+  fastify.server.on('checkExpectation', rejectExpectation);
   const app: App = {
     fastify,
     context,
@@ -66,8 +74,10 @@ export async function createServer(
   };
   const knownPaths = refuseOtherMethods(fastify, app.prefix);
   readJson(fastify);
-  observe(fastify, context, clientAddress(config.TRUSTED_PROXIES));
+  observe(fastify, context, addressOf);
   allowOrigins(fastify, config.BRAND);
+  checkHost(fastify);
+  closeAfterEarlyResponses(fastify, timeouts.lingerMs);
   fastify.setErrorHandler(handleError);
   fastify.setNotFoundHandler(async (request, reply) => {
     await app.limits.stranger(request, reply);
@@ -105,6 +115,7 @@ function newFastify(context: HttpContext, timeouts: typeof TIMEOUTS): FastifyIns
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 1024 },
     requestTimeout: timeouts.requestMs,
     http: {
+      requireHostHeader: false, // Node's own refusal has no body; see host.ts
       headersTimeout: timeouts.headMs,
       connectionsCheckingInterval: timeouts.checkEveryMs,
       // Java's client, and curl with --http2, offer `Upgrade: h2c` with the first request: to be ignored (RFC 9110, 7.8), not refused.
@@ -196,7 +207,11 @@ function observe(
     draining = true;
   });
   fastify.addHook('onRequest', (request, reply, done) => {
-    reply.header('x-request-id', request.id);
+    // Nearly every response is private to whoever has the token; what is not overrides this.
+    reply
+      .header('x-request-id', request.id)
+      .header('cache-control', 'no-store')
+      .header('x-content-type-options', 'nosniff');
     done();
   });
   fastify.addHook('onSend', (_request, reply, _payload, done) => {

@@ -7,6 +7,7 @@ import type { Hub } from '../../domain/realtime/hub.ts';
 import type { CloseReason, Connection } from '../../domain/realtime/subscription.ts';
 import { ClientError } from '../../errors.ts';
 import type { Logger } from '../../lib/log.ts';
+import { hostProblem } from '../host.ts';
 import type { SocketAuthenticator, SocketCaller } from './authenticate-socket.ts';
 import { type Every, MAX_PENDING_BYTES, Rounds, realEvery, whenDrained } from './pending.ts';
 
@@ -101,6 +102,8 @@ export class Sockets {
   async #admit(request: IncomingMessage): Promise<SocketCaller> {
     if (this.#closing)
       throw new ClientError('service_unavailable', ['The server is going away'], { 'retry-after': '1' });
+    const badHost = hostProblem(request);
+    if (badHost !== undefined) throw new ClientError('bad_request', [badHost]);
     const [path = '', query = ''] = (request.url ?? '').split('?', 2);
     if (path !== '/') throw new ClientError('not_found', ['There is no WebSocket at this path; it is at /']);
     const parameters = new URLSearchParams(query);
@@ -269,6 +272,8 @@ function refuse(stream: Duplex, error: ClientError): void {
     connection: 'close',
     'content-type': 'application/json; charset=utf-8',
     'content-length': String(Buffer.byteLength(body)),
+    'cache-control': 'no-store',
+    'x-content-type-options': 'nosniff',
     ...error.headers,
   };
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
