@@ -1,10 +1,12 @@
 import { createHash } from 'node:crypto';
 import { Type } from 'typebox';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { sql } from '../src/db/client.ts';
+import { type Queryable, sql } from '../src/db/client.ts';
+import { Acceptor } from '../src/domain/broadcasts/accept.ts';
 import { KEPT_MS, purgeIdempotencyKeys } from '../src/domain/idempotency.ts';
 import { ClientError } from '../src/errors.ts';
 import { type App, projectRoute, userRoute } from '../src/http/route.ts';
+import { memberOf } from '../src/lib/members.ts';
 import { newProject, startTestServer, type TestServer } from './support/http.ts';
 
 const insertMark = sql(
@@ -26,6 +28,8 @@ let attempts = 0;
 let calls = 0;
 const effects: string[] = [];
 
+const held = { entered: Promise.withResolvers<void>(), open: Promise.withResolvers<void>() };
+
 /** Each call that is not a replay leaves a row, a message and an effect behind. */
 function markRoutes(app: App): void {
   const common = {
@@ -33,6 +37,8 @@ function markRoutes(app: App): void {
     summary: 'Mark',
     tags: ['Test'],
     body: Body,
+    alsoWrong: ({ body }: { body: unknown }) =>
+      memberOf(body, 'mark') === 'unfit' ? ["Param 'mark' does not fit"] : [],
     reply: { 201: Reply },
   } as const;
   projectRoute(app, {
@@ -45,10 +51,24 @@ function markRoutes(app: App): void {
       await context.db.transaction((tx) => tx.query(insertMark, [project.id, body.mark]));
       context.bus.publish({ type: 'project_changed', projectId: body.mark });
       afterCommit(() => effects.push(body.mark));
+      if (body.outcome === 'forbid once' && attempts++ === 0) throw new ClientError('forbidden');
+      if (body.outcome === 'limit once' && attempts++ === 0) throw new ClientError('rate_limit_exceeded');
       if (body.outcome === 'refuse') throw new ClientError('not_found', ['There is no such mark']);
       if (body.outcome === 'fail once' && attempts++ === 0) throw new Error('a bug that comes and goes');
       if (body.outcome === 'break') await context.db.query(sql('broken', 'select 1/0'));
       return { mark: body.mark, at: calls };
+    },
+  });
+  projectRoute(app, {
+    ...common,
+    tags: ['Test'],
+    url: '/far-marks',
+    operationId: 'markFarAway',
+    idempotency: 'claimed',
+    async handler({ body }) {
+      held.entered.resolve();
+      await held.open.promise;
+      return { mark: body.mark, at: ++calls };
     },
   });
   userRoute(app, {
@@ -58,6 +78,29 @@ function markRoutes(app: App): void {
     operationId: 'markMine',
     handler: async ({ body }) => ({ mark: body.mark, at: ++calls }),
   });
+}
+
+type Idempotency = typeof import('../src/domain/idempotency.ts');
+
+/** Another instance of the module stands for another process: nothing in memory is shared. */
+async function otherProcess(): Promise<Idempotency> {
+  vi.resetModules();
+  return (await import('../src/domain/idempotency.ts')) as Idempotency;
+}
+
+/** The key as the server makes it of a request. */
+function keyOf(module: Idempotency, scope: string, path: string, key: string, body: object) {
+  const hash = createHash('sha256').update(JSON.stringify(body)).digest();
+  return { projectId: it.project.id, scope, key, requestHash: module.requestHash(path, hash) };
+}
+
+function counting(db: Queryable, onQuery: () => void): Queryable {
+  return {
+    query(statement, values) {
+      onQuery();
+      return db.query(statement, values);
+    },
+  };
 }
 
 let it: TestServer;
@@ -112,21 +155,10 @@ describe('an Idempotency-Key', () => {
   });
 
   test('that another process has in hand waits for its commit and is answered the same', async () => {
-    // Another instance of the module stands for another process: nothing in memory is shared.
-    vi.resetModules();
-    const elsewhere = (await import(
-      '../src/domain/idempotency.ts'
-    )) as typeof import('../src/domain/idempotency.ts');
+    const elsewhere = await otherProcess();
     const entered = Promise.withResolvers<void>();
     const open = Promise.withResolvers<void>();
-    const body = JSON.stringify({ mark: 'twin' });
-    const hash = createHash('sha256').update(body).digest();
-    const key = {
-      projectId: it.project.id,
-      scope: 'mark',
-      key: 'k4',
-      requestHash: elsewhere.requestHash('/v2/marks', hash),
-    };
+    const key = keyOf(elsewhere, 'mark', '/v2/marks', 'k4', { mark: 'twin' });
     const first = elsewhere.answerOnce(it.context, key, async () => {
       entered.resolve();
       await open.promise;
@@ -144,6 +176,48 @@ describe('an Idempotency-Key', () => {
       'true',
     ]);
     expect(await rowsOf('twin')).toBe(0);
+  });
+
+  test('claimed by another node for a network call waits for the response and gets the same', async () => {
+    const elsewhere = await otherProcess();
+    const key = keyOf(elsewhere, 'markFarAway', '/v2/far-marks', 'k4b', { mark: 'far twin' });
+    const first = mark('k4b', { mark: 'far twin' }, it.project.jwt, '/v2/far-marks');
+    await held.entered.promise;
+    // Looks a first time while the first request is under way, and must look a second time.
+    let looks = 0;
+    const second = elsewhere.answerClaimed(
+      { db: counting(it.db, () => ++looks), clock: it.clock },
+      key,
+      () => {
+        throw new Error('ran twice');
+      },
+    );
+    await expect.poll(() => looks).toBeGreaterThan(2);
+    await expect(
+      (await otherProcess()).answerClaimed(it.context, { ...key, requestHash: Buffer.alloc(32) }, () => {
+        throw new Error('ran twice');
+      }),
+    ).rejects.toMatchObject({ code: 'idempotency_conflict' });
+    held.open.resolve();
+    const { status, text } = await first;
+    expect(await second).toMatchObject({ status, body: text, replayed: true });
+  });
+
+  test('claimed by a request that failed is used by the one that waits', async () => {
+    const elsewhere = await otherProcess();
+    const key = keyOf(elsewhere, 'markFarAway', '/v2/far-marks', 'k4c', { mark: 'far' });
+    const entered = Promise.withResolvers<void>();
+    const fail = Promise.withResolvers<never>();
+    const first = elsewhere.answerClaimed(it.context, key, () => {
+      entered.resolve();
+      return fail.promise;
+    });
+    await entered.promise;
+    const second = mark('k4c', { mark: 'far' }, it.project.jwt, '/v2/far-marks');
+    fail.reject(new ClientError('service_unavailable'));
+    await expect(first).rejects.toMatchObject({ code: 'service_unavailable' });
+    const answer = await second;
+    expect([answer.status, answer.headers.get('idempotency-replayed')]).toEqual([201, null]);
   });
 
   test('keeps a refusal, whose effects are undone', async () => {
@@ -182,6 +256,42 @@ describe('an Idempotency-Key', () => {
   test('keeps no validation error: the repaired request may use it', async () => {
     expect((await mark('k8', { mark: 5 })).status).toBe(422);
     expect((await mark('k8', { mark: 'repaired' })).status).toBe(201);
+  });
+
+  test('keeps no validation error that a schema cannot express', async () => {
+    const first = await mark('k8b', { mark: 'unfit' });
+    expect([first.status, first.messages]).toEqual([422, ["Param 'mark' does not fit"]]);
+    expect((await mark('k8b', { mark: 'repaired too' })).status).toBe(201);
+  });
+
+  test.each([
+    [403, 'forbid once'],
+    [429, 'limit once'],
+  ])('keeps no %i of the operation: the repeat runs', async (status, outcome) => {
+    attempts = 0;
+    const body = { mark: `refused with ${status}`, outcome };
+    expect((await mark(`k-${status}`, body)).status).toBe(status);
+    expect(await rowsOf(body.mark)).toBe(0);
+    const second = await mark(`k-${status}`, body);
+    expect([second.status, second.headers.get('idempotency-replayed')]).toEqual([201, null]);
+  });
+
+  test('on two broadcasts that the database fails together: both get the failure, and no conflict', async () => {
+    const failure = Object.assign(new Error('disk full'), { code: '53100' });
+    const query: Queryable['query'] = (statement, values) =>
+      statement.name.startsWith('accept') ? Promise.reject(failure) : it.db.query(statement, values);
+    const db = { ...it.db, query };
+    const worker = { reserve: () => undefined, wake: () => {} };
+    const listener = { onAccepted: () => {}, onNotifications: () => {} };
+    const acceptor = new Acceptor({ ...it.context, db }, worker, listener);
+    const json = Buffer.from('{"title":"Twin","recipients":null}');
+    const sent = { body: { title: 'Twin', recipients: null }, recipientsJson: undefined, json };
+    const key = keyOf(await otherProcess(), 'createBroadcast', '/v2/broadcasts', 'k11', {});
+    const results = await Promise.allSettled([1, 2].map(() => acceptor.accept(it.project.id, sent, key)));
+    expect(results).toEqual([
+      { status: 'rejected', reason: failure },
+      { status: 'rejected', reason: failure },
+    ]);
   });
 
   test("is the project's own, and the user's, and the operation's", async () => {

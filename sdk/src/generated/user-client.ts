@@ -399,7 +399,7 @@ export class UserClient extends Client {
         this.request({ method: 'POST', path: '/integrations/slack/installations/start', body }, options),
       /**
        * Finish a slack installation.
-       * Exchanges the code for the workspace's tokens and saves them for the project. Give the `state` of the same query along: it proves that this user started what is finished here. A code is good for one time: after a 503 it may be used up. With an `Idempotency-Key` a repeat while the first is under way, or after it was broken off, is a 409 with `Retry-After`.
+       * Exchanges the code for the workspace's tokens and saves them for the project. Give the `state` of the same query along: it proves that this user started what is finished here. A code is good for one time: after a 503 it may be used up. With an `Idempotency-Key` a concurrent request waits for the response of the first; after a crash it is a 409 with `Retry-After`.
        *
        * `POST /integrations/slack/installations/finish`
        */
@@ -425,7 +425,7 @@ export class UserClient extends Client {
         this.request({ method: 'POST', path: '/integrations/service_slackbot/installations/start', body }, options),
       /**
        * Finish a service_slackbot installation.
-       * Exchanges the code for the workspace's tokens and saves them for the project. Give the `state` of the same query along: it proves that this user started what is finished here. A code is good for one time: after a 503 it may be used up. With an `Idempotency-Key` a repeat while the first is under way, or after it was broken off, is a 409 with `Retry-After`.
+       * Exchanges the code for the workspace's tokens and saves them for the project. Give the `state` of the same query along: it proves that this user started what is finished here. A code is good for one time: after a 503 it may be used up. With an `Idempotency-Key` a concurrent request waits for the response of the first; after a crash it is a 409 with `Retry-After`.
        *
        * `POST /integrations/service_slackbot/installations/finish`
        */

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { type Database, type Queryable, sql } from '../db/client.ts';
 import { ClientError } from '../errors.ts';
 import type { Clock } from '../lib/clock.ts';
+import { waitMs } from '../lib/wait.ts';
 
 /** An `Idempotency-Key` with all that it is scoped to. */
 export interface IdempotencyKey {
@@ -19,11 +20,23 @@ export interface KeptAnswer {
 
 // The status of a row whose work has not ended; committed only where no transaction holds the row.
 const UNDER_WAY = 0;
-// Longer than any call to a vendor takes: who has not ended by then never will.
+// Longer than any call to a vendor takes: work that has not ended by then was broken off by a crash.
 const CLAIM_MS = 3 * 60 * 1000;
+// A request waits this long for the same request on another node. Connecting to a vendor and its response take 40 s at most, and common
+// load balancers cut a request after 60 s.
+const WAIT_MS = 50_000;
+const FIRST_POLL_MS = 50;
+const SLOWEST_POLL_MS = 1_000;
+// These statuses, and 5xx, say nothing about the operation: with another token, or a minute later, it may succeed under the same key.
+const NOT_STORED: ReadonlySet<number> = new Set([401, 403, 429]);
 
 /** How long an answer is kept: the contract's 24 hours. */
 export const KEPT_MS = 24 * 60 * 60 * 1000;
+
+/** What a response that holds a secret is sealed for. */
+export function keptResponsePurpose(projectId: string, scope: string, key: string): string {
+  return `project:${projectId}:answer:${scope}:${key}`;
+}
 
 /** What tells one request from another under the same key. `target` is the path with its query. */
 export function requestHash(target: string, bodyHash: Buffer | undefined): Buffer {
@@ -49,9 +62,10 @@ export async function findReplay(
 }
 
 /**
- * Answers a request at most once per key. The key, what `work` writes through its transaction and the answer are committed
- * together, so there is no state in between: a crash leaves nothing, and a twin that comes meanwhile waits for the commit and
- * is answered the same. A `ClientError` of `work` is an answer too (its writes are undone, the answer is kept); anything else undoes all.
+ * Runs an operation at most once per key. The key, the writes of `work` and its response are committed together, so there is no state in
+ * between: a crash leaves nothing, and a concurrent request with the same key waits for the commit and gets the same response. A
+ * `ClientError` of `work` is a response too (its writes are rolled back, the response is stored), except for those in `NOT_STORED`;
+ * anything else rolls back everything.
  */
 export async function answerOnce(
   deps: { db: Database; clock: Clock },
@@ -62,9 +76,21 @@ export async function answerOnce(
 }
 
 /**
- * The same for work that calls out over the network, which no transaction may be open for: the key is claimed, the work runs, its
- * answer is kept. Throws `idempotency_conflict` while another process has the key in hand. A crash in between leaves the claim, and
- * nobody knows how far the work has come: repeats are told the conflict until `CLAIM_MS` are over, then the work runs again.
+ * Notes the key in the caller's transaction. Returns false when it was noted within the last 24 hours; a concurrent transaction with
+ * the same key is waited for. No response is stored under it.
+ */
+export async function isFirstUse(
+  { tx, clock }: { tx: Queryable; clock: Clock },
+  key: IdempotencyKey,
+): Promise<boolean> {
+  const where = [key.projectId, key.scope, key.key, key.requestHash];
+  return (await tx.query(claimKey, [...where, new Date(clock.now()), oldestKept(clock)])).length > 0;
+}
+
+/**
+ * The same for work that makes network calls, during which no transaction may be open: the key is claimed, the work runs, its response is
+ * stored. A concurrent request with the same key waits, on another node too. A crash in between leaves the claim behind, and nobody knows
+ * how far the work has come: requests then wait for `WAIT_MS` and throw `idempotency_conflict`. After `CLAIM_MS` the work runs again.
  */
 export async function answerClaimed(
   deps: { db: Queryable; clock: Clock },
@@ -72,35 +98,50 @@ export async function answerClaimed(
   work: () => Promise<KeptAnswer>,
 ): Promise<KeptAnswer & { replayed: boolean }> {
   return inTurn(key, async () => {
-    const { db, clock } = deps;
-    const where = [key.projectId, key.scope, key.key];
-    const now = new Date(clock.now());
-    const abandoned = new Date(clock.now() - CLAIM_MS);
-    const claimed = await db.query(claimAlone, [
-      ...where,
-      key.requestHash,
-      now,
-      oldestKept(clock),
-      abandoned,
-    ]);
-    if (claimed.length === 0) {
-      const kept = await findReplay(deps, key);
-      if (kept === undefined || kept.status === UNDER_WAY)
-        throw new ClientError(
-          'idempotency_conflict',
-          ['The first request with this Idempotency-Key has not ended'],
-          { 'retry-after': '5' },
-        );
-      return { ...kept, replayed: true };
-    }
+    const claim = await claimOrWait(deps, key);
+    if ('stored' in claim) return { ...claim.stored, replayed: true };
+    const { db } = deps;
+    const where = [key.projectId, key.scope, key.key, claim.claimedAt];
     const answer = await asAnswer(work).catch(async (error: unknown) => {
-      // Nothing is kept of what is our fault. Should this fail, too, the claim runs out by itself.
-      await db.query(endClaim, [...where, now]).catch(() => {});
+      // Should this fail, too, the claim expires by itself.
+      await db.query(endClaim, where).catch(() => {});
       throw error;
     });
-    await db.query(keepClaimed, [...where, now, answer.status, answer.body]);
+    await db.query(keepClaimed, [...where, answer.status, answer.body]);
     return { ...answer, replayed: false };
   });
+}
+
+/** Claims the key, or waits for the response of the request that has claimed it. */
+async function claimOrWait(
+  deps: { db: Queryable; clock: Clock },
+  key: IdempotencyKey,
+): Promise<{ claimedAt: Date } | { stored: KeptAnswer }> {
+  const { db, clock } = deps;
+  const deadlineMs = clock.now() + WAIT_MS;
+  for (let pauseMs = FIRST_POLL_MS; ; pauseMs = Math.min(pauseMs * 1.5, SLOWEST_POLL_MS)) {
+    const claimedAt = new Date(clock.now());
+    const claimed = await db.query(claimAlone, [
+      key.projectId,
+      key.scope,
+      key.key,
+      key.requestHash,
+      claimedAt,
+      oldestKept(clock),
+      new Date(clock.now() - CLAIM_MS),
+    ]);
+    if (claimed.length > 0) return { claimedAt };
+    const stored = await findReplay(deps, key);
+    if (stored !== undefined && stored.status !== UNDER_WAY) return { stored };
+    if (clock.now() > deadlineMs) {
+      throw new ClientError(
+        'idempotency_conflict',
+        ['The first request with this Idempotency-Key has not ended'],
+        { 'retry-after': '5' },
+      );
+    }
+    await waitMs(pauseMs);
+  }
 }
 
 /** Deletes keys that ran out, a small batch; answers how many. Call it again while it answers `batch`. */
@@ -159,12 +200,12 @@ async function attempt(tx: Queryable, work: (tx: Queryable) => Promise<KeptAnswe
   return answer;
 }
 
-/** What the work answers; a refusal is an answer, too. */
+/** The response of the work. An error of the client is one too, unless it is not to be stored. */
 async function asAnswer(work: () => Promise<KeptAnswer>): Promise<KeptAnswer> {
   try {
     return await work();
   } catch (error) {
-    if (!(error instanceof ClientError) || error.status >= 500) throw error;
+    if (!(error instanceof ClientError) || error.status >= 500 || NOT_STORED.has(error.status)) throw error;
     return { status: error.status, body: JSON.stringify({ errors: error.problems }) };
   }
 }

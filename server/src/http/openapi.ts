@@ -71,7 +71,10 @@ export async function serveDescription(fastify: FastifyInstance, prefix: string)
 const DESCRIPTION = `Send a notification to up to 1000 users through their inbox, e-mail and other channels with one request.
 
 Every answer that is not a success is \`{"errors": [{"code", "message"}]}\` and names all problems. Lists are newest first, and page with
-\`starting_after\` and \`ending_before\`. Every POST may carry an \`Idempotency-Key\`: a repeat within 24 hours gets the first answer again.`;
+\`starting_after\` and \`ending_before\`. Every POST may carry an \`Idempotency-Key\`:
+a request with the same key and body gets the stored response of the first one for 24 hours, with \`Idempotency-Replayed: true\`. Stored are 2xx and
+4xx responses of the operation; not 401, 403, 429, 5xx and problems with the body (422), so that a corrected request may have the same key. A concurrent request
+with the same key waits for the response of the first; the same key with another body is a 409.`;
 const PROJECT_JWT = 'Speaks for the whole project. Made with `belfry token issue`; keep it on your servers.';
 const USER_JWT =
   "Speaks for one user. Made by your server: HS256 with the project's API secret, claims `api_key`, and `user_external_id` or `user_email`; with both, the external id decides. A claim that is there but unusable (`null`, blank, too long, not a text) is a 401 that names it.";
@@ -194,6 +197,7 @@ const IDEMPOTENCY_KEY = {
   in: 'header',
   name: 'Idempotency-Key',
   required: false,
-  description: 'Any text that is new for a new request; a UUID is a good choice.',
+  description:
+    'Any text that is new for a new request; a UUID is a good choice. Requests with the same key and body within 24 hours get one response, and have one effect.',
   schema: { type: 'string', minLength: 1, maxLength: 255 },
 };

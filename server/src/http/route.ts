@@ -64,15 +64,16 @@ export interface Route<
   /** The member of the body, an array, that makes it long where it is: long ones are parsed in pieces. */
   longArray?: string;
   /**
-   * What a schema cannot say and the handler refuses: asked of a request that its schemas have refused, so that all that is wrong is told at
-   * once. It is given whatever was sent.
+   * Problems that a schema cannot express and that the handler rejects. Called for a request that its schemas have rejected, so that all
+   * problems are reported at once; and before an Idempotency-Key is used, so that a corrected request may come under the same key. The
+   * argument is whatever was sent.
    */
   alsoWrong?: (given: { query: unknown; body: unknown }) => readonly string[] | Promise<readonly string[]>;
   /** Refuses unknown query parameters, any cookie and unknown `x-<brand>-*` headers, naming each. */
   refuseUnknown?: boolean;
   /**
-   * `automatic` (POST's default): the route's writes and its answer are kept together, in one transaction. `claimed`: the key is
-   * claimed, the handler runs, its answer is kept; for handlers that call out over the network. `own`: the handler does it.
+   * `automatic` (POST's default): the route's writes and its response are stored together, in one transaction. `claimed`: the key is
+   * claimed, the handler runs, its response is stored; for handlers that make network calls. `own`: the handler does it.
    */
   idempotency?: 'automatic' | 'claimed' | 'own' | 'none';
   /**
@@ -300,6 +301,8 @@ async function answer<
     return toJson(answered);
   };
   if (key !== undefined && (mode === 'automatic' || mode === 'claimed')) {
+    const problems = (await route.alsoWrong?.({ query: request.query, body: request.body })) ?? [];
+    if (problems.length > 0) throw new ClientError('validation_failed', problems);
     const secret = route.secretReply === true;
     const kept = await answerIdempotently(app.context, { key, status, mode, secret }, run);
     if (kept.replayed) reply.header('idempotency-replayed', 'true');

@@ -85,8 +85,13 @@ export class Acceptor {
     const outcomes = new Map<Entry, Outcome>();
     const accepted = await this.#insert(distinct, outcomes);
     if (accepted > 0) this.#listener.onAccepted(accepted);
-    // Who was not accepted has used a key before, or just now at the same moment.
-    return Promise.all(entries.map((entry) => outcomes.get(entry) ?? this.#answerRepeat(entry)));
+    // Entries without an outcome reused a key: an earlier one, or that of another entry of this batch.
+    const failed = distinct.filter((entry) => 'error' in (outcomes.get(entry) ?? {}));
+    const outcomeOf = (entry: Entry) => {
+      const twin = failed.find((one) => haveSameKey(one, entry));
+      return twin === undefined ? this.#answerRepeat(entry) : (outcomes.get(twin) as Outcome);
+    };
+    return Promise.all(entries.map((entry) => outcomes.get(entry) ?? outcomeOf(entry)));
   }
 
   /** Answers how many were accepted. Who has no outcome then was not. */
@@ -223,10 +228,18 @@ function leasedJob(entry: Entry, id: number | undefined): Job<'fan_out'> | undef
 function firstOfEachKey(entries: readonly Entry[]): Entry[] {
   const byKey = new Map<string, Entry>();
   for (const entry of entries) {
-    if (entry.idempotency === undefined) continue;
-    const key = JSON.stringify([entry.projectId, entry.idempotency.scope, entry.idempotency.key]);
-    if (!byKey.has(key)) byKey.set(key, entry);
+    const key = keyOf(entry);
+    if (key !== undefined && !byKey.has(key)) byKey.set(key, entry);
   }
   // In one order everywhere, so that two batches that want the same keys do not wait for each other in a circle.
   return [...byKey].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, entry]) => entry);
+}
+
+function haveSameKey(a: Entry, b: Entry): boolean {
+  const key = keyOf(a);
+  return key !== undefined && key === keyOf(b);
+}
+
+function keyOf({ projectId, idempotency }: Entry): string | undefined {
+  return idempotency && JSON.stringify([projectId, idempotency.scope, idempotency.key]);
 }

@@ -78,7 +78,7 @@ function slackRoutes(app: App, provider: SlackProvider, name: string): void {
     summary: `Finish a ${called} installation`,
     description:
       "Exchanges the code for the workspace's tokens and saves them for the project. Give the `state` of the same query along: it proves that this user started what is finished here. " +
-      'A code is good for one time: after a 503 it may be used up. With an `Idempotency-Key` a repeat while the first is under way, or after it was broken off, is a 409 with `Retry-After`.',
+      'A code is good for one time: after a 503 it may be used up. With an `Idempotency-Key` a concurrent request waits for the response of the first; after a crash it is a 409 with `Retry-After`.',
     tags,
     body: FinishInstallation,
     reply: { 200: SlackInstallation },
