@@ -1,6 +1,7 @@
 /** Push to Android, and by Firebase to iOS and the web. https://firebase.google.com/docs/reference/fcm/rest/v1/projects.messages */
 import { type Static, Type } from 'typebox';
 import { oneOf } from '../contract/common.ts';
+import { urlMember } from '../lib/named-host.ts';
 import { ask, notChecked, segment } from './ask.ts';
 import { type AccessToken, createAccessToken, problemOf, tokenRequest } from './fcm-access-token.ts';
 import { type FcmMessage, fcmMessage, withTimeToLive } from './fcm-message.ts';
@@ -73,6 +74,13 @@ export const fcm: Provider<'mobile_push', typeof config, FcmRequest | Rejection,
   channel: 'mobile_push',
   docs: 'https://firebase.google.com/docs/reference/fcm/rest/v1/projects.messages',
   config,
+  hosts: [
+    urlMember('token_uri'),
+    {
+      field: 'universe_domain',
+      hostOf: (domain) => URL.parse(originOf({ universe_domain: domain }))?.hostname,
+    },
+  ],
   build,
   classify,
   connect,
@@ -111,7 +119,7 @@ const NO_KEY: Rejection = {
 };
 const NOT_SENT: FcmReply = { error: { code: 'CLOSED', message: 'not sent' }, written: false };
 
-function originOf({ universe_domain: domain }: Config): string {
+function originOf({ universe_domain: domain }: Pick<Config, 'universe_domain'>): string {
   return `https://fcm.${/^[a-z\d.-]+$/i.test(domain) ? domain : 'googleapis.com'}`;
 }
 

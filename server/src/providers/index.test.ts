@@ -7,7 +7,7 @@ import { delivering, integrations, wireNameOf } from './index.ts';
 import { maskSecrets } from './provider.ts';
 import { guides } from './reference/index.ts';
 
-const ajv = addFormats.default(new Ajv({ allErrors: true, strict: true }));
+const ajv = addFormats.default(new Ajv({ allErrors: true, strict: true, keywords: ['x-problem'] }));
 
 test('all that deliver are put through the table of faults', () => {
   const folder = new URL('./', import.meta.url);

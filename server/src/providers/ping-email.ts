@@ -1,6 +1,7 @@
 /** E-mail by a mailer of the project's own, which is sent each notification as JSON. https://www.rfc-editor.org/rfc/rfc9110#POST */
 import { createHmac } from 'node:crypto';
 import { type Static, Type } from 'typebox';
+import { urlMember } from '../lib/named-host.ts';
 import { httpOutcome, isTlsFailure, rejected } from './http-outcome.ts';
 import { createHttpSender } from './http-sender.ts';
 import { maxPerSecond, rateOf } from './max-per-second.ts';
@@ -36,6 +37,7 @@ export const pingEmail: Provider<'email', typeof config, HttpRequest, HttpAnswer
   channel: 'email',
   docs: 'https://www.rfc-editor.org/rfc/rfc9110#POST',
   config,
+  hosts: [urlMember('url')],
   build,
   classify,
   rates: { integration: rateOf },

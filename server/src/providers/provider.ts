@@ -10,6 +10,7 @@ import type { KeyObject } from 'node:crypto';
 import { type Static, type TObject, type TString, Type } from 'typebox';
 import type { Clock } from '../lib/clock.ts';
 import type { EgressGuard } from '../lib/egress.ts';
+import type { NamedHost } from '../lib/named-host.ts';
 import type { Timeouts, Transport } from './transport.ts';
 
 /** Every channel that a notification can go out on. */
@@ -207,6 +208,8 @@ export type Integration<Schema extends TObject = TObject> = {
   docs: string;
   /** JSON Schema of the configuration, `description` being the help beside each field. */
   config: Schema;
+  /** The members of the config that name a host to connect to; a private one is rejected when the config is saved. */
+  hosts?: readonly NamedHost[];
   /** The config as it is stored and echoed, where that differs from what may be sent. */
   complete?(config: Static<Schema>): Static<Schema>;
   /**

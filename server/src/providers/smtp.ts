@@ -12,6 +12,7 @@ import type SMTPPool from 'nodemailer/lib/smtp-pool';
 import { type Static, Type } from 'typebox';
 import { oneOf } from '../contract/common.ts';
 import type { EgressGuard } from '../lib/egress.ts';
+import { hostMember } from '../lib/named-host.ts';
 import { NO_ADDRESS } from './mailbox.ts';
 import { maxPerSecond, rateOf } from './max-per-second.ts';
 import { buildMime, isMailbox, withAsciiDomain } from './mime.ts';
@@ -31,9 +32,17 @@ const mailbox = (description: string) =>
     { additionalProperties: false, description },
   );
 
+// A name in ASCII, or an IP address. No part can begin in two places, so matching is linear.
+const HOST = '^([A-Za-z0-9_]+((\\.|-+)[A-Za-z0-9_]+)*\\.?|[0-9A-Fa-f]*:[0-9A-Fa-f:.]+)$';
+
 const config = Type.Object(
   {
-    host: Type.String({ description: 'Host name of the mail server; certificates must be issued for it' }),
+    host: Type.String({
+      maxLength: 253,
+      pattern: HOST,
+      'x-problem': 'must be a host name or an IP address, without a port',
+      description: 'Host name of the mail server; certificates must be issued for it',
+    }),
     port: Type.Integer({
       minimum: 1,
       maximum: 65535,
@@ -80,6 +89,7 @@ export const smtp: Provider<'email', typeof config, SmtpRequest, SmtpReply> = {
   channel: 'email',
   docs: 'https://www.rfc-editor.org/rfc/rfc5321',
   config,
+  hosts: [hostMember('host')],
   build,
   classify,
   rates: { integration: rateOf },

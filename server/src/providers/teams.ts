@@ -1,5 +1,6 @@
 /** Microsoft Teams, by incoming webhooks. https://learn.microsoft.com/en-us/microsoftteams/platform/webhooks-and-connectors/how-to/add-incoming-webhook */
 import { type Static, Type } from 'typebox';
+import { urlMember } from '../lib/named-host.ts';
 import { destinationOutcome, secretsOfAddress } from './destination.ts';
 import { httpOutcome, rejected, retry, type Said } from './http-outcome.ts';
 import { createHttpSender } from './http-sender.ts';
@@ -58,6 +59,7 @@ export const teams: Provider<'teams', typeof config, TeamsRequest | Rejection, H
   channel: 'teams',
   docs: 'https://learn.microsoft.com/en-us/microsoftteams/platform/webhooks-and-connectors/how-to/add-incoming-webhook',
   config,
+  hosts: [urlMember('webhook.url')],
   verify,
   build,
   classify,

@@ -12,6 +12,8 @@ interface Schema {
   maxLength?: number;
   minimum?: number;
   maximum?: number;
+  /** What is said of every wrong value. */
+  'x-problem'?: string;
 }
 
 /** One change that makes a valid value wrong: at this path put `value`, or take out what is there where it is `undefined`. */
@@ -51,7 +53,7 @@ function wrongAt(schema: Schema, path: string[]): WrongValue[] {
   const wrong = (value: unknown, problem: string) => ({
     path,
     value,
-    message: `Param '${path.join('.')}' ${problem}`,
+    message: `Param '${path.join('.')}' ${one['x-problem'] ?? problem}`,
   });
   const choices = one.enum === undefined ? undefined : `must be one of: ${one.enum.map(String).join(', ')}`;
   const otherTypes = [[], type === 'string' ? 1 : 'text', ...(nullable ? [] : [null])];

@@ -12,6 +12,7 @@ import { inboxConfigOf, saveInboxInstallation } from '../../domain/installations
 import { saveStated } from '../../domain/installations/save.ts';
 import { requireApp, startInstallation } from '../../domain/installations/start.ts';
 import { startWebPush } from '../../domain/installations/web-push.ts';
+import { privateHostProblems, rejectPrivateHosts } from '../../domain/private-hosts.ts';
 import { webPushTokens } from '../../domain/tokens/channels.ts';
 import { saveToken } from '../../domain/tokens/save.ts';
 import { decodeJwt } from '../../lib/jwt.ts';
@@ -20,6 +21,7 @@ import { bearerToken } from '../auth.ts';
 import { rawJson } from '../reply.ts';
 import { type App, userRoute } from '../route.ts';
 import { shown } from './integrations.ts';
+import { WEB_PUSH_HOSTS } from './tokens.ts';
 
 const tags: [string] = ['Installations'];
 
@@ -135,8 +137,10 @@ function webPushRoutes(app: App): void {
     description: 'The same as saving a web push token.',
     tags,
     body: webPushToken.save,
+    alsoWrong: ({ body }) => privateHostProblems(app.context, WEB_PUSH_HOSTS, body),
     reply: { 200: webPushToken.saved },
     async handler({ project, user, body, context }) {
+      await rejectPrivateHosts(context, WEB_PUSH_HOSTS, body);
       const owner = { projectId: project.id, userId: user.id };
       return rawJson(JSON.stringify(await saveToken(context, webPushTokens, owner, body)));
     },

@@ -12,6 +12,7 @@ import { deleteIntegrations } from '../../domain/integrations/delete.ts';
 import { listIntegrations, type SavedIntegration } from '../../domain/integrations/list.ts';
 import { saveIntegration } from '../../domain/integrations/save.ts';
 import { verifyIntegration } from '../../domain/integrations/verify.ts';
+import { privateHostProblems, rejectPrivateHosts } from '../../domain/private-hosts.ts';
 import { ClientError } from '../../errors.ts';
 import type { Cursor } from '../../lib/cursor.ts';
 import { integrations, wireNameOf } from '../../providers/index.ts';
@@ -44,7 +45,7 @@ export function integrationRoutes(app: App): void {
 }
 
 function routesOf(app: App, integration: Integration): void {
-  const { name: provider, wireName = provider, docs, config } = integration;
+  const { name: provider, wireName = provider, docs, config, hosts = [] } = integration;
   const brand = app.context.config.BRAND;
   const name = provider.replace(/(^|_)([a-z])/g, (_all, _separator, letter: string) => letter.toUpperCase());
   const url = `/integrations/${wireName}`;
@@ -59,8 +60,10 @@ function routesOf(app: App, integration: Integration): void {
     tags,
     query: SaveIntegrationQuery,
     body: config,
+    alsoWrong: ({ body }) => privateHostProblems(app.context, hosts, body),
     reply: { 200: shown(integration) },
     async handler({ project, query: { id, verify }, body, context }) {
+      await rejectPrivateHosts(context, hosts, body);
       if (verify) await verifyIntegration(context, integration, body);
       const stored = integration.complete?.(body) ?? body;
       const request = { projectId: project.id, provider, config: stored, ...lowerCased(id) };

@@ -14,6 +14,7 @@ import {
   UserInPath,
   webPushToken,
 } from '../../contract/token.ts';
+import { privateHostProblems, rejectPrivateHosts } from '../../domain/private-hosts.ts';
 import {
   apnsTokens,
   expoTokens,
@@ -31,6 +32,7 @@ import { getToken, listTokens, recordId, tokenJson } from '../../domain/tokens/l
 import { saveToken } from '../../domain/tokens/save.ts';
 import { userExists } from '../../domain/users/exists.ts';
 import { ClientError } from '../../errors.ts';
+import { type NamedHost, urlMember } from '../../lib/named-host.ts';
 import { type RawJson, rawJson } from '../reply.ts';
 import { type App, type Call, projectRoute, userRoute } from '../route.ts';
 
@@ -40,16 +42,36 @@ export function tokenRoutes(app: App): void {
   collection(app, { name: 'Apns', path: 'mobile_push/apns', channel: apnsTokens, ...apnsToken });
   collection(app, { name: 'Expo', path: 'mobile_push/expo', channel: expoTokens, ...expoToken });
   collection(app, { name: 'Fcm', path: 'mobile_push/fcm', channel: fcmTokens, ...fcmToken });
-  collection(app, { name: 'Slack', path: 'slack', channel: slackTokens, ...chatToken, chat: true });
+  collection(app, {
+    name: 'Slack',
+    path: 'slack',
+    channel: slackTokens,
+    ...chatToken,
+    hosts: [urlMember('webhook.url')],
+    chat: true,
+  });
   collection(app, {
     name: 'Slackbot',
     path: 'slack/<brand>_slackbot',
     channel: slackbotTokens,
     ...chatToken,
+    hosts: [urlMember('webhook.url')],
     chat: true,
   });
-  collection(app, { name: 'Teams', path: 'teams', channel: teamsTokens, ...teamsToken });
-  collection(app, { name: 'WebPush', path: 'web_push', channel: webPushTokens, ...webPushToken });
+  collection(app, {
+    name: 'Teams',
+    path: 'teams',
+    channel: teamsTokens,
+    ...teamsToken,
+    hosts: [urlMember('webhook.url')],
+  });
+  collection(app, {
+    name: 'WebPush',
+    path: 'web_push',
+    channel: webPushTokens,
+    ...webPushToken,
+    hosts: WEB_PUSH_HOSTS,
+  });
 }
 
 interface Collection<Save extends TObject, Saved extends TSchema, Token extends TSchema> {
@@ -61,11 +83,14 @@ interface Collection<Save extends TObject, Saved extends TSchema, Token extends 
   save: Save;
   saved: Saved;
   token: Token;
+  /** Members that name a host to send to. */
+  hosts?: readonly NamedHost[];
   /** Ids may be Slack's, and saving refuses what nobody knows. */
   chat?: boolean;
 }
 
 const tags: [string] = ['Channel tokens'];
+export const WEB_PUSH_HOSTS = [urlMember('endpoint')];
 
 function collection<Save extends TObject, Saved extends TSchema, Token extends TSchema>(
   app: App,
@@ -88,7 +113,7 @@ const OLDEST_GO = ` A user has ${MAX_ACTIVE_TOKENS} active tokens of a channel a
 
 function save<Save extends TObject, Saved extends TSchema>(
   app: App,
-  { name, path, channel, save, saved, chat = false }: Collection<Save, Saved, TSchema>,
+  { name, path, channel, save, saved, hosts = [], chat = false }: Collection<Save, Saved, TSchema>,
 ): void {
   userRoute(app, {
     method: 'PUT',
@@ -99,8 +124,10 @@ function save<Save extends TObject, Saved extends TSchema>(
     tags,
     body: save,
     refuseUnknown: chat,
+    alsoWrong: ({ body }) => privateHostProblems(app.context, hosts, body),
     reply: { 200: saved },
     async handler({ user, project, body, context }) {
+      await rejectPrivateHosts(context, hosts, body);
       const owner = { projectId: project.id, userId: user.id };
       return rawJson(JSON.stringify(await saveToken(context, channel, owner, body)));
     },

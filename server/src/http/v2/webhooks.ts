@@ -10,6 +10,7 @@ import {
   WebhookPage,
   WebhookSecret,
 } from '../../contract/webhook.ts';
+import { privateHostProblems, rejectPrivateHosts } from '../../domain/private-hosts.ts';
 import { deleteWebhook } from '../../domain/webhooks/delete.ts';
 import { getWebhook, listWebhooks, toWebhook } from '../../domain/webhooks/get.ts';
 import { listMessages, toDelivery } from '../../domain/webhooks/messages.ts';
@@ -17,10 +18,12 @@ import { replayMessages } from '../../domain/webhooks/replay.ts';
 import { saveWebhook } from '../../domain/webhooks/save.ts';
 import { getSecret, rotateSecret } from '../../domain/webhooks/secret.ts';
 import { ClientError } from '../../errors.ts';
+import { urlMember } from '../../lib/named-host.ts';
 import { type App, projectRoute } from '../route.ts';
 
 const tags: [string] = ['Webhooks'];
 const ById = Type.Object({ webhook_id: Id });
+const HOSTS = [urlMember('url')];
 
 /** The project's webhooks: saving, reading, deleting them, their secrets, what was sent to them, and sending it again. */
 export function webhookRoutes(app: App): void {
@@ -41,6 +44,7 @@ function recordRoutes(app: App): void {
       'disable the webhook. A message may come more than once: `webhook-id` is the same then.',
     tags,
     body: SaveWebhook,
+    alsoWrong: ({ body }) => privateHostProblems(app.context, HOSTS, body),
     reply: { 200: Webhook },
     async handler({ project, body, context }) {
       return toWebhook(found(await saveWebhook(context, project.id, body)));
