@@ -10,6 +10,7 @@ import { measureFairness } from './scenarios/fairness.ts';
 import { measureFanOut } from './scenarios/fan-out.ts';
 import { measureHttpProviders } from './scenarios/http-providers.ts';
 import { measureInbox } from './scenarios/inbox.ts';
+import { measureLargeBodies } from './scenarios/large-bodies.ts';
 import { measureMemory } from './scenarios/memory.ts';
 import { measurePush } from './scenarios/push.ts';
 import { measureReads } from './scenarios/reads.ts';
@@ -34,6 +35,7 @@ const SCENARIOS: Record<string, { title: string; measure: Scenario }> = {
     title: 'a single message beside a bulk, and beside mailers that hang',
     measure: measureFairness,
   },
+  bodies: { title: 'broadcasts of 10 MiB, with a heap of 400 MB', measure: measureLargeBodies },
   http: { title: 'messages by vendors that speak HTTP/1.1', measure: measureHttpProviders },
   push: { title: 'pushes to phones', measure: measurePush },
   'web-push': { title: 'pushes to browsers, encrypted', measure: measureWebPush },

@@ -108,6 +108,11 @@ export const SETTINGS = {
     help: 'Requests per minute and address of callers without a valid credential; 0 switches the limit off.',
     read: (text: string) => integer(text, 0, 1_000_000_000),
   },
+  REQUEST_BODIES_MIB: {
+    default: '',
+    help: 'Memory for request bodies in progress, in MiB, of which one credential gets half. Beyond it requests of more than 64 KiB are a 429 or 503. Default: an eighth of the heap limit (`--max-old-space-size`).',
+    read: (text: string) => optional(text, (value) => integer(value, 1, 1_000_000)),
+  },
   ...vendorSettings(),
   SLACKBOT_APP_ID: {
     default: '',

@@ -53,10 +53,10 @@ test('a category config is told its conditions, channels and windows with what i
   );
 });
 
-test('of a config with thousands of conditions only the first are looked at', async () => {
+test('of a config with very many conditions only the first are looked at', async () => {
   const body = {
     key: 'orders',
-    channels: Array.from({ length: 20_000 }, () => ({ channel: 'email', if: '(' })),
+    channels: Array.from({ length: 1_900 }, () => ({ channel: 'email', if: '(' })),
   };
   const messages = await refused('PUT', '/channels', { body });
   expect(messages).toContain("Param 'channels' must have at most 7 items");

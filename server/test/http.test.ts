@@ -264,7 +264,10 @@ describe('a body', () => {
   test("nested beyond all measure is the client's fault", async () => {
     const deep = `{"title":"a","free":{"x":${'['.repeat(200_000)}${']'.repeat(200_000)}}}`;
     const answer = await it.call('POST', '/v2/things', { token: it.project.jwt, raw: deep });
-    expect([answer.status, answer.messages]).toEqual([422, ['The request is nested too deeply']]);
+    expect([answer.status, answer.messages]).toEqual([
+      422,
+      ['The request is nested too deeply: at most 100 levels'],
+    ]);
   });
 
   test('over the limit of its route is 413, whether it says so or not', async () => {

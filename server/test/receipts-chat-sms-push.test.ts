@@ -169,7 +169,7 @@ describe('Twilio', () => {
     const id = await setUp('twilio', { ...TWILIO, auth_token: 'canary-auth-token' });
     const form = Array.from({ length: 100_000 }, (_, number) => `f${number}=`).join('&');
     const refused = await post(`twilio/webhooks/incoming/${id}`, form, FORM);
-    expect(refused.status).toBe(401);
+    expect(refused.status).toBe(413);
   });
 
   test('the address that was made for a message takes what is said of it, and no other does', async () => {

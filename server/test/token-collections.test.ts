@@ -472,7 +472,7 @@ test('an app_id is matched as the contract has it, and hostile ones in no time',
   const save = (app_id: string) =>
     call('PUT', pathOf('mobile_push/apns'), { device_token: text('app'), app_id });
   for (const good of ['a', 'com.example.app', 'com-example_1']) expect((await save(good)).status).toBe(200);
-  for (const bad of ['', '.a', 'a.', 'a..b', `${'a'.repeat(100_000)}!`])
+  for (const bad of ['', '.a', 'a.', 'a..b', `${'a'.repeat(60_000)}!`])
     expect((await save(bad)).status).toBe(422);
 });
 

@@ -2,6 +2,7 @@ import type { FastifyRequest } from 'fastify';
 import type { Page, PageQuery } from '../contract/common.ts';
 import { ClientError } from '../errors.ts';
 import { type Cursor, NEWEST, OLDEST, type Stretch } from '../lib/cursor.ts';
+import { type JsonText, joinTexts } from '../lib/json-text.ts';
 
 /**
  * Answers one page of a list that is ordered by id, newest first.
@@ -72,15 +73,16 @@ function edges(
 export async function pageThatFits<Row>(
   query: PageQuery,
   read: (query: PageQuery) => Promise<Page<Row>>,
-  texts: (rows: Row[]) => Promise<string[]>,
-): Promise<string> {
+  texts: (rows: Row[]) => Promise<JsonText[]>,
+): Promise<JsonText> {
   let list = await read(query);
   let data = await texts(list.data);
   while (data.length < list.data.length) {
     list = await read({ ...query, limit: data.length });
     data = await texts(list.data);
   }
-  return `{"data":[${data.join(',')}],"links":${JSON.stringify(list.links)}}`;
+  const separated = data.flatMap((text, index) => (index === 0 ? [text] : [',', text]));
+  return joinTexts(['{"data":[', ...separated, `],"links":${JSON.stringify(list.links)}}`]);
 }
 
 /** What is wrong with two cursors; undefined where there is at most one. */

@@ -1,17 +1,11 @@
-import type {
-  FastifyInstance,
-  FastifyReply,
-  FastifyRequest,
-  HTTPMethods,
-  preValidationHookHandler,
-} from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from 'fastify';
 import type { Static, TNull, TObject, TSchema } from 'typebox';
 import type { Page, PageQuery } from '../contract/common.ts';
 import type { IdempotencyKey } from '../domain/idempotency.ts';
 import type { Project } from '../domain/projects/cache.ts';
 import { ClientError, type ErrorCode } from '../errors.ts';
 import type { Cursor, Stretch } from '../lib/cursor.ts';
-import { jsonMember } from '../lib/json-member.ts';
+import type { JsonLimits } from '../lib/json-member.ts';
 import type { Authenticator, Caller } from './auth.ts';
 import { brandHeader, spellings } from './brand.ts';
 import type { CallContext, HttpContext } from './context.ts';
@@ -19,6 +13,7 @@ import { answerIdempotently, idempotencyKeyOf } from './idempotency.ts';
 import { OWN_ERRORS } from './openapi.ts';
 import { paginate } from './pagination.ts';
 import type { RateLimits } from './rate-limit.ts';
+import type { BodyReader } from './read-body.ts';
 import { refuseTogether } from './refuse-together.ts';
 import { type RawJson, replyChecker, sendJson, toJson } from './reply.ts';
 
@@ -30,6 +25,7 @@ export interface App {
   readonly limits: RateLimits;
   /** What stands before the `url` of a route: `/v2`. */
   readonly prefix: string;
+  readonly readBody: BodyReader;
   /** Judges replies by their schemas; in tests only, where a wrong reply should be an error. */
   readonly checkReplies: boolean;
 }
@@ -59,9 +55,11 @@ export interface Route<
   reply: Reply;
   /** The media type of the reply, where it is not JSON. */
   produces?: string;
-  /** Bytes of body; 1 MiB if not given. */
+  /** Bytes of body; if not given 1 MiB for projects, and 64 KiB for users and strangers. */
   bodyLimit?: number;
-  /** The member of the body, an array, that makes it long where it is: long ones are parsed in pieces. */
+  /** Keys and values of the body, each counted; if not given 10,000 for projects, and 500 for users and strangers. */
+  keysAndValues?: number;
+  /** The member of the body, an array, that makes it long where it is: it may hold 50,000 keys and values of its own. */
   longArray?: string;
   /**
    * Problems that a schema cannot express and that the handler rejects. Called for a request that its schemas have rejected, so that all
@@ -144,6 +142,7 @@ export function projectRoute<
     security: [{ ProjectJWT: [] }],
     admit: (request, reply) => admit(app, request, reply, 'project'),
     who: ({ caller }) => ({ project: known(caller).project }),
+    bodies: PROJECT_BODIES,
   });
 }
 
@@ -162,6 +161,7 @@ export function userRoute<
       if (rest.kind !== 'user') throw new ClientError('forbidden');
       return { project, user: { id: rest.userId } };
     },
+    bodies: OTHER_BODIES,
   });
 }
 
@@ -179,6 +179,7 @@ export function publicRoute<
       security: [],
       admit: async (request, reply) => app.limits.stranger(request, reply),
       who: () => ({}),
+      bodies: OTHER_BODIES,
     },
   );
 }
@@ -189,8 +190,10 @@ declare module 'fastify' {
     caller: Caller | undefined;
     /** SHA-256 of the body, where the request has an Idempotency-Key. */
     bodyHash: Buffer | undefined;
-    /** The text that `body` was parsed from. */
+    /** The text that `body` was parsed from, unless it is very long. */
     bodyJson: Buffer | undefined;
+    /** Then the texts of its members. */
+    bodyTexts: ReadonlyMap<string, Buffer> | undefined;
     /** The text of the body's member `longArray`, where the body is long. */
     longArray: Buffer | undefined;
   }
@@ -199,8 +202,10 @@ declare module 'fastify' {
     operationId?: string;
     /** Whoever knows the path may do something: it stays out of the log. */
     secretPath?: boolean;
-    /** The member of the body that makes it long where it is. */
+    /** What the body may hold, and how it is parsed. */
+    limits?: JsonLimits;
     longArray?: string;
+    unwrap?: string;
   }
 }
 
@@ -209,9 +214,16 @@ interface Access<Who> {
   /** Before the body is read: throws for whom this route is not. */
   admit: (request: FastifyRequest, reply: FastifyReply) => Promise<void>;
   who: (request: FastifyRequest) => Who;
+  /** What bodies may have. */
+  bodies: { bytes: number; keysAndValues: number };
 }
 
-const DEFAULT_BODY_LIMIT = 1_048_576;
+// A request with as many takes 10 ms of this thread, and a broadcast with as many in its recipients 25 ms. 50,000 are a thousand recipients with
+// all their members and 15 attributes each.
+const PROJECT_BODIES = { bytes: 1024 * 1024, keysAndValues: 10_000 };
+const OTHER_BODIES = { bytes: 64 * 1024, keysAndValues: 500 };
+const IN_LONG_ARRAY = 50_000;
+const LEVELS = 100;
 
 function register<
   Params extends TObject,
@@ -228,10 +240,16 @@ function register<
     app.fastify.route({
       method: route.method satisfies HTTPMethods,
       url: `${app.prefix}${url}`,
-      bodyLimit: route.bodyLimit ?? DEFAULT_BODY_LIMIT,
+      bodyLimit: route.bodyLimit ?? access.bodies.bytes,
       config: {
         operationId: route.operationId,
+        limits: {
+          keysAndValues: route.keysAndValues ?? access.bodies.keysAndValues,
+          inMember: IN_LONG_ARRAY,
+          levels: LEVELS,
+        },
         ...(route.longArray === undefined ? {} : { longArray: route.longArray }),
+        ...(route.unwrap === undefined ? {} : { unwrap: route.unwrap }),
       },
       schema: {
         operationId: route.operationId,
@@ -247,7 +265,6 @@ function register<
         response: { [status]: published(status, replySchema, route.produces) },
       },
       onRequest: access.admit,
-      ...(route.unwrap === undefined ? {} : { preValidation: unwrapBody(route.unwrap) }),
       ...(route.body || route.query || route.refuseUnknown
         ? {
             attachValidation: true,
@@ -260,8 +277,15 @@ function register<
             }),
           }
         : {}),
-      handler: (request, reply) =>
-        answer(app, route, { status, checkReply }, access.who(request), request, reply),
+      async handler(request, reply) {
+        // The work holds the body's memory, also when the client is gone and the response has ended before.
+        request.heldBody?.hold();
+        try {
+          return await answer(app, route, { status, checkReply }, access.who(request), request, reply);
+        } finally {
+          request.heldBody?.release();
+        }
+      },
     });
   }
 }
@@ -339,18 +363,6 @@ async function admit(
       kind === 'project' ? ['a Project JWT', 'a User JWT'] : ['a User JWT', 'a Project JWT'];
     throw new ClientError('forbidden', [`This operation needs ${needed}; the request has ${given}`]);
   }
-}
-
-function unwrapBody(key: string): preValidationHookHandler {
-  return (request, _reply, done) => {
-    const { body } = request;
-    const keys = typeof body === 'object' && body !== null ? Object.keys(body) : [];
-    if (keys.length === 1 && keys[0] === key) {
-      request.body = (body as Record<string, unknown>)[key];
-      request.bodyJson = request.bodyJson && jsonMember(request.bodyJson, key);
-    }
-    done();
-  };
 }
 
 function known(caller: Caller | undefined): Caller {

@@ -1,5 +1,3 @@
-import { isUtf8 } from 'node:buffer';
-import { createHash } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import Fastify, {
   type FastifyBaseLogger,
@@ -10,8 +8,6 @@ import Fastify, {
 import { OwnWindows } from '../domain/rate-windows.ts';
 import { ClientError } from '../errors.ts';
 import { newId } from '../lib/ids.ts';
-import { holdsMoreValues } from '../lib/json-size.ts';
-import { parseLongArray } from '../lib/parse-long-array.ts';
 import { httpSeconds } from '../metrics.ts';
 import { createAuthenticator } from './auth.ts';
 import { clientAddress } from './client-address.ts';
@@ -21,22 +17,18 @@ import { allowOrigins, showToOrigins } from './cors.ts';
 import { closeAfterEarlyResponses } from './early-response.ts';
 import { answerBadSocket, handleError, rejectExpectation } from './error-handler.ts';
 import { checkHost } from './host.ts';
+import { readJsonBodies } from './json-bodies.ts';
 import { refuseOtherMethods } from './methods.ts';
 import { describeRoutes, serveDescription } from './openapi.ts';
 import { operationsRoutes } from './operations.ts';
 import { createRateLimits, type RateLimits } from './rate-limit.ts';
+import { bodyReader } from './read-body.ts';
 import type { App } from './route.ts';
 import { trackedRoutes } from './tracked.ts';
 import { unsubscribePage } from './unsubscribe.ts';
 import { inboundRoutes } from './v2/inbound.ts';
 import { v2Routes } from './v2/index.ts';
 import { refusal, validatorFor } from './validation.ts';
-
-// Parsed, `[],[],[]` takes thirty times its bytes: in a body as large as one with the longest content, more than there is memory. A thousand
-// recipients with hundreds of attributes each are below this.
-const MAX_VALUES = 1_000_000;
-const SMALL_BODY_BYTES = 1_048_576;
-const BOM = Buffer.from('\ufeff');
 
 export interface ServerOptions {
   /** Judges every reply by its route's schema: for tests. */
@@ -69,11 +61,12 @@ export async function createServer(
     context,
     authenticate: createAuthenticator(context),
     limits: options.limits ?? createRateLimits({ config, windows: new OwnWindows({ clock }) }),
+    readBody: bodyReader(context, addressOf),
     prefix: '/v2',
     checkReplies: options.checkReplies ?? false,
   };
   const knownPaths = refuseOtherMethods(fastify, app.prefix);
-  readJson(fastify);
+  readJsonBodies(app);
   observe(fastify, context, addressOf);
   allowOrigins(fastify, config.BRAND);
   checkHost(fastify);
@@ -136,64 +129,6 @@ function requestId(given: string | string[] | undefined): string {
   return typeof given === 'string' && /^[\w.:=+/-]{1,128}$/.test(given) ? given : newId();
 }
 
-/**
- * Bodies are JSON in UTF-8 and nothing else. A member named `__proto__` is kept: JSON.parse makes it an own member like any other, and
- * nothing below copies by assignment.
- */
-function readJson(fastify: FastifyInstance): void {
-  fastify.decorateRequest('bodyHash', undefined);
-  fastify.decorateRequest('bodyJson', undefined);
-  fastify.decorateRequest('longArray', undefined);
-  fastify.removeAllContentTypeParsers();
-  fastify.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body, done) => {
-    try {
-      done(null, parseBody(request, body as Buffer));
-    } catch (error) {
-      done(error as Error);
-    }
-  });
-  // No body at all may be announced as anything: `curl -X POST -d ''` calls it a form.
-  fastify.addContentTypeParser('*', ({ headers, is404 }, _body, done) => {
-    const { 'content-length': length, 'transfer-encoding': coding } = headers;
-    const empty = length === '0' || (length === undefined && coding === undefined);
-    done(empty || is404 ? null : new ClientError('unsupported_media_type'), undefined);
-  });
-}
-
-function parseBody(request: FastifyRequest, sent: Buffer): unknown {
-  if (request.is404) return undefined; // whatever it says, it says it to nobody
-  // A deflated body could swell to any size.
-  if ((request.headers['content-encoding'] ?? 'identity') !== 'identity') {
-    throw new ClientError('unsupported_media_type', ['The request body must not have a Content-Encoding']);
-  }
-  if (request.headers['idempotency-key'] !== undefined)
-    request.bodyHash = createHash('sha256').update(sent).digest();
-  // A mark of the byte order says nothing in UTF-8, and some programs write it all the same (RFC 8259, 8.1).
-  const body = sent.subarray(0, BOM.length).equals(BOM) ? sent.subarray(BOM.length) : sent;
-  if (body.length === 0) return undefined; // v1 clients send the content type with no body
-  if (!isUtf8(body))
-    throw new ClientError('invalid_json', ['The request body is not valid JSON: it is not UTF-8']);
-  if (body.length > SMALL_BODY_BYTES && holdsMoreValues(body, MAX_VALUES)) {
-    throw new ClientError('payload_too_large', [
-      `The request body holds more than ${MAX_VALUES.toLocaleString('en')} values`,
-    ]);
-  }
-  request.bodyJson = body;
-  const { longArray } = request.routeOptions.config;
-  const read = longArray === undefined ? undefined : parseLongArray(body, longArray);
-  if (read !== undefined) {
-    request.longArray = read.member;
-    return read.value;
-  }
-  try {
-    return JSON.parse(body.toString());
-  } catch (error) {
-    throw new ClientError('invalid_json', [
-      `The request body is not valid JSON: ${error instanceof Error ? error.message : error}`,
-    ]);
-  }
-}
-
 /** Gives every answer its request's id, and every request a line in the log and its place in the metrics. */
 function observe(
   fastify: FastifyInstance,
@@ -203,10 +138,13 @@ function observe(
   let draining = false;
   fastify.decorateRequest('caller', undefined);
   fastify.decorateRequest('failure', undefined);
+  fastify.decorateRequest('response', undefined);
+  fastify.decorateRequest('heldBody', undefined);
   fastify.addHook('preClose', async () => {
     draining = true;
   });
   fastify.addHook('onRequest', (request, reply, done) => {
+    request.response = reply.raw;
     // Nearly every response is private to whoever has the token; what is not overrides this.
     reply
       .header('x-request-id', request.id)

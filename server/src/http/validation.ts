@@ -120,7 +120,7 @@ function withLengths(ajv: Ajv): Ajv {
     message: 'has a wrong length',
     params: ({ schemaCode }) => _`{limit: ${schemaCode}}`,
   };
-  const keyword = (name: string, isWrong: (text: Name, limit: number, characters: Code) => Code) => {
+  const keyword = (name: string, isWrong: (text: Name, limit: number, hasMore: Name) => Code) => {
     ajv.removeKeyword(name);
     ajv.addKeyword({
       keyword: name,
@@ -129,29 +129,32 @@ function withLengths(ajv: Ajv): Ajv {
       error,
       code(context) {
         const { data, gen, schema: limit } = context;
-        const count = gen.scopeValue('func', { ref: charactersIn });
-        context.fail(isWrong(data, limit, _`${count}(${data})`));
+        context.fail(isWrong(data, limit, gen.scopeValue('func', { ref: hasMoreCharacters })));
       },
     });
   };
-  keyword('maxLength', (text, limit, characters) => {
-    return _`${text}.length > ${limit} && (${text}.length > ${2 * limit} || ${characters} > ${limit})`;
+  keyword('maxLength', (text, limit, hasMore) => {
+    return _`${text}.length > ${limit} && ${hasMore}(${text}, ${limit})`;
   });
-  keyword('minLength', (text, limit, characters) => {
-    return _`${text}.length < ${2 * limit} && (${text}.length < ${limit} || ${characters} < ${limit})`;
+  keyword('minLength', (text, limit, hasMore) => {
+    return _`${text}.length < ${2 * limit} && !${hasMore}(${text}, ${limit - 1})`;
   });
   return ajv;
 }
 
-function charactersIn(text: string): number {
-  let count = text.length;
-  for (let index = 0; index < text.length - 1; index += 1) {
+/** Whether a text has more characters than `limit`. Looks only as far as it takes to know. */
+function hasMoreCharacters(text: string, limit: number): boolean {
+  if (text.length <= limit) return false;
+  // So many pairs of surrogates, each one character of two units, would make it fit.
+  let pairs = text.length - limit;
+  for (let index = 0; pairs > 0; index += 1) {
+    if (2 * pairs > text.length - index) return true;
     if ((text.charCodeAt(index) & 0xfc00) !== 0xd800) continue;
     if ((text.charCodeAt(index + 1) & 0xfc00) !== 0xdc00) continue;
-    count -= 1;
+    pairs -= 1;
     index += 1;
   }
-  return count;
+  return false;
 }
 
 // RFC 3986 as far as characters and their places go; the rest, such as numbers in addresses, is for URL to judge. Unlike the package's

@@ -1,5 +1,6 @@
 import { promisify } from 'node:util';
-import { deflateRaw, deflateRawSync, inflateRawSync } from 'node:zlib';
+import { deflateRaw, deflateRawSync, inflateRaw, inflateRawSync } from 'node:zlib';
+import type { JsonText } from './json-text.ts';
 
 // Below a kilobyte deflating costs more time than the bytes it saves are worth.
 const DEFLATE_FROM_BYTES = 1024;
@@ -27,6 +28,16 @@ export async function packJsonElsewhere(json: string | Buffer): Promise<Buffer> 
 }
 
 const deflate = promisify<string | Buffer, { level: number }, Buffer>(deflateRaw);
+
+/** The same, without blocking this thread: what may be long is inflated by another, and stays bytes. */
+export async function unpackJsonElsewhere(packed: Buffer): Promise<JsonText> {
+  if (packed[0] !== DEFLATED || packed.length < MAY_BE_LONG_FROM_BYTES) return unpackJson(packed);
+  return inflate(packed.subarray(1));
+}
+
+const inflate = promisify<Buffer, Buffer>(inflateRaw);
+// Deflating saves at most a factor of a thousand; 8 MiB are inflated in 8 ms.
+const MAY_BE_LONG_FROM_BYTES = 8 * 1024;
 
 /** The JSON text that was packed. */
 export function unpackJson(packed: Buffer): string {

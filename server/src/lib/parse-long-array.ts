@@ -1,4 +1,4 @@
-import { findJsonMember } from './json-member.ts';
+import { type FoundMember, findJsonMember } from './json-member.ts';
 
 /** What a text says, and the text of the member that was asked for. */
 export interface ParsedObject {
@@ -8,16 +8,23 @@ export interface ParsedObject {
 
 // What V8 parses from 100 KiB and more it lays among what it expects to live long (kPretenureTreshold of its json-parser.cc). A request's body
 // does not: gone over again and again by the slow collector, such bodies cost more than it takes to parse them.
-const SIZES = { longBytes: 100 * 1024, pieceBytes: 32 * 1024 };
+const LONG_BYTES = 100 * 1024;
+/** How long a piece is. */
+export const PIECE_BYTES = 32 * 1024;
+const SIZES = { longBytes: LONG_BYTES, pieceBytes: PIECE_BYTES };
 
 /**
  * `JSON.parse` for an object of which one member is a long array: that is parsed in pieces, which die young. Undefined for a text that is short,
- * is no JSON, or has no such array: `JSON.parse` can say which.
+ * is no JSON, or has no such array: `JSON.parse` can say which. `found` is where the member is, with cuts every `PIECE_BYTES`, if that is known.
  */
-export function parseLongArray(json: Buffer, name: string, sizes = SIZES): ParsedObject | undefined {
-  if (json.length < sizes.longBytes) return undefined;
+export function parseLongArray(
+  json: Buffer,
+  name: string,
+  { longBytes, pieceBytes, found }: typeof SIZES & { found?: FoundMember | undefined } = SIZES,
+): ParsedObject | undefined {
+  if (json.length < longBytes) return undefined;
   try {
-    return parseInPieces(json, name, sizes.pieceBytes);
+    return parseInPieces(json, name, found ?? findJsonMember(json, name, pieceBytes));
   } catch (error) {
     if (error instanceof SyntaxError) return undefined;
     throw error;
@@ -26,8 +33,7 @@ export function parseLongArray(json: Buffer, name: string, sizes = SIZES): Parse
 
 // If the object with `[]` in the array's place is JSON, and so is each piece in brackets of its own, and none of them is empty, then the whole
 // is JSON, and says this.
-function parseInPieces(json: Buffer, name: string, pieceBytes: number): ParsedObject | undefined {
-  const found = findJsonMember(json, name, pieceBytes);
+function parseInPieces(json: Buffer, name: string, found: FoundMember | undefined): ParsedObject | undefined {
   if (found === undefined) return undefined;
   const member = json.subarray(found.start, found.end);
   const [opening, closing] = [found.start + startOf(member), found.start + endOf(member)];

@@ -16,6 +16,8 @@ export interface SlotLimits {
    * that are handed over: nobody asks whose those are.
    */
   beyond?: { maxWeight: number; silentMs: number; silentPerProject: number };
+  /** No batch begins while those at work weigh as much: jobs at work are in memory. */
+  maxWeightAtWork?: number;
 }
 
 /** A batch at work. */
@@ -51,6 +53,7 @@ export class Slots {
 
   /** Whether a batch may begin, of some project at least. */
   get free(): boolean {
+    if (this.#weight >= (this.#limits.maxWeightAtWork ?? Number.POSITIVE_INFINITY)) return false;
     return this.#short === 0 && (this.#hasSlot() || this.#mayGoBeyond());
   }
 

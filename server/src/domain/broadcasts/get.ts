@@ -1,5 +1,6 @@
 import { type Queryable, sql } from '../../db/client.ts';
 import { type Cursor, NEWEST, OLDEST } from '../../lib/cursor.ts';
+import type { JsonText } from '../../lib/json-text.ts';
 import { type BroadcastRow, broadcastJson } from './wire.ts';
 
 /** One of the project's broadcasts as JSON text; undefined when there is none with this id. */
@@ -7,7 +8,7 @@ export async function getBroadcast(
   db: Queryable,
   projectId: string,
   id: string,
-): Promise<string | undefined> {
+): Promise<JsonText | undefined> {
   const [row] = await db.query<BroadcastRow>(selectBroadcast, [id, projectId]);
   return row && broadcastJson(row);
 }
@@ -36,7 +37,7 @@ export async function broadcastsJson(
   db: Queryable,
   projectId: string,
   listed: readonly ListedBroadcast[],
-): Promise<string[]> {
+): Promise<JsonText[]> {
   const ids: string[] = [];
   let bytes = 0;
   for (const one of listed) {
@@ -46,13 +47,13 @@ export async function broadcastsJson(
   }
   const rows = await db.query<BroadcastRow>(selectBroadcasts, [ids, projectId]);
   const byId = new Map(rows.map((row) => [row.id, row]));
-  const texts: string[] = [];
+  const texts: JsonText[] = [];
   let characters = 0;
   for (const id of ids) {
     const row = byId.get(id);
     if (row === undefined) throw new Error(`broadcast ${id} is gone`);
     // One by one, because a text may be a thousand times as long as what is stored of it.
-    const text = broadcastJson(row);
+    const text = await broadcastJson(row);
     characters += text.length;
     if (texts.length > 0 && characters > MAX_PAGE_BYTES) break;
     texts.push(text);

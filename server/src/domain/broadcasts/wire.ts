@@ -1,16 +1,17 @@
 import type { NewBroadcast } from '../../contract/broadcast.ts';
 import { timeOf } from '../../lib/ids.ts';
+import { type JsonText, joinTexts } from '../../lib/json-text.ts';
 import { ownText } from '../../lib/own-text.ts';
-import { packJsonElsewhere, unpackJson } from '../../lib/packed-json.ts';
+import { packJsonElsewhere, unpackJsonElsewhere } from '../../lib/packed-json.ts';
 import { countRecipients, type RecipientCount } from './recipients.ts';
 
 /** A broadcast's columns that hold what was sent, and the JSON they were made of. */
 export interface StoredBody {
   category: string | null;
   topic: string | null;
-  messageJson: string;
+  messageJson: JsonText;
   inAppJson: string | null;
-  overridesJson: string | null;
+  overridesJson: JsonText | null;
   recipientsJson: Buffer | null;
   recipients: RecipientCount;
 }
@@ -22,21 +23,26 @@ export interface SentBroadcast {
   recipientsJson: Buffer | undefined;
   /** The whole request's: numbers in its custom attributes are kept as they were written. */
   json?: Buffer | undefined;
+  /** The JSON texts of the body's members, where it is long. */
+  texts?: ReadonlyMap<string, Buffer> | undefined;
 }
 
 /** Splits a request into what is stored: the message by itself, because inboxes read it without the recipients. */
-export function storedBody({ body, recipientsJson, json }: SentBroadcast): StoredBody {
+export function storedBody({ body, recipientsJson, json, texts }: SentBroadcast): StoredBody {
   const inApp = body.overrides?.channels?.in_app;
   if (body.recipients && recipientsJson === undefined) throw new Error('recipients came without their text');
   return {
     category: body.category ?? null,
     topic: body.topic ?? null,
-    messageJson: messageJson(
-      { title: body.title, content: body.content ?? null, action_url: body.action_url ?? null },
-      ownText(json, 'custom_attributes', body.custom_attributes ?? null),
-    ),
+    messageJson:
+      texts === undefined
+        ? messageJson(
+            { title: body.title, content: body.content ?? null, action_url: body.action_url ?? null },
+            ownText(json, 'custom_attributes', body.custom_attributes ?? null),
+          )
+        : longMessageJson(texts),
     inAppJson: inApp ? JSON.stringify(inApp) : null,
-    overridesJson: body.overrides ? JSON.stringify(body.overrides) : null,
+    overridesJson: body.overrides ? (texts?.get('overrides') ?? JSON.stringify(body.overrides)) : null,
     recipientsJson: (body.recipients && recipientsJson) || null,
     recipients: countRecipients(body.recipients ?? []),
   };
@@ -48,6 +54,16 @@ function messageJson(
   attributesJson: string,
 ): string {
   return `${JSON.stringify(texts).slice(0, -1)},"custom_attributes":${attributesJson}}`;
+}
+
+/** The same of the texts of its members. */
+function longMessageJson(texts: ReadonlyMap<string, Buffer>): Buffer {
+  const of = (name: string) => texts.get(name) ?? NULL;
+  return Buffer.concat([
+    ...[Buffer.from('{"title":'), of('title'), Buffer.from(',"content":'), of('content')],
+    ...[Buffer.from(',"action_url":'), of('action_url')],
+    ...[Buffer.from(',"custom_attributes":'), of('custom_attributes'), Buffer.from('}')],
+  ]);
 }
 
 export type BroadcastStatus = 'enqueued' | 'processing' | 'processed';
@@ -67,32 +83,33 @@ export interface BroadcastRow {
 }
 
 /** The wire form of a stored broadcast, as JSON text: the stored parts are put together without being parsed. */
-export function broadcastJson(row: BroadcastRow): string {
-  const [before, after] = aroundRecipients(
-    row.id,
-    {
-      category: row.category,
-      topic: row.topic,
-      messageJson: unpackJson(row.message),
-      overridesJson: row.overrides && unpackJson(row.overrides),
-    },
-    { status: row.status, total: row.total, failures: row.failures, errors: row.errors },
+export async function broadcastJson(row: BroadcastRow): Promise<JsonText> {
+  const [message, overrides, recipients] = await Promise.all([
+    unpackJsonElsewhere(row.message),
+    row.overrides && unpackJsonElsewhere(row.overrides),
+    row.recipients && unpackJsonElsewhere(row.recipients),
+  ]);
+  return joinTexts(
+    around(
+      row.id,
+      { category: row.category, topic: row.topic, messageJson: message, overridesJson: overrides },
+      row,
+      recipients ?? 'null',
+    ),
   );
-  return `${before}${row.recipients === null ? 'null' : unpackJson(row.recipients)}${after}`;
 }
 
 /** The wire form of a broadcast that has just been accepted. */
-export function acceptedJson(id: string, body: StoredBody): string | Buffer {
-  const [before, after] = aroundRecipients(id, body, {
-    status: 'enqueued',
-    total: body.recipients.named,
-    failures: 0,
-    errors: null,
-  });
+export function acceptedJson(id: string, body: StoredBody): JsonText {
   const recipients = body.recipientsJson ?? NULL;
-  // What is short is sent by one write, together with the head of the answer.
-  if (recipients.length < SHORT_BYTES) return `${before}${recipients.toString()}${after}`;
-  return Buffer.concat([Buffer.from(before), recipients, Buffer.from(after)]);
+  const parts = around(
+    id,
+    body,
+    { status: 'enqueued', total: body.recipients.named, failures: 0, errors: null },
+    // What is short is sent by one write, together with the head of the answer.
+    recipients.length < SHORT_BYTES ? recipients.toString() : recipients,
+  );
+  return joinTexts(parts);
 }
 
 const NULL = Buffer.from('null');
@@ -117,16 +134,22 @@ export async function packed(body: StoredBody): Promise<PackedColumns> {
   };
 }
 
-/** What stands before the recipients in the wire form, and what after them. */
-function aroundRecipients(
+/** The wire form in parts. */
+function around(
   id: string,
   body: Pick<StoredBody, 'category' | 'topic' | 'messageJson' | 'overridesJson'>,
-  state: { status: BroadcastStatus; total: number; failures: number; errors: string | null },
-): [before: string, after: string] {
+  state: Pick<BroadcastRow, 'status' | 'total' | 'failures' | 'errors'>,
+  recipients: JsonText,
+): JsonText[] {
+  const { messageJson } = body;
   return [
-    `{"id":"${id}",${body.messageJson.slice(1, -1)},"category":${JSON.stringify(body.category)},"topic":${JSON.stringify(body.topic)},"recipients":`,
-    `,"overrides":${body.overridesJson ?? 'null'},` +
-      `"created_at":"${new Date(timeOf(id)).toISOString()}","status":{"status":"${state.status}",` +
+    `{"id":"${id}",`,
+    typeof messageJson === 'string' ? messageJson.slice(1, -1) : messageJson.subarray(1, -1),
+    `,"category":${JSON.stringify(body.category)},"topic":${JSON.stringify(body.topic)},"recipients":`,
+    recipients,
+    ',"overrides":',
+    body.overridesJson ?? 'null',
+    `,"created_at":"${new Date(timeOf(id)).toISOString()}","status":{"status":"${state.status}",` +
       `"summary":{"total":${state.total},"failures":${state.failures}},"errors":${state.errors ?? 'null'}}}`,
   ];
 }

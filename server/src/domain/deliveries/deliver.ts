@@ -1,3 +1,4 @@
+import { getHeapStatistics } from 'node:v8';
 import { notificationId } from '../../lib/ids.ts';
 import { backoff } from '../../queue/backoff.ts';
 import type { Job } from '../../queue/jobs.ts';
@@ -17,6 +18,10 @@ import { markTexts, type TextMark } from './text-marks.ts';
 import { waitForWindow } from './wait-for-window.ts';
 import type { DeliveryOutcome } from './write-outcomes.ts';
 
+// A weight of one is 4,096 characters of text, which are inflated, parsed and rendered into several parts of a message. With a heap of 400 MB
+// two or three contents of 10 MiB are then at work; from 2 GB on this is no limit to what fills the slots.
+const HEAP_PER_WEIGHT = 96 * 1024;
+
 /**
  * Brings broadcasts to their users over one channel: load, render, send to every target, and report each outcome as it comes. A job that runs
  * twice sends only to those for whom no final outcome was written.
@@ -34,6 +39,7 @@ export function deliverHandler(
     gatherBelow: 0,
     // Three times what the slots hold: jobs at work are in memory.
     beyond: { maxWeight: 3 * 32 * 200, silentMs: 1_000, silentPerProject: 16 },
+    maxWeightAtWork: getHeapStatistics().heap_size_limit / HEAP_PER_WEIGHT,
     maxJobs: 100,
     maxWeight: 200,
     maxProjects: 1,

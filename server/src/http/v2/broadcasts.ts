@@ -6,13 +6,14 @@ import { overrideProblems } from '../../domain/broadcasts/override-problems.ts';
 import { topicProblems } from '../../domain/broadcasts/recipients.ts';
 import { ClientError } from '../../errors.ts';
 import { jsonMember } from '../../lib/json-member.ts';
+import { bodyBytesForHeap } from '../body-budget.ts';
 import { pageThatFits } from '../pagination.ts';
 import { rawJson } from '../reply.ts';
 import { type App, projectRoute } from '../route.ts';
 
 // The longest content has 10,485,760 characters, and JSON may spell one as \uXXXX\uXXXX, which makes 126 MB; overrides and a thousand
-// recipients come on top.
-const BODY_LIMIT_BYTES = 192 * 1024 * 1024;
+// recipients come on top. V8 ends the process, not only a thread, when one text does not fit the heap: a small heap has a lower limit.
+const BODY_LIMIT_BYTES = Math.min(192 * 1024 * 1024, bodyBytesForHeap());
 
 /** POST, GET and list of /broadcasts. */
 export function broadcastRoutes(app: App): void {
@@ -33,11 +34,12 @@ export function broadcastRoutes(app: App): void {
     refuseUnknown: true,
     idempotency: 'own',
     async handler({ project, body, request, idempotencyKey, reply }) {
-      const { longArray, bodyJson } = request;
-      const recipientsJson = longArray ?? (bodyJson && jsonMember(bodyJson, 'recipients'));
+      const { longArray, bodyJson, bodyTexts: texts } = request;
+      const recipientsJson =
+        longArray ?? texts?.get('recipients') ?? (bodyJson && jsonMember(bodyJson, 'recipients'));
       const accepted = await app.context.acceptor.accept(
         project.id,
-        { body, recipientsJson, json: bodyJson },
+        { body, recipientsJson, json: bodyJson, texts },
         idempotencyKey,
       );
       if (accepted.replayed) reply.header('idempotency-replayed', 'true');

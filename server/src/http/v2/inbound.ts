@@ -1,8 +1,11 @@
+import type { IncomingMessage } from 'node:http';
+import type { FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { Id } from '../../contract/common.ts';
 import { EmptyObject } from '../../contract/integration.ts';
 import { type ReceivingProvider, receiveWebhook } from '../../domain/inbound/receive.ts';
 import { ClientError } from '../../errors.ts';
+import { scanObject } from '../../lib/json-member.ts';
 import { eventsource } from '../../providers/eventsource.ts';
 import { github } from '../../providers/github.ts';
 import type { Receiver } from '../../providers/provider.ts';
@@ -13,15 +16,24 @@ import { receiptRoutes } from './receipts.ts';
 
 // What is taken in becomes an event, which is read with others.
 const BODY_LIMIT_BYTES = 256 * 1024;
+const OPENING_BRACE = 0x7b;
+const OPENING_BRACKET = 0x5b;
+// Twilio sends about 30.
+const MAX_FIELDS = 1_000;
+// The largest report of SendGrid, a thousand events, has some 30,000.
+const LIMITS = { keysAndValues: 50_000, inMember: 0, levels: 100 };
 const ENCODED = 'The request body must not have a Content-Encoding';
 
 /** The webhooks that vendors send: verified by their signatures, mostly over the bytes of the body. */
 export async function inboundRoutes(app: App): Promise<void> {
   await app.fastify.register((scope, _options, done) => {
     scope.removeAllContentTypeParsers();
-    scope.addContentTypeParser('*', { parseAs: 'buffer' }, (request, body, parsed) => {
+    scope.addContentTypeParser('*', async (request: FastifyRequest, payload: IncomingMessage) => {
+      const body = await app.readBody(request, payload);
       const encoded = (request.headers['content-encoding'] ?? 'identity') !== 'identity';
-      parsed(encoded ? new ClientError('unsupported_media_type', [ENCODED]) : null, body);
+      if (encoded) throw new ClientError('unsupported_media_type', [ENCODED]);
+      refuseManyValues(body);
+      return body;
     });
     // A vendor sends for many projects from few addresses: counted is only who fails to sign, and from where that has been too often nothing
     // is read or verified.
@@ -36,6 +48,23 @@ export async function inboundRoutes(app: App): Promise<void> {
     receiptRoutes(uncounted, app);
     done();
   });
+}
+
+/** Bodies are JSON or forms, and some readers parse them before the signature can be verified. */
+function refuseManyValues(body: Buffer): void {
+  const { exceeded } = scanObject(body, { limits: LIMITS });
+  if (exceeded === 'levels') throw new ClientError('validation_failed', ['The webhook is nested too deeply']);
+  if (exceeded !== undefined || hasManyFields(body)) {
+    throw new ClientError('payload_too_large', ['The webhook has too many keys and values']);
+  }
+}
+
+function hasManyFields(body: Buffer): boolean {
+  if (body[0] === OPENING_BRACE || body[0] === OPENING_BRACKET) return false;
+  let fields = 1;
+  for (let at = body.indexOf('&'); at >= 0 && fields <= MAX_FIELDS; at = body.indexOf('&', at + 1))
+    fields += 1;
+  return fields > MAX_FIELDS;
 }
 
 function inboundRoute(

@@ -33,6 +33,7 @@ export function preferenceRoutes(app: App): void {
       'Changes what is named, and nothing else. A category need not be known: what is said about it counts from its first broadcast on.',
     tags,
     body: SavePreferences,
+    keysAndValues: 10_000, // as many categories with all their channels as 64 KiB hold
     alsoWrong: ({ body }) => contradictionsIn(body),
     reply: { 204: NoContent },
     async handler({ user, project, body, context }) {

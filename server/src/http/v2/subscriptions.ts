@@ -29,6 +29,7 @@ export function subscriptionRoutes(app: App): void {
       'Saying the same again changes nothing. A broadcast that names the user as a recipient is not held back by it.',
     tags,
     body: SaveSubscription,
+    keysAndValues: 5_000,
     alsoWrong: ({ body }) => repeatsIn(body),
     reply: { 200: Subscription },
     handler: ({ user, project, body, context }) =>

@@ -1,0 +1,34 @@
+import { parentPort } from 'node:worker_threads';
+import { ClientError } from '../errors.ts';
+import { jsonMember } from '../lib/json-member.ts';
+import { ownText } from '../lib/own-text.ts';
+import type { BodyResult, BodyTask } from './body-thread.ts';
+import { parseBody } from './parse-body.ts';
+
+// The thread that parses long bodies: see body-thread.ts.
+parentPort?.on('message', (task: BodyTask) => {
+  const { result, transfer } = done(task);
+  parentPort?.postMessage(result, transfer);
+});
+
+function done({ id, body, rules }: BodyTask): { result: BodyResult; transfer: ArrayBuffer[] } {
+  try {
+    const { value, json, longArray, hash } = parseBody(Buffer.from(body.buffer), rules);
+    const texts = Object.entries(Object(value)).map(([name, member]): [string, Uint8Array<ArrayBuffer>] => {
+      const text = name !== rules.longArray ? undefined : (longArray ?? (json && jsonMember(json, name)));
+      // A copy, because a part of a buffer cannot be transferred.
+      return [name, new Uint8Array(text ?? Buffer.from(ownText(json, name, member)))];
+    });
+    const transfer = texts.map(([, text]) => text.buffer);
+    return { result: { id, parsed: { value, texts, hash } }, transfer };
+  } catch (error) {
+    if (error instanceof ClientError) {
+      const { code, problems } = error;
+      return {
+        result: { id, refused: { code, messages: problems.map(({ message }) => message) } },
+        transfer: [],
+      };
+    }
+    return { result: { id, failed: error as Error }, transfer: [] };
+  }
+}

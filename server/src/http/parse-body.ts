@@ -1,0 +1,132 @@
+import { isUtf8 } from 'node:buffer';
+import { createHash } from 'node:crypto';
+import { ClientError } from '../errors.ts';
+import { findJsonMember, type JsonLimits, jsonMember, scanObject } from '../lib/json-member.ts';
+import { PIECE_BYTES, parseLongArray } from '../lib/parse-long-array.ts';
+
+/** How the body of a route is parsed. Plain data: a thread may be given it. */
+export interface BodyRules {
+  limits: JsonLimits;
+  /** The member that is a long array where the body is long, and has a limit of its own. */
+  longArray?: string | undefined;
+  /** The body may be the only member of an object, under this key. */
+  unwrap?: string | undefined;
+  /** Compute `hash`. */
+  hashed: boolean;
+}
+
+/** A body, parsed. */
+export interface ParsedBody {
+  value: unknown;
+  /** The text that `value` was parsed from. */
+  json: Buffer | undefined;
+  /** The text of its member `longArray`, if the body is long. */
+  longArray: Buffer | undefined;
+  /** SHA-256 of the bytes as they were sent. */
+  hash: Buffer | undefined;
+}
+
+const BOM = Buffer.from('\ufeff');
+
+/**
+ * Parses a body, which is JSON in UTF-8. Throws `payload_too_large` or `validation_failed` for one that exceeds a limit, before anything is
+ * built of it, and `invalid_json`. A member named `__proto__` is kept: JSON.parse makes it an own member like any other.
+ */
+export function parseBody(sent: Buffer, { limits, longArray, unwrap, hashed }: BodyRules): ParsedBody {
+  const hash = hashed ? createHash('sha256').update(sent).digest() : undefined;
+  // A byte order mark means nothing in UTF-8, and some programs write it all the same (RFC 8259, 8.1).
+  const json = sent.subarray(0, BOM.length).equals(BOM) ? sent.subarray(BOM.length) : sent;
+  // v1 clients send the content type with no body.
+  if (json.length === 0) return { value: undefined, json: undefined, longArray: undefined, hash };
+  if (!isUtf8(json)) {
+    throw new ClientError('invalid_json', ['The request body is not valid JSON: it is not UTF-8']);
+  }
+  const { text, wrapped, ...scanned } = scan(json, { limits, longArray, unwrap });
+  if (scanned.exceeded !== undefined) throw tooMuch(scanned.exceeded, limits, longArray);
+  const sizes = { longBytes: LONG_BYTES, pieceBytes: PIECE_BYTES, found: scanned.member };
+  const inPieces = longArray === undefined ? undefined : parseLongArray(text, longArray, sizes);
+  if (inPieces !== undefined) {
+    return { value: inPieces.value, json: text, longArray: inPieces.member, hash };
+  }
+  const value = parse(text);
+  if (wrapped || unwrap === undefined || !isOnlyMember(value, unwrap)) {
+    return { value, json: text, longArray: undefined, hash };
+  }
+  return { value: value[unwrap], json: jsonMember(text, unwrap), longArray: undefined, hash };
+}
+
+const LONG_BYTES = 100 * 1024;
+
+function parse(json: Buffer): unknown {
+  try {
+    return JSON.parse(json.toString());
+  } catch (error) {
+    throw new ClientError('invalid_json', [
+      `The request body is not valid JSON: ${error instanceof Error ? error.message : error}`,
+    ]);
+  }
+}
+
+/** Scans a body. The long array of one that is wrapped is found within its wrapper: `text` is then what was wrapped. */
+function scan(
+  json: Buffer,
+  { limits, longArray, unwrap }: Pick<BodyRules, 'limits' | 'longArray' | 'unwrap'>,
+) {
+  const how = { name: longArray, cutBytes: PIECE_BYTES, limits };
+  const scanned = scanUnlessBroken(json, how);
+  if (scanned.exceeded === 'keysAndValues' && longArray !== undefined && unwrap !== undefined) {
+    const inner = innerText(json, unwrap);
+    if (inner !== undefined) return { ...scanUnlessBroken(inner, how), text: inner, wrapped: true };
+  }
+  return { ...scanned, text: json, wrapped: false };
+}
+
+/** A name that is no JSON ends the scan: JSON.parse then fails there, too, and all before it is within the limits. */
+function scanUnlessBroken(...how: Parameters<typeof scanObject>): ReturnType<typeof scanObject> {
+  try {
+    return scanObject(...how);
+  } catch (error) {
+    if (error instanceof SyntaxError) return { member: undefined, exceeded: undefined };
+    throw error;
+  }
+}
+
+// A key with its brackets and some white space.
+const WRAPPER_BYTES = 256;
+
+/** The text of the only member of an object, if that is what a text is. */
+function innerText(json: Buffer, key: string): Buffer | undefined {
+  try {
+    const found = findJsonMember(json, key);
+    if (found === undefined || json.length - (found.end - found.start) > WRAPPER_BYTES) return undefined;
+    const around = `${json.toString('utf8', 0, found.start)}0${json.toString('utf8', found.end)}`;
+    return isOnlyMember(JSON.parse(around), key) ? json.subarray(found.start, found.end) : undefined;
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined;
+    throw error;
+  }
+}
+
+function isOnlyMember(value: unknown, key: string): value is Record<string, unknown> {
+  if (typeof value !== 'object' || value === null) return false;
+  const keys = Object.keys(value);
+  return keys.length === 1 && keys[0] === key;
+}
+
+function tooMuch(exceeded: keyof JsonLimits, limits: JsonLimits, longArray = ''): ClientError {
+  const limit = limits[exceeded].toLocaleString('en');
+  if (exceeded === 'levels') {
+    return new ClientError('validation_failed', [
+      `The request is nested too deeply: at most ${limit} levels`,
+    ]);
+  }
+  if (exceeded === 'inMember') {
+    return new ClientError('payload_too_large', [
+      `Param '${longArray}' has more than ${limit} keys and values`,
+    ]);
+  }
+  const besides = longArray === '' ? '' : ` besides '${longArray}'`;
+  return new ClientError('payload_too_large', [
+    `The request body has more than ${limit} keys and values${besides}`,
+  ]);
+}

@@ -1,0 +1,159 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Readable } from 'node:stream';
+import type { FastifyRequest } from 'fastify';
+import type { Config } from '../config.ts';
+import { ClientError } from '../errors.ts';
+import { BodyBudget, bodyBytesForHeap, type HeldBody, SMALL_BODY_BYTES } from './body-budget.ts';
+import { network } from './rate-limit.ts';
+import { ReadTurns } from './read-turns.ts';
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** The memory that the body takes: until the response has ended, and the work too. */
+    heldBody: HeldBody | undefined;
+    /** What `close` is emitted of when the response has ended, or the client is gone. */
+    response: ServerResponse | undefined;
+  }
+}
+
+/** Reads the body of a request. */
+export type BodyReader = (request: FastifyRequest, payload: Readable) => Promise<Buffer>;
+
+/** Reads bodies within the budget of the server; those of callers without a credential count for their address. */
+export function bodyReader(
+  { config }: { config: Config },
+  addressOf: (request: IncomingMessage) => string,
+): BodyReader {
+  const mebibytes = config.REQUEST_BODIES_MIB;
+  const budget = new BodyBudget(mebibytes === undefined ? bodyBytesForHeap() : mebibytes * 2 ** 20);
+  return (request, payload) => {
+    const { caller } = request;
+    const credential =
+      caller === undefined
+        ? network(addressOf(request.raw))
+        : caller.kind === 'user'
+          ? caller.userId
+          : caller.tokenId;
+    return readBody(request, payload, budget, credential);
+  };
+}
+
+/**
+ * Reads the body of a request within the budget. Memory for a large one is taken before it is read or, without a Content-Length, as it grows.
+ * Small ones take memory when they are complete: until then a slow sender holds little more than a socket. What does not fit is still received,
+ * but not kept, so that its sender comes to read the response.
+ */
+async function readBody(
+  request: FastifyRequest,
+  payload: Readable,
+  budget: BodyBudget,
+  credential: string,
+): Promise<Buffer> {
+  const limit = request.routeOptions.bodyLimit;
+  const length = Number(request.headers['content-length'] ?? Number.NaN);
+  if (length > limit) throw new ClientError('payload_too_large');
+  if (length > SMALL_BODY_BYTES) {
+    await orDiscard(payload, () => hold(request, budget.take(credential, length)));
+    return readLength(payload, length);
+  }
+  const body = await readChunks(payload, limit, (bytes) => {
+    if (bytes <= SMALL_BODY_BYTES) return;
+    const { heldBody } = request;
+    if (heldBody === undefined) hold(request, budget.take(credential, 2 * bytes));
+    else if (bytes > heldBody.bytes) heldBody.grow(2 * bytes);
+  });
+  if (request.heldBody === undefined) hold(request, budget.take(credential, body.length));
+  return body;
+}
+
+function hold(request: FastifyRequest, body: HeldBody): void {
+  request.heldBody = body;
+  if (request.response?.closed) body.release();
+  else request.response?.once('close', () => body.release());
+}
+
+/** Receives what is left of a body, and keeps nothing. */
+export function discardBody(payload: Readable): Promise<void> {
+  return received(payload, () => {}, DROPPED);
+}
+
+async function orDiscard(payload: Readable, take: () => void): Promise<void> {
+  try {
+    take();
+  } catch (error) {
+    await discardBody(payload);
+    throw error;
+  }
+}
+
+/** Reads as many bytes as were announced, each copied once. */
+async function readLength(payload: Readable, length: number): Promise<Buffer> {
+  const body = Buffer.allocUnsafeSlow(length);
+  let at = 0;
+  await received(payload, (chunk) => {
+    at += chunk.copy(body, at);
+  });
+  return at === length ? body : body.subarray(0, at);
+}
+
+/** Reads what comes. `onLength` is called with the bytes so far, and may throw: the rest is then discarded. */
+async function readChunks(
+  payload: Readable,
+  limit: number,
+  onLength: (bytes: number) => void,
+): Promise<Buffer> {
+  let chunks: Buffer[] = [];
+  let length = 0;
+  let lacking: unknown;
+  await received(payload, (chunk) => {
+    length += chunk.length;
+    if (length > limit) throw new ClientError('payload_too_large');
+    if (lacking !== undefined) return;
+    try {
+      onLength(length);
+      chunks.push(chunk);
+    } catch (error) {
+      lacking = error;
+      chunks = [];
+    }
+  });
+  if (lacking !== undefined) throw lacking;
+  return chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks, length);
+}
+
+// For the process, as the event loop is what they share. What is dropped leaves most of it to others: 128 MB/s at most.
+const KEPT = { turns: new ReadTurns({ bytesPerTurn: 1024 * 1024 }), fromBytes: 256 * 1024 };
+const DROPPED = { turns: new ReadTurns({ bytesPerTurn: 256 * 1024, pauseMs: 2 }), fromBytes: 0 };
+
+/** Hands over all that a stream has; rejects when it breaks off, or when `onChunk` throws. */
+function received(
+  payload: Readable,
+  onChunk: (chunk: Buffer) => void,
+  { turns, fromBytes } = KEPT,
+): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const stop = (end: () => void) => {
+      payload.off('data', onData).off('end', onEnd).off('error', onError).off('close', onClose);
+      end();
+    };
+    let length = 0;
+    const onData = (chunk: Buffer) => {
+      length += chunk.length;
+      if (length > fromBytes) turns.onChunk(payload, chunk.length);
+      try {
+        onChunk(chunk);
+      } catch (error) {
+        stop(() => reject(error));
+      }
+    };
+    const onEnd = () => stop(resolve);
+    const onError = (error: Error) => stop(() => reject(brokenOff(error)));
+    const onClose = () => stop(() => reject(brokenOff()));
+    payload.on('data', onData).on('end', onEnd).on('error', onError).on('close', onClose);
+    payload.resume();
+  });
+}
+
+function brokenOff(cause?: Error): ClientError {
+  return Object.assign(new ClientError('bad_request', ['The request body broke off']), { cause });
+}

@@ -1,0 +1,79 @@
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createTestDatabase } from './database.ts';
+import { noVendors } from './no-vendors.ts';
+import { projectWith, type TestProject } from './service.ts';
+
+/** The keys of a project. */
+export type MeasuredKeys = Pick<TestProject, 'id' | 'apiKey' | 'apiSecret' | 'jwt'>;
+
+/** A server in a process of its own. */
+export interface MeasuredServer {
+  readonly address: string;
+  readonly projects: TestProject[];
+  readonly pid: number;
+  /** Resolves with the exit code, or the signal that ended it. */
+  readonly ended: Promise<number | string>;
+  /** The longest turn of its event loop while `work` ran, in milliseconds of CPU time. */
+  longestTurn(work: () => Promise<unknown>): Promise<number>;
+  stop(): Promise<void>;
+}
+
+/** Starts a server with these arguments of Node, such as a small heap. */
+export async function startMeasuredServer(
+  execArgv: string[] = [],
+  settings: Record<string, string> = {},
+): Promise<MeasuredServer> {
+  const database = await createTestDatabase();
+  const dataDir = await mkdtemp(join(tmpdir(), 'belfry-measured-'));
+  const child = fork(new URL('./measured-server.ts', import.meta.url), {
+    execArgv,
+    env: {
+      PATH: process.env.PATH,
+      HOME: process.env.HOME,
+      DATA_DIR: dataDir,
+      DATABASE_URL: database.url,
+      PORT: '0',
+      RATE_LIMIT_READS: '0',
+      RATE_LIMIT_WRITES: '0',
+      RATE_LIMIT_IP: '0',
+      ...noVendors,
+      ...settings,
+    },
+  });
+  const ended = endOf(child);
+  const [ready] = (await Promise.race([
+    once(child, 'message'),
+    ended.then((how) => Promise.reject(new Error(`the server ended with ${how}`))),
+  ])) as [{ address: string; projects: MeasuredKeys[] }];
+  const ask = async (message: string) => {
+    const answer = once(child, 'message');
+    child.send(message);
+    return ((await answer) as [{ longestMs: number }])[0];
+  };
+  return {
+    address: ready.address,
+    projects: ready.projects.map((keys) => projectWith(() => ready.address, keys)),
+    pid: child.pid ?? 0,
+    ended,
+    async longestTurn(work) {
+      await ask('begin');
+      await work();
+      return (await ask('end')).longestMs;
+    },
+    async stop() {
+      if (child.connected) child.send('stop');
+      await ended;
+      await database.drop();
+      await rm(dataDir, { recursive: true, force: true });
+    },
+  };
+}
+
+async function endOf(child: ChildProcess): Promise<number | string> {
+  const [code, signal] = (await once(child, 'exit')) as [number | null, string | null];
+  return code ?? signal ?? 'nothing';
+}
