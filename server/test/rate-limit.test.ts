@@ -38,6 +38,25 @@ async function statuses(times: number, ask: () => Promise<{ status: number }>): 
   return found;
 }
 
+describe('OPTIONS', () => {
+  test('is a read of the credential that it comes with, else one of its address', async () => {
+    const token = await tokenOf('options');
+    const options = () => it.call('OPTIONS', '/v2/nothing', { token });
+    expect((await options()).headers.get('ratelimit-remaining')).toBe('4');
+    expect(await statuses(3, options)).toEqual([204, 204, 204]);
+    expect((await it.call('GET', '/v2/nothing', { token })).status).toBe(200);
+    expect((await options()).status).toBe(429);
+    expect((await it.call('PUT', '/v2/nothing', { token })).status).toBe(200);
+    it.clock.advance(60_000);
+    const stranger = () => it.call('OPTIONS', '/v2/nothing');
+    expect(await statuses(5, stranger)).toEqual([204, 204, 204, 204, 429]);
+    // What a browser asks before a request of its own is none of the user's requests.
+    const preflight = { origin: 'https://a.example', 'access-control-request-method': 'PUT' };
+    expect((await it.call('OPTIONS', '/v2/nothing', { headers: preflight })).status).toBe(204);
+    it.clock.advance(60_000);
+  });
+});
+
 describe('a credential', () => {
   test('has its reads and its writes a minute, exactly, and says what is left', async () => {
     const token = await tokenOf('exact');

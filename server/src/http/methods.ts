@@ -1,12 +1,15 @@
-import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { ClientError } from '../errors.ts';
 
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'];
 
 /** What is known of paths and their methods. */
 export interface KnownPaths {
-  /** Call it when all routes are registered: from then on every known path says 405 to the methods it does not have, with `Allow`, and answers OPTIONS. */
-  finish(): void;
+  /**
+   * Call it when all routes are registered: from then on every known path responds 405 to the methods it does not have, with `Allow`, and to
+   * OPTIONS after `countOptions` has let it pass.
+   */
+  finish(countOptions: (request: FastifyRequest, reply: FastifyReply) => Promise<void>): void;
   /** Throws the same for methods that no route can have, such as TRACE, at a known path. For requests that have found no route. */
   refuse(request: Pick<FastifyRequest, 'method' | 'url'>): void;
 }
@@ -23,7 +26,7 @@ export function refuseOtherMethods(fastify: FastifyInstance, prefix: string): Kn
   });
   const refusals: { path: RegExp; error: () => ClientError }[] = [];
   return {
-    finish() {
+    finish(countOptions) {
       for (const [url, methods] of [...known]) {
         const allow = [...METHODS.filter((method) => methods.has(method)), 'OPTIONS'].join(', ');
         const error = () => new ClientError('method_not_allowed', [], { allow });
@@ -42,6 +45,7 @@ export function refuseOtherMethods(fastify: FastifyInstance, prefix: string): Kn
           url,
           method: 'OPTIONS',
           schema: { hide: true },
+          onRequest: countOptions,
           handler: (_request, reply) => reply.code(204).header('allow', allow).send(),
         });
       }

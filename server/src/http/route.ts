@@ -344,6 +344,18 @@ function published(status: number, schema: TSchema, mediaType = 'application/jso
   return { description, content: { [mediaType]: { schema } } };
 }
 
+/** Counts a request that anyone may send: as one of its caller if its credential is valid, else by address. */
+export async function countCaller(app: App, request: FastifyRequest, reply: FastifyReply): Promise<void> {
+  try {
+    request.caller = await app.authenticate(request.headers);
+  } catch (error) {
+    if (!(error instanceof ClientError)) throw error;
+    await app.limits.stranger(request, reply);
+    return;
+  }
+  await app.limits.caller(request.caller, request, reply);
+}
+
 async function admit(
   app: App,
   request: FastifyRequest,

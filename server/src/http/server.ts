@@ -23,7 +23,7 @@ import { describeRoutes, serveDescription } from './openapi.ts';
 import { operationsRoutes } from './operations.ts';
 import { createRateLimits, type RateLimits } from './rate-limit.ts';
 import { bodyReader } from './read-body.ts';
-import type { App } from './route.ts';
+import { type App, countCaller } from './route.ts';
 import { trackedRoutes } from './tracked.ts';
 import { unsubscribePage } from './unsubscribe.ts';
 import { inboundRoutes } from './v2/inbound.ts';
@@ -91,7 +91,7 @@ export async function createServer(
   await unsubscribePage(app);
   await trackedRoutes(app);
   await serveDescription(fastify, app.prefix);
-  knownPaths.finish();
+  knownPaths.finish((request, reply) => countCaller(app, request, reply));
   await fastify.ready();
   return fastify;
 }
