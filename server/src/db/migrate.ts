@@ -28,6 +28,9 @@ export function migrations(): Migration[] {
 /** Thrown when this release cannot use the database; the message says what to do. */
 export class UnusableDatabase extends Error {}
 
+/** Thrown when PostgreSQL refused a migration, with its error as the cause. Nothing of that migration is stored. */
+export class MigrationFailed extends Error {}
+
 /**
  * Brings the database to this release's schema (or to version `to`), each migration in a transaction of its own, and
  * answers the versions it applied. Nodes that start together wait for one another. Throws `UnusableDatabase` when the server is too
@@ -85,7 +88,28 @@ async function applyMissing(client: pg.Client | pg.PoolClient, to: number): Prom
   return missing.map(({ version }) => version);
 }
 
-async function apply(client: pg.Client | pg.PoolClient, { version, name, text }: Migration): Promise<void> {
+// Servers of the previous release may be at work, and lock rows and tables in another order: whom a deadlock ends begins again.
+const MAX_ATTEMPTS = 5;
+const DEADLOCK = '40P01';
+
+async function apply(client: pg.Client | pg.PoolClient, migration: Migration): Promise<void> {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      await applyOnce(client, migration);
+      return;
+    } catch (error) {
+      if ((error as { code?: unknown }).code === DEADLOCK && attempt < MAX_ATTEMPTS) continue;
+      throw new MigrationFailed(`migration ${migration.version} (${migration.name}) failed`, {
+        cause: error,
+      });
+    }
+  }
+}
+
+async function applyOnce(
+  client: pg.Client | pg.PoolClient,
+  { version, name, text }: Migration,
+): Promise<void> {
   await client.query('begin');
   try {
     await client.query(text);
@@ -93,6 +117,6 @@ async function apply(client: pg.Client | pg.PoolClient, { version, name, text }:
     await client.query('commit');
   } catch (error) {
     await client.query('rollback');
-    throw new Error(`migration ${version} (${name}) failed`, { cause: error });
+    throw error;
   }
 }

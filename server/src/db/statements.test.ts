@@ -1,6 +1,7 @@
 import { globSync, readFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { expect, test } from 'vitest';
+import { migrations } from './migrate.ts';
 
 // A connection keeps a prepared statement by its name, and the driver refuses another text under it: whichever of the two comes second on a
 // connection fails, so it is seen late and by chance. Two purges once had one name.
@@ -14,4 +15,9 @@ test('no two statements have one name', () => {
   }
   expect(places.size).toBeGreaterThan(200);
   expect([...places].filter(([, files]) => files.length > 1)).toEqual([]);
+});
+
+test('migrations are numbered without gaps or repeats', () => {
+  const versions = migrations().map(({ version }) => version);
+  expect(versions).toEqual(versions.map((_, index) => index + 1));
 });
