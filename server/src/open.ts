@@ -5,7 +5,16 @@ import { type Config, vendorOrigins } from './config.ts';
 import { type ConnectionSettings, type Database, openDatabase } from './db/client.ts';
 import { StartError } from './db/embedded/start-error.ts';
 import { startEmbedded } from './db/embedded.ts';
-import { migrate, UnusableDatabase } from './db/migrate.ts';
+import { MigrationFailed, migrate, UnusableDatabase } from './db/migrate.ts';
+import {
+  connectionObstacle,
+  newestSchema,
+  type Obstacle,
+  obstacleTo,
+  obstacleToMigration,
+  readFacts,
+  readSchema,
+} from './db/usability.ts';
 import { FreshRecipients } from './domain/broadcasts/fresh-recipients.ts';
 import { CategoryCache } from './domain/categories/of-project.ts';
 import type { Context } from './domain/context.ts';
@@ -196,23 +205,31 @@ export async function connect(
 }
 
 async function bringUpToDate(db: Database): Promise<number[]> {
-  let client: Awaited<ReturnType<Database['connect']>>;
-  try {
-    client = await db.connect();
-  } catch (error) {
-    const reason = codeOf(error) ?? (error instanceof Error ? error.message : String(error));
-    throw new StartError(
-      `the database of DATABASE_URL cannot be reached (${reason}): check the address, the user and the password`,
-    );
-  }
+  const facts = await readFacts(db).catch((error: unknown) => {
+    const { message, advice } = connectionObstacle(error);
+    throw new StartError(`the database of DATABASE_URL ${message}: ${advice}`, { cause: error });
+  });
+  const obstacle = obstacleTo(facts);
+  if (obstacle !== undefined) throw refusal(obstacle);
+  const missing = (await readSchema(db, facts)) < newestSchema() ? obstacleToMigration(facts) : undefined;
+  if (missing !== undefined) throw refusal(missing);
+  const client = await db.connect();
   try {
     return await migrate(client);
   } catch (error) {
     if (error instanceof UnusableDatabase) throw new StartError(error.message);
-    throw error;
+    if (!(error instanceof MigrationFailed)) throw error;
+    const { message, cause } = error;
+    throw new StartError(`the database: ${message} (${cause instanceof Error ? cause.message : cause})`, {
+      cause,
+    });
   } finally {
     await client.end();
   }
+}
+
+function refusal({ message, advice }: Obstacle): StartError {
+  return new StartError(`the database of DATABASE_URL: ${message}: ${advice}`);
 }
 
 function codeOf(error: unknown): string | undefined {

@@ -1,5 +1,7 @@
 import { type Service, startService } from '../app.ts';
 import { readConfig } from '../config.ts';
+import { isDatabaseUnavailable } from '../db/client.ts';
+import { StartError } from '../db/embedded/start-error.ts';
 import { createLogger } from '../lib/log.ts';
 import { giveBackMemory } from './give-back-memory.ts';
 import { letGarbageGather } from './let-garbage-gather.ts';
@@ -20,6 +22,8 @@ export async function start(): Promise<void> {
       console.error(`belfry: ${error.message}`);
       stopped.resolve(1);
     },
+  }).catch((error: unknown) => {
+    throw inWords(error);
   });
   giveBackMemory();
   letGarbageGather();
@@ -28,6 +32,17 @@ export async function start(): Promise<void> {
   console.log('Stopping…');
   await service.stop();
   process.exit(code);
+}
+
+/** What fails for a reason outside of Belfry is one line; a fault of ours keeps its stack. */
+function inWords(error: unknown): unknown {
+  if (!(error instanceof Error) || error instanceof StartError) return error;
+  const { code, path, message } = error as NodeJS.ErrnoException;
+  if (path !== undefined)
+    return new StartError(`${path} cannot be used (${code}): check its rights and the room on its disk`);
+  if (isDatabaseUnavailable(error) || code === '42501')
+    return new StartError(`the database cannot be used (${message || code}): try belfry doctor`);
+  return error;
 }
 
 function listenForStop(stop: (code: number) => void): void {

@@ -4,7 +4,8 @@ import type pg from 'pg';
 const directory = new URL('./migrations/', import.meta.url);
 // Any constant would do; this one is 'belfry' in ASCII. It keeps two starting nodes from migrating at once.
 const LOCK = 0x62656c667279;
-const OLDEST_SERVER = 150_000;
+/** The oldest PostgreSQL that is supported, as `server_version_num`. */
+export const OLDEST_SERVER = 150_000;
 
 /** A migration file: `0001_foundation.sql` has the version 1. */
 export interface Migration {
@@ -68,13 +69,6 @@ export async function schemaVersion(client: pg.Client | pg.PoolClient): Promise<
 }
 
 async function applyMissing(client: pg.Client | pg.PoolClient, to: number): Promise<number[]> {
-  await client.query(
-    `create table if not exists migrations (
-      version integer primary key,
-      name text not null,
-      applied_at timestamptz not null default clock_timestamp()
-    )`,
-  );
   const known = migrations();
   const newest = known.at(-1)?.version ?? 0;
   const present = await schemaVersion(client);
@@ -83,10 +77,19 @@ async function applyMissing(client: pg.Client | pg.PoolClient, to: number): Prom
       `the database has schema ${present}, made by a newer Belfry; this release knows ${newest}: start the newer release, or restore a backup`,
     );
   }
+  // Asked for before, it would need the right to create tables although it is there.
+  if (present === 0) await client.query(createMigrations);
   const missing = known.filter(({ version }) => version > present && version <= to);
   for (const migration of missing) await apply(client, migration);
   return missing.map(({ version }) => version);
 }
+
+const createMigrations = `
+  create table if not exists migrations (
+    version integer primary key,
+    name text not null,
+    applied_at timestamptz not null default clock_timestamp()
+  )`;
 
 // Servers of the previous release may be at work, and lock rows and tables in another order: whom a deadlock ends begins again.
 const MAX_ATTEMPTS = 5;

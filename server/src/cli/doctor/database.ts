@@ -5,11 +5,18 @@ import { type ConnectionSettings, type Database, openDatabase, sql } from '../..
 import { findPackage, packageVersion } from '../../db/embedded/binaries.ts';
 import { DATABASE_NAME, DATABASE_USER, passwordOf } from '../../db/embedded/cluster.ts';
 import { type Found, findPostmaster } from '../../db/embedded/postmaster.ts';
-import { migrations } from '../../db/migrate.ts';
-import { type Finding, ok, problem, reasonOf, warning } from './finding.ts';
+import {
+  connectionObstacle,
+  type DatabaseFacts,
+  newestSchema,
+  obstacleTo,
+  obstacleToMigration,
+  readFacts,
+  readSchema,
+} from '../../db/usability.ts';
+import { type Finding, ok, problem, warning } from './finding.ts';
 
 const CHECK = 'database';
-const OLDEST = 150_000;
 // Tokens name times: a difference larger than this makes them expire, or begin, at the wrong moment.
 const MAX_CLOCK_MS = 2_000;
 
@@ -109,23 +116,24 @@ async function ask(connection: ConnectionSettings, what: string): Promise<Databa
   try {
     await db.query(ping); // the first one connects, which would be taken for a difference of clocks
     const askedAt = Date.now();
-    const [facts] = await db.query<Facts>(selectFacts);
-    if (facts === undefined) throw new Error('no answer');
+    const facts = await readFacts(db);
     const clockMs = facts.now_ms - (askedAt + Date.now()) / 2;
-    if (!facts.may_read) return await closed(db, [checkVersion(facts, what), ...checkRights(facts)]);
-    const version = await schemaOf(db, facts);
+    const running = ok(CHECK, `${what}: PostgreSQL ${facts.version}`);
+    const obstacle = obstacleTo(facts);
+    if (obstacle !== undefined)
+      return await closed(db, [running, problem(CHECK, obstacle.message, obstacle.advice)]);
+    const version = await readSchema(db, facts);
     const findings = [
-      checkVersion(facts, what),
+      running,
       checkSchema(version),
-      ...checkRights(facts),
+      ...checkCreation(facts, version),
       checkClock(clockMs),
     ];
-    return { findings, db, current: version === newest() };
+    return { findings, db, current: version === newestSchema() };
   } catch (error) {
     await db.close();
-    const advice = 'check that it runs, its address, user and password, and who may connect to it';
-    const words = error instanceof Error && error.message !== '' ? error.message : reasonOf(error);
-    return state(problem(CHECK, `${what}: cannot be reached (${words})`, advice));
+    const { message, advice } = connectionObstacle(error);
+    return state(problem(CHECK, `${what}: ${message}`, advice));
   }
 }
 
@@ -134,50 +142,28 @@ async function closed(db: Database, findings: Finding[]): Promise<DatabaseState>
   return state(...findings);
 }
 
-function checkVersion({ version_number, version }: Facts, what: string): Finding {
-  const message = `${what}: PostgreSQL ${version}`;
-  return version_number >= OLDEST
-    ? ok(CHECK, message)
-    : problem(CHECK, message, 'Belfry needs PostgreSQL 15 or newer: upgrade it');
-}
-
 function checkSchema(version: number): Finding {
-  if (version === newest()) return ok(CHECK, `schema ${version}, which is this release's`);
+  if (version === newestSchema()) return ok(CHECK, `schema ${version}, which is this release's`);
   if (version === 0) return ok(CHECK, 'no schema yet: the first start makes it');
-  return version < newest()
+  return version < newestSchema()
     ? warning(
         CHECK,
-        `schema ${version}, this release has ${newest()}`,
+        `schema ${version}, this release has ${newestSchema()}`,
         'run: belfry migrate (the next start does it too)',
       )
     : problem(
         CHECK,
-        `schema ${version} was made by a newer release than this, which knows ${newest()}`,
+        `schema ${version} was made by a newer release than this, which knows ${newestSchema()}`,
         'run the newer release',
       );
 }
 
-function checkRights({ may_create, may_read, read_only, login }: Facts): Finding[] {
-  if (read_only)
-    return [
-      problem(
-        CHECK,
-        'it takes no changes (a replica, or read-only)',
-        'name the primary server in DATABASE_URL',
-      ),
-    ];
-  if (!may_read) {
-    const advice = `name the user that made the tables in DATABASE_URL, or grant "${login}" all on all tables in the schema`;
-    return [problem(CHECK, `user ${login} may not read Belfry's tables`, advice)];
-  }
-  if (may_create) return [];
-  return [
-    problem(
-      CHECK,
-      `user ${login} may not create tables`,
-      `run, as the owner of the database: grant create on schema public to "${login}"`,
-    ),
-  ];
+/** The right to create tables, which only a start that has to bring the schema up to date needs. */
+function checkCreation(facts: DatabaseFacts, version: number): Finding[] {
+  const obstacle = obstacleToMigration(facts);
+  if (obstacle === undefined) return [];
+  const finding = version < newestSchema() ? problem : warning;
+  return [finding(CHECK, obstacle.message, obstacle.advice)];
 }
 
 function checkClock(differenceMs: number): Finding {
@@ -188,44 +174,4 @@ function checkClock(differenceMs: number): Finding {
   return problem('clock', message, 'set both by NTP: tokens and delays go by them');
 }
 
-function newest(): number {
-  return migrations().at(-1)?.version ?? 0;
-}
-
-async function schemaOf(db: Database, { migrated }: Facts): Promise<number> {
-  if (!migrated) return 0;
-  const [row] = await db.query<{ version: number }>(selectVersion);
-  return row?.version ?? 0;
-}
-
-interface Facts {
-  version_number: number;
-  version: string;
-  login: string;
-  migrated: boolean;
-  may_create: boolean | null;
-  may_read: boolean;
-  read_only: boolean;
-  now_ms: number;
-}
-
 const ping = sql('doctor_ping', 'select 1');
-
-const selectFacts = sql(
-  'doctor_facts',
-  `select
-    current_setting('server_version_num')::int as version_number,
-    current_setting('server_version') as version,
-    current_user as login,
-    to_regclass('migrations') is not null as migrated,
-    has_schema_privilege(current_schema(), 'create') as may_create,
-    coalesce(has_table_privilege(to_regclass('migrations'), 'select'), true) as may_read,
-    pg_is_in_recovery() or current_setting('transaction_read_only')::boolean as read_only,
-    (extract(epoch from clock_timestamp()) * 1000)::float8 as now_ms`,
-);
-
-// A handful of rows.
-const selectVersion = sql(
-  'doctor_schema_version',
-  'select coalesce(max(version), 0)::int as version from migrations',
-);

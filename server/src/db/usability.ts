@@ -1,0 +1,122 @@
+import { type Queryable, sql } from './client.ts';
+import { migrations, OLDEST_SERVER } from './migrate.ts';
+
+/** What stands in the way of using a database, and what to do about it. */
+export interface Obstacle {
+  message: string;
+  advice: string;
+}
+
+/** What was found out about a database and the rights of the user that is logged in. */
+export interface DatabaseFacts {
+  version_number: number;
+  version: string;
+  login: string;
+  /** Whether Belfry's tables are there. */
+  migrated: boolean;
+  may_create: boolean | null;
+  may_read: boolean;
+  may_change: boolean;
+  read_only: boolean;
+  now_ms: number;
+}
+
+/** Looks at a database without changing it. */
+export async function readFacts(db: Queryable): Promise<DatabaseFacts> {
+  const [facts] = await db.query<DatabaseFacts>(selectFacts);
+  if (facts === undefined) throw new Error('the database returned nothing');
+  return facts;
+}
+
+/** The version of the schema in the database; 0 where there is none. Needs the right to read it. */
+export async function readSchema(db: Queryable, { migrated }: DatabaseFacts): Promise<number> {
+  if (!migrated) return 0;
+  const [row] = await db.query<{ version: number }>(selectVersion);
+  return row?.version ?? 0;
+}
+
+/** The version of the schema that this release has. */
+export function newestSchema(): number {
+  return migrations().at(-1)?.version ?? 0;
+}
+
+/** Why the database can be used by nobody, or not by this user; undefined when it can be read and changed. */
+export function obstacleTo(facts: DatabaseFacts): Obstacle | undefined {
+  const { login } = facts;
+  const grant = `name the user that made the tables in DATABASE_URL, or grant "${login}" all on all tables in the schema`;
+  if (facts.version_number < OLDEST_SERVER)
+    return {
+      message: `it is PostgreSQL ${facts.version}; Belfry needs 15 or newer`,
+      advice: 'upgrade it, or name another in DATABASE_URL',
+    };
+  if (facts.read_only)
+    return {
+      message: 'it takes no changes (a replica, or read-only)',
+      advice: 'name the primary server in DATABASE_URL',
+    };
+  if (!facts.may_read) return { message: `user ${login} may not read Belfry's tables`, advice: grant };
+  if (!facts.may_change) return { message: `user ${login} may not change Belfry's tables`, advice: grant };
+  return undefined;
+}
+
+/** Why the user cannot bring the schema up to date; undefined when it can. */
+export function obstacleToMigration({ may_create, login }: DatabaseFacts): Obstacle | undefined {
+  if (may_create) return undefined;
+  return {
+    message: `user ${login} may not create tables`,
+    advice: `run, as the owner of the database: grant create on schema public to "${login}"`,
+  };
+}
+
+const CONNECT_ADVICE: Readonly<Record<string, string>> = {
+  ECONNREFUSED: 'nothing listens there: check that PostgreSQL runs, and the host and port',
+  ENOTFOUND: 'the host does not exist: correct it',
+  EAI_AGAIN: 'the name server does not respond: check DNS on this machine (/etc/resolv.conf)',
+  ETIMEDOUT: 'there is no response: check the host, the port and the firewall',
+  EHOSTUNREACH: 'there is no way to the host: check its address and the network',
+  ENETUNREACH: 'there is no way to the host: check its address and the network',
+  ENOENT: 'there is no such unix socket: check that PostgreSQL runs, and the directory',
+  '28P01': 'correct the password',
+  '28000': 'check that the user exists, and who may connect (pg_hba.conf)',
+  '3D000': 'create the database, or correct its name',
+  '42501': 'grant the user the right to connect to the database',
+  '53300': 'close other connections, or raise max_connections',
+  '57P03': 'it is starting or stopping: try again in a moment',
+};
+
+/** Why there is no connection, in the words of PostgreSQL or of the system. */
+export function connectionObstacle(error: unknown): Obstacle {
+  const { code, message } = error instanceof Error ? (error as NodeJS.ErrnoException) : {};
+  const timedOut = message === 'timeout expired' ? 'ETIMEDOUT' : undefined;
+  const known = CONNECT_ADVICE[code ?? timedOut ?? ''];
+  const reason = [message, code].find((text) => text !== undefined && text !== '') ?? String(error);
+  return {
+    message: `cannot be reached (${reason})`,
+    advice: known ?? 'check that it runs, its address, user and password, and who may connect to it',
+  };
+}
+
+// Catalogs only. A list in has_table_privilege would be one right or the other, so each is asked for by itself.
+const selectFacts = sql(
+  'database_facts',
+  `select
+    current_setting('server_version_num')::int as version_number,
+    current_setting('server_version') as version,
+    current_user as login,
+    to_regclass('migrations') is not null as migrated,
+    has_schema_privilege(current_schema(), 'create') as may_create,
+    coalesce(has_table_privilege(to_regclass('migrations'), 'select'), true) as may_read,
+    (
+      select coalesce(bool_and(has_table_privilege(to_regclass(name), privilege)), true)
+      from unnest(array['projects', 'broadcasts', 'notifications', 'jobs', 'leases']) as name,
+        unnest(array['select', 'insert', 'update', 'delete']) as privilege
+    ) as may_change,
+    pg_is_in_recovery() or pg_catalog.current_setting('transaction_read_only')::boolean as read_only,
+    (extract(epoch from clock_timestamp()) * 1000)::float8 as now_ms`,
+);
+
+// A handful of rows.
+const selectVersion = sql(
+  'database_schema_version',
+  'select coalesce(max(version), 0)::int as version from migrations',
+);
