@@ -3,6 +3,13 @@ import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { type Config, vendorOrigins } from './config.ts';
 import { type ConnectionSettings, type Database, openDatabase } from './db/client.ts';
+import {
+  type Durability,
+  describeDurability,
+  neededSynchronousCommit,
+  readDurability,
+  risksOf,
+} from './db/durability.ts';
 import { StartError } from './db/embedded/start-error.ts';
 import { startEmbedded } from './db/embedded.ts';
 import { MigrationFailed, migrate, UnusableDatabase } from './db/migrate.ts';
@@ -73,14 +80,17 @@ export async function open(
   const transport = createTransport({ egress, origins: vendorOrigins(config), timeouts });
   const { connection, stop, embedded } = await connect(config, options);
   const databases: Database[] = [];
-  const pool = (name: string, size: number) => {
-    const database = openDatabase(connection, { size, name: `belfry ${name}` });
-    databases.push(database);
-    return database;
-  };
   try {
+    const { migrated, durability } = await prepare(connection);
+    const synchronousCommit = neededSynchronousCommit(durability.synchronous_commit);
+    const pool = (name: string, size: number) => {
+      const options = { size, name: `belfry ${name}`, synchronousCommit };
+      const database = openDatabase(connection, options);
+      databases.push(database);
+      return database;
+    };
     const db = pool(role === 'server' ? 'api' : 'command', POOL_SIZE);
-    const migrated = await bringUpToDate(db);
+    if (role === 'server') reportDurability(await readDurability(db), log);
     if (role === 'server') await refuseForeignKeys({ db, sealer, log });
     const nodeId = `${hostname()}-${newId()}`;
     const bus = createBus({ db, log, nodeId, shared: !embedded });
@@ -202,6 +212,27 @@ export async function connect(
     ...(onLost ? { onLost } : {}),
   });
   return { connection: server.connection, stop: () => server.stop(), embedded: true };
+}
+
+/** Brings the database to this release's schema, and reads how it commits where nobody says otherwise. */
+async function prepare(
+  connection: ConnectionSettings,
+): Promise<{ migrated: number[]; durability: Durability }> {
+  const db = openDatabase(connection, { size: 1, name: 'belfry start' });
+  try {
+    return { migrated: await bringUpToDate(db), durability: await readDurability(db) };
+  } finally {
+    await db.close();
+  }
+}
+
+/** Logs how the server's connections commit. Refuses one that would lose what was accepted, although we asked for another. */
+function reportDurability(durability: Durability, log: Logger): void {
+  log.info(durability, `The database commits with ${describeDurability(durability)}`);
+  for (const { message, advice } of risksOf(durability)) {
+    if (durability.synchronous_commit === 'off') throw new StartError(`${message}: ${advice}`);
+    log.warn(`${message}: ${advice}`);
+  }
 }
 
 async function bringUpToDate(db: Database): Promise<number[]> {

@@ -46,15 +46,23 @@ const PLANS = '-c enable_seqscan=off';
 // A connection that nothing goes over is forgotten by firewalls; so it is used, and one whose other end is gone is noticed.
 const KEEP_ALIVE = { keepAlive: true, keepAliveInitialDelayMillis: 30_000 };
 
-/** Opens a pool of at most `size` connections. Nothing is connected until the first statement. */
-export function openDatabase(
-  settings: ConnectionSettings,
-  options: { size: number; name: string },
-): Database {
+export interface DatabaseOptions {
+  /** How many connections at most. */
+  size: number;
+  /** Shown by the database for its connections. */
+  name: string;
+  /** The `synchronous_commit` of every connection, whatever is set for the database; without it, what is set there. */
+  synchronousCommit?: string;
+}
+
+/** Opens a pool of connections. Nothing is connected until the first statement. */
+export function openDatabase(settings: ConnectionSettings, options: DatabaseOptions): Database {
+  // As a part of the connection's start it costs no round trip, and nothing that is set for a role or database overrides it.
+  const commit =
+    options.synchronousCommit === undefined ? '' : `-c synchronous_commit=${options.synchronousCommit}`;
   const pool = new pg.Pool({
-    ...settings,
+    ...withStartupOptions(settings, `${PLANS} ${commit}`),
     ...KEEP_ALIVE,
-    options: PLANS,
     max: options.size,
     application_name: options.name,
     connectionTimeoutMillis: ACQUIRE_TIMEOUT_MS,
@@ -71,7 +79,7 @@ export function openDatabase(
     transaction: (work) => transaction(connections, work),
     async connect() {
       const client = new pg.Client({
-        ...settings,
+        ...withStartupOptions(settings, commit),
         ...KEEP_ALIVE,
         application_name: options.name,
         connectionTimeoutMillis: ACQUIRE_TIMEOUT_MS,
@@ -87,6 +95,15 @@ export function openDatabase(
       await pool.end();
     },
   };
+}
+
+/** The settings with these startup options, behind those of the address: the driver would take the address's alone. */
+function withStartupOptions(settings: ConnectionSettings, ours: string): pg.ClientConfig {
+  const url = URL.parse(settings.connectionString ?? '');
+  const given = url?.searchParams.get('options');
+  if (!url || !given) return { ...settings, options: ours };
+  url.searchParams.delete('options');
+  return { ...settings, connectionString: url.href, options: `${given} ${ours}` };
 }
 
 type Connections = { pool: pg.Pool; pulse: Pulse };

@@ -136,6 +136,7 @@ async function refuseRows(client: pg.Client, tables: readonly TableOf[]): Promis
 async function load(client: pg.Client, { tables }: Header, frames: Frames): Promise<number> {
   await client.query('begin');
   await client.query(PORTABLE);
+  await client.query(COMMIT_TO_DISK);
   await lockEmpty(client, tables);
   let rows = 0;
   for (const table of tables) rows += await copyIn(client, table, frames);
@@ -147,6 +148,11 @@ async function load(client: pg.Client, { tables }: Header, frames: Frames): Prom
   await client.query('commit');
   return rows;
 }
+
+// A database that commits asynchronously could lose all of it after the command has said that it is there.
+const COMMIT_TO_DISK = `
+  select set_config('synchronous_commit', 'on', true)
+  where current_setting('synchronous_commit') = 'off'`;
 
 const parse = ({ payload }: Frame): unknown => JSON.parse(payload.toString('utf8'));
 

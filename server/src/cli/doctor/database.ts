@@ -14,6 +14,7 @@ import {
   readFacts,
   readSchema,
 } from '../../db/usability.ts';
+import { checkDurability } from './durability.ts';
 import { type Finding, ok, problem, warning } from './finding.ts';
 
 const CHECK = 'database';
@@ -127,6 +128,7 @@ async function ask(connection: ConnectionSettings, what: string): Promise<Databa
       running,
       checkSchema(version),
       ...checkCreation(facts, version),
+      ...(await checkDurability(connection)),
       checkClock(clockMs),
     ];
     return { findings, db, current: version === newestSchema() };

@@ -1,0 +1,21 @@
+import { type ConnectionSettings, openDatabase } from '../../db/client.ts';
+import { describeDurability, neededSynchronousCommit, readDurability, risksOf } from '../../db/durability.ts';
+import { type Finding, ok, warning } from './finding.ts';
+
+const CHECK = 'durability';
+
+/** Whether what is committed survives a crash, as the server's connections commit. */
+export async function checkDurability(connection: ConnectionSettings): Promise<Finding[]> {
+  const plain = openDatabase(connection, { size: 1, name: 'belfry doctor' });
+  const found = await readDurability(plain).finally(() => plain.close());
+  const synchronousCommit = neededSynchronousCommit(found.synchronous_commit);
+  const asServer = openDatabase(connection, { size: 1, name: 'belfry doctor', synchronousCommit });
+  const used = await readDurability(asServer).finally(() => asServer.close());
+  const risks = risksOf(used).map(({ message, advice }) => warning(CHECK, message, advice));
+  if (risks.length > 0) return risks;
+  const raised =
+    found.synchronous_commit === used.synchronous_commit
+      ? ''
+      : ` (the database sets synchronous_commit to ${found.synchronous_commit}, Belfry overrides it)`;
+  return [ok(CHECK, `${describeDurability(used)}${raised}`)];
+}

@@ -1,0 +1,41 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { sql } from '../../src/db/client.ts';
+import { descendants, kill, postmasterOf } from '../support/belfry-process.ts';
+import { expectExactlyOnce, load } from '../support/faults.ts';
+import { startTestService } from '../support/service.ts';
+
+const KILLS = 3;
+
+test.runIf(process.platform === 'linux')(
+  'a database that is set to commit asynchronously loses no accepted broadcast when it is killed',
+  { timeout: 90_000 },
+  async () => {
+    const dataDir = await mkdtemp(join(tmpdir(), 'belfry-commit-'));
+    onTestFinished(() => rm(dataDir, { recursive: true, force: true }));
+    const service = await startTestService({ settings: { DATA_DIR: dataDir, DATABASE_URL: '' } });
+    onTestFinished(() => service.stop());
+    const admin = await service.context.db.connect();
+    await admin.query('alter database postgres set synchronous_commit = off');
+    // What nobody waits for reaches the disk late, so that a kill finds something to lose.
+    await admin.query("alter system set wal_writer_delay = '10s'");
+    await admin.query("alter system set wal_writer_flush_after = '1GB'");
+    await admin.end();
+    await service.restart();
+
+    const running = load(service.project, { clients: 8 });
+    for (let round = 1; round <= KILLS; round += 1) {
+      await running.accepted(20 * round, 30_000);
+      for (const pid of descendants(postmasterOf(dataDir))) kill(pid, 'SIGKILL');
+    }
+    await running.accepted(20 * (KILLS + 1), 30_000);
+    await running.stop();
+    const shown = await service.context.db.query<{ value: string }>(
+      sql('', "select current_setting('synchronous_commit') as value"),
+    );
+    expect(shown).toEqual([{ value: 'on' }]);
+    await expectExactlyOnce(service, running);
+  },
+);
