@@ -4,7 +4,7 @@ import path from 'node:path';
 import { Readable, type Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGzip } from 'node:zlib';
-import pg from 'pg';
+import type pg from 'pg';
 import { to as copyTo } from 'pg-copy-streams';
 import { listTables, PORTABLE, readSequences } from './backup/catalog.ts';
 import {
@@ -18,6 +18,7 @@ import {
   type Trailer,
 } from './backup/frames.ts';
 import type { ConnectionSettings } from './client.ts';
+import { GuardedClient } from './guarded-client.ts';
 import { schemaVersion, UnusableDatabase } from './migrate.ts';
 
 /** What a backup or a restore has moved. */
@@ -35,7 +36,7 @@ export async function backup(
   { connection }: { connection: ConnectionSettings },
   output: Writable,
 ): Promise<Moved> {
-  const client = new pg.Client({ ...connection, application_name: 'belfry backup' });
+  const client = new GuardedClient({ ...connection, application_name: 'belfry backup' });
   client.on('error', () => undefined); // the statement that runs fails as well, and that is reported
   await client.connect();
   const moved = { schema: 0, tables: 0, rows: 0 };

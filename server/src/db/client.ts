@@ -1,4 +1,5 @@
 import pg from 'pg';
+import { GuardedClient } from './guarded-client.ts';
 import { DatabaseSilent, Pulse } from './pulse.ts';
 
 /** A statement with a name is prepared once on each connection and afterwards only executed. */
@@ -63,6 +64,7 @@ export function openDatabase(settings: ConnectionSettings, options: DatabaseOpti
   const pool = new pg.Pool({
     ...withStartupOptions(settings, `${PLANS} ${commit}`),
     ...KEEP_ALIVE,
+    Client: GuardedClient,
     max: options.size,
     application_name: options.name,
     connectionTimeoutMillis: ACQUIRE_TIMEOUT_MS,
@@ -78,7 +80,7 @@ export function openDatabase(settings: ConnectionSettings, options: DatabaseOpti
     query: (statement, values) => withConnection(connections, (run) => run(statement, values)),
     transaction: (work) => transaction(connections, work),
     async connect() {
-      const client = new pg.Client({
+      const client = new GuardedClient({
         ...withStartupOptions(settings, commit),
         ...KEEP_ALIVE,
         application_name: options.name,
@@ -233,7 +235,7 @@ const UNAVAILABLE = [
   'ENFILE',
 ];
 const UNAVAILABLE_MESSAGE =
-  /^Connection terminated|^timeout expired|timeout exceeded when trying to connect|not queryable|connection is closed|Cannot use a pool after calling end/;
+  /^Connection terminated|^timeout expired|timeout exceeded when trying to connect|not queryable|connection is closed|^Received unexpected \w+ message|Cannot use a pool after calling end/;
 
 // int8 as number: counts and sizes stay far below 2^53. json stays text: it is mostly passed on, not looked into.
 function typeParser(oid: number, format?: string): (text: string) => unknown {

@@ -1,6 +1,7 @@
 import { Socket } from 'node:net';
 import { setTimeout as delay, setImmediate as turn } from 'node:timers/promises';
 import pg from 'pg';
+import { GuardedClient } from './guarded-client.ts';
 
 /** A connection stands, but the database says nothing any more. */
 export class DatabaseSilent extends Error {
@@ -93,7 +94,7 @@ export class Pulse {
 
   async #ask(): Promise<boolean> {
     const socket = new Socket();
-    const client = new pg.Client({ ...this.#settings, stream: () => socket });
+    const client = new GuardedClient({ ...this.#settings, stream: () => socket });
     client.on('error', () => {}); // the end of the socket below
     const stop = new AbortController();
     const answered = client

@@ -14,6 +14,7 @@ import {
 } from './backup/frames.ts';
 import type { Moved } from './backup.ts';
 import type { ConnectionSettings } from './client.ts';
+import { GuardedClient } from './guarded-client.ts';
 import { migrate, migrations, schemaVersion, UnusableDatabase } from './migrate.ts';
 
 /** Thrown when a file cannot be restored; the message says why and what to do. Nothing has been stored then. */
@@ -34,7 +35,7 @@ export async function restore(
   input: Readable,
 ): Promise<Moved> {
   const frames = summed(readFrames(unpacked(input)));
-  const client = new pg.Client({ ...connection, application_name: 'belfry restore' });
+  const client = new GuardedClient({ ...connection, application_name: 'belfry restore' });
   client.on('error', () => undefined); // the statement that runs fails as well, and that is reported
   try {
     await client.connect();

@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import pg from 'pg';
+import type pg from 'pg';
+import { GuardedClient } from '../guarded-client.ts';
 
 /** Commands that share one server: the one that started it must not stop it under the others. */
 export interface Presence {
@@ -44,7 +45,7 @@ export async function whenAlone(
 }
 
 function connectionOf(connection: Connection): pg.Client {
-  const client = new pg.Client({ ...connection, application_name: 'belfry presence' });
+  const client = new GuardedClient({ ...connection, application_name: 'belfry presence' });
   client.on('error', () => undefined); // the server may stop while we hold the connection: that is what it is for
   return client;
 }

@@ -1,0 +1,122 @@
+import { afterAll, beforeAll, beforeEach, expect, inject, test } from 'vitest';
+import { isDatabaseUnavailable, openDatabase, sql } from '../../src/db/client.ts';
+import { createTestDatabase, type TestDatabase } from '../support/database.ts';
+import { load } from '../support/faults.ts';
+import { newSeed, randomFrom } from '../support/random.ts';
+import { startTestService, until } from '../support/service.ts';
+import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts';
+
+let database: TestDatabase;
+let proxy: TcpProxy;
+let url: string;
+beforeAll(async () => {
+  database = await createTestDatabase();
+  const { host, port } = inject('testServer');
+  const target = host?.startsWith('/') ? { path: `${host}/.s.PGSQL.${port}` } : { host, port: Number(port) };
+  proxy = await startTcpProxy(target);
+  url = `postgres://belfry@127.0.0.1:${proxy.port}/${database.connection.database}`;
+});
+afterAll(async () => {
+  await proxy.close();
+  await database.drop();
+});
+beforeEach(() => {
+  proxy.onReply = () => {};
+});
+
+const SEEDS = 100;
+const BYTES = 1_500; // more than what the start of a connection and the statements below are answered with
+
+const seed = newSeed();
+
+test(`one changed byte in what the database sends ends at most its connection (FAULT_SEED=${seed})`, {
+  timeout: 120_000,
+}, async () => {
+  const random = randomFrom(seed);
+  let ended = 0;
+  for (let round = 0; round < SEEDS; round += 1) {
+    const at = Math.floor(random() * BYTES);
+    const flip = 1 + Math.floor(random() * 255);
+    let seen = 0;
+    proxy.onReply = (bytes) => {
+      const index = at - seen;
+      if (index >= 0 && index < bytes.length) bytes[index] = (bytes[index] ?? 0) ^ flip;
+      seen += bytes.length;
+    };
+    const db = openDatabase({ connectionString: url }, { size: 1, name: 'corrupted' });
+    const statements = Array.from({ length: 4 }, (_, number) =>
+      db.query(sql(`rows_${number % 2}`, 'select n, n::text, now() as at from generate_series(1, 3) n'), []),
+    );
+    const listener = db.connect().then((client) => client.query('select 1').finally(() => client.end()));
+    const settled = Promise.allSettled([...statements, listener]);
+    // A changed length makes the driver wait for bytes that do not come; the server has nothing more to say then.
+    const finished = await Promise.race([settled, quiet(() => seen)]);
+    if (finished === undefined) proxy.cut();
+    ended += (await settled).filter(({ status }) => status === 'rejected').length;
+    await db.close();
+  }
+  expect(ended).toBeGreaterThan(SEEDS / 10);
+});
+
+test('a message that cannot be read is a failed connection, as if it were cut', async () => {
+  proxy.onReply = (bytes) => {
+    // A data row that says it has far more columns than bytes.
+    const row = bytes.indexOf(Buffer.from([0x44, 0, 0, 0, 11, 0, 1]));
+    if (row >= 0) bytes[row + 5] = 0x7f;
+  };
+  const db = openDatabase({ connectionString: url }, { size: 1, name: 'corrupted' });
+  const error: unknown = await db.query(sql('one', 'select 1 as n')).catch((reason: unknown) => reason);
+  expect(error).toMatchObject({ code: '08P01' });
+  expect(isDatabaseUnavailable(error)).toBe(true);
+  proxy.onReply = () => {};
+  expect(await db.query(sql('one', 'select 1 as n'))).toEqual([{ n: 1 }]);
+  await db.close();
+});
+
+test(`a service that is sent changed bytes goes on and loses nothing that it accepted (FAULT_SEED=${seed})`, {
+  timeout: 120_000,
+}, async () => {
+  const service = await startTestService({ settings: { DATABASE_URL: url } });
+  const random = randomFrom(seed);
+  let changed = 0;
+  try {
+    const running = load(service.project, { clients: 4 });
+    await running.accepted(5);
+    proxy.onReply = (bytes) => {
+      if (random() > 0.04) return;
+      const index = Math.floor(random() * bytes.length);
+      bytes[index] = (bytes[index] ?? 0) ^ (1 + Math.floor(random() * 255));
+      changed += 1;
+    };
+    await until(
+      () => changed,
+      (count) => count > 30,
+      { withinMs: 60_000 },
+    );
+    proxy.onReply = () => {};
+    proxy.cut(); // connections that wait for the rest of a message whose length was changed
+    const before = running.answers.filter(({ status }) => status === 201).length;
+    await running.accepted(before + 10, 60_000);
+    await running.stop();
+    const rows = await service.context.db.query<{ topic: string }>(sql('', 'select topic from broadcasts'));
+    const stored = new Set(rows.map(({ topic }) => topic));
+    const lost = running.answers.filter(({ status, tag }) => status === 201 && !stored.has(tag));
+    expect(lost).toEqual([]);
+  } finally {
+    await service.stop();
+  }
+});
+
+/** Resolves when the count has stayed the same for a moment. */
+async function quiet(count: () => number): Promise<undefined> {
+  let before = -1;
+  await until(
+    () => {
+      const same = before === count();
+      before = count();
+      return same;
+    },
+    (same) => same,
+    { everyMs: 100 },
+  );
+}

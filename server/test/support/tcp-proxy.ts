@@ -1,0 +1,47 @@
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer, type NetConnectOpts, type Socket } from 'node:net';
+
+/** Stands between a client and a server, below their protocol. */
+export interface TcpProxy {
+  readonly port: number;
+  /** Sees, and may change, what the server sends. */
+  onReply: (bytes: Buffer) => void;
+  /** Breaks all connections of now. */
+  cut(): void;
+  close(): Promise<void>;
+}
+
+/** Passes connections to 127.0.0.1 on to a server on loopback or on a unix socket. */
+export async function startTcpProxy(target: NetConnectOpts): Promise<TcpProxy> {
+  const sockets = new Set<Socket>();
+  const kept = (socket: Socket) => {
+    sockets.add(socket);
+    socket.on('error', () => {}); // either end may break off: that is what it is for
+    socket.once('close', () => sockets.delete(socket));
+    return socket;
+  };
+  const server = createServer((incoming) => {
+    const outgoing = kept(connect(target));
+    kept(incoming).pipe(outgoing);
+    outgoing.on('data', (bytes: Buffer) => {
+      proxy.onReply(bytes);
+      incoming.write(bytes);
+    });
+    incoming.once('close', () => outgoing.destroy());
+    outgoing.once('close', () => incoming.end());
+  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const proxy: TcpProxy = {
+    port: (server.address() as AddressInfo).port,
+    onReply: () => {},
+    cut() {
+      for (const socket of sockets) socket.destroy();
+    },
+    async close() {
+      server.close();
+      for (const socket of sockets) socket.destroy();
+      await once(server, 'close');
+    },
+  };
+  return proxy;
+}
