@@ -131,6 +131,20 @@ describe('a restore refuses, and stores nothing', () => {
     expect(await rowsIn(target)).toBe(0);
   });
 
+  it('a file with something behind the end of the backup', async () => {
+    const target = await empty();
+    const whole = readFileSync(file);
+    const end = jsonFrame('end', {});
+    for (const excess of [whole, gzipSync(encodeFrame(end))])
+      await expect(restore(target, Readable.from([Buffer.concat([whole, excess])]))).rejects.toThrow(
+        /goes on behind the end of the backup/,
+      );
+    await expect(restore(target, Readable.from([Buffer.concat([whole, gzipSync('x')])]))).rejects.toThrow(
+      /incomplete or damaged/,
+    );
+    expect(await rowsIn(target)).toBe(0);
+  });
+
   it('a file that is no backup', async () => {
     const target = await empty();
     const others = [

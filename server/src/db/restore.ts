@@ -86,6 +86,10 @@ const damaged = (cause?: unknown): UnusableBackup =>
   new UnusableBackup('the file is incomplete or damaged: nothing was restored; take another backup file', {
     cause,
   });
+const goesOn = (): UnusableBackup =>
+  new UnusableBackup(
+    'the file goes on behind the end of the backup: nothing was restored; take the file as "belfry backup" wrote it',
+  );
 const notABackup = (): UnusableBackup =>
   new UnusableBackup('the file is not a backup made by "belfry backup"');
 
@@ -143,7 +147,9 @@ async function load(client: pg.Client, { tables }: Header, frames: Frames): Prom
   for (const table of tables) rows += await copyIn(client, table, frames);
   const end = await frames.next();
   const trailer = end?.kind === 'end' ? (parse(end) as Trailer) : undefined;
-  if (trailer?.sha256 !== frames.sum() || (await frames.next()) !== undefined) throw damaged();
+  if (trailer === undefined) throw damaged();
+  if ((await frames.next()) !== undefined) throw goesOn();
+  if (trailer.sha256 !== frames.sum()) throw damaged();
   await setSequences(client, trailer.sequences);
   if (tables.some(({ name }) => name === 'webhooks')) await client.query(rewindFeeds);
   await client.query('commit');
