@@ -22,6 +22,7 @@ import {
   readFacts,
   readSchema,
 } from './db/usability.ts';
+import { WriteFailures } from './db/write-failures.ts';
 import { FreshRecipients } from './domain/broadcasts/fresh-recipients.ts';
 import { CategoryCache } from './domain/categories/of-project.ts';
 import type { Context } from './domain/context.ts';
@@ -83,8 +84,9 @@ export async function open(
   try {
     const { migrated, durability } = await prepare(connection);
     const synchronousCommit = neededSynchronousCommit(durability.synchronous_commit);
+    const writeFailures = new WriteFailures();
     const pool = (name: string, size: number) => {
-      const options = { size, name: `belfry ${name}`, synchronousCommit };
+      const options = { size, name: `belfry ${name}`, synchronousCommit, writeFailures };
       const database = openDatabase(connection, options);
       databases.push(database);
       return database;

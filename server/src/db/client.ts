@@ -1,6 +1,7 @@
 import pg from 'pg';
 import { GuardedClient } from './guarded-client.ts';
 import { DatabaseSilent, Pulse } from './pulse.ts';
+import { WriteFailures } from './write-failures.ts';
 
 /** A statement with a name is prepared once on each connection and afterwards only executed. */
 export interface Statement {
@@ -24,6 +25,8 @@ export interface Database extends Queryable {
   transaction<Result>(work: (tx: Queryable) => Promise<Result>): Promise<Result>;
   /** A connection of its own outside the pool, for LISTEN and locks. The caller ends it. */
   connect(): Promise<pg.Client>;
+  /** Why the database could not write a moment ago, in words that follow "the database: "; undefined when nothing failed. */
+  writeFailure(): string | undefined;
   /** Connections now open, idle and awaited. */
   stats(): { total: number; idle: number; waiting: number };
   close(): Promise<void>;
@@ -54,6 +57,8 @@ export interface DatabaseOptions {
   name: string;
   /** The `synchronous_commit` of every connection, whatever is set for the database; without it, what is set there. */
   synchronousCommit?: string;
+  /** Shared by the pools of one database, so that each knows what another met. */
+  writeFailures?: WriteFailures;
 }
 
 /** Opens a pool of connections. Nothing is connected until the first statement. */
@@ -75,7 +80,8 @@ export function openDatabase(settings: ConnectionSettings, options: DatabaseOpti
   // An idle connection that the server closes is replaced at the next use: there is nobody to tell.
   pool.on('error', () => {});
   const pulse = new Pulse({ ...settings, application_name: `${options.name} probe` }, STATEMENT_TIMEOUT_MS);
-  const connections = { pool, pulse };
+  const failures = options.writeFailures ?? new WriteFailures();
+  const connections = { pool, pulse, failures };
   return {
     query: (statement, values) => withConnection(connections, (run) => run(statement, values)),
     transaction: (work) => transaction(connections, work),
@@ -91,6 +97,7 @@ export function openDatabase(settings: ConnectionSettings, options: DatabaseOpti
       await client.connect();
       return client;
     },
+    writeFailure: () => failures.recent(),
     stats: () => ({ total: pool.totalCount, idle: pool.idleCount, waiting: pool.waitingCount }),
     async close() {
       pulse.close();
@@ -108,12 +115,12 @@ function withStartupOptions(settings: ConnectionSettings, ours: string): pg.Clie
   return { ...settings, connectionString: url.href, options: `${given} ${ours}` };
 }
 
-type Connections = { pool: pg.Pool; pulse: Pulse };
+type Connections = { pool: pg.Pool; pulse: Pulse; failures: WriteFailures };
 type Run = <Row>(statement: Statement, values?: readonly unknown[]) => Promise<Row[]>;
 
 /** Lends a connection of the pool. One that broke, or on which the database fell silent, does not go back into it. */
 async function withConnection<Result>(
-  { pool, pulse }: Connections,
+  { pool, pulse, failures }: Connections,
   work: (run: Run) => Promise<Result>,
 ): Promise<Result> {
   let failure: Error | undefined;
@@ -123,7 +130,7 @@ async function withConnection<Result>(
   };
   const client = await acquire(pool, pulse, onError);
   try {
-    return await work((statement, values) => run(client, pulse, statement, values));
+    return await work((statement, values) => run(client, { pulse, failures }, statement, values));
   } catch (error) {
     if (error instanceof DatabaseSilent || error instanceof RollbackFailed) failure ??= error;
     if (error instanceof DatabaseSilent) cutOff(client);
@@ -154,7 +161,7 @@ function acquire(pool: pg.Pool, pulse: Pulse, onError: (error: Error) => void): 
 
 function run<Row>(
   client: pg.PoolClient,
-  pulse: Pulse,
+  { pulse, failures }: Pick<Connections, 'pulse' | 'failures'>,
   { name, text }: Statement,
   values?: readonly unknown[],
 ): Promise<Row[]> {
@@ -162,8 +169,10 @@ function run<Row>(
     const wait = pulse.begin(reject);
     void client.query({ name, text, values: values as unknown[] }, (error: Error | null, result) => {
       pulse.end(wait, { error, said: true });
-      if (error) reject(error);
-      else resolve(result.rows as Row[]);
+      if (error) {
+        failures.note(error);
+        reject(error);
+      } else resolve(result.rows as Row[]);
     });
   });
 }

@@ -1,5 +1,6 @@
 import type { FastifyInstance } from 'fastify';
 import { type Queryable, sql } from '../db/client.ts';
+import { diskProblem } from '../db/embedded/disk.ts';
 import { migrations } from '../db/migrate.ts';
 import { databaseConnections, queueAge, queueJobs, registry } from '../metrics.ts';
 import type { HttpContext } from './context.ts';
@@ -11,7 +12,7 @@ const READY_TIMEOUT_MS = 2_000;
 export function operationsRoutes(fastify: FastifyInstance, context: HttpContext): void {
   const hidden = { schema: { hide: true } };
   const newest = migrations().at(-1)?.version ?? 0;
-  const ready = shared(() => whyNotReady(context.db, newest));
+  const ready = shared(() => whyNotReady(context, newest));
   const measured = shared(() => collectQueue(context.db));
 
   fastify.get('/healthz', hidden, (_request, reply) => {
@@ -48,14 +49,18 @@ function shared<Result>(work: () => Promise<Result>): () => Promise<Result> {
   };
 }
 
-async function whyNotReady(db: Queryable, newest: number): Promise<string | undefined> {
+async function whyNotReady({ db, config }: HttpContext, newest: number): Promise<string | undefined> {
   try {
-    const [row] = await within(READY_TIMEOUT_MS, db.query<{ version: number }>(selectVersion));
-    if (row?.version === newest) return undefined;
-    return `the database has schema ${row?.version ?? 0}, this release needs ${newest}`;
+    const [row] = await within(READY_TIMEOUT_MS, db.query<Readiness>(selectReadiness));
+    if (row?.version !== newest)
+      return `the database has schema ${row?.version ?? 0}, this release needs ${newest}`;
+    if (row.read_only) return 'the database takes no changes (a replica, or read-only)';
   } catch {
     return 'the database cannot be reached'; // why is for the log of whoever else needs it; this is asked every second
   }
+  const failure = db.writeFailure();
+  if (failure !== undefined) return `the database cannot write: ${failure}`;
+  return config.DATABASE_URL === undefined ? diskProblem(config.DATA_DIR) : undefined;
 }
 
 async function within<Result>(timeoutMs: number, work: Promise<Result>): Promise<Result> {
@@ -78,10 +83,18 @@ async function collectQueue(db: Queryable): Promise<void> {
   }
 }
 
-// migrations is a handful of rows.
-const selectVersion = sql(
-  'select_schema_version',
-  'select coalesce(max(version), 0)::int as version from migrations',
+interface Readiness {
+  version: number;
+  read_only: boolean;
+}
+
+// migrations is a handful of rows. Whether writes work is not tried: this is asked every second.
+const selectReadiness = sql(
+  'select_readiness',
+  `select
+    coalesce(max(version), 0)::int as version,
+    pg_is_in_recovery() or current_setting('transaction_read_only')::boolean as read_only
+  from migrations`,
 );
 
 // The whole table: finished jobs are deleted from it, so it holds only what is to be done.

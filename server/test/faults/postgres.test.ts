@@ -261,11 +261,19 @@ test.concurrent(
     };
     await readOnly(true);
     await running.refused(10);
+    expect(await readiness(service)).toEqual({
+      status: 503,
+      reason: expect.stringMatching(/takes no changes|read-only/),
+    });
     expect((await service.project.call('GET', '/broadcasts')).status).toBe(200);
     await readOnly(false);
     await running.accepted(running.answers.filter(({ status }) => status === 201).length + 10);
     await running.stop();
     report('read-only', running);
+    await until(
+      () => readiness(service),
+      ({ status }) => status === 200,
+    );
     expectCleanAnswers(running);
     await expectExactlyOnce(service, running);
   },
@@ -289,6 +297,7 @@ test.runIf(canMount)(
     // WAL segments that are there are used up first; a large statement needs new ones.
     const grow = growing(service.context.db);
     await running.refused(5, 60_000);
+    expect(await readiness(service)).toEqual({ status: 503, reason: expect.stringContaining('is full') });
     await grow.stop();
     await unlink(ballast);
     await until(
@@ -299,10 +308,21 @@ test.runIf(canMount)(
     await running.accepted(running.answers.filter(({ status }) => status === 201).length + 10, 30_000);
     await running.stop();
     report('disk full', running);
+    await until(
+      () => readiness(service),
+      ({ status }) => status === 200,
+    );
     expectCleanAnswers(running);
     await expectExactlyOnce(service, running);
   },
 );
+
+/** What a load balancer that asks whether to send requests here is told. */
+async function readiness({ address }: TestService): Promise<{ status: number; reason: string }> {
+  const response = await fetch(`${address}/readyz`);
+  const { reason } = (await response.json()) as { reason: string };
+  return { status: response.status, reason };
+}
 
 /** Writes into the database until it is told to stop, whether it succeeds or not. */
 function growing(db: Database): { stop: () => Promise<void> } {
