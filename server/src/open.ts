@@ -3,6 +3,7 @@ import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { type Config, vendorOrigins } from './config.ts';
 import { type ConnectionSettings, type Database, openDatabase } from './db/client.ts';
+import { followDatabaseClock } from './db/database-clock.ts';
 import {
   type Durability,
   describeDurability,
@@ -94,6 +95,7 @@ export async function open(
     const db = pool(role === 'server' ? 'api' : 'command', POOL_SIZE);
     if (role === 'server') reportDurability(await readDurability(db), log);
     if (role === 'server') await refuseForeignKeys({ db, sealer, log });
+    const following = await followDatabaseClock({ db, log });
     const nodeId = `${hostname()}-${newId()}`;
     const bus = createBus({ db, log, nodeId, shared: !embedded });
     const clock = options.clock ?? systemClock;
@@ -122,6 +124,7 @@ export async function open(
       migrated,
       pool,
       async close() {
+        following.stop();
         projects.close();
         integrations.close();
         categories.close();

@@ -1,10 +1,11 @@
 import { randomFillSync } from 'node:crypto';
+import { systemClock } from './clock.ts';
 
 /**
  * UUIDv7 (RFC 9562): 48 bits of unix milliseconds, 4 version bits, a 12-bit counter within the millisecond, 2 variant bits and 62
  * random bits. Ids of one process rise strictly, so that the order of ids is the order of creation and an id is a cursor.
  */
-export function newId(nowMs: number = Date.now()): string {
+export function newId(nowMs: number = systemClock.now()): string {
   if (nowMs > lastMs) {
     lastMs = nowMs;
     counter = 0;

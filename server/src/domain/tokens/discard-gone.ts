@@ -71,12 +71,12 @@ export class TokenDiscarder {
   }
 
   async #again<Result>(work: () => Promise<Result>): Promise<Result> {
-    const until = Date.now() + KEEP_TRYING_MS;
+    const until = performance.now() + KEEP_TRYING_MS;
     for (;;) {
       try {
         return await work();
       } catch (error) {
-        if (!isDatabaseUnavailable(error) || this.#closing || Date.now() > until) throw error;
+        if (!isDatabaseUnavailable(error) || this.#closing || performance.now() > until) throw error;
         await waitMs(RETRY_EVERY_MS);
       }
     }

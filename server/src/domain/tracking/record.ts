@@ -65,13 +65,13 @@ export class HitRecorder {
   }
 
   async #write(hits: Hit[]): Promise<undefined[]> {
-    const until = Date.now() + KEEP_TRYING_MS;
+    const until = performance.now() + KEEP_TRYING_MS;
     for (;;) {
       try {
         await this.#db.transaction((tx) => recordHits(tx, hits));
         break;
       } catch (error) {
-        if (isDatabaseUnavailable(error) && !this.#closing && Date.now() < until) {
+        if (isDatabaseUnavailable(error) && !this.#closing && performance.now() < until) {
           await waitMs(RETRY_EVERY_MS);
           continue;
         }

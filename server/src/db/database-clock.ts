@@ -1,0 +1,53 @@
+import { setClock } from '../lib/clock.ts';
+import type { Logger } from '../lib/log.ts';
+import { type Queryable, sql } from './client.ts';
+
+const EVERY_MS = 5_000;
+// More than that is a wrong clock, and worth a line in the log: certificates are judged by this machine's.
+const TOLERATED_MS = 30_000;
+
+/**
+ * Keeps the time of the service at the database's clock. Resolves when it was read once; `stop` ends that. When the database does not
+ * respond, the time goes on by the monotonic clock.
+ */
+export async function followDatabaseClock({
+  db,
+  log,
+}: {
+  db: Queryable;
+  log: Logger;
+}): Promise<{ stop(): void }> {
+  const differsByMs = await readClock(db);
+  if (Math.abs(differsByMs) > TOLERATED_MS)
+    log.warn(
+      { differs_by_ms: differsByMs },
+      "This machine's clock differs from the database's, which is used; correct it, because certificates are judged by it",
+    );
+  let reading = false;
+  const timer = setInterval(() => {
+    if (reading) return;
+    reading = true;
+    void readClock(db)
+      .catch(() => undefined) // the next one tries again
+      .finally(() => {
+        reading = false;
+      });
+  }, EVERY_MS);
+  timer.unref();
+  return { stop: () => clearInterval(timer) };
+}
+
+/** Sets the clock; returns by how much this machine's is ahead. */
+async function readClock(db: Queryable): Promise<number> {
+  const askedAt = performance.now();
+  const [row] = await db.query<{ now_ms: number }>(selectNow);
+  const atMs = (askedAt + performance.now()) / 2;
+  const nowMs = row?.now_ms ?? Date.now();
+  setClock(nowMs, atMs);
+  return Math.round(Date.now() - nowMs);
+}
+
+const selectNow = sql(
+  'database_clock',
+  'select (extract(epoch from clock_timestamp()) * 1000)::float8 as now_ms',
+);
