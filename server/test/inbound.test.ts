@@ -170,6 +170,29 @@ describe('github', () => {
     expect(await received(of)).toEqual([]);
   });
 
+  test('a request that is replayed under another delivery id, or as another event, is recorded once', async () => {
+    const { of, id } = await setUp('github');
+    const body = '{"ref": "refs/heads/main"}';
+    const signature = `sha256=${hmac(body)}`;
+    const replays = [
+      {},
+      { 'x-github-event': 'deployment' },
+      { 'x-hub-signature-256': signature.toUpperCase().replace('SHA', 'sha') },
+    ];
+    const answers = await Promise.all(
+      [{ 'x-github-delivery': 'first' }, ...replays].map((headers) => send(id, body, headers)),
+    );
+    expect(answers.map(({ status, text }) => [status, text])).toEqual(answers.map(() => [201, '{}']));
+    expect(await received(of)).toHaveLength(1);
+    // The same id with another body was recorded once before, and is still.
+    await send(id, '{"ref": "refs/heads/other"}', { 'x-github-delivery': 'second' });
+    await send(id, '{"ref": "refs/heads/third"}', { 'x-github-delivery': 'second' });
+    expect(await received(of)).toHaveLength(2);
+    const { of: other, id: otherId } = await setUp('github');
+    await send(otherId, body);
+    expect(await received(other)).toHaveLength(1);
+  });
+
   test('after a day the same delivery counts anew', async () => {
     const { of, id } = await setUp('github');
     const headers = { 'x-github-delivery': 'same' };

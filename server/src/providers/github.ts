@@ -1,7 +1,7 @@
 /** Webhooks of GitHub, which start workflows. https://docs.github.com/en/webhooks/using-webhooks/validating-webhook-deliveries */
 import { type Static, Type } from 'typebox';
 import { hasSignature, objectOf, textOf } from './inbound.ts';
-import { type Integration, type Receiver, secret } from './provider.ts';
+import { type Integration, type ReceivedRequest, type Receiver, secret } from './provider.ts';
 
 const config = Type.Object(
   {
@@ -17,8 +17,7 @@ const config = Type.Object(
 
 const receives: Receiver<Static<typeof config>> = {
   isSigned({ headers, body }, { webhook_signing_secret: key }) {
-    const signature = /^sha256=([0-9a-f]{64})$/i.exec(textOf(headers['x-hub-signature-256']))?.[1];
-    return hasSignature(body, key, signature ?? '');
+    return hasSignature(body, key, signatureOf(headers) ?? '');
   },
   read({ headers, body }) {
     const isForm = /^application\/x-www-form-urlencoded\b/i.test(textOf(headers['content-type']));
@@ -26,9 +25,15 @@ const receives: Receiver<Static<typeof config>> = {
     const payload = objectOf(isForm ? (new URLSearchParams(text).get('payload') ?? '') : text);
     const [event, deliveryId] = [textOf(headers['x-github-event']), textOf(headers['x-github-delivery'])];
     if (payload === undefined || event === '' || deliveryId === '') return undefined;
-    return { event, deliveryId, payload };
+    const signature = signatureOf(headers);
+    return { event, deliveryId, payload, ...(signature === undefined ? {} : { signature }) };
   },
 };
+
+/** In lower case, so that it is the same text however it is written. */
+function signatureOf(headers: ReceivedRequest['headers']): string | undefined {
+  return /^sha256=([0-9a-f]{64})$/i.exec(textOf(headers['x-hub-signature-256']))?.[1]?.toLowerCase();
+}
 
 export const github: Integration<typeof config> = {
   name: 'github',

@@ -244,6 +244,8 @@ export type ReceivedEvent = {
   event: string;
   /** The same for every delivery of one event. */
   deliveryId: string;
+  /** The signature, where the vendor signs neither the delivery's id nor a time: by it a replay under another id is recognized. */
+  signature?: string;
   payload: Record<string, unknown>;
 };
 

@@ -5,7 +5,7 @@ import type { Clock } from '../../lib/clock.ts';
 import type { Sealer } from '../../lib/seal.ts';
 import type { ReceivedRequest, Receiver } from '../../providers/provider.ts';
 import { recordEvents } from '../events/record.ts';
-import { answerOnce } from '../idempotency.ts';
+import { answerOnce, isFirstUse } from '../idempotency.ts';
 import { findIntegrationsById } from '../integrations/find.ts';
 
 /** The integrations whose vendors send webhooks that are signed with this. */
@@ -19,7 +19,7 @@ const NOBODY: SigningConfig = { webhook_signing_secret: 'nobody' };
 
 /**
  * Takes in a vendor's webhook for the integration with this id: records it as an event of the project, once, however often it is delivered
- * within a day. Throws `invalid_signature` for one that the vendor has not signed, and for an integration that there is not: who asks cannot tell.
+ * within a day, and under whatever delivery id where the vendor does not sign that. Throws `invalid_signature` for one that the vendor has not signed, and for an integration that there is not: who asks cannot tell.
  */
 export async function receiveWebhook(
   context: { db: Database; sealer: Sealer; clock: Clock },
@@ -35,24 +35,27 @@ export async function receiveWebhook(
   const received = receiver.read(request);
   if (received === undefined || !isName(received.event) || !isName(received.deliveryId))
     throw new ClientError('validation_failed', ['The webhook cannot be read']);
-  const { event, deliveryId, payload } = received;
-  await answerOnce(
-    context,
-    {
-      projectId: found.projectId,
-      scope: `inbound:${provider}:${found.id}`,
-      key: deliveryId,
-      // A delivery that is repeated may differ in what it says of deliveries.
-      requestHash: createHash('sha256').update(deliveryId).digest(),
-    },
-    async (tx) => {
-      const about = { provider, integration_id: found.id, event, delivery_id: deliveryId };
-      await recordEvents(tx, [
-        { projectId: found.projectId, type: 'integration.received', details: { context: about, payload } },
-      ]);
-      return { status: 201, body: '{}' };
-    },
-  );
+  const { event, deliveryId, signature, payload } = received;
+  const keyed = (key: string, scope: string) => ({
+    projectId: found.projectId,
+    scope: `${scope}:${provider}:${found.id}`,
+    key,
+    // A delivery that is repeated may differ in what it says of deliveries.
+    requestHash: createHash('sha256').update(key).digest(),
+  });
+  await answerOnce(context, keyed(deliveryId, 'inbound'), async (tx) => {
+    const done = { status: 201, body: '{}' };
+    // Whoever has seen a request can send it again under an id of their own. The response is the same as for the first.
+    if (signature !== undefined) {
+      const isNew = await isFirstUse({ tx, clock: context.clock }, keyed(signature, 'inbound-signature'));
+      if (!isNew) return done;
+    }
+    const about = { provider, integration_id: found.id, event, delivery_id: deliveryId };
+    await recordEvents(tx, [
+      { projectId: found.projectId, type: 'integration.received', details: { context: about, payload } },
+    ]);
+    return done;
+  });
 }
 
 function isName(text: string): boolean {

@@ -83,7 +83,10 @@ function inboundRoute(
     summary: `Take in a webhook of ${name}`,
     description:
       `For the vendor, with the id of the integration: see ${docs}. The body is what the vendor sends, verified by its signature with the ` +
-      'integration’s signing secret. It is recorded as an event `integration.received`; a delivery that is repeated within a day is recorded once.',
+      'integration’s signing secret. It is recorded as an event `integration.received`; a delivery that is repeated within a day is recorded once.' +
+      (name === 'github'
+        ? ' GitHub does not sign the id of a delivery, so a request with the same signature counts as repeated, whatever its id.'
+        : ''),
     tags: ['Integrations'],
     params: Type.Object({ id: Id }),
     bodyLimit: BODY_LIMIT_BYTES,
