@@ -98,6 +98,7 @@ function send(
   const whole = { ...emailMessage({ deliveryId: targetId }), ...message };
   return senders.send('email', integrations, () => whole, {
     targetId,
+    userId: newId(),
     weight: whole.html.length + whole.text.length,
   });
 }
@@ -120,7 +121,7 @@ describe('bounds', () => {
           most = Math.max(most, made - ended);
           return emailMessage({ deliveryId: targetId, html, text: '' });
         };
-        const about = { targetId, weight: html.length };
+        const about = { targetId, userId: newId(), weight: html.length };
         expect(await senders.send('email', [smtp()], make, about)).toMatchObject(sent);
         ended += 1;
       }),
@@ -349,7 +350,7 @@ describe('an integration that does not answer', () => {
     const of = (webhookUrl: string) => {
       const make = () => ({ ...notificationContent(), webhookUrl });
       const teams = integration({ provider: 'teams', channel: 'teams' });
-      return senders.send('teams', [teams], make, { targetId: newId(), weight: 1 });
+      return senders.send('teams', [teams], make, { targetId: newId(), userId: newId(), weight: 1 });
     };
     for (let n = 0; n < 20; n += 1) await of(`${first.address}/${n}`);
     expect(await of(`${first.address}/20`)).toMatchObject({ kind: 'held' });
@@ -376,7 +377,9 @@ describe('an integration that hangs', () => {
     }
     const make = () => ({ ...notificationContent(), webhookUrl: `${vendor.address}/1` });
     const teams = integration({ id: newId(), provider: 'teams', channel: 'teams' });
-    expect(await senders.send('teams', [teams], make, { targetId: '1', weight: 1 })).toMatchObject(sent);
+    expect(
+      await senders.send('teams', [teams], make, { targetId: '1', userId: '1', weight: 1 }),
+    ).toMatchObject(sent);
     await expect.poll(() => untils.length, { timeout: 5_000 }).toBe(200 - 16);
     for (const untilMs of untils) expect(untilMs).toBeGreaterThanOrEqual(15_000);
     // Those who were sent away together come back together, as the job that they were.
@@ -431,7 +434,7 @@ describe('rates', () => {
         'slack',
         [slack],
         () => ({ ...notificationContent(), to: { channelId, accessToken: 'xoxb-1' } }),
-        { targetId, weight: 1 },
+        { targetId, userId: targetId, weight: 1 },
       );
     for (let n = 0; n < 4; n += 1) expect(await post('C1', `${n}`)).toMatchObject(sent);
     expect(await post('C1', '5')).toEqual({
@@ -468,6 +471,7 @@ describe('rates', () => {
     const push = (n: number) =>
       senders.send('mobile_push', [expo], () => ({ ...bare, badge: { unread: 1, unseen: 1 } }), {
         targetId: `${n}`,
+        userId: `${n}`,
         weight: 1,
       });
     const ends = await Promise.all(Array.from({ length: 601 }, (_, n) => push(n)));
@@ -495,7 +499,7 @@ describe('tokens', () => {
       team_id: '0123456789',
     },
   });
-  const push = (tokenId: string) =>
+  const push = (tokenId: string, userId = `of ${tokenId}`) =>
     senders.send(
       'mobile_push',
       [apns],
@@ -506,8 +510,9 @@ describe('tokens', () => {
       }),
       {
         targetId: tokenId,
+        userId,
         weight: 1,
-        token: { projectId: PROJECT, userId: 'u', tokenId, channel: 'mobile_push/apns' },
+        token: { projectId: PROJECT, userId, tokenId, channel: 'mobile_push/apns' },
       },
     );
   const gone = { kind: 'done', outcome: { kind: 'token_gone' } };
@@ -518,7 +523,7 @@ describe('tokens', () => {
     expect(discarded).toEqual([
       {
         projectId: PROJECT,
-        userId: 'u',
+        userId: 'of a',
         tokenId: 'a',
         channel: 'mobile_push/apns',
         scope: 'token',
@@ -540,7 +545,16 @@ describe('tokens', () => {
     expect(discarded).toMatchObject([{ tokenId: 'a', code: 'BadDeviceToken', goneAt }]);
   });
 
-  test('ten in a row are the fault of the config, and none of them is discarded', async () => {
+  test('those of one user never pause the integration for all others', async () => {
+    vendorOverHttp2.answer({ status: 400, body: { reason: 'BadDeviceToken' } });
+    for (let n = 0; n < 30; n += 1) expect(await push(`${n}`, 'hostile')).toMatchObject(gone);
+    vendorOverHttp2.answer({ status: 200 });
+    expect(await push('good', 'another')).toMatchObject(sent);
+    expect(events).toEqual([]);
+    expect(discarded).toHaveLength(30);
+  });
+
+  test('of ten users in a row are the fault of the config, and none of them is discarded', async () => {
     vendorOverHttp2.answer({ status: 400, body: { reason: 'BadDeviceToken' } });
     for (let n = 0; n < 9; n += 1) expect(await push(`${n}`)).toMatchObject(gone);
     expect(await push('8')).toMatchObject(gone);

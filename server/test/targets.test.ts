@@ -246,8 +246,8 @@ describe('the bot of an installation of Slack', () => {
 
 test('what was taken is asked about, also while another target of the user waits and nothing is said yet', async () => {
   await vendors.setUp(project, ['expo', 'apns']);
-  // An app that Apple knows nothing of: the integration is paused with the first push.
-  await project.call('PUT', '/integrations/apns', { ...vendors.configs.apns, app_id: 'com.example.unknown' });
+  // A key that Apple does not know: the integration is paused with the first push.
+  await project.call('PUT', '/integrations/apns', { ...vendors.configs.apns, key_id: 'UNKNOWNKEY' });
   await saveToken(project, 'bob', 'mobile_push/apns', { device_token: devices.apns('bob') });
   await processed(project.call, await send({}, ['bob']));
   expect(await events('integration.paused')).toHaveLength(1);

@@ -200,6 +200,7 @@ describe('classify', () => {
   });
 
   const config = { kind: 'rejected', scope: 'config' };
+  const either = { kind: 'rejected', scope: 'message', suspect: 'config' };
   const message = { kind: 'rejected', scope: 'message' };
   const gone = { kind: 'token_gone', scope: 'token' };
   const retry = { kind: 'retry', ambiguous: false };
@@ -212,14 +213,14 @@ describe('classify', () => {
     [403, 'MissingProviderToken', config],
     [403, 'ExpiredProviderToken', { ...config, reason: expect.stringContaining('clock') }],
     [403, 'BadCertificate', config],
-    [403, 'BadCertificateEnvironment', config],
+    [403, 'BadCertificateEnvironment', either],
     [403, 'Forbidden', config],
     [403, 'UnrelatedKeyIdInToken', config],
-    [403, 'BadEnvironmentKeyIdInToken', config],
+    [403, 'BadEnvironmentKeyIdInToken', either],
     [403, 'SomethingNew', config],
-    [400, 'BadTopic', config],
-    [400, 'MissingTopic', config],
-    [400, 'TopicDisallowed', config],
+    [400, 'BadTopic', either],
+    [400, 'MissingTopic', either],
+    [400, 'TopicDisallowed', either],
     [413, 'PayloadTooLarge', message],
     [400, 'PayloadEmpty', message],
     [400, 'BadCollapseId', message],

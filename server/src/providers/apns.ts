@@ -4,7 +4,7 @@ import { appId } from '../contract/app-id.ts';
 import { oneOf } from '../contract/common.ts';
 import { type ProviderToken, providerToken } from './apns-provider-token.ts';
 import { type Asked, ask, notChecked, segment } from './ask.ts';
-import { httpOutcome, rejected, retry, type Said } from './http-outcome.ts';
+import { httpOutcome, rejected, rejectedForEither, retry, type Said } from './http-outcome.ts';
 import { createHttpSender } from './http-sender.ts';
 import { Http2Pool } from './http2-pool.ts';
 import { mergeOverride } from './override.ts';
@@ -218,7 +218,8 @@ function meaning(said: Said): Outcome | undefined {
   if (SUSPECT.has(code)) return { ...gone, suspect: 'config' };
   if (code === 'ExpiredProviderToken')
     return rejected('config', { status, reason: `${reason}. Is the clock of this server right?` }, code);
-  if (status === 403 || CONFIG.has(code)) return rejected('config', said, code);
+  if (EITHER.has(code)) return rejectedForEither(said, code);
+  if (status === 403) return rejected('config', said, code);
   if (status === 429 || status === 503 || status === 500 || code === 'IdleTimeout')
     return retry(said, { code });
   if (status === 400 || status === 404 || status === 405 || status === 413)
@@ -228,7 +229,14 @@ function meaning(said: Said): Outcome | undefined {
 
 const GONE = new Set(['MissingDeviceToken', 'BadPath']);
 const SUSPECT = new Set(['BadDeviceToken', 'DeviceTokenNotForTopic']);
-const CONFIG = new Set(['BadTopic', 'MissingTopic', 'TopicDisallowed']);
+/** A token may name its own app, and whether it is one of development. */
+const EITHER = new Set([
+  'BadTopic',
+  'MissingTopic',
+  'TopicDisallowed',
+  'BadCertificateEnvironment',
+  'BadEnvironmentKeyIdInToken',
+]);
 
 const NO_DEVICE = '0'.repeat(64);
 

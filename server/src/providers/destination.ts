@@ -11,11 +11,9 @@ export function destinationOutcome(outcome: Outcome): Outcome {
       ? { kind: 'token_gone', scope: 'token', reason, code }
       : { ...outcome, scope: 'message' };
   }
-  if (outcome.kind === 'retry' || outcome.kind === 'token_gone') {
-    const { suspect: _, ...rest } = outcome;
-    return rest;
-  }
-  return outcome;
+  if (outcome.kind === 'sent') return outcome;
+  const { suspect: _, ...rest } = outcome;
+  return rest;
 }
 
 /** What of an address lets its reader post there: not to be shown, should the address repeat it. Short parts are words like any other. */

@@ -85,6 +85,7 @@ describe('classify', () => {
   const fault = (status: number, code: string, headers = {}) =>
     answered(status, { errors: [{ code, message: 'x' }] }, headers);
   const config = { kind: 'rejected', scope: 'config' };
+  const either = { kind: 'rejected', scope: 'message', suspect: 'config' };
   const message = { kind: 'rejected', scope: 'message' };
   const retry = { kind: 'retry', ambiguous: false };
 
@@ -97,8 +98,8 @@ describe('classify', () => {
 
   test.each<[string, object]>([
     ['DeviceNotRegistered', { kind: 'token_gone', scope: 'token', reason: expect.stringContaining('It is') }],
-    ['InvalidCredentials', config],
-    ['MismatchSenderId', config],
+    ['InvalidCredentials', either],
+    ['MismatchSenderId', either],
     ['MessageTooBig', message],
     ['DeveloperError', message],
     ['SomethingNew', message],
@@ -111,8 +112,8 @@ describe('classify', () => {
 
   test.each<[number, string, object]>([
     [401, 'UNAUTHORIZED', config],
-    [403, 'UNAUTHORIZED', config],
-    [400, 'UNAUTHORIZED', config],
+    [403, 'UNAUTHORIZED', either],
+    [400, 'UNAUTHORIZED', either],
     [400, 'VALIDATION_ERROR', message],
     [413, 'PAYLOAD_TOO_LARGE', message],
     [429, 'TOO_MANY_REQUESTS', retry],

@@ -9,7 +9,7 @@ import {
   PER_SECOND,
 } from './expo-batches.ts';
 import { expoReceipts } from './expo-receipts.ts';
-import { httpOutcome, rejected, retry, type Said } from './http-outcome.ts';
+import { httpOutcome, rejected, rejectedForEither, retry, type Said } from './http-outcome.ts';
 import { mergeOverride } from './override.ts';
 import type {
   Finding,
@@ -131,7 +131,9 @@ function meaning(said: Said): Outcome | undefined {
   const { data } = json as { data?: unknown };
   if (status === 200 && Array.isArray(data) && data.length === 1) return meaningOf(data[0], said);
   const { code = String(status) } = expoError(said.text);
-  if (status === 401 || status === 403 || code === 'UNAUTHORIZED') return rejected('config', said, code);
+  if (status === 401) return rejected('config', said, code);
+  // The access token may not send to these push tokens, which can be those of a stranger's app.
+  if (status === 403 || code === 'UNAUTHORIZED') return rejectedForEither(said, code);
   if (status === 429) return retry(said, { code });
   if (status === 400 || status === 413) return rejected('message', said, code);
   return undefined;
@@ -147,7 +149,7 @@ function meaningOf(ticket: unknown, said: Said): Outcome | undefined {
   const reason = `Expo refused it: ${typeof message === 'string' ? tidy(message) : code}`;
   if (code === 'DeviceNotRegistered') return { kind: 'token_gone', scope: 'token', reason, code };
   if (code === 'InvalidCredentials' || code === 'MismatchSenderId')
-    return rejected('config', { ...said, reason }, code);
+    return rejectedForEither({ ...said, reason }, code); // of the app that this token belongs to
   if (code === 'MessageRateExceeded' || code === 'ExpoError' || code === 'ProviderError')
     return retry({ ...said, reason }, { code });
   return rejected('message', { ...said, reason }, code);

@@ -141,6 +141,7 @@ describe('classify', () => {
   const answered = ({ status, headers = {}, body }: ReturnType<typeof fault>) =>
     fcm.classify({ status, headers, text: JSON.stringify(body) });
   const config = { kind: 'rejected', scope: 'config' };
+  const either = { kind: 'rejected', scope: 'message', suspect: 'config' };
   const message = { kind: 'rejected', scope: 'message' };
   const gone = { kind: 'token_gone', scope: 'token' };
   const retry = { kind: 'retry', ambiguous: false };
@@ -178,10 +179,10 @@ describe('classify', () => {
     [
       "Apple's key",
       fault(401, 'UNAUTHENTICATED', 'x', [fcmError('THIRD_PARTY_AUTH_ERROR')]),
-      { ...config, code: 'THIRD_PARTY_AUTH_ERROR' },
+      { ...either, code: 'THIRD_PARTY_AUTH_ERROR' },
     ],
     ['not allowed', fault(403, 'PERMISSION_DENIED', 'x'), config],
-    ['another project', fault(404, 'NOT_FOUND', 'x'), config],
+    ['another project', fault(404, 'NOT_FOUND', 'x'), either],
     [
       'quota',
       fault(429, 'RESOURCE_EXHAUSTED', 'x', [fcmError('QUOTA_EXCEEDED')]),

@@ -5,7 +5,7 @@ import { urlMember } from '../lib/named-host.ts';
 import { ask, notChecked, segment } from './ask.ts';
 import { type AccessToken, createAccessToken, problemOf, tokenRequest } from './fcm-access-token.ts';
 import { type FcmMessage, fcmMessage, withTimeToLive } from './fcm-message.ts';
-import { httpOutcome, rejected, retry, type Said } from './http-outcome.ts';
+import { httpOutcome, rejected, rejectedForEither, retry, type Said } from './http-outcome.ts';
 import { createHttpSender } from './http-sender.ts';
 import { Http2Pool } from './http2-pool.ts';
 import type {
@@ -197,7 +197,11 @@ function meaning(said: Said): Outcome | undefined {
     return isAboutToken || /not a valid FCM registration token/i.test(reason)
       ? gone
       : rejected('message', said, code);
-  if (status === 401 || status === 403 || status === 404) return rejected('config', said, code);
+  // A token of iOS in a project without Apple's key: those of Android are none the worse for it.
+  if (code === 'THIRD_PARTY_AUTH_ERROR') return rejectedForEither(said, code);
+  // The project, or something that has to do with the token.
+  if (status === 404) return rejectedForEither(said, code);
+  if (status === 401 || status === 403) return rejected('config', said, code);
   const wait = retryAfterMs ?? (status === 429 ? QUOTA_MS : undefined);
   const asks = said.headers['retry-after'] !== undefined || wait === undefined;
   if (status === 429 || status === 500 || status === 503)

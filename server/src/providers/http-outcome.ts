@@ -114,6 +114,14 @@ export function rejected(
   return { kind: 'rejected', scope, reason, code };
 }
 
+/** The vendor will not take it, because of a wrong setting or because of this recipient: see `Outcome`. */
+export function rejectedForEither(
+  { status, reason }: Pick<Said, 'status' | 'reason'>,
+  code = String(status),
+): Outcome {
+  return { kind: 'rejected', scope: 'message', reason, code, suspect: 'config' };
+}
+
 /** The vendor may take it later: when it says, or when `retryAfterMs` says. */
 export function retry(
   said: Pick<Said, 'status' | 'reason' | 'headers'>,

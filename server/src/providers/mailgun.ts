@@ -2,7 +2,7 @@
 import { type Static, Type } from 'typebox';
 import { oneOf } from '../contract/common.ts';
 import { type Asked, ask, isRefusal, notChecked, segment } from './ask.ts';
-import { httpDate, httpOutcome, rejected, retry, untilDate } from './http-outcome.ts';
+import { httpDate, httpOutcome, rejected, rejectedForEither, retry, untilDate } from './http-outcome.ts';
 import { createHttpSender } from './http-sender.ts';
 import { mailbox, messageId, NO_ADDRESS, NO_SENDER, written } from './mailbox.ts';
 import { mailgunReceipts } from './mailgun-receipts.ts';
@@ -144,8 +144,10 @@ function classify(answer: HttpAnswer): Outcome {
     const { reason } = said;
     if (status === 402 || status === 404) return rejected('config', said);
     if (status === 400 && /\bto\b'? parameter is not a valid/i.test(reason)) return rejected('address', said);
-    if (status === 400 && /not allowed to send|\bfrom\b'? parameter/i.test(reason))
-      return rejected('config', said);
+    if (status === 400 && /\bfrom\b'? parameter/i.test(reason)) return rejected('config', said);
+    // A sandbox domain takes authorized recipients only, and says so in the words in which a disabled domain takes none.
+    if (status === 403 || (status === 400 && /not allowed to send/i.test(reason)))
+      return rejectedForEither(said);
     const after = /try again after (.{10,40})$/i.exec(reason)?.[1];
     if (status === 429 && after !== undefined)
       return retry(said, { retryAfterMs: untilDate(httpDate(after), headers) });

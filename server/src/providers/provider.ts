@@ -41,9 +41,17 @@ export type Outcome =
   /**
    * Trying again cannot help. `message`: this message only. `address`: nothing will ever reach this e-mail
    * address or phone number, suppress it. `config`: nothing will leave by this integration until someone
-   * repairs it, so stop its other sends and try the channel's next integration.
+   * repairs it, so stop its other sends and try the channel's next integration. Only for what no recipient can cause.
+   * `suspect: 'config'`, beside `message`: a wrong setting causes it, but a single recipient can as well (a country that is not
+   * enabled). The next integration is tried; this one stops only when one user after another meets it.
    */
-  | { kind: 'rejected'; scope: 'message' | 'address' | 'config'; reason: string; code?: string }
+  | {
+      kind: 'rejected';
+      scope: 'message' | 'address' | 'config';
+      reason: string;
+      code?: string;
+      suspect?: 'config';
+    }
   /**
    * The device or chat destination is gone: discard the token, or with `scope: 'installation'` every token of
    * its installation. Not when the token was saved anew after `goneAt`. `suspect: 'config'` when a wrong setting

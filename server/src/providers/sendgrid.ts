@@ -2,7 +2,7 @@
 import { type Static, Type } from 'typebox';
 import { oneOf } from '../contract/common.ts';
 import { ask, isRefusal, notChecked } from './ask.ts';
-import { httpOutcome, rejected, retry, type Said, untilDate } from './http-outcome.ts';
+import { httpOutcome, rejected, rejectedForEither, retry, type Said, untilDate } from './http-outcome.ts';
 import { createHttpSender } from './http-sender.ts';
 import { mailbox, messageId, NO_ADDRESS, NO_SENDER, named } from './mailbox.ts';
 import { maxPerSecond, rateOf } from './max-per-second.ts';
@@ -122,6 +122,7 @@ function classify(answer: HttpAnswer): Outcome {
     }
     if (status === 402 || /maximum credits exceeded/i.test(said.reason)) return rejected('config', said);
     if (status === 400 && isAboutRecipient(said)) return rejected('address', said);
+    if (status === 403 && isAboutRecipient(said)) return rejectedForEither(said);
     // When the minute ends, in seconds.
     const reset = Number(headers['x-ratelimit-reset'] ?? Number.NaN) * 1000;
     if (status === 429 && headers['retry-after'] === undefined)

@@ -230,7 +230,7 @@ test.each([
       message: 'Email address is not verified. The following identities failed',
     },
     {},
-    { kind: 'rejected', scope: 'config', code: 'MessageRejected' },
+    { kind: 'rejected', scope: 'message', suspect: 'config', code: 'MessageRejected' },
   ],
   [
     400,
@@ -244,7 +244,7 @@ test.each([
   [404, {}, type('NotFoundException'), { kind: 'rejected', scope: 'config' }],
   [403, {}, type('SignatureDoesNotMatch'), { kind: 'rejected', scope: 'config' }],
   [403, {}, type('UnrecognizedClientException'), { kind: 'rejected', scope: 'config' }],
-  [403, {}, type('AccessDeniedException'), { kind: 'rejected', scope: 'config' }],
+  [403, {}, type('AccessDeniedException'), { kind: 'rejected', scope: 'message', suspect: 'config' }],
   [403, {}, type('ExpiredTokenException'), { kind: 'rejected', scope: 'config' }],
   [403, '', {}, { kind: 'rejected', scope: 'config', code: '403' }],
   [413, '', {}, { kind: 'rejected', scope: 'message' }],

@@ -1,7 +1,7 @@
 /** E-mail by Amazon SES, API version 2. https://docs.aws.amazon.com/ses/latest/APIReference-V2/API_SendEmail.html */
 import { type Static, Type } from 'typebox';
 import { ask, notChecked } from './ask.ts';
-import { httpDate, httpOutcome, rejected, retry, type Said } from './http-outcome.ts';
+import { httpDate, httpOutcome, rejected, rejectedForEither, retry, type Said } from './http-outcome.ts';
 import { createHttpSender } from './http-sender.ts';
 import { mailbox, NO_ADDRESS, NO_SENDER, written } from './mailbox.ts';
 import { maxPerSecond, rateOf } from './max-per-second.ts';
@@ -183,9 +183,11 @@ function classifyError(type: string, said: Said): Outcome | undefined {
   }
   if (type.startsWith('Throttling') || type === 'LimitExceededException') return retry(said, { code: type });
   if (said.status >= 500) return undefined;
+  // In the sandbox both name recipients that are not verified, as they name a sender that is not.
+  if (type === 'AccessDeniedException' || (type === 'MessageRejected' && /not verified/i.test(said.reason)))
+    return rejectedForEither(said, type);
   if (said.status === 403 || said.status === 401 || CONFIG_ERRORS.has(type))
     return rejected('config', said, type);
-  if (type === 'MessageRejected' && /not verified/i.test(said.reason)) return rejected('config', said, type);
   if (type === 'BadRequestException' && ABOUT_ADDRESS.test(said.reason))
     return rejected('address', said, type);
   return rejected('message', said, type);

@@ -1,5 +1,5 @@
 /** What Slack says to a message. https://docs.slack.dev/reference/methods/chat.postMessage#errors */
-import { httpOutcome, rejected, retry, type Said } from './http-outcome.ts';
+import { httpOutcome, rejected, rejectedForEither, retry, type Said } from './http-outcome.ts';
 import type { Outcome } from './provider.ts';
 import type { HttpAnswer } from './transport.ts';
 
@@ -29,7 +29,8 @@ const TOKEN_GONE = new Set([
   'channel_is_archived',
   'user_not_found',
 ]);
-const CONFIG = new Set(['missing_scope', 'not_allowed_token_type', 'not_authed']);
+/** What the app asks for when it is installed, or what one workspace made of it. */
+const EITHER = new Set(['missing_scope', 'not_allowed_token_type', 'not_authed']);
 /** Rules of one workspace, of which others know nothing: they do not stop the integration. */
 const FORBIDDEN = new Set([
   'ekm_access_denied',
@@ -66,7 +67,7 @@ function meaning(said: Said): Outcome | undefined {
   if (code === TOKEN_EXPIRED) return retry(said, { code });
   if (INSTALLATION_GONE.has(code)) return { ...gone, scope: 'installation' };
   if (TOKEN_GONE.has(code)) return { ...gone, scope: 'token' };
-  if (CONFIG.has(code)) return rejected('config', said, code);
+  if (EITHER.has(code)) return rejectedForEither(said, code);
   if (FORBIDDEN.has(code)) return rejected('message', said, code);
   if (said.status >= 500) return undefined;
   // A word that says no, and none of those above: it is about what was sent.

@@ -142,7 +142,7 @@ describe('what is posted', () => {
 describe('what the answer means', () => {
   const gone = { kind: 'token_gone', scope: 'token' };
   const uninstalled = { kind: 'token_gone', scope: 'installation' };
-  const config = { kind: 'rejected', scope: 'config' };
+  const either = { kind: 'rejected', scope: 'message', suspect: 'config' };
   const message = { kind: 'rejected', scope: 'message' };
   const retry = { kind: 'retry', ambiguous: false };
   const doubt = { kind: 'retry', ambiguous: true };
@@ -159,7 +159,7 @@ describe('what the answer means', () => {
       (word): [string, Record<string, unknown>] => [word, gone],
     ),
     ...['missing_scope', 'not_allowed_token_type', 'not_authed'].map(
-      (word): [string, Record<string, unknown>] => [word, config],
+      (word): [string, Record<string, unknown>] => [word, either],
     ),
     ...[
       'ekm_access_denied',

@@ -46,20 +46,27 @@ function classifyResponse(error: SmtpError, status: number): Outcome {
     ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
   });
 
+  const forEither = (): Outcome => ({ kind: 'rejected', scope: 'message', reason, code, suspect: 'config' });
+
   if (enhanced === '5.2.2' || enhanced === '4.2.2') return retry(MAILBOX_FULL_RETRY_MS);
   if (status < 500 || status === 503) return retry(); // 503: the session went out of step, a new one will not
-  if (status === 530 || status === 534 || status === 535 || status === 538) return rejected('config');
+  const knowsRecipient = isAboutMessage(error) && error.command !== 'MAIL FROM';
+  if (LOGIN_STATUS.has(status)) return knowsRecipient ? forEither() : rejected('config');
   if (error.code === 'EAUTH' || !isAboutMessage(error)) return rejected('config');
   if (enhanced === '5.3.4') return rejected('message'); // too big
+  if (enhanced === '5.6.7') return rejected('message'); // the recipient's address needs SMTPUTF8, also where MAIL FROM is refused for it
   if (error.command === 'MAIL FROM') return rejected(status === 552 ? 'message' : 'config');
   if (ADDRESS_STATUS.has(enhanced) || status === 556) return rejected('address'); // 556: the domain takes no mail
-  if (enhanced === '5.1.7' || enhanced === '5.1.8' || RELAY_DENIED.test(reason)) return rejected('config');
-  if (error.command !== 'RCPT TO') return rejected('message');
+  if (error.command !== 'RCPT TO') return isAboutSender(enhanced, reason) ? forEither() : rejected('message');
   if (hasForeignLocalPart(error.rejected?.[0] ?? '')) return rejected('address'); // no SMTPUTF8 there
   // A server without enhanced codes says no more than this, and at RCPT it speaks of the recipient.
-  return rejected(enhanced === '' && BARE_ADDRESS_STATUS.has(status) ? 'address' : 'message');
+  if (enhanced === '' && BARE_ADDRESS_STATUS.has(status) && !RELAY_DENIED.test(reason))
+    return rejected('address');
+  return forEither(); // a server may relay to some recipients and refuse others
 }
 
+/** Authentication is required, or failed. */
+const LOGIN_STATUS = new Set([530, 534, 535, 538]);
 /** A mailbox stays full for hours; trying every few seconds only looks like an attack. */
 const MAILBOX_FULL_RETRY_MS = 3_600_000;
 /** Unknown mailbox, unknown host, bad syntax, moved, no mail taken, disabled. */
@@ -68,6 +75,11 @@ const BARE_ADDRESS_STATUS = new Set([550, 551, 553]);
 /** Servers word it alike: the account or our address may not send through here at all. */
 const RELAY_DENIED =
   /relay|authenticat|client host|not (?:allowed|permitted|authori[sz]ed) to send|5\.7\.[018]\b.*access denied/i;
+
+/** Whether it is our address or account that may not send through here, which a server may also say of some recipients only. */
+function isAboutSender(enhanced: string, reason: string): boolean {
+  return enhanced === '5.1.7' || enhanced === '5.1.8' || RELAY_DENIED.test(reason);
+}
 
 /** Whether the server spoke of one message, rather than refusing the session at its greeting or HELO. */
 function isAboutMessage({ code }: SmtpError): boolean {

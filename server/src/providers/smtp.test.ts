@@ -391,6 +391,7 @@ describe('security', () => {
 describe('failures', () => {
   const retry = { kind: 'retry', ambiguous: false };
   const rejected = (scope: string) => ({ kind: 'rejected', scope });
+  const either = { kind: 'rejected', scope: 'message', suspect: 'config' };
   const FULL = { ...retry, retryAfterMs: 3_600_000 };
 
   const REPLIES: [Stage, string, object][] = [
@@ -425,10 +426,11 @@ describe('failures', () => {
     ['RCPT', '550 no such user', rejected('address')],
     ['RCPT', '551 moved', rejected('address')],
     ['RCPT', '556 takes no mail', rejected('address')],
-    ['RCPT', '550 5.7.1 relaying denied', rejected('config')],
-    ['RCPT', '554 5.7.1 <ann@example.org>: Relay access denied', rejected('config')],
-    ['RCPT', '550 5.7.1 looks like spam', rejected('message')],
-    ['RCPT', '554 transaction failed', rejected('message')],
+    ['RCPT', '550 5.7.1 relaying denied', either],
+    ['RCPT', '530 5.7.0 authentication required', either],
+    ['RCPT', '554 5.7.1 <ann@example.org>: Relay access denied', either],
+    ['RCPT', '550 5.7.1 looks like spam', either],
+    ['RCPT', '554 transaction failed', either],
     ['DATA', '451 4.3.0 later', retry],
     ['DATA', '554 5.5.1 no', rejected('message')],
     ['END', '421 4.3.2 shutting down', retry],
@@ -438,7 +440,7 @@ describe('failures', () => {
     ['END', '554 5.7.1 spam', rejected('message')],
     ['END', '550 5.6.0 broken', rejected('message')],
     ['END', '550 5.1.1 no such user', rejected('address')],
-    ['END', '550 5.7.1 relay access denied', rejected('config')],
+    ['END', '550 5.7.1 relay access denied', either],
   ];
 
   const STAGES: Stage[] = ['GREETING', 'EHLO', 'AUTH', 'MAIL', 'RCPT', 'DATA', 'BODY', 'END'];

@@ -112,6 +112,7 @@ describe('what is sent', () => {
 describe('what the answer means', () => {
   const address = { kind: 'rejected', scope: 'address' };
   const config = { kind: 'rejected', scope: 'config' };
+  const either = { kind: 'rejected', scope: 'message', suspect: 'config' };
   const message = { kind: 'rejected', scope: 'message' };
   const retry = { kind: 'retry', ambiguous: false };
   test.each<[status: number, code: number, outcome: Record<string, unknown>]>([
@@ -122,14 +123,14 @@ describe('what the answer means', () => {
     [401, 20003, config],
     [401, 20008, config],
     [404, 20404, config],
-    [403, 20403, config],
-    [400, 21408, config],
-    [400, 21606, config],
-    [400, 21659, config],
+    [403, 20403, either],
+    [400, 21408, either],
+    [400, 21606, either],
+    [400, 21659, either],
     [400, 21603, config],
     [400, 21212, config],
-    [400, 21612, config],
-    [400, 21608, config],
+    [400, 21612, either],
+    [400, 21608, either],
     [400, 21602, message],
     [400, 21617, message],
     [400, 21605, message],

@@ -1,7 +1,7 @@
 /** SMS by Twilio. https://www.twilio.com/docs/messaging/api/message-resource */
 import { type Static, Type } from 'typebox';
 import { ask, notChecked, segment } from './ask.ts';
-import { httpOutcome, rejected, retry, type Said } from './http-outcome.ts';
+import { httpOutcome, rejected, rejectedForEither, retry, type Said } from './http-outcome.ts';
 import { createHttpSender } from './http-sender.ts';
 import { maxPerSecond, rateOf } from './max-per-second.ts';
 import { mergeOverride } from './override.ts';
@@ -153,8 +153,10 @@ function formOf(payload: Readonly<Record<string, unknown>>): URLSearchParams {
 
 /** https://www.twilio.com/docs/api/errors: no number, one that cannot be reached, no mobile phone, one that has answered STOP. */
 const ADDRESS = new Set([21211, 21217, 21614, 21610]);
-/** The account, its key, the numbers that it may send from, the countries it may send to. */
-const CONFIG = new Set([20003, 20008, 20404, 21408, 21606, 21659, 21603, 21212, 21612, 21608]);
+/** The account, its key, a sender that is none. */
+const CONFIG = new Set([20003, 20008, 20404, 21603, 21212]);
+/** The region is switched off, the sender cannot reach that number or country, a trial account knows only some numbers. */
+const EITHER = new Set([21408, 21606, 21608, 21612, 21659]);
 const QUEUE_FULL = 21611; // a number sends one message a second, and has a queue for four hours
 const QUEUE_FULL_RETRY_MS = 60_000;
 
@@ -171,8 +173,10 @@ function meaning(said: Said): Outcome | undefined {
   const code = String(number);
   if (ADDRESS.has(number)) return rejected('address', said, code);
   if (CONFIG.has(number)) return rejected('config', said, code);
+  if (EITHER.has(number)) return rejectedForEither(said, code);
   if (number === QUEUE_FULL) return retry(said, { code, retryAfterMs: QUEUE_FULL_RETRY_MS });
-  if (status === 401 || status === 403) return rejected('config', said, code);
+  if (status === 401) return rejected('config', said, code);
+  if (status === 403) return rejectedForEither(said, code); // a permission, perhaps for that number alone
   if (status === 429) return retry(said, { code });
   return status >= 400 && status < 500 && status !== 408 && status !== 425
     ? rejected('message', said, code)

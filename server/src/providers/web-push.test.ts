@@ -189,7 +189,7 @@ describe('what is too long', () => {
 
 describe('what the answer means', () => {
   const gone = { kind: 'token_gone', scope: 'token' };
-  const config = { kind: 'rejected', scope: 'config' };
+  const either = { kind: 'rejected', scope: 'message', suspect: 'config' };
   const message = { kind: 'rejected', scope: 'message' };
   const mozilla = (errno: number) => JSON.stringify({ code: 400, errno, error: 'Bad', message: 'no' });
   test.each<[number, string, Record<string, unknown>]>([
@@ -198,17 +198,17 @@ describe('what the answer means', () => {
     [204, '', { kind: 'sent' }],
     [404, mozilla(102), { ...gone, code: '404 102' }],
     [410, mozilla(106), { ...gone, code: '410 106' }],
-    [401, mozilla(109), { ...config, code: '401 109' }],
-    [403, '{"reason":"BadJwtToken"}', { ...config, code: '403' }],
+    [401, mozilla(109), { ...either, code: '401 109' }],
+    [403, '{"reason":"BadJwtToken"}', { ...either, code: '403' }],
     [
       403,
       'the VAPID credentials in the authorization header do not correspond to the credentials used to create the subscriptions.',
       { ...gone, suspect: 'config' },
     ],
     [400, '{"reason":"VapidPkHashMismatch"}', { ...gone, suspect: 'config' }],
-    [400, mozilla(110), config],
-    [400, mozilla(111), config],
-    [400, 'UnauthorizedRegistration', config],
+    [400, mozilla(110), either],
+    [400, mozilla(111), either],
+    [400, 'UnauthorizedRegistration', either],
     [400, mozilla(113), { ...message, code: '400' }],
     [413, mozilla(104), message],
     [429, '', { kind: 'retry', ambiguous: false }],

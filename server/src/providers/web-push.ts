@@ -3,7 +3,7 @@ import { hash } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import { type Static, Type } from 'typebox';
 import { destinationOutcome } from './destination.ts';
-import { httpOutcome, rejected, retry, type Said } from './http-outcome.ts';
+import { httpOutcome, rejectedForEither, retry, type Said } from './http-outcome.ts';
 import { createHttpSender } from './http-sender.ts';
 import { mergeOverride } from './override.ts';
 import {
@@ -208,10 +208,11 @@ function meaning(said: Said): Outcome | undefined {
   if (status === 404 || status === 410) return { kind: 'token_gone', scope: 'token', reason, code };
   if ((status === 400 || status === 401 || status === 403) && OTHER_KEYS.test(text))
     return { kind: 'token_gone', scope: 'token', reason, code, suspect: 'config' };
-  if (status === 401 || status === 403) return rejected('config', said, code);
+  // Our keys, or a subscription that is made up or was made with others.
+  if (status === 401 || status === 403) return rejectedForEither(said, code);
   // Keys or their headers are wrong: errno is Mozilla's, the word Google's.
   if (status === 400 && (errno === 110 || errno === 111 || /UnauthorizedRegistration/i.test(text)))
-    return rejected('config', said, code);
+    return rejectedForEither(said, code);
   if (status === 503 && errno === 202) return retry(said, { code, retryAfterMs: 0 }); // "try again at once"
   return undefined;
 }
@@ -280,13 +281,21 @@ function connect(config: Config, { transport, clock, contact }: SenderDeps): Sen
     ...sender,
     async send(message) {
       const outcome = await sender.send(message);
-      return PUSH_SERVICES.test(message.endpoint) || isOurs(outcome) ? outcome : destinationOutcome(outcome);
+      if (isOurs(outcome)) return outcome;
+      return PUSH_SERVICES.test(message.endpoint) ? pushServiceOutcome(outcome) : destinationOutcome(outcome);
     },
   };
 }
 
 function isOurs(outcome: Outcome): boolean {
   return outcome.kind === 'rejected' && outcome.code === BAD_VAPID_KEYS;
+}
+
+/** The subscription, which a user has saved, may be made up, or made with other keys. */
+function pushServiceOutcome(outcome: Outcome): Outcome {
+  return outcome.kind === 'rejected' && outcome.scope === 'config'
+    ? { ...outcome, scope: 'message', suspect: 'config' }
+    : outcome;
 }
 
 async function unsent(code: string, message: string): Promise<HttpAnswer> {

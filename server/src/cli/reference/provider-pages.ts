@@ -134,10 +134,28 @@ function answers(provider: AnyProvider, { answers: all, otherwise = OTHERWISE }:
   const rows = all.map(([said, reply]) => {
     const outcome = provider.classify(reply as never);
     const given = 'code' in outcome && outcome.code !== undefined ? code(outcome.code) : '';
-    return [said, given, consequenceOf(outcome)];
+    return [said, given, blameOf(outcome), consequenceOf(outcome)];
   });
-  return `## What answers mean\n\n${otherwise}\n\n${table(['Answer', 'Code in events', 'What follows'], rows)}`;
+  const head = ['Answer', 'Code in events', 'Whose fault', 'What follows'];
+  return `## What answers mean\n\n${otherwise}\n\n${table(head, rows)}`;
 }
+
+function blameOf(outcome: Outcome): string {
+  switch (outcome.kind) {
+    case 'sent':
+      return '';
+    case 'retry':
+      return outcome.suspect === undefined
+        ? 'the vendor or the network'
+        : 'the vendor, the network or the integration';
+    case 'rejected':
+      return outcome.suspect === undefined ? BLAMED[outcome.scope] : 'the recipient or the integration';
+    case 'token_gone':
+      return outcome.suspect === undefined ? 'the recipient' : 'the recipient or the integration';
+  }
+}
+
+const BLAMED = { message: 'the message', address: 'the recipient', config: 'the integration' };
 
 function consequenceOf(outcome: Outcome): string {
   switch (outcome.kind) {
@@ -149,7 +167,7 @@ function consequenceOf(outcome: Outcome): string {
       return `It is tried again${when}.${ambiguous ? ' The message may have been taken.' : ''}`;
     }
     case 'rejected':
-      return REJECTED[outcome.scope];
+      return outcome.suspect === undefined ? REJECTED[outcome.scope] : REJECTED.either;
     case 'token_gone': {
       const those = outcome.scope === 'token' ? 'The token is' : 'All tokens of the installation are';
       if (outcome.suspect !== undefined)
@@ -163,6 +181,8 @@ const REJECTED = {
   message: 'The delivery fails.',
   address: 'The delivery fails, and the address is suppressed.',
   config: 'The delivery fails, and the integration is paused; the channel’s next integration is used.',
+  either:
+    'The channel’s next integration is used; without one the delivery fails. The integration is paused when ten users in a row meet it, without a success in between.',
 };
 
 function reports({ name, receives, receipts, polls, wireName = name }: Integration): string {

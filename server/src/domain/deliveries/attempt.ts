@@ -238,6 +238,7 @@ function aboutOf({ message }: Attempt, target: Target, part: string): About {
       : said.title.length + said.text.length + (said.content?.length ?? 0);
   return {
     targetId: `${message.id}.${to.channel}.${part}`,
+    userId: message.user.id,
     weight: characters,
     secrets: secretsOf(target),
     ...(token === undefined ? {} : { token }),

@@ -57,6 +57,27 @@ describe('closed', () => {
   });
 });
 
+describe('a refusal that the same user met before', () => {
+  test('opens nothing', () => {
+    const one = start();
+    one.send(...times(100, 'refuses_again'));
+    expect(one.state).toBe('closed');
+  });
+
+  test('of a probe, does not make the wait longer', () => {
+    const one = start();
+    one.send('refuses');
+    for (let n = 0; n < 5; n += 1) {
+      one.wait(60_000);
+      one.send('refuses_again');
+      expect(one.ask()).toBe(60_000);
+    }
+    one.wait(60_000);
+    one.send('works');
+    expect(one.state).toBe('closed');
+  });
+});
+
 describe('open', () => {
   test('nothing goes through until the probe is due, and then one at a time', () => {
     const one = start();

@@ -10,8 +10,11 @@ export type Breaker = { readonly epoch: number } & (
   | { readonly state: 'half_open'; readonly waitMs: number; readonly againMs?: number }
 );
 
-/** What a message that was let through says of the integration when it has ended. */
-export type Verdict = 'works' | 'refuses' | 'silent' | 'unclear';
+/**
+ * What a message that was let through says of the integration when it has ended. `refuses_again`: of a probe only, which met what the same
+ * user met before; it may be the user's fault, so the next probe comes after the same wait and not after a longer one.
+ */
+export type Verdict = 'works' | 'refuses' | 'refuses_again' | 'silent' | 'unclear';
 
 /** The right to one send. */
 export interface Permit {
@@ -68,7 +71,7 @@ export function settle(
     probeAtMs: nowMs + jittered(waitMs, random),
   });
   if (breaker.state === 'closed') {
-    if (verdict === 'unclear') return breaker;
+    if (verdict === 'unclear' || verdict === 'refuses_again') return breaker;
     if (verdict === 'works') return breaker.failures === 0 ? breaker : { ...breaker, failures: 0 };
     const failures = breaker.failures + 1;
     if (verdict === 'silent' && failures < SILENT_IN_A_ROW) return { ...breaker, failures };
@@ -78,6 +81,7 @@ export function settle(
   if (verdict === 'works') return { epoch, state: 'closed', failures: 0 };
   // A probe that has shown nothing: the next message may be one at once.
   if (verdict === 'unclear') return { epoch, state: 'open', waitMs: breaker.waitMs, probeAtMs: nowMs };
+  if (verdict === 'refuses_again') return open(breaker.waitMs);
   return open(Math.min(Math.max(2 * breaker.waitMs, FIRST_PROBE_MS[verdict]), LAST_PROBE_MS));
 }
 

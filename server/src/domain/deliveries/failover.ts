@@ -7,14 +7,14 @@ export type Tried =
 
 /**
  * Whether the channel's next integration may be asked. Not when this one may have sent the message already, now or at the last attempt
- * (`isUnsure`), unless it refuses to; nor where it is the message or the address that is refused; and one that only has to wait its turn does not
+ * (`isUnsure`), unless it refuses to; nor where it is certain that the message or the address is refused; and one that only has to wait its turn does not
  * need another's.
  */
 export function asksNext(tried: Tried, isUnsure = false): boolean {
   if (tried.kind === 'held') return !isUnsure && tried.waitsFor === 'integration';
   const { outcome } = tried;
   if (outcome.kind === 'retry') return !isUnsure && !outcome.ambiguous;
-  return outcome.kind === 'rejected' && outcome.scope === 'config';
+  return outcome.kind === 'rejected' && (outcome.scope === 'config' || outcome.suspect === 'config');
 }
 
 /**

@@ -16,6 +16,8 @@ export type { GoneToken, TokenRef } from './gone-token.ts';
 export interface About {
   /** Of this target alone and the same whenever it is asked for again: the delivery's id and the token's or address's. */
   targetId: string;
+  /** Who it is for: failures that a recipient can cause are counted by user. */
+  userId: string;
   /** Characters of the message that are in memory while it is sent. */
   weight: number;
   /** The token that is sent to, where it is one. */
@@ -152,9 +154,9 @@ export class Senders {
       const outcome = anonymous(await line.send(party, made), about);
       if (line.isRetired || this.#closed) return this.#afterItsEnd({ kind: 'done', outcome, integration });
       isJudged = true;
-      const { token } = about;
+      const { userId, token } = about;
       const overridden = made.override !== undefined;
-      const judged = this.#standings.judge(admitted, outcome, { token, overridden });
+      const judged = this.#standings.judge(admitted, outcome, { userId, token, overridden });
       return { kind: 'done', outcome: judged, integration };
     } finally {
       if (!isJudged) this.#standings.withdraw(admitted);

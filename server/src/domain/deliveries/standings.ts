@@ -8,8 +8,8 @@ import type { NewEvent } from '../events/record.ts';
 import type { OpenedIntegration } from '../integrations/of-project.ts';
 import { admit, type Breaker, CLOSED, type Permit, settle, type Verdict } from './breaker.ts';
 import type { GoneToken, TokenRef } from './gone-token.ts';
-import { keepAside, type Suspects, takeConvicted } from './suspects.ts';
-import { verdictOf } from './verdict.ts';
+import { keepAside, noSuspects, type Suspects, suspect, takeConvicted } from './suspects.ts';
+import { mayBeConfig, verdictOf } from './verdict.ts';
 
 export interface StandingsDeps {
   clock: Clock;
@@ -29,6 +29,15 @@ export interface Admitted {
   permit: Permit;
 }
 
+/** What has to be known of a message to judge how it ended. */
+export interface JudgedMessage {
+  userId: string;
+  /** The token that it was sent to, where it is one. */
+  token?: TokenRef | undefined;
+  /** The broadcast has an override for the provider. */
+  overridden: boolean;
+}
+
 /** How it goes with a party of an integration under its config, from the first failure on. */
 interface Fare {
   version: string;
@@ -38,10 +47,10 @@ interface Fare {
 }
 interface Suspected {
   version: string;
-  tokens: Suspects;
+  suspects: Suspects;
 }
 
-// Those without trouble for longest are forgotten. 300 bytes each; and nine tokens at most, of 500 bytes.
+// Those without trouble for longest are forgotten. 300 bytes each; and of the suspected 200 tokens at most, of 500 bytes.
 const MAX_FARES = 20_000;
 const MAX_SUSPECTED = 2_000;
 
@@ -77,16 +86,18 @@ export class Standings {
     return 'permit' in asked ? { integration, party, permit: asked.permit } : { untilMs: asked.untilMs };
   }
 
-  /** What became of it: the outcome that counts, which is the config's fault where so many tokens are refused that they cannot all be gone. */
-  judge(
-    admitted: Admitted,
-    outcome: Outcome,
-    { token, overridden }: { token: TokenRef | undefined; overridden: boolean },
-  ): Outcome {
-    if (outcome.kind === 'token_gone' && token !== undefined)
-      return this.#judgeToken(admitted, outcome, token);
+  /**
+   * Notes how a send ended, for the breaker. Returns the outcome that counts: a refused config, where so many users' tokens are refused that
+   * they cannot all be gone.
+   */
+  judge(admitted: Admitted, outcome: Outcome, about: JudgedMessage): Outcome {
+    if (outcome.kind === 'token_gone' && about.token !== undefined)
+      return this.#judgeToken(admitted, outcome, { ...about, token: about.token });
     if (outcome.kind === 'sent') this.#acquit(admitted);
-    this.#settle(admitted, verdictOf(outcome, { overridden }), outcome);
+    const verdict = mayBeConfig(outcome)
+      ? this.#suspect(admitted, about)
+      : verdictOf(outcome, { overridden: about.overridden });
+    this.#settle(admitted, verdict, outcome);
     return outcome;
   }
 
@@ -95,39 +106,57 @@ export class Standings {
     this.#settle(admitted, 'unclear');
   }
 
-  #judgeToken(admitted: Admitted, outcome: TokenGone, token: TokenRef): Outcome {
-    const { kind: _, suspect, ...said } = outcome;
+  #judgeToken(
+    admitted: Admitted,
+    outcome: TokenGone,
+    { token, ...about }: JudgedMessage & { token: TokenRef },
+  ): Outcome {
+    const { kind: _, suspect: suspicion, ...said } = outcome;
     const gone: GoneToken = { ...token, ...said };
-    if (suspect !== 'config') {
+    if (suspicion !== 'config') {
       this.#settle(admitted, 'unclear');
       this.#deps.onTokensGone([gone]);
       return outcome;
     }
-    const { integration, party, permit } = admitted;
-    const breaker = this.#fare(integration, party)?.breaker;
-    const isProbe = breaker?.state === 'half_open' && breaker.epoch === permit.epoch;
-    // It may be long until it is discarded, and whoever saves it meanwhile has it.
-    const suspected = { ...gone, goneAt: gone.goneAt ?? new Date(this.#deps.clock.now()) };
-    if (!isProbe && !keepAside(this.#suspects(integration), suspected)) {
-      this.#settle(admitted, 'unclear');
+    const verdict = this.#suspect(admitted, about);
+    if (verdict !== 'refuses') {
+      // It may be long until it is discarded, and whoever saves it meanwhile has it.
+      const goneAt = gone.goneAt ?? new Date(this.#deps.clock.now());
+      keepAside(this.#suspects(admitted.integration), { ...gone, goneAt });
+      this.#settle(admitted, verdict, outcome);
       return outcome;
     }
     const { reason, code } = said;
     const rejection: Outcome = {
       kind: 'rejected',
       scope: 'config',
-      reason: `one token after another is refused, which is the config's fault rather than theirs: ${reason}`,
+      reason: `the tokens of one user after another are refused, so the config is wrong rather than they: ${reason}`,
       ...(code === undefined ? {} : { code }),
     };
     this.#settle(admitted, 'refuses', rejection);
     return rejection;
   }
 
+  /** What a failure proves that the recipient may have caused. An override may have caused it as well, and then it proves nothing. */
+  #suspect(
+    { integration, party, permit }: Admitted,
+    { userId, overridden }: Pick<JudgedMessage, 'userId' | 'overridden'>,
+  ): Verdict {
+    if (overridden) return 'unclear';
+    const finding = suspect(this.#suspects(integration), userId);
+    if (finding === 'accused') return 'refuses';
+    const breaker = this.#fare(integration, party)?.breaker;
+    const isProbe = breaker?.state === 'half_open' && breaker.epoch === permit.epoch;
+    if (!isProbe) return 'unclear';
+    return finding === 'repeated' ? 'refuses_again' : 'refuses';
+  }
+
   /** The config is right, so the tokens that it was suspected for really are gone. */
   #acquit({ integration }: Admitted): void {
     if (this.#suspected.size === 0) return;
-    const suspects = this.#suspects(integration);
-    if (suspects.size > 0) this.#deps.onTokensGone(takeConvicted(suspects));
+    const gone = takeConvicted(this.#suspects(integration));
+    this.#suspected.delete(keyOf(integration));
+    if (gone.length > 0) this.#deps.onTokensGone(gone);
   }
 
   #settle({ integration, party, permit }: Admitted, verdict: Verdict, outcome?: Outcome): void {
@@ -195,15 +224,15 @@ export class Standings {
     return fare;
   }
 
-  /** The tokens under suspicion with this config. */
+  /** What is suspected of this config. */
   #suspects(integration: OpenedIntegration): Suspects {
     const key = keyOf(integration);
     const { version } = integration;
     const found = this.#suspected.get(key);
-    if (found?.version === version) return found.tokens;
-    const made: Suspected = { version, tokens: new Map() };
+    if (found?.version === version) return found.suspects;
+    const made: Suspected = { version, suspects: noSuspects() };
     this.#suspected.set(key, made);
-    return made.tokens;
+    return made.suspects;
   }
 }
 

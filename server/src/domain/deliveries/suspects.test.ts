@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { GoneToken } from './gone-token.ts';
-import { keepAside, type Suspects, takeConvicted } from './suspects.ts';
+import { keepAside, noSuspects, suspect, takeConvicted } from './suspects.ts';
 
 const token = (n: number, reason = 'gone'): GoneToken => ({
   projectId: 'p',
@@ -12,31 +12,40 @@ const token = (n: number, reason = 'gone'): GoneToken => ({
 });
 const numbers = (count: number) => Array.from({ length: count }, (_, n) => n);
 
-test('nine are kept until a success shows that they are gone', () => {
-  const suspects: Suspects = new Map();
-  expect(numbers(9).map((n) => keepAside(suspects, token(n)))).not.toContain(true);
+test('tokens are kept until a success shows that they are gone', () => {
+  const suspects = noSuspects();
+  for (const n of numbers(9)) keepAside(suspects, token(n));
   expect(takeConvicted(suspects).map(({ tokenId }) => tokenId)).toEqual(numbers(9).map((n) => `t${n}`));
   expect(takeConvicted(suspects)).toEqual([]);
 });
 
-test('ten different ones in a row accuse the config, and none of them is discarded', () => {
-  const suspects: Suspects = new Map();
-  expect(numbers(10).map((n) => keepAside(suspects, token(n)))).toEqual([
-    ...numbers(9).map(() => false),
-    true,
-  ]);
+test('ten users in a row accuse the config, and none of their tokens is discarded', () => {
+  const suspects = noSuspects();
+  for (const n of numbers(9)) {
+    expect(suspect(suspects, `u${n}`)).toBe('noted');
+    keepAside(suspects, token(n));
+  }
+  expect(suspect(suspects, 'u9')).toBe('accused');
   expect(takeConvicted(suspects)).toEqual([]);
 });
 
-test('a success between begins the row anew', () => {
-  const suspects: Suspects = new Map();
-  for (const n of numbers(9)) keepAside(suspects, token(n));
-  takeConvicted(suspects);
-  expect(keepAside(suspects, token(9))).toBe(false);
+test('one user never accuses the config, however often', () => {
+  const suspects = noSuspects();
+  expect(suspect(suspects, 'u')).toBe('noted');
+  for (const _ of numbers(100)) expect(suspect(suspects, 'u')).toBe('repeated');
 });
 
-test('one token counts once, by what was last said of it', () => {
-  const suspects: Suspects = new Map();
-  for (const n of numbers(30)) expect(keepAside(suspects, token(1, `said ${n}`))).toBe(false);
+test('a success in between begins the row again', () => {
+  const suspects = noSuspects();
+  for (const n of numbers(9)) suspect(suspects, `u${n}`);
+  takeConvicted(suspects);
+  expect(suspect(suspects, 'u9')).toBe('noted');
+});
+
+test('one token is kept once, with what was last reported of it, and no more than some hundreds', () => {
+  const suspects = noSuspects();
+  for (const n of numbers(30)) keepAside(suspects, token(1, `said ${n}`));
   expect(takeConvicted(suspects)).toEqual([token(1, 'said 29')]);
+  for (const n of numbers(1_000)) keepAside(suspects, token(n));
+  expect(takeConvicted(suspects)).toHaveLength(200);
 });

@@ -9,7 +9,7 @@ export function verdictOf(outcome: Outcome, { overridden }: { overridden: boolea
   switch (outcome.kind) {
     case 'sent':
       return 'works';
-    case 'rejected':
+    case 'rejected': // one that may be the recipient's fault: see `mayBeConfig`
       return outcome.scope === 'config' && !overridden ? 'refuses' : 'unclear';
     case 'retry':
       return hasAnswered(outcome) ? 'unclear' : 'silent';
@@ -17,6 +17,11 @@ export function verdictOf(outcome: Outcome, { overridden }: { overridden: boolea
       // Some tokens are seen to be none without asking the vendor.
       return 'unclear';
   }
+}
+
+/** Whether a wrong setting may have caused the failure, but the recipient as well. */
+export function mayBeConfig(outcome: Outcome): boolean {
+  return outcome.kind === 'rejected' && outcome.scope !== 'config' && outcome.suspect === 'config';
 }
 
 /**
