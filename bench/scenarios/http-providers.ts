@@ -142,6 +142,7 @@ const EMAIL: EmailMessage = {
     'List-Unsubscribe-Post': 'List-Unsubscribe=One-Click',
   },
   date: new Date('2026-07-01T12:00:00Z'),
+  critical: false,
   notification: () => ({
     id,
     title: CONTENT.title,

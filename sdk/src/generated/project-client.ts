@@ -703,7 +703,7 @@ export class ProjectClient extends Client {
   readonly categoryDelivery = {
     /**
      * Save on which channels a category goes out.
-     * Replaces the config with this key. A category without one goes out on every channel that the project has set up. What users have switched off stays off.
+     * Replaces the config with this key. A category without one goes out on every channel that the project has set up. What users have switched off stays off, unless the category is critical.
      *
      * `PUT /channels`
      */

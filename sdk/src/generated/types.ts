@@ -185,7 +185,7 @@ export type CategoryDeliveryConfig = {
   key: string;
   /** Nothing of this category goes out. */
   disabled?: boolean | undefined;
-  /** Goes out at any time, whatever delivery windows there are. */
+  /** Users cannot switch it off, and it carries no unsubscribe link: for login codes and the like. Opt-outs and delivery windows do not apply to it; suppressed addresses stay suppressed. */
   critical?: boolean | undefined;
   /** The only channels that the category goes out on, each named once. */
   channels: CategoryDeliveryConfigChannel[];
@@ -1363,6 +1363,8 @@ export type UserPreferencesCategory = {
   /** `uncategorized` stands for what has no category, unless the project has configured a category of that name. */
   key: string;
   label: string | null;
+  /** The category is critical: it is always on, and cannot be switched off. */
+  required?: boolean | undefined;
   channels: UserPreferencesCategoryChannel[];
 };
 
@@ -1540,6 +1542,8 @@ export type SaveUserPreferencesBodyCategory = {
   /** `uncategorized` stands for what has no category, unless the project has configured a category of that name. */
   key: string;
   label?: string | null | undefined;
+  /** The category is critical: it is always on, and cannot be switched off. */
+  required?: boolean | undefined;
   channels?: UserPreferencesCategoryChannel[] | undefined;
 };
 

@@ -501,7 +501,7 @@ export class UserClient extends Client {
       this.request({ method: 'GET', path: '/channels/user_preferences' }, options),
     /**
      * Switch categories on or off on channels.
-     * Changes what is named, and nothing else. A category need not be known: what is said about it counts from its first broadcast on.
+     * Changes what is named, and nothing else. A category need not be known: what is said about it counts from its first broadcast on. A `required` category cannot be switched off: that is a 422, while `enabled: true` is accepted and changes nothing.
      *
      * `PUT /channels/user_preferences`
      */

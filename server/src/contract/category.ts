@@ -61,7 +61,11 @@ export const CategoryConfig = Type.Object(
     }),
     disabled: Type.Optional(Type.Boolean({ description: 'Nothing of this category goes out.' })),
     critical: Type.Optional(
-      Type.Boolean({ description: 'Goes out at any time, whatever delivery windows there are.' }),
+      Type.Boolean({
+        description:
+          'Users cannot switch it off, and it carries no unsubscribe link: for login codes and the like. Opt-outs and delivery windows ' +
+          'do not apply to it; suppressed addresses stay suppressed.',
+      }),
     ),
     channels: Type.Array(CategoryChannel, {
       maxItems: CHANNELS.length,

@@ -17,6 +17,9 @@ const key = Type.String({
 });
 const name = oneOf(CHANNELS);
 const label = nullable(Type.String({ maxLength: 255 }));
+const required = Type.Boolean({
+  description: 'The category is critical: it is always on, and cannot be switched off.',
+});
 
 const example = {
   key: 'orders/shipped',
@@ -33,6 +36,7 @@ export const Preferences = Type.Object(
       Type.Object({
         key,
         label,
+        required: Type.Optional(required),
         channels: Type.Array(Type.Object({ name, enabled: Type.Boolean() })),
       }),
     ),
@@ -50,6 +54,7 @@ export const SavePreferences = Type.Object(
           {
             key,
             label: Type.Optional(readOnly(label)),
+            required: Type.Optional(readOnly(required)),
             channels: Type.Optional(
               Type.Array(Type.Object({ name, enabled: Type.Boolean() }, { additionalProperties: false }), {
                 maxItems: CHANNELS.length,

@@ -27,12 +27,17 @@ export async function unsubscribePage(app: App): Promise<void> {
       return link;
     };
 
+    const isRequired = async ({ projectId, category }: Unsubscription) =>
+      (await context.categories.of(projectId)).configured.get(category ?? '')?.critical === true;
+
     scope.get(
       '/unsubscribe/:token',
       { schema: { hide: true }, config: { operationId: 'showUnsubscribe', secretPath: true } },
       async (request, reply) => {
         const link = await read(request, reply);
-        return link === undefined ? sendPage(reply, 404, NOT_FOUND) : sendPage(reply, 200, question(link));
+        if (link === undefined) return sendPage(reply, 404, NOT_FOUND);
+        const page = (await isRequired(link)) ? required(link) : question(link);
+        return sendPage(reply, 200, page);
       },
     );
 
@@ -48,6 +53,8 @@ export async function unsubscribePage(app: App): Promise<void> {
         if (link === undefined) return sendPage(reply, 404, NOT_FOUND);
         const enabled =
           typeof request.body === 'string' && new URLSearchParams(request.body).get('again') === 'yes';
+        // A link from before the category was critical. The status tells a mail program that nothing was changed.
+        if (!enabled && (await isRequired(link))) return sendPage(reply, 422, required(link));
         const { projectId, userId, channel, category } = link;
         const preferences = [{ category, channel, enabled }];
         await savePreferences(context, { projectId, userId, preferences });
@@ -71,6 +78,13 @@ function question(link: Unsubscription): Page {
     title: 'Unsubscribe?',
     text: `You will no longer get ${messages(link)}.`,
     button: { label: 'Unsubscribe', ...UNSUBSCRIBE },
+  };
+}
+
+function required(link: Unsubscription): Page {
+  return {
+    title: 'These messages cannot be switched off',
+    text: `You will still get ${messages(link)}: they are required, such as codes for logging in.`,
   };
 }
 

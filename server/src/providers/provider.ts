@@ -88,6 +88,8 @@ export type EmailMessage = {
   headers: Readonly<Record<string, string>>;
   /** When the delivery became due; the Date header, so that a repeat is byte for byte the same message. */
   date: Date;
+  /** The category cannot be switched off: a vendor's own unsubscribe links and lists must not apply to it. */
+  critical: boolean;
   /** Made when it is asked for: most providers send what was rendered. */
   notification(): NotificationRecord;
   /** By what a mailer of the project's own can tell who calls it. */

@@ -78,7 +78,7 @@ function connect(config: Config, { transport }: SenderDeps): Sender<EmailMessage
 }
 
 function build(message: EmailMessage, { api_key, from, reply_to }: Config): HttpRequest | Rejection {
-  const { deliveryId, reference, to, subject, text, html, headers } = message;
+  const { deliveryId, reference, to, subject, text, html, headers, critical } = message;
   if (!isMailbox(to.email)) return NO_ADDRESS;
   const content = [
     { type: 'text/plain', value: text },
@@ -97,6 +97,7 @@ function build(message: EmailMessage, { api_key, from, reply_to }: Config): Http
       subject,
       content: content.filter(({ value }) => value !== ''), // an empty part is refused
       headers: { ...headers, ...(from === undefined ? {} : { 'Message-ID': messageId(deliveryId, from) }) },
+      ...(critical ? CRITICAL : {}),
     },
     message.override,
     { locked: ['personalizations/0/to', 'personalizations/0/custom_args/reference'] },
@@ -112,6 +113,12 @@ function build(message: EmailMessage, { api_key, from, reply_to }: Config): Http
     body,
   };
 }
+
+/** No link of SendGrid's own to unsubscribe, and not stopped by its global list of those who have; bounces and spam reports still are. */
+const CRITICAL = {
+  tracking_settings: { subscription_tracking: { enable: false } },
+  mail_settings: { bypass_unsubscribe_management: { enable: true } },
+};
 
 function classify(answer: HttpAnswer): Outcome {
   return httpOutcome(answer, 'SendGrid', (said) => {

@@ -44,6 +44,7 @@ export function emailMessage(changes: Partial<EmailMessage> = {}): EmailMessage 
       'List-Unsubscribe-Post': 'List-Unsubscribe=One-Click',
     },
     date: at,
+    critical: false,
     notification: () => notificationRecord,
     signing: { header: 'X-BELFRY-SIGNATURE', key: createSecretKey(Buffer.from('canary-project')) },
     ...changes,

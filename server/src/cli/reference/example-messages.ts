@@ -31,6 +31,7 @@ const email: EmailMessage = {
     'List-Unsubscribe-Post': 'List-Unsubscribe=One-Click',
   },
   date: new Date('2026-07-02T12:00:00Z'),
+  critical: false,
   notification: () => ({
     id,
     title: content.title,

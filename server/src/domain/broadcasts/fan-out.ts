@@ -85,7 +85,7 @@ async function write(
     const resolved = await resolveUsers(tx, context.identities, people);
     const refused = assignUsers(broadcasts, resolved);
     if (refused.length > 0) await refuseRecipients(tx, refused);
-    await addSubscribers(tx, broadcasts);
+    await addSubscribers(context, tx, broadcasts);
     const plan = await planDeliveries(context, tx, broadcasts);
     const pages = jobsOfNextPages(broadcasts);
     await enqueue(tx, [...plan.jobs, ...pages]);

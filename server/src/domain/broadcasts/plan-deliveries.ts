@@ -120,7 +120,8 @@ function routed<Broadcast extends { category: string | null }>(
   const setUp = [IN_APP, ...ways.keys()];
   const routes = routesOf(category === null ? undefined : categories.configured.get(category), setUp);
   const mayBeOff = routes.some(
-    ({ skip, channel }) => skip === undefined && categories.mayBeOff(category, channel),
+    ({ skip, required, channel }) =>
+      skip === undefined && !required && categories.mayBeOff(category, channel),
   );
   return [{ broadcast, routes, ways, mayBeOff }];
 }

@@ -1,6 +1,8 @@
 import type { Queryable } from '../../db/client.ts';
 import { notificationId } from '../../lib/ids.ts';
 import { BULK, type NewJob } from '../../queue/jobs.ts';
+import type { CategoryCache } from '../categories/of-project.ts';
+import type { Context } from '../context.ts';
 import { nextSubscribers, SUBSCRIBERS_PER_PAGE } from '../topics/subscribers.ts';
 import { countDown, lockBroadcasts } from './finish.ts';
 import type { Broadcast } from './load.ts';
@@ -12,27 +14,34 @@ import type { Broadcast } from './load.ts';
  */
 
 /** Gives the broadcasts that go to subscribers those of this page, by one statement for all, and says where the next page begins. */
-export async function addSubscribers(tx: Queryable, broadcasts: readonly Broadcast[]): Promise<void> {
+export async function addSubscribers(
+  { categories }: Pick<Context, 'categories'>,
+  tx: Queryable,
+  broadcasts: readonly Broadcast[],
+): Promise<void> {
   const reading: Broadcast[] = [];
   for (const broadcast of broadcasts) {
     if (broadcast.subscribers?.onThisPage) reading.push(broadcast);
     else if (broadcast.subscribers) broadcast.next = { after: undefined };
   }
-  if (reading.length > 0) await readSubscribers(tx, reading);
+  if (reading.length > 0) await readSubscribers(categories, tx, reading);
   for (const broadcast of broadcasts) if (broadcast.page === 0 && broadcast.next) broadcast.pending += 1;
 }
 
-async function readSubscribers(tx: Queryable, broadcasts: readonly Broadcast[]): Promise<void> {
-  const pages = await nextSubscribers(
-    tx,
-    broadcasts.map(({ id, projectId, topic, category, subscribers }) => ({
-      broadcastId: id,
-      projectId,
-      topic: topic ?? '',
-      category,
-      after: subscribers?.after,
-    })),
-  );
+async function readSubscribers(
+  categories: CategoryCache,
+  tx: Queryable,
+  broadcasts: readonly Broadcast[],
+): Promise<void> {
+  const wanted = broadcasts.map(async ({ id, projectId, topic, category, subscribers }) => ({
+    broadcastId: id,
+    projectId,
+    topic: topic ?? '',
+    category,
+    critical: (await categories.of(projectId)).configured.get(category ?? '')?.critical === true,
+    after: subscribers?.after,
+  }));
+  const pages = await nextSubscribers(tx, await Promise.all(wanted));
   for (const [index, broadcast] of broadcasts.entries()) {
     const { userIds = [], next } = pages[index] ?? {};
     // Sorted, so that the rows go into the primary key from left to right.

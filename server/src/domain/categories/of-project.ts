@@ -25,7 +25,7 @@ export interface ProjectCategories {
 export interface Category {
   readonly key: string;
   readonly disabled: boolean;
-  /** It goes out at any time, whatever anybody's delivery windows say. */
+  /** Users cannot switch it off: their opt-outs and all delivery windows are ignored. */
   readonly critical: boolean;
   /** The only channels that it goes out on, in the order in which they were given. */
   readonly channels: readonly CategoryChannel[];

@@ -4,15 +4,23 @@ import type { Category } from '../categories/of-project.ts';
 import { reasonInWords, routesOf, skipReason } from './choose-channels.ts';
 
 const BOOLEANS = [false, true];
+const PAIRS = BOOLEANS.flatMap((one) => BOOLEANS.map((other) => [one, other] as const));
 
 /** What becomes of one channel, in the words of the contract's rules, one after the other. */
 function oracle(
   channel: string,
-  state: { configured: boolean; disabled: boolean; listed: boolean; off: boolean; reachable: boolean },
+  state: {
+    configured: boolean;
+    disabled: boolean;
+    critical: boolean;
+    listed: boolean;
+    off: boolean;
+    reachable: boolean;
+  },
 ): string {
   if (state.configured && state.disabled) return 'category_disabled';
   if (state.configured && !state.listed) return 'channel_not_listed';
-  if (state.off) return 'switched_off';
+  if (state.off && !(state.configured && state.critical)) return 'switched_off';
   if (!state.reachable) return 'unreachable';
   return `sent on ${channel}`;
 }
@@ -21,7 +29,7 @@ test('every combination of config, preference and address agrees with the rules 
   let combinations = 0;
   for (const channel of CHANNELS)
     for (const configured of BOOLEANS)
-      for (const disabled of BOOLEANS)
+      for (const [disabled, critical] of PAIRS)
         for (const listed of BOOLEANS)
           for (const others of BOOLEANS)
             for (const off of BOOLEANS)
@@ -34,7 +42,7 @@ test('every combination of config, preference and address agrees with the rules 
                   ? {
                       key: 'any',
                       disabled,
-                      critical: false,
+                      critical,
                       channels: names.map((name) => ({
                         channel: name,
                         delayMs: 7,
@@ -48,14 +56,14 @@ test('every combination of config, preference and address agrees with the rules 
                 if (route === undefined) throw new Error(`no route for ${channel}`);
                 const reason = skipReason(route, { reachable, switchedOff: off });
                 expect(reason ?? `sent on ${channel}`).toBe(
-                  oracle(channel, { configured, disabled, listed, off, reachable }),
+                  oracle(channel, { configured, disabled, critical, listed, off, reachable }),
                 );
                 const timed = configured && listed;
                 expect([route.delayMs, route.conditional]).toEqual(timed ? [7, true] : [0, false]);
                 expect(routes.map((one) => one.channel)).toEqual(CHANNELS);
                 combinations += 1;
               }
-  expect(combinations).toBe(CHANNELS.length * 64);
+  expect(combinations).toBe(CHANNELS.length * 128);
 });
 
 test('what is not set up has no route, whatever the config lists', () => {
@@ -66,8 +74,8 @@ test('what is not set up has no route, whatever the config lists', () => {
     channels: [{ channel: 'sms', delayMs: 0, condition: undefined, windows: undefined }],
   };
   expect(routesOf(category, ['in_app', 'email'])).toEqual([
-    { channel: 'in_app', skip: 'channel_not_listed', delayMs: 0, conditional: false },
-    { channel: 'email', skip: 'channel_not_listed', delayMs: 0, conditional: false },
+    { channel: 'in_app', skip: 'channel_not_listed', delayMs: 0, conditional: false, required: false },
+    { channel: 'email', skip: 'channel_not_listed', delayMs: 0, conditional: false, required: false },
   ]);
   expect(routesOf(category, [])).toEqual([]);
 });

@@ -11,6 +11,8 @@ export interface Route {
   delayMs: number;
   /** A condition decides when it is due. */
   conditional: boolean;
+  /** Users cannot switch it off. */
+  required: boolean;
 }
 
 /** What counts of a user on a channel. */
@@ -27,21 +29,26 @@ export interface Recipient {
  */
 export function routesOf(category: Category | undefined, setUp: Iterable<string>): Route[] {
   return [...setUp].map((channel) => {
-    if (category === undefined) return { channel, skip: undefined, delayMs: 0, conditional: false };
+    if (category === undefined)
+      return { channel, skip: undefined, delayMs: 0, conditional: false, required: false };
     const listed = category.channels.find((one) => one.channel === channel);
     return {
       channel,
       skip: category.disabled ? 'category_disabled' : listed === undefined ? 'channel_not_listed' : undefined,
       delayMs: listed?.delayMs ?? 0,
       conditional: listed?.condition !== undefined,
+      required: category.critical,
     };
   });
 }
 
 /** Why a user does not get it on a channel, undefined if the user does: the category's config first, then the user, then the address. Pure. */
-export function skipReason({ skip }: Route, { reachable, switchedOff }: Recipient): SkipReason | undefined {
+export function skipReason(
+  { skip, required }: Route,
+  { reachable, switchedOff }: Recipient,
+): SkipReason | undefined {
   if (skip !== undefined) return skip;
-  if (switchedOff) return 'switched_off';
+  if (switchedOff && !required) return 'switched_off';
   return reachable ? undefined : 'unreachable';
 }
 

@@ -167,8 +167,14 @@ async function attemptAll(
       brand,
       apiSecret: loaded.project.apiSecret,
       ...(tracking && trackedEmail(context, loaded, tracking, about)),
-      unsubscribeUrl: () =>
-        unsubscribeUrl(context.config, loaded.project, { userId, category: broadcast.category, channel }),
+      unsubscribeUrl: () => {
+        if (broadcast.critical) return undefined;
+        return unsubscribeUrl(context.config, loaded.project, {
+          userId,
+          category: broadcast.category,
+          channel,
+        });
+      },
     },
     receiptUrl: (integration) =>
       receiptUrl(

@@ -3,6 +3,7 @@ import { type Queryable, sql } from '../../db/client.ts';
 import { notificationId } from '../../lib/ids.ts';
 import { unpackJson } from '../../lib/packed-json.ts';
 import type { Job } from '../../queue/jobs.ts';
+import type { ProjectCategories } from '../categories/of-project.ts';
 import type { Context } from '../context.ts';
 import { closedUntil, mayAnyClose } from '../delivery-windows/closed-until.ts';
 import type { Project } from '../projects/cache.ts';
@@ -30,6 +31,8 @@ export interface LoadedBroadcast extends BroadcastTexts {
   overrides: Said['overrides'];
   /** What it says on the channels of the jobs that are outside the inbox. */
   said: ReadonlyMap<string, Prepared>;
+  /** Its category is critical: users cannot switch it off. */
+  critical: boolean;
 }
 
 export interface LoadedUser {
@@ -56,10 +59,11 @@ export async function loadDeliveries(
 ): Promise<Loaded> {
   const { db } = context;
   const projectId = jobs[0]?.projectId ?? '';
+  const { configured } = await context.categories.of(projectId);
   const [project, integrations, broadcasts, users, finals] = await Promise.all([
     context.projects.byId(projectId),
     context.integrations.of(projectId),
-    loadBroadcasts(db, prepare, jobs),
+    loadBroadcasts(db, prepare, jobs, configured),
     loadUsers(db, jobs),
     loadFinals(db, jobs),
   ]);
@@ -112,9 +116,11 @@ function dueOf(
     for (const userId of user_ids) {
       const name = nameOf(broadcastId, channel, userId);
       const user = users.get(userId);
+      const broadcast = broadcasts.get(broadcastId);
       const ended = finals.size > 0 && finals.has(notificationId(broadcastId, userId) + channel);
-      if (user === undefined || !broadcasts.has(broadcastId) || ended || unwanted.has(name)) continue;
-      due.set(name, { projectId, broadcastId, channel, user, progress: progress?.[userId] });
+      if (user === undefined || broadcast === undefined || ended || unwanted.has(name)) continue;
+      const { critical } = broadcast;
+      due.set(name, { projectId, broadcastId, channel, user, critical, progress: progress?.[userId] });
     }
   }
   return due;
@@ -144,6 +150,7 @@ async function loadBroadcasts(
   db: Queryable,
   prepare: Prepare,
   jobs: readonly Job<'deliver'>[],
+  configured: ProjectCategories['configured'],
 ): Promise<LoadedBroadcast[]> {
   const channelsOf = new Map<string, Set<string>>();
   for (const { payload } of jobs) {
@@ -165,7 +172,8 @@ async function loadBroadcasts(
     const said = new Map(
       channels.map((channel) => [channel, prepare({ id, message, overrides }, channel)] as const),
     );
-    return { id, category, topic, message, overrides, said };
+    const critical = configured.get(category ?? '')?.critical === true;
+    return { id, category, topic, message, overrides, said, critical };
   });
 }
 

@@ -34,8 +34,8 @@ export interface Message {
 export interface Mailing {
   brand: string;
   apiSecret: KeyObject;
-  /** Signed: made for e-mails alone. */
-  unsubscribeUrl(): string;
+  /** Signed, and made for e-mails alone. Undefined where the category cannot be switched off. */
+  unsubscribeUrl(): string | undefined;
   tracked?: TrackedLinks;
 }
 
@@ -56,6 +56,7 @@ export function emailMessage(
     to: { email, ...(name === '' ? {} : { name }) },
     ...finishEmail(said.email, { unsubscribeUrl, ...(tracked === undefined ? {} : { tracked }) }),
     headers: emailHeaders({ notificationId: id, brand, unsubscribeUrl }),
+    critical: broadcast.critical,
     date: new Date(dueAtMs),
     notification: (): NotificationRecord =>
       notificationRecord(id, broadcast, { title, content, actionUrl }, user),

@@ -5,7 +5,7 @@ import { conditionOf } from '../categories/conditions.ts';
 import type { Category } from '../categories/of-project.ts';
 import type { Context } from '../context.ts';
 import { switchedOff } from '../preferences/switched-off.ts';
-import { reasonInWords, routesOf } from './choose-channels.ts';
+import { reasonInWords, routesOf, skipReason } from './choose-channels.ts';
 import { type BroadcastTexts, loadConditionData } from './condition-data.ts';
 
 /** Why a delivery is not wanted, or not any more: a word for programs, and a sentence. */
@@ -46,7 +46,9 @@ export async function unwantedNow(
     const category = key === null ? undefined : configured.get(key);
     const [route] = routesOf(category, [channel]);
     for (const userId of userIds) {
-      const skip = route?.skip ?? (off(key, userId).has(channel) ? 'switched_off' : undefined);
+      // Whether the user can be reached is for the look-up of targets to find out.
+      const switchedOff = off(key, userId).has(channel);
+      const skip = route && skipReason(route, { reachable: true, switchedOff });
       if (skip !== undefined)
         unwanted.set(nameOf(broadcast.id, channel, userId), {
           code: skip,

@@ -47,6 +47,8 @@ export interface Due {
   projectId: string;
   channel: string;
   user: { id: string; email: string | null; phone_numbers: readonly string[] };
+  /** It is sent to those, too, who have unsubscribed from the project's e-mails. */
+  critical: boolean;
   progress: Progress | undefined;
 }
 
@@ -117,12 +119,13 @@ function addressesOf({ channel, user }: Due): Address[] {
 }
 
 function byAddress(
-  { user: { email } }: Due,
+  { user: { email }, critical }: Due,
   integrations: readonly OpenedIntegration[],
   suppressed: Suppressed,
 ): Addressed {
   if (email === null) return unreachable('email');
-  if (suppressed('email', email) !== undefined) return SUPPRESSED_ADDRESS;
+  const reason = suppressed('email', email)?.reason;
+  if (reason !== undefined && !(critical && reason === 'unsubscribed')) return SUPPRESSED_ADDRESS;
   const target: Target = {
     id: 'email',
     integrations: integrations.filter(({ channel }) => channel === 'email'),

@@ -45,6 +45,13 @@ function preferencesOf(
   said: readonly Said[],
 ): Categories {
   const bySaid = Map.groupBy(said, (one) => one.category);
+  // Preferences from before it was critical are kept, and ignored.
+  const requiredEntry = ({ key, channels }: Category) => ({
+    key,
+    label: null,
+    required: true,
+    channels: channels.map(({ channel }) => ({ name: channel as ChannelName, enabled: true })),
+  });
   const entry = (key: string, stored: string, channels: readonly string[]) => {
     const off = new Set((bySaid.get(stored) ?? []).filter((one) => !one.enabled).map((one) => one.channel));
     return {
@@ -58,9 +65,14 @@ function preferencesOf(
   };
   const saidOf = (stored: string) => (bySaid.get(stored) ?? []).map((one) => one.channel);
   const listed: Categories = [];
-  for (const { key, disabled, channels } of configured.values()) {
+  for (const category of configured.values()) {
+    const { key, disabled, critical, channels } = category;
     if (disabled && !bySaid.has(key)) continue;
-    listed.push(entry(key, key, [...channels.map((one) => one.channel), ...saidOf(key)]));
+    listed.push(
+      critical
+        ? requiredEntry(category)
+        : entry(key, key, [...channels.map((one) => one.channel), ...saidOf(key)]),
+    );
   }
   const keys = new Set(listed.map((one) => one.key));
   for (const stored of bySaid.keys()) {

@@ -13,6 +13,8 @@ export interface WantedSubscribers {
   projectId: string;
   topic: string;
   category: string | null;
+  /** Opt-outs of the category within the topic are ignored. */
+  critical: boolean;
   after: string | undefined;
 }
 
@@ -38,6 +40,7 @@ export async function nextSubscribers(
     uuidArray(wanted.map((one) => one.after ?? OLDEST)),
     LOOKED_AT,
     SUBSCRIBERS_PER_PAGE,
+    wanted.map((one) => one.critical),
   ]);
   const pages = wanted.map((): SubscriberPage => ({ userIds: [], next: undefined }));
   for (const { place, user_ids: userIds, next } of rows)
@@ -69,8 +72,8 @@ const selectSubscribers = sql(
         limit 1
       )
     end as next
-  from unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::uuid[])
-    with ordinality as w (broadcast_id, project_id, topic, category, after, place)
+  from unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::uuid[], $8::boolean[])
+    with ordinality as w (broadcast_id, project_id, topic, category, after, critical, place)
   cross join lateral (
     select array(
       select near.user_id
@@ -81,7 +84,10 @@ const selectSubscribers = sql(
         order by s.user_id
         limit $6
       ) near
-      where coalesce(near.categories -> w.category, near.categories -> '*') ->> 'status' = 'subscribed'
+      where (
+          coalesce(near.categories -> w.category, near.categories -> '*') ->> 'status' = 'subscribed'
+          or (w.critical and near.categories -> '*' ->> 'status' = 'subscribed')
+        )
         and (select u.deleted_at is null from users u where u.id = near.user_id)
       order by near.user_id
       limit $7

@@ -25,7 +25,7 @@ export function categoryRoutes(app: App): void {
     operationId: 'saveCategoryDeliveryConfig',
     summary: 'Save on which channels a category goes out',
     description:
-      'Replaces the config with this key. A category without one goes out on every channel that the project has set up. What users have switched off stays off.',
+      'Replaces the config with this key. A category without one goes out on every channel that the project has set up. What users have switched off stays off, unless the category is critical.',
     tags,
     body: CategoryConfig,
     alsoWrong: ({ body }) => categoryProblems(body),

@@ -1,5 +1,6 @@
 import { NoContent } from '../../contract/common.ts';
 import { MAX_PREFERENCES, Preferences, SavePreferences } from '../../contract/preference.ts';
+import type { Category } from '../../domain/categories/of-project.ts';
 import { categoryOf, getPreferences } from '../../domain/preferences/get.ts';
 import { type Preference, savePreferences } from '../../domain/preferences/save.ts';
 import { ClientError } from '../../errors.ts';
@@ -30,7 +31,8 @@ export function preferenceRoutes(app: App): void {
     operationId: 'saveUserPreferences',
     summary: 'Switch categories on or off on channels',
     description:
-      'Changes what is named, and nothing else. A category need not be known: what is said about it counts from its first broadcast on.',
+      'Changes what is named, and nothing else. A category need not be known: what is said about it counts from its first broadcast on. ' +
+      'A `required` category cannot be switched off: that is a 422, while `enabled: true` is accepted and changes nothing.',
     tags,
     body: SavePreferences,
     keysAndValues: 10_000, // as many categories with all their channels as 64 KiB hold
@@ -38,22 +40,43 @@ export function preferenceRoutes(app: App): void {
     reply: { 204: NoContent },
     async handler({ user, project, body, context }) {
       const { configured } = await context.categories.of(project.id);
-      const preferences = preferencesIn(body, (key) => categoryOf(key, configured));
+      const preferences = preferencesIn(body, configured);
       const most = MAX_PREFERENCES;
       await savePreferences(context, { projectId: project.id, userId: user.id, preferences, most });
     },
   });
 }
 
-/** What a body says, each once; refused when it says two things about the same. */
-function preferencesIn(body: SavePreferences, stored: (key: string) => string | null): Preference[] {
-  const problems = contradictionsIn(body);
+/**
+ * The preferences in a body, each once. Throws `validation_failed` when it contradicts itself or switches off a critical category. That a
+ * critical category is on is not stored: an opt-out from before counts again when the category is no longer critical.
+ */
+function preferencesIn(body: SavePreferences, configured: ReadonlyMap<string, Category>): Preference[] {
+  const problems = [...contradictionsIn(body), ...requiredIn(body, configured)];
   if (problems.length > 0) throw new ClientError('validation_failed', problems);
   const said = new Map<string, Preference>();
-  for (const { key, channels = [] } of body.categories ?? [])
+  for (const { key, channels = [] } of body.categories ?? []) {
+    if (configured.get(key)?.critical) continue;
     for (const { name, enabled } of channels)
-      said.set(`${key} ${name}`, { category: stored(key), channel: name, enabled });
+      said.set(`${key} ${name}`, { category: categoryOf(key, configured), channel: name, enabled });
+  }
   return [...said.values()];
+}
+
+/** Where a body switches off a critical category. */
+function requiredIn(
+  { categories = [] }: SavePreferences,
+  configured: ReadonlyMap<string, Category>,
+): string[] {
+  return categories.flatMap(({ key, channels = [] }, number) =>
+    channels.flatMap(({ enabled }, index) =>
+      enabled || !configured.get(key)?.critical
+        ? []
+        : [
+            `Param 'categories.${number}.channels.${index}.enabled' must be true: ${key} is required and cannot be switched off`,
+          ],
+    ),
+  );
 }
 
 /** Where a body, of whatever shape, says two things about the same. */

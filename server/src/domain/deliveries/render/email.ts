@@ -51,7 +51,7 @@ export function prepareEmail({ title, content, actionUrl, lang = 'en' }: EmailCo
 /** The e-mail for one recipient. */
 export function finishEmail(
   prepared: PreparedEmail,
-  { unsubscribeUrl, tracked }: { unsubscribeUrl?: string; tracked?: TrackedLinks } = {},
+  { unsubscribeUrl, tracked }: { unsubscribeUrl?: string | undefined; tracked?: TrackedLinks } = {},
 ): { subject: string; html: string; text: string } {
   const { subject, text } = prepared;
   const [before, after] = filled(prepared, tracked);
@@ -86,7 +86,7 @@ export function emailHeaders({
 }: {
   notificationId: string;
   brand: string;
-  unsubscribeUrl?: string;
+  unsubscribeUrl?: string | undefined;
 }): Record<string, string> {
   return {
     'Auto-Submitted': 'auto-generated', // no out-of-office replies, please
