@@ -266,16 +266,67 @@ test('what was taken is asked about, also while another target of the user waits
   expect(asked.map(({ sent }) => JSON.parse(sent))).toMatchObject([[{ id: ticket, broadcast_id: id }]]);
 });
 
-test('a token of Teams without an address goes where the integration says, or nowhere', async () => {
-  await vendors.setUp(project, ['teams']);
-  await saveToken(project, 'ada', 'teams', {});
-  await processed(project.call, await send());
-  expect(vendors.teams.requests.map(({ path }) => path)).toEqual(['/default']);
-  await project.call('PUT', '/integrations/teams', {});
-  const id = await send();
-  await processed(project.call, id);
-  expect(await deliveriesOf(service, id)).toMatchObject([{ state: 'failed', code: 'no_destination' }]);
-  expect(vendors.teams.requests).toHaveLength(1);
+describe('the webhook of the project’s integration for Teams', () => {
+  const paths = () => vendors.teams.requests.map(({ path }) => path);
+
+  test('gets messages for users without a destination of their own, with a token or without', async () => {
+    await vendors.setUp(project, ['teams']);
+    await processed(project.call, await send());
+    expect(paths()).toEqual(['/default']);
+    await saveToken(project, 'ada', 'teams', {});
+    await processed(project.call, await send());
+    expect(paths()).toEqual(['/default', '/default']);
+    await saveToken(project, 'bob', 'teams', { webhook: { url: `${vendors.teams.address}/bob` } });
+    const recipients = [{ external_id: 'bob' }, { external_id: 'eve' }];
+    await processed(project.call, await send({ recipients }));
+    expect(paths().slice(2).toSorted()).toEqual(['/bob', '/default']);
+  });
+
+  test('changes nothing about how users are reached on other channels', async () => {
+    await vendors.setUp(project, ['teams', 'smtp', 'apns']);
+    await saveToken(project, 'ada', 'mobile_push/apns', { device_token: devices.apns('ada') });
+    const recipients = [{ external_id: 'ada', email: 'ada@example.com' }];
+    const id = await send({ recipients });
+    await processed(project.call, id);
+    expect((await deliveriesOf(service, id)).map(({ channel, state }) => [channel, state])).toEqual([
+      ['email', 'sent'],
+      ['mobile_push', 'sent'],
+      ['teams', 'sent'],
+    ]);
+  });
+
+  test('is tried again when it was away', async () => {
+    await vendors.setUp(project, ['teams']);
+    vendors.teams.answer({ status: 503 }, { status: 202 });
+    const id = await send();
+    await retrying(id);
+    await bringForward(service);
+    await processed(project.call, id);
+    expect(await deliveriesOf(service, id)).toMatchObject([{ channel: 'teams', state: 'sent', attempts: 2 }]);
+    expect(paths()).toEqual(['/default', '/default']);
+  });
+
+  test('is refused as a config when it is gone, and no token is discarded', async () => {
+    await vendors.setUp(project, ['teams']);
+    await saveToken(project, 'ada', 'teams', {});
+    vendors.teams.answer({ status: 404 });
+    const id = await send();
+    await processed(project.call, id);
+    expect(await deliveriesOf(service, id)).toMatchObject([{ state: 'failed', code: '404' }]);
+    expect((await project.as('ada')('GET', '/channels/teams/tokens')).body.data).toHaveLength(1);
+  });
+
+  test('is none where the integration names none: users without a token cannot be reached', async () => {
+    await project.call('PUT', '/integrations/teams', {});
+    const nobody = await send();
+    await processed(project.call, nobody);
+    expect(await deliveriesOf(service, nobody)).toEqual([]);
+    await saveToken(project, 'ada', 'teams', {});
+    const id = await send();
+    await processed(project.call, id);
+    expect(await deliveriesOf(service, id)).toMatchObject([{ state: 'failed', code: 'no_destination' }]);
+    expect(vendors.teams.requests).toHaveLength(0);
+  });
 });
 
 test('the number on the icon is what the user has not read or, where the app shows that, not seen', async () => {

@@ -153,7 +153,7 @@ const NO_WEBHOOK = /webhook\b.{0,200}\bnot found|connector configuration not fou
 
 const CONCURRENCY = 64; // to all channels together; how often one may be posted to, the engine knows
 
-function connect(_config: Static<typeof config>, { transport }: SenderDeps): Sender<TeamsMessage> {
+function connect({ webhook }: Static<typeof config>, { transport }: SenderDeps): Sender<TeamsMessage> {
   const sender = createHttpSender({
     concurrency: CONCURRENCY,
     secrets: ({ webhookUrl }: TeamsMessage) => secretsOfAddress(webhookUrl),
@@ -167,5 +167,18 @@ function connect(_config: Static<typeof config>, { transport }: SenderDeps): Sen
       }),
     classify,
   });
-  return { ...sender, send: async (message) => destinationOutcome(await sender.send(message)) };
+  return {
+    ...sender,
+    async send(message) {
+      const outcome = await sender.send(message);
+      return message.webhookUrl === webhook?.url ? ofProject(outcome) : destinationOutcome(outcome);
+    },
+  };
+}
+
+/** The project's own webhook is a part of the config: where it is gone, no user's token is to blame. */
+function ofProject(outcome: Outcome): Outcome {
+  if (outcome.kind !== 'token_gone') return outcome;
+  const { reason, code } = outcome;
+  return { kind: 'rejected', scope: 'config', reason, ...(code === undefined ? {} : { code }) };
 }

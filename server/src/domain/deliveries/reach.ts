@@ -11,10 +11,14 @@ import {
   webPushTokens,
 } from '../tokens/channels.ts';
 
-/** By what users can be reached: their address, one of their numbers, or tokens of a collection (tokens.channel). */
+/**
+ * By what users can be reached: their address, one of their numbers, tokens of a collection (tokens.channel), or a destination of the project
+ * that serves all users without one of their own.
+ */
 export type Way = string;
 const ADDRESS = 'email';
 const PHONE = 'sms';
+const PROJECTS_OWN = 'project';
 
 /** By what each channel that these integrations deliver on reaches users, in the order of the integrations. */
 export function waysOf(integrations: readonly OpenedIntegration[]): ReadonlyMap<string, readonly Way[]> {
@@ -23,9 +27,10 @@ export function waysOf(integrations: readonly OpenedIntegration[]): ReadonlyMap<
     const { channel } = integration;
     const way = channel === ADDRESS || channel === PHONE ? channel : collectionOf(integration);
     if (way === undefined) continue;
-    const others = ways.get(channel);
-    if (others === undefined) ways.set(channel, [way]);
-    else if (!others.includes(way)) others.push(way);
+    const others = ways.get(channel) ?? [];
+    ways.set(channel, others);
+    if (!others.includes(way)) others.push(way);
+    if (hasDestination(integration) && !others.includes(PROJECTS_OWN)) others.push(PROJECTS_OWN);
   }
   return ways;
 }
@@ -33,6 +38,12 @@ export function waysOf(integrations: readonly OpenedIntegration[]): ReadonlyMap<
 /** The collection of the tokens that an integration delivers to; undefined where it needs none, or is switched off. */
 export function collectionOf({ provider, config }: OpenedIntegration): string | undefined {
   return config.enabled === false ? undefined : COLLECTIONS.get(provider);
+}
+
+/** Whether messages for users without a destination of their own have one, which the project has set up. */
+export function hasDestination(integration: OpenedIntegration): boolean {
+  const { webhook } = integration.config as { webhook?: { url?: string } };
+  return collectionOf(integration) === teamsTokens.name && webhook?.url !== undefined;
 }
 
 const COLLECTIONS: ReadonlyMap<string, string> = new Map([
@@ -58,6 +69,7 @@ export async function findReachable(
   const collections = new Set<string>();
   for (const { userIds, ways } of groups)
     for (const way of ways) {
+      if (way === PROJECTS_OWN) continue;
       const personal = way === ADDRESS || way === PHONE;
       if (!personal) collections.add(way);
       for (const userId of userIds) (personal ? named : holders).add(userId);
@@ -77,7 +89,7 @@ export async function findReachable(
       textArray([...collections]),
     ]))
       reached.add(user_id + channel);
-  return (userId, ways) => ways.some((way) => reached.has(userId + way));
+  return (userId, ways) => ways.some((way) => way === PROJECTS_OWN || reached.has(userId + way));
 }
 
 interface AddressRow {

@@ -9,7 +9,7 @@ import { findSuppressed } from '../suppressions/suppressed.ts';
 import { type Badge, countBadges, NO_BADGE } from './badges.ts';
 import { reasonInWords } from './choose-channels.ts';
 import { type OpenedToken, openTokens, type TokensOf } from './open-tokens.ts';
-import { collectionOf } from './reach.ts';
+import { collectionOf, hasDestination } from './reach.ts';
 import type { TokenRef } from './senders.ts';
 import type { Unwanted } from './still-wanted.ts';
 
@@ -94,6 +94,7 @@ export async function findTargets(
       const held = tokens.get(asked.get(one) as TokensOf) ?? [];
       const badge = badges.get(one.user.id) ?? NO_BADGE;
       const targets = held.map((token) => targetOf(one, token, { integrations, badge, bots }));
+      if (held.length === 0) targets.push(...projectsOwn(one, integrations, nowMs));
       return [one, byTokens(one, targets, nowMs)];
     }),
   );
@@ -176,6 +177,19 @@ function tokensOf(
   const of = { userId: user.id, collections: [...collections] };
   if (progress === undefined) return of;
   return { ...of, ids: new Set(Object.keys(progress.left).filter((id) => isDue(progress, id, nowMs))) };
+}
+
+/** The project's destination for users who have none of their own. */
+function projectsOwn(
+  { channel, progress }: Due,
+  integrations: readonly OpenedIntegration[],
+  nowMs: number,
+): Target[] {
+  if (channel !== 'teams') return [];
+  const own = integrations.filter(hasDestination);
+  const isLeft = progress === undefined || (channel in progress.left && isDue(progress, channel, nowMs));
+  if (own.length === 0 || !isLeft) return [];
+  return [{ id: channel, integrations: own, to: { channel, webhookUrl: undefined } }];
 }
 
 function isDue({ left }: Progress, id: string, nowMs: number): boolean {
