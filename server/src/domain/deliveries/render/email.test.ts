@@ -80,6 +80,14 @@ describe('content', () => {
     expect(html).toContain(`aria-hidden="true">${'x'.repeat(139)}</div>`);
   });
 
+  test('a table keeps a line for each row in the text part, and its cells apart', () => {
+    const row = (...cells: string[]) => `<tr>${cells.map((cell) => `<td>${cell}</td>`).join('')}</tr>`;
+    const { text } = render({
+      content: `<p>Order</p><table><tr><th>Item</th><th>Price</th></tr>${row('Tea', '<b>3</b> €')}${row('', 'Total', '3 €')}</table>`,
+    });
+    expect(text).toBe('Order\n\nItem Price\nTea 3 €\nTotal 3 €');
+  });
+
   test('the preview says nothing of where links lead, the text part does', () => {
     const { html, text } = render({ content: '<p>See <a href="https://x.example/1">the order</a></p>' });
     expect(html).toContain('aria-hidden="true">See the order</div>');

@@ -1,5 +1,5 @@
 import { createRequire } from 'node:module';
-import type { HtmlToTextOptions } from 'html-to-text';
+import type { FormatCallback, HtmlToTextOptions } from 'html-to-text';
 
 /** Whether the text says in brackets where its links lead, or nothing of it: where nobody could follow them. */
 export type Targets = 'shown' | 'hidden';
@@ -30,12 +30,23 @@ export function looksLikeHtml(content: string): boolean {
 const TEXT_SOURCE_LIMIT = 200_000; // characters of HTML
 const MAX_DEPTH = 100; // the converter recurses; real mail nests tables some 20 deep
 
+/** A row of a table is a line, and its cells are separated: the converter's own way would write them as one word. */
+const cell: FormatCallback = (element, walk, builder) => {
+  walk(element.children, builder);
+  builder.addInline(CELL_SEPARATOR);
+};
+const CELL_SEPARATOR = ' ';
+
 const options = (targets: Targets): HtmlToTextOptions => ({
   wordwrap: false, // mail programs wrap; a hard wrap breaks links
   limits: { maxDepth: MAX_DEPTH, ellipsis: '…' },
+  formatters: { cell },
   selectors: [
     { selector: 'a', options: { hideLinkHrefIfSameAsText: true, ignoreHref: targets === 'hidden' } },
     { selector: 'img', format: 'skip' },
+    { selector: 'tr', format: 'block', options: { leadingLineBreaks: 1, trailingLineBreaks: 1 } },
+    { selector: 'td', format: 'cell' },
+    { selector: 'th', format: 'cell' },
     { selector: 'style', format: 'skip' },
     { selector: 'script', format: 'skip' },
     ...['h1', 'h2', 'h3', 'h4', 'h5', 'h6'].map((selector) => ({ selector, options: { uppercase: false } })),
