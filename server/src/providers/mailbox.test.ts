@@ -7,6 +7,7 @@ test.each([
   ['Ada "the Count" L\\', '"Ada \\"the Count\\" L\\\\" <ada@example.com>'],
   ['Eve\r\nBcc: x@y.z', '"Eve Bcc: x@y.z" <ada@example.com>'],
   ['Jörg', '=?UTF-8?B?SsO2cmc=?= <ada@example.com>'],
+  ['=?utf-8?Q?fake?=', '=?UTF-8?B?PT91dGYtOD9RP2Zha2U/PQ==?= <ada@example.com>'],
   [' ', 'ada@example.com'],
   [null, 'ada@example.com'],
 ])('a mailbox named %j', (name, wanted) => {

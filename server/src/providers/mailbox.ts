@@ -2,6 +2,7 @@ import { domainToASCII } from 'node:url';
 import { Type } from 'typebox';
 import { nullable } from '../contract/common.ts';
 import { oneLine } from '../lib/one-line.ts';
+import { encodedWords, looksEncoded, neverEncoded } from './encoded-words.ts';
 import { withAsciiDomain } from './mime.ts';
 import type { Rejection } from './provider.ts';
 
@@ -35,7 +36,7 @@ type Mailbox = { email: string; name?: string | null };
 /** The mailbox with its name only where it has one. */
 export function named({ email, name }: Mailbox): { email: string; name?: string } {
   const shown = oneLine(name ?? '').trim();
-  return shown === '' ? { email } : { email, name: shown };
+  return shown === '' ? { email } : { email, name: neverEncoded(shown) };
 }
 
 /** The mailbox as the headers of an e-mail have it, in ASCII but for a local part that is not: `"Ada L" <ada@example.com>` (RFC 5322, RFC 2047). */
@@ -45,7 +46,8 @@ export function written({ email, name }: Mailbox): string {
     .trim()
     .slice(0, MAX_NAME_LENGTH);
   if (shown === '') return address;
-  if (/^\p{ASCII}*$/u.test(shown)) return `"${shown.replace(/["\\]/g, '\\$&')}" <${address}>`;
+  if (/^\p{ASCII}*$/u.test(shown) && !looksEncoded(shown))
+    return `"${shown.replace(/["\\]/g, '\\$&')}" <${address}>`;
   return `${encodedWords(shown)} <${address}>`;
 }
 
@@ -55,17 +57,3 @@ export function messageId(deliveryId: string, { email }: Mailbox): string {
 }
 
 const MAX_NAME_LENGTH = 128; // with its address it shall be one line of a mail still
-const WORD_BYTES = 45; // 60 characters of base64: with what is around them fewer than the 75 that a word may have
-
-function encodedWords(text: string): string {
-  const words: string[] = [];
-  let word = '';
-  for (const character of text.toWellFormed()) {
-    if (Buffer.byteLength(word + character) > WORD_BYTES) {
-      words.push(word);
-      word = '';
-    }
-    word += character;
-  }
-  return [...words, word].map((one) => `=?UTF-8?B?${Buffer.from(one).toString('base64')}?=`).join(' ');
-}

@@ -2,6 +2,7 @@
 import { type Static, Type } from 'typebox';
 import { oneOf } from '../contract/common.ts';
 import { type Asked, ask, isRefusal, notChecked, segment } from './ask.ts';
+import { neverEncoded } from './encoded-words.ts';
 import { httpDate, httpOutcome, rejected, rejectedForEither, retry, untilDate } from './http-outcome.ts';
 import { createHttpSender } from './http-sender.ts';
 import { mailbox, messageId, NO_ADDRESS, NO_SENDER, written } from './mailbox.ts';
@@ -94,7 +95,7 @@ function build(message: EmailMessage, { api_key, domain, from }: Config): HttpRe
     {
       ...(from === undefined ? {} : { from: written(from) }),
       to: written(to),
-      subject,
+      subject: neverEncoded(subject),
       ...(text === '' ? {} : { text }),
       html,
       ...Object.fromEntries(Object.entries(all).map(([name, value]) => [`h:${name}`, value])),

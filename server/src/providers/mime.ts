@@ -5,6 +5,7 @@
 import { domainToASCII } from 'node:url';
 import { LRUCache } from 'lru-cache';
 import { oneLine } from '../lib/one-line.ts';
+import { encodedWords, looksEncoded, neverEncoded } from './encoded-words.ts';
 import { nodemailer } from './nodemailer.ts';
 
 type Mailbox = { email: string; name?: string };
@@ -44,7 +45,7 @@ export function buildMime({
     { key: 'From', value: address(from) },
     { key: 'To', value: address(to) },
     ...(replyTo === undefined ? [] : [{ key: 'Reply-To', value: address(replyTo) }]),
-    { key: 'Subject', value: oneLine(subject).trim() },
+    { key: 'Subject', value: subjectValue(oneLine(subject).trim()) },
     { key: 'Message-ID', value: messageId },
     { key: 'Date', value: date },
     ...Object.entries(headers).map(([key, value]) => ({ key, value: oneLine(value).trim() })),
@@ -85,8 +86,13 @@ export function hasForeignLocalPart(email: string): boolean {
   return /[^\p{ASCII}]/u.test(email.slice(0, email.lastIndexOf('@')));
 }
 
+/** nodemailer encodes what is not ASCII, and leaves as it is what only looks encoded. */
+function subjectValue(subject: string): string | { prepared: true; foldLines: true; value: string } {
+  return looksEncoded(subject) ? { prepared: true, foldLines: true, value: encodedWords(subject) } : subject;
+}
+
 function address({ email, name = '' }: Mailbox): { name: string; address: string } {
-  return { name: oneLine(name).trim(), address: email };
+  return { name: neverEncoded(oneLine(name).trim()), address: email };
 }
 
 /** Above this, quoted-printable's 10 ms per megabyte and its line search are not worth being readable in the source view. */

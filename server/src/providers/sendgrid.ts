@@ -2,6 +2,7 @@
 import { type Static, Type } from 'typebox';
 import { oneOf } from '../contract/common.ts';
 import { ask, isRefusal, notChecked } from './ask.ts';
+import { neverEncoded } from './encoded-words.ts';
 import { httpOutcome, rejected, rejectedForEither, retry, type Said, untilDate } from './http-outcome.ts';
 import { createHttpSender } from './http-sender.ts';
 import { mailbox, messageId, NO_ADDRESS, NO_SENDER, named } from './mailbox.ts';
@@ -94,7 +95,7 @@ function build(message: EmailMessage, { api_key, from, reply_to }: Config): Http
       ],
       ...(from === undefined ? {} : { from: named(from) }),
       ...(reply_to === undefined ? {} : { reply_to: named(reply_to) }),
-      subject,
+      subject: neverEncoded(subject),
       content: content.filter(({ value }) => value !== ''), // an empty part is refused
       headers: { ...headers, ...(from === undefined ? {} : { 'Message-ID': messageId(deliveryId, from) }) },
       ...(critical ? CRITICAL : {}),

@@ -1,6 +1,7 @@
 /** E-mail by Amazon SES, API version 2. https://docs.aws.amazon.com/ses/latest/APIReference-V2/API_SendEmail.html */
 import { type Static, Type } from 'typebox';
 import { ask, notChecked } from './ask.ts';
+import { neverEncoded } from './encoded-words.ts';
 import { httpDate, httpOutcome, rejected, rejectedForEither, retry, type Said } from './http-outcome.ts';
 import { createHttpSender } from './http-sender.ts';
 import { mailbox, NO_ADDRESS, NO_SENDER, written } from './mailbox.ts';
@@ -143,7 +144,7 @@ function build(message: EmailMessage, { region, from, configuration_set }: Confi
       Destination: { ToAddresses: [written(to)] },
       Content: {
         Simple: {
-          Subject: utf8(subject),
+          Subject: utf8(neverEncoded(subject)),
           Body: { Html: utf8(html), ...(text === '' ? {} : { Text: utf8(text) }) },
           // Not the Message-ID: SES makes its own, and answers it.
           Headers: Object.entries(headers).map(([Name, Value]) => ({ Name, Value })),
