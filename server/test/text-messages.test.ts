@@ -227,7 +227,7 @@ describe('a number that the provider refuses', () => {
 
   test('is not tried again where the next one has to wait its turn', async () => {
     const config = { account_sid: 'AC1', api_key: 'SK1', api_secret: 'secret', from: '+14155550100' };
-    await project.call('PUT', '/integrations/twilio', { ...config, max_per_second: 1 });
+    await project.call('PUT', '/integrations/twilio', { ...config, max_per_second: 0.4 });
     phone.answer(refused(21211), QUEUED);
     const id = await send(['+1 500-555-0001', '+1 500-555-0002']);
     await ended(id);

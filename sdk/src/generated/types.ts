@@ -413,7 +413,7 @@ export type Integration = {
     } | undefined;
     /** The HTTP webhook signing key, not the API key: bounces and complaints are taken by it */
     webhook_signing_key?: string | undefined;
-    /** How many messages are sent in a second at most, by this server; 0.5 is one in two seconds. Left out: as many as the provider takes */
+    /** How many messages are sent in a second at most, by this server, spread evenly; 0.5 is one in two seconds. Left out: as many as the provider takes */
     max_per_second?: number | undefined;
   } | Record<string, never>;
 } | {
@@ -422,7 +422,7 @@ export type Integration = {
   config: {
     /** The address of your mailer; it is sent each notification with a POST */
     url: string;
-    /** How many messages are sent in a second at most, by this server; 0.5 is one in two seconds. Left out: as many as the provider takes */
+    /** How many messages are sent in a second at most, by this server, spread evenly; 0.5 is one in two seconds. Left out: as many as the provider takes */
     max_per_second?: number | undefined;
   } | Record<string, never>;
 } | {
@@ -449,7 +449,7 @@ export type Integration = {
     region?: 'global' | 'eu' | undefined;
     /** The verification key of the signed event webhook, in base64: bounces and complaints are taken by it */
     webhook_public_key?: string | undefined;
-    /** How many messages are sent in a second at most, by this server; 0.5 is one in two seconds. Left out: as many as the provider takes */
+    /** How many messages are sent in a second at most, by this server, spread evenly; 0.5 is one in two seconds. Left out: as many as the provider takes */
     max_per_second?: number | undefined;
   } | Record<string, never>;
 } | {
@@ -473,7 +473,7 @@ export type Integration = {
     configuration_set?: string | undefined;
     /** The SNS topic that the configuration set publishes bounces and complaints to: they are taken from this topic alone */
     topic_arn?: string | undefined;
-    /** How many messages are sent in a second at most, by this server; 0.5 is one in two seconds. Left out: as many as the provider takes */
+    /** How many messages are sent in a second at most, by this server, spread evenly; 0.5 is one in two seconds. Left out: as many as the provider takes */
     max_per_second?: number | undefined;
   } | Record<string, never>;
 } | {
@@ -524,7 +524,7 @@ export type Integration = {
     } | undefined;
     /** ssl: TLS from the start. starttls: refuse to send unless the server encrypts. none: never encrypt. Left out: TLS on port 465, elsewhere STARTTLS if the server offers it */
     security?: 'none' | 'ssl' | 'starttls' | undefined;
-    /** How many messages are sent in a second at most, by this server; 0.5 is one in two seconds. Left out: as many as the provider takes */
+    /** How many messages are sent in a second at most, by this server, spread evenly; 0.5 is one in two seconds. Left out: as many as the provider takes */
     max_per_second?: number | undefined;
   } | Record<string, never>;
 } | {
@@ -560,7 +560,7 @@ export type Integration = {
     from: string;
     /** The account's auth token. Only reports on what became of messages are verified with it */
     auth_token?: string | undefined;
-    /** How many messages are sent in a second at most, by this server; 0.5 is one in two seconds. Left out: as many as the provider takes */
+    /** How many messages are sent in a second at most, by this server, spread evenly; 0.5 is one in two seconds. Left out: as many as the provider takes */
     max_per_second?: number | undefined;
   } | Record<string, never>;
 } | {
@@ -1193,7 +1193,7 @@ export type MailgunIntegrationConfig = {
   from?: MailgunIntegrationConfigFrom | undefined;
   /** The HTTP webhook signing key, not the API key: bounces and complaints are taken by it */
   webhook_signing_key?: string | undefined;
-  /** How many messages are sent in a second at most, by this server; 0.5 is one in two seconds. Left out: as many as the provider takes */
+  /** How many messages are sent in a second at most, by this server, spread evenly; 0.5 is one in two seconds. Left out: as many as the provider takes */
   max_per_second?: number | undefined;
 };
 
@@ -1208,7 +1208,7 @@ export type MailgunIntegrationConfigFrom = {
 export type PingEmailIntegrationConfig = {
   /** The address of your mailer; it is sent each notification with a POST */
   url: string;
-  /** How many messages are sent in a second at most, by this server; 0.5 is one in two seconds. Left out: as many as the provider takes */
+  /** How many messages are sent in a second at most, by this server, spread evenly; 0.5 is one in two seconds. Left out: as many as the provider takes */
   max_per_second?: number | undefined;
 };
 
@@ -1223,7 +1223,7 @@ export type SendgridIntegrationConfig = {
   region?: 'global' | 'eu' | undefined;
   /** The verification key of the signed event webhook, in base64: bounces and complaints are taken by it */
   webhook_public_key?: string | undefined;
-  /** How many messages are sent in a second at most, by this server; 0.5 is one in two seconds. Left out: as many as the provider takes */
+  /** How many messages are sent in a second at most, by this server, spread evenly; 0.5 is one in two seconds. Left out: as many as the provider takes */
   max_per_second?: number | undefined;
 };
 
@@ -1256,7 +1256,7 @@ export type SesIntegrationConfig = {
   configuration_set?: string | undefined;
   /** The SNS topic that the configuration set publishes bounces and complaints to: they are taken from this topic alone */
   topic_arn?: string | undefined;
-  /** How many messages are sent in a second at most, by this server; 0.5 is one in two seconds. Left out: as many as the provider takes */
+  /** How many messages are sent in a second at most, by this server, spread evenly; 0.5 is one in two seconds. Left out: as many as the provider takes */
   max_per_second?: number | undefined;
 };
 
@@ -1299,7 +1299,7 @@ export type SmtpIntegrationConfig = {
   reply_to?: SmtpIntegrationConfigReplyTo | undefined;
   /** ssl: TLS from the start. starttls: refuse to send unless the server encrypts. none: never encrypt. Left out: TLS on port 465, elsewhere STARTTLS if the server offers it */
   security?: 'none' | 'ssl' | 'starttls' | undefined;
-  /** How many messages are sent in a second at most, by this server; 0.5 is one in two seconds. Left out: as many as the provider takes */
+  /** How many messages are sent in a second at most, by this server, spread evenly; 0.5 is one in two seconds. Left out: as many as the provider takes */
   max_per_second?: number | undefined;
 };
 
@@ -1348,7 +1348,7 @@ export type TwilioIntegrationConfig = {
   from: string;
   /** The account's auth token. Only reports on what became of messages are verified with it */
   auth_token?: string | undefined;
-  /** How many messages are sent in a second at most, by this server; 0.5 is one in two seconds. Left out: as many as the provider takes */
+  /** How many messages are sent in a second at most, by this server, spread evenly; 0.5 is one in two seconds. Left out: as many as the provider takes */
   max_per_second?: number | undefined;
 };
 

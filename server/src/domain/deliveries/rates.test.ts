@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
+import { rateOf } from '../../providers/max-per-second.ts';
 import type { Rate } from '../../providers/provider.ts';
-import { type Limit, Rates } from './rates.ts';
+import { IN_PLACE_MS, type Limit, Rates } from './rates.ts';
 
 const TEAMS: Rate[] = [
   { limit: 4, windowMs: 1_000 },
@@ -62,23 +63,23 @@ test('without limits nothing waits and nothing is remembered', () => {
   expect(rates.size).toEqual({ keys: 0, bytes: 0, bookings: 0 });
 });
 
-test('a turn within 250 ms is waited for, a later one is come back for', () => {
+test('a turn within 1.25 s is waited for, a later one is come back for', () => {
   const rates = new Rates();
-  const limits = [on('k', { limit: 10, windowMs: 1_000 })];
+  const limits = [on('k', { limit: 10, windowMs: 5_000 })];
   for (let n = 0; n < 10; n += 1) expect(rates.take(limits, `a${n}`, n * 20)).toEqual({ waitMs: 0 });
-  expect(rates.take(limits, 'b', 749)).toEqual({ heldUntilMs: 1_000 });
-  expect(rates.take(limits, 'c', 770)).toEqual({ waitMs: 250 });
+  expect(rates.take(limits, 'b', 4_999 - IN_PLACE_MS)).toEqual({ heldUntilMs: 5_000 });
+  expect(rates.take(limits, 'c', 5_020 - IN_PLACE_MS)).toEqual({ waitMs: IN_PLACE_MS });
 });
 
 test('who was told to come back has its turn before who came later', () => {
   const rates = new Rates();
-  const limits = [on('k', { limit: 1, windowMs: 1_000 })];
+  const limits = [on('k', { limit: 1, windowMs: 5_000 })];
   expect(rates.take(limits, 'a', 0)).toEqual({ waitMs: 0 });
-  expect(rates.take(limits, 'b', 0)).toEqual({ heldUntilMs: 1_000 });
-  expect(rates.take(limits, 'c', 990)).toEqual({ heldUntilMs: 2_000 });
-  expect(rates.take(limits, 'd', 1_000)).toEqual({ heldUntilMs: 3_000 });
-  expect(rates.take(limits, 'b', 1_000)).toEqual({ waitMs: 0 });
-  expect(rates.take(limits, 'c', 2_000)).toEqual({ waitMs: 0 });
+  expect(rates.take(limits, 'b', 0)).toEqual({ heldUntilMs: 5_000 });
+  expect(rates.take(limits, 'c', 4_990)).toEqual({ heldUntilMs: 10_000 });
+  expect(rates.take(limits, 'd', 5_000)).toEqual({ heldUntilMs: 15_000 });
+  expect(rates.take(limits, 'b', 5_000)).toEqual({ waitMs: 0 });
+  expect(rates.take(limits, 'c', 10_000)).toEqual({ waitMs: 0 });
   expect(rates.size.bookings).toBe(1);
 });
 
@@ -137,6 +138,47 @@ test('a batch of a hundred goes together at 600 a second', () => {
   ]);
 });
 
+describe('the rate that a project asks for', () => {
+  // Messages come back with a poll of the queue, which is one a second and may be late.
+  const polled = (rates: Rates, perSecond: number, count: number, lateMs = 0) => {
+    const limits = [on('k', ...rateOf({ max_per_second: perSecond }))];
+    const coming = new Map<string, number>(burst(count).map(({ id }) => [id, 0]));
+    const sent: number[] = [];
+    for (let nowMs = 0; coming.size > 0; nowMs += 1_000 + (nowMs % 3_000 === 0 ? lateMs : 0))
+      for (const [id, dueMs] of [...coming]) {
+        if (dueMs > nowMs) continue;
+        const turn = rates.take(limits, id, nowMs);
+        if ('heldUntilMs' in turn) coming.set(id, turn.heldUntilMs);
+        else {
+          sent.push(nowMs + turn.waitMs);
+          coming.delete(id);
+        }
+      }
+    return sent.toSorted((a, b) => a - b);
+  };
+  const gapsOf = (sent: readonly number[]) => sent.slice(1).map((atMs, n) => atMs - (sent[n] ?? 0));
+
+  test.each([1, 3, 10, 14, 50, 99])('%d a second are spread evenly, and no slower for it', (perSecond) => {
+    const sent = polled(new Rates(), perSecond, 30 * perSecond);
+    // Times are whole milliseconds.
+    expect(Math.min(...gapsOf(sent))).toBeGreaterThanOrEqual(Math.floor(1_000 / perSecond));
+    expect(mostIn(sent, 1_000)).toBeLessThanOrEqual(perSecond);
+    expect(Math.max(...sent)).toBeLessThanOrEqual(32_000);
+  });
+
+  test.each([200, 1_000, 5_000])('%d a second go in bursts of 10 ms', (perSecond) => {
+    const sent = polled(new Rates(), perSecond, 10 * perSecond);
+    expect(mostIn(sent, 10)).toBeLessThanOrEqual(Math.ceil(perSecond / 100));
+    expect(Math.max(...sent)).toBeLessThanOrEqual(12_000);
+  });
+
+  test('polls that are late cost no more than they were late', () => {
+    const sent = polled(new Rates(), 10, 300, 200);
+    expect(mostIn(sent, 1_000)).toBeLessThanOrEqual(10);
+    expect(Math.max(...sent)).toBeLessThanOrEqual(35_000);
+  });
+});
+
 test('several limits hold at once, each by its own key', () => {
   const rates = new Rates();
   const account = on('account', { limit: 3, windowMs: 10_000 });
@@ -157,11 +199,11 @@ test('a limit that would take years is asked about again after a day', () => {
 
 test('a clock that is put back stops nothing', () => {
   const rates = new Rates();
-  const limits = [on('k', { limit: 1, windowMs: 1_000 })];
+  const limits = [on('k', { limit: 1, windowMs: 5_000 })];
   rates.take(limits, 'a', 3_600_000);
-  expect(rates.take(limits, 'b', 3_600_000)).toEqual({ heldUntilMs: 3_601_000 });
+  expect(rates.take(limits, 'b', 3_600_000)).toEqual({ heldUntilMs: 3_605_000 });
   expect(rates.take(limits, 'b', 0)).toEqual({ waitMs: 0 });
-  expect(rates.take(limits, 'c', 0)).toEqual({ heldUntilMs: 1_000 });
+  expect(rates.take(limits, 'c', 0)).toEqual({ heldUntilMs: 5_000 });
 });
 
 describe('memory', () => {
@@ -197,12 +239,12 @@ describe('memory', () => {
 
   test('a turn that nobody came for does not take room for ever', () => {
     const rates = new Rates();
-    const limits = [on('k', { limit: 10_000, windowMs: 1_000 })];
+    const limits = [on('k', { limit: 10_000, windowMs: 5_000 })];
     for (const { id } of burst(20_000)) rates.take(limits, id, 0);
     expect(rates.size.bookings).toBe(10_000);
     for (const { id } of burst(20_001, 0).map(({ id }) => ({ id: `b${id}` })))
       rates.take(limits, id, 3_600_000);
     expect(rates.size.bookings).toBe(10_000);
-    expect(rates.take(limits, 'bt19999', 3_600_750)).toEqual({ waitMs: 250 });
+    expect(rates.take(limits, 'bt19999', 3_604_750)).toEqual({ waitMs: 250 });
   });
 });

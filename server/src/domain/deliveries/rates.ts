@@ -11,8 +11,9 @@ export interface Limit {
 /** A turn that is taken, to be waited for so long; or one that has to be come back for. */
 export type Turn = { waitMs: number } | { heldUntilMs: number };
 
-// A turn that is due within this time is waited for where one is.
-const IN_PLACE_MS = 250;
+// A turn that is due within this time is waited for in place. Longer than the queue's poll: of a slow rate one poll brings a second's
+// messages, which would otherwise go to the queue and come back again and again.
+export const IN_PLACE_MS = 1_250;
 // Turns to come back for are told to this grain, so that those which follow one another come back as one job.
 const GRAIN_MS = 250;
 // A limit that is far too small (one in a year) must not make a time that nothing can store: who waits for it asks again then.
@@ -54,7 +55,7 @@ export class Rates {
   #sweptMs = 0;
 
   /**
-   * Takes a turn for a target under all of the limits, if there is one within 250 ms. Otherwise it books one: the target comes back for it,
+   * Takes a turn for a target under all of the limits, if there is one within IN_PLACE_MS. Otherwise it books one: the target comes back for it,
    * and who asks later gets a later one.
    */
   take(limits: readonly Limit[], targetId: string, nowMs: number): Turn {
@@ -69,7 +70,8 @@ export class Rates {
       lines.reduce((atMs, line) => Math.max(atMs, line[which].next(fromMs)), fromMs);
     const kind = booking === undefined ? 'promised' : 'deferred';
     const takenMs = free('taken', Math.max(nowMs, booking?.atMs ?? 0));
-    const atMs = booking === undefined ? free('promised', takenMs) : takenMs;
+    // A timer would cut off the fraction of a millisecond, and fire early.
+    const atMs = Math.ceil(booking === undefined ? free('promised', takenMs) : takenMs);
     if (atMs <= nowMs + IN_PLACE_MS) {
       for (const line of lines) {
         this.#note(line, 'taken', atMs);
