@@ -10,13 +10,8 @@ import {
 } from 'node:crypto';
 import { hmac } from './hmac.ts';
 
-/** The browser's part of a subscription, once it is known to be usable; and what was agreed on with it last, which one pair of ours has. */
-export type Recipient = {
-  publicKey: KeyObject;
-  point: Buffer;
-  auth: Buffer;
-  agreed?: { with: SenderKeys; secret: Buffer };
-};
+/** The browser's part of a subscription, once it is known to be usable. */
+export type Recipient = { publicKey: KeyObject; point: Buffer; auth: Buffer };
 
 /** Our part: `point` is the public key as it is sent along. */
 export type SenderKeys = { privateKey: KeyObject; point: Buffer };
@@ -54,23 +49,20 @@ export function readRecipient({ p256dh, auth }: { p256dh: string; auth: string }
   }
 }
 
-/**
- * A fresh pair of ours. One serves many messages: what they are encrypted with comes from the salt as well, which is new for each. So a
- * pair is worth keeping for a while, as making one is a fifth of the work; not for long, since who has it can read what was sent with it.
- */
-export function createSenderKeys(): SenderKeys {
+/** A pair of ours, for one message (RFC 8291, 3.1): whoever gets hold of it can read that message and no other. */
+function createSenderKeys(): SenderKeys {
   const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'prime256v1' });
+  // Quicker than the same as DER, and than crypto.createECDH.
   const { x = '', y = '' } = publicKey.export({ format: 'jwk' });
   const point = Buffer.concat([Buffer.from([4]), Buffer.from(x, 'base64url'), Buffer.from(y, 'base64url')]);
   return { privateKey, point };
 }
 
-/** The body of a push: a text that only the browser can read. `salt` is for tests, it must never be used twice. */
+/** The body of a push: a text that only the browser can read. `sender` and `salt` are for tests, they must never be used twice. */
 export function encrypt(
   text: Buffer,
   recipient: Recipient,
-  sender: SenderKeys,
-  salt: Buffer = freshSalt(),
+  { sender = createSenderKeys(), salt = freshSalt() }: { sender?: SenderKeys; salt?: Buffer } = {},
 ): Buffer {
   const secret = hmac(salt, agreedSecret(recipient, sender));
   // A key object is three times as quick to encrypt with as bytes.
@@ -87,14 +79,11 @@ export function encrypt(
   ]);
 }
 
-/** What both sides know (RFC 8291, 3.4): two thirds of the work of a push, and kept with the recipient for as long as our pair is used. */
+/** What both sides know (RFC 8291, 3.4). */
 function agreedSecret(recipient: Recipient, sender: SenderKeys): Buffer {
-  if (recipient.agreed?.with === sender) return recipient.agreed.secret;
   const shared = diffieHellman({ privateKey: sender.privateKey, publicKey: recipient.publicKey });
   const info = Buffer.concat([KEY_INFO, recipient.point, sender.point, COUNTER]);
-  const secret = hmac(hmac(recipient.auth, shared), info);
-  recipient.agreed = { with: sender, secret };
-  return secret;
+  return hmac(hmac(recipient.auth, shared), info);
 }
 
 const SALT_BYTES = 16;

@@ -18,14 +18,7 @@ import {
 } from './provider.ts';
 import { buildToFit, cut } from './shrink.ts';
 import type { HttpAnswer } from './transport.ts';
-import {
-  createSenderKeys,
-  encrypt,
-  OVERHEAD_BYTES,
-  type Recipient,
-  readRecipient,
-  type SenderKeys,
-} from './web-push-encryption.ts';
+import { encrypt, OVERHEAD_BYTES, type Recipient, readRecipient } from './web-push-encryption.ts';
 import { createVapid, readVapidKeys } from './web-push-vapid.ts';
 
 const config = Type.Object(
@@ -225,8 +218,7 @@ const PUSH_SERVICES =
   /^https:\/\/(?:[\w-]+\.)*(?:push\.services\.mozilla\.com|googleapis\.com|push\.apple\.com|notify\.windows\.com)(?:\/|$)/;
 
 const CONCURRENCY = 128;
-const SENDER_KEYS_MS = 60_000;
-const KNOWN_RECIPIENTS = 2_000; // of 4 kB each; reading the keys of one is a third of the work of a push
+const KNOWN_RECIPIENTS = 2_000; // of 4 kB each; reading the keys of one is a third of the work of its first push
 
 function connect(config: Config, { transport, clock, contact }: SenderDeps): Sender<WebPushMessage> {
   const vapidKeys = readVapidKeys(config);
@@ -235,7 +227,6 @@ function connect(config: Config, { transport, clock, contact }: SenderDeps): Sen
       ? undefined
       : createVapid(vapidKeys, { clock, ...(contact === undefined ? {} : { contact }) });
   const recipients = new LRUCache<string, Recipient>({ max: KNOWN_RECIPIENTS });
-  let own: { keys: SenderKeys; untilMs: number } | undefined;
 
   function recipientWith(keys: WebPushMessage['keys']): Recipient | undefined {
     const name = `${keys.p256dh} ${keys.auth}`;
@@ -257,16 +248,13 @@ function connect(config: Config, { transport, clock, contact }: SenderDeps): Sen
     if (recipient === undefined || origin === undefined)
       return unsent(UNUSABLE_KEYS, 'nothing can be encrypted with the keys of the subscription');
     if (authorization === undefined) return unsent(BAD_VAPID_KEYS, 'the VAPID keys are no pair');
-    const nowMs = clock.now();
-    if (own === undefined || nowMs >= own.untilMs)
-      own = { keys: createSenderKeys(), untilMs: nowMs + SENDER_KEYS_MS };
-    const left = Math.ceil((message.expiresAt.getTime() - nowMs) / 1000);
+    const left = Math.ceil((message.expiresAt.getTime() - clock.now()) / 1000);
     const ttl = ttlSeconds ?? Math.min(LONGEST_TTL_SECONDS, Math.max(0, left));
     return transport.at(endpoint).request({
       method: 'POST',
       path: '',
       headers: { ...headers, ttl: String(ttl), authorization: authorization(origin) },
-      body: encrypt(Buffer.from(payload), recipient, own.keys),
+      body: encrypt(Buffer.from(payload), recipient),
     });
   }
 
