@@ -78,12 +78,12 @@ function configuration({ config }: Integration): string {
 }
 
 /** What is sent, as `build` makes it; and what an override changes of it. */
-function message({ name, channel, build, config }: AnyProvider, { override }: Guide): string {
+function message({ name, channel, build, config }: AnyProvider, { override, buildsMessage }: Guide): string {
   const example = (config as { examples?: unknown[] }).examples?.[0];
   const built: unknown = build(EXAMPLE_MESSAGES[channel] as never, example as never);
   const parts = ['## What is sent\n\n'];
   if (typeof built === 'object' && built !== null && !isRejection(built)) {
-    const { language, text } = bodyOf(built as Record<string, unknown>);
+    const { language, text } = bodyOf(buildsMessage ? { message: built } : built);
     parts.push('A message with everything, but for what proves who sends it:\n\n', block(language, text));
   }
   const key = `overrides.providers.${name === 'slackbot' ? 'slack' : name}`;
@@ -98,7 +98,10 @@ function message({ name, channel, build, config }: AnyProvider, { override }: Gu
   return parts.join('');
 }
 
-function bodyOf(built: Readonly<Record<string, unknown>>): { language: string; text: string } {
+function bodyOf(built: { body?: unknown; raw?: unknown; payload?: unknown; message?: unknown }): {
+  language: string;
+  text: string;
+} {
   const { body, raw, payload } = built;
   const text = [body, raw, payload].find((one) => typeof one === 'string' || Buffer.isBuffer(one));
   const said = text === undefined ? JSON.stringify(built.message ?? built) : String(text);

@@ -12,6 +12,7 @@ const refused = (status: number, code: string) =>
 export const expoGuide: Guide<typeof expo> = {
   title: 'Expo push',
   override: { into: 'the message', locked: ['`to`'] },
+  buildsMessage: true,
   limits: [
     ['message without its token', '4096 bytes', SHORTENED],
     ['messages in one request', '100, gathered for 50 ms at most', 'the others go with the next request'],

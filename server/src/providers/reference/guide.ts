@@ -13,6 +13,8 @@ export type Guide<P extends { classify(reply: never): unknown } = AnyProvider> =
     /** What else there is to know. */
     notes?: string;
   };
+  /** `build` makes the vendor's message itself, several of which go in one request. */
+  buildsMessage?: true;
   /** What is measured, how much of it there may be, and what happens to more. */
   limits: readonly (readonly [what: string, limit: string, beyond: string])[];
   /** Answers of the vendor. What they mean is not said here: `classify` is asked. */
