@@ -276,7 +276,7 @@ describe('a token of Slack', () => {
     expect(isId(second?.id ?? '')).toBe(true);
   });
 
-  test('saved again after a discard is the same record, active again in its place; with a webhook alone a new one', async () => {
+  test('saved again after a discard is a new record, and the discarded one stays discarded', async () => {
     const call = service.project.as('slack-again');
     await call('PUT', path, oauth('C1'));
     await call('PUT', path, { webhook: { url: hook('2') } });
@@ -284,14 +284,26 @@ describe('a token of Slack', () => {
     for (const record of [webhook, channel]) await call('DELETE', `${path}/${record?.id}`);
     await call('PUT', path, { webhook: { url: hook('2') } });
     await call('PUT', path, oauth('C1'));
-    const [newWebhook, again] = await records(call, path);
-    expect(again).toEqual({ ...channel, updated_at: expect.stringMatching(/Z$/) });
+    const [again, newWebhook] = await records(call, path);
+    // The id of an oauth token is Slack's; the record is another, and the newest of the list.
+    expect(again).toMatchObject({ id: 'A0-T0-C1', ...oauth('C1'), updated_at: null, discarded_at: null });
+    expect(again?.created_at).not.toBe(channel?.created_at);
+    expect((await call('GET', `${path}/A0-T0-C1`)).body).toEqual(again);
+    const kept = await service.context.db.query<{ discarded: boolean }>(
+      sql(
+        'test_slack_records',
+        `select discarded_at is not null as discarded from tokens
+        where channel = 'slack' and user_id = (select id from users where external_id = 'slack-again')
+          and hash = sha256('id:A0-T0-C1') order by id`,
+      ),
+    );
+    expect(kept).toEqual([{ discarded: true }, { discarded: false }]);
     expect(newWebhook?.id).not.toBe(webhook?.id);
     expect((await call('GET', `${path}/${webhook?.id}`)).body.discarded_at).toMatch(/Z$/);
     const events = await service.context.db.query<{ type: string }>(
       sql(
         'test_slack_events',
-        "select type from events where details -> 'context' ->> 'token_id' = 'A0-T0-C1' and details -> 'context' ->> 'channel' = 'slack' and user_ids = (select array[user_id] from tokens where public_id = 'A0-T0-C1' and updated_at is not null) order by id",
+        "select type from events where details -> 'context' ->> 'token_id' = 'A0-T0-C1' and details -> 'context' ->> 'channel' = 'slack' and user_ids = (select array[id] from users where external_id = 'slack-again') order by id",
       ),
     );
     expect(events.map(({ type }) => type)).toEqual(['token.saved', 'token.discarded', 'token.saved']);

@@ -251,7 +251,7 @@ export class UserClient extends Client {
     slack: {
       /**
        * Save a token.
-       * A token is the channel that `oauth` names, or the address of the `webhook` where there is no `oauth`. Saving the same token again updates its record. Several users may have the same; one that was discarded becomes active again under a new id, or, with `oauth`, as the same record: its id is made of the installation and the channel. A user has 100 active tokens of a channel at most: a new one beyond them discards the oldest.
+       * A token is the channel that `oauth` names, or the address of the `webhook` where there is no `oauth`. Saving the same token again updates its record. Several users may have the same; one that was discarded stays discarded, and a new record is made. With `oauth` the id of the active record is always made of the installation and the channel. A user has 100 active tokens of a channel at most: a new one beyond them discards the oldest.
        *
        * `PUT /channels/slack/tokens`
        */
@@ -283,7 +283,7 @@ export class UserClient extends Client {
     slackbot: {
       /**
        * Save a token.
-       * A token is the channel that `oauth` names, or the address of the `webhook` where there is no `oauth`. Saving the same token again updates its record. Several users may have the same; one that was discarded becomes active again under a new id, or, with `oauth`, as the same record: its id is made of the installation and the channel. A user has 100 active tokens of a channel at most: a new one beyond them discards the oldest.
+       * A token is the channel that `oauth` names, or the address of the `webhook` where there is no `oauth`. Saving the same token again updates its record. Several users may have the same; one that was discarded stays discarded, and a new record is made. With `oauth` the id of the active record is always made of the installation and the channel. A user has 100 active tokens of a channel at most: a new one beyond them discards the oldest.
        *
        * `PUT /channels/slack/service_slackbot/tokens`
        */

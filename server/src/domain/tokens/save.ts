@@ -76,7 +76,7 @@ async function claim(tx: Queryable, save: Save): Promise<Owner[] | undefined> {
   const [owner] = await tx.query<Owner & { sealed_data: Buffer }>(lockOwner, device);
   if (owner === undefined) return undefined;
   if (owner.user_id === userId) {
-    await update(tx, save, { id: owner.token_id, sealed_data: owner.sealed_data, discarded_at: null });
+    await update(tx, save, { id: owner.token_id, sealed_data: owner.sealed_data });
     return [];
   }
   await tx.query(discardFormer, [owner.user_id, channel, owner.token_id]);
@@ -97,10 +97,16 @@ async function share(tx: Queryable, save: Save): Promise<Owner[] | undefined> {
   if (made.length > 0) {
     return makeRoom(tx, save, 'shared', id, [saved(save, publicId ?? id)]);
   }
-  const [record] = await tx.query<Stored>(lockToken, [userId, channel, hash]);
+  const [record] = await tx.query<Stored & { discarded_at: Date | null }>(lockToken, [userId, channel, hash]);
   if (record === undefined) return undefined;
-  await update(tx, save, record);
-  return record.discarded_at === null ? [] : makeRoom(tx, save, 'shared', record.id, []);
+  if (record.discarded_at === null) {
+    await update(tx, save, record);
+    return [];
+  }
+  // It stays discarded, and leaves the id that Slack makes to the new record (ADR 20).
+  await tx.query(releasePublicId, [userId, record.id]);
+  await tx.query(insertToken, rowOf(save, id));
+  return makeRoom(tx, save, 'shared', id, [saved(save, publicId ?? id)]);
 }
 
 /** Makes room for a token that is active from now on, and records the events of all; answers what had to go. */
@@ -119,13 +125,12 @@ async function makeRoom(
 interface Stored {
   id: string;
   sealed_data: Buffer;
-  discarded_at: Date | null;
 }
 
 /** Writes what is new about a record that the caller has locked; where nothing is, only that it was saved: the device has it still. */
-async function update(tx: Queryable, save: Save, { id, sealed_data, discarded_at }: Stored): Promise<void> {
+async function update(tx: Queryable, save: Save, { id, sealed_data }: Stored): Promise<void> {
   const { sealer, userId, publicId, json } = save;
-  if (discarded_at === null && openToken(sealer, userId, id, sealed_data) === json) {
+  if (openToken(sealer, userId, id, sealed_data) === json) {
     await tx.query(touchToken, [userId, id]);
     return;
   }
@@ -178,11 +183,15 @@ const lockToken = sql(
   where user_id = $1 and channel = $2 and hash = $3 and (discarded_at is null or public_id is not null)
   for update`,
 );
-// Primary key, both.
+// Primary key, all.
+const releasePublicId = sql(
+  'release_public_id',
+  'update tokens set public_id = null where user_id = $1 and id = $2',
+);
 const updateToken = sql(
   'update_token',
   `update tokens
-  set sealed_data = $3, updated_at = now(), discarded_at = null
+  set sealed_data = $3, updated_at = now()
   where user_id = $1 and id = $2`,
 );
 const touchToken = sql('touch_token', 'update tokens set saved_at = now() where user_id = $1 and id = $2');

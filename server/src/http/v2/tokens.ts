@@ -106,7 +106,7 @@ const SAME_AGAIN = {
     'Saving the same token again updates its record. A token that another user had saved moves to this one; one that was discarded becomes active again under a new id.',
   shared:
     'Saving the same token again updates its record. Several users may have the same; one that was discarded becomes active again under a new id.',
-  chat: 'A token is the channel that `oauth` names, or the address of the `webhook` where there is no `oauth`. Saving the same token again updates its record. Several users may have the same; one that was discarded becomes active again under a new id, or, with `oauth`, as the same record: its id is made of the installation and the channel.',
+  chat: 'A token is the channel that `oauth` names, or the address of the `webhook` where there is no `oauth`. Saving the same token again updates its record. Several users may have the same; one that was discarded stays discarded, and a new record is made. With `oauth` the id of the active record is always made of the installation and the channel.',
 };
 
 const OLDEST_GO = ` A user has ${MAX_ACTIVE_TOKENS} active tokens of a channel at most: a new one beyond them discards the oldest.`;
