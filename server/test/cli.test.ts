@@ -34,7 +34,7 @@ beforeAll(async () => {
     RATE_LIMIT_READS: '0',
     RATE_LIMIT_WRITES: '0',
   };
-  server = belfry(['start'], settings);
+  server = belfry(['start'], { ...settings, EGRESS_ALLOW: '127.0.0.1/32' });
   const said = new Output(server, 'stdout');
   new Output(server, 'stderr');
   await said.until(/ready at/);
@@ -100,10 +100,19 @@ describe('usage', () => {
 
   test.each([
     [['nope'], "unknown command 'nope'"],
-    [['token', 'issue', '--name', 'x'], "required option '--project <name or id>' not specified"],
+    [['token', 'issue'], "required option '--name <name>' not specified"],
     [['token', 'issue', '--project', 'default', '--name', 'x', '--expires', '3x'], 'none of 30d, 12h'],
     [['token', 'issue', '--project', 'default', '--name', 'x', '--expires', '2020-01-01'], 'in the future'],
     [['token', 'user', '--project', 'default'], '--external-id <id> or --email <address>'],
+    [
+      ['token', 'user', '--project', 'default', '--external-id', '', '--email', 'a@example.com'],
+      '--external-id is blank',
+    ],
+    [
+      ['token', 'user', '--project', 'default', '--external-id', 'a', '--email', 'nobody'],
+      "--email 'nobody' is not an e-mail address",
+    ],
+    [['listen', ' '], 'external id or an e-mail address'],
     [['project', 'limits', 'default', '--reads', 'many'], 'no number of requests'],
     [['send', '--title', 'x'], 'at least one --to'],
     [['send', '-', '--title', 'x'], 'not both'],
@@ -289,18 +298,21 @@ describe('send', () => {
   });
 
   test('ends with 1 when a recipient could not be used', async () => {
-    const { code, out } = await run([
-      'send',
-      '--title',
-      'x',
-      '--to',
-      'email:nobody',
-      '--to',
-      'ada',
-      '--wait',
-    ]);
+    const asProject = (method: string, path: string, body?: object) =>
+      fetch(`${credentials.base_url}${path}`, {
+        method,
+        headers: {
+          authorization: `Bearer ${credentials.project_jwt}`,
+          ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+        },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      });
+    const saved = await asProject('PUT', '/users', { external_id: 'leaver' });
+    const { id } = (await saved.json()) as { id: string };
+    expect((await asProject('DELETE', `/users/${id}`)).status).toBe(204);
+    const { code, out } = await run(['send', '--title', 'x', '--to', 'leaver', '--to', 'ada', '--wait']);
     expect(code).toBe(1);
-    expect(out).toMatch(/processed: 2 addressed, 1 failed\n {2}.*nobody/);
+    expect(out).toMatch(/processed: 2 addressed, 1 failed\n {2}recipients\.0: /);
   });
 
   test('says how to start a server where there is none', async () => {

@@ -1,13 +1,25 @@
+import { existsSync } from 'node:fs';
 import { readConfig } from '../config.ts';
 import { backupToFile } from '../db/backup.ts';
-import { print } from './output.ts';
+import { CommandError } from './command.ts';
+import { print, printJson } from './output.ts';
+import { movedText, progress } from './progress.ts';
 import { withConnection } from './with-connection.ts';
 
-/** `belfry backup`: also while the server runs. */
-export async function backupCommand(file: string): Promise<void> {
-  const { rows, schema } = await withConnection(file, (connection) => backupToFile({ connection }, file));
-  print(`${file} holds the whole database: ${rows} rows, schema ${schema}.`);
+/** `belfry backup`: also while the server runs. An existing file is replaced only with `force`. */
+export async function backupCommand(
+  file: string,
+  { force = false, json }: { force?: boolean; json?: boolean },
+): Promise<void> {
+  if (!force && existsSync(file))
+    throw new CommandError(`${file} exists: choose another name, or replace it with --force`);
+  const shown = progress();
+  const { rows, schema, tables } = await withConnection(file, (connection) =>
+    backupToFile({ connection, onProgress: (moved) => shown.show(movedText(moved)) }, file, { force }),
+  ).finally(() => shown.end());
   const { SECRET_KEY, DATA_DIR } = readConfig();
   const key = SECRET_KEY.length > 0 ? 'SECRET_KEY' : `${DATA_DIR}/secret.key`;
+  if (json) return printJson({ file, schema, tables, rows, key });
+  print(`${file} holds the whole database: ${rows} rows, schema ${schema}.`);
   print(`Keep ${key} too, elsewhere: the secrets in the backup are sealed with it.`);
 }

@@ -4,7 +4,7 @@ import { checkDatabase } from './doctor/database.ts';
 import { type Finding, ok, problem } from './doctor/finding.ts';
 import { checkProjects } from './doctor/projects.ts';
 import { checkPublicUrl, checkServer } from './doctor/server.ts';
-import { print, printJson } from './output.ts';
+import { colored, print, printJson } from './output.ts';
 
 const NEEDED_NODE = 24; // the oldest that runs our TypeScript as it is
 
@@ -63,12 +63,13 @@ function readSettings(): { config?: Config; findings: Finding[] } {
   }
 }
 
+const FORMATS = { ok: 'green', warning: 'yellow', problem: 'red' } as const;
 const MARKS = { ok: '✓', warning: '!', problem: '✗' };
 
 function report(findings: Finding[]): void {
   const width = Math.max(...findings.map(({ check }) => check.length));
   for (const { check, status, message, advice } of findings) {
-    print(`${MARKS[status]} ${check.padEnd(width)}  ${message}`);
+    print(`${colored(FORMATS[status], MARKS[status])} ${check.padEnd(width)}  ${message}`);
     if (advice !== undefined) print(`  ${' '.repeat(width)}  → ${advice}`);
   }
   const count = (status: Finding['status'], word: string) => {

@@ -9,9 +9,12 @@ const UNIT_MS: Record<string, number> = {
 };
 const DATE = /^\d{4}-\d{2}-\d{2}(?:T.+)?$/;
 
-/** Reads `30d`, `12h`, an ISO date or `never`; `undefined` is never. Throws what commander reports as wrong usage. */
-export function parseExpiry(text: string): Date | undefined {
-  if (text === 'never') return undefined;
+/** When something ends. A value for never, because commander makes an empty text of an `undefined`. */
+export type Expiry = Date | 'never';
+
+/** Reads `30d`, `12h`, an ISO date or `never`. Throws what commander reports as wrong usage. */
+export function parseExpiry(text: string): Expiry {
+  if (text === 'never') return 'never';
   const durationMs = durationOf(text);
   const atMs = DATE.test(text) ? Date.parse(text) : Date.now() + (durationMs ?? Number.NaN);
   if (!(Math.abs(atMs) <= LAST_MS))

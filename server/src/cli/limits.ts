@@ -8,16 +8,16 @@ import { withContext } from './with-context.ts';
 
 /** `belfry project limits`: shows the rate limits of a project, changed before if it is asked for. */
 export async function limitsCommand(
-  name: string,
+  project: string | undefined,
   { json, ...change }: LimitChange & { json?: boolean },
 ): Promise<void> {
   const { RATE_LIMIT_READS, RATE_LIMIT_WRITES } = readConfig();
   const { own, told } = await withContext(async (context) => {
-    const { id } = await projectNamed(context, name);
+    const { id } = await projectNamed(context, project);
     const told = Object.keys(change).length === 0 || (await linked(context));
     return { own: await limitProject(context, id, change), told };
   });
-  if (own === undefined) throw new CommandError(`project ${name} is gone`);
+  if (own === undefined) throw new CommandError('the project is gone');
   const { reads = RATE_LIMIT_READS, writes = RATE_LIMIT_WRITES } = own;
   if (json) return printJson({ reads, writes, own });
   const shown = (limit: number, isOwn: boolean) =>

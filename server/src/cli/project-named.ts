@@ -1,10 +1,24 @@
-import { findProject, type ProjectSummary } from '../domain/projects/find.ts';
+import { findProject, listProjects, type ProjectSummary } from '../domain/projects/find.ts';
 import type { Opened } from '../open.ts';
-import { CommandError } from './command.ts';
+import { CommandError, UsageError } from './command.ts';
+import { plain } from './output.ts';
 
-/** The project that a command names by its name or id. */
-export async function projectNamed(context: Opened, name: string): Promise<ProjectSummary> {
+/** The project that a command names by its name or id; without a name the only one there is. */
+export async function projectNamed(context: Opened, name: string | undefined): Promise<ProjectSummary> {
+  if (name === undefined) return onlyProject(context);
   const project = await findProject(context, name);
   if (project === undefined) throw new CommandError(`there is no project ${name}: see belfry project list`);
   return project;
+}
+
+async function onlyProject(context: Opened): Promise<ProjectSummary> {
+  const projects = await listProjects(context);
+  const [only] = projects;
+  if (only === undefined)
+    throw new CommandError('there is no project yet: start the server, or use belfry project create <name>');
+  if (projects.length > 1) {
+    const names = projects.map(({ name }) => plain(name)).join(', ');
+    throw new UsageError(`there are ${projects.length} projects: name one of ${names}`);
+  }
+  return only;
 }

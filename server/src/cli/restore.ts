@@ -2,16 +2,21 @@ import { existsSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { readConfig } from '../config.ts';
+import type { Progressed } from '../db/backup.ts';
 import { restore } from '../db/restore.ts';
-import { print } from './output.ts';
+import { print, printJson } from './output.ts';
+import { movedText, progress } from './progress.ts';
 import { withConnection } from './with-connection.ts';
 
 /** `belfry restore`: into an empty database, all or nothing. */
-export async function restoreCommand(file: string): Promise<void> {
-  const { rows, schema } = await withConnection(file, async (connection) => {
+export async function restoreCommand(file: string, { json }: { json?: boolean }): Promise<void> {
+  const shown = progress();
+  const { rows, schema, tables } = await withConnection(file, async (connection) => {
     const handle = await open(file);
-    return restore({ connection }, handle.createReadStream());
-  });
+    const onProgress = (moved: Progressed) => shown.show(movedText(moved));
+    return restore({ connection, onProgress }, handle.createReadStream());
+  }).finally(() => shown.end());
+  if (json) return printJson({ file, schema, tables, rows });
   print(`${rows} rows of schema ${schema} are restored.`);
   const { SECRET_KEY, DATA_DIR } = readConfig();
   const key = join(DATA_DIR, 'secret.key');

@@ -1,12 +1,13 @@
 import { readFile } from 'node:fs/promises';
 import { buffer } from 'node:stream/consumers';
-import { setTimeout as sleep } from 'node:timers/promises';
-import { ApiError, baseUrlOf, credentials, request, type Target } from './api.ts';
+import { request } from './api.ts';
+import { type Broadcast, printStatus, waitUntilProcessed } from './broadcast.ts';
 import { CommandError, UsageError } from './command.ts';
-import { plain, print, printJson } from './output.ts';
-import { parseUserName } from './user-name.ts';
+import { print, printJson } from './output.ts';
+import { projectTarget, type ServerOptions } from './target.ts';
+import { parseUserName, type UserName } from './user-name.ts';
 
-export interface SendOptions {
+export interface SendOptions extends ServerOptions {
   to: string[];
   title?: string;
   content?: string;
@@ -17,27 +18,13 @@ export interface SendOptions {
   file?: string;
   wait?: boolean;
   timeout: number;
-  url?: string;
-  jwt?: string;
   json?: boolean;
 }
-
-interface Broadcast {
-  id: string;
-  status: {
-    status: 'enqueued' | 'processing' | 'processed';
-    summary: { total: number; failures: number };
-    errors: { message: string }[] | null;
-  };
-}
-
-const FIRST_POLL_MS = 50;
-const LONGEST_POLL_MS = 1_000;
 
 /** `belfry send`: one broadcast through the API, as any program would send it. */
 export async function send(from: string | undefined, options: SendOptions): Promise<void> {
   const body = await bodyOf(from, options);
-  const target = targetOf(options);
+  const target = projectTarget(options);
   const response = await request(target, '/broadcasts', {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
@@ -52,14 +39,8 @@ export async function send(from: string | undefined, options: SendOptions): Prom
   if (!options.json) print(sent.id);
   const processed = await waitUntilProcessed(target, sent.id, options.timeout);
   if (options.json) printJson(processed);
-  else report(processed);
+  else printStatus(processed);
   if (processed.status.summary.failures > 0) process.exitCode = 1;
-}
-
-function targetOf({ url, jwt }: SendOptions): Target {
-  if (url !== undefined && jwt !== undefined) return { baseUrl: baseUrlOf(url), jwt };
-  const file = credentials('--url and --jwt');
-  return { baseUrl: url === undefined ? file.base_url : baseUrlOf(url), jwt: jwt ?? file.project_jwt };
 }
 
 async function bodyOf(from: string | undefined, options: SendOptions): Promise<string | Buffer> {
@@ -89,8 +70,24 @@ async function bodyOf(from: string | undefined, options: SendOptions): Promise<s
     category,
     topic,
     custom_attributes: data === undefined ? undefined : parseData(data),
-    recipients: to.map(parseUserName),
+    recipients: recipientsOf(to),
   });
+}
+
+/** Everybody that --to names. Throws a `UsageError` with each name that cannot be meant. */
+function recipientsOf(to: readonly string[]): UserName[] {
+  const problems: string[] = [];
+  const recipients = to.flatMap((text) => {
+    try {
+      return [parseUserName(text)];
+    } catch (error) {
+      problems.push(`--to '${text}': ${(error as Error).message}`);
+      return [];
+    }
+  });
+  const [first, ...more] = problems;
+  if (first !== undefined) throw new UsageError(first, ...more);
+  return recipients;
 }
 
 async function contentOf(file: string): Promise<Buffer> {
@@ -108,36 +105,4 @@ function parseData(text: string): unknown {
   } catch {
     throw new UsageError('--data is not JSON: give an object such as \'{"order": 42}\'');
   }
-}
-
-async function waitUntilProcessed(target: Target, id: string, timeoutMs: number): Promise<Broadcast> {
-  const deadline = performance.now() + timeoutMs;
-  for (let pauseMs = FIRST_POLL_MS; ; pauseMs = Math.min(pauseMs * 1.5, LONGEST_POLL_MS)) {
-    const { broadcast, retryAfterMs } = await lookAt(target, id);
-    if (broadcast?.status.status === 'processed') return broadcast;
-    const waitMs = Math.max(retryAfterMs, pauseMs);
-    if (performance.now() + waitMs > deadline) {
-      const state = broadcast?.status.status ?? 'in an unknown state';
-      throw new CommandError(
-        `broadcast ${id} is still ${state} after ${timeoutMs / 1000} s: it goes on by itself; wait longer with --timeout 10m`,
-      );
-    }
-    await sleep(waitMs);
-  }
-}
-
-/** The broadcast as it is now. A server that is busy, or restarts its database, does not end the waiting. */
-async function lookAt(target: Target, id: string): Promise<{ broadcast?: Broadcast; retryAfterMs: number }> {
-  try {
-    const response = await request(target, `/broadcasts/${id}`);
-    return { broadcast: (await response.json()) as Broadcast, retryAfterMs: 0 };
-  } catch (error) {
-    if (!(error instanceof ApiError) || (error.status !== 429 && error.status !== 503)) throw error;
-    return { retryAfterMs: error.retryAfterMs ?? 0 };
-  }
-}
-
-function report({ status: { status, summary, errors } }: Broadcast): void {
-  print(`${status}: ${summary.total} addressed, ${summary.failures} failed`);
-  for (const { message } of errors ?? []) print(`  ${plain(message)}`);
 }

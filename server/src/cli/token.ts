@@ -4,13 +4,14 @@ import { isEmailAddress } from '../lib/email-address.ts';
 import { isExternalId } from '../lib/external-id.ts';
 import { isId } from '../lib/ids.ts';
 import { CommandError, UsageError } from './command.ts';
+import type { Expiry } from './expiry.ts';
 import { linked } from './linked.ts';
 import { print, printJson, printMembers, printTable } from './output.ts';
 import { projectNamed } from './project-named.ts';
 import { withContext } from './with-context.ts';
 
 interface ForProject {
-  project: string;
+  project?: string;
   json?: boolean;
 }
 
@@ -20,11 +21,11 @@ export async function issueTokenCommand({
   name,
   expires,
   json,
-}: ForProject & { name: string; expires?: Date }): Promise<void> {
+}: ForProject & { name: string; expires: Expiry }): Promise<void> {
   const { token, issued } = await withContext(async (context) => {
     const { id } = await projectNamed(context, project);
-    const made = await issueToken(context, { projectId: id, name, expiresAt: expires });
-    if (made === undefined) throw new CommandError(`project ${project} is gone`);
+    const made = await issueToken(context, { projectId: id, name, expiresAt: endOf(expires) });
+    if (made === undefined) throw new CommandError('the project is gone');
     return made;
   });
   const members = { ...toRecord(issued), project_jwt: token };
@@ -49,7 +50,7 @@ export async function listTokensCommand({ project, json }: ForProject): Promise<
       expires: expires_at ?? 'never',
       revoked: revoked_at ?? '-',
     })),
-    `Project ${project} has no token.`,
+    'The project has no token.',
   );
 }
 
@@ -75,21 +76,28 @@ export async function userTokenCommand({
   email,
   expires,
   json,
-}: ForProject & { externalId?: string; email?: string; expires?: Date }): Promise<void> {
+}: ForProject & { externalId?: string; email?: string; expires: Expiry }): Promise<void> {
   if (externalId === undefined && email === undefined)
     throw new UsageError('say whose token it is: --external-id <id> or --email <address>');
   // An empty shell variable must not turn a token by id into one by address.
   if (externalId !== undefined && !isExternalId(externalId)) throw new UsageError('--external-id is blank');
   if (email !== undefined && !isEmailAddress(email))
     throw new UsageError(`--email '${email}' is not an e-mail address`);
+  const expiresAt = endOf(expires);
   const { jwt, apiKey } = await withContext(async (context) => {
     const { id, apiKey } = await projectNamed(context, project);
     const apiSecret = await apiSecretOf(context, id);
-    const user = { ...(externalId ? { externalId } : {}), ...(email ? { email } : {}) };
-    return { jwt: signUserToken(context, { apiKey, apiSecret, ...user, expiresAt: expires }), apiKey };
+    return {
+      jwt: signUserToken(context, { apiKey, apiSecret, externalId, email, expiresAt }),
+      apiKey,
+    };
   });
-  if (json) printJson({ user_jwt: jwt, api_key: apiKey, expires_at: expires?.toISOString() ?? null });
+  if (json) printJson({ user_jwt: jwt, api_key: apiKey, expires_at: expiresAt?.toISOString() ?? null });
   else print(jwt);
+}
+
+function endOf(expires: Expiry): Date | undefined {
+  return expires === 'never' ? undefined : expires;
 }
 
 function toRecord({ projectId, name, jti, issuedAt, expiresAt, revokedAt }: IssuedToken) {

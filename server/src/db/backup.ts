@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
-import { open, rename, rm } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { link, open, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { Readable, type Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
@@ -28,14 +29,28 @@ export interface Moved {
   readonly rows: number;
 }
 
+/** How far a backup or a restore has come. */
+export interface Progressed {
+  readonly table: string;
+  /** Which of the tables it is, from 1 on. */
+  readonly at: number;
+  readonly of: number;
+  /** All rows so far, as they are without compression. */
+  readonly bytes: number;
+}
+
+/** What a backup or a restore works with. */
+export interface MoveOptions {
+  connection: ConnectionSettings;
+  /** Called often: for every few rows. */
+  onProgress?: (progress: Progressed) => void;
+}
+
 /**
  * Writes everything in the database, as it was at one moment, to the stream and ends it. The server may go on working; memory
  * stays the same however large the database is.
  */
-export async function backup(
-  { connection }: { connection: ConnectionSettings },
-  output: Writable,
-): Promise<Moved> {
+export async function backup({ connection, onProgress }: MoveOptions, output: Writable): Promise<Moved> {
   const client = new GuardedClient({ ...connection, application_name: 'belfry backup' });
   client.on('error', () => undefined); // the statement that runs fails as well, and that is reported
   await client.connect();
@@ -43,7 +58,7 @@ export async function backup(
   try {
     // Level 3: the contents are compressed already, what is left is mostly ids; 6 takes twice the time for 3 % less.
     await pipeline(
-      Readable.from(encoded(client, moved), { objectMode: false }),
+      Readable.from(encoded(client, moved, onProgress), { objectMode: false }),
       createGzip({ level: 3 }),
       output,
     );
@@ -53,17 +68,21 @@ export async function backup(
   }
 }
 
-/** The same into a file, which only its owner may read and which appears under its name only when it is complete. */
+/**
+ * The same into a file, which only its owner may read and which appears under its name only when it is complete. Without `force` a file of
+ * that name is not replaced: that is an error (EEXIST), also where it came into being meanwhile.
+ */
 export async function backupToFile(
-  options: { connection: ConnectionSettings },
+  options: MoveOptions,
   file: string,
+  { force = false }: { force?: boolean } = {},
 ): Promise<Moved> {
   const partial = `${file}.${randomBytes(4).toString('hex')}.partial`;
   const handle = await open(partial, 'wx', 0o600);
   try {
     // The stream syncs the file to the disk before it closes it.
     const moved = await backup(options, handle.createWriteStream({ flush: true }));
-    await rename(partial, file);
+    await (force ? rename(partial, file) : renameToNew(partial, file));
     await syncDirectory(path.dirname(path.resolve(file)));
     return moved;
   } catch (error) {
@@ -73,9 +92,25 @@ export async function backupToFile(
   }
 }
 
-async function* encoded(client: pg.Client, moved: Moved): AsyncGenerator<Buffer> {
+/** A link, unlike a rename, fails where the name exists. Some file systems have none: there a moment is left between look and rename. */
+async function renameToNew(partial: string, file: string): Promise<void> {
+  try {
+    await link(partial, file);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST' || existsSync(file)) throw error;
+    await rename(partial, file);
+    return;
+  }
+  await rm(partial);
+}
+
+async function* encoded(
+  client: pg.Client,
+  moved: Moved,
+  onProgress: MoveOptions['onProgress'],
+): AsyncGenerator<Buffer> {
   const sum = createSum();
-  for await (const frame of frames(client, moved, sum)) {
+  for await (const frame of frames(client, moved, sum, onProgress)) {
     sum.add(frame);
     yield encodeFrame(frame);
   }
@@ -85,6 +120,7 @@ async function* frames(
   client: pg.Client,
   moved: { schema: number; tables: number; rows: number },
   sum: { hex(): string },
+  onProgress: MoveOptions['onProgress'],
 ): AsyncGenerator<Frame> {
   // All tables are read as they were at the first statement of this transaction.
   await client.query('begin transaction isolation level repeatable read read only');
@@ -92,10 +128,15 @@ async function* frames(
   const header = await readHeader(client);
   moved.schema = header.schema;
   yield jsonFrame('header', header);
+  let bytes = 0;
   for (const table of header.tables) {
     yield jsonFrame('table', table);
     const stream = client.query(copyTo(`copy (${selectOf(client, table)}) to stdout`));
-    for await (const chunk of stream) yield* rowFrames(chunk);
+    for await (const chunk of stream as AsyncIterable<Buffer>) {
+      bytes += chunk.length;
+      onProgress?.({ table: table.name, at: moved.tables + 1, of: header.tables.length, bytes });
+      yield* rowFrames(chunk);
+    }
     yield jsonFrame('table end', { rows: stream.rowCount });
     moved.tables += 1;
     moved.rows += stream.rowCount;

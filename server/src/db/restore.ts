@@ -12,8 +12,7 @@ import {
   type TableOf,
   type Trailer,
 } from './backup/frames.ts';
-import type { Moved } from './backup.ts';
-import type { ConnectionSettings } from './client.ts';
+import type { Moved, MoveOptions } from './backup.ts';
 import { GuardedClient } from './guarded-client.ts';
 import { migrate, migrations, schemaVersion, UnusableDatabase } from './migrate.ts';
 
@@ -30,10 +29,7 @@ interface Frames {
  * Reads a backup into an empty database and brings it to this release's schema. All rows appear at once, and only when the
  * whole file has proved sound: otherwise it throws `UnusableBackup` (the file) or `UnusableDatabase` (the database).
  */
-export async function restore(
-  { connection }: { connection: ConnectionSettings },
-  input: Readable,
-): Promise<Moved> {
+export async function restore({ connection, onProgress }: MoveOptions, input: Readable): Promise<Moved> {
   const frames = summed(readFrames(unpacked(input)));
   const client = new GuardedClient({ ...connection, application_name: 'belfry restore' });
   client.on('error', () => undefined); // the statement that runs fails as well, and that is reported
@@ -41,7 +37,7 @@ export async function restore(
     await client.connect();
     const header = readHeader(await frames.next());
     await makeSchema(client, header);
-    const rows = await load(client, header, frames).catch(explain);
+    const rows = await load(client, header, frames, onProgress).catch(explain);
     await migrate(client);
     await client.query('analyze');
     return { schema: header.schema, tables: header.tables.length, rows };
@@ -138,13 +134,24 @@ async function refuseRows(client: pg.Client, tables: readonly TableOf[]): Promis
 }
 
 /** Copies everything in and proves it, in one transaction; answers the number of rows. */
-async function load(client: pg.Client, { tables }: Header, frames: Frames): Promise<number> {
+async function load(
+  client: pg.Client,
+  { tables }: Header,
+  frames: Frames,
+  onProgress: MoveOptions['onProgress'],
+): Promise<number> {
   await client.query('begin');
   await client.query(PORTABLE);
   await client.query(COMMIT_TO_DISK);
   await lockEmpty(client, tables);
   let rows = 0;
-  for (const table of tables) rows += await copyIn(client, table, frames);
+  let bytes = 0;
+  for (const [index, table] of tables.entries()) {
+    rows += await copyIn(client, table, frames, (more) => {
+      bytes += more;
+      onProgress?.({ table: table.name, at: index + 1, of: tables.length, bytes });
+    });
+  }
   const end = await frames.next();
   const trailer = end?.kind === 'end' ? (parse(end) as Trailer) : undefined;
   if (trailer === undefined) throw damaged();
@@ -170,7 +177,12 @@ async function lockEmpty(client: pg.Client, tables: readonly TableOf[]): Promise
   await refuseRows(client, tables);
 }
 
-async function copyIn(client: pg.Client, table: TableOf, frames: Frames): Promise<number> {
+async function copyIn(
+  client: pg.Client,
+  table: TableOf,
+  frames: Frames,
+  onBytes: (more: number) => void,
+): Promise<number> {
   const start = await frames.next();
   if (start?.kind !== 'table' || (parse(start) as TableOf).name !== table.name) throw damaged();
   const columns = table.columns.map((column) => client.escapeIdentifier(column));
@@ -185,6 +197,7 @@ async function copyIn(client: pg.Client, table: TableOf, frames: Frames): Promis
   let frame = await frames.next();
   for (; frame?.kind === 'rows'; frame = await frames.next()) {
     if (failure !== undefined) throw failure;
+    onBytes(frame.payload.length);
     if (!stream.write(frame.payload)) await once(stream, 'drain');
   }
   if (failure !== undefined) throw failure;

@@ -1,0 +1,106 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { ApiError, request, type Target } from './api.ts';
+import { CommandError } from './command.ts';
+import { readEvents, type StreamEvent } from './event-stream.ts';
+
+/** A stream of the API, and what is done with it. */
+export interface Followed {
+  path: string;
+  /** Called for each connection: a token may have to be new. */
+  target(): Target;
+  /** Where to begin: after this event. Empty for from now on. */
+  lastEventId?: string;
+  /** The first connection stands. */
+  onBegin(target: Target): Promise<void>;
+  onEvent(event: StreamEvent & { data: string }, target: Target): Promise<void>;
+}
+
+// The server sends something every 15 s: a connection that is silent for so long is dead, although nobody closed it.
+const SILENCE_MS = 45_000;
+const FIRST_RETRY_MS = 500;
+const LONGEST_RETRY_MS = 10_000;
+
+/** Follows a stream until Ctrl-C. A lost connection is made again, and what came meanwhile is received then. */
+export async function follow(followed: Followed): Promise<void> {
+  const stop = untilStopped();
+  let { lastEventId = '' } = followed;
+  let begun = false;
+  for (let failures = 0; !stop.aborted; failures += 1) {
+    try {
+      const target = followed.target();
+      const events = await connect(target, followed.path, lastEventId, stop);
+      failures = 0;
+      if (begun) note('connected again');
+      else await followed.onBegin(target);
+      begun = true;
+      for await (const event of events) {
+        const { data } = event;
+        if (data !== undefined) await followed.onEvent({ ...event, data }, target);
+        lastEventId = event.id ?? lastEventId;
+      }
+    } catch (error) {
+      if (stop.aborted) return;
+      if (!begun || !mayPass(error)) throw error;
+    }
+    if (stop.aborted) return;
+    if (failures === 0) note('the connection is lost; connecting again…');
+    const pauseMs = Math.min(FIRST_RETRY_MS * 2 ** failures, LONGEST_RETRY_MS);
+    await sleep(pauseMs, undefined, { signal: stop }).catch(() => {}); // Ctrl-C ends the pause, too
+  }
+}
+
+/** Aborts on Ctrl-C, SIGTERM, and when the launcher is gone. The launcher and the terminal may both pass on a signal: any number is one. */
+function untilStopped(): AbortSignal {
+  const stopping = new AbortController();
+  const stop = () => stopping.abort();
+  process.on('SIGINT', stop);
+  process.on('SIGTERM', stop);
+  process.on('SIGHUP', stop);
+  process.on('disconnect', stop);
+  process.channel?.unref(); // which the listener for its end had made a reason to stay
+  return stopping.signal;
+}
+
+/** The events of a new connection. The iteration throws a `CommandError` when the connection breaks. */
+async function connect(
+  target: Target,
+  path: string,
+  lastEventId: string,
+  stop: AbortSignal,
+): Promise<AsyncGenerator<StreamEvent>> {
+  const silence = new AbortController();
+  const timer = setTimeout(() => silence.abort(), SILENCE_MS);
+  const signal = AbortSignal.any([stop, silence.signal]);
+  const headers = {
+    accept: 'text/event-stream',
+    ...(lastEventId === '' ? {} : { 'last-event-id': lastEventId }),
+  };
+  try {
+    const { body } = await request(target, path, { headers, signal });
+    return untilBroken(body, timer);
+  } catch (error) {
+    clearTimeout(timer);
+    if (silence.signal.aborted) throw new CommandError(`${target.baseUrl} does not respond`);
+    throw error;
+  }
+}
+
+async function* untilBroken(body: Response['body'], timer: NodeJS.Timeout): AsyncGenerator<StreamEvent> {
+  try {
+    if (body !== null) yield* readEvents(body, () => timer.refresh());
+  } catch (error) {
+    throw new CommandError(`the connection broke: ${error instanceof Error ? error.message : error}`);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function mayPass(error: unknown): boolean {
+  if (error instanceof ApiError) return error.status === 429 || error.status >= 500;
+  return error instanceof CommandError;
+}
+
+/** What is said about the connection is no part of the output. */
+export function note(text: string): void {
+  console.error(text);
+}

@@ -1,0 +1,230 @@
+import { readFileSync } from 'node:fs';
+import { Argument, Command, Option } from 'commander';
+import { reportErrors } from './command.ts';
+import { parseDuration, parseExpiry } from './expiry.ts';
+import { parseCount, parseLimit } from './parse-limit.ts';
+import { parseUserName } from './user-name.ts';
+
+/** The command line, as a table of contents: each verb has a file beside this one. */
+export function createProgram(): Command {
+  const belfry = new Command('belfry')
+    .description(
+      'A self-hosted notification delivery service. Settings come from the environment: see docs/reference/settings.md.',
+    )
+    .version(version(), '--version', 'print the release')
+    .helpOption('-h, --help', 'explain the command')
+    .helpCommand('help [command]', 'explain a command')
+    .showHelpAfterError('(add --help for an explanation)')
+    .addHelpText(
+      'after',
+      examples('belfry start', "belfry send --to ada --title 'Hello' --wait", 'belfry help token issue'),
+    )
+    .exitOverride();
+  serverCommands(belfry);
+  projectCommands(belfry);
+  tokenCommands(belfry);
+  databaseCommands(belfry);
+  repositoryCommands(belfry);
+  return belfry;
+}
+
+function serverCommands(belfry: Command): void {
+  command(belfry, 'start', 'belfry start')
+    .description('run the server, with the embedded database unless DATABASE_URL names another')
+    .action(verb(async () => (await import('./start.ts')).start));
+
+  command(
+    belfry,
+    'send',
+    "belfry send --to ada --to bob@example.com --title 'Hello' --content 'It <b>works</b>.' --wait",
+    'belfry send - < broadcast.json',
+  )
+    .description('send a broadcast through the running server, from flags or as JSON')
+    .argument('[body]', '"-" to read the broadcast as JSON from standard input')
+    .option('--to <user>', 'an external id or an e-mail address; may be repeated', collect, [])
+    .option('--title <text>', 'the title')
+    .option('--content <text>', 'the content: HTML or plain text')
+    .option('--action-url <url>', 'where a click leads')
+    .option('--category <name>', 'the category, for preferences and filters')
+    .option('--topic <name>', 'the topic')
+    .option('--data <json>', 'custom attributes, a JSON object')
+    .option('--file <path>', 'read the broadcast as JSON from a file')
+    .option('--wait', 'wait until it is processed, and report the result')
+    .addOption(timeout('60s', 60_000))
+    .addOption(server())
+    .addOption(projectJwt())
+    .addOption(json())
+    .action(verb(async () => (await import('./send.ts')).send));
+
+  command(
+    belfry,
+    'status',
+    'belfry status 0197a3c4-5b6e-7f01-8a2b-3c4d5e6f7081',
+    'belfry status 0197a3c4-5b6e-7f01-8a2b-3c4d5e6f7081 --follow',
+  )
+    .description('show the delivery status of a broadcast, in total and by channel')
+    .argument('<broadcast id>', 'its id, as belfry send prints it')
+    .option('--follow', 'wait until it is processed')
+    .addOption(timeout('10m', 600_000))
+    .addOption(server())
+    .addOption(projectJwt())
+    .addOption(json())
+    .action(verb(async () => (await import('./status.ts')).status));
+
+  command(
+    belfry,
+    'events',
+    'belfry events --limit 50',
+    'belfry events --follow --type delivery.failed --type broadcast.processed --json',
+  )
+    .description('show the last events of the project, or follow them')
+    .option('--type <type>', 'only of this type, or of a family as delivery.*; may be repeated', collect, [])
+    .option('--follow', 'show what happens from now on, until Ctrl-C')
+    .option('--after <event id>', 'with --follow: begin after this event')
+    .addOption(new Option('--limit <number>', 'without --follow: how many').argParser(parseCount).default(20))
+    .addOption(server())
+    .addOption(projectJwt())
+    .addOption(new Option('--json', 'print each event as a line of JSON'))
+    .action(verb(async () => (await import('./events.ts')).events));
+
+  command(belfry, 'listen', 'belfry listen ada', 'belfry listen ada@example.com --json')
+    .description("show what arrives in a user's inbox, as it happens")
+    .addArgument(new Argument('<user>', 'an external id or an e-mail address').argParser(parseUserName))
+    .addOption(server())
+    .option('--jwt <token>', 'a User JWT (belfry token user), if <DATA_DIR>/credentials.json is not at hand')
+    .addOption(new Option('--json', 'print each frame as a line of JSON'))
+    .action(verb(async () => (await import('./listen.ts')).listen));
+}
+
+function projectCommands(belfry: Command): void {
+  const project = command(belfry, 'project', 'belfry project list').description(
+    'create and list projects, and manage their limits',
+  );
+  command(project, 'create', 'belfry project create shop')
+    .description('create a project and print its keys, once')
+    .argument('<name>')
+    .addOption(json())
+    .action(verb(async () => (await import('./project.ts')).createProjectCommand));
+  command(project, 'list', 'belfry project list --json')
+    .description('list the projects')
+    .addOption(json())
+    .action(verb(async () => (await import('./project.ts')).listProjectsCommand));
+  const limit = (name: string) =>
+    new Option(
+      `--${name} <number>`,
+      `${name} per minute and credential: 0 for no limit, "default" for the server's`,
+    ).argParser(parseLimit);
+  command(project, 'limits', 'belfry project limits shop --reads 1000 --writes default')
+    .description('show the rate limits of a project, or give it limits of its own')
+    .argument('[project]', 'its name or id; not needed if there is only one')
+    .addOption(limit('reads'))
+    .addOption(limit('writes'))
+    .addOption(json())
+    .action(verb(async () => (await import('./limits.ts')).limitsCommand));
+}
+
+function tokenCommands(belfry: Command): void {
+  const token = command(belfry, 'token', 'belfry token list').description('issue, list and revoke tokens');
+  command(token, 'issue', 'belfry token issue --project shop --name billing --expires 90d')
+    .description('issue a Project JWT and print it, once')
+    .addOption(ofProject())
+    .requiredOption('--name <name>', 'what it is for, to tell it from others')
+    .addOption(expires('never'))
+    .addOption(json())
+    .action(verb(async () => (await import('./token.ts')).issueTokenCommand));
+  command(token, 'list', 'belfry token list --project shop')
+    .description('list the Project JWTs that were issued')
+    .addOption(ofProject())
+    .addOption(json())
+    .action(verb(async () => (await import('./token.ts')).listTokensCommand));
+  command(token, 'revoke', 'belfry token revoke 5f0c1d7e-6f0b-4c59-8a4e-2f1f6d1f9a3b')
+    .description('revoke a Project JWT: running servers reject it at once')
+    .argument('<jti>', 'its id, from token list')
+    .addOption(json())
+    .action(verb(async () => (await import('./token.ts')).revokeTokenCommand));
+  command(token, 'user', 'belfry token user --external-id ada --expires 12h')
+    .description('sign a User JWT, to try the inbox with')
+    .addOption(ofProject())
+    .option('--external-id <id>', "the user's id in your system")
+    .option('--email <address>', "the user's e-mail address")
+    .addOption(expires('1h'))
+    .addOption(json())
+    .action(verb(async () => (await import('./token.ts')).userTokenCommand));
+}
+
+function databaseCommands(belfry: Command): void {
+  command(belfry, 'doctor', 'belfry doctor')
+    .description('check settings, data, database, network and the running server, and report what is wrong')
+    .addOption(json())
+    .action(verb(async () => (await import('./doctor.ts')).doctor));
+
+  command(belfry, 'migrate', 'belfry migrate')
+    .description('bring the database to the schema of this release')
+    .addOption(json())
+    .action(verb(async () => (await import('./migrate.ts')).migrateCommand));
+
+  command(belfry, 'backup', 'belfry backup belfry.backup')
+    .description('write everything in the database into a file')
+    .argument('<file>')
+    .option('--force', 'replace the file if it exists')
+    .addOption(json())
+    .action(verb(async () => (await import('./backup.ts')).backupCommand));
+
+  command(belfry, 'restore', 'belfry restore belfry.backup')
+    .description('read a backup into an empty database')
+    .argument('<file>')
+    .addOption(json())
+    .action(verb(async () => (await import('./restore.ts')).restoreCommand));
+}
+
+function repositoryCommands(belfry: Command): void {
+  command(belfry, 'openapi', 'belfry openapi > openapi.json')
+    .description('print the OpenAPI description of the API')
+    .action(verb(async () => (await import('./openapi.ts')).openapi));
+
+  belfry
+    .command('generate', { hidden: true })
+    .description('write the files of the repository that are made from code')
+    .option('--check', 'only name those that are not up to date')
+    .action(verb(async () => (await import('./generate.ts')).generate));
+}
+
+/** A command whose help ends with examples. */
+function command(parent: Command, name: string, ...lines: [string, ...string[]]): Command {
+  return parent.command(name).addHelpText('after', examples(...lines));
+}
+
+function examples(...lines: [string, ...string[]]): string {
+  const head = lines.length === 1 ? 'Example:' : 'Examples:';
+  return ['', head, ...lines.map((line) => `  $ ${line}`)].join('\n');
+}
+
+const timeout = (standard: string, ms: number) =>
+  new Option('--timeout <duration>', 'how long to wait, as 90s or 5m')
+    .argParser(parseDuration)
+    .default(ms, standard);
+const json = () => new Option('--json', 'print JSON, for scripts');
+const ofProject = () =>
+  new Option('--project <name or id>', 'which project; not needed if there is only one');
+const server = () =>
+  new Option('--url <address>', 'the server, if not the one of <DATA_DIR>/credentials.json');
+const projectJwt = () =>
+  new Option('--jwt <token>', 'the Project JWT, if not the one of <DATA_DIR>/credentials.json');
+const expires = (standard: string) =>
+  new Option('--expires <when>', 'until when it is valid: 30d, 12h, 2027-01-31 or never')
+    .argParser(parseExpiry)
+    .default(parseExpiry(standard), standard);
+
+/** An action whose file is loaded when it is called: what the server needs would cost every other command half a second. */
+function verb<Args extends unknown[]>(load: () => Promise<(...args: Args) => Promise<void>>) {
+  return (...args: Args) => reportErrors(async () => (await load())(...args));
+}
+
+function collect(value: string, before: string[]): string[] {
+  return [...before, value];
+}
+
+function version(): string {
+  const text = readFileSync(new URL('../../package.json', import.meta.url), 'utf8');
+  return (JSON.parse(text) as { version: string }).version;
+}

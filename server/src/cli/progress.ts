@@ -1,0 +1,39 @@
+import type { Progressed } from '../db/backup.ts';
+
+const SHOW_EVERY_MS = 100;
+const LINE_EVERY_MS = 10_000;
+
+/** How far a long command has come, on standard error: one line that changes on a terminal, elsewhere a line now and then. */
+export interface Progress {
+  show(text: string): void;
+  end(): void;
+}
+
+/** Starts to show progress. What is said in quick succession is shown only now and then. */
+export function progress(stream: NodeJS.WriteStream = process.stderr): Progress {
+  const everyMs = stream.isTTY ? SHOW_EVERY_MS : LINE_EVERY_MS;
+  let shownAt = stream.isTTY ? Number.NEGATIVE_INFINITY : performance.now();
+  let open = false;
+  return {
+    show(text) {
+      const now = performance.now();
+      if (now - shownAt < everyMs) return;
+      shownAt = now;
+      if (!stream.isTTY) {
+        stream.write(`${text}\n`);
+        return;
+      }
+      open = true;
+      stream.write(`\r\u001b[K${text.slice(0, (stream.columns || 80) - 1)}`);
+    },
+    end() {
+      if (open) stream.write('\r\u001b[K');
+      open = false;
+    },
+  };
+}
+
+/** How far a backup or a restore has come, in words. */
+export function movedText({ table, at, of, bytes }: Progressed): string {
+  return `${table} (table ${at} of ${of}), ${(bytes / 1e6).toFixed(1)} MB`;
+}
