@@ -1,5 +1,6 @@
 import { existsSync, readFileSync, realpathSync } from 'node:fs';
 import { join } from 'node:path';
+import pg from 'pg';
 import type { Config } from '../../config.ts';
 import { type ConnectionSettings, type Database, openDatabase, sql } from '../../db/client.ts';
 import { findPackage, packageVersion } from '../../db/embedded/binaries.ts';
@@ -15,6 +16,7 @@ import {
   readSchema,
 } from '../../db/usability.ts';
 import { checkDurability } from './durability.ts';
+import { addressesOf, checkFamilies } from './families.ts';
 import { type Finding, ok, problem, warning } from './finding.ts';
 
 const CHECK = 'database';
@@ -33,8 +35,14 @@ export interface DatabaseState {
 
 /** The database of DATABASE_URL, or the embedded one as it stands: none is started only to look at it. */
 export async function checkDatabase(config: Config): Promise<DatabaseState> {
-  if (config.DATABASE_URL !== undefined)
-    return ask({ connectionString: config.DATABASE_URL }, 'that of DATABASE_URL');
+  const { DATABASE_URL: url } = config;
+  if (url !== undefined) {
+    const [asked, families] = await Promise.all([
+      ask({ connectionString: url }, 'that of DATABASE_URL'),
+      familiesOf(url),
+    ]);
+    return { ...asked, findings: [...asked.findings, ...families] };
+  }
   try {
     return await checkEmbedded(config.DATA_DIR);
   } catch (error) {
@@ -44,6 +52,13 @@ export async function checkDatabase(config: Config): Promise<DatabaseState> {
       current: false,
     };
   }
+}
+
+/** Whether the database is reached by each of IPv4 and IPv6 that its name has. */
+async function familiesOf(connectionString: string): Promise<Finding[]> {
+  const { host, port } = new pg.Client({ connectionString });
+  if (host.startsWith('/')) return []; // a socket
+  return checkFamilies(CHECK, { name: `${host}:${port}`, port, addresses: await addressesOf(host) });
 }
 
 async function checkEmbedded(dataDir: string): Promise<DatabaseState> {

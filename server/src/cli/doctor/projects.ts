@@ -7,6 +7,7 @@ import { sealingPurpose } from '../../domain/projects/create.ts';
 import { createEgressGuard, EgressRefused } from '../../lib/egress.ts';
 import { createSealer, loadOrCreateKey, type Sealer } from '../../lib/seal.ts';
 import { delivering } from '../../providers/index.ts';
+import { checkFamilies } from './families.ts';
 import { type Finding, ok, problem, reasonOf } from './finding.ts';
 
 const CONNECT_TIMEOUT_MS = 5_000;
@@ -95,7 +96,7 @@ async function checkEgress({ EGRESS_ALLOW }: Config, integrations: OpenedRow[]):
   const findings: Finding[] = [];
   for (let from = 0; from < servers.length; from += AT_ONCE) {
     const batch = servers.slice(from, from + AT_ONCE).flatMap(([first]) => first ?? []);
-    findings.push(...(await Promise.all(batch.map((target) => reach(guard, target)))));
+    findings.push(...(await Promise.all(batch.map((target) => reach(guard, target)))).flat());
   }
   return findings;
 }
@@ -117,20 +118,24 @@ function serverOf({ provider, project, config }: OpenedRow): Server[] {
 async function reach(
   guard: ReturnType<typeof createEgressGuard>,
   { server, host, port, what }: Server,
-): Promise<Finding> {
+): Promise<Finding[]> {
   try {
     const socket = await guard.connect({ host, port, timeoutMs: CONNECT_TIMEOUT_MS });
     socket.destroy();
-    return ok('egress', `${server} (${what}) can be reached`);
+    const name = `${server} (${what})`;
+    const families = await checkFamilies('egress', { name, port, addresses: await guard.resolve(host) });
+    return [ok('egress', `${name} can be reached`), ...families];
   } catch (error) {
     if (error instanceof EgressRefused)
-      return problem('egress', `${server} (${what}) may not be reached`, error.detail);
+      return [problem('egress', `${server} (${what}) may not be reached`, error.detail)];
     const reason = reasonOf(error);
-    return problem(
-      'egress',
-      `${server} (${what}) cannot be reached (${reason})`,
-      ADVICE[reason] ?? 'check the host, the port and the firewall',
-    );
+    return [
+      problem(
+        'egress',
+        `${server} (${what}) cannot be reached (${reason})`,
+        ADVICE[reason] ?? 'check the host, the port and the firewall',
+      ),
+    ];
   }
 }
 

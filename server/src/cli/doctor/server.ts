@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:net';
 import type { Config } from '../../config.ts';
 import { readCredentials } from '../../credentials.ts';
+import { addressesOf, checkFamilies } from './families.ts';
 import { type Finding, ok, problem, reasonOf, warning } from './finding.ts';
 
 const TIMEOUT_MS = 3_000;
@@ -56,11 +57,19 @@ export async function checkPublicUrl(
   if (!running) return [...findings, ok(check, `${PUBLIC_URL} is not asked while the server does not run`)];
   const answer = await probe(PUBLIC_URL);
   const advice = 'check its name in DNS, the proxy before the server and its certificate';
-  if (answer === 'belfry') findings.push(ok(check, `${PUBLIC_URL} leads to a Belfry`));
+  if (answer === 'belfry')
+    findings.push(ok(check, `${PUBLIC_URL} leads to a Belfry`), ...(await familiesOf(check, PUBLIC_URL)));
   else if (answer === 'other')
     findings.push(problem(check, `${PUBLIC_URL} leads to something that is not Belfry`, advice));
   else findings.push(problem(check, `${PUBLIC_URL} cannot be reached from here (${answer.reason})`, advice));
   return findings;
+}
+
+async function familiesOf(check: string, url: string): Promise<Finding[]> {
+  const { hostname, protocol, port } = new URL(url);
+  const host = hostname.replace(/^\[|\]$/g, '');
+  const number = Number(port === '' ? (protocol === 'https:' ? 443 : 80) : port);
+  return checkFamilies(check, { name: url, port: number, addresses: await addressesOf(host) });
 }
 
 /** Where the server should be; with PORT=0 its last start wrote it down, unless it wrote PUBLIC_URL. */

@@ -1,0 +1,68 @@
+import { promises as dns, type LookupAddress } from 'node:dns';
+import { connect } from 'node:net';
+import { type Finding, reasonOf, warning } from './finding.ts';
+
+const TIMEOUT_MS = 5_000;
+
+/** A host that is connected to, under one of the addresses of its name. */
+export interface Endpoint {
+  /** As it is shown: `db.example.com:5432`. */
+  name: string;
+  port: number;
+  addresses: readonly LookupAddress[];
+}
+
+/** The addresses of a host as the operating system has them; none where the name does not exist: whoever connects reports that. */
+export function addressesOf(host: string): Promise<LookupAddress[]> {
+  return dns.lookup(host, { all: true, order: 'verbatim' }).catch(() => []);
+}
+
+/**
+ * Tries every address of a host that has both IPv4 and IPv6 addresses. Programs take whichever connects first, so a family that is broken
+ * shows only as a delay now and then. Returns a warning where one family cannot be reached and the other can.
+ */
+export async function checkFamilies(check: string, { name, port, addresses }: Endpoint): Promise<Finding[]> {
+  const families = Map.groupBy(addresses, ({ family }) => family);
+  if (families.size < 2) return [];
+  const results = await Promise.all(
+    [...families].map(async ([family, members]) => ({ family, ...(await tryAll(members, port)) })),
+  );
+  if (!results.some(({ reached }) => reached)) return []; // not reached at all: that is reported already
+  return results
+    .filter(({ reached }) => !reached)
+    .map(({ family, failures }) =>
+      warning(
+        check,
+        `${name} cannot be reached by IPv${family} (${failures.join(', ')}), only by IPv${family === 4 ? 6 : 4}`,
+        `mend the route, or remove the ${family === 4 ? 'A' : 'AAAA'} record: each new connection may wait for it`,
+      ),
+    );
+}
+
+/** A family is reached when any of its addresses is. */
+async function tryAll(
+  members: readonly LookupAddress[],
+  port: number,
+): Promise<{ reached: boolean; failures: string[] }> {
+  const results = await Promise.all(
+    members.map(async ({ address }) => ({ address, reason: await tryAddress(address, port) })),
+  );
+  const failures = results.flatMap(({ address, reason }) =>
+    reason === undefined ? [] : [`${address}: ${reason}`],
+  );
+  return { reached: failures.length < results.length, failures };
+}
+
+/** Why an address does not take a connection; undefined where it does. */
+function tryAddress(host: string, port: number): Promise<string | undefined> {
+  return new Promise((resolve) => {
+    const socket = connect({ host, port });
+    const end = (reason: string | undefined) => {
+      socket.destroy();
+      resolve(reason);
+    };
+    socket.setTimeout(TIMEOUT_MS, () => end('ETIMEDOUT'));
+    socket.once('connect', () => end(undefined));
+    socket.once('error', (error) => end(reasonOf(error)));
+  });
+}
