@@ -167,7 +167,7 @@ const EMAIL: EmailMessage = {
       lastNotifiedAt: null,
     },
   }),
-  signing: { header: 'x-belfry-signature', key: createSecretKey(Buffer.alloc(32)) },
+  signing: { header: 'x-belfry-signature', keys: [createSecretKey(Buffer.alloc(32))] },
 };
 
 type Deps = Parameters<typeof ses.connect>[1];

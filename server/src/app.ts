@@ -11,6 +11,7 @@ import type { DeliveryOutcome } from './domain/deliveries/write-outcomes.ts';
 import { FeedFollower } from './domain/events/follow.ts';
 import { recordEvents } from './domain/events/record.ts';
 import { purgeIdempotencyKeys } from './domain/idempotency.ts';
+import { KeyUses } from './domain/projects/key-uses.ts';
 import { OwnWindows, purgeRateWindows, SharedWindows } from './domain/rate-windows.ts';
 import { Hub } from './domain/realtime/hub.ts';
 import { pollHandler } from './domain/receipts/poll.ts';
@@ -189,12 +190,13 @@ async function startServer(
   undo: (() => Promise<void>)[],
 ): Promise<HttpServer> {
   const lastSeen = new LastSeen(context);
+  const keyUses = new KeyUses(context);
   const hub = new Hub(context);
-  const streams = new Streams({ hub, clock: context.clock });
+  const streams = new Streams({ ...context, hub });
   const follower = new FeedFollower(context);
   const eventStreams = new EventStreams({ ...context, follower });
   const hits = new HitRecorder(context);
-  const httpContext = { ...context, lastSeen, acceptor, streams, eventStreams, hits };
+  const httpContext = { ...context, lastSeen, keyUses, acceptor, streams, eventStreams, hits };
   const windows = context.alone ? new OwnWindows(context) : new SharedWindows(context);
   undo.push(() => windows.close());
   const limits = createRateLimits({ config: context.config, windows });
@@ -208,6 +210,7 @@ async function startServer(
   });
   undo.push(
     () => lastSeen.close(),
+    () => keyUses.close(),
     () => hits.close(),
   );
   undo.push(async () => {

@@ -2,6 +2,8 @@ import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Credentials, defaultCredentials } from './domain/projects/default-project.ts';
 import { findProject } from './domain/projects/find.ts';
+import { issueToken } from './domain/projects/tokens.ts';
+import { verifyJwt } from './lib/jwt.ts';
 import type { Opened } from './open.ts';
 
 /** `<DATA_DIR>/credentials.json`: what a newcomer, and the command line, need to use this server. */
@@ -29,7 +31,10 @@ export async function writeCredentials(
 ): Promise<CredentialsFile | undefined> {
   const { DATA_DIR } = context.config;
   const before = readCredentials(DATA_DIR);
-  const credentials = (await isOfThisDatabase(context, before)) ? before : await defaultCredentials(context);
+  const credentials =
+    before !== undefined && (await isOfThisDatabase(context, before))
+      ? await withCurrentKeys(context, before)
+      : await defaultCredentials(context);
   if (credentials === undefined) return undefined;
   const file: CredentialsFile = { ...credentials, base_url: `${address}/v2`, legacy_base_url: address };
   if (JSON.stringify(file) !== JSON.stringify(before))
@@ -38,10 +43,35 @@ export async function writeCredentials(
 }
 
 /** DATABASE_URL may lead to another database than when the file was written: what it says is of no use there. */
-async function isOfThisDatabase(context: Opened, credentials: CredentialsFile | undefined): Promise<boolean> {
-  if (credentials === undefined) return false;
+async function isOfThisDatabase(context: Opened, credentials: CredentialsFile): Promise<boolean> {
   const project = await findProject(context, String(credentials.project_id));
   return project !== undefined && project.apiKey === credentials.api_key;
+}
+
+/** Writes the current keys of a project into the file, if the file is of that project. Returns whether it is. */
+export async function renewCredentials(context: Opened, projectId: string): Promise<boolean> {
+  const { DATA_DIR } = context.config;
+  const before = readCredentials(DATA_DIR);
+  if (before?.project_id !== projectId || !(await isOfThisDatabase(context, before))) return false;
+  const file = await withCurrentKeys(context, before);
+  if (file !== before) replace(pathIn(DATA_DIR), `${JSON.stringify(file, null, 2)}\n`);
+  return true;
+}
+
+/** The same credentials where their keys are the project's current ones; else with the current secret, and a new token. */
+async function withCurrentKeys(context: Opened, credentials: CredentialsFile): Promise<CredentialsFile> {
+  const { project_id: projectId, api_secret: knownSecret, project_jwt: knownToken } = credentials;
+  const project = await context.projects.byId(projectId);
+  if (project === undefined) return credentials;
+  const api_secret = project.apiSecrets[0].key.export().toString();
+  const verdict = verifyJwt(knownToken, project.signingKey, context.clock.now());
+  const isRolled = !verdict.ok && verdict.reason === 'signature';
+  // The former token is valid as long as the former key: whoever rolled the key has chosen that.
+  const issued = isRolled
+    ? await issueToken(context, { projectId, name: 'credentials.json' })
+    : undefined;
+  if (api_secret === knownSecret && issued === undefined) return credentials;
+  return { ...credentials, api_secret, project_jwt: issued?.token ?? knownToken };
 }
 
 /** Whole or not at all, and never readable by others, not even while it is written. */

@@ -269,6 +269,12 @@ async function fill(client: pg.Client): Promise<void> {
     [id, randomBytes(64)],
   );
   await client.query(`insert into project_tokens values ($1, $1, 'token', $2, 'infinity', null)`, [id, at]);
+  await client.query(`insert into former_project_keys values ($1, 'f00', 'api_secret', $2, $3, 'infinity')`, [
+    id,
+    randomBytes(64),
+    at,
+  ]);
+  await client.query(`insert into project_key_uses values ($1, 'f00', $2)`, [id, at]);
   await client.query(
     `insert into users (id, project_id, external_id, first_name, custom_attributes, phone_numbers, created_at, updated_at)
     select gen_random_uuid(), $1, t, t, to_json(t), array[t, 'x,y', null], $3, '-infinity' from unnest($2::text[]) t`,

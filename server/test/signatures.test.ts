@@ -14,6 +14,7 @@ import { startTestService, type TestService } from './support/service.ts';
 import { startVendor } from './support/vendor-stand-in.ts';
 
 const SECRET = 'whsec_canary-4c1e';
+const FORMER = 'sk_before-the-last-roll';
 const OTHER = 'whsec_canary-other';
 const NOW = 1_790_000_000_000;
 const SECONDS = NOW / 1000;
@@ -98,12 +99,17 @@ test('a mailer can verify what it is sent with the library of Stripe, whose rule
   const transport = createTransport({ egress });
   const sender = pingEmail.connect({ url: mailer.address }, { egress, transport, clock: { now: () => NOW } });
   mailer.answer({ status: 204 });
-  const signing = { header: 'X-BELFRY-SIGNATURE', key: createSecretKey(Buffer.from(SECRET)) };
+  const signing = {
+    header: 'X-BELFRY-SIGNATURE',
+    keys: [SECRET, FORMER].map((secret) => createSecretKey(Buffer.from(secret))),
+  };
   expect(await sender.send(emailMessage({ signing, subject: 'Grüße' }))).toEqual({ kind: 'sent' });
   const { body = '', headers } = mailer.requests[0] ?? {};
   const header = String(headers?.['x-belfry-signature']);
   const { signature } = Stripe.webhooks;
+  // While the former secret of the project is valid, a mailer that has either can verify it.
   expect(signature?.verifyHeader(body, header, SECRET, 300, undefined, NOW)).toBe(true);
+  expect(signature?.verifyHeader(body, header, FORMER, 300, undefined, NOW)).toBe(true);
   for (const [text, secret] of [
     [`${body} `, SECRET],
     [body, OTHER],

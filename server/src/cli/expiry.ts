@@ -34,6 +34,11 @@ export function parseDuration(text: string): number {
   return ms;
 }
 
+/** Reads a duration, or 0 for none. Throws what commander reports as wrong usage. */
+export function parseOverlap(text: string): number {
+  return text === '0' ? 0 : parseDuration(text);
+}
+
 function durationOf(text: string): number | undefined {
   const [, count = '', unit = ''] = /^(\d{1,9})([smhdw])$/.exec(text) ?? [];
   const unitMs = UNIT_MS[unit];

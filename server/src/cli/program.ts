@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { Argument, Command, Option } from 'commander';
 import { reportErrors } from './command.ts';
-import { parseDuration, parseExpiry } from './expiry.ts';
+import { parseDuration, parseExpiry, parseOverlap } from './expiry.ts';
 import { parseCount, parseLimit } from './parse-limit.ts';
 import { parseUserName } from './user-name.ts';
 
@@ -98,7 +98,7 @@ function serverCommands(belfry: Command): void {
 
 function projectCommands(belfry: Command): void {
   const project = command(belfry, 'project', 'belfry project list').description(
-    'create and list projects, and manage their limits',
+    'create and list projects, and manage their keys and limits',
   );
   command(project, 'create', 'belfry project create shop')
     .description('create a project and print its keys, once')
@@ -121,6 +121,44 @@ function projectCommands(belfry: Command): void {
     .addOption(limit('writes'))
     .addOption(json())
     .action(verb(async () => (await import('./limits.ts')).limitsCommand));
+  keyCommands(project);
+}
+
+function keyCommands(project: Command): void {
+  const keys = command(project, 'keys', 'belfry project keys list').description(
+    'list and roll the API secret and the signing key of a project',
+  );
+  command(keys, 'list', 'belfry project keys list --project shop')
+    .description('list the keys: since when and until when they are valid, and when they were last used')
+    .addOption(ofProject())
+    .addOption(json())
+    .action(verb(async () => (await import('./keys.ts')).listKeysCommand));
+  command(
+    keys,
+    'roll',
+    'belfry project keys roll api-secret --project shop --overlap 24h',
+    'belfry project keys roll signing-key --overlap 0',
+  )
+    .description('make a new key; the former one is valid for the overlap, then it ends')
+    .addArgument(
+      new Argument('<key>', 'the API secret signs User JWTs, the signing key Project JWTs and links').choices(
+        ['api-secret', 'signing-key'],
+      ),
+    )
+    .addOption(
+      new Option('--overlap <duration>', 'how long former keys stay valid, as 24h or 7d; 0 ends them at once')
+        .argParser(parseOverlap)
+        .default(86_400_000, '24h'),
+    )
+    .addOption(ofProject())
+    .addOption(json())
+    .action(verb(async () => (await import('./keys.ts')).rollKeyCommand));
+  command(keys, 'remove', 'belfry project keys remove 3f1a90c2b7de --project shop')
+    .description('remove a key that has ended: links in messages that it has signed stop working')
+    .argument('<id>', 'its id, from project keys list')
+    .addOption(ofProject())
+    .addOption(json())
+    .action(verb(async () => (await import('./keys.ts')).removeKeyCommand));
 }
 
 function tokenCommands(belfry: Command): void {

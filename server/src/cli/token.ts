@@ -6,7 +6,7 @@ import { isId } from '../lib/ids.ts';
 import { CommandError, UsageError } from './command.ts';
 import type { Expiry } from './expiry.ts';
 import { linked } from './linked.ts';
-import { print, printJson, printMembers, printTable } from './output.ts';
+import { type Cell, print, printJson, printMembers, printTable } from './output.ts';
 import { projectNamed } from './project-named.ts';
 import { withContext } from './with-context.ts';
 
@@ -30,7 +30,7 @@ export async function issueTokenCommand({
   });
   const members = { ...toRecord(issued), project_jwt: token };
   if (json) return printJson(members);
-  const { revoked_at: _, ...shown } = members;
+  const { revoked_at: _, key_ends_at: __, ...shown } = members;
   printMembers({ ...shown, expires_at: shown.expires_at ?? 'never' });
   print('\nKeep project_jwt now: it is not shown again.');
 }
@@ -43,12 +43,12 @@ export async function listTokensCommand({ project, json }: ForProject): Promise<
   const records = tokens.map(toRecord);
   if (json) return printJson(records);
   printTable(
-    records.map(({ name, jti, issued_at, expires_at, revoked_at }) => ({
+    tokens.map(({ name, jti, issuedAt, revokedAt, ...token }) => ({
       name,
       jti,
-      issued: issued_at,
-      expires: expires_at ?? 'never',
-      revoked: revoked_at ?? '-',
+      issued: issuedAt.toISOString(),
+      expires: shownExpiry(token),
+      revoked: revokedAt?.toISOString() ?? '-',
     })),
     'The project has no token.',
   );
@@ -100,7 +100,15 @@ function endOf(expires: Expiry): Date | undefined {
   return expires === 'never' ? undefined : expires;
 }
 
-function toRecord({ projectId, name, jti, issuedAt, expiresAt, revokedAt }: IssuedToken) {
+/** When the token ends: by its own expiry, or earlier because the key ends that signed it. */
+function shownExpiry({ expiresAt, keyEndsAt }: Pick<IssuedToken, 'expiresAt' | 'keyEndsAt'>): string | Cell {
+  const own = expiresAt?.toISOString() ?? 'never';
+  if (keyEndsAt === null || (expiresAt !== null && expiresAt <= keyEndsAt)) return own;
+  const ended = keyEndsAt.getTime() <= Date.now();
+  return { text: `${keyEndsAt.toISOString()} (with its key)`, format: ended ? 'dim' : 'yellow' };
+}
+
+function toRecord({ projectId, name, jti, issuedAt, expiresAt, revokedAt, keyEndsAt }: IssuedToken) {
   return {
     project_id: projectId,
     name,
@@ -108,5 +116,6 @@ function toRecord({ projectId, name, jti, issuedAt, expiresAt, revokedAt }: Issu
     issued_at: issuedAt.toISOString(),
     expires_at: expiresAt?.toISOString() ?? null,
     revoked_at: revokedAt?.toISOString() ?? null,
+    key_ends_at: keyEndsAt?.toISOString() ?? null,
   };
 }

@@ -2,6 +2,8 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { LRUCache } from 'lru-cache';
 import type { Database } from '../db/client.ts';
 import type { Project, ProjectCache } from '../domain/projects/cache.ts';
+import type { KeyUses } from '../domain/projects/key-uses.ts';
+import type { ProjectKey } from '../domain/projects/keys.ts';
 import type { Bus } from '../domain/realtime/messages.ts';
 import { identifyUser } from '../domain/users/identify.ts';
 import type { Identities } from '../domain/users/identities.ts';
@@ -9,7 +11,7 @@ import type { LastSeen } from '../domain/users/last-seen.ts';
 import { ClientError } from '../errors.ts';
 import { cacheLimit } from '../lib/cache-limit.ts';
 import type { Clock } from '../lib/clock.ts';
-import { type Claims, decodeJwt, type JwtVerdict, verifyDecoded } from '../lib/jwt.ts';
+import { type Claims, type DecodedJwt, decodeJwt, type JwtVerdict, verifyDecoded } from '../lib/jwt.ts';
 import { type NamedUser, readIssuer, readProjectClaims, readUserClaims } from './claims.ts';
 
 /** Who speaks with a Project JWT. */
@@ -17,6 +19,7 @@ export interface ProjectCaller {
   readonly kind: 'project';
   readonly project: Project;
   readonly tokenId: string;
+  readonly credential: Credential;
 }
 
 /** Who speaks with a User JWT. */
@@ -24,6 +27,15 @@ export interface UserCaller {
   readonly kind: 'user';
   readonly project: Project;
   readonly userId: string;
+  readonly credential: Credential;
+}
+
+/** What a caller's token is worth. */
+export interface Credential {
+  /** When it ends: by its own `exp`, or with the key that signed it. */
+  readonly expiresAtMs: number;
+  /** The key that signed it. */
+  readonly key: ProjectKey;
 }
 
 export type Caller = ProjectCaller | UserCaller;
@@ -38,6 +50,7 @@ export interface AuthenticatorDeps {
   identities: Identities;
   bus: Bus;
   lastSeen: LastSeen;
+  keyUses: Pick<KeyUses, 'note'>;
 }
 
 // A token has about 300 characters: with its entry about 1 kB, so 20 MB at most.
@@ -48,13 +61,14 @@ const MAX_TOKENS = 20_000;
  * its project changes; the same token then costs one look-up.
  */
 export function createAuthenticator(deps: AuthenticatorDeps): Authenticator {
-  const { projects, lastSeen, clock } = deps;
+  const { projects, lastSeen, keyUses, clock } = deps;
   const verified = new LRUCache<string, Verified>(cacheLimit(MAX_TOKENS));
 
   function authenticate(headers: IncomingHttpHeaders): Caller | Promise<Caller> {
     const token = bearerToken(headers.authorization);
     const known = verified.get(token);
-    if (known === undefined || known.expiresAtMs <= clock.now()) return verify(token).then(toCaller);
+    if (known === undefined || known.credential.expiresAtMs <= clock.now())
+      return verify(token).then(toCaller);
     // Any change of the project (a token revoked, a secret renewed) makes another object of it. Where the database has to be asked for
     // it, that may fail: the request is told so.
     const project = projects.byId(known.project.id);
@@ -76,30 +90,60 @@ export function createAuthenticator(deps: AuthenticatorDeps): Authenticator {
     const project = await (isUser ? projects.byApiKey(issuer.apiKey) : projects.byId(issuer.projectId));
     // An unknown project and a wrong signature are the same error: which projects exist is nobody's business.
     if (project === undefined) throw new ClientError('jwt_auth_failed');
-    const verdict = verifyDecoded(decoded, isUser ? project.apiSecret : project.signingKey, clock.now());
-    if (!verdict.ok) throw tokenError(verdict);
-    const fresh = isUser ? userToken(verdict.claims, project) : projectToken(verdict.claims, project);
+    const fresh = verifyWith(decoded, project) ?? (await verifyWithNewer(decoded, project));
+    if (fresh === undefined) throw new ClientError('jwt_auth_failed');
     verified.set(token, fresh);
     return fresh;
   }
 
-  function toCaller(token: Verified): Caller | Promise<Caller> {
-    return token.kind === 'project' ? token.caller : toUser(token.project, token.named);
+  /** The token, verified with a key of the project; undefined when none of them has signed it. */
+  function verifyWith(decoded: DecodedJwt, project: Project): Verified | undefined {
+    const isUser = decoded.claims.api_key !== undefined;
+    const signed = verdictOf(decoded, isUser ? project.apiSecrets : project.signingKeys, clock.now());
+    if (signed === undefined) return undefined;
+    const { verdict, key } = signed;
+    if (!verdict.ok) throw tokenError(verdict);
+    return isUser ? userToken(verdict.claims, project, key) : projectToken(verdict.claims, project, key);
   }
 
-  async function toUser(project: Project, named: NamedUser): Promise<UserCaller> {
+  /** A key that this node does not know yet may have signed it. */
+  async function verifyWithNewer(decoded: DecodedJwt, known: Project): Promise<Verified | undefined> {
+    const newer = await projects.newerThan(known);
+    return newer === undefined || newer === known ? undefined : verifyWith(decoded, newer);
+  }
+
+  function toCaller(token: Verified): Caller | Promise<Caller> {
+    keyUses.note(token.credential.key);
+    return token.kind === 'project' ? token.caller : toUser(token);
+  }
+
+  async function toUser({ project, named, credential }: VerifiedUser): Promise<UserCaller> {
     const { userId } = await identifyUser(deps, project.id, named);
     lastSeen.note(userId);
-    return { kind: 'user', project, userId };
+    return { kind: 'user', project, userId, credential };
   }
 
   return authenticate;
 }
 
-type Verified = { project: Project; expiresAtMs: number } & (
-  | { kind: 'project'; caller: ProjectCaller }
-  | { kind: 'user'; named: NamedUser }
-);
+type VerifiedUser = { kind: 'user'; project: Project; credential: Credential; named: NamedUser };
+type Verified =
+  | { kind: 'project'; project: Project; credential: Credential; caller: ProjectCaller }
+  | VerifiedUser;
+
+/** What the key that signed the token says about it; undefined when none of the keys that are valid now has signed it. */
+function verdictOf(
+  decoded: DecodedJwt,
+  keys: readonly ProjectKey[],
+  nowMs: number,
+): { verdict: JwtVerdict; key: ProjectKey } | undefined {
+  for (const key of keys) {
+    if (key.validUntilMs <= nowMs) continue;
+    const verdict = verifyDecoded(decoded, key.key, nowMs);
+    if (verdict.ok || verdict.reason !== 'signature') return { verdict, key };
+  }
+  return undefined;
+}
 
 /** The token of a header of the form `Bearer <token>`; the scheme's case does not matter (RFC 9110). */
 export function bearerToken(authorization: string | undefined): string {
@@ -116,21 +160,23 @@ function tokenError(verdict: Extract<JwtVerdict, { ok: false }>): ClientError {
   return new ClientError('unparsable_jwt_token', messages);
 }
 
-function projectToken(claims: Claims, project: Project): Verified {
+function projectToken(claims: Claims, project: Project, key: ProjectKey): Verified {
   const { tokenId } = readProjectClaims(claims);
   if (project.revokedTokens.has(tokenId)) throw new ClientError('jwt_auth_failed');
+  const credential = credentialOf(claims, key);
   return {
     kind: 'project',
     project,
-    expiresAtMs: expiry(claims),
-    caller: { kind: 'project', project, tokenId },
+    credential,
+    caller: { kind: 'project', project, tokenId, credential },
   };
 }
 
-function userToken(claims: Claims, project: Project): Verified {
-  return { kind: 'user', project, expiresAtMs: expiry(claims), named: readUserClaims(claims) };
+function userToken(claims: Claims, project: Project, key: ProjectKey): Verified {
+  return { kind: 'user', project, credential: credentialOf(claims, key), named: readUserClaims(claims) };
 }
 
-function expiry({ exp }: Claims): number {
-  return typeof exp === 'number' ? exp * 1000 : Number.POSITIVE_INFINITY;
+function credentialOf({ exp }: Claims, key: ProjectKey): Credential {
+  const ownEndMs = typeof exp === 'number' ? exp * 1000 : Number.POSITIVE_INFINITY;
+  return { expiresAtMs: Math.min(ownEndMs, key.validUntilMs), key };
 }

@@ -1,6 +1,7 @@
 import type { Database } from '../db/client.ts';
 import type { Acceptor } from '../domain/broadcasts/accept.ts';
 import type { Context } from '../domain/context.ts';
+import type { KeyUses } from '../domain/projects/key-uses.ts';
 import type { TokenDiscarder } from '../domain/tokens/discard-gone.ts';
 import type { HitRecorder } from '../domain/tracking/record.ts';
 import type { LastSeen } from '../domain/users/last-seen.ts';
@@ -10,6 +11,7 @@ import type { Streams } from './realtime/stream.ts';
 /** What the HTTP part works with: the domain's context and what requests are handed to. */
 export interface HttpContext extends Context {
   readonly lastSeen: LastSeen;
+  readonly keyUses: KeyUses;
   readonly acceptor: Acceptor;
   readonly streams: Streams;
   readonly eventStreams: EventStreams;

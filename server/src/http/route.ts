@@ -6,7 +6,7 @@ import type { Project } from '../domain/projects/cache.ts';
 import { ClientError, type ErrorCode } from '../errors.ts';
 import type { Cursor, Stretch } from '../lib/cursor.ts';
 import type { JsonLimits } from '../lib/json-member.ts';
-import type { Authenticator, Caller } from './auth.ts';
+import type { Authenticator, Caller, Credential } from './auth.ts';
 import { brandHeader, spellings } from './brand.ts';
 import type { CallContext, HttpContext } from './context.ts';
 import { answerIdempotently, idempotencyKeyOf } from './idempotency.ts';
@@ -128,8 +128,8 @@ export interface Call<Params, Query, Body> {
   reply: FastifyReply;
 }
 
-type ProjectCall = { project: Project };
-type UserCall = { project: Project; user: { id: string } };
+type ProjectCall = { project: Project; tokenId: string; credential: Credential };
+type UserCall = { project: Project; user: { id: string }; credential: Credential };
 
 /** Registers a route for a Project JWT; its handler is given the `project`. */
 export function projectRoute<
@@ -141,7 +141,11 @@ export function projectRoute<
   register(app, route, {
     security: [{ ProjectJWT: [] }],
     admit: (request, reply) => admit(app, request, reply, 'project'),
-    who: ({ caller }) => ({ project: known(caller).project }),
+    who({ caller }) {
+      const { project, credential, ...rest } = known(caller);
+      if (rest.kind !== 'project') throw new ClientError('forbidden');
+      return { project, tokenId: rest.tokenId, credential };
+    },
     bodies: PROJECT_BODIES,
   });
 }
@@ -157,9 +161,9 @@ export function userRoute<
     security: [{ UserJWT: [] }],
     admit: (request, reply) => admit(app, request, reply, 'user'),
     who({ caller }) {
-      const { project, ...rest } = known(caller);
+      const { project, credential, ...rest } = known(caller);
       if (rest.kind !== 'user') throw new ClientError('forbidden');
-      return { project, user: { id: rest.userId } };
+      return { project, user: { id: rest.userId }, credential };
     },
     bodies: OTHER_BODIES,
   });

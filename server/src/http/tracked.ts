@@ -77,8 +77,8 @@ function tokenReader({ context, limits }: App): Reader {
     const token = readTrackedToken(given);
     const found = token && keys.of(token.projectId);
     if (found instanceof Promise) limits.heldUp(request, reply);
-    const key = await found;
-    if (token === undefined || key === undefined || !token.isSigned(key, kind, target)) {
+    const signers = await found;
+    if (token === undefined || !signers?.some(({ key }) => token.isSigned(key, kind, target))) {
       await limits.stranger(request, reply);
       return undefined;
     }

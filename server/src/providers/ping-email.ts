@@ -124,14 +124,16 @@ function wire({ recipient, ...notification }: NotificationRecord): object {
   };
 }
 
-/** With the time and the HMAC-SHA256 of `<time>.<body>`, by the project's API secret. */
+/** With the time and the HMAC-SHA256 of `<time>.<body>`, by each of the project's API secrets that are valid: the current one is the first. */
 function signed(
   { headers, body = '', ...request }: HttpRequest,
-  { header, key }: EmailMessage['signing'],
+  { header, keys }: EmailMessage['signing'],
   seconds: number,
 ): HttpRequest {
-  const mac = createHmac('sha256', key).update(`${seconds}.`).update(body).digest('hex');
-  return { ...request, headers: { ...headers, [header]: `t=${seconds},v1=${mac}` }, body };
+  const macs = keys.map(
+    (key) => `,v1=${createHmac('sha256', key).update(`${seconds}.`).update(body).digest('hex')}`,
+  );
+  return { ...request, headers: { ...headers, [header]: `t=${seconds}${macs.join('')}` }, body };
 }
 
 function classify(answer: HttpAnswer): Outcome {

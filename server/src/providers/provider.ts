@@ -93,7 +93,7 @@ export type EmailMessage = {
   /** Made when it is asked for: most providers send what was rendered. */
   notification(): NotificationRecord;
   /** By what a mailer of the project's own can tell who calls it. */
-  signing: { header: string; key: KeyObject };
+  signing: { header: string; keys: readonly KeyObject[] };
   override?: Override;
 };
 

@@ -46,7 +46,7 @@ export function emailMessage(changes: Partial<EmailMessage> = {}): EmailMessage 
     date: at,
     critical: false,
     notification: () => notificationRecord,
-    signing: { header: 'X-BELFRY-SIGNATURE', key: createSecretKey(Buffer.from('canary-project')) },
+    signing: { header: 'X-BELFRY-SIGNATURE', keys: [createSecretKey(Buffer.from('canary-project'))] },
     ...changes,
   };
 }

@@ -9,6 +9,7 @@ import type { Database } from '../../src/db/client.ts';
 import { Acceptor } from '../../src/domain/broadcasts/accept.ts';
 import { FeedFollower } from '../../src/domain/events/follow.ts';
 import { createProject, type NewProject } from '../../src/domain/projects/create.ts';
+import { KeyUses } from '../../src/domain/projects/key-uses.ts';
 import { issueToken } from '../../src/domain/projects/tokens.ts';
 import { SharedWindows } from '../../src/domain/rate-windows.ts';
 import { Hub } from '../../src/domain/realtime/hub.ts';
@@ -102,13 +103,14 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
   const context: HttpContext = {
     ...opened,
     lastSeen: new LastSeen(opened),
+    keyUses: new KeyUses(opened),
     // Nobody works here: what is accepted waits.
     acceptor: new Acceptor(
       opened,
       { reserve: () => undefined, wake: () => {} },
       { onAccepted: () => {}, onNotifications: () => {} },
     ),
-    streams: new Streams({ hub, clock }),
+    streams: new Streams({ ...opened, hub, clock }),
     eventStreams: new EventStreams({ ...opened, clock, follower }),
     discarder: new TokenDiscarder(opened),
     hits: new HitRecorder(opened),
@@ -146,6 +148,7 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
       hub.close();
       follower.close();
       await context.lastSeen.close();
+      await context.keyUses.close();
       await context.hits.close();
       await windows.close();
       await opened.close();

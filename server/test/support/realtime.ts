@@ -68,7 +68,12 @@ export async function startTestRealtime(): Promise<TestRealtime> {
         ticks.push(tick);
         return () => {};
       };
-      const streams = new Streams({ hub, clock, every });
+      const streams = new Streams({ hub, clock, projects, every });
+      const currentKey = async () => {
+        const found = await projects.byId(project.id);
+        if (found === undefined) throw new Error('the project is gone');
+        return found.apiSecrets[0];
+      };
       const server = Fastify({ forceCloseConnections: 'idle' });
       // Who calls is the route's matter (http/route.ts), tested with the whole service.
       server.get<{ Querystring: { user: string; expires?: string } }>('/stream', async (request, reply) => {
@@ -76,7 +81,7 @@ export async function startTestRealtime(): Promise<TestRealtime> {
         await streams.open(reply, {
           projectId: project.id,
           userId,
-          expiresAtMs: Number(expires ?? Number.POSITIVE_INFINITY),
+          credential: { expiresAtMs: Number(expires ?? Number.POSITIVE_INFINITY), key: await currentKey() },
           lastEventId: request.headers['last-event-id'],
         });
         return reply;

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { Config } from '../../config.ts';
 import { type Database, sql } from '../../db/client.ts';
 import { sealedFor } from '../../domain/integrations/of-project.ts';
-import { sealingPurpose } from '../../domain/projects/create.ts';
+import { sealingPurpose } from '../../domain/projects/keys.ts';
 import { createEgressGuard, EgressRefused } from '../../lib/egress.ts';
 import { createSealer, loadOrCreateKey, type Sealer } from '../../lib/seal.ts';
 import { delivering } from '../../providers/index.ts';

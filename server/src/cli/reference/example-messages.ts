@@ -56,7 +56,7 @@ const email: EmailMessage = {
       lastNotifiedAt: null,
     },
   }),
-  signing: { header: 'x-belfry-signature', key: createSecretKey(Buffer.from('example')) },
+  signing: { header: 'x-belfry-signature', keys: [createSecretKey(Buffer.from('example'))] },
 };
 
 /** The same notification as each channel is given it: what the reference pages show. */

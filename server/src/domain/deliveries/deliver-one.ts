@@ -4,6 +4,7 @@ import { wireNameOf } from '../../providers/index.ts';
 import type { Job, Progress } from '../../queue/jobs.ts';
 import type { Context } from '../context.ts';
 import { unsubscribeUrl } from '../preferences/unsubscribe-link.ts';
+import { validKeys } from '../projects/keys.ts';
 import { type TakenMessage, takenMessages } from '../receipts/poll-jobs.ts';
 import { receiptUrl } from '../receipts/receipt-url.ts';
 import { linksOf, pushClickUrl } from '../tracking/links.ts';
@@ -165,7 +166,7 @@ async function attemptAll(
     },
     mailing: {
       brand,
-      apiSecret: loaded.project.apiSecret,
+      signingKeys: validKeys(loaded.project.apiSecrets, context.clock.now()),
       ...(tracking && trackedEmail(context, loaded, tracking, about)),
       unsubscribeUrl: () => {
         if (broadcast.critical) return undefined;

@@ -33,7 +33,8 @@ export interface Message {
 /** What e-mails have besides. */
 export interface Mailing {
   brand: string;
-  apiSecret: KeyObject;
+  /** What the project's own mailer verifies the request with. */
+  signingKeys: readonly KeyObject[];
   /** Signed, and made for e-mails alone. Undefined where the category cannot be switched off. */
   unsubscribeUrl(): string | undefined;
   tracked?: TrackedLinks;
@@ -46,7 +47,7 @@ export function emailMessage(
 ): EmailMessage | Rejection {
   const { id, broadcast, user, said, dueAtMs } = message;
   if (!('email' in said)) throw new Error('the texts of another channel');
-  const { brand, apiSecret, tracked } = mailing;
+  const { brand, signingKeys, tracked } = mailing;
   const unsubscribeUrl = mailing.unsubscribeUrl();
   const name = [user.first_name, user.last_name].filter(Boolean).join(' ');
   const { title, content, actionUrl } = said;
@@ -60,7 +61,7 @@ export function emailMessage(
     date: new Date(dueAtMs),
     notification: (): NotificationRecord =>
       notificationRecord(id, broadcast, { title, content, actionUrl }, user),
-    signing: { header: `X-${brand.toUpperCase()}-SIGNATURE`, key: apiSecret },
+    signing: { header: `X-${brand.toUpperCase()}-SIGNATURE`, keys: signingKeys },
     ...overrideFor(broadcast, integration),
   };
 }

@@ -13,11 +13,11 @@ import { isStateOf } from './state.ts';
  */
 export async function finishInstallation(
   deps: SlackDeps & { db: Pick<Database, 'query' | 'transaction'> },
-  { signingKey, ...installer }: Installing,
+  { signingKeys, ...installer }: Installing,
   { app_id: appId, code, redirect_url: redirectUrl, state }: FinishInstallation,
 ): Promise<StoredInstallation> {
   const app = await requireApp(deps, { ...installer, appId });
-  if (state !== undefined && !isStateOf(deps, signingKey, state, { ...installer, appId })) {
+  if (state !== undefined && !isStateOf(deps, signingKeys, state, { ...installer, appId })) {
     throw new ClientError('validation_failed', [
       "Param 'state' is not of an installation that this user has started within the hour",
     ]);

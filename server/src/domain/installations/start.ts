@@ -1,4 +1,3 @@
-import type { KeyObject } from 'node:crypto';
 import type { StartedInstallation, StartInstallation } from '../../contract/installation.ts';
 import type { Queryable } from '../../db/client.ts';
 import { ClientError } from '../../errors.ts';
@@ -6,6 +5,7 @@ import type { Clock } from '../../lib/clock.ts';
 import type { Sealer } from '../../lib/seal.ts';
 import { authorizeUrl, type SlackApp, scopesWith } from '../../providers/slack-oauth.ts';
 import type { Transport } from '../../providers/transport.ts';
+import type { Project } from '../projects/cache.ts';
 import { findSlackApp, type SlackbotSettings, type SlackProvider } from './app.ts';
 import { signState } from './state.ts';
 
@@ -22,18 +22,18 @@ export interface Installing {
   projectId: string;
   userId: string;
   provider: SlackProvider;
-  signingKey: KeyObject;
+  signingKeys: Project['signingKeys'];
 }
 
 /** Where to send a user who wants to connect Slack. Throws `validation_failed` for an app that the project does not have. */
 export async function startInstallation(
   deps: SlackDeps,
-  { signingKey, ...installer }: Installing,
+  { signingKeys, ...installer }: Installing,
   { app_id: appId, auth_url: base, extra_scopes: extra = [], redirect_url: redirectUrl }: StartInstallation,
 ): Promise<StartedInstallation> {
   const { clientId } = await requireApp(deps, { ...installer, appId });
   const scopes = scopesWith(extra);
-  const state = signState(deps, signingKey, { ...installer, appId });
+  const state = signState(deps, signingKeys[0].key, { ...installer, appId });
   const url = authorizeUrl(deps.transport, {
     clientId,
     scopes,

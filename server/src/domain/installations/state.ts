@@ -1,6 +1,7 @@
 import { createHmac, createSecretKey, type KeyObject } from 'node:crypto';
 import type { Clock } from '../../lib/clock.ts';
 import { signJwt, verifyJwt } from '../../lib/jwt.ts';
+import type { Project } from '../projects/cache.ts';
 
 /** Who installs what: what a `state` is good for. */
 export interface StateSubject {
@@ -20,14 +21,16 @@ export function signState({ clock }: { clock: Clock }, signingKey: KeyObject, su
 /** Whether a `state` was signed here for this very subject, within the hour. */
 export function isStateOf(
   { clock }: { clock: Clock },
-  signingKey: KeyObject,
+  signingKeys: Project['signingKeys'],
   state: string,
   subject: StateSubject,
 ): boolean {
-  const verdict = verifyJwt(state, stateKey(signingKey), clock.now());
-  return (
-    verdict.ok && Object.entries(claimsOf(subject)).every(([name, value]) => verdict.claims[name] === value)
-  );
+  const nowMs = clock.now();
+  return signingKeys.some(({ key, validUntilMs }) => {
+    const verdict = verifyJwt(state, stateKey(key), nowMs);
+    if (validUntilMs <= nowMs || !verdict.ok) return false;
+    return Object.entries(claimsOf(subject)).every(([name, value]) => verdict.claims[name] === value);
+  });
 }
 
 function claimsOf({ projectId, userId, appId }: StateSubject): Record<string, string> {

@@ -5,7 +5,7 @@ import type { Sealer } from '../../lib/seal.ts';
 import { createVapidKeys } from '../../providers/web-push-vapid.ts';
 import { findIntegrations } from '../integrations/find.ts';
 import { integrationOrNew } from '../integrations/save.ts';
-import type { Project } from '../projects/cache.ts';
+import type { ProjectKey } from '../projects/keys.ts';
 import type { Bus } from '../realtime/messages.ts';
 
 const AUTH_TOKEN_MS = 60 * 60_000; // long enough for a person to decide about the browser's question
@@ -23,26 +23,31 @@ export async function startWebPush(
     clock: Clock;
     config: { readonly BRAND: string };
   },
-  project: Pick<Project, 'id' | 'apiSecret'>,
-  claims: Claims,
+  projectId: string,
+  token: AskingToken,
 ): Promise<{ auth_token: string; public_key: string }> {
   // Nearly always there is one, and nobody has to wait for a lock.
-  const [found] = await findIntegrations(deps, project.id, 'web_push');
+  const [found] = await findIntegrations(deps, projectId, 'web_push');
   const { config } =
-    found ??
-    (await integrationOrNew(deps, { projectId: project.id, provider: 'web_push', make: createVapidKeys }));
-  return { auth_token: authToken(deps, project, claims), public_key: config.public_key };
+    found ?? (await integrationOrNew(deps, { projectId, provider: 'web_push', make: createVapidKeys }));
+  return { auth_token: authToken(deps, token), public_key: config.public_key };
+}
+
+/** The token that the caller has, and the key that signed it: the new one is signed with the same, so that it ends with it. */
+interface AskingToken {
+  claims: Claims;
+  expiresAtMs: number;
+  key: ProjectKey;
 }
 
 function authToken(
   { clock }: { clock: Clock },
-  { apiSecret }: Pick<Project, 'apiSecret'>,
-  claims: Claims,
+  { claims: { api_key, user_external_id, user_email }, expiresAtMs, key }: AskingToken,
 ): string {
-  const { api_key, user_external_id, user_email, exp } = claims;
-  const iat = Math.floor(clock.now() / 1000);
-  const end = iat + AUTH_TOKEN_MS / 1000;
+  const nowMs = clock.now();
+  const iat = Math.floor(nowMs / 1000);
+  const exp = Math.floor(Math.min(nowMs + AUTH_TOKEN_MS, expiresAtMs) / 1000);
   // Members that are undefined are left out of the JSON.
   const named = { api_key, user_external_id, user_email };
-  return signJwt({ ...named, iat, exp: typeof exp === 'number' ? Math.min(exp, end) : end }, apiSecret);
+  return signJwt({ ...named, iat, exp }, key.key);
 }

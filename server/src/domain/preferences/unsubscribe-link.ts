@@ -1,6 +1,7 @@
 import { createHmac, type KeyObject, timingSafeEqual } from 'node:crypto';
 import type { Config } from '../../config.ts';
 import { isId } from '../../lib/ids.ts';
+import type { Project } from '../projects/cache.ts';
 import { storedKey } from './stored-key.ts';
 
 /** What an unsubscribe link switches off. */
@@ -41,12 +42,12 @@ export function unsubscribeToken(
 }
 
 /**
- * What a link means; undefined when it was not made by us. The signing key is the named project's, so it is asked for when the
+ * What a link means; undefined when it was not made by us. The signing keys are the named project's, so they are asked for when the
  * name is known.
  */
 export async function readUnsubscribeToken(
   projects: {
-    byId(id: string): { signingKey: KeyObject } | undefined | Promise<{ signingKey: KeyObject } | undefined>;
+    byId(id: string): LinkSigner | undefined | Promise<LinkSigner | undefined>;
   },
   token: string,
 ): Promise<Unsubscription | undefined> {
@@ -57,11 +58,14 @@ export async function readUnsubscribeToken(
   const userId = uuidText(body.subarray(17, 33));
   if (body[0] !== VERSION || !isId(projectId) || !isId(userId)) return undefined;
   const project = await projects.byId(projectId);
-  if (project === undefined || !timingSafeEqual(sign(project.signingKey, body), bytes.subarray(-MAC_BYTES)))
-    return undefined;
+  const mac = bytes.subarray(-MAC_BYTES);
+  if (!project?.signingKeys.some(({ key }) => timingSafeEqual(sign(key, body), mac))) return undefined;
   const [channel = '', category = ''] = body.toString('utf8', 33).split(' ');
   return { projectId, userId, channel, category: category === storedKey(null) ? null : category };
 }
+
+/** Former keys count too, also ended ones: an e-mail is older than the newest key. */
+type LinkSigner = Pick<Project, 'signingKeys'>;
 
 const VERSION = 1;
 const MAC_BYTES = 16;

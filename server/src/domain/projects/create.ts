@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { type Queryable, sql } from '../../db/client.ts';
 import { newId } from '../../lib/ids.ts';
 import type { Sealer } from '../../lib/seal.ts';
+import { sealingPurpose } from './keys.ts';
 
 export interface NewProject {
   id: string;
@@ -18,20 +19,25 @@ export async function createProject(
 ): Promise<NewProject | undefined> {
   const id = newId();
   const apiKey = `pk_${randomBytes(18).toString('base64url')}`;
-  const apiSecret = `sk_${randomBytes(32).toString('base64url')}`;
+  const apiSecret = newApiSecret();
   const rows = await db.query(insertProject, [
     id,
     name,
     apiKey,
     sealer.seal(apiSecret, sealingPurpose(id, 'api_secret')),
-    sealer.seal(randomBytes(32), sealingPurpose(id, 'signing_key')),
+    sealer.seal(newSigningKey(), sealingPurpose(id, 'signing_key')),
   ]);
   return rows.length === 0 ? undefined : { id, name, apiKey, apiSecret };
 }
 
-/** What a project's secret is sealed for. */
-export function sealingPurpose(projectId: string, field: 'api_secret' | 'signing_key'): string {
-  return `project:${projectId}:${field}`;
+/** A new API secret. */
+export function newApiSecret(): string {
+  return `sk_${randomBytes(32).toString('base64url')}`;
+}
+
+/** A new signing key. */
+export function newSigningKey(): Buffer {
+  return randomBytes(32);
 }
 
 /** Whether a text can be an API key at all. */

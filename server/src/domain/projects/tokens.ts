@@ -5,7 +5,7 @@ import { isId } from '../../lib/ids.ts';
 import { signJwt } from '../../lib/jwt.ts';
 import type { Sealer } from '../../lib/seal.ts';
 import type { Bus } from '../realtime/messages.ts';
-import { sealingPurpose } from './create.ts';
+import { sealingPurpose } from './keys.ts';
 
 /** A Project JWT that was issued. The token itself is shown once and not kept. */
 export interface IssuedToken {
@@ -15,6 +15,8 @@ export interface IssuedToken {
   issuedAt: Date;
   expiresAt: Date | null;
   revokedAt: Date | null;
+  /** When the key ends that signed it; null while that is the project's current key. */
+  keyEndsAt: Date | null;
 }
 
 /** Issues a Project JWT: `iss`, `sub` = the project, `jti`, `role`, `iat`, and `exp` if it has an end. Answers `undefined` for an unknown project. */
@@ -69,6 +71,7 @@ interface TokenRow {
   issued_at: Date;
   expires_at: Date | null;
   revoked_at: Date | null;
+  key_ends_at: Date | null;
 }
 
 function toToken(row: TokenRow): IssuedToken {
@@ -79,14 +82,16 @@ function toToken(row: TokenRow): IssuedToken {
     issuedAt: row.issued_at,
     expiresAt: row.expires_at,
     revokedAt: row.revoked_at,
+    keyEndsAt: row.key_ends_at,
   };
 }
 
-// projects_pkey; no row where the project is unknown.
+// projects_pkey; no row where the project is unknown. Locked, so that a key that is being rolled is not used after its end was noted in its
+// tokens.
 const insertToken = sql(
   'insert_project_token',
   `with project as (
-    select id, sealed_signing_key from projects where id = $2
+    select id, sealed_signing_key from projects where id = $2 for share
   ), token as (
     insert into project_tokens (jti, project_id, name, issued_at, expires_at)
     select $1, id, $3, $4, $5 from project
@@ -99,7 +104,7 @@ const insertToken = sql(
 // project_tokens_of_project, or all of a small table. jti is random, so the order is the time's.
 const selectTokens = sql(
   'select_project_tokens',
-  `select jti, project_id, name, issued_at, expires_at, revoked_at
+  `select jti, project_id, name, issued_at, expires_at, revoked_at, key_ends_at
   from project_tokens
   where $1::uuid is null or project_id = $1
   order by issued_at, jti`,
@@ -111,5 +116,5 @@ const updateRevoked = sql(
   `update project_tokens
   set revoked_at = coalesce(revoked_at, $2)
   where jti = $1
-  returning jti, project_id, name, issued_at, expires_at, revoked_at`,
+  returning jti, project_id, name, issued_at, expires_at, revoked_at, key_ends_at`,
 );

@@ -3,7 +3,7 @@ import { type Queryable, sql } from '../../db/client.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { signJwt } from '../../lib/jwt.ts';
 import type { Sealer } from '../../lib/seal.ts';
-import { sealingPurpose } from './create.ts';
+import { sealingPurpose } from './keys.ts';
 
 /** A User JWT, as the integrator's own server would make it: HS256 with the project's API secret. */
 export function signUserToken(

@@ -15,18 +15,20 @@ test('a message has an address of its own, where the server has one', () => {
   expect(url).toBe(
     `https://notify.example/base/v2/integrations/twilio/webhooks/incoming/${integration.id}?token=${token}`,
   );
-  expect(readReceiptToken(signingKey, integration.id, token)).toBe(reference);
+  expect(readReceiptToken([{ key: signingKey }], integration.id, token)).toBe(reference);
   expect(receiptUrl({ PUBLIC_URL: undefined }, { signingKey }, integration, reference)).toBeUndefined();
 });
 
 test('it is good for nothing else: no other integration, project or message', () => {
-  expect(readReceiptToken(signingKey, newId(), token)).toBeUndefined();
-  expect(readReceiptToken(createSecretKey(Buffer.alloc(32, 2)), integration.id, token)).toBeUndefined();
+  expect(readReceiptToken([{ key: signingKey }], newId(), token)).toBeUndefined();
+  expect(
+    readReceiptToken([{ key: createSecretKey(Buffer.alloc(32, 2)) }], integration.id, token),
+  ).toBeUndefined();
   for (let place = 0; place < token.length - 1; place += 1) {
     const other = token[place] === 'A' ? 'B' : 'A';
     const changed = token.slice(0, place) + other + token.slice(place + 1);
-    expect(readReceiptToken(signingKey, integration.id, changed)).toBeUndefined();
+    expect(readReceiptToken([{ key: signingKey }], integration.id, changed)).toBeUndefined();
   }
   for (const other of ['', reference, token.slice(0, -2), `${token}AA`])
-    expect(readReceiptToken(signingKey, integration.id, other)).toBeUndefined();
+    expect(readReceiptToken([{ key: signingKey }], integration.id, other)).toBeUndefined();
 });

@@ -17,12 +17,20 @@ export function receiptUrl(
   return `${PUBLIC_URL.replace(/\/+$/, '')}/v2/integrations/${provider}/webhooks/incoming/${id}?token=${token}`;
 }
 
-/** The reference that the token of such an address holds; undefined when it is not one that was made for this integration of the project. */
-export function readReceiptToken(signingKey: KeyObject, id: string, token: string): string | undefined {
+/**
+ * The reference that the token of such an address holds; undefined when it is not one that was made for this integration of the project.
+ * Former keys count too, also ended ones: vendors report for days.
+ */
+export function readReceiptToken(
+  signingKeys: readonly { readonly key: KeyObject }[],
+  id: string,
+  token: string,
+): string | undefined {
   const reference = token.slice(0, REFERENCE_CHARACTERS);
   const mac = Buffer.from(token.slice(REFERENCE_CHARACTERS), 'base64url');
   if (mac.length !== MAC_BYTES || readReference(reference) === undefined) return undefined;
-  return timingSafeEqual(mac, macOf(signingKey, id, reference)) ? reference : undefined;
+  const isSigned = signingKeys.some(({ key }) => timingSafeEqual(mac, macOf(key, id, reference)));
+  return isSigned ? reference : undefined;
 }
 
 const REFERENCE_CHARACTERS = 43;

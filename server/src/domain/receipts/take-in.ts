@@ -84,7 +84,7 @@ async function withProofs(
 ): Promise<ReportRequest> {
   const token = URL.parse(request.url)?.searchParams.get('token');
   const project = token ? await projects.byId(projectId) : undefined;
-  const reference = token && project ? readReceiptToken(project.signingKey, id, token) : undefined;
+  const reference = token && project ? readReceiptToken(project.signingKeys, id, token) : undefined;
   const url = reader.certificateUrl?.(request, config);
   const certificate = url === undefined ? undefined : await certificateAt(transport, url);
   return {

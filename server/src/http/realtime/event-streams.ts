@@ -4,9 +4,11 @@ import type { Queryable } from '../../db/client.ts';
 import { feedEnd, findPosition, positionText } from '../../domain/events/feed.ts';
 import type { FeedFollower } from '../../domain/events/follow.ts';
 import type { ProjectCache } from '../../domain/projects/cache.ts';
+import { isValidKey } from '../../domain/projects/keys.ts';
 import type { Bus } from '../../domain/realtime/messages.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { sockets } from '../../metrics.ts';
+import type { Credential } from '../auth.ts';
 import type { Every } from './pending.ts';
 import { answerHead, SseConnection, SseConnections } from './sse.ts';
 
@@ -26,7 +28,7 @@ interface EventStreamCaller {
   projectId: string;
   /** The `jti` of the Project JWT: a stream ends when it is revoked. */
   tokenId: string;
-  expiresAtMs: number;
+  credential: Credential;
   types: readonly EventType[] | undefined;
   /** The header as it came. */
   lastEventId: string | string[] | undefined;
@@ -35,6 +37,7 @@ interface EventStreamCaller {
 interface OpenStream {
   projectId: string;
   tokenId: string;
+  keyId: string;
   sse: SseConnection;
 }
 
@@ -59,12 +62,12 @@ export class EventStreams {
   /** Takes the request over. Rejects, with nothing answered yet, when the database does not say where to begin. */
   async open(reply: FastifyReply, caller: EventStreamCaller): Promise<void> {
     const { db, follower } = this.#options;
-    const { projectId, tokenId, types, lastEventId } = caller;
+    const { projectId, tokenId, credential, types, lastEventId } = caller;
     const socket = reply.raw.socket;
     if (socket === null || socket.destroyed || answerHead(reply)) return;
     const resumed = lastEventId ? await findPosition(db, projectId, lastEventId.toString()) : undefined;
     const position = resumed?.position ?? (await feedEnd(db));
-    const sse = new SseConnection(reply, socket, caller.expiresAtMs);
+    const sse = new SseConnection(reply, socket, credential.expiresAtMs);
     sse.begin(positionText(position));
     if (resumed?.certain === false) sse.resync(positionText(position));
     const following = follower.follow(
@@ -76,7 +79,7 @@ export class EventStreams {
       },
       position,
     );
-    const stream = { projectId, tokenId, sse };
+    const stream = { projectId, tokenId, keyId: credential.key.id, sse };
     this.#enter(stream);
     // A client that wants few types would otherwise come back with an event of long ago, and all since would have to be read again.
     let told = position;
@@ -109,10 +112,16 @@ export class EventStreams {
     if (this.#open.delete(stream)) sockets.dec({ transport: 'sse' });
   }
 
-  async #closeIfRevoked({ projectId, tokenId, sse }: OpenStream): Promise<void> {
+  /** The token, or the key that signed it. */
+  async #closeIfRevoked({ projectId, tokenId, keyId, sse }: OpenStream): Promise<void> {
+    const { projects, clock } = this.#options;
     try {
-      const project = await this.#options.projects.byId(projectId);
-      if (project === undefined || project.revokedTokens.has(tokenId)) sse.close();
+      const project = await projects.byId(projectId);
+      const isValid =
+        project !== undefined &&
+        !project.revokedTokens.has(tokenId) &&
+        isValidKey(project.signingKeys, keyId, clock.now());
+      if (!isValid) sse.close();
     } catch {
       // The database does not say; the next heartbeat asks again.
     }

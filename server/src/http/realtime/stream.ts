@@ -1,48 +1,66 @@
 import type { FastifyReply } from 'fastify';
+import type { ProjectCache } from '../../domain/projects/cache.ts';
+import { isValidKey } from '../../domain/projects/keys.ts';
 import type { Frame } from '../../domain/realtime/frame.ts';
 import type { Hub } from '../../domain/realtime/hub.ts';
 import type { ResumeCursor } from '../../domain/realtime/resume-cursor.ts';
 import type { Connection } from '../../domain/realtime/subscription.ts';
 import type { Clock } from '../../lib/clock.ts';
+import type { Credential } from '../auth.ts';
 import type { Every } from './pending.ts';
 import { answerHead, SseConnection, SseConnections } from './sse.ts';
 
 export interface StreamOptions {
   hub: Hub;
   clock: Clock;
+  projects: Pick<ProjectCache, 'byId'>;
   every?: Every;
 }
 
 interface StreamCaller {
   projectId: string;
   userId: string;
-  expiresAtMs: number;
+  credential: Credential;
   /** The header as it came. */
   lastEventId: string | string[] | undefined;
 }
 
 /** The event streams of this node that tell users of their notifications. */
 export class Streams {
-  readonly #hub: Hub;
+  readonly #options: StreamOptions;
   readonly #connections: SseConnections;
 
-  constructor({ hub, clock, every }: StreamOptions) {
-    this.#hub = hub;
-    this.#connections = new SseConnections({ clock, every });
+  constructor(options: StreamOptions) {
+    this.#options = options;
+    this.#connections = new SseConnections(options);
   }
 
   /** Takes the request over. Rejects, with nothing answered yet, when the database does not say where to begin. */
   async open(
     reply: FastifyReply,
-    { projectId, userId, expiresAtMs, lastEventId }: StreamCaller,
+    { projectId, userId, credential, lastEventId }: StreamCaller,
   ): Promise<void> {
     const socket = reply.raw.socket;
     if (socket === null || socket.destroyed || answerHead(reply)) return;
-    const sse = new SseConnection(reply, socket, expiresAtMs);
+    const sse = new SseConnection(reply, socket, credential.expiresAtMs);
     // An empty one is what a client sends that has not been told any; several are nobody's.
     const resumeFrom = lastEventId === '' ? undefined : lastEventId?.toString();
-    const leaveHub = await this.#hub.addFrom(new NotificationStream(projectId, userId, sse), resumeFrom);
+    const leaveHub = await this.#options.hub.addFrom(
+      new NotificationStream(projectId, userId, sse),
+      resumeFrom,
+    );
+    sse.onBeat = () => void this.#closeIfKeyEnded(sse, projectId, credential.key.id);
     this.#connections.hold(sse, socket, leaveHub);
+  }
+
+  async #closeIfKeyEnded(sse: SseConnection, projectId: string, keyId: string): Promise<void> {
+    const { projects, clock } = this.#options;
+    try {
+      const project = await projects.byId(projectId);
+      if (project === undefined || !isValidKey(project.apiSecrets, keyId, clock.now())) sse.close();
+    } catch {
+      // The database is away; the next heartbeat asks again.
+    }
   }
 
   /** Ends all streams, within a second. */

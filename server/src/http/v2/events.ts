@@ -12,9 +12,7 @@ import {
 import { getEvent } from '../../domain/events/get.ts';
 import { listEvents } from '../../domain/events/list.ts';
 import { ClientError } from '../../errors.ts';
-import { decodeJwt } from '../../lib/jwt.ts';
 import { memberOf } from '../../lib/members.ts';
-import { bearerToken } from '../auth.ts';
 import { type App, projectRoute } from '../route.ts';
 
 const tags: [string] = ['Events'];
@@ -58,12 +56,11 @@ export function eventRoutes(app: App): void {
     alsoWrong: ({ query }) => unknownTypes(memberOf(query, 'type')),
     produces: 'text/event-stream',
     reply: { 200: Type.String() },
-    async handler({ project, query, request, reply }) {
-      const claims = decodeJwt(bearerToken(request.headers.authorization))?.claims;
+    async handler({ project, tokenId, credential, query, request, reply }) {
       await app.context.eventStreams.open(reply, {
         projectId: project.id,
-        tokenId: String(claims?.jti),
-        expiresAtMs: typeof claims?.exp === 'number' ? claims.exp * 1000 : Number.POSITIVE_INFINITY,
+        tokenId,
+        credential,
         types: readTypes(query.type),
         lastEventId: request.headers['last-event-id'],
       });

@@ -68,7 +68,7 @@ function slackRoutes(app: App, provider: SlackProvider, name: string): void {
     handler: ({ project, user, body, context }) =>
       startInstallation(
         context,
-        { projectId: project.id, userId: user.id, provider, signingKey: project.signingKey },
+        { projectId: project.id, userId: user.id, provider, signingKeys: project.signingKeys },
         body,
       ),
   });
@@ -89,7 +89,7 @@ function slackRoutes(app: App, provider: SlackProvider, name: string): void {
     handler: ({ project, user, body, context }) =>
       finishInstallation(
         context,
-        { projectId: project.id, userId: user.id, provider, signingKey: project.signingKey },
+        { projectId: project.id, userId: user.id, provider, signingKeys: project.signingKeys },
         body,
       ),
   });
@@ -158,10 +158,10 @@ function webPushRoutes(app: App): void {
     secretReply: true,
     // The auth_token of a token that lasts longer, or of another name, is for nobody else.
     replayedTo: 'token',
-    handler({ project, context, request }) {
+    handler({ project, credential, context, request }) {
       // The caller was admitted by it, so it can be read.
       const claims = decodeJwt(bearerToken(request.headers.authorization))?.claims ?? {};
-      return startWebPush(context, project, claims);
+      return startWebPush(context, project.id, { claims, ...credential });
     },
   });
 }

@@ -1,6 +1,4 @@
 import { Type } from 'typebox';
-import { decodeJwt } from '../../lib/jwt.ts';
-import { bearerToken } from '../auth.ts';
 import type { Streams } from '../realtime/stream.ts';
 import { type App, userRoute } from '../route.ts';
 
@@ -22,12 +20,11 @@ export function streamRoute(app: App, streams: Streams): void {
     tags: ['Notifications'],
     produces: 'text/event-stream',
     reply: { 200: Type.String() },
-    async handler({ project, user, request, reply }) {
-      const claims = decodeJwt(bearerToken(request.headers.authorization))?.claims;
+    async handler({ project, user, credential, request, reply }) {
       await streams.open(reply, {
         projectId: project.id,
         userId: user.id,
-        expiresAtMs: typeof claims?.exp === 'number' ? claims.exp * 1000 : Number.POSITIVE_INFINITY,
+        credential,
         lastEventId: request.headers['last-event-id'],
       });
       return '';
