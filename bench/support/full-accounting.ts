@@ -35,8 +35,8 @@ export async function fillDeliveries(fill: Fill): Promise<FullDeliveries> {
   const message = packJson(JSON.stringify({ title: 'We are open', content: 'All week.' }));
   const recipients = packJson(JSON.stringify([{ external_id: 'user-20000' }]));
   await client.query(
-    `insert into broadcasts (id, project_id, category, message, recipients, status, total, pending)
-    values (${ID_OF(String(LARGE))}, $1, 'openings', $2, $3, 'processing', ${MANY}, 1000)`,
+    `insert into broadcasts (id, project_id, category, message, recipients, status, total, pending, awaited, failed_users)
+    values (${ID_OF(String(LARGE))}, $1, 'openings', $2, $3, 'processing', ${MANY}, 1200, 1000, 999)`,
     [belfry.projectId, message, recipients],
   );
   await inSteps(

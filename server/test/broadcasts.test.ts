@@ -53,10 +53,14 @@ describe('POST /broadcasts', () => {
     expect(rest).toEqual(body);
     expect(id).toMatch(/^[0-9a-f-]{36}$/);
     expect(Math.abs(Date.parse(created_at) - Date.now())).toBeLessThan(60_000);
-    expect(status).toEqual({ status: 'enqueued', summary: { total: 2, failures: 0 }, errors: null });
+    expect(status).toEqual({
+      status: 'enqueued',
+      summary: { total: 2, failures: 0, pending: 0 },
+      errors: null,
+    });
     expect(await processed(call, id)).toEqual({
       ...answer.body,
-      status: { status: 'processed', summary: { total: 2, failures: 0 }, errors: null },
+      status: { status: 'processed', summary: { total: 2, failures: 0, pending: 0 }, errors: null },
     });
     expect(await notificationsOf(id)).toBe(2);
   });
@@ -111,7 +115,7 @@ describe('POST /broadcasts', () => {
     const { status, body } = await send({ title: 'Half a name', recipients });
     expect([status, body.recipients]).toEqual([201, recipients]);
     expect((await processed(call, body.id)).status).toMatchObject({
-      summary: { total: 2, failures: 0 },
+      summary: { total: 2, failures: 0, pending: 0 },
       errors: null,
     });
     const nobody = await send({ title: 'Nobody', recipients: [{ external_id: null, email: null }] });
@@ -132,7 +136,11 @@ describe('POST /broadcasts', () => {
   test('recipients may be null: then nobody is addressed', async () => {
     const answer = await send({ title: 'Nobody', recipients: null });
     expect(answer).toMatchObject({ status: 201, body: { recipients: null } });
-    expect((await processed(call, answer.body.id)).status.summary).toEqual({ total: 0, failures: 0 });
+    expect((await processed(call, answer.body.id)).status.summary).toEqual({
+      total: 0,
+      failures: 0,
+      pending: 0,
+    });
   });
 
   test('a user who is named twice, by id and by address, gets one notification', async () => {
@@ -149,7 +157,7 @@ describe('POST /broadcasts', () => {
         { external_id: 'twice', email: 'twice@example.com' },
       ],
     });
-    expect((await processed(call, body.id)).status.summary).toEqual({ total: 1, failures: 0 });
+    expect((await processed(call, body.id)).status.summary).toEqual({ total: 1, failures: 0, pending: 0 });
     expect(await notificationsOf(body.id)).toBe(1);
   });
 
@@ -190,7 +198,7 @@ describe('POST /broadcasts', () => {
       recipients: [{ external_id: 'c1', email: 'c2@example.com' }],
     });
     const { status } = await processed(call, body.id);
-    expect(status.summary).toEqual({ total: 1, failures: 0 });
+    expect(status.summary).toEqual({ total: 1, failures: 0, pending: 0 });
     expect(status.errors).toEqual([
       { message: 'recipients.0: the e-mail address c2@example.com belongs to another user' },
     ]);
@@ -255,7 +263,9 @@ describe('POST /broadcasts', () => {
       ),
     );
     for (const { body } of answers)
-      expect((await processed(call, body.id)).status).toMatchObject({ summary: { total: 20, failures: 0 } });
+      expect((await processed(call, body.id)).status).toMatchObject({
+        summary: { total: 20, failures: 0, pending: 0 },
+      });
     expect(await count("select count(*) from users where email like 'race-%'")).toBe(20);
     expect(await count("select count(*) from user_keys where value like 'race-%'")).toBe(40);
     const ids = answers.map(({ body }) => body.id);
@@ -268,7 +278,11 @@ describe('POST /broadcasts', () => {
     const recipients = Array.from({ length: 1000 }, (_, index) => ({ external_id: `many-${index}` }));
     for (const title of ['New', 'Known']) {
       const { body } = await send({ title, recipients });
-      expect((await processed(call, body.id)).status.summary).toEqual({ total: 1000, failures: 0 });
+      expect((await processed(call, body.id)).status.summary).toEqual({
+        total: 1000,
+        failures: 0,
+        pending: 0,
+      });
       expect(await notificationsOf(body.id)).toBe(1000);
     }
   });
@@ -504,7 +518,7 @@ describe('bad input is refused with all its problems, and nothing is stored', ()
       expect(answer.body.recipients).toEqual(JSON.parse(written));
       const read = await processed(call, answer.body.id);
       expect(read.recipients).toEqual(JSON.parse(written));
-      expect(read.status.summary).toEqual({ total: 1, failures: 0 });
+      expect(read.status.summary).toEqual({ total: 1, failures: 0, pending: 0 });
     }
     const externalIds = ['first', 'shadowed', 'written'];
     const users = await service.context.db.query<{ external_id: string }>(

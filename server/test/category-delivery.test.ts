@@ -213,7 +213,7 @@ describe('the inbox', () => {
     const id = await send();
     expect((await processed(project.call, id)).status).toEqual({
       status: 'processed',
-      summary: { total: 1, failures: 0 },
+      summary: { total: 1, failures: 0, pending: 0 },
       errors: null,
     });
     expect([await inbox(), await mailed()]).toEqual([[], ['Hello']]);
@@ -238,7 +238,10 @@ describe('the inbox', () => {
     expect(delayMs).toBeGreaterThan(590_000);
     expect(delayMs).toBeLessThanOrEqual(600_000);
     expect(await inbox()).toEqual(['first']);
-    expect((await project.call('GET', `/broadcasts/${id}`)).body.status.status).toBe('processing');
+    expect((await project.call('GET', `/broadcasts/${id}`)).body.status).toMatchObject({
+      status: 'processed',
+      summary: { pending: 1 },
+    });
     await bringForward();
     await processed(project.call, id);
     expect(await inbox()).toEqual(['Hello', 'first']);
@@ -361,7 +364,7 @@ test('nothing of a disabled category goes out anywhere; the broadcast ends, with
   await withMail();
   await configure([{ channel: 'in_app' }, { channel: 'email' }], { disabled: true });
   const id = await send();
-  expect((await processed(project.call, id)).status.summary).toEqual({ total: 1, failures: 0 });
+  expect((await processed(project.call, id)).status.summary).toEqual({ total: 1, failures: 0, pending: 0 });
   expect([await inbox(), await mailed()]).toEqual([[], []]);
   const said = { type: 'skipped', code: 'category_disabled', log: 'the category is disabled', users: 1 };
   expect(await deliveryEvents(id)).toEqual([

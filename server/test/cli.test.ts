@@ -264,7 +264,7 @@ describe('send', () => {
       topic: 'o:1',
       custom_attributes: { order: 1 },
       recipients: [{ external_id: 'ada' }, { email: 'bob@example.com' }],
-      status: { status: 'processed', summary: { total: 2, failures: 0 } },
+      status: { status: 'processed', summary: { total: 2, failures: 0, pending: 0 } },
     });
 
     const shown = await run(['send', '--title', 'Hello', '--to', 'external_id:a@b', '--wait']);

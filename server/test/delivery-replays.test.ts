@@ -35,11 +35,11 @@ const send = async (names: readonly string[], body: object = {}): Promise<string
   expect(sent.status).toBe(201);
   return sent.body.id;
 };
-/** The mail server takes nothing for these. */
+/** The mail server rejects messages to these as too large: that says nothing against the integration, which stays open. */
 const refuse = (...names: string[]) =>
   mail.fail({
     at: 'rcpt',
-    how: { reply: '554 5.7.1 Not today' },
+    how: { reply: '552 5.3.4 Not today' },
     when: ({ to }) => names.some((name) => to === `${name}@example.com`),
   });
 const replay = (id: string, body: object = {}, headers: Record<string, string> = {}) =>
@@ -77,14 +77,14 @@ describe('a replay', () => {
     refuse('bob', 'eve');
     const id = await send(['ada', 'bob', 'eve']);
     const before = await processed(project.call, id);
-    expect(before.status.summary).toEqual({ total: 3, failures: 2 });
+    expect(before.status.summary).toEqual({ total: 3, failures: 2, pending: 0 });
     expect(before.status.errors).toHaveLength(2);
     mail.heal();
     refuse('eve');
     const answer = await replay(id);
     expect([answer.status, answer.body]).toEqual([202, { replayed: 2 }]);
     const after = await processed(project.call, id);
-    expect(after.status.summary).toEqual({ total: 3, failures: 1 });
+    expect(after.status.summary).toEqual({ total: 3, failures: 1, pending: 0 });
     expect(after.status.errors).toEqual([
       { message: expect.stringContaining(`email to user ${await userId('eve')} failed`) },
     ]);
@@ -96,14 +96,14 @@ describe('a replay', () => {
       ['sent', 1],
     ]);
     expect(await events(id)).toEqual({
-      'broadcast.processed': 2,
+      'broadcast.processed': 1,
       'delivery.failed': 3,
       'delivery.replayed': 2,
-      'delivery.sent': 2,
+      'delivery.sent': 5, // two by e-mail, three in the inbox
     });
     expect(await pendingOf(id)).toBe(0);
     expect((await replay(id)).body).toEqual({ replayed: 1 });
-    expect((await processed(project.call, id)).status.summary).toEqual({ total: 3, failures: 1 });
+    expect((await processed(project.call, id)).status.summary).toEqual({ total: 3, failures: 1, pending: 0 });
   });
 
   test('is of the users and the channel that are named', async () => {
@@ -121,7 +121,7 @@ describe('a replay', () => {
     await processed(project.call, id);
     expect(mail.received.map(({ to }) => to)).toEqual(['bob@example.com']);
     expect((await replay(id, { channel: 'email' })).body).toEqual({ replayed: 2 });
-    expect((await processed(project.call, id)).status.summary).toEqual({ total: 3, failures: 0 });
+    expect((await processed(project.call, id)).status.summary).toEqual({ total: 3, failures: 0, pending: 0 });
   });
 
   test('that is asked for many times at once sends everything anew once', async () => {
@@ -135,7 +135,11 @@ describe('a replay', () => {
       ...names.slice(0, 3).map(async (name) => replay(id, { user_ids: [await userId(name)] })),
     ]);
     expect(answers.reduce((sum, { body }) => sum + body.replayed, 0)).toBe(30);
-    expect((await processed(project.call, id)).status.summary).toEqual({ total: 30, failures: 0 });
+    expect((await processed(project.call, id)).status.summary).toEqual({
+      total: 30,
+      failures: 0,
+      pending: 0,
+    });
     expect(mail.received).toHaveLength(30);
     expect((await events(id))['delivery.replayed']).toBe(30);
     expect(await pendingOf(id)).toBe(0);
@@ -169,12 +173,15 @@ describe('a replay', () => {
       () => list(id, 'channel=email&state=sent'),
       (all) => all.length === 1,
     );
-    expect((await project.call('GET', `/broadcasts/${id}`)).body.status.status).toBe('processing');
+    expect((await project.call('GET', `/broadcasts/${id}`)).body.status).toMatchObject({
+      status: 'processed',
+      summary: { total: 2, failures: 0, pending: 1 },
+    });
     await rows(
       "update jobs set due_at = now() - interval '1 second' where due_at is not null and project_id = $1",
       [project.id],
     );
-    expect((await processed(project.call, id)).status.summary).toEqual({ total: 2, failures: 0 });
+    expect((await processed(project.call, id)).status.summary).toEqual({ total: 2, failures: 0, pending: 0 });
     expect((await events(id))['broadcast.processed']).toBe(1);
     expect(await pendingOf(id)).toBe(0);
   });
@@ -340,6 +347,13 @@ describe('a replay of more than is done at once', () => {
     return id;
   }
 
+  /** The parts of a replay are jobs, each written with the one before it. */
+  const noJobLeft = () =>
+    until(
+      () => rows('select id from jobs where project_id = $1 limit 1', [project.id]),
+      (jobs) => jobs.length === 0,
+      { withinMs: 60_000 },
+    );
   const states = async (id: string) =>
     rows<{ state: string; count: number }>(
       'select state, count(*)::int as count from deliveries where broadcast_id = $1 group by state',
@@ -354,16 +368,13 @@ describe('a replay of more than is done at once', () => {
     const answers = await Promise.all([replay(id), replay(id, { channel: 'email' })]);
     expect(answers.map(({ status }) => status)).toEqual([202, 202]);
     expect(Math.max(...answers.map((answer) => answer.body.replayed))).toBe(ALL);
-    const { status } = await processed(project.call, id, 60_000);
-    expect(status.summary).toEqual({ total: ALL, failures: ALL });
+    await noJobLeft();
+    const { status } = await processed(project.call, id);
+    expect(status.summary).toEqual({ total: ALL, failures: ALL, pending: 0 });
     expect(status.errors).toHaveLength(1_000);
     expect(await states(id)).toEqual([{ state: 'failed', count: ALL }]);
     // Each was begun anew once, and has ended once.
-    expect(await events(id)).toEqual({
-      'broadcast.processed': 1,
-      'delivery.failed': ALL,
-      'delivery.replayed': ALL,
-    });
+    expect(await events(id)).toEqual({ 'delivery.failed': ALL, 'delivery.replayed': ALL });
     expect(await pendingOf(id)).toBe(0);
   }, 90_000);
 
@@ -371,14 +382,15 @@ describe('a replay of more than is done at once', () => {
     const id = await failedBroadcast('in_app');
     expect((await replay(id)).body).toEqual({ replayed: ALL });
     await service.restart();
-    const { status } = await processed(project.call, id, 60_000);
-    expect(status).toEqual({ status: 'processed', summary: { total: ALL, failures: 0 }, errors: null });
-    expect(await states(id)).toEqual([{ state: 'sent', count: ALL }]);
-    expect(await events(id)).toEqual({
-      'broadcast.processed': 1,
-      'delivery.replayed': ALL,
-      'delivery.sent': ALL,
+    await noJobLeft();
+    const { status } = await processed(project.call, id);
+    expect(status).toEqual({
+      status: 'processed',
+      summary: { total: ALL, failures: 0, pending: 0 },
+      errors: null,
     });
+    expect(await states(id)).toEqual([{ state: 'sent', count: ALL }]);
+    expect(await events(id)).toEqual({ 'delivery.replayed': ALL, 'delivery.sent': ALL });
     expect(await pendingOf(id)).toBe(0);
   }, 90_000);
 });

@@ -62,7 +62,7 @@ async function send(body: object = {}) {
   return { id: sent.body.id as string, status, delivery };
 }
 
-const SENT = { status: 'processed', summary: { total: 1, failures: 0 }, errors: null };
+const SENT = { status: 'processed', summary: { total: 1, failures: 0, pending: 0 }, errors: null };
 const jsonOf = ({ body }: VendorRequest) => JSON.parse(body);
 const only = (requests: VendorRequest[]): VendorRequest => {
   expect(requests).toHaveLength(1);
@@ -200,7 +200,7 @@ describe("a mailer of the project's own", () => {
     vendor.answer({ status: 422, body: { error: 'no template orders' } });
     const { status, delivery } = await send();
     expect(delivery).toMatchObject({ state: 'failed', attempts: 1, code: '422' });
-    expect(status).toMatchObject({ summary: { total: 1, failures: 1 } });
+    expect(status).toMatchObject({ summary: { total: 1, failures: 1, pending: 0 } });
     expect(JSON.stringify(status.errors)).toContain('the mailer answered 422: no template orders');
   });
 });

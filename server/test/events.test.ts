@@ -57,7 +57,10 @@ describe('reading', () => {
       timestamp: new Date(timeOf(list[0]?.id ?? '')).toISOString(),
       context: { broadcast_id: body.id, user_id: inbox.user_id, notification_id: inbox.id },
     });
-    expect(list[1]).toMatchObject({ context: { broadcast_id: body.id }, payload: { total: 2, failures: 0 } });
+    expect(list[1]).toMatchObject({
+      context: { broadcast_id: body.id },
+      payload: { total: 2, failures: 0, pending: 0 },
+    });
     const created = list.filter(({ type }) => type === 'notification.created');
     for (const { context } of created)
       expect(context?.notification_id).toBe(notificationId(body.id, String(context?.user_id)));

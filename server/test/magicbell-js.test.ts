@@ -166,7 +166,7 @@ describe('broadcasts', () => {
     );
     expect(whole).toMatchObject({
       title: 'Hello',
-      status: { status: 'enqueued', summary: { total: 1, failures: 0 } },
+      status: { status: 'enqueued', summary: { total: 1, failures: 0 } }, // it drops `pending`, which is ours
     });
     const id = whole.id ?? '';
     await processed(service.project.call, id);

@@ -34,6 +34,7 @@ function broadcast(project: TestProject, category: string | null, userIds: strin
     textWeight: 0,
     userIds,
     pending: 0,
+    awaited: 0,
     heldBack: new Set<string>(),
     plan: [],
   };

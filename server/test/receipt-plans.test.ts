@@ -31,7 +31,10 @@ beforeAll(async () => {
   bus = createBus({ db, log: createLogger({ level: 'silent' }), nodeId: newId(), shared: false });
   const ids = userIds.map((userId) => notificationId(broadcastId, userId));
   await db.query(
-    sql('', `insert into broadcasts (id, project_id, message, status) values ($1, $2, '', 'processing')`),
+    sql(
+      '',
+      `insert into broadcasts (id, project_id, message, status, pending) values ($1, $2, '', 'processed', 1)`,
+    ),
     [broadcastId, projectId],
   );
   await db.query(

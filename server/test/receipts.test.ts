@@ -387,7 +387,7 @@ describe('SendGrid', () => {
     await promise;
     expect((await early[0])?.status).toBe(200);
     const { status } = await processed(project.call, broadcast.body.id);
-    expect(status.summary).toEqual({ total: 1, failures: 0 });
+    expect(status.summary).toEqual({ total: 1, failures: 0, pending: 0 });
     expect(await deliveryOf(broadcast.body.id)).toMatchObject({
       state: 'sent',
       attempts: 1,

@@ -43,7 +43,11 @@ describe('calls', () => {
     expect(created).toMatchObject({ title: 'Hello', action_url: 'https://shop.example/1', category: null });
     await processed(service.project.call, created.id);
     const got = await belfry.broadcasts.get(created.id);
-    expect(got.status).toEqual({ status: 'processed', summary: { total: 1, failures: 0 }, errors: null });
+    expect(got.status).toEqual({
+      status: 'processed',
+      summary: { total: 1, failures: 0, pending: 0 },
+      errors: null,
+    });
   });
 
   test('a user reads what came, by way of a token that the SDK made', async () => {

@@ -34,8 +34,19 @@ const postedTo = () => vendors.slack.posted.map(({ to }) => to).sort();
 /** Waits for the end, with every retry at once. */
 async function processedAtOnce(id: string) {
   await until(
+    async () => {
+      await bringForward(service);
+      return service.context.db.query(
+        sql('', "select 1 from jobs where kind in ('fan_out', 'deliver') and payload->>'broadcast_id' = $1"),
+        [id],
+      );
+    },
+    (jobs) => jobs.length === 0,
+    { everyMs: 50 },
+  );
+  await until(
     () => bringForward(service).then(() => project.call('GET', `/broadcasts/${id}`)),
-    ({ body }) => body.status.status === 'processed',
+    ({ body }) => body.status.status === 'processed' && body.status.summary.pending === 0,
     { everyMs: 50 },
   );
   return processed(project.call, id);

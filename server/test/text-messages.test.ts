@@ -46,7 +46,7 @@ const numbers = () => phone.requests.map(({ body }) => new URLSearchParams(body)
 const ended = (id: string) =>
   until(
     () => bringForward(service).then(() => project.call('GET', `/broadcasts/${id}`)),
-    ({ body }) => body.status.status === 'processed',
+    ({ body }) => body.status.status === 'processed' && body.status.summary.pending === 0,
     { everyMs: 50, withinMs: 20_000 },
   );
 const refused = (code: number) => ({
@@ -74,6 +74,7 @@ describe('a text message of which it is not known whether it was sent', () => {
     expect((await project.call('GET', `/broadcasts/${id}`)).body.status.summary).toEqual({
       total: 1,
       failures: 1,
+      pending: 0,
     });
   });
 

@@ -38,7 +38,7 @@ const sendAndWait = async (body: object = {}) => {
   expect([status, accepted.errors]).toEqual([201, undefined]);
   return processed(project.call, accepted.id);
 };
-const summary = (total: number, failures = 0) => ({ total, failures });
+const summary = (total: number, failures = 0) => ({ total, failures, pending: 0 });
 
 /** So many users with an address, subscribed to all of the topic unless it is said otherwise; answers their ids. */
 async function crowd(
@@ -406,7 +406,7 @@ describe('a page that our own error stops', () => {
     const { body } = await send();
     await processed(project.call, body.id);
     // As if the second page were still to come.
-    await rows("update broadcasts set status = 'processing', pending = 1 where id = $1", [body.id]);
+    await rows("update broadcasts set status = 'processing', awaited = 1 where id = $1", [body.id]);
     const [job] = await rows<{ id: number }>(
       `insert into jobs (kind, project_id, priority, lease_id, due_at, payload)
       values ('fan_out', $1, 2, $2, now() + interval '1 day', '{}')

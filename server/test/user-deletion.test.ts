@@ -120,7 +120,7 @@ describe('a broadcast that names a deleted user', () => {
     ]);
     expect(sent.status).toEqual({
       status: 'processed',
-      summary: { total: 2, failures: 1 },
+      summary: { total: 2, failures: 1, pending: 0 },
       errors: [
         {
           message: 'recipients.1: this user was deleted; PUT /users with the same identity brings them back',
@@ -132,14 +132,18 @@ describe('a broadcast that names a deleted user', () => {
     // What it said about the user is not written either.
     const { body } = await project.call('PUT', '/users', { external_id: 'refused' });
     expect(body).toMatchObject({ id, first_name: 'Ada', email: null, last_notified_at: null });
-    expect((await send([{ external_id: 'refused' }])).status.summary).toEqual({ total: 1, failures: 0 });
+    expect((await send([{ external_id: 'refused' }])).status.summary).toEqual({
+      total: 1,
+      failures: 0,
+      pending: 0,
+    });
   });
 
   test('does not bring them back, by whichever name it names them', async () => {
     const id = await create({ email: 'by-address@example.com' });
     await remove(id);
     const { status } = await send([{ email: 'By-Address@example.com' }]);
-    expect(status.summary).toEqual({ total: 1, failures: 1 });
+    expect(status.summary).toEqual({ total: 1, failures: 1, pending: 0 });
     expect(await isThere(id)).toBe(false);
   });
 

@@ -46,7 +46,7 @@ export class ProjectClient extends Client {
         this.list(`/broadcasts/${segment(broadcastId)}/deliveries`, query, options),
       /**
        * Send what failed of a broadcast anew.
-       * Deliveries that failed, or of users who are named such as were skipped, begin again: it is asked anew whether they are wanted and where the user is reached, they have as long as the first time to succeed, and each has an event `delivery.replayed`. Until they have ended the broadcast is `processing`; its figures are then of all its deliveries as they are. What was sent is never sent again.
+       * Deliveries that failed, or of users who are named such as were skipped, begin again: it is asked anew whether they are wanted and where the user is reached, they have as long as the first time to succeed, and each has an event `delivery.replayed`. Until they have ended they are `pending` in the `summary` of the broadcast, which stays `processed`. What was sent is never sent again.
        *
        * `POST /broadcasts/{broadcast_id}/deliveries/replay`
        */

@@ -888,16 +888,20 @@ export type BroadcastOverridesProviders = {
 };
 
 export type BroadcastStatus = {
+  /** `processed`: every delivery that was due immediately has had its first attempt, or was deferred. Retries, deferred and scheduled deliveries continue after that; `summary` and `errors` are correct at any time. */
   status: 'enqueued' | 'processing' | 'processed';
   summary: BroadcastStatusSummary;
+  /** Unusable recipients, then the deliveries that have failed for good so far; at most 1000 of those. */
   errors: BroadcastStatusError[] | null;
 };
 
 export type BroadcastStatusSummary = {
-  /** Recipients that could not be used, and users whom a channel failed to reach. */
+  /** Recipients that could not be used, and users whom at least one channel has failed to reach for good, so far. */
   failures: number;
   /** Users addressed so far, each counted once, and recipients that could not be used. Subscribers of a topic are counted as their turn comes, until the broadcast is `processed`. */
   total: number;
+  /** Deliveries that have not ended yet, on all channels together: not attempted, retried, deferred, or scheduled for later. Counted from when the broadcast is `processing`. */
+  pending: number;
 };
 
 export type BroadcastStatusError = {

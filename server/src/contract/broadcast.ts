@@ -124,17 +124,30 @@ const members = {
 };
 
 const BroadcastStatusSchema = Type.Object({
-  status: oneOf(['enqueued', 'processing', 'processed']),
+  status: oneOf(['enqueued', 'processing', 'processed'], {
+    description:
+      '`processed`: every delivery that was due immediately has had its first attempt, or was deferred. Retries, deferred and scheduled deliveries continue after that; `summary` and `errors` are correct at any time.',
+  }),
   summary: Type.Object({
     failures: Type.Integer({
-      description: 'Recipients that could not be used, and users whom a channel failed to reach.',
+      description:
+        'Recipients that could not be used, and users whom at least one channel has failed to reach for good, so far.',
     }),
     total: Type.Integer({
       description:
         'Users addressed so far, each counted once, and recipients that could not be used. Subscribers of a topic are counted as their turn comes, until the broadcast is `processed`.',
     }),
+    pending: Type.Integer({
+      description:
+        'Deliveries that have not ended yet, on all channels together: not attempted, retried, deferred, or scheduled for later. Counted from when the broadcast is `processing`.',
+    }),
   }),
-  errors: nullable(Type.Array(Type.Object({ message: Type.String() }))),
+  errors: nullable(
+    Type.Array(Type.Object({ message: Type.String() }), {
+      description:
+        'Unusable recipients, then the deliveries that have failed for good so far; at most 1000 of those.',
+    }),
+  ),
 });
 
 const example = {
@@ -183,7 +196,7 @@ export const BroadcastSchema = Type.Object(
         custom_attributes: null,
         overrides: null,
         created_at: exampleTime,
-        status: { status: 'processed', summary: { total: 1, failures: 0 }, errors: null },
+        status: { status: 'processed', summary: { total: 1, failures: 0, pending: 0 }, errors: null },
       },
     ],
   },

@@ -8,7 +8,7 @@ import { FreeObject, Id, oneOf, page, pageQuery, Timestamp } from './common.ts';
 export const EVENT_MEANINGS = {
   'broadcast.created': 'A broadcast was accepted.',
   'broadcast.processed':
-    'Every delivery of a broadcast has ended, on every channel; `payload` has the figures.',
+    'Every delivery of a broadcast that was due immediately has had its first attempt; `payload` has the figures at that moment. Recorded once.',
   'notification.created':
     'Users have a notification; also one that their inbox does not show, or not yet, because its category, or the user, has it so.',
   'notification.seen': 'A user has seen a notification in a list.',

@@ -9,7 +9,7 @@ export interface JobPayloads {
    * Bring a broadcast to these users over one channel. `attempt` counts the attempts before this one. Of deliveries to devices, browsers and
    * chats that were begun, `progress` says by user what is left to do. `back` tells who was here before: waiting for a delivery window and nothing
    * else, or in one that was open, from when on the time to live runs. `replay` is how often they had been begun anew when it was written: those
-   * that were once more since then are another job's.
+   * that were once more since then are another job's. `awaited`: these are first attempts, without which the broadcast is not processed.
    */
   deliver: {
     broadcast_id: string;
@@ -19,6 +19,7 @@ export interface JobPayloads {
     first_attempt_ms: number;
     back?: 'waited' | 'begun';
     replay?: number;
+    awaited?: true;
     progress?: Readonly<Record<string, Progress>>;
   };
   /**

@@ -67,10 +67,12 @@ async function expectOnce(
   const { body } = await service.project.call('GET', `/broadcasts/${id}`);
   expect(body.status).toEqual({
     status: 'processed',
-    summary: { total: count, failures: 0 },
+    summary: { total: count, failures: 0, pending: 0 },
     errors: null,
   });
-  expect(await rows('select pending from broadcasts where id = $1', [id])).toEqual([{ pending: 0 }]);
+  expect(await rows('select pending, awaited from broadcasts where id = $1', [id])).toEqual([
+    { pending: 0, awaited: 0 },
+  ]);
   expect(
     await rows('select state, count(*) from deliveries where broadcast_id = $1 group by 1', [id]),
   ).toEqual([{ state: 'sent', count }]);
@@ -194,9 +196,9 @@ test.concurrent(
     await until(
       async () => {
         await dueNow(service);
-        return (await service.project.call('GET', `/broadcasts/${id}`)).body.status.status;
+        return (await service.project.call('GET', `/broadcasts/${id}`)).body.status.summary.pending;
       },
-      (status) => status === 'processed',
+      (pending) => pending === 0,
       { withinMs: 15_000 },
     );
     expect(smtp.received).toHaveLength(HANGING);

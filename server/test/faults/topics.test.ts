@@ -116,7 +116,7 @@ test.runIf(process.platform === 'linux')(
     for (const status of statuses)
       expect(status).toEqual({
         status: 'processed',
-        summary: { total: SUBSCRIBERS + 1, failures: 0 },
+        summary: { total: SUBSCRIBERS + 1, failures: 0, pending: 0 },
         errors: null,
       });
     const { reached, addressed, events, mailed, jobs } = await withDatabase(readStored);

@@ -191,7 +191,7 @@ export async function takeAccount(
 ): Promise<Account> {
   const stored = await until(
     () => everyPage<Stored>(project, '/broadcasts?limit=100'),
-    (all) => all.every(({ status }) => status.status === 'processed'),
+    (all) => all.every(({ status }) => status.status === 'processed' && status.summary.pending === 0),
     { withinMs, everyMs: 200 },
   );
   const byTag = Map.groupBy(stored, ({ title }) => title);
@@ -225,7 +225,10 @@ export async function takeAccount(
     }
     deliveries += list.length;
     givenUp += unsure.size;
-    expect([tag, found.status.summary]).toEqual([tag, { total: addressed.length, failures: unsure.size }]);
+    expect([tag, found.status.summary]).toEqual([
+      tag,
+      { total: addressed.length, failures: unsure.size, pending: 0 },
+    ]);
     const missing = [...counts].flatMap(([target, came]) =>
       addressed.filter((name) => !came.has(`${name} ${tag}`)).map((name) => ({ target, name })),
     );
@@ -244,7 +247,7 @@ export async function takeAccount(
 interface Stored {
   id: string;
   title: string;
-  status: { status: string; summary: { total: number; failures: number } };
+  status: { status: string; summary: { total: number; failures: number; pending: number } };
 }
 
 /** The final states that were told of each delivery. */

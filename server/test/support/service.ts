@@ -176,11 +176,11 @@ export async function until<Value>(
   }
 }
 
-/** Waits until a broadcast is processed and answers it. */
+/** Waits until a broadcast is processed and all its deliveries have ended, and returns it. */
 export async function processed(call: Caller, id: string, withinMs = 15_000): Promise<Answer['body']> {
   const answer = await until(
     () => call('GET', `/broadcasts/${id}`),
-    ({ body }) => body?.status?.status === 'processed',
+    ({ body }) => body?.status?.status === 'processed' && body.status.summary.pending === 0,
     { withinMs },
   );
   return answer.body;

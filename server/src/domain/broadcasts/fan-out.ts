@@ -7,7 +7,7 @@ import type { Context } from '../context.ts';
 import { type NotificationsNew, newToThese } from '../realtime/messages.ts';
 import { type RefusedRecipient, refuseRecipients, USER_WAS_DELETED } from '../users/refuse.ts';
 import { type Resolved, resolveUsers, tellOthers } from '../users/resolve.ts';
-import { addError, countDown, finishBroadcasts } from './finish.ts';
+import { addError, countDown, finishBroadcasts, PAGES_WRITTEN } from './finish.ts';
 import { type Broadcast, loadBroadcasts } from './load.ts';
 import { planDeliveries } from './plan-deliveries.ts';
 import { addSubscribers, countDownPages, jobsOfNextPages, lockForPages } from './topic-pages.ts';
@@ -155,7 +155,7 @@ async function giveUp(
       await finishBroadcasts(tx, [{ projectId, broadcastId, error }]);
     } else {
       await addError(tx, broadcastId, 'Not all subscribers of the topic could be reached: internal error');
-      await countDown(tx, new Map([[broadcastId, 1]]));
+      await countDown(tx, new Map([[broadcastId, PAGES_WRITTEN]]));
     }
   });
 }

@@ -1,8 +1,27 @@
+import { uuidArray } from '../../db/arrays.ts';
 import { type Queryable, sql } from '../../db/client.ts';
 import { type NewEvent, recordEvents } from '../events/record.ts';
 
-// What more is wrong than this is told by the events.
-const MAX_ERRORS = 1_000;
+/*
+ * A broadcast is `processed` when nothing is awaited any more: each delivery that was due at once has had its first attempt, or was deferred,
+ * and all pages of subscribers are written. What is left of a job after that is done by jobs that nobody awaits, as is what was due
+ * later. So an outcome counts as awaited by the payload of its job (`awaited`), and what a job leaves over counts when the job ends, in the
+ * transaction that deletes it: exactly once, whoever is killed. If a worker lost its lease, both it and its successor may count a delivery;
+ * then the broadcast is processed that much too early. It never goes back to `processing`.
+ */
+
+/** What a transaction did to the deliveries of a broadcast. */
+export interface Tally {
+  /** Deliveries that reached their final state. */
+  ended: number;
+  /** How much of what was awaited happened: first attempts, deferrals, or the last page of subscribers. */
+  attempted: number;
+  /** The deliveries that failed. */
+  failed: readonly { userId: string; notificationId: string }[];
+}
+
+/** The last page of subscribers is written. */
+export const PAGES_WRITTEN: Tally = { ended: 0, attempted: 1, failed: [] };
 
 /** Ends broadcasts that an error of ours stopped: everybody is counted as failed. */
 export async function finishBroadcasts(
@@ -16,42 +35,69 @@ export async function finishBroadcasts(
     ]);
     if (row)
       await recordEvents(tx, [
-        broadcastProcessed(projectId, broadcastId, { total: row.total, failures: row.total }),
+        broadcastProcessed(projectId, broadcastId, { total: row.total, failures: row.total, pending: 0 }),
       ]);
   }
 }
 
 /**
- * Counts deliveries that have reached their final state off their broadcasts. A broadcast for which that was the last becomes `processed`, with the
- * figures taken from the deliveries themselves, so that they agree whatever was repeated on the way. Answers how many became processed.
+ * Subtracts from broadcasts what ended and what was attempted, and counts the users whose first failure this is. A broadcast for which nothing
+ * is awaited any more becomes `processed`. To be called last in a transaction: it holds the broadcasts locked.
  */
-export async function countDown(tx: Queryable, finals: ReadonlyMap<string, number>): Promise<number> {
-  const ids = [...finals.keys()];
-  if (ids.length === 0) return 0;
-  await lockBroadcasts(tx, ids);
-  const rows = await tx.query<{ id: string }>(subtractPending, [ids, ids.map((id) => finals.get(id))]);
-  if (rows.length === 0) return 0;
-  const finished = await tx.query<{ id: string; project_id: string; total: number; failures: number }>(
-    finish,
-    [rows.map((row) => row.id), MAX_ERRORS],
-  );
+export async function countDown(tx: Queryable, tallies: ReadonlyMap<string, Tally>): Promise<void> {
+  const ids = [...tallies.keys()];
+  if (ids.length === 0) return;
+  const open = await lockBroadcasts(tx, ids);
+  const failed = ids.flatMap((id) => (tallies.get(id)?.failed ?? []).map((one) => ({ id, ...one })));
+  const rows = await tx.query<Counted>(subtract, [
+    ids,
+    ids.map((id) => tallies.get(id)?.ended),
+    ids.map((id) => tallies.get(id)?.attempted),
+    uuidArray(failed.map(({ id }) => id)),
+    uuidArray(failed.map(({ userId }) => userId)),
+    uuidArray(failed.map(({ notificationId }) => notificationId)),
+  ]);
   await recordEvents(
     tx,
-    finished.map((row) =>
-      broadcastProcessed(row.project_id, row.id, { total: row.total, failures: row.failures }),
-    ),
+    rows
+      .filter(({ id, status }) => status === 'processed' && open.has(id))
+      .map(({ id, project_id: projectId, total, failures, pending }) =>
+        broadcastProcessed(projectId, id, { total, failures, pending }),
+      ),
   );
-  return finished.length;
 }
 
-/** Lets nobody else change these broadcasts until the transaction ends: whoever changes several does this before. */
-export async function lockBroadcasts(tx: Queryable, ids: readonly string[]): Promise<void> {
-  await tx.query(selectForUpdate, [ids]);
+interface Counted {
+  id: string;
+  project_id: string;
+  status: string;
+  total: number;
+  failures: number;
+  pending: number;
 }
 
-/** Has a broadcast wait for so many deliveries more, also where it was processed already. */
-export async function reopenBroadcast(tx: Queryable, broadcastId: string, pending: number): Promise<void> {
-  await tx.query(addPending, [broadcastId, pending]);
+/**
+ * Locks broadcasts until the transaction ends: whoever changes several does this before, and whoever counts their failures. Returns those that
+ * are not processed yet.
+ */
+export async function lockBroadcasts(tx: Queryable, ids: readonly string[]): Promise<ReadonlySet<string>> {
+  const rows = await tx.query<{ id: string; status: string }>(selectForUpdate, [ids]);
+  return new Set(rows.flatMap(({ id, status }) => (status === 'processed' ? [] : [id])));
+}
+
+/** Counts deliveries that are replayed as pending again, and the users of whose deliveries none has failed any more. */
+export async function addPending(
+  tx: Queryable,
+  broadcastId: string,
+  replayed: { deliveries: number; failed: readonly { userId: string; notificationId: string }[] },
+): Promise<void> {
+  await lockBroadcasts(tx, [broadcastId]);
+  await tx.query(addReplayed, [
+    broadcastId,
+    replayed.deliveries,
+    uuidArray(replayed.failed.map(({ userId }) => userId)),
+    uuidArray(replayed.failed.map(({ notificationId }) => notificationId)),
+  ]);
 }
 
 /** Notes what went wrong with a broadcast beside its deliveries. */
@@ -62,7 +108,7 @@ export async function addError(tx: Queryable, broadcastId: string, message: stri
 export function broadcastProcessed(
   projectId: string,
   broadcastId: string,
-  summary: { total: number; failures: number },
+  summary: { total: number; failures: number; pending: number },
 ): NewEvent {
   return { projectId, type: 'broadcast.processed', broadcastId, details: { payload: summary } };
 }
@@ -70,50 +116,55 @@ export function broadcastProcessed(
 // In the order of ids, so that two workers that count down the same broadcasts wait instead of deadlocking.
 const selectForUpdate = sql(
   'lock_broadcasts',
-  'select id from broadcasts where id = any ($1::uuid[]) order by id for update',
+  'select id, status from broadcasts where id = any ($1::uuid[]) order by id for update',
 );
-const subtractPending = sql(
-  'subtract_pending',
-  `with counted as (
-    update broadcasts
-    set pending = pending - d.finals
-    from unnest($1::uuid[], $2::int[]) as d (id, finals)
-    where broadcasts.id = d.id
-    returning broadcasts.id, pending, status
-  )
-  select id from counted where pending <= 0 and status <> 'processed'`,
-);
-// Index deliveries_failed (broadcast_id, user_id, channel): what it takes depends on what failed, not on how many users there are. The users are
-// counted in the index alone and in its order, and only the deliveries that are told of are read. A broadcast may end more than once, as what
-// failed can be sent anew: the last end counts.
-const finish = sql(
-  'finish_broadcasts',
-  `update broadcasts b
-  set status = 'processed',
-    failed_users = (
-      select count(distinct user_id)
-      from (
-        select user_id from deliveries d where d.broadcast_id = b.id and d.state = 'failed' order by user_id
-      ) failed
-    ),
-    failed_errors = (
-      select json_agg(json_build_object('message', channel || ' to user ' || user_id || ' failed: ' || reason))
-      from (
-        select user_id, channel, reason
-        from deliveries d
-        where d.broadcast_id = b.id and d.state = 'failed'
-        order by user_id, channel
-        limit $2
-      ) listed
+// Primary keys. A statement of its own behind the lock, so that it sees what others have counted: a user has failed for the first time if
+// all its failures are of this transaction. Where nothing is pending, only further pages of subscribers can be awaited, which count as one and are
+// of a topic; a higher count was left by a server of the release before, which made deliveries of the broadcast and does not count it.
+const subtract = sql(
+  'count_down_broadcasts',
+  `with first_failures as (
+    select broadcast_id, count(*)::int as users
+    from (
+      select broadcast_id, user_id, notification_id, count(*) as failures
+      from unnest($4::uuid[], $5::uuid[], $6::uuid[]) as f (broadcast_id, user_id, notification_id)
+      group by broadcast_id, user_id, notification_id
+    ) f
+    where failures = (
+      select count(*)
+      from deliveries d
+      where d.user_id = f.user_id and d.notification_id = f.notification_id and d.state = 'failed'
     )
-  where b.id = any ($1::uuid[])
-  returning b.id, b.project_id, b.total, b.failures + b.failed_users as failures`,
+    group by broadcast_id
+  )
+  update broadcasts b
+  set pending = b.pending - t.ended,
+    awaited = b.awaited - t.attempted,
+    failed_users = b.failed_users + coalesce(f.users, 0),
+    status = case
+      when b.awaited - t.attempted <= 0 then 'processed'
+      when b.pending - t.ended <= 0 and (b.awaited - t.attempted > 1 or b.topic is null) then 'processed'
+      else b.status
+    end
+  from unnest($1::uuid[], $2::int[], $3::int[]) as t (id, ended, attempted)
+  left join first_failures f on f.broadcast_id = t.id
+  where b.id = t.id
+  returning b.id, b.project_id, b.status, b.total, b.failures + b.failed_users as failures, b.pending`,
 );
-// Primary key.
-const addPending = sql(
-  'reopen_broadcast',
+// Primary keys.
+const addReplayed = sql(
+  'add_replayed_deliveries',
   `update broadcasts
-  set status = 'processing', pending = case when status = 'processed' then 0 else pending end + $2
+  set pending = pending + $2,
+    failed_users = failed_users - (
+      select count(*)
+      from (select distinct user_id, notification_id from unnest($3::uuid[], $4::uuid[]) as r (user_id, notification_id)) r
+      where not exists (
+        select
+        from deliveries d
+        where d.user_id = r.user_id and d.notification_id = r.notification_id and d.state = 'failed'
+      )
+    )
   where id = $1`,
 );
 const failBroadcast = sql(

@@ -61,12 +61,27 @@ export async function broadcastsJson(
   return texts;
 }
 
-// What was wrong before anything was sent, and then what became of the deliveries.
-const COLUMNS = `id, category, topic, message, overrides, recipients, status, total, failures + failed_users as failures,
+// Only the events and the list of deliveries have more failures than these.
+const MAX_ERRORS = 1_000;
+
+// The errors are what was wrong before anything was sent, then the deliveries that have failed so far: index deliveries_failed
+// (broadcast_id, user_id, channel), read only where there are any, and no further than the limit. An erased user's failure has no reason.
+const COLUMNS = `id, category, topic, message, overrides, recipients, status, total, failures + failed_users as failures, pending,
     case
-      when errors is null then failed_errors
-      when failed_errors is null then errors
-      else (errors::jsonb || failed_errors::jsonb)::json
+      when failed_users = 0 then errors
+      else (coalesce(errors::jsonb, '[]') || coalesce((
+        select jsonb_agg(
+          jsonb_build_object('message', channel || ' to user ' || user_id || ' failed' || coalesce(': ' || reason, ''))
+          order by user_id, channel
+        )
+        from (
+          select user_id, channel, reason
+          from deliveries d
+          where d.broadcast_id = broadcasts.id and d.state = 'failed'
+          order by user_id, channel
+          limit ${MAX_ERRORS}
+        ) failed
+      ), '[]'))::json
     end as errors`;
 
 // Primary key.

@@ -32,11 +32,10 @@ export interface Broadcast {
   /** The users addressed, each once, ascending; and their notifications' ids in the same order. */
   userIds: string[];
   notificationIds: string[];
-  /**
-   * What has to come to an end before it is processed: deliveries that wait for an outcome, which are those outside the inbox and those that
-   * the inbox shows later; and one for all the pages that follow the first.
-   */
+  /** Deliveries that wait for an outcome: those outside the inbox, and those that the inbox shows later. */
   pending: number;
+  /** What has to happen before it is processed: a first attempt of each that is due at once; and one for all the pages that follow. */
+  awaited: number;
   /** The users whose inbox does not show it, or not yet. */
   heldBack: Set<string>;
   /** What is decided for these users on each channel. */
@@ -142,6 +141,7 @@ function newBroadcast() {
     userIds: [],
     notificationIds: [],
     pending: 0,
+    awaited: 0,
     heldBack: new Set<string>(),
     plan: [],
   };

@@ -23,8 +23,9 @@ interface Deliverable {
   /** What its texts add to the weight of its jobs. */
   textWeight: number;
   userIds: readonly string[];
-  /** Counted up by the deliveries that are planned: they wait for an outcome. */
+  /** Counted up by the deliveries that are planned, and by those of them that are due at once. */
   pending: number;
+  awaited: number;
   /** Filled with the users whose inbox does not show it, or not yet. */
   heldBack: Set<string>;
   /** Filled with what is decided on each channel; it stays empty where there is only the inbox. */
@@ -162,6 +163,7 @@ function planOf({ broadcast, routes, ways }: Routed, known: Known): Plan {
     if (dueAtMs === undefined) continue;
     if (delayMs > 0) plan.events.push(scheduledEvent(broadcast, channel, dueAtMs, used));
     broadcast.pending += used.length;
+    if (delayMs === 0) broadcast.awaited += used.length;
     plan.jobs.push(
       ...deliveryJobs({ ...broadcast, recipients: broadcast.userIds.length }, channel, used, {
         dueAtMs,

@@ -4,13 +4,13 @@ import { BULK, type NewJob } from '../../queue/jobs.ts';
 import type { CategoryCache } from '../categories/of-project.ts';
 import type { Context } from '../context.ts';
 import { nextSubscribers, SUBSCRIBERS_PER_PAGE } from '../topics/subscribers.ts';
-import { countDown, lockBroadcasts } from './finish.ts';
+import { countDown, lockBroadcasts, PAGES_WRITTEN } from './finish.ts';
 import type { Broadcast } from './load.ts';
 
 /*
  * A topic may have a million subscribers. They are gone through in the order of their ids, a page at a time, each page by a job that was
  * written together with the page before it: whoever is killed, the next page begins where the last one that was written ended. All the
- * pages that follow the first count as one among what the broadcast waits for, and the last of them counts that down, as a delivery does.
+ * pages that follow the first count as one among what the broadcast awaits, until the last of them is written.
  */
 
 /** Gives the broadcasts that go to subscribers those of this page, by one statement for all, and says where the next page begins. */
@@ -25,7 +25,7 @@ export async function addSubscribers(
     else if (broadcast.subscribers) broadcast.next = { after: undefined };
   }
   if (reading.length > 0) await readSubscribers(categories, tx, reading);
-  for (const broadcast of broadcasts) if (broadcast.page === 0 && broadcast.next) broadcast.pending += 1;
+  for (const broadcast of broadcasts) if (broadcast.page === 0 && broadcast.next) broadcast.awaited += 1;
 }
 
 async function readSubscribers(
@@ -83,8 +83,8 @@ export async function lockForPages(tx: Queryable, broadcasts: readonly Broadcast
     );
 }
 
-/** To be called when they are written: broadcasts for which this was the last page wait for no more of them. */
+/** To be called when they are written: broadcasts for which this was the last page await no more of them. */
 export async function countDownPages(tx: Queryable, broadcasts: readonly Broadcast[]): Promise<void> {
   const ended = broadcasts.filter(({ page, next }) => page > 0 && next === undefined);
-  if (ended.length > 0) await countDown(tx, new Map(ended.map(({ id }) => [id, 1])));
+  if (ended.length > 0) await countDown(tx, new Map(ended.map(({ id }) => [id, PAGES_WRITTEN])));
 }

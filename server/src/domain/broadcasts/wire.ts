@@ -79,6 +79,7 @@ export interface BroadcastRow {
   status: BroadcastStatus;
   total: number;
   failures: number;
+  pending: number;
   errors: string | null;
 }
 
@@ -105,7 +106,7 @@ export function acceptedJson(id: string, body: StoredBody): JsonText {
   const parts = around(
     id,
     body,
-    { status: 'enqueued', total: body.recipients.named, failures: 0, errors: null },
+    { status: 'enqueued', total: body.recipients.named, failures: 0, pending: 0, errors: null },
     // What is short is sent by one write, together with the head of the answer.
     recipients.length < SHORT_BYTES ? recipients.toString() : recipients,
   );
@@ -138,7 +139,7 @@ export async function packed(body: StoredBody): Promise<PackedColumns> {
 function around(
   id: string,
   body: Pick<StoredBody, 'category' | 'topic' | 'messageJson' | 'overridesJson'>,
-  state: Pick<BroadcastRow, 'status' | 'total' | 'failures' | 'errors'>,
+  state: Pick<BroadcastRow, 'status' | 'total' | 'failures' | 'pending' | 'errors'>,
   recipients: JsonText,
 ): JsonText[] {
   const { messageJson } = body;
@@ -150,6 +151,6 @@ function around(
     ',"overrides":',
     body.overridesJson ?? 'null',
     `,"created_at":"${new Date(timeOf(id)).toISOString()}","status":{"status":"${state.status}",` +
-      `"summary":{"total":${state.total},"failures":${state.failures}},"errors":${state.errors ?? 'null'}}}`,
+      `"summary":{"total":${state.total},"failures":${state.failures},"pending":${state.pending}},"errors":${state.errors ?? 'null'}}}`,
   ];
 }

@@ -192,7 +192,7 @@ const fannedOut = (input: string, eventIds: readonly string[]) => `reached as ma
       group by project_id, events
       union all
       select project_id, (${eventIds[2]}::uuid[])[events], 'broadcast.processed', array_agg(id), null,
-        json_build_object('payload', json_build_object('total', total, 'failures', 0))
+        json_build_object('payload', json_build_object('total', total, 'failures', 0, 'pending', 0))
       from reached
       group by project_id, events, total
     ) as event (project_id, id, type, broadcast_ids, user_ids, details)

@@ -20,8 +20,9 @@ interface FannedOut {
   /** How many recipients cannot be used at all. */
   unusable: number;
   errors: readonly string[];
-  /** What has to come to an end before it is processed. */
+  /** Deliveries that have not ended, and what has to happen before it is processed. */
   pending: number;
+  awaited: number;
   /** The users whose inbox does not show it, or not yet. */
   heldBack: ReadonlySet<string>;
   plan: readonly StoredChannelPlan[];
@@ -70,6 +71,7 @@ export async function writeFanOut(
     textArray(events.map((event) => JSON.stringify(event.details))),
     broadcasts.map((one) => one.page),
     textArray(broadcasts.map((one) => planJson(one.plan))),
+    broadcasts.map((one) => one.awaited),
   ]);
   assertSettled(jobs.ids, row?.settled ?? 0);
   return row?.sent_at ?? new Date();
@@ -84,23 +86,24 @@ function heldBackOf({ userIds, heldBack }: FannedOut): string {
   return heldBack.size === 0 ? '{}' : `{${userIds.map((userId) => heldBack.has(userId)).join(',')}}`;
 }
 
-/** What the event of its end says; null when it has not ended, and where that is for a later page to say (topic-pages.ts). */
-function processedDetails({ projectId, id, page, userIds, unusable, pending }: FannedOut): string | null {
-  if (pending > 0 || page > 0) return null;
+/** The details of `broadcast.processed`; null while something is awaited, and for later pages, which are counted down (topic-pages.ts). */
+function processedDetails(one: FannedOut): string | null {
+  const { projectId, id, page, userIds, unusable, pending, awaited } = one;
+  if (awaited > 0 || page > 0) return null;
   const total = userIds.length + unusable;
-  return JSON.stringify(broadcastProcessed(projectId, id, { total, failures: unusable }).details);
+  return JSON.stringify(broadcastProcessed(projectId, id, { total, failures: unusable, pending }).details);
 }
 
 // Broadcasts and jobs by primary key. now() is the time of the transaction: one time for all its rows.
 const write = (onConflict: string) => `
   with input as materialized (
     select id, project_id, category, topic, user_ids::uuid[], notification_ids::uuid[], unusable, pending, errors::json,
-      created_event, notified_event, processed_event, processed::json, held_back::boolean[], page, plan::json,
+      created_event, notified_event, processed_event, processed::json, held_back::boolean[], page, plan::json, awaited,
       date_trunc('milliseconds', now()) as sent_at
     from unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::int[], $8::int[], $9::text[],
-        $10::uuid[], $11::uuid[], $12::uuid[], $13::text[], $16::text[], $23::int[], $24::text[])
+        $10::uuid[], $11::uuid[], $12::uuid[], $13::text[], $16::text[], $23::int[], $24::text[], $25::int[])
       as b (id, project_id, category, topic, user_ids, notification_ids, unusable, pending, errors,
-        created_event, notified_event, processed_event, processed, held_back, page, plan)
+        created_event, notified_event, processed_event, processed, held_back, page, plan, awaited)
   ),
   settled as (
     ${settled('$14', '$15')}
@@ -134,10 +137,15 @@ const write = (onConflict: string) => `
   ),
   progressed as (
     update broadcasts
-    set status = case when processed is null then 'processing' else 'processed' end,
+    set status = case
+        when page > 0 then broadcasts.status
+        when processed is null then 'processing'
+        else 'processed'
+      end,
       total = case when page = 0 then 0 else broadcasts.total end + cardinality(user_ids) + unusable,
       failures = case when page = 0 then 0 else broadcasts.failures end + unusable,
       pending = case when page = 0 then 0 else broadcasts.pending end + input.pending,
+      awaited = case when page = 0 then 0 else broadcasts.awaited end + input.awaited,
       errors = case when page = 0 then input.errors else broadcasts.errors end
     from input
     where broadcasts.id = input.id

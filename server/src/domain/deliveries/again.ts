@@ -13,7 +13,7 @@ export function again(
   leftOver: readonly LeftOver[],
   nowMs: number,
 ): NewJob<'deliver'>[] {
-  const { progress: _done, user_ids: all, ...payload } = job.payload;
+  const { progress: _done, awaited: _now, user_ids: all, ...payload } = job.payload;
   const waiting = leftOver.map((one) => waitingOf(one, nowMs));
   const groups = Map.groupBy(waiting, ({ attempt, dueAtMs }) => `${attempt} ${dueAtMs}`);
   return [...groups.values()].flatMap((group) => {

@@ -56,6 +56,7 @@ type Outcome = Omit<
   | 'channel'
   | 'replay'
   | 'firstAttemptMs'
+  | 'awaited'
   | 'durationMs'
 >;
 

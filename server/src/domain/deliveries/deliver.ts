@@ -126,9 +126,12 @@ async function deliverJob(batch: BatchAtWork, job: Job<'deliver'>, leaseId: stri
   const nowMs = context.clock.now();
   const waiting = waitForWindow(job, openings, nowMs);
   const retries = [...again(job, left, nowMs), ...waiting.jobs];
+  const deferred = job.payload.awaited
+    ? { broadcastId, deliveries: left.length + openings.size }
+    : undefined;
   const polls = receiptJobs(taken);
   await recorder.report({
-    finished: { jobId: job.id, leaseId, retries, polls, events: waiting.events, untried },
+    finished: { jobId: job.id, leaseId, retries, deferred, polls, events: waiting.events, untried },
   });
 }
 
@@ -145,14 +148,21 @@ async function showTo({ context, loaded }: Batch, job: Job<'deliver'>): Promise<
 
 type About = Pick<
   DeliveryOutcome,
-  'projectId' | 'broadcastId' | 'userId' | 'notificationId' | 'channel' | 'replay' | 'firstAttemptMs'
+  | 'projectId'
+  | 'broadcastId'
+  | 'userId'
+  | 'notificationId'
+  | 'channel'
+  | 'replay'
+  | 'firstAttemptMs'
+  | 'awaited'
 >;
 
 /** Which delivery an outcome is of. */
 function about({ projectId, payload }: Job<'deliver'>, userId: string): About {
-  const { broadcast_id: broadcastId, channel, first_attempt_ms: firstAttemptMs, replay } = payload;
+  const { broadcast_id: broadcastId, channel, first_attempt_ms: firstAttemptMs, replay, awaited } = payload;
   const id = notificationId(broadcastId, userId);
-  return { projectId, broadcastId, userId, notificationId: id, channel, firstAttemptMs, replay };
+  return { projectId, broadcastId, userId, notificationId: id, channel, firstAttemptMs, replay, awaited };
 }
 
 /** A job that an error of ours stops again and again: its deliveries end as failed rather than never, unless somebody has taken them. */

@@ -16,7 +16,10 @@ const RECIPIENTS_PER_DELIVERY = 100;
 // A delivery reads and renders the texts, a fan-out hands them on as they are stored; but its batches are smaller to begin with.
 const FEWER_TEXTS = 32;
 
-/** The jobs that deliver a broadcast to these users over a channel, counted as due since `dueAtMs`; they wait until then where `later` says so. */
+/**
+ * The jobs that deliver a broadcast to these users over a channel, counted as due since `dueAtMs`; they wait until then where `later` says so. The
+ * broadcast awaits them unless they are due later or a `replay`.
+ */
 export function deliveryJobs(
   broadcast: JobsOf,
   channel: string,
@@ -38,6 +41,7 @@ export function deliveryJobs(
         user_ids: chunk,
         attempt: 0,
         first_attempt_ms: dueAtMs,
+        ...(later || replay !== undefined ? {} : { awaited: true }),
         ...(replay === undefined ? {} : { replay }),
       },
     });

@@ -4,7 +4,7 @@ import { enqueue } from '../../queue/enqueue.ts';
 import { BULK, type Job, type JobPayloads } from '../../queue/jobs.ts';
 import type { Handler } from '../../queue/lane.ts';
 import { settle } from '../../queue/settle.ts';
-import { addError, countDown, reopenBroadcast } from '../broadcasts/finish.ts';
+import { addError } from '../broadcasts/finish.ts';
 import type { Context } from '../context.ts';
 import { type DeliveryKey, sendAnew } from './send-anew.ts';
 
@@ -37,9 +37,6 @@ export async function replayAllFailed(
     text_weight: textWeight,
   };
   const part = await replayPart(tx, projectId, first, nowMs);
-  // All that the jobs will do counts as one among what the broadcast waits for; the last of them counts it down.
-  const pending = part.count + (part.next === undefined ? 0 : 1);
-  if (pending > 0) await reopenBroadcast(tx, id, pending);
   return part.count + (part.next === undefined ? 0 : await countFailed(tx, part.next));
 }
 
@@ -69,17 +66,14 @@ async function runJob({ db, clock }: Context, job: Job<'replay'>, leaseId: strin
   const { id, projectId, payload } = job;
   await db.transaction(async (tx) => {
     await settle(tx, leaseId, [id]);
-    const { count, next } = await replayPart(tx, projectId, payload, clock.now());
-    if (count > 0) await reopenBroadcast(tx, payload.broadcast_id, count);
-    if (next === undefined) await countDown(tx, new Map([[payload.broadcast_id, 1]]));
+    await replayPart(tx, projectId, payload, clock.now());
   });
 }
 
 async function giveUp({ db }: Context, { id, payload }: Job<'replay'>, leaseId: string): Promise<void> {
   await db.transaction(async (tx) => {
     await settle(tx, leaseId, [id]);
-    await addError(tx, payload.broadcast_id, 'Not all that failed could be sent anew: internal error');
-    await countDown(tx, new Map([[payload.broadcast_id, 1]]));
+    await addError(tx, payload.broadcast_id, 'Not all that failed could be replayed: internal error');
   });
 }
 

@@ -6,15 +6,14 @@ import type { Clock } from '../../lib/clock.ts';
 import { notificationId } from '../../lib/ids.ts';
 import { unpackJson } from '../../lib/packed-json.ts';
 import { fanOutWeight } from '../../queue/jobs.ts';
-import { reopenBroadcast } from '../broadcasts/finish.ts';
 import { locate } from '../broadcasts/locate.ts';
 import { replayAllFailed } from './replay-failed.ts';
 import { type DeliveryKey, sendAnew } from './send-anew.ts';
 
 /**
- * Sends deliveries of a broadcast anew that failed or, of users who are named, were skipped. They begin again, with another day to succeed, and the
- * broadcast is `processing` until they have ended. Answers how many they are; the rest of a large broadcast follows by a job. What
- * is asked twice at the same time is done once. Throws `not_found` where the project has no such broadcast.
+ * Replays deliveries of a broadcast that failed or, of users who are named, were skipped. They start over, with another day to succeed, and are
+ * `pending` in the figures of the broadcast, which stays `processed`. Returns how many they are; the rest of a large broadcast follows by a
+ * job. What is requested twice at the same time is done once. Throws `not_found` if the project has no such broadcast.
  */
 export function replayDeliveries(
   { db, clock }: { db: Pick<Database, 'transaction'>; clock: Clock },
@@ -33,13 +32,7 @@ export function replayDeliveries(
       state === 'failed'
         ? await failedOf(tx, broadcastId, people, channel)
         : await skippedOf(tx, broadcastId, people, channel);
-    const count = await sendAnew(
-      tx,
-      { ...broadcast, recipients: keys.length },
-      { state, keys, nowMs: clock.now() },
-    );
-    if (count > 0) await reopenBroadcast(tx, broadcastId, count);
-    return count;
+    return sendAnew(tx, { ...broadcast, recipients: keys.length }, { state, keys, nowMs: clock.now() });
   });
 }
 

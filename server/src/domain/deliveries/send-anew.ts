@@ -2,6 +2,7 @@ import { textArray, uuidArray } from '../../db/arrays.ts';
 import { type Queryable, sql } from '../../db/client.ts';
 import { notificationId } from '../../lib/ids.ts';
 import { enqueue } from '../../queue/enqueue.ts';
+import { addPending } from '../broadcasts/finish.ts';
 import { type NewEvent, recordEvents } from '../events/record.ts';
 import { deliveryJobs, type JobsOf } from './delivery-jobs.ts';
 
@@ -15,8 +16,8 @@ export interface DeliveryKey {
 const USERS_OF_EVENT = 1_000;
 
 /**
- * Begins those of these deliveries anew that are in this state: as if they had not been tried, with jobs and events; in the caller's transaction, which has
- * the broadcast wait for them. Answers how many they are: one that somebody else begins anew at this moment is not among them.
+ * Replays those of these deliveries that are in this state, as if they had not been tried: with jobs, events and the figures of the broadcast, in
+ * the caller's transaction, of which it is the last step. Returns how many they are, without those that another transaction replays now.
  */
 export async function sendAnew(
   tx: Queryable,
@@ -49,6 +50,15 @@ export async function sendAnew(
     tx,
     users.flatMap(([channel, userIds]) => eventsOf(broadcast, channel, userIds)),
   );
+  const replayed = rows.map(({ user_id: userId }) => ({
+    userId,
+    notificationId: notificationId(broadcast.id, userId),
+  }));
+  if (rows.length > 0)
+    await addPending(tx, broadcast.id, {
+      deliveries: rows.length,
+      failed: state === 'failed' ? replayed : [],
+    });
   return rows.length;
 }
 

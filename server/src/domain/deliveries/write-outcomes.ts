@@ -2,7 +2,7 @@ import { textArray, uuidArray } from '../../db/arrays.ts';
 import { type Queryable, sql } from '../../db/client.ts';
 import { enqueue } from '../../queue/enqueue.ts';
 import type { NewJob } from '../../queue/jobs.ts';
-import { countDown } from '../broadcasts/finish.ts';
+import { countDown, type Tally } from '../broadcasts/finish.ts';
 import { type EventDetails, type NewEvent, recordEvents } from '../events/record.ts';
 import { receiptJobs, type TakenMessage } from '../receipts/poll-jobs.ts';
 import type { AddressKeys } from '../suppressions/address-keys.ts';
@@ -31,6 +31,8 @@ export interface DeliveryOutcome {
   reason: string | null;
   firstAttemptMs: number;
   durationMs: number;
+  /** The broadcast awaits the first attempt of it, as its job has it. */
+  awaited?: boolean | undefined;
   /** Of a delivery to several targets. */
   targets?: Targets | undefined;
   /** Addresses of the user that the provider refused for good. */
@@ -46,6 +48,8 @@ export interface FinishedJob {
   jobId: number;
   leaseId: string;
   retries: readonly NewJob<'deliver'>[];
+  /** Deliveries that the retries will make, of a broadcast that awaited their first attempt by this job. */
+  deferred?: { broadcastId: string; deliveries: number } | undefined;
   /** The questions what became of what was sent without an outcome. */
   polls?: readonly NewJob<'poll_receipts'>[];
   /** What is to be told of those that are done later. */
@@ -66,9 +70,6 @@ export async function writeOutcomes(
   const outcomes = onePerDelivery(reported);
   const changed = await upsert(tx, outcomes);
   const written = outcomes.filter((one) => changed.has(nameOf(one.notificationId, one.channel)));
-  const finals = new Map<string, number>();
-  for (const { broadcastId, state } of written)
-    if (state !== 'retrying') finals.set(broadcastId, (finals.get(broadcastId) ?? 0) + 1);
   await recordEvents(tx, eventsOf(written));
   // Not with the end of the job: whoever repeats it after a crash finds the outcome, and would never ask.
   await enqueue(tx, receiptJobs(written.flatMap(({ taken = [] }) => taken)));
@@ -81,7 +82,7 @@ export async function writeOutcomes(
     ...(isRepeat ? held : finished).flatMap(({ untried = [] }) => untried),
   ]);
   const retries = held.reduce((sum, job) => sum + job.retries.length, 0);
-  await countDown(tx, finals);
+  await countDown(tx, talliesOf(written, held));
   return { written, retries };
 }
 
@@ -103,6 +104,29 @@ function onePerDelivery(outcomes: readonly DeliveryOutcome[]): DeliveryOutcome[]
 }
 
 const nameOf = (notificationId: string, channel: string) => `${notificationId}${channel}`;
+
+/** What outcomes and ended jobs change about their broadcasts. */
+function talliesOf(
+  written: readonly DeliveryOutcome[],
+  ended: readonly FinishedJob[],
+): ReadonlyMap<string, Tally> {
+  const tallies = new Map<string, { ended: number; attempted: number; failed: DeliveryOutcome[] }>();
+  const tallyOf = (broadcastId: string) => {
+    const tally = tallies.get(broadcastId) ?? { ended: 0, attempted: 0, failed: [] };
+    tallies.set(broadcastId, tally);
+    return tally;
+  };
+  for (const outcome of written) {
+    if (outcome.state === 'retrying') continue;
+    const tally = tallyOf(outcome.broadcastId);
+    tally.ended += 1;
+    if (outcome.awaited) tally.attempted += 1;
+    if (outcome.state === 'failed') tally.failed.push(outcome);
+  }
+  for (const { deferred } of ended)
+    if (deferred !== undefined) tallyOf(deferred.broadcastId).attempted += deferred.deliveries;
+  return tallies;
+}
 
 function suppressionsOf({ projectId, userId, provider, refused = [] }: DeliveryOutcome): NewSuppression[] {
   return refused.map(({ kind, address, reason }) => ({

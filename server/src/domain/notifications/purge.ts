@@ -8,7 +8,7 @@ const PAGES = 5;
 
 /**
  * Deletes a batch of the broadcasts whose ids are lower, with the notifications and deliveries that they made; answers whether there may be
- * more. A broadcast that is not processed yet stays.
+ * more. A broadcast that has pending deliveries stays.
  */
 export async function purgeNotifications(
   db: Pick<Database, 'query' | 'transaction'>,
@@ -43,7 +43,7 @@ const expired = `select b.id
     cross join lateral (
       select id
       from broadcasts
-      where project_id = p.id and id < $1 and status = 'processed'
+      where project_id = p.id and id < $1 and status = 'processed' and pending <= 0
       order by id
       limit $2
     ) b

@@ -199,8 +199,8 @@ function isAddress(text: string): boolean {
 }
 
 // Primary keys of broadcasts, notifications and deliveries; looked up one by one, for the tables are large and the receipts few. A receipt
-// can come before the outcome: then the row is made here, as one whose attempt is not written down yet. Not where the broadcast is
-// processed, which is when every delivery has its row.
+// can come before the outcome: then the row is made here, as one whose attempt is not written down yet. Not where nothing of the
+// broadcast is pending, which is when every delivery has its row.
 const writeReceipts = sql(
   'record_receipts',
   `with given as (
@@ -212,7 +212,7 @@ const writeReceipts = sql(
     select g.*, b.category
     from given g
     cross join lateral (
-      select category, status from broadcasts where id = g.broadcast_id and project_id = $6 limit 1
+      select category, pending from broadcasts where id = g.broadcast_id and project_id = $6 limit 1
     ) b
     left join lateral (
       select true as there from deliveries d
@@ -222,7 +222,7 @@ const writeReceipts = sql(
     left join lateral (
       select true as there from notifications n where n.user_id = g.user_id and n.id = g.notification_id limit 1
     ) notified on true
-    where begun.there or (b.status <> 'processed' and notified.there)
+    where begun.there or (b.pending > 0 and notified.there)
   ),
   written as (
     insert into deliveries as d (

@@ -213,16 +213,16 @@ const selectTracking = sql(
   'select project_id, opens, clicks from tracking where project_id = any ($1::uuid[])',
 );
 // Primary keys of broadcasts, users, deliveries and notifications. A hit can come before the outcome of the sending itself: then the row is
-// made here, as one whose attempt is not written down yet. Not where the broadcast is processed, which is when every delivery has its row.
+// made here, as one whose attempt is not written down yet. Not where nothing of the broadcast is pending: then every delivery has its row.
 // Written so that nothing but a look-up for each is possible: joins and `exists` were planned as hashes of whole tables while these were empty.
 const writeHits = sql(
   'record_hits',
   `with ours as (
-    select g.*, b.status
+    select g.*, b.pending
     from unnest(
       $1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::text[], $6::int[], $7::timestamptz[], $8::int[], $9::timestamptz[]
     ) as g (project_id, user_id, notification_id, broadcast_id, channel, opens, opened_at, clicks, clicked_at)
-    cross join lateral (select project_id, status from broadcasts where id = g.broadcast_id limit 1) b
+    cross join lateral (select project_id, pending from broadcasts where id = g.broadcast_id limit 1) b
     cross join lateral (select deleted_at from users where id = g.user_id limit 1) u
     where b.project_id = g.project_id and u.deleted_at is null
   ),
@@ -236,7 +236,7 @@ const writeHits = sql(
         where d.user_id = o.user_id and d.notification_id = o.notification_id and d.channel = o.channel
         limit 1
       ),
-      status <> 'processed' and (
+      pending > 0 and (
         select true
         from notifications n
         where n.user_id = o.user_id and n.id = o.notification_id

@@ -50,8 +50,8 @@ export function deliveryRoutes(app: App): void {
     summary: 'Send what failed of a broadcast anew',
     description:
       'Deliveries that failed, or of users who are named such as were skipped, begin again: it is asked anew whether they are wanted and where the user is reached, they have as ' +
-      'long as the first time to succeed, and each has an event `delivery.replayed`. Until they have ended the broadcast is `processing`; its figures are then of all ' +
-      'its deliveries as they are. What was sent is never sent again.',
+      'long as the first time to succeed, and each has an event `delivery.replayed`. Until they have ended they are `pending` in the `summary` of the broadcast, ' +
+      'which stays `processed`. What was sent is never sent again.',
     tags: ['Broadcasts'],
     params: Type.Object({ broadcast_id: Id }),
     body: ReplayDeliveries,
