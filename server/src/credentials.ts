@@ -1,4 +1,5 @@
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { type Credentials, defaultCredentials } from './domain/projects/default-project.ts';
 import { findProject } from './domain/projects/find.ts';
@@ -34,12 +35,20 @@ export async function writeCredentials(
   const credentials =
     before !== undefined && (await isOfThisDatabase(context, before))
       ? await withCurrentKeys(context, before)
-      : await defaultCredentials(context);
+      : await defaultCredentials(context, { issuedFor: placeOf(context) });
   if (credentials === undefined) return undefined;
   const file: CredentialsFile = { ...credentials, base_url: `${address}/v2`, legacy_base_url: address };
   if (JSON.stringify(file) !== JSON.stringify(before))
     replace(pathIn(DATA_DIR), `${JSON.stringify(file, null, 2)}\n`);
   return file;
+}
+
+/**
+ * Whose token the file holds. Several servers can share a database, each with a data directory and a file of its own: the token of one
+ * is not to be revoked because another server has lost its file. An embedded database has one server, wherever its directory is moved.
+ */
+function placeOf({ config: { DATA_DIR, DATABASE_URL } }: Opened): string {
+  return DATABASE_URL === undefined ? 'credentials.json' : `${hostname()}:${pathIn(DATA_DIR)}`;
 }
 
 /** DATABASE_URL may lead to another database than when the file was written: what it says is of no use there. */
@@ -68,7 +77,7 @@ async function withCurrentKeys(context: Opened, credentials: CredentialsFile): P
   const isRolled = !verdict.ok && verdict.reason === 'signature';
   // The former token is valid as long as the former key: whoever rolled the key has chosen that.
   const issued = isRolled
-    ? await issueToken(context, { projectId, name: 'credentials.json' })
+    ? await issueToken(context, { projectId, name: 'credentials.json', issuedFor: placeOf(context) })
     : undefined;
   if (api_secret === knownSecret && issued === undefined) return credentials;
   return { ...credentials, api_secret, project_jwt: issued?.token ?? knownToken };

@@ -30,15 +30,15 @@ import type { Context } from './domain/context.ts';
 import { IntegrationCache } from './domain/integrations/of-project.ts';
 import { BroadcastContents } from './domain/notifications/contents.ts';
 import { ProjectCache } from './domain/projects/cache.ts';
-import { checkKeys } from './domain/projects/check-keys.ts';
 import { createBus, type PostgresBus } from './domain/realtime/bus.ts';
+import { claimSealingKey, keysInUse } from './domain/sealing-key.ts';
 import { AddressKeys } from './domain/suppressions/address-keys.ts';
 import { Identities } from './domain/users/identities.ts';
 import { type Clock, systemClock } from './lib/clock.ts';
 import { createEgressGuard } from './lib/egress.ts';
 import { newId } from './lib/ids.ts';
 import type { Logger } from './lib/log.ts';
-import { createSealer, loadOrCreateKey, type Sealer } from './lib/seal.ts';
+import { CannotOpen, createSealer, keyPath, loadKey, loadOrCreateKey, type Sealer } from './lib/seal.ts';
 import type { Timeouts } from './providers/transport.ts';
 import { createTransport } from './providers/transport.ts';
 
@@ -49,8 +49,6 @@ export interface Opened extends Context {
   readonly nodeId: string;
   /** Whether this process alone works on the database. */
   readonly alone: boolean;
-  /** The versions of the schema that this opening brought the database to. */
-  readonly migrated: readonly number[];
   /** Opens another pool on the same database; `close` closes it too. */
   pool(name: string, size: number): Database;
   close(): Promise<void>;
@@ -75,7 +73,6 @@ export async function open(
 ): Promise<Opened> {
   const { role, log } = options;
   makeDataDir(config.DATA_DIR);
-  const sealer = createSealer(config.SECRET_KEY.length > 0 ? config.SECRET_KEY : [keyOf(config.DATA_DIR)]);
   if (role === 'server') warnOfOthers(config, log);
   const egress = createEgressGuard({ allow: config.EGRESS_ALLOW });
   const { timeouts = {} } = options;
@@ -83,7 +80,7 @@ export async function open(
   const { connection, stop, embedded } = await connect(config, options);
   const databases: Database[] = [];
   try {
-    const { migrated, durability } = await prepare(connection);
+    const { durability } = await prepare(connection);
     const synchronousCommit = neededSynchronousCommit(durability.synchronous_commit);
     const writeFailures = new WriteFailures();
     const pool = (name: string, size: number) => {
@@ -94,7 +91,7 @@ export async function open(
     };
     const db = pool(role === 'server' ? 'api' : 'command', POOL_SIZE);
     if (role === 'server') reportDurability(await readDurability(db), log);
-    if (role === 'server') await refuseForeignKeys({ db, sealer, log });
+    const sealer = await sealerFor(db, config, options);
     const following = await followDatabaseClock({ db, log });
     const nodeId = `${hostname()}-${newId()}`;
     const bus = createBus({ db, log, nodeId, shared: !embedded });
@@ -121,7 +118,6 @@ export async function open(
       fresh: new FreshRecipients(),
       nodeId,
       alone: embedded && role === 'server',
-      migrated,
       pool,
       async close() {
         following.stop();
@@ -153,35 +149,70 @@ function makeDataDir(dataDir: string): void {
   }
 }
 
-function keyOf(dataDir: string): Buffer {
+/**
+ * The sealer with the keys of the settings, or of the data directory. A key is made only for a database in which nothing is sealed yet.
+ * A server that could open nothing does not start.
+ */
+async function sealerFor(
+  db: Database,
+  { SECRET_KEY, DATA_DIR }: Config,
+  { role, log }: { role: 'server' | 'client'; log: Logger },
+): Promise<Sealer> {
+  const present = SECRET_KEY.length > 0 ? SECRET_KEY : keyIn(DATA_DIR, () => loadKey(DATA_DIR));
+  if (present === undefined) {
+    const needed = await keysInUse(db);
+    if (needed.length > 0) return unusable(role, missingKey(DATA_DIR, needed));
+  }
+  const keys = present ?? keyIn(DATA_DIR, () => loadOrCreateKey(DATA_DIR)) ?? [];
+  const sealer = createSealer(keys);
+  const fit = await claimSealingKey({ db, sealer });
+  switch (fit.kind) {
+    case 'closed':
+      return unusable(
+        role,
+        `the secrets in the database cannot be opened (${fit.problem}): start with the SECRET_KEY, or the secret.key in DATA_DIR, that they were sealed with; to change it, give both: SECRET_KEY=<new>,<old>`,
+        sealer,
+      );
+    case 'claimed':
+      return unusable(
+        role,
+        `another server has set up this database with the key ${fit.keyId}, this one has ${sealer.keyIds[0]}: give both the same SECRET_KEY, or copy the secret.key of the other server to ${keyPath(DATA_DIR)}`,
+        sealer,
+      );
+    case 'fits':
+      for (const problem of fit.problems) log.error(`Some projects cannot be used: ${problem}`);
+      return sealer;
+    case 'unclaimed':
+      throw new Error('the key of the database could not be noted');
+  }
+}
+
+function missingKey(dataDir: string, needed: readonly string[]): string {
+  return `${keyPath(dataDir)} is missing, and the secrets in the database were sealed with the key ${needed.join(', ')}: put your copy of the file back, or set SECRET_KEY`;
+}
+
+/** Refuses a server. A command gets a sealer that seals nothing, and opens what it can: many need no secret. */
+function unusable(role: 'server' | 'client', problem: string, sealer?: Sealer): Sealer {
+  if (role === 'server') throw new StartError(problem);
+  const refuse = () => {
+    throw new CannotOpen(problem);
+  };
+  return sealer === undefined
+    ? { keyIds: ['none'], seal: refuse, open: refuse }
+    : { ...sealer, seal: refuse };
+}
+
+function keyIn(dataDir: string, read: () => Buffer | undefined): Buffer[] | undefined {
   try {
-    return loadOrCreateKey(dataDir);
+    const key = read();
+    return key === undefined ? undefined : [key];
   } catch (error) {
     if (codeOf(error) === undefined)
       throw new StartError(error instanceof Error ? error.message : String(error));
     throw new StartError(
-      `DATA_DIR ${dataDir} cannot be written (${codeOf(error)}): choose a directory that this user may write to`,
+      `DATA_DIR ${dataDir} cannot be used (${codeOf(error)}): choose a directory that this user may write to`,
     );
   }
-}
-
-/** Without its key a database is of no use: better no start than an error for every request. One key of several may be gone for good. */
-async function refuseForeignKeys({
-  db,
-  sealer,
-  log,
-}: {
-  db: Database;
-  sealer: Sealer;
-  log: Logger;
-}): Promise<void> {
-  const { keys, problems } = await checkKeys({ db, sealer });
-  if (keys > 0 && problems.length === keys) {
-    throw new StartError(
-      `the secrets in the database cannot be opened (${problems[0]}): start with the SECRET_KEY, or the secret.key in DATA_DIR, that they were sealed with; to change it, give both: SECRET_KEY=<new>,<old>`,
-    );
-  }
-  for (const problem of problems) log.error(`Some projects cannot be used: ${problem}`);
 }
 
 const OTHERS_READ = 0o044;
@@ -217,6 +248,17 @@ export async function connect(
     ...(onLost ? { onLost } : {}),
   });
   return { connection: server.connection, stop: () => server.stop(), embedded: true };
+}
+
+/** Brings the database to this release's schema and closes it; returns the versions that were applied. Needs no key. */
+export async function migrateDatabase(config: Config, log: Logger): Promise<number[]> {
+  makeDataDir(config.DATA_DIR);
+  const { connection, stop } = await connect(config, { role: 'client', log });
+  try {
+    return (await prepare(connection)).migrated;
+  } finally {
+    await stop();
+  }
 }
 
 /** Brings the database to this release's schema, and reads how it commits where nobody says otherwise. */

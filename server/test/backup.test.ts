@@ -364,7 +364,7 @@ async function contents(client: pg.Client): Promise<Record<string, { count: numb
   const tables = await client.query<{ name: string; columns: string }>(
     `select table_name as name, string_agg(quote_ident(column_name), ', ' order by ordinal_position) as columns
     from information_schema.columns
-    where table_schema = 'public' and table_name <> 'migrations' and column_default is distinct from 'pg_current_xact_id()'
+    where table_schema = 'public' and table_name not in ('migrations', 'sealing_key') and column_default is distinct from 'pg_current_xact_id()'
       and column_name <> 'feed_id'
       and (select relpersistence from pg_class where oid = table_name::regclass) = 'p' -- what a crash may lose, a backup need not have
     group by table_name

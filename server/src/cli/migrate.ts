@@ -1,10 +1,12 @@
+import { readConfig } from '../config.ts';
 import { migrations } from '../db/migrate.ts';
+import { createLogger } from '../lib/log.ts';
+import { migrateDatabase } from '../open.ts';
 import { print, printJson } from './output.ts';
-import { withContext } from './with-context.ts';
 
 /** `belfry migrate`: what every start does too, for those who want it done before. */
 export async function migrateCommand({ json }: { json?: boolean }): Promise<void> {
-  const applied = await withContext(async ({ migrated }) => migrated);
+  const applied = await migrateDatabase(readConfig(), createLogger({ level: 'silent' }));
   const newest = migrations().at(-1)?.version ?? 0;
   if (json) return printJson({ schema: newest, applied });
   print(

@@ -4,6 +4,8 @@ import { join } from 'node:path';
 
 /** Seals secrets at rest. What was sealed for one purpose opens for no other, so a sealed value cannot be moved. */
 export interface Sealer {
+  /** Names the keys at hand, in 8 hexadecimal digits each: the first seals. */
+  readonly keyIds: readonly [string, ...string[]];
   /** `purpose` names the owner and the field: `project:<id>:api_secret`. It is authenticated, not stored. */
   seal(plaintext: string | Buffer, purpose: string): Buffer;
   /** Throws `CannotOpen` for a key that is not at hand, another purpose, or bytes that were changed. */
@@ -13,6 +15,13 @@ export interface Sealer {
 /** A sealed value that these keys do not open. The message names the key that it needs, never its content. */
 export class CannotOpen extends Error {
   override name = 'CannotOpen';
+  /** The key that it needs, where that is what is missing. */
+  readonly keyId: string | undefined;
+
+  constructor(message: string, options: ErrorOptions & { keyId?: string } = {}) {
+    super(message, options);
+    this.keyId = options.keyId;
+  }
 }
 
 // version 1 | 4 bytes of the key's hash | 12 bytes nonce | ciphertext | 16 bytes tag
@@ -32,7 +41,9 @@ export function createSealer(keys: readonly Buffer[]): Sealer {
   });
   const first = ring[0];
   if (first === undefined) throw new Error('a sealer needs a key');
+  const [firstId, ...otherIds] = ring.map(({ id }) => id.toString('hex'));
   return {
+    keyIds: [firstId ?? '', ...otherIds],
     seal(plaintext, purpose) {
       const nonce = randomBytes(NONCE_BYTES);
       const head = Buffer.concat([Buffer.of(VERSION), first.id, nonce]);
@@ -48,9 +59,10 @@ export function createSealer(keys: readonly Buffer[]): Sealer {
       const id = head.subarray(1, 1 + KEY_ID_BYTES);
       const found = ring.find((candidate) => candidate.id.equals(id));
       if (found === undefined) {
-        const known = ring.map((candidate) => candidate.id.toString('hex')).join(', ');
+        const known = [firstId, ...otherIds].join(', ');
         throw new CannotOpen(
           `a secret was sealed with the key ${id.toString('hex')}, which is not at hand (SECRET_KEY has ${known})`,
+          { keyId: id.toString('hex') },
         );
       }
       const decipher = createDecipheriv('aes-256-gcm', found.key, head.subarray(1 + KEY_ID_BYTES));
@@ -67,13 +79,23 @@ export function createSealer(keys: readonly Buffer[]): Sealer {
   };
 }
 
+/** Where the key of a data directory is. */
+export function keyPath(dataDir: string): string {
+  return join(dataDir, 'secret.key');
+}
+
+/** The key in `<dataDir>/secret.key`; undefined when there is no such file. */
+export function loadKey(dataDir: string): Buffer | undefined {
+  return readKey(keyPath(dataDir));
+}
+
 /**
  * The key in `<dataDir>/secret.key`, made at the first call with mode 0600. Of several processes that call it at once,
  * all get the same key, and none ever sees half a file.
  */
 export function loadOrCreateKey(dataDir: string): Buffer {
   mkdirSync(dataDir, { recursive: true, mode: 0o700 });
-  const path = join(dataDir, 'secret.key');
+  const path = keyPath(dataDir);
   const present = readKey(path);
   if (present !== undefined) return present;
   const draft = `${path}.${process.pid}.${randomBytes(6).toString('hex')}`;

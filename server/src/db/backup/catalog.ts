@@ -1,8 +1,8 @@
 import type pg from 'pg';
 import type { TableOf } from './frames.ts';
 
-// Written by migrate itself on the other side.
-const NOT_COPIED = ['migrations'];
+// Written on the other side: by migrate itself, and by the first start.
+const NOT_COPIED = ['migrations', 'sealing_key'];
 
 /**
  * Every table of the schema with the columns that hold data of their own, in an order that suits the foreign keys. The number of the

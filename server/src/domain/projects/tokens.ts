@@ -1,5 +1,5 @@
 import { createSecretKey, randomUUID } from 'node:crypto';
-import { type Queryable, sql } from '../../db/client.ts';
+import { type Database, type Queryable, sql } from '../../db/client.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { isId } from '../../lib/ids.ts';
 import { signJwt } from '../../lib/jwt.ts';
@@ -19,10 +19,31 @@ export interface IssuedToken {
   keyEndsAt: Date | null;
 }
 
+/**
+ * Issues a Project JWT with no end for one place that keeps it, and revokes the earlier one of that place: whoever still has it does
+ * not have it any more.
+ */
+export async function replaceToken(
+  { db, bus, ...deps }: { db: Database; sealer: Sealer; clock: Clock; bus: Bus },
+  { projectId, name, issuedFor }: { projectId: string; name: string; issuedFor: string },
+): Promise<string | undefined> {
+  const issued = await db.transaction(async (tx) => {
+    await tx.query(revokeIssuedFor, [projectId, issuedFor, new Date(deps.clock.now())]);
+    return issueToken({ db: tx, ...deps }, { projectId, name, issuedFor });
+  });
+  if (issued !== undefined) bus.publish({ type: 'project_changed', projectId });
+  return issued?.token;
+}
+
 /** Issues a Project JWT: `iss`, `sub` = the project, `jti`, `role`, `iat`, and `exp` if it has an end. Answers `undefined` for an unknown project. */
 export async function issueToken(
   { db, sealer, clock }: { db: Queryable; sealer: Sealer; clock: Clock },
-  { projectId, name, expiresAt }: { projectId: string; name: string; expiresAt?: Date | undefined },
+  {
+    projectId,
+    name,
+    expiresAt,
+    issuedFor,
+  }: { projectId: string; name: string; expiresAt?: Date | undefined; issuedFor?: string },
 ): Promise<{ token: string; issued: IssuedToken } | undefined> {
   const jti = randomUUID();
   const seconds = Math.floor(clock.now() / 1000);
@@ -33,6 +54,7 @@ export async function issueToken(
     name,
     new Date(seconds * 1000),
     end === undefined ? null : new Date(end * 1000),
+    issuedFor ?? null,
   ]);
   if (row === undefined) return undefined;
   const key = createSecretKey(sealer.open(row.sealed_signing_key, sealingPurpose(projectId, 'signing_key')));
@@ -93,8 +115,8 @@ const insertToken = sql(
   `with project as (
     select id, sealed_signing_key from projects where id = $2 for share
   ), token as (
-    insert into project_tokens (jti, project_id, name, issued_at, expires_at)
-    select $1, id, $3, $4, $5 from project
+    insert into project_tokens (jti, project_id, name, issued_at, expires_at, issued_for)
+    select $1, id, $3, $4, $5, $6 from project
     returning *
   )
   select token.*, project.sealed_signing_key
@@ -117,4 +139,12 @@ const updateRevoked = sql(
   set revoked_at = coalesce(revoked_at, $2)
   where jti = $1
   returning jti, project_id, name, issued_at, expires_at, revoked_at, key_ends_at`,
+);
+
+// project_tokens_of_project.
+const revokeIssuedFor = sql(
+  'revoke_tokens_issued_for',
+  `update project_tokens
+  set revoked_at = $3
+  where project_id = $1 and issued_for = $2 and revoked_at is null`,
 );
