@@ -28,12 +28,14 @@ import { FreshRecipients } from './domain/broadcasts/fresh-recipients.ts';
 import { CategoryCache } from './domain/categories/of-project.ts';
 import type { Context } from './domain/context.ts';
 import { IntegrationCache } from './domain/integrations/of-project.ts';
+import { describeUnreadable, unreadableIntegrations } from './domain/integrations/unreadable.ts';
 import { BroadcastContents } from './domain/notifications/contents.ts';
 import { ProjectCache } from './domain/projects/cache.ts';
 import { createBus, type PostgresBus } from './domain/realtime/bus.ts';
 import { claimSealingKey, keysInUse } from './domain/sealing-key.ts';
 import { AddressKeys } from './domain/suppressions/address-keys.ts';
 import { Identities } from './domain/users/identities.ts';
+import { describeUnreadableWebhooks } from './domain/webhooks/unreadable.ts';
 import { type Clock, systemClock } from './lib/clock.ts';
 import { createEgressGuard } from './lib/egress.ts';
 import { newId } from './lib/ids.ts';
@@ -92,6 +94,7 @@ export async function open(
     const db = pool(role === 'server' ? 'api' : 'command', POOL_SIZE);
     if (role === 'server') reportDurability(await readDurability(db), log);
     const sealer = await sealerFor(db, config, options);
+    if (role === 'server') await reportUnreadable({ db, sealer, log });
     const following = await followDatabaseClock({ db, log });
     const nodeId = `${hostname()}-${newId()}`;
     const bus = createBus({ db, log, nodeId, shared: !embedded });
@@ -185,6 +188,14 @@ async function sealerFor(
     case 'unclaimed':
       throw new Error('the key of the database could not be noted');
   }
+}
+
+/** The integrations and webhooks that send nothing, because their key is gone. The others work. */
+async function reportUnreadable(deps: { db: Database; sealer: Sealer; log: Logger }): Promise<void> {
+  for (const line of describeUnreadable(await unreadableIntegrations(deps)))
+    deps.log.error(`${line}. Add the key to SECRET_KEY, or save the integrations again`);
+  for (const line of await describeUnreadableWebhooks(deps))
+    deps.log.error(`${line}. Add the key to SECRET_KEY, or rotate the secrets`);
 }
 
 function missingKey(dataDir: string, needed: readonly string[]): string {

@@ -107,7 +107,7 @@ describe('smtp', () => {
     expect(await configsOf(other)).toHaveLength(1);
   });
 
-  test('a config whose key is lost is shown empty and does not hold up the others', async () => {
+  test('a config whose key is lost is shown as unreadable and does not hold up the others', async () => {
     const other = await service.createProject('lost key');
     const id = newId();
     await other.call('PUT', `/integrations/smtp?id=${id}`, smtp);
@@ -120,7 +120,7 @@ describe('smtp', () => {
     service.context.bus.publish({ type: 'project_changed', projectId: other.id });
     const list = await other.call('GET', '/integrations/smtp');
     expect(list.status).toBe(200);
-    expect(list.body.data.map((one: { config: object }) => Object.keys(one.config).length)).toEqual([5, 0]);
+    expect(list.body.data).toMatchObject([{ config: { host: 'works.example' } }, { id, config: null }]);
     expect((await inUse(other)).map(([, host]) => host)).toEqual(['works.example']);
     expect((await other.call('PUT', `/integrations/smtp?id=${id}`, smtp)).status).toBe(200);
     expect((await inUse(other)).map(([, host]) => host)).toEqual(['mail.example', 'works.example']);

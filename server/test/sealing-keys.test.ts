@@ -5,8 +5,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { startService } from '../src/app.ts';
+import { checkProjects } from '../src/cli/doctor/projects.ts';
 import { type Config, readConfig } from '../src/config.ts';
 import { type Database, openDatabase, sql } from '../src/db/client.ts';
+import { sealedFor } from '../src/domain/integrations/of-project.ts';
 import { claimSealingKey, keyFit } from '../src/domain/sealing-key.ts';
 import { createLogger } from '../src/lib/log.ts';
 import { createSealer } from '../src/lib/seal.ts';
@@ -39,6 +41,13 @@ const keyFile = ({ DATA_DIR }: Config) => join(DATA_DIR, 'secret.key');
 async function started(config: Config, log = silent): Promise<void> {
   const service = await startService(config, { log });
   await service.stop();
+}
+
+/** What is logged at the level of an error while a server starts on it. */
+async function errorsOf(config: Config): Promise<string> {
+  const lines: string[] = [];
+  await started(config, createLogger({ level: 'error', stream: { write: (line) => lines.push(line) } }));
+  return lines.join('\n');
 }
 
 describe('a start without the key', () => {
@@ -111,4 +120,76 @@ test('a key that was replaced is no longer needed, once nothing is sealed with i
     reseal(project.signing, 'signing_key'),
   ]);
   await started(node('rotated', { SECRET_KEY: fresh.toString('hex') }));
+});
+
+test('an integration whose key is missing is reported by the start, by doctor and in lists', async () => {
+  const config = node('integrations');
+  const service = await startService(config, { log: silent });
+  const headers = {
+    authorization: `Bearer ${service.credentials?.project_jwt}`,
+    'content-type': 'application/json',
+  };
+  const lost = createSealer([randomBytes(32)]);
+  const keyId = lost.keyIds[0];
+  const id = '0197a3c4-5b6e-7f01-8a2b-3c4d5e6f7081';
+  const projectId = service.credentials?.project_id ?? '';
+  try {
+    const url = `${service.address}/v2/integrations`;
+    await fetch(`${url}/inbox`, { method: 'PUT', headers, body: '{}' });
+    await db.query(
+      sql(
+        '',
+        `insert into integrations (id, project_id, provider, sealed_config, created_at, updated_at)
+        values ($1, $2, 'github', $3, now(), now())`,
+      ),
+      [id, projectId, lost.seal('{"webhook_signing_secret":"canary-77"}', sealedFor(projectId, id))],
+    );
+    for (const path of ['/github', '']) {
+      const { data } = (await (await fetch(`${url}${path}`, { headers })).json()) as {
+        data: { name: string }[];
+      };
+      expect(data.find(({ name }) => name === 'github')).toEqual({
+        name: 'github',
+        id,
+        config: null,
+        error: { code: 'config_unreadable', message: expect.stringContaining(`the key ${keyId}`) },
+      });
+    }
+  } finally {
+    await service.stop();
+  }
+  const line = `1 integration sealed with the key ${keyId}, which this server does not have: github of project default (${id})`;
+  expect(await errorsOf(config)).toContain(line);
+  const { findings } = await checkProjects(config, db);
+  expect(findings).toContainEqual(
+    expect.objectContaining({ check: 'integrations', status: 'problem', message: line }),
+  );
+  expect(JSON.stringify(findings)).not.toContain('canary-77');
+});
+
+test('doctor lists the Project JWTs without exp', async () => {
+  const config = node('tokens');
+  await started(config);
+  const tokens = async () =>
+    (await checkProjects(config, db)).findings.filter(({ check }) => check === 'tokens');
+  expect(await tokens()).toEqual([
+    {
+      check: 'tokens',
+      status: 'ok',
+      message: expect.stringMatching(/^1 Project JWT without exp: credentials/),
+    },
+  ]);
+  await db.query(
+    sql(
+      '',
+      `insert into project_tokens (jti, project_id, name, issued_at, expires_at, revoked_at)
+      select gen_random_uuid(), id, kind, now(),
+        case kind when 'ending' then now() + interval '1 day' end, case kind when 'revoked' then now() end
+      from projects, unnest(array['endless', 'ending', 'revoked']) as kind`,
+    ),
+  );
+  const [finding] = await tokens();
+  expect(finding).toMatchObject({ status: 'warning', advice: expect.stringContaining('--expires') });
+  expect(finding?.message).toMatch(/^2 Project JWTs without exp: .*endless of project default \(/);
+  expect(finding?.message).not.toMatch(/ending|revoked/);
 });

@@ -5,6 +5,7 @@ import type { Event } from '../src/contract/event.ts';
 import { sql } from '../src/db/client.ts';
 import { recordEvents } from '../src/domain/events/record.ts';
 import { newId } from '../src/lib/ids.ts';
+import { createSealer } from '../src/lib/seal.ts';
 import { startTestService, type TestProject, type TestService, until } from './support/service.ts';
 import {
   type ReceivedMessage,
@@ -696,3 +697,39 @@ test('a restart loses nothing and sends nothing that was accepted a second time'
   );
   expect(receiver.received).toHaveLength(240);
 }, 60_000);
+
+describe('a webhook whose secret was sealed with a key that the server does not have', () => {
+  test('says so, holds up no other, and gets its messages when the secret is rotated', async () => {
+    const { of, receiver, id } = await setUp('lost secret');
+    const other = await setUp('found secret');
+    const lost = createSealer([Buffer.alloc(32, 1)]);
+    await service.context.db.query(
+      sql('test_lose_secret', 'update webhooks set sealed_secret = $2 where id = $1'),
+      [id, lost.seal('whsec_eA==', `webhook:${id}:secret`)],
+    );
+    const message =
+      `The secret was sealed with the key ${lost.keyIds[0]}, which this server does not have: ` +
+      'add it to SECRET_KEY, or rotate the secret';
+    await Promise.all([record(of), record({ id: other.of.id })]);
+    await other.receiver.waitFor(1);
+    await expect.poll(async () => (await deliveries(of, id)).length).toBe(1);
+    expect((await deliveries(of, id))[0]).toMatchObject({ status: 'retrying', reason: message });
+    const error = { code: 'secret_unreadable', message };
+    const shown = (await of.call('GET', `/webhooks/${id}`)).body;
+    expect(shown.error).toEqual(error);
+    expect((await of.call('GET', '/webhooks')).body.data).toMatchObject([{ id, error }]);
+    // Programs save what they have read.
+    expect((await of.call('PUT', '/webhooks', shown)).body).toMatchObject({ id, error });
+    const secret = await of.call('GET', `/webhooks/${id}/secret`);
+    expect([secret.status, secret.body.errors[0].message]).toEqual([503, message]);
+    expect(receiver.received).toEqual([]);
+
+    expect((await of.call('POST', `/webhooks/${id}/secret/rotate`)).status).toBe(200);
+    clock.offsetMs += 60_000;
+    const [sent] = await receiver.waitFor(1);
+    clock.offsetMs = 0;
+    expect(sent?.id).toBe((await deliveries(of, id))[0]?.id);
+    expect((await of.call('GET', `/webhooks/${id}`)).body.error).toBeUndefined();
+    expect((await of.call('GET', `/webhooks/${id}/secret`)).body.secret).toMatch(/^whsec_/);
+  });
+});

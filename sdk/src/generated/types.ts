@@ -221,7 +221,13 @@ export type Integration = {
     team_id: string;
     /** Accepted from those who give it; the payload has one layout, the same for both */
     payload_version?: '1' | '2' | undefined;
-  } | Record<string, never>;
+  } | null;
+  /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
+  error?: {
+    code: 'config_unreadable';
+    /** Which key is missing, and what to do. */
+    message: string;
+  } | undefined;
 } | {
   name: 'eventsource';
   id: string;
@@ -230,17 +236,30 @@ export type Integration = {
     source: string;
     /** What the program signs its events with, by the rules of Standard Webhooks: 24 bytes or more in base64, with or without whsec_ before them. Without it no events are taken */
     webhook_signing_secret?: string | undefined;
-  } | Record<string, never>;
+  } | null;
+  /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
+  error?: {
+    code: 'config_unreadable';
+    /** Which key is missing, and what to do. */
+    message: string;
+  } | undefined;
 } | {
   name: 'expo';
   id: string;
   config: {
     /** An access token of the Expo account that owns the app */
     access_token: string;
-  } | Record<string, never>;
+  } | null;
+  /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
+  error?: {
+    code: 'config_unreadable';
+    /** Which key is missing, and what to do. */
+    message: string;
+  } | undefined;
 } | {
   name: 'fcm';
   id: string;
+  /** The JSON file of a service account, as the Firebase console gives it, whole. */
   config: {
     /** The kind of credentials: service_account */
     type: 'service_account';
@@ -264,14 +283,26 @@ export type Integration = {
     client_x509_cert_url: string;
     /** googleapis.com, but for clouds that are not Google's own */
     universe_domain: string;
-  } | Record<string, never>;
+  } | null;
+  /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
+  error?: {
+    code: 'config_unreadable';
+    /** Which key is missing, and what to do. */
+    message: string;
+  } | undefined;
 } | {
   name: 'github';
   id: string;
   config: {
     /** The secret that was given when the webhook was made: GitHub's requests are verified with it */
     webhook_signing_secret: string;
-  } | Record<string, never>;
+  } | null;
+  /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
+  error?: {
+    code: 'config_unreadable';
+    /** Which key is missing, and what to do. */
+    message: string;
+  } | undefined;
 } | {
   name: 'inbox';
   id: string;
@@ -393,7 +424,13 @@ export type Integration = {
         backgroundColor: string;
       } | undefined;
     } | null;
-  } | Record<string, never>;
+  } | null;
+  /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
+  error?: {
+    code: 'config_unreadable';
+    /** Which key is missing, and what to do. */
+    message: string;
+  } | undefined;
 } | {
   name: 'mailgun';
   id: string;
@@ -415,7 +452,13 @@ export type Integration = {
     webhook_signing_key?: string | undefined;
     /** How many messages are sent in a second at most, by this server, spread evenly; 0.5 is one in two seconds. Left out: as many as the provider takes */
     max_per_second?: number | undefined;
-  } | Record<string, never>;
+  } | null;
+  /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
+  error?: {
+    code: 'config_unreadable';
+    /** Which key is missing, and what to do. */
+    message: string;
+  } | undefined;
 } | {
   name: 'ping_email';
   id: string;
@@ -424,7 +467,13 @@ export type Integration = {
     url: string;
     /** How many messages are sent in a second at most, by this server, spread evenly; 0.5 is one in two seconds. Left out: as many as the provider takes */
     max_per_second?: number | undefined;
-  } | Record<string, never>;
+  } | null;
+  /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
+  error?: {
+    code: 'config_unreadable';
+    /** Which key is missing, and what to do. */
+    message: string;
+  } | undefined;
 } | {
   name: 'sendgrid';
   id: string;
@@ -451,7 +500,13 @@ export type Integration = {
     webhook_public_key?: string | undefined;
     /** How many messages are sent in a second at most, by this server, spread evenly; 0.5 is one in two seconds. Left out: as many as the provider takes */
     max_per_second?: number | undefined;
-  } | Record<string, never>;
+  } | null;
+  /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
+  error?: {
+    code: 'config_unreadable';
+    /** Which key is missing, and what to do. */
+    message: string;
+  } | undefined;
 } | {
   name: 'ses';
   id: string;
@@ -475,7 +530,13 @@ export type Integration = {
     topic_arn?: string | undefined;
     /** How many messages are sent in a second at most, by this server, spread evenly; 0.5 is one in two seconds. Left out: as many as the provider takes */
     max_per_second?: number | undefined;
-  } | Record<string, never>;
+  } | null;
+  /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
+  error?: {
+    code: 'config_unreadable';
+    /** Which key is missing, and what to do. */
+    message: string;
+  } | undefined;
 } | {
   name: 'slack';
   id: string;
@@ -488,14 +549,26 @@ export type Integration = {
     client_secret: string;
     /** The signing secret of the app: what Slack reports is verified with it */
     signing_secret: string;
-  } | Record<string, never>;
+  } | null;
+  /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
+  error?: {
+    code: 'config_unreadable';
+    /** Which key is missing, and what to do. */
+    message: string;
+  } | undefined;
 } | {
   name: 'service_slackbot';
   id: string;
   config: {
     /** Whether users may connect Slack by the server's own app */
     enabled: boolean;
-  } | Record<string, never>;
+  } | null;
+  /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
+  error?: {
+    code: 'config_unreadable';
+    /** Which key is missing, and what to do. */
+    message: string;
+  } | undefined;
 } | {
   name: 'smtp';
   id: string;
@@ -526,7 +599,13 @@ export type Integration = {
     security?: 'none' | 'ssl' | 'starttls' | undefined;
     /** How many messages are sent in a second at most, by this server, spread evenly; 0.5 is one in two seconds. Left out: as many as the provider takes */
     max_per_second?: number | undefined;
-  } | Record<string, never>;
+  } | null;
+  /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
+  error?: {
+    code: 'config_unreadable';
+    /** Which key is missing, and what to do. */
+    message: string;
+  } | undefined;
 } | {
   name: 'stripe';
   id: string;
@@ -535,7 +614,13 @@ export type Integration = {
     webhook_signing_secret: string;
     /** A name of your own for this configuration; it is kept and shown as it is */
     id?: string | undefined;
-  } | Record<string, never>;
+  } | null;
+  /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
+  error?: {
+    code: 'config_unreadable';
+    /** Which key is missing, and what to do. */
+    message: string;
+  } | undefined;
 } | {
   name: 'teams';
   id: string;
@@ -545,7 +630,13 @@ export type Integration = {
       /** The address of an incoming webhook; whoever has it can post to the channel */
       url: string;
     } | undefined;
-  } | Record<string, never>;
+  } | null;
+  /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
+  error?: {
+    code: 'config_unreadable';
+    /** Which key is missing, and what to do. */
+    message: string;
+  } | undefined;
 } | {
   name: 'twilio';
   id: string;
@@ -562,7 +653,13 @@ export type Integration = {
     auth_token?: string | undefined;
     /** How many messages are sent in a second at most, by this server, spread evenly; 0.5 is one in two seconds. Left out: as many as the provider takes */
     max_per_second?: number | undefined;
-  } | Record<string, never>;
+  } | null;
+  /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
+  error?: {
+    code: 'config_unreadable';
+    /** Which key is missing, and what to do. */
+    message: string;
+  } | undefined;
 } | {
   name: 'web_push';
   id: string;
@@ -571,109 +668,150 @@ export type Integration = {
     public_key: string;
     /** The private VAPID key in base64url */
     private_key: string;
-  } | Record<string, never>;
+  } | null;
+  /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
+  error?: {
+    code: 'config_unreadable';
+    /** Which key is missing, and what to do. */
+    message: string;
+  } | undefined;
 };
 
 export type ApnsIntegration = {
   name: 'apns';
   id: string;
-  config: ApnsIntegrationConfig | Record<string, never>;
+  config: ApnsIntegrationConfig | null;
+  /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
+  error?: ApnsIntegrationError | undefined;
 };
 
 export type EventsourceIntegration = {
   name: 'eventsource';
   id: string;
-  config: EventsourceIntegrationConfig | Record<string, never>;
+  config: EventsourceIntegrationConfig | null;
+  /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
+  error?: EventsourceIntegrationError | undefined;
 };
 
 export type ExpoIntegration = {
   name: 'expo';
   id: string;
-  config: ExpoIntegrationConfig | Record<string, never>;
+  config: ExpoIntegrationConfig | null;
+  /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
+  error?: ExpoIntegrationError | undefined;
 };
 
 export type FcmIntegration = {
   name: 'fcm';
   id: string;
-  config: FcmIntegrationConfig | Record<string, never>;
+  /** The JSON file of a service account, as the Firebase console gives it, whole. */
+  config: FcmIntegrationConfig | null;
+  /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
+  error?: FcmIntegrationError | undefined;
 };
 
 export type GithubIntegration = {
   name: 'github';
   id: string;
-  config: GithubIntegrationConfig | Record<string, never>;
+  config: GithubIntegrationConfig | null;
+  /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
+  error?: GithubIntegrationError | undefined;
 };
 
 export type InboxIntegration = {
   name: 'inbox';
   id: string;
-  config: InboxIntegrationConfig | Record<string, never>;
+  config: InboxIntegrationConfig | null;
+  /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
+  error?: InboxIntegrationError | undefined;
 };
 
 export type MailgunIntegration = {
   name: 'mailgun';
   id: string;
-  config: MailgunIntegrationConfig | Record<string, never>;
+  config: MailgunIntegrationConfig | null;
+  /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
+  error?: MailgunIntegrationError | undefined;
 };
 
 export type PingEmailIntegration = {
   name: 'ping_email';
   id: string;
-  config: PingEmailIntegrationConfig | Record<string, never>;
+  config: PingEmailIntegrationConfig | null;
+  /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
+  error?: PingEmailIntegrationError | undefined;
 };
 
 export type SendgridIntegration = {
   name: 'sendgrid';
   id: string;
-  config: SendgridIntegrationConfig | Record<string, never>;
+  config: SendgridIntegrationConfig | null;
+  /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
+  error?: SendgridIntegrationError | undefined;
 };
 
 export type SesIntegration = {
   name: 'ses';
   id: string;
-  config: SesIntegrationConfig | Record<string, never>;
+  config: SesIntegrationConfig | null;
+  /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
+  error?: SesIntegrationError | undefined;
 };
 
 export type SlackIntegration = {
   name: 'slack';
   id: string;
-  config: SlackIntegrationConfig | Record<string, never>;
+  config: SlackIntegrationConfig | null;
+  /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
+  error?: SlackIntegrationError | undefined;
 };
 
 export type SlackbotIntegration = {
   name: 'service_slackbot';
   id: string;
-  config: SlackbotIntegrationConfig | Record<string, never>;
+  config: SlackbotIntegrationConfig | null;
+  /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
+  error?: SlackbotIntegrationError | undefined;
 };
 
 export type SmtpIntegration = {
   name: 'smtp';
   id: string;
-  config: SmtpIntegrationConfig | Record<string, never>;
+  config: SmtpIntegrationConfig | null;
+  /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
+  error?: SmtpIntegrationError | undefined;
 };
 
 export type StripeIntegration = {
   name: 'stripe';
   id: string;
-  config: StripeIntegrationConfig | Record<string, never>;
+  config: StripeIntegrationConfig | null;
+  /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
+  error?: StripeIntegrationError | undefined;
 };
 
 export type TeamsIntegration = {
   name: 'teams';
   id: string;
-  config: TeamsIntegrationConfig | Record<string, never>;
+  config: TeamsIntegrationConfig | null;
+  /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
+  error?: TeamsIntegrationError | undefined;
 };
 
 export type TwilioIntegration = {
   name: 'twilio';
   id: string;
-  config: TwilioIntegrationConfig | Record<string, never>;
+  config: TwilioIntegrationConfig | null;
+  /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
+  error?: TwilioIntegrationError | undefined;
 };
 
 export type WebPushIntegration = {
   name: 'web_push';
   id: string;
-  config: WebPushIntegrationConfig | Record<string, never>;
+  config: WebPushIntegrationConfig | null;
+  /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
+  error?: WebPushIntegrationError | undefined;
 };
 
 export type User = {
@@ -736,6 +874,8 @@ export type Webhook = {
   disabled_reason: string | null;
   /** Since when no message was accepted; `null` after one was. */
   failing_since: string | null;
+  /** Only there when the secret was sealed with a key that this server does not have: it sends nothing to the webhook. Messages are tried again for a day. Start the server with that key, or rotate the secret. */
+  error?: WebhookError | undefined;
   created_at: string;
   updated_at: string;
 };
@@ -1019,6 +1159,13 @@ export type ApnsIntegrationConfig = {
   payload_version?: '1' | '2' | undefined;
 };
 
+/** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
+export type ApnsIntegrationError = {
+  code: 'config_unreadable';
+  /** Which key is missing, and what to do. */
+  message: string;
+};
+
 export type EventsourceIntegrationConfig = {
   /** Where the events come from: a name of your own for it */
   source: string;
@@ -1026,9 +1173,23 @@ export type EventsourceIntegrationConfig = {
   webhook_signing_secret?: string | undefined;
 };
 
+/** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
+export type EventsourceIntegrationError = {
+  code: 'config_unreadable';
+  /** Which key is missing, and what to do. */
+  message: string;
+};
+
 export type ExpoIntegrationConfig = {
   /** An access token of the Expo account that owns the app */
   access_token: string;
+};
+
+/** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
+export type ExpoIntegrationError = {
+  code: 'config_unreadable';
+  /** Which key is missing, and what to do. */
+  message: string;
 };
 
 /** The JSON file of a service account, as the Firebase console gives it, whole. */
@@ -1057,9 +1218,23 @@ export type FcmIntegrationConfig = {
   universe_domain: string;
 };
 
+/** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
+export type FcmIntegrationError = {
+  code: 'config_unreadable';
+  /** Which key is missing, and what to do. */
+  message: string;
+};
+
 export type GithubIntegrationConfig = {
   /** The secret that was given when the webhook was made: GitHub's requests are verified with it */
   webhook_signing_secret: string;
+};
+
+/** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
+export type GithubIntegrationError = {
+  code: 'config_unreadable';
+  /** Which key is missing, and what to do. */
+  message: string;
 };
 
 export type InboxIntegrationConfig = {
@@ -1186,6 +1361,13 @@ export type InboxIntegrationConfigTheme = {
   } | undefined;
 };
 
+/** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
+export type InboxIntegrationError = {
+  code: 'config_unreadable';
+  /** Which key is missing, and what to do. */
+  message: string;
+};
+
 export type MailgunIntegrationConfig = {
   /** An API key of the account, or the domain's own sending key */
   api_key: string;
@@ -1209,11 +1391,25 @@ export type MailgunIntegrationConfigFrom = {
   name?: string | null | undefined;
 };
 
+/** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
+export type MailgunIntegrationError = {
+  code: 'config_unreadable';
+  /** Which key is missing, and what to do. */
+  message: string;
+};
+
 export type PingEmailIntegrationConfig = {
   /** The address of your mailer; it is sent each notification with a POST */
   url: string;
   /** How many messages are sent in a second at most, by this server, spread evenly; 0.5 is one in two seconds. Left out: as many as the provider takes */
   max_per_second?: number | undefined;
+};
+
+/** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
+export type PingEmailIntegrationError = {
+  code: 'config_unreadable';
+  /** Which key is missing, and what to do. */
+  message: string;
 };
 
 export type SendgridIntegrationConfig = {
@@ -1247,6 +1443,13 @@ export type SendgridIntegrationConfigReplyTo = {
   name?: string | null | undefined;
 };
 
+/** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
+export type SendgridIntegrationError = {
+  code: 'config_unreadable';
+  /** Which key is missing, and what to do. */
+  message: string;
+};
+
 export type SesIntegrationConfig = {
   /** The access key id of an IAM user that may send e-mail */
   key_id: string;
@@ -1272,6 +1475,13 @@ export type SesIntegrationConfigFrom = {
   name?: string | null | undefined;
 };
 
+/** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
+export type SesIntegrationError = {
+  code: 'config_unreadable';
+  /** Which key is missing, and what to do. */
+  message: string;
+};
+
 export type SlackIntegrationConfig = {
   /** The id of the app */
   app_id: string;
@@ -1283,9 +1493,23 @@ export type SlackIntegrationConfig = {
   signing_secret: string;
 };
 
+/** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
+export type SlackIntegrationError = {
+  code: 'config_unreadable';
+  /** Which key is missing, and what to do. */
+  message: string;
+};
+
 export type SlackbotIntegrationConfig = {
   /** Whether users may connect Slack by the server's own app */
   enabled: boolean;
+};
+
+/** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
+export type SlackbotIntegrationError = {
+  code: 'config_unreadable';
+  /** Which key is missing, and what to do. */
+  message: string;
 };
 
 export type SmtpIntegrationConfig = {
@@ -1323,11 +1547,25 @@ export type SmtpIntegrationConfigReplyTo = {
   name?: string | undefined;
 };
 
+/** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
+export type SmtpIntegrationError = {
+  code: 'config_unreadable';
+  /** Which key is missing, and what to do. */
+  message: string;
+};
+
 export type StripeIntegrationConfig = {
   /** The endpoint's signing secret: Stripe's requests are verified with it */
   webhook_signing_secret: string;
   /** A name of your own for this configuration; it is kept and shown as it is */
   id?: string | undefined;
+};
+
+/** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
+export type StripeIntegrationError = {
+  code: 'config_unreadable';
+  /** Which key is missing, and what to do. */
+  message: string;
 };
 
 export type TeamsIntegrationConfig = {
@@ -1339,6 +1577,13 @@ export type TeamsIntegrationConfig = {
 export type TeamsIntegrationConfigWebhook = {
   /** The address of an incoming webhook; whoever has it can post to the channel */
   url: string;
+};
+
+/** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
+export type TeamsIntegrationError = {
+  code: 'config_unreadable';
+  /** Which key is missing, and what to do. */
+  message: string;
 };
 
 export type TwilioIntegrationConfig = {
@@ -1356,11 +1601,32 @@ export type TwilioIntegrationConfig = {
   max_per_second?: number | undefined;
 };
 
+/** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
+export type TwilioIntegrationError = {
+  code: 'config_unreadable';
+  /** Which key is missing, and what to do. */
+  message: string;
+};
+
 export type WebPushIntegrationConfig = {
   /** The public VAPID key in base64url; browsers subscribe with it */
   public_key: string;
   /** The private VAPID key in base64url */
   private_key: string;
+};
+
+/** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
+export type WebPushIntegrationError = {
+  code: 'config_unreadable';
+  /** Which key is missing, and what to do. */
+  message: string;
+};
+
+/** Only there when the secret was sealed with a key that this server does not have: it sends nothing to the webhook. Messages are tried again for a day. Start the server with that key, or rotate the secret. */
+export type WebhookError = {
+  code: 'secret_unreadable';
+  /** Which key is missing, and what to do. */
+  message: string;
 };
 
 export type UserPreferencesCategory = {

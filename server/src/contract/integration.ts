@@ -1,5 +1,5 @@
 import { type TObject, type TSchema, Type } from 'typebox';
-import { Id, page } from './common.ts';
+import { Id, nullable, oneOf, page, Timestamp } from './common.ts';
 
 const id = Type.Optional(
   Type.Unsafe<string>({
@@ -30,7 +30,8 @@ export function integrationRecord(name: string, config: TObject) {
   return Type.Object({
     name: Type.Literal(name),
     id: Id,
-    config: Type.Union([config, Unreadable]) as TSchema,
+    config: nullable(config),
+    error: Type.Optional(Unreadable),
   });
 }
 
@@ -44,12 +45,23 @@ export function anyIntegrationPage(records: ReturnType<typeof integrationRecord>
   return page(Type.Union(records) as TSchema);
 }
 
-/** A config that was sealed with a key that this server has no more. */
 const Unreadable = Type.Object(
-  {},
+  {
+    code: Type.Literal('config_unreadable'),
+    message: Type.String({ description: 'Which key is missing, and what to do.' }),
+  },
   {
     additionalProperties: false,
-    description: 'Empty: sealed with a key that this server does not have any more. Save it anew.',
+    description:
+      'Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. ' +
+      'Save it again, or start the server with that key.',
+    examples: [
+      {
+        code: 'config_unreadable',
+        message:
+          'The config was sealed with the key 1f3a5c7e, which this server does not have: add it to SECRET_KEY, or save the integration again',
+      },
+    ],
   },
 );
 

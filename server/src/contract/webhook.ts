@@ -26,6 +26,26 @@ const eventTypes = Type.Array(oneOf(EVENT_FILTERS), {
   description: 'Which events are sent: types, or families such as `delivery.*`. Empty: all.',
 });
 
+const UnreadableSecret = Type.Object(
+  {
+    code: Type.Literal('secret_unreadable'),
+    message: Type.String({ description: 'Which key is missing, and what to do.' }),
+  },
+  {
+    additionalProperties: false,
+    description:
+      'Only there when the secret was sealed with a key that this server does not have: it sends nothing to the webhook. Messages are tried ' +
+      'again for a day. Start the server with that key, or rotate the secret.',
+    examples: [
+      {
+        code: 'secret_unreadable',
+        message:
+          'The secret was sealed with the key 1f3a5c7e, which this server does not have: add it to SECRET_KEY, or rotate the secret',
+      },
+    ],
+  },
+);
+
 /** What PUT /webhooks takes. */
 export const SaveWebhook = Type.Object(
   {
@@ -44,6 +64,7 @@ export const SaveWebhook = Type.Object(
     // Programs save what they have read.
     disabled_reason: Type.Optional(readOnly(nullable(Type.String()))),
     failing_since: Type.Optional(readOnly(nullable(Timestamp))),
+    error: Type.Optional(readOnly(UnreadableSecret)),
     created_at: Type.Optional(readOnly(Timestamp)),
     updated_at: Type.Optional(readOnly(Timestamp)),
   },
@@ -72,6 +93,7 @@ export const Webhook = Type.Object(
         description: 'Since when no message was accepted; `null` after one was.',
       }),
     ),
+    error: Type.Optional(UnreadableSecret),
     created_at: Timestamp,
     updated_at: Timestamp,
   },

@@ -1,14 +1,14 @@
-import { existsSync } from 'node:fs';
-import { join } from 'node:path';
 import type { Config } from '../../config.ts';
 import { type Database, sql } from '../../db/client.ts';
 import { sealedFor } from '../../domain/integrations/of-project.ts';
 import { sealingPurpose } from '../../domain/projects/keys.ts';
 import { createEgressGuard, EgressRefused } from '../../lib/egress.ts';
-import { createSealer, loadOrCreateKey, type Sealer } from '../../lib/seal.ts';
+import { createSealer, loadKey, type Sealer } from '../../lib/seal.ts';
 import { delivering } from '../../providers/index.ts';
 import { checkFamilies } from './families.ts';
 import { type Finding, ok, problem, reasonOf } from './finding.ts';
+import { checkIntegrations, checkSealingKey, checkWebhooks } from './sealing.ts';
+import { checkTokens } from './tokens.ts';
 
 const CONNECT_TIMEOUT_MS = 5_000;
 const AT_ONCE = 20;
@@ -22,22 +22,21 @@ export async function checkProjects(
   const integrations = await db.query<IntegrationRow>(selectIntegrations);
   const sendsEmail = integrations.some(({ provider }) => delivering.get(provider)?.channel === 'email');
   const sealer = sealerOf(config);
-  if (sealer === undefined) {
-    if (projects.length === 0) return { findings: [], sendsEmail };
-    const advice = `put your copy of ${join(config.DATA_DIR, 'secret.key')} back, or set SECRET_KEY`;
-    return {
-      findings: [
-        problem('secrets', `the key that ${projects.length} projects were sealed with is missing`, advice),
-      ],
-      sendsEmail,
-    };
-  }
+  const key = await checkSealingKey(config, { db, sealer });
+  if (sealer === undefined) return { findings: [...key, ...(await checkTokens(db))], sendsEmail };
   const opened = integrations.map((row) => ({
     ...row,
     config: opener(sealer, row.sealed_config, sealedFor(row.project_id, row.id)),
   }));
   return {
-    findings: [...checkSecrets(sealer, projects, opened), ...(await checkEgress(config, opened))],
+    findings: [
+      ...key,
+      ...checkSecrets(sealer, projects, opened),
+      ...(await checkIntegrations({ db, sealer })),
+      ...(await checkWebhooks({ db, sealer })),
+      ...(await checkTokens(db)),
+      ...(await checkEgress(config, opened)),
+    ],
     sendsEmail,
   };
 }
@@ -45,7 +44,8 @@ export async function checkProjects(
 /** As the server makes it, but without making a key. */
 function sealerOf({ SECRET_KEY, DATA_DIR }: Config): Sealer | undefined {
   if (SECRET_KEY.length > 0) return createSealer(SECRET_KEY);
-  return existsSync(join(DATA_DIR, 'secret.key')) ? createSealer([loadOrCreateKey(DATA_DIR)]) : undefined;
+  const key = loadKey(DATA_DIR);
+  return key === undefined ? undefined : createSealer([key]);
 }
 
 type Opening = { text: string } | { reason: string };

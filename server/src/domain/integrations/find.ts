@@ -37,7 +37,7 @@ function opened<Name extends IntegrationName>(sealer: Sealer, rows: Row[]): Foun
       const text = sealer.open(sealed, sealedFor(projectId, id)).toString();
       return [{ id, projectId, config: JSON.parse(text) as IntegrationConfig<Name> }];
     } catch (error) {
-      // Sealed with a key that is gone; the lists show it empty, to be saved anew.
+      // Sealed with a key that is gone: the start, the lists and doctor report it.
       if (error instanceof CannotOpen) return [];
       throw error;
     }

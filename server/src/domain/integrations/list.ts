@@ -6,8 +6,10 @@ import { sealedFor } from './of-project.ts';
 export interface SavedIntegration {
   id: string;
   provider: string;
-  /** As it was saved; empty when the key that it was sealed with is gone. */
-  config: Record<string, unknown>;
+  /** As it was saved; null when it cannot be opened. */
+  config: Record<string, unknown> | null;
+  /** Why not. */
+  error?: { code: 'config_unreadable'; message: string };
 }
 
 /**
@@ -29,17 +31,21 @@ export async function listIntegrations(
   return rows.map((row) => ({
     id: row.id,
     provider: row.provider,
-    config: open(sealer, row.sealed_config, sealedFor(projectId, row.id)),
+    ...open(sealer, row.sealed_config, sealedFor(projectId, row.id)),
   }));
 }
 
-function open(sealer: Sealer, sealed: Buffer, purpose: string): Record<string, unknown> {
+function open(sealer: Sealer, sealed: Buffer, purpose: string): Pick<SavedIntegration, 'config' | 'error'> {
   try {
-    return JSON.parse(sealer.open(sealed, purpose).toString()) as Record<string, unknown>;
+    return { config: JSON.parse(sealer.open(sealed, purpose).toString()) as Record<string, unknown> };
   } catch (error) {
-    // The others can still be read, and this one be deleted or saved anew.
-    if (error instanceof CannotOpen) return {};
-    throw error;
+    // The others can still be read, and this one be deleted or saved again.
+    if (!(error instanceof CannotOpen)) throw error;
+    const message =
+      error.keyId === undefined
+        ? 'The config was changed in the database and cannot be opened: save the integration again'
+        : `The config was sealed with the key ${error.keyId}, which this server does not have: add it to SECRET_KEY, or save the integration again`;
+    return { config: null, error: { code: 'config_unreadable', message } };
   }
 }
 

@@ -1,6 +1,8 @@
 import type { Webhook } from '../../contract/webhook.ts';
 import { type Queryable, type Statement, sql } from '../../db/client.ts';
 import { type Cursor, NEWEST, OLDEST } from '../../lib/cursor.ts';
+import type { Sealer } from '../../lib/seal.ts';
+import { unreadableSecret } from './unreadable.ts';
 
 /** A project's webhook as it stands in the database. */
 export interface WebhookRow {
@@ -11,15 +13,17 @@ export interface WebhookRow {
   disabled_at: Date | null;
   disabled_reason: string | null;
   failing_since: Date | null;
+  /** The key that its secret was sealed with. */
+  key_id: string;
   created_at: Date;
   updated_at: Date;
 }
 
-export const WEBHOOK_COLUMNS =
-  'id, url, description, event_types, disabled_at, disabled_reason, failing_since, created_at, updated_at';
+export const WEBHOOK_COLUMNS = `id, url, description, event_types, disabled_at, disabled_reason, failing_since, created_at, updated_at,
+    encode(substring(sealed_secret from 2 for 4), 'hex') as key_id`;
 
 /** A webhook as clients see it. */
-export function toWebhook(row: WebhookRow): Webhook {
+export function toWebhook({ keyIds }: Pick<Sealer, 'keyIds'>, row: WebhookRow): Webhook {
   return {
     id: row.id,
     url: row.url,
@@ -28,6 +32,9 @@ export function toWebhook(row: WebhookRow): Webhook {
     disabled: row.disabled_at !== null,
     disabled_reason: row.disabled_reason,
     failing_since: row.failing_since?.toISOString() ?? null,
+    ...(keyIds.includes(row.key_id)
+      ? {}
+      : { error: { code: 'secret_unreadable', message: unreadableSecret(row.key_id) } }),
     created_at: row.created_at.toISOString(),
     updated_at: row.updated_at.toISOString(),
   };

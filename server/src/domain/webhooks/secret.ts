@@ -1,8 +1,10 @@
 import { type Database, type Queryable, sql } from '../../db/client.ts';
+import { ClientError } from '../../errors.ts';
 import type { Clock } from '../../lib/clock.ts';
-import type { Sealer } from '../../lib/seal.ts';
+import { CannotOpen, type Sealer } from '../../lib/seal.ts';
 import { recordSaved } from './save.ts';
 import { newSecret, openSecret, sealSecret } from './sign.ts';
+import { unreadableSecret } from './unreadable.ts';
 
 // Long enough for the receiver's side to be changed and deployed.
 const OVERLAP_MS = 24 * 3_600_000;
@@ -14,7 +16,10 @@ export interface SecretRow {
   former_secret_until: Date | null;
 }
 
-/** The secrets that messages are signed with at this time, the newest first. */
+/**
+ * The secrets that messages are signed with at this time, the newest first. Throws `CannotOpen` for the current one; a former one that cannot be
+ * opened must not take it along.
+ */
 export function openSecrets(
   { sealer, clock }: { sealer: Sealer; clock: Clock },
   webhookId: string,
@@ -22,10 +27,22 @@ export function openSecrets(
 ): string[] {
   const { sealed_secret: sealed, sealed_former_secret: former, former_secret_until: until } = row;
   const both = former !== null && until !== null && until.getTime() > clock.now();
-  return [sealed, ...(both ? [former] : [])].map((one) => openSecret(sealer, webhookId, one));
+  return [
+    openSecret(sealer, webhookId, sealed),
+    ...(both ? ifOpened(() => openSecret(sealer, webhookId, former)) : []),
+  ];
 }
 
-/** The webhook's secrets, for the Project JWT alone; undefined when the project has no such webhook. */
+function ifOpened(open: () => string): string[] {
+  try {
+    return [open()];
+  } catch (error) {
+    if (error instanceof CannotOpen) return [];
+    throw error;
+  }
+}
+
+/** The webhook's secrets, for the Project JWT alone; undefined when the project has no such webhook. Throws where it cannot be opened. */
 export async function getSecret(
   deps: { db: Queryable; sealer: Sealer; clock: Clock },
   projectId: string,
@@ -33,9 +50,18 @@ export async function getSecret(
 ): Promise<{ secret: string; former_secret?: string; former_secret_until?: string } | undefined> {
   const [row] = await deps.db.query<SecretRow>(selectSecret, [projectId, id]);
   if (row === undefined) return undefined;
-  const [secret = '', former] = openSecrets(deps, id, row);
+  const [secret = '', former] = readable(() => openSecrets(deps, id, row));
   if (former === undefined) return { secret };
   return { secret, former_secret: former, former_secret_until: row.former_secret_until?.toISOString() ?? '' };
+}
+
+function readable(open: () => string[]): string[] {
+  try {
+    return open();
+  } catch (error) {
+    if (!(error instanceof CannotOpen)) throw error;
+    throw new ClientError('service_unavailable', [unreadableSecret(error.keyId)]);
+  }
 }
 
 /** Gives the webhook a new secret; the one before signs along for a day. Answers until when; undefined when there is no such webhook. */

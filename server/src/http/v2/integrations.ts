@@ -112,7 +112,7 @@ export function shown<Schema extends TObject>({
 }
 
 function asRecord(brand: string) {
-  return ({ id, provider, config }: SavedIntegration) => ({ name: wireNameOf(provider, brand), id, config });
+  return ({ provider, ...saved }: SavedIntegration) => ({ name: wireNameOf(provider, brand), ...saved });
 }
 
 function lowerCased(id: string | undefined): { id?: string } {

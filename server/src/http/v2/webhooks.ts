@@ -47,7 +47,8 @@ function recordRoutes(app: App): void {
     alsoWrong: ({ body }) => privateHostProblems(app.context, HOSTS, body),
     reply: { 200: Webhook },
     async handler({ project, body, context }) {
-      return toWebhook(found(await saveWebhook(context, project.id, body)));
+      await rejectPrivateHosts(context, HOSTS, body);
+      return toWebhook(context.sealer, found(await saveWebhook(context, project.id, body)));
     },
   });
 
@@ -60,7 +61,11 @@ function recordRoutes(app: App): void {
     query: PageQuery,
     reply: { 200: WebhookPage },
     async handler({ project, query, paginate, context }) {
-      return paginate(query, (cursor) => listWebhooks(context.db, project.id, cursor), toWebhook);
+      return paginate(
+        query,
+        (cursor) => listWebhooks(context.db, project.id, cursor),
+        (row) => toWebhook(context.sealer, row),
+      );
     },
   });
 
@@ -73,7 +78,7 @@ function recordRoutes(app: App): void {
     params: ById,
     reply: { 200: Webhook },
     async handler({ project, params, context }) {
-      return toWebhook(found(await getWebhook(context.db, project.id, params.webhook_id)));
+      return toWebhook(context.sealer, found(await getWebhook(context.db, project.id, params.webhook_id)));
     },
   });
 
