@@ -201,6 +201,11 @@ function databaseCommands(belfry: Command): void {
     .addOption(json())
     .action(verb(async () => (await import('./migrate.ts')).migrateCommand));
 
+  command(belfry, 'reseal', 'belfry reseal')
+    .description('seal all secrets with the first key of SECRET_KEY, so that older ones can be removed')
+    .addOption(json())
+    .action(verb(async () => (await import('./reseal.ts')).resealCommand));
+
   command(belfry, 'backup', 'belfry backup belfry.backup')
     .description('write everything in the database into a file')
     .argument('<file>')

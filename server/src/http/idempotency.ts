@@ -6,6 +6,7 @@ import {
   answerOnce,
   type IdempotencyKey,
   type KeptAnswer,
+  keptResponsePurpose,
   requestHash,
 } from '../domain/idempotency.ts';
 import type { RealtimeMessage } from '../domain/realtime/messages.ts';
@@ -66,7 +67,7 @@ export async function answerIdempotently(
   { key, status, mode, secret }: Keeping,
   run: Run,
 ): Promise<KeptAnswer & { replayed: boolean }> {
-  const purpose = `project:${key.projectId}:answer:${key.scope}:${key.key}`;
+  const purpose = keptResponsePurpose(key.projectId, key.scope, key.key);
   const keep = (body: string | Buffer): KeptAnswer => ({
     status,
     body: secret ? context.sealer.seal(body, purpose).toString('base64') : body.toString(),

@@ -49,7 +49,7 @@ export function grantHash({ access_token, refresh_token }: SlackGrant): Buffer {
 
 /** A record, sealed for its place alone. */
 export function sealRecord(sealer: Sealer, key: InstallationKey, record: object): Buffer {
-  return sealer.seal(JSON.stringify(record), purposeOf(key));
+  return sealer.seal(JSON.stringify(record), installationPurpose(key));
 }
 
 /** A record as it was sealed; undefined when the key that sealed it is gone: it has to be saved anew then. */
@@ -59,13 +59,14 @@ export function openRecord<Kind extends object>(
   sealed: Buffer,
 ): Kind | undefined {
   try {
-    return JSON.parse(sealer.open(sealed, purposeOf(key)).toString()) as Kind;
+    return JSON.parse(sealer.open(sealed, installationPurpose(key)).toString()) as Kind;
   } catch (error) {
     if (error instanceof CannotOpen) return undefined;
     throw error;
   }
 }
 
-function purposeOf({ projectId, provider, id, ownerId }: InstallationKey): string {
+/** What a record is sealed for. */
+export function installationPurpose({ projectId, provider, id, ownerId }: InstallationKey): string {
   return `project:${projectId}:installation:${provider}:${ownerId}:${id}`;
 }

@@ -52,7 +52,7 @@ export class AddressKeys {
     if (missing.length === 0) return found;
     await tx.query(insertKeys, [
       missing,
-      missing.map((id) => this.#sealer.seal(randomBytes(32), purpose(id))),
+      missing.map((id) => this.#sealer.seal(randomBytes(32), addressKeyPurpose(id))),
     ]);
     // What somebody else made at the same moment is theirs: read what counts.
     for (const [id, key] of await this.find(tx, missing)) found.set(id, key);
@@ -61,7 +61,7 @@ export class AddressKeys {
 
   #open(projectId: string, sealedKey: Buffer): KeyObject | undefined {
     try {
-      return createSecretKey(this.#sealer.open(sealedKey, purpose(projectId)));
+      return createSecretKey(this.#sealer.open(sealedKey, addressKeyPurpose(projectId)));
     } catch (error) {
       if (!(error instanceof CannotOpen)) throw error;
       // Sealed with a key that is gone. What the project sends must not stop for that.
@@ -82,7 +82,8 @@ interface Row {
   lasting: boolean;
 }
 
-function purpose(projectId: string): string {
+/** What a project's key is sealed for. */
+export function addressKeyPurpose(projectId: string): string {
   return `project:${projectId}:address_key`;
 }
 

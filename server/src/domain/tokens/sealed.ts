@@ -2,7 +2,7 @@ import { CannotOpen, type Sealer } from '../../lib/seal.ts';
 
 /** A stored token's own members, sealed for its record alone. */
 export function sealToken(sealer: Sealer, userId: string, id: string, json: string): Buffer {
-  return sealer.seal(json, purpose(userId, id));
+  return sealer.seal(json, tokenPurpose(userId, id));
 }
 
 /**
@@ -11,13 +11,14 @@ export function sealToken(sealer: Sealer, userId: string, id: string, json: stri
  */
 export function openToken(sealer: Sealer, userId: string, id: string, sealed: Buffer): string | undefined {
   try {
-    return sealer.open(sealed, purpose(userId, id)).toString();
+    return sealer.open(sealed, tokenPurpose(userId, id)).toString();
   } catch (error) {
     if (error instanceof CannotOpen) return undefined;
     throw error;
   }
 }
 
-function purpose(userId: string, id: string): string {
+/** What a token's members are sealed for. */
+export function tokenPurpose(userId: string, id: string): string {
   return `user:${userId}:token:${id}`;
 }

@@ -35,9 +35,14 @@ export function signedHeaders({
 
 /** Seals a webhook's secret, and opens it. */
 export function sealSecret(sealer: Sealer, webhookId: string, secret: string): Buffer {
-  return sealer.seal(secret, `webhook:${webhookId}:secret`);
+  return sealer.seal(secret, secretPurpose(webhookId));
 }
 
 export function openSecret(sealer: Sealer, webhookId: string, sealed: Buffer): string {
-  return sealer.open(sealed, `webhook:${webhookId}:secret`).toString();
+  return sealer.open(sealed, secretPurpose(webhookId)).toString();
+}
+
+/** What a webhook's secret is sealed for. */
+export function secretPurpose(webhookId: string): string {
+  return `webhook:${webhookId}:secret`;
 }

@@ -1,0 +1,81 @@
+import { type ResealedColumn, reseal } from '../domain/reseal.ts';
+import { type Cell, print, printJson, printTable } from './output.ts';
+import { progress } from './progress.ts';
+import { withContext } from './with-context.ts';
+
+/** `belfry reseal`: all secrets under the first key of SECRET_KEY. Exit code 1 if an older key at hand is still in use afterwards. */
+export async function resealCommand({ json }: { json?: boolean }): Promise<void> {
+  const { columns, keyIds } = await withContext(async (context) => {
+    const shown = progress();
+    try {
+      const columns = await reseal(context, ({ name, seen }) => shown.show(`${name}: ${seen}`));
+      return { columns, keyIds: context.sealer.keyIds };
+    } finally {
+      shown.end();
+    }
+  });
+  const keys = keysIn(columns, keyIds);
+  if (keys.some(({ state, secrets }) => state === 'former' && secrets > 0)) process.exitCode = 1;
+  if (json) return printJson({ secrets: columns.map(toRecord), keys });
+  report(columns, keys);
+}
+
+interface KeyUse {
+  id: string;
+  /** `missing`: secrets name it, and SECRET_KEY does not have it. */
+  state: 'current' | 'former' | 'missing';
+  /** How many secrets it seals. */
+  secrets: number;
+}
+
+function keysIn(columns: readonly ResealedColumn[], [current, ...former]: readonly string[]): KeyUse[] {
+  const counts = new Map<string, number>();
+  for (const { byKey } of columns)
+    for (const [id, count] of byKey) counts.set(id, (counts.get(id) ?? 0) + count);
+  const stateOf = (id: string) => (id === current ? 'current' : former.includes(id) ? 'former' : 'missing');
+  const ids = new Set([...(current === undefined ? [] : [current]), ...former, ...counts.keys()]);
+  return [...ids].map((id) => ({ id, state: stateOf(id), secrets: counts.get(id) ?? 0 }));
+}
+
+function toRecord({ name, total, resealed, unopenable }: ResealedColumn) {
+  return { name, total, resealed, cannot_be_opened: sum(unopenable) };
+}
+
+function report(columns: readonly ResealedColumn[], keys: readonly KeyUse[]): void {
+  printTable(
+    columns.map(({ name, total, resealed, unopenable }) => ({
+      secrets: name,
+      total: `${total}`,
+      resealed: `${resealed}`,
+      'cannot be opened':
+        sum(unopenable) === 0 ? '-' : { text: `${sum(unopenable)}`, format: 'red' as const },
+    })),
+    '',
+  );
+  print('');
+  printTable(
+    keys.map(({ id, state, secrets }) => ({
+      key: id,
+      state,
+      secrets: `${secrets}`,
+      '': adviceOn(state, secrets),
+    })),
+    '',
+  );
+  print('\nBackups that were made before still need the key of their time.');
+}
+
+function adviceOn(state: KeyUse['state'], secrets: number): string | Cell {
+  if (state === 'current') return '';
+  if (state === 'missing')
+    return { text: 'add it to SECRET_KEY and run this again, or set what it seals anew', format: 'red' };
+  if (secrets === 0) return { text: 'can be removed from SECRET_KEY', format: 'green' };
+  return {
+    text: 'still in use: start every server with the new key first, then run this again',
+    format: 'yellow',
+  };
+}
+
+function sum(counts: ReadonlyMap<string, number>): number {
+  return [...counts.values()].reduce((total, count) => total + count, 0);
+}
