@@ -231,7 +231,7 @@ function told(
   targets: readonly Target[],
   tried: readonly Attempted[],
 ): Outcome {
-  const addresses = () => [user.email ?? '', ...user.phone_numbers, ...targets.flatMap(secretsOf)];
+  const addresses = () => [...namesOf(user), ...user.phone_numbers, ...targets.flatMap(secretsOf)];
   const refused = tried.flatMap((one) => one.refused);
   return {
     state,
@@ -245,6 +245,20 @@ function told(
     ...(refused.length === 0 ? {} : { refused }),
     notSent: tried.some(({ result, ambiguous }) => result.kind === 'retry' && !ambiguous),
   };
+}
+
+// Shorter ids are parts of other words.
+const SHORTEST_NAME = 6;
+
+/** What a vendor may call the user by. A first or last name alone may be any word. */
+function namesOf({
+  email,
+  external_id: externalId,
+  first_name: first,
+  last_name: last,
+}: LoadedUser): string[] {
+  const names = [externalId ?? '', first && last ? `${first} ${last}` : ''];
+  return [email ?? '', ...names.filter((name) => name.length >= SHORTEST_NAME)];
 }
 
 function clean(text: string | undefined): string | null {

@@ -11,9 +11,6 @@ export interface Unsubscribed {
   at: Date;
 }
 
-// As many users as a row of events may stand for.
-const USERS_PER_EVENT = 1_000;
-
 /**
  * Switches categories off on a channel for the users who have said so to a vendor, in the caller's transaction and by one statement for all of
  * them. What a user has decided since then stays: vendors repeat what they report. A user who is gone is ignored.
@@ -38,19 +35,16 @@ export async function unsubscribe(
     channel,
     projectId,
   ]);
-  for (let start = 0; start < changed.length; start += USERS_PER_EVENT) {
-    const part = changed.slice(start, start + USERS_PER_EVENT);
-    await recordEvents(db, [
-      {
-        projectId,
-        type: 'preferences.updated',
-        userIds: part.map(({ user_id }) => user_id),
-        details: part.map(({ category }) => ({
-          payload: { changes: [{ category, channel, enabled: false }] },
-        })),
-      },
-    ]);
-  }
+  // A row for each user: what a user unsubscribed from is erased with the user (users/purge.ts).
+  await recordEvents(
+    db,
+    changed.map(({ user_id, category }) => ({
+      projectId,
+      type: 'preferences.updated',
+      userIds: [user_id],
+      details: { payload: { changes: [{ category, channel, enabled: false }] } },
+    })),
+  );
   if (changed[0]?.news) bus.publish({ type: 'project_changed', projectId });
 }
 

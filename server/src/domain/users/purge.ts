@@ -2,6 +2,7 @@ import { textArray, uuidArray } from '../../db/arrays.ts';
 import { type Database, type Queryable, sql } from '../../db/client.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { Sealer } from '../../lib/seal.ts';
+import { eraseContent } from '../broadcasts/erase-content.ts';
 import { type Mention, redactRecipients } from '../broadcasts/redact-recipients.ts';
 import { forgetInstallations } from '../installations/forget.ts';
 import { forgetAddresses, forgetPhoneNumbers } from '../suppressions/forget.ts';
@@ -75,13 +76,14 @@ async function goOn(tx: Queryable, sealer: Sealer, userIds: readonly string[]): 
   const mentions = await tx.query<Found>(selectMentions, [ids, rows]);
   if (mentions.length > 0) {
     await redactRecipients(tx, mentions);
+    await eraseContent(tx, [...new Set(mentions.map((mention) => mention.broadcast_id))].sort());
     const users = uuidArray(mentions.map((mention) => mention.user_id));
     await tx.query(deleteNotifications, [users, textArray(mentions.map((one) => one.notification_id))]);
     await tx.query(deleteRefused, [users, uuidArray(mentions.map((one) => one.broadcast_id))]);
     return true;
   }
   if ((await tx.query(redactDeliveries, [ids, ROWS])).length > 0) return true;
-  if ((await tx.query(redactClicks, [ids, ROWS])).length > 0) return true;
+  if ((await tx.query(redactEvents, [ids, ROWS])).length > 0) return true;
   if (await purgeTokens(tx, ids)) return true;
   await forgetAddresses(
     tx,
@@ -107,14 +109,11 @@ interface Token {
   project_id: string;
   channel: string;
   hash: Buffer;
-  public_id: string | null;
 }
 
 async function purgeTokens(tx: Queryable, ids: string): Promise<boolean> {
   const tokens = await tx.query<Token>(selectTokens, [ids, TOKENS]);
   if (tokens.length === 0) return false;
-  const speaking = new Set(tokens.filter((one) => one.public_id !== null).map((one) => one.user_id));
-  if (speaking.size > 0) await tx.query(redactTokenEvents, [uuidArray([...speaking])]);
   // The owners first, as in tokens/save.ts.
   await tx.query(deleteOwners, [
     tokens.map((one) => one.project_id),
@@ -240,7 +239,7 @@ const redactDeliveries = sql(
 // Primary keys of tokens (user_id, id) and token_owners (project_id, channel, hash).
 const selectTokens = sql(
   'purge_select_tokens',
-  `select user_id, id, project_id, channel, hash, public_id
+  `select user_id, id, project_id, channel, hash
   from tokens
   where user_id = any ($1::uuid[])
   limit $2`,
@@ -264,28 +263,36 @@ const deleteTokens = sql(
   using unnest($1::uuid[], $2::uuid[]) as gone (user_id, id)
   where t.user_id = gone.user_id and t.id = gone.id`,
 );
-// Index events_of_tokens, whose condition is repeated word for word. An id that is made of a token tells whom it leads to.
-const redactTokenEvents = sql(
-  'purge_token_events',
-  `update events e
-  set details = json_build_object('context', json_build_object('channel', e.details -> 'context' -> 'channel'))
-  from unnest($1::uuid[]) as gone (user_id)
-  where e.type in ('token.saved', 'token.discarded')
-    and e.user_ids = array[gone.user_id]
-    and e.details -> 'context' -> 'token_id' is not null`,
-);
-// Index events_of_clicks, whose condition is repeated. The address of a link may say something about whoever it was sent to.
-const redactClicks = sql(
-  'purge_clicks',
+// Index events_of_users, whose condition is repeated word for word. What a user did tells about the user: which workspace was connected, which
+// topics and categories were chosen, where a link led. That it happened stays, and on which channel.
+const redactEvents = sql(
+  'purge_events_of_users',
   `with told as (
-    select e.project_id, e.id
+    select e.project_id, e.id,
+      case json_typeof(e.details) when 'array' then e.details -> 0 else e.details end as details
     from unnest($1::uuid[]) as gone (user_id)
-    join events e on e.type = 'delivery.clicked' and e.user_ids = array[gone.user_id]
-    where e.details -> 'payload' is not null
+    join events e on e.user_ids = array[gone.user_id]
+      and (
+        e.type in (
+          'token.saved', 'token.discarded', 'delivery.clicked', 'installation.saved', 'installation.broken', 'subscription.saved',
+          'subscription.deleted', 'preferences.updated', 'delivery_windows.saved'
+        )
+        or (e.type in ('notification.seen', 'notification.read', 'notification.archived') and e.details is not null)
+      )
+    where json_typeof(e.details) = 'array'
+      or e.details -> 'payload' is not null
+      or e.details -> 'log' is not null
+      or e.details -> 'context' -> 'token_id' is not null
     limit $2
   )
   update events e
-  set details = json_build_object('level', 'info', 'context', e.details -> 'context')
+  set details = json_strip_nulls(
+    json_build_object(
+      'code', told.details -> 'code',
+      'level', told.details -> 'level',
+      'context', (told.details -> 'context')::jsonb - 'token_id'
+    )
+  )
   from told
   where e.project_id = told.project_id and e.id = told.id
   returning e.id`,
