@@ -121,8 +121,19 @@ function startWorker(
   const workerContext = { ...context, db };
   const onTokensGone = (gone: readonly GoneToken[]) => context.discarder.add(gone);
   const contact = contactOf(context.config);
+  const recorder = new OutcomeRecorder({
+    db,
+    addressKeys: context.addressKeys,
+    log: context.log,
+    onRecorded(outcomes, retriesQueued) {
+      countOutcomes(outcomes);
+      if (retriesQueued) worker.wake('deliver');
+    },
+    onUnblocked: () => worker.wake('deliver'),
+  });
   const senders = new Senders({
     ...context,
+    isBlocked: () => recorder.isBlocked,
     onTokensGone,
     onIntegration(event) {
       recordEvents(db, [event]).catch((error: unknown) => {
@@ -134,14 +145,6 @@ function startWorker(
     },
     ...(contact === undefined ? {} : { contact }),
     ...(timeouts ? { timeouts } : {}),
-  });
-  const recorder = new OutcomeRecorder({
-    db,
-    addressKeys: context.addressKeys,
-    onRecorded(outcomes, retriesQueued) {
-      countOutcomes(outcomes);
-      if (retriesQueued) worker.wake('deliver');
-    },
   });
   const worker: Worker = new Worker({
     db,
@@ -173,7 +176,10 @@ function startWorker(
     await senders.close({ graceMs: HURRY_MS });
     await context.transport.close(); // the messages of webhooks, which are sent again
   };
-  const stop = () => worker.stop(GRACE_MS, hurry);
+  const stop = async () => {
+    await worker.stop(GRACE_MS, hurry);
+    recorder.close();
+  };
   undo.push(() => senders.close({ graceMs: HURRY_MS }), stop);
   return { worker, stop };
 }

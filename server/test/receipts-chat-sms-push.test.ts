@@ -429,7 +429,7 @@ describe('Expo', () => {
         taken: [{ ...of, tokenId: newId(), providerId: `ticket ${index}`, sentMs: sentMs + index }],
       };
     });
-    const { db, addressKeys } = service.context;
+    const { db, addressKeys, log } = service.context;
     let transactions = 0;
     const forgetful: Database = {
       ...db,
@@ -442,7 +442,7 @@ describe('Expo', () => {
         return result;
       },
     };
-    const recorder = new OutcomeRecorder({ db: forgetful, addressKeys, onRecorded: () => {} });
+    const recorder = new OutcomeRecorder({ db: forgetful, addressKeys, log, onRecorded: () => {} });
     await Promise.all(outcomes.map((outcome) => recorder.report({ outcome })));
     expect(await polls()).toEqual([{ round: 0, failures: 0, ids: 100 }]);
     // Who had lost the job tells the same again.

@@ -71,6 +71,7 @@ function scene<C extends keyof MessageOf>(
     config: { BRAND: 'belfry' },
     onIntegration: (event) => events.push(event),
     onTokensGone: () => {},
+    isBlocked: () => false,
   });
   cleanups.push(
     () => transport.close(),

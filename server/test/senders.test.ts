@@ -60,6 +60,7 @@ function start({ patienceMs, replyMs = 30_000 }: { patienceMs?: number; replyMs?
     config: { BRAND: 'belfry' },
     onIntegration: (event) => events.push(event),
     onTokensGone: (gone) => discarded.push(...gone),
+    isBlocked: () => false,
     ...(patienceMs === undefined ? {} : { patienceMs }),
   });
 }

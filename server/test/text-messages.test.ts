@@ -157,7 +157,7 @@ describe('the marks of text messages', () => {
 
   /** A recorder whose database commits, and breaks the connection before it says so: the first time. */
   function forgetfulRecorder() {
-    const { db, addressKeys } = service.context;
+    const { db, addressKeys, log } = service.context;
     let told = false;
     const forgetful: Database = {
       ...db,
@@ -168,7 +168,7 @@ describe('the marks of text messages', () => {
         throw Object.assign(new Error('the connection broke'), { code: 'ECONNRESET' });
       },
     };
-    return new OutcomeRecorder({ db: forgetful, addressKeys, onRecorded: () => {} });
+    return new OutcomeRecorder({ db: forgetful, addressKeys, log, onRecorded: () => {} });
   }
 
   test('are taken back once, also where the answer to the commit was lost', async () => {

@@ -14,6 +14,8 @@ export interface Handler<Kind extends JobKind = JobKind> extends SlotLimits {
   maxJobs: number;
   maxWeight: number;
   maxProjects: number;
+  /** While it returns true no batch begins; the lane is to be woken afterwards. */
+  isBlocked?(): boolean;
   /**
    * Does a batch and settles it (see settle.ts) in the transaction that records its effect. May run twice for the same job. `progress` is to be
    * called for each part that ends, where a batch may wait for somebody who hangs.
@@ -124,7 +126,8 @@ export class Lane {
   reserve(jobs: number, weight: number): Reservation | undefined {
     const { maxJobs, maxWeight } = this.#handler;
     const fits = this.#taken.jobs + jobs <= maxJobs && this.#taken.weight + weight <= maxWeight;
-    if (!this.#running || this.#behind || this.#lookForStrays || !fits) return undefined;
+    if (!this.#running || this.#behind || this.#lookForStrays || !this.#lease.isFresh || !fits)
+      return undefined;
     const leaseId = this.#lease.id;
     this.#reservations += 1;
     this.#take(jobs, weight);
@@ -156,6 +159,10 @@ export class Lane {
     this.#claiming = true;
     try {
       while (this.#running && this.#slots.free) {
+        if (this.#handler.isBlocked?.()) {
+          this.#releaseHanded();
+          break;
+        }
         // Those at hand and those in the database take turns.
         this.#lastWasHanded = this.#handed.length > 0 && !(this.#woken && this.#lastWasHanded);
         if (this.#lastWasHanded) this.#runHanded();
@@ -179,9 +186,19 @@ export class Lane {
     void this.#runBatch(jobs, leaseId);
   }
 
+  /** Whoever can do these jobs first is to have them: when this lane may go on, its lease may have expired. */
+  #releaseHanded(): void {
+    for (const { job, leaseId } of this.#handed.splice(0)) {
+      this.#take(-1, -job.weight);
+      this.#held.delete(job.id);
+      this.#leftBehind.push({ ids: [job.id], leaseId });
+    }
+  }
+
   async #runClaimed(): Promise<void> {
     this.#woken = false;
     await this.#giveBack();
+    await this.#lease.refresh();
     const leaseId = this.#lease.id;
     await this.#releaseStrays(leaseId);
     const jobs = await this.#claim(leaseId);
@@ -212,7 +229,7 @@ export class Lane {
     const { maxWeight } = this.#handler;
     const filling = Math.ceil((2 * maxWeight) / this.#lastWeight);
     const maxJobs = Math.min(this.#handler.maxJobs, Math.max(FEWEST_LOOKED_AT, filling));
-    const jobs = await claim(this.#db, {
+    const claimed = await claim(this.#db, {
       kind: this.#kind,
       leaseId,
       maxJobs,
@@ -222,11 +239,14 @@ export class Lane {
       afterProject: this.#afterProject,
       oldestFirst: this.#turns % OLDEST_EVERY === 0,
     });
-    this.#afterProject = jobs.at(-1)?.projectId ?? this.#afterProject;
-    const weight = weightOf(jobs);
-    if (jobs.length > 0) this.#lastWeight = Math.max(1, weight / jobs.length);
-    this.#behind = busy.length > 0 || jobs.length >= maxJobs || weight >= maxWeight;
-    return jobs;
+    this.#afterProject = claimed.at(-1)?.projectId ?? this.#afterProject;
+    const weight = weightOf(claimed);
+    if (claimed.length > 0) this.#lastWeight = Math.max(1, weight / claimed.length);
+    this.#behind = busy.length > 0 || claimed.length >= maxJobs || weight >= maxWeight;
+    // A crash of the database can undo the commit of a claim: a job that is at work here was begun before, whatever its row says.
+    return claimed.map((job) =>
+      this.#held.has(job.id) ? { ...job, attempt: Math.max(job.attempt, 2) } : job,
+    );
   }
 
   async #runBatch(jobs: Job[], leaseId: string): Promise<void> {

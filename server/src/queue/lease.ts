@@ -6,6 +6,8 @@ import type { JobKind } from './jobs.ts';
 // would give work away that is still being done; longer, and a crash would hold its deliveries up.
 const BEAT_MS = 2_000;
 const LIFETIME = '8 seconds';
+// While it was renewed within this time no other worker can have taken its jobs; with a margin for the way to the database.
+const FRESH_MS = 6_000;
 
 /**
  * What a worker holds its jobs by. It is renewed while the worker lives; when it could not be renewed in time it is given up for a
@@ -17,6 +19,7 @@ export class Lease {
   readonly #onError: (error: unknown) => void;
   #timer: NodeJS.Timeout | undefined;
   #renewing: Promise<void> | undefined;
+  #renewedMs = Number.NEGATIVE_INFINITY;
   #id = newId();
 
   constructor(options: { db: Database; node: string; onError: (error: unknown) => void }) {
@@ -29,13 +32,23 @@ export class Lease {
     return this.#id;
   }
 
+  /** Whether no other worker can have taken over its jobs. */
+  get isFresh(): boolean {
+    return performance.now() - this.#renewedMs < FRESH_MS;
+  }
+
+  /** Renews it, unless it is fresh. Nothing may be claimed under one that is not: another worker could take it over at once. */
+  async refresh(): Promise<void> {
+    if (this.isFresh) return;
+    await this.#renewOnce();
+    if (!this.isFresh) throw new Error('the lease could not be renewed');
+  }
+
   async start(): Promise<void> {
+    const beganMs = performance.now();
     await this.#db.query(insertLease, [this.#id, this.#node, LIFETIME]);
-    this.#timer = setInterval(() => {
-      this.#renewing ??= this.#renew().finally(() => {
-        this.#renewing = undefined;
-      });
-    }, BEAT_MS);
+    this.#renewedMs = beganMs;
+    this.#timer = setInterval(() => void this.#renewOnce(), BEAT_MS);
   }
 
   /** Ends the lease: jobs still held are ready again at once. */
@@ -46,13 +59,23 @@ export class Lease {
     await this.#db.query(endLease, [this.#id]);
   }
 
+  #renewOnce(): Promise<void> {
+    this.#renewing ??= this.#renew().finally(() => {
+      this.#renewing = undefined;
+    });
+    return this.#renewing;
+  }
+
   async #renew(): Promise<void> {
+    const beganMs = performance.now();
     try {
       const rows = await this.#db.query<{ id: string }>(renewLease, [this.#id, LIFETIME]);
-      if (rows.length > 0) return;
-      const id = newId();
-      await this.#db.query(insertLease, [id, this.#node, LIFETIME]);
-      this.#id = id;
+      if (rows.length === 0) {
+        const id = newId();
+        await this.#db.query(insertLease, [id, this.#node, LIFETIME]);
+        this.#id = id;
+      }
+      this.#renewedMs = beganMs;
     } catch (error) {
       this.#onError(error);
     }
@@ -90,15 +113,22 @@ const endLease = sql(
   `with ended as (delete from leases where id = $1 returning id)
   update jobs set lease_id = null from ended where jobs.lease_id = ended.id`,
 );
-// Index jobs_leased (lease_id). A lease that does not exist is one that was given up: a worker that had not heard of it yet may have
-// claimed under it afterwards.
+// Index jobs_leased (lease_id). A lease that does not exist is one that was lost: a worker that had not noticed yet may have claimed under
+// it afterwards. The lease is compared once more when the row is locked: a worker may meanwhile have claimed the job under a new lease,
+// which this statement does not see.
 const rescueJobs = sql(
   'rescue',
-  `with dead as (delete from leases where expires_at < clock_timestamp() and id <> $1 returning id)
+  `with dead as (delete from leases where expires_at < clock_timestamp() and id <> $1 returning id),
+  stale as (
+    select id, lease_id
+    from jobs
+    where lease_id is not null
+      and (lease_id in (select id from dead) or not exists (select from leases where leases.id = jobs.lease_id))
+  )
   update jobs
   set lease_id = null
-  where lease_id is not null
-    and (lease_id in (select id from dead) or not exists (select from leases where leases.id = jobs.lease_id))
+  from stale
+  where jobs.id = stale.id and jobs.lease_id = stale.lease_id
   returning kind`,
 );
 const rescueEverything = sql(

@@ -30,6 +30,19 @@ export function assertSettled(jobIds: readonly number[], count: number): void {
   if (count !== jobIds.length) throw new LeaseLost(jobIds);
 }
 
+/** Deletes those of these finished jobs that are still held, each under its lease, in the caller's transaction. Returns their ids. */
+export async function endHeldJobs(
+  tx: Queryable,
+  finished: readonly { jobId: number; leaseId: string }[],
+): Promise<ReadonlySet<number>> {
+  if (finished.length === 0) return new Set();
+  const rows = await tx.query<{ id: number }>(deleteHeldJobs, [
+    finished.map((job) => job.jobId),
+    finished.map((job) => job.leaseId),
+  ]);
+  return new Set(rows.map((row) => row.id));
+}
+
 /** Gives jobs back, to run again at `dueAtMs` (unix milliseconds) or at once. Jobs that are no longer ours are left alone. */
 export async function release(
   db: Queryable,
@@ -52,6 +65,13 @@ export async function releaseStrays(
 }
 
 const deleteJobs = sql('settle', settled('$1', '$2'));
+const deleteHeldJobs = sql(
+  'end_jobs',
+  `delete from jobs
+  using unnest($1::bigint[], $2::uuid[]) as f (id, lease_id)
+  where jobs.id = f.id and jobs.lease_id = f.lease_id
+  returning jobs.id`,
+);
 const releaseJobs = sql(
   'release',
   'update jobs set lease_id = null, due_at = $3 where id = any ($1::bigint[]) and lease_id is not distinct from $2',

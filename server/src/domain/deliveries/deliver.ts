@@ -43,6 +43,7 @@ export function deliverHandler(
     maxJobs: 100,
     maxWeight: 200,
     maxProjects: 1,
+    isBlocked: () => recorder.isBlocked,
     async run(jobs, leaseId, progress) {
       const loaded = await loadDeliveries(context, prepare, jobs);
       const isThere = ({ payload }: Job<'deliver'>) => loaded.broadcasts.has(payload.broadcast_id);

@@ -33,8 +33,14 @@ export type Dispatched =
   /** Nothing was tried, and it is no attempt: to be asked for again at that time. */
   | { kind: 'held'; untilMs: number; reason: string };
 
-export type SendersDeps = LineDeps & StandingsDeps;
+export type SendersDeps = LineDeps &
+  StandingsDeps & {
+    /** While true nothing is sent, because what becomes of it could not be written. */
+    isBlocked(): boolean;
+  };
 
+// How long messages are deferred that may not be sent while outcomes cannot be written.
+const BLOCKED_HOLD_MS = 1_000;
 // A sender that nobody used for this long is closed. Its connections are closed much earlier, by itself.
 const IDLE_MS = 10 * 60_000;
 // Where the last attempt may have arrived: the next one goes the same way.
@@ -143,8 +149,9 @@ export class Senders {
     { party, about, message }: { party: string; about: About; message: () => Message | Rejection },
   ): Promise<Tried | typeof REPLACED> {
     const { integration } = line;
-    if (this.#closed) return this.#stopping();
     // Much may have happened while it waited.
+    if (this.#closed) return this.#stopping();
+    if (this.#deps.isBlocked()) return this.#blocked();
     const admitted = this.#standings.admit(integration, party);
     if ('untilMs' in admitted) return paused(admitted.untilMs);
     let isJudged = false;
@@ -171,6 +178,11 @@ export class Senders {
 
   #stopping(): Tried {
     return { kind: 'held', untilMs: this.#deps.clock.now(), reason: STOPPING, waitsFor: 'rate' };
+  }
+
+  #blocked(): Tried {
+    const untilMs = this.#deps.clock.now() + BLOCKED_HOLD_MS;
+    return { kind: 'held', untilMs, reason: BLOCKED, waitsFor: 'rate' };
   }
 
   #line(channel: keyof MessageOf, integration: OpenedIntegration): Line {
@@ -206,6 +218,7 @@ const REPLACED = Symbol('replaced');
 const AT_ITS_RATE = 'as much as may be sent is on its way';
 const PAUSED = 'the integration is paused';
 const STOPPING = 'the server is stopping';
+const BLOCKED = 'the database cannot be written to';
 
 function paused(untilMs: number): Tried {
   return { kind: 'held', untilMs, reason: PAUSED, waitsFor: 'integration' };

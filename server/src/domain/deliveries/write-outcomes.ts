@@ -2,6 +2,7 @@ import { textArray, uuidArray } from '../../db/arrays.ts';
 import { type Queryable, sql } from '../../db/client.ts';
 import { enqueue } from '../../queue/enqueue.ts';
 import type { NewJob } from '../../queue/jobs.ts';
+import { endHeldJobs } from '../../queue/settle.ts';
 import { countDown, type Tally } from '../broadcasts/finish.ts';
 import { type EventDetails, type NewEvent, recordEvents } from '../events/record.ts';
 import { receiptJobs, type TakenMessage } from '../receipts/poll-jobs.ts';
@@ -166,11 +167,7 @@ async function upsert(tx: Queryable, rows: readonly DeliveryOutcome[]): Promise<
 /** Ends the jobs that are still held and adds their retries; answers which they are. */
 async function endJobs(tx: Queryable, finished: readonly FinishedJob[]): Promise<readonly FinishedJob[]> {
   if (finished.length === 0) return [];
-  const rows = await tx.query<{ id: number }>(deleteHeldJobs, [
-    finished.map((job) => job.jobId),
-    finished.map((job) => job.leaseId),
-  ]);
-  const ended = new Set(rows.map((row) => row.id));
+  const ended = await endHeldJobs(tx, finished);
   const held = finished.filter((job) => ended.has(job.jobId));
   await enqueue(
     tx,
@@ -256,11 +253,4 @@ const upsertDeliveries = sql(
       where d.state = 'retrying' and d.replays = excluded.replays
         and (excluded.state <> 'retrying' or excluded.attempts > d.attempts)
   returning d.notification_id, d.channel`,
-);
-const deleteHeldJobs = sql(
-  'end_jobs',
-  `delete from jobs
-  using unnest($1::bigint[], $2::uuid[]) as f (id, lease_id)
-  where jobs.id = f.id and jobs.lease_id = f.lease_id
-  returning jobs.id`,
 );

@@ -1,0 +1,113 @@
+import { isDatabaseUnavailable } from '../db/client.ts';
+import { Batcher } from '../lib/batcher.ts';
+import type { Logger } from '../lib/log.ts';
+import { waitMs } from '../lib/wait.ts';
+
+// A commit that takes longer is as bad as one that fails. Less than a lease lasts without being renewed (8 s): when other workers may take
+// over our jobs, nothing more of them is sent here.
+const BLOCKED_AFTER_MS = 5_000;
+const RETRY_EVERY_MS = 250;
+
+/**
+ * Writes what became of jobs, in batches and in the order of the reports. No report is dropped while the process lives: as long as the
+ * database cannot be written to (away, read-only, disk full), reports are kept and retried. Meanwhile `isBlocked` is true, and nothing
+ * new may be sent. So what is kept is bounded by what was in flight, and a crash can repeat nothing else.
+ */
+export class OutcomeWriter<Report> {
+  readonly #commit: (reports: readonly Report[], isRepeat: boolean) => Promise<void>;
+  readonly #log: Logger;
+  readonly #onUnblocked: () => void;
+  readonly #batcher: Batcher<Report, Written>;
+  readonly #closing = new AbortController();
+  /** When the batch under way began, and whether it has failed more than once. */
+  #beganMs: number | undefined;
+  #isFailing = false;
+
+  /** `commit` writes reports in one transaction; `isRepeat`: they were written before, and may be committed. */
+  constructor(options: {
+    commit: (reports: readonly Report[], isRepeat: boolean) => Promise<void>;
+    /** How long a batch gathers before it is written; without it, only while another is being written. */
+    lingerMs?: number;
+    maxReports: number;
+    log: Logger;
+    /** Called when there was a reason to wait, and there is none any more. */
+    onUnblocked: () => void;
+  }) {
+    this.#commit = options.commit;
+    this.#log = options.log;
+    this.#onUnblocked = options.onUnblocked;
+    this.#batcher = new Batcher({
+      run: (reports) => this.#write(reports),
+      concurrency: 1,
+      maxItems: options.maxReports,
+      ...(options.lingerMs === undefined ? {} : { lingerMs: options.lingerMs }),
+    });
+  }
+
+  /** While true, nothing may be sent that was not sent yet: what becomes of it could not be written. */
+  get isBlocked(): boolean {
+    return this.#isFailing || performance.now() - (this.#beganMs ?? Infinity) > BLOCKED_AFTER_MS;
+  }
+
+  /** Resolves when the report is committed; rejects if it cannot be written for another reason than the database's state. */
+  async report(report: Report): Promise<void> {
+    const written = await this.#batcher.add(report);
+    if (!written.ok) throw written.error;
+  }
+
+  /** Ends the retries: what could not be written until now is lost, and its jobs are repeated. */
+  close(): void {
+    this.#closing.abort();
+  }
+
+  async #write(reports: Report[]): Promise<Written[]> {
+    try {
+      await this.#commitUntilWritten(reports);
+      return reports.map(() => ({ ok: true }));
+    } catch (error) {
+      // One report that cannot be written must not take the others with it: their messages would be sent again.
+      if (reports.length === 1 || isDatabaseUnavailable(error))
+        return reports.map(() => ({ ok: false, error }));
+      const written: Written[] = [];
+      for (const report of reports) written.push(...(await this.#write([report])));
+      return written;
+    }
+  }
+
+  async #commitUntilWritten(reports: readonly Report[]): Promise<void> {
+    this.#beganMs = performance.now();
+    try {
+      for (let failures = 0; ; ) {
+        try {
+          await this.#commit(reports, failures > 0);
+          return;
+        } catch (error) {
+          if (!isDatabaseUnavailable(error) || this.#closing.signal.aborted) throw error;
+          failures += 1;
+          // A deadlock or a broken connection passes at once, and is no reason to stop sending.
+          if (failures === 1) continue;
+          this.#noteFailure(error);
+          await waitMs(RETRY_EVERY_MS, this.#closing.signal).catch(() => {});
+        }
+      }
+    } finally {
+      this.#noteEnd();
+    }
+  }
+
+  #noteFailure(error: unknown): void {
+    if (this.#isFailing) return;
+    this.#isFailing = true;
+    this.#log.warn({ err: error }, 'outcomes cannot be written: nothing is sent until they can');
+  }
+
+  #noteEnd(): void {
+    const wasBlocked = this.isBlocked;
+    if (this.#isFailing) this.#log.info('outcomes can be written again');
+    this.#isFailing = false;
+    this.#beganMs = undefined;
+    if (wasBlocked) this.#onUnblocked();
+  }
+}
+
+type Written = { ok: true } | { ok: false; error: unknown };

@@ -1,0 +1,163 @@
+import { expect, onTestFinished, test } from 'vitest';
+import { startService } from '../../src/app.ts';
+import { sql } from '../../src/db/client.ts';
+import { recordEvents } from '../../src/domain/events/record.ts';
+import { newId } from '../../src/lib/ids.ts';
+import { startHttpStandIn } from '../support/http-stand-in.ts';
+import { startTestService, type TestService, until } from '../support/service.ts';
+
+// A full disk, as the statements that meet it see it: they fail with the code that PostgreSQL gives it (53100). A claim may still find room
+// in a page or a log file where an outcome does not.
+
+const RECIPIENTS = 300;
+// At most as many e-mails are at the mailer at the same time.
+const IN_FLIGHT = 16;
+const REQUESTS_PER_WEBHOOK = 8;
+const AT_ONCE = 5;
+
+/** Makes writes to these tables fail from then on, until it is freed; counts those that failed. */
+async function fillDisk({ context: { db } }: TestService, tables: readonly string[]) {
+  const run = (text: string) => db.query(sql('', text));
+  await run('create sequence if not exists failed_writes');
+  await run(`create or replace function disk_full() returns trigger language plpgsql as $$
+    begin
+      perform nextval('failed_writes');
+      raise exception 'could not extend file: No space left on device' using errcode = 'disk_full';
+    end $$`);
+  for (const table of tables) {
+    await run(
+      `create trigger full_disk before insert or update or delete on ${table} execute function disk_full()`,
+    );
+  }
+  const failed = async () => {
+    const [row] = await db.query<{ count: number }>(
+      sql('', 'select case when is_called then last_value else 0 end as count from failed_writes'),
+    );
+    return row?.count ?? 0;
+  };
+  return {
+    /** Waits until so many more writes have failed. */
+    async fails(times: number) {
+      const before = await failed();
+      await until(failed, (count) => count >= before + times, { withinMs: 30_000 });
+    },
+    async free() {
+      for (const table of tables) await run(`drop trigger full_disk on ${table}`);
+    },
+  };
+}
+
+/** A mailer or receiver that responds to a few at once, and to all others when it is released. */
+async function startHesitant(nameOf: (body: string) => string) {
+  const names: string[] = [];
+  const { promise: released, resolve: release } = Promise.withResolvers<void>();
+  const server = await startHttpStandIn(async (_request, body) => {
+    names.push(nameOf(body.toString()));
+    if (names.length > AT_ONCE) await released;
+    return { status: 200, body: {} };
+  });
+  onTestFinished(server.stop);
+  return { ...server, names, release };
+}
+
+const repeated = (names: readonly string[]) => names.filter((name, index) => names.indexOf(name) < index);
+
+async function broadcast({ project }: TestService, url: string): Promise<string> {
+  await project.call('PUT', '/integrations/ping_email', { url });
+  const recipients = Array.from({ length: RECIPIENTS }, (_, index) => ({
+    external_id: `user-${index}`,
+    email: `user-${index}@example.com`,
+  }));
+  return (await project.call('POST', '/broadcasts', { title: 'Hello', recipients })).body.id;
+}
+
+const recipientOf = (body: string) => /user-\d+@example\.com/.exec(body)?.[0] ?? '';
+
+test('e-mails are not sent while their outcomes cannot be written, and none is repeated', {
+  timeout: 60_000,
+}, async () => {
+  const service = await startTestService({ pollMs: 50 });
+  onTestFinished(service.stop);
+  const mailer = await startHesitant(recipientOf);
+  const disk = await fillDisk(service, ['deliveries']);
+  const id = await broadcast(service, mailer.address);
+  await disk.fails(4);
+  mailer.release();
+  await disk.fails(8);
+  expect(mailer.names.length).toBeLessThanOrEqual(AT_ONCE + IN_FLIGHT);
+  await disk.free();
+  await until(
+    () => service.project.call('GET', `/broadcasts/${id}`),
+    ({ body }) => body.status.status === 'processed' && mailer.names.length >= RECIPIENTS,
+    { withinMs: 30_000 },
+  );
+  expect(repeated(mailer.names)).toEqual([]);
+  expect(new Set(mailer.names).size).toBe(RECIPIENTS);
+});
+
+test('of two servers whose leases expire on a full disk, neither repeats what was not in flight', {
+  timeout: 90_000,
+}, async () => {
+  const first = await startTestService({ pollMs: 50 });
+  onTestFinished(first.stop);
+  const { config, log } = first.context;
+  const second = await startService(config, { log, pollMs: 50 });
+  onTestFinished(second.stop);
+  const mailer = await startHesitant(recipientOf);
+  const id = await broadcast(first, mailer.address);
+  await until(
+    () => mailer.names.length,
+    (count) => count > AT_ONCE,
+  );
+  const disk = await fillDisk(first, ['deliveries', 'jobs', 'leases']);
+  mailer.release();
+  await until(
+    () =>
+      first.context.db.query<{ expired: boolean }>(
+        sql('', 'select bool_and(expires_at < clock_timestamp()) as expired from leases'),
+      ),
+    ([row]) => row?.expired === true,
+    { withinMs: 30_000 },
+  );
+  const before = mailer.names.length;
+  const inFlight = new Set(mailer.names);
+  await disk.fails(20);
+  expect(mailer.names).toHaveLength(before);
+  await disk.free();
+  await until(
+    () => first.project.call('GET', `/broadcasts/${id}`),
+    ({ body }) => body.status.status === 'processed' && new Set(mailer.names).size >= RECIPIENTS,
+    { withinMs: 30_000 },
+  );
+  expect(repeated(mailer.names).filter((name) => !inFlight.has(name))).toEqual([]);
+});
+
+test('webhook messages are not sent while their outcomes cannot be written, and none is repeated', {
+  timeout: 60_000,
+}, async () => {
+  const service = await startTestService({ pollMs: 50 });
+  onTestFinished(service.stop);
+  const receiver = await startHesitant((body) => JSON.parse(body).data.id);
+  const disk = await fillDisk(service, ['webhook_messages']);
+  const url = receiver.address;
+  await service.project.call('PUT', '/webhooks', { url, event_types: ['user.updated'] });
+  await recordEvents(service.context.db, [
+    {
+      projectId: service.project.id,
+      type: 'user.updated',
+      userIds: Array.from({ length: RECIPIENTS }, () => newId()),
+    },
+  ]);
+  await disk.fails(4);
+  receiver.release();
+  await disk.fails(8);
+  expect(receiver.names.length).toBeLessThanOrEqual(AT_ONCE + REQUESTS_PER_WEBHOOK);
+  await disk.free();
+  await until(
+    () => receiver.names.length,
+    (count) => count >= RECIPIENTS,
+    { withinMs: 30_000 },
+  );
+  expect(repeated(receiver.names)).toEqual([]);
+  expect(new Set(receiver.names).size).toBe(RECIPIENTS);
+});
