@@ -7,10 +7,13 @@ import { deliverHandler } from './domain/deliveries/deliver.ts';
 import { OutcomeRecorder } from './domain/deliveries/record-outcomes.ts';
 import { replayHandler } from './domain/deliveries/replay-failed.ts';
 import { type GoneToken, Senders } from './domain/deliveries/senders.ts';
+import type { IntegrationEvent } from './domain/deliveries/standings.ts';
 import type { DeliveryOutcome } from './domain/deliveries/write-outcomes.ts';
 import { FeedFollower } from './domain/events/follow.ts';
 import { recordEvents } from './domain/events/record.ts';
 import { purgeIdempotencyKeys } from './domain/idempotency.ts';
+import { PauseRecorder } from './domain/integrations/pause-recorder.ts';
+import { loadPauses } from './domain/integrations/pauses.ts';
 import { KeyUses } from './domain/projects/key-uses.ts';
 import { OwnWindows, purgeRateWindows, SharedWindows } from './domain/rate-windows.ts';
 import { Hub } from './domain/realtime/hub.ts';
@@ -66,6 +69,8 @@ const WORKER_POOL_SIZE = 10;
 // more. E-mails that are on their way then get another second, what has not begun is left to the next start.
 const GRACE_MS = 7_000;
 const HURRY_MS = 1_000;
+// A node that pauses an integration, and is gone before it has found out that it works again, leaves that to the others.
+const ADOPT_PAUSES_EVERY_MS = 30_000;
 const MAINTENANCE_EVERY_MS = 10 * 60_000;
 
 /** Puts the parts together and starts them. Throws `StartError` when that cannot be, with everything stopped again. */
@@ -83,7 +88,11 @@ export async function startService(config: Config, options: ServiceOptions): Pro
     await context.bus.listening();
     const discarder = new TokenDiscarder(context);
     undo.push(() => discarder.close());
-    const { worker, stop: stopWorker } = startWorker({ ...context, discarder }, options, undo);
+    const {
+      worker,
+      start: beginWork,
+      stop: stopWorker,
+    } = startWorker({ ...context, discarder }, options, undo);
     const acceptor = new Acceptor(context, worker, {
       onAccepted: (broadcasts) => broadcastsAccepted.inc(broadcasts),
       onNotifications: (count) => notificationsCreated.inc(count),
@@ -92,7 +101,7 @@ export async function startService(config: Config, options: ServiceOptions): Pro
     startMaintenance(context, undo);
     // Begun before the requests are waited for: both have their time at the same time.
     undo.push(async () => void stopWorker());
-    await worker.start();
+    await beginWork();
     const address = config.PUBLIC_URL ?? localAddress(server);
     const credentials = await writeCredentials(context, address);
     return { address: localAddress(server), credentials, context, stop };
@@ -105,6 +114,7 @@ export async function startService(config: Config, options: ServiceOptions): Pro
 /** The worker, and how it is stopped. */
 interface RunningWorker {
   worker: Worker;
+  start(): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -131,11 +141,15 @@ function startWorker(
     },
     onUnblocked: () => worker.wake('deliver'),
   });
+  const pauses = new PauseRecorder({ db, log: context.log });
   const senders = new Senders({
     ...context,
     isBlocked: () => recorder.isBlocked,
     onTokensGone,
+    onPaused: (pause) => pauses.paused(pause),
+    onResumed: (key) => pauses.resumed(key),
     onIntegration(event) {
+      logIntegration(context.log, event);
       recordEvents(db, [event]).catch((error: unknown) => {
         context.log.warn(
           { err: error, type: event.type },
@@ -180,8 +194,34 @@ function startWorker(
     await worker.stop(GRACE_MS, hurry);
     recorder.close();
   };
-  undo.push(() => senders.close({ graceMs: HURRY_MS }), stop);
-  return { worker, stop };
+  const adoptPauses = async () => senders.adopt(await loadPauses(db));
+  const adopting = setInterval(() => {
+    adoptPauses().catch((error: unknown) =>
+      context.log.warn({ err: error }, 'pauses of integrations could not be read'),
+    );
+  }, ADOPT_PAUSES_EVERY_MS);
+  undo.push(
+    async () => {
+      clearInterval(adopting);
+      await pauses.close();
+    },
+    () => senders.close({ graceMs: HURRY_MS }),
+    stop,
+  );
+  const start = async () => {
+    await adoptPauses();
+    await worker.start();
+  };
+  return { worker, start, stop };
+}
+
+/** For the operator: which integration of which project is paused, and why. */
+function logIntegration(log: Logger, { type, projectId, details }: IntegrationEvent): void {
+  const { code, log: reason, payload } = details;
+  const facts = { projectId, integration: payload, code, reason };
+  if (type === 'integration.paused')
+    log.warn(facts, 'integration paused: its provider refuses it or does not answer');
+  else log.info(facts, 'integration works again');
 }
 
 /** Where vendors turn to: what the operator says, else where the server is. */

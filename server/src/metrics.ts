@@ -47,6 +47,13 @@ export const queueAge = new Gauge({
   registers,
 });
 
+export const integrationsPaused = new Gauge({
+  name: 'belfry_integrations_paused',
+  help: 'Integrations that are paused because their provider refuses them or does not answer, of all projects, by provider.',
+  labelNames: ['provider'] as const,
+  registers,
+});
+
 export const sockets = new Gauge({
   name: 'belfry_realtime_connections',
   help: 'Open realtime connections (websocket, sse).',

@@ -309,6 +309,11 @@ async function fill(client: pg.Client): Promise<void> {
     randomBytes(300),
     at,
   ]);
+  await client.query(`insert into integration_pauses values ($1, $1, '', $2, $2, $2, '535', $3)`, [
+    id,
+    at,
+    nasty.join(' '),
+  ]);
   await client.query(
     `insert into installations
     select $1, 'slack', t, gen_random_uuid(), $1, $3, $3, $4, null, 'infinity', t, $4, $4 from unnest($2::text[]) t`,

@@ -70,6 +70,8 @@ function scene<C extends keyof MessageOf>(
     clock: { now: () => Date.now() },
     config: { BRAND: 'belfry' },
     onIntegration: (event) => events.push(event),
+    onPaused: () => {},
+    onResumed: () => {},
     onTokensGone: () => {},
     isBlocked: () => false,
   });

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { type Dispatched, type GoneToken, Senders } from '../src/domain/deliveries/senders.ts';
 import type { NewEvent } from '../src/domain/events/record.ts';
 import type { OpenedIntegration } from '../src/domain/integrations/of-project.ts';
+import type { Pause } from '../src/domain/integrations/pauses.ts';
 import { createEgressGuard } from '../src/lib/egress.ts';
 import { newId } from '../src/lib/ids.ts';
 import type { EmailMessage } from '../src/providers/provider.ts';
@@ -26,6 +27,7 @@ let nowMs = START_MS;
 const clock = { now: () => nowMs };
 let senders: Senders;
 let events: NewEvent[];
+let pauses: (Pause | 'resumed')[];
 let discarded: GoneToken[];
 
 beforeAll(async () => {
@@ -48,6 +50,7 @@ beforeEach(() => {
 function start({ patienceMs, replyMs = 30_000 }: { patienceMs?: number; replyMs?: number } = {}): void {
   const egress = createEgressGuard({ allow: '127.0.0.1/32' });
   events = [];
+  pauses = [];
   discarded = [];
   senders = new Senders({
     egress,
@@ -59,6 +62,8 @@ function start({ patienceMs, replyMs = 30_000 }: { patienceMs?: number; replyMs?
     }),
     config: { BRAND: 'belfry' },
     onIntegration: (event) => events.push(event),
+    onPaused: (pause) => pauses.push(pause),
+    onResumed: () => pauses.push('resumed'),
     onTokensGone: (gone) => discarded.push(...gone),
     isBlocked: () => false,
     ...(patienceMs === undefined ? {} : { patienceMs }),
@@ -289,6 +294,34 @@ describe('an integration whose config is refused', () => {
     expect(probes.filter(({ kind }) => kind === 'done')).toMatchObject([sent]);
     expect(await send([mailer(first)])).toMatchObject(sent);
     expect(events.map(({ type }) => type)).toEqual(['integration.paused', 'integration.resumed']);
+  });
+
+  test('stays paused after a restart, until it works', async () => {
+    first.answer({ status: 401 });
+    await send([mailer(first)]);
+    const [pause] = pauses;
+    expect(pause).toMatchObject({
+      integrationId: first.address,
+      party: '',
+      sinceMs: START_MS,
+      untilMs: expect.any(Number),
+      code: '401',
+    });
+    await senders.close({ graceMs: 0 });
+    start();
+    if (pause === undefined || pause === 'resumed') throw new Error('no pause');
+    senders.adopt([pause]);
+    expect(await send([mailer(first)])).toMatchObject({ kind: 'held', untilMs: pause.untilMs });
+    // Saved again meanwhile: it has another chance.
+    expect(await send([mailer(first, { version: '2026-02-01T00:00:00.000Z' })])).toMatchObject(refused);
+    nowMs += 100_000;
+    first.answer({ status: 200 });
+    expect(await send([mailer(first)])).toMatchObject(sent);
+    expect(pauses.at(-1)).toBe('resumed');
+    expect(events.map(({ type }) => type)).toEqual(['integration.paused', 'integration.resumed']);
+    // What was read of it before it ended is old news.
+    senders.adopt([pause]);
+    expect(await send([mailer(first)])).toMatchObject(sent);
   });
 
   test('is passed by where there is another', async () => {

@@ -26,7 +26,7 @@ export type BroadcastDelivery = {
   channel: 'in_app' | 'slack' | 'web_push' | 'mobile_push' | 'teams' | 'email' | 'sms';
   /** `scheduled`: it waits for its time or its turn, and was not tried. `retrying`: it was tried, or is sent anew, and is tried again. Final: `sent`: a provider took it, or the inbox has it. `failed`: nobody took it. `skipped`: the channel was not used for it. */
   state: 'scheduled' | 'retrying' | 'sent' | 'failed' | 'skipped';
-  /** Why it was skipped, failed or is tried again, in a word: ours, or that of the provider. */
+  /** Why it was skipped, failed or is tried again, in a word: ours, or that of the provider. `integration_paused`: its time has come, and it waits for an integration that is paused. */
   code: string | null;
   /** The same in words, for people. */
   reason: string | null;
@@ -68,7 +68,7 @@ export type NotificationDelivery = {
   channel: 'in_app' | 'slack' | 'web_push' | 'mobile_push' | 'teams' | 'email' | 'sms';
   /** `scheduled`: it waits for its time or its turn, and was not tried. `retrying`: it was tried, or is sent anew, and is tried again. Final: `sent`: a provider took it, or the inbox has it. `failed`: nobody took it. `skipped`: the channel was not used for it. */
   state: 'scheduled' | 'retrying' | 'sent' | 'failed' | 'skipped';
-  /** Why it was skipped, failed or is tried again, in a word: ours, or that of the provider. */
+  /** Why it was skipped, failed or is tried again, in a word: ours, or that of the provider. `integration_paused`: its time has come, and it waits for an integration that is paused. */
   code: string | null;
   /** The same in words, for people. */
   reason: string | null;
@@ -228,6 +228,20 @@ export type Integration = {
     /** Which key is missing, and what to do. */
     message: string;
   } | undefined;
+  /** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
+  state?: {
+    status: 'paused';
+    /** When it was paused. */
+    since: string;
+    /** From then on one message at a time tries whether it works again. Saving it again ends the pause at once. */
+    until: string;
+    /** The error that paused it, in a word of the provider or ours. */
+    code?: string | undefined;
+    /** The same in words, for people. */
+    reason: string;
+    /** Where only one of its hosts or workspaces is concerned: which. Messages to others go on. */
+    party?: string | undefined;
+  } | undefined;
 } | {
   name: 'eventsource';
   id: string;
@@ -255,6 +269,20 @@ export type Integration = {
     code: 'config_unreadable';
     /** Which key is missing, and what to do. */
     message: string;
+  } | undefined;
+  /** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
+  state?: {
+    status: 'paused';
+    /** When it was paused. */
+    since: string;
+    /** From then on one message at a time tries whether it works again. Saving it again ends the pause at once. */
+    until: string;
+    /** The error that paused it, in a word of the provider or ours. */
+    code?: string | undefined;
+    /** The same in words, for people. */
+    reason: string;
+    /** Where only one of its hosts or workspaces is concerned: which. Messages to others go on. */
+    party?: string | undefined;
   } | undefined;
 } | {
   name: 'fcm';
@@ -289,6 +317,20 @@ export type Integration = {
     code: 'config_unreadable';
     /** Which key is missing, and what to do. */
     message: string;
+  } | undefined;
+  /** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
+  state?: {
+    status: 'paused';
+    /** When it was paused. */
+    since: string;
+    /** From then on one message at a time tries whether it works again. Saving it again ends the pause at once. */
+    until: string;
+    /** The error that paused it, in a word of the provider or ours. */
+    code?: string | undefined;
+    /** The same in words, for people. */
+    reason: string;
+    /** Where only one of its hosts or workspaces is concerned: which. Messages to others go on. */
+    party?: string | undefined;
   } | undefined;
 } | {
   name: 'github';
@@ -431,6 +473,20 @@ export type Integration = {
     /** Which key is missing, and what to do. */
     message: string;
   } | undefined;
+  /** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
+  state?: {
+    status: 'paused';
+    /** When it was paused. */
+    since: string;
+    /** From then on one message at a time tries whether it works again. Saving it again ends the pause at once. */
+    until: string;
+    /** The error that paused it, in a word of the provider or ours. */
+    code?: string | undefined;
+    /** The same in words, for people. */
+    reason: string;
+    /** Where only one of its hosts or workspaces is concerned: which. Messages to others go on. */
+    party?: string | undefined;
+  } | undefined;
 } | {
   name: 'mailgun';
   id: string;
@@ -459,6 +515,20 @@ export type Integration = {
     /** Which key is missing, and what to do. */
     message: string;
   } | undefined;
+  /** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
+  state?: {
+    status: 'paused';
+    /** When it was paused. */
+    since: string;
+    /** From then on one message at a time tries whether it works again. Saving it again ends the pause at once. */
+    until: string;
+    /** The error that paused it, in a word of the provider or ours. */
+    code?: string | undefined;
+    /** The same in words, for people. */
+    reason: string;
+    /** Where only one of its hosts or workspaces is concerned: which. Messages to others go on. */
+    party?: string | undefined;
+  } | undefined;
 } | {
   name: 'ping_email';
   id: string;
@@ -473,6 +543,20 @@ export type Integration = {
     code: 'config_unreadable';
     /** Which key is missing, and what to do. */
     message: string;
+  } | undefined;
+  /** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
+  state?: {
+    status: 'paused';
+    /** When it was paused. */
+    since: string;
+    /** From then on one message at a time tries whether it works again. Saving it again ends the pause at once. */
+    until: string;
+    /** The error that paused it, in a word of the provider or ours. */
+    code?: string | undefined;
+    /** The same in words, for people. */
+    reason: string;
+    /** Where only one of its hosts or workspaces is concerned: which. Messages to others go on. */
+    party?: string | undefined;
   } | undefined;
 } | {
   name: 'sendgrid';
@@ -507,6 +591,20 @@ export type Integration = {
     /** Which key is missing, and what to do. */
     message: string;
   } | undefined;
+  /** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
+  state?: {
+    status: 'paused';
+    /** When it was paused. */
+    since: string;
+    /** From then on one message at a time tries whether it works again. Saving it again ends the pause at once. */
+    until: string;
+    /** The error that paused it, in a word of the provider or ours. */
+    code?: string | undefined;
+    /** The same in words, for people. */
+    reason: string;
+    /** Where only one of its hosts or workspaces is concerned: which. Messages to others go on. */
+    party?: string | undefined;
+  } | undefined;
 } | {
   name: 'ses';
   id: string;
@@ -537,6 +635,20 @@ export type Integration = {
     /** Which key is missing, and what to do. */
     message: string;
   } | undefined;
+  /** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
+  state?: {
+    status: 'paused';
+    /** When it was paused. */
+    since: string;
+    /** From then on one message at a time tries whether it works again. Saving it again ends the pause at once. */
+    until: string;
+    /** The error that paused it, in a word of the provider or ours. */
+    code?: string | undefined;
+    /** The same in words, for people. */
+    reason: string;
+    /** Where only one of its hosts or workspaces is concerned: which. Messages to others go on. */
+    party?: string | undefined;
+  } | undefined;
 } | {
   name: 'slack';
   id: string;
@@ -556,6 +668,20 @@ export type Integration = {
     /** Which key is missing, and what to do. */
     message: string;
   } | undefined;
+  /** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
+  state?: {
+    status: 'paused';
+    /** When it was paused. */
+    since: string;
+    /** From then on one message at a time tries whether it works again. Saving it again ends the pause at once. */
+    until: string;
+    /** The error that paused it, in a word of the provider or ours. */
+    code?: string | undefined;
+    /** The same in words, for people. */
+    reason: string;
+    /** Where only one of its hosts or workspaces is concerned: which. Messages to others go on. */
+    party?: string | undefined;
+  } | undefined;
 } | {
   name: 'service_slackbot';
   id: string;
@@ -568,6 +694,20 @@ export type Integration = {
     code: 'config_unreadable';
     /** Which key is missing, and what to do. */
     message: string;
+  } | undefined;
+  /** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
+  state?: {
+    status: 'paused';
+    /** When it was paused. */
+    since: string;
+    /** From then on one message at a time tries whether it works again. Saving it again ends the pause at once. */
+    until: string;
+    /** The error that paused it, in a word of the provider or ours. */
+    code?: string | undefined;
+    /** The same in words, for people. */
+    reason: string;
+    /** Where only one of its hosts or workspaces is concerned: which. Messages to others go on. */
+    party?: string | undefined;
   } | undefined;
 } | {
   name: 'smtp';
@@ -606,6 +746,20 @@ export type Integration = {
     /** Which key is missing, and what to do. */
     message: string;
   } | undefined;
+  /** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
+  state?: {
+    status: 'paused';
+    /** When it was paused. */
+    since: string;
+    /** From then on one message at a time tries whether it works again. Saving it again ends the pause at once. */
+    until: string;
+    /** The error that paused it, in a word of the provider or ours. */
+    code?: string | undefined;
+    /** The same in words, for people. */
+    reason: string;
+    /** Where only one of its hosts or workspaces is concerned: which. Messages to others go on. */
+    party?: string | undefined;
+  } | undefined;
 } | {
   name: 'stripe';
   id: string;
@@ -637,6 +791,20 @@ export type Integration = {
     /** Which key is missing, and what to do. */
     message: string;
   } | undefined;
+  /** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
+  state?: {
+    status: 'paused';
+    /** When it was paused. */
+    since: string;
+    /** From then on one message at a time tries whether it works again. Saving it again ends the pause at once. */
+    until: string;
+    /** The error that paused it, in a word of the provider or ours. */
+    code?: string | undefined;
+    /** The same in words, for people. */
+    reason: string;
+    /** Where only one of its hosts or workspaces is concerned: which. Messages to others go on. */
+    party?: string | undefined;
+  } | undefined;
 } | {
   name: 'twilio';
   id: string;
@@ -660,6 +828,20 @@ export type Integration = {
     /** Which key is missing, and what to do. */
     message: string;
   } | undefined;
+  /** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
+  state?: {
+    status: 'paused';
+    /** When it was paused. */
+    since: string;
+    /** From then on one message at a time tries whether it works again. Saving it again ends the pause at once. */
+    until: string;
+    /** The error that paused it, in a word of the provider or ours. */
+    code?: string | undefined;
+    /** The same in words, for people. */
+    reason: string;
+    /** Where only one of its hosts or workspaces is concerned: which. Messages to others go on. */
+    party?: string | undefined;
+  } | undefined;
 } | {
   name: 'web_push';
   id: string;
@@ -675,6 +857,20 @@ export type Integration = {
     /** Which key is missing, and what to do. */
     message: string;
   } | undefined;
+  /** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
+  state?: {
+    status: 'paused';
+    /** When it was paused. */
+    since: string;
+    /** From then on one message at a time tries whether it works again. Saving it again ends the pause at once. */
+    until: string;
+    /** The error that paused it, in a word of the provider or ours. */
+    code?: string | undefined;
+    /** The same in words, for people. */
+    reason: string;
+    /** Where only one of its hosts or workspaces is concerned: which. Messages to others go on. */
+    party?: string | undefined;
+  } | undefined;
 };
 
 export type ApnsIntegration = {
@@ -683,6 +879,8 @@ export type ApnsIntegration = {
   config: ApnsIntegrationConfig | null;
   /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
   error?: ApnsIntegrationError | undefined;
+  /** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
+  state?: ApnsIntegrationState | undefined;
 };
 
 export type EventsourceIntegration = {
@@ -699,6 +897,8 @@ export type ExpoIntegration = {
   config: ExpoIntegrationConfig | null;
   /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
   error?: ExpoIntegrationError | undefined;
+  /** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
+  state?: ExpoIntegrationState | undefined;
 };
 
 export type FcmIntegration = {
@@ -708,6 +908,8 @@ export type FcmIntegration = {
   config: FcmIntegrationConfig | null;
   /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
   error?: FcmIntegrationError | undefined;
+  /** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
+  state?: FcmIntegrationState | undefined;
 };
 
 export type GithubIntegration = {
@@ -724,6 +926,8 @@ export type InboxIntegration = {
   config: InboxIntegrationConfig | null;
   /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
   error?: InboxIntegrationError | undefined;
+  /** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
+  state?: InboxIntegrationState | undefined;
 };
 
 export type MailgunIntegration = {
@@ -732,6 +936,8 @@ export type MailgunIntegration = {
   config: MailgunIntegrationConfig | null;
   /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
   error?: MailgunIntegrationError | undefined;
+  /** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
+  state?: MailgunIntegrationState | undefined;
 };
 
 export type PingEmailIntegration = {
@@ -740,6 +946,8 @@ export type PingEmailIntegration = {
   config: PingEmailIntegrationConfig | null;
   /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
   error?: PingEmailIntegrationError | undefined;
+  /** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
+  state?: PingEmailIntegrationState | undefined;
 };
 
 export type SendgridIntegration = {
@@ -748,6 +956,8 @@ export type SendgridIntegration = {
   config: SendgridIntegrationConfig | null;
   /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
   error?: SendgridIntegrationError | undefined;
+  /** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
+  state?: SendgridIntegrationState | undefined;
 };
 
 export type SesIntegration = {
@@ -756,6 +966,8 @@ export type SesIntegration = {
   config: SesIntegrationConfig | null;
   /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
   error?: SesIntegrationError | undefined;
+  /** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
+  state?: SesIntegrationState | undefined;
 };
 
 export type SlackIntegration = {
@@ -764,6 +976,8 @@ export type SlackIntegration = {
   config: SlackIntegrationConfig | null;
   /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
   error?: SlackIntegrationError | undefined;
+  /** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
+  state?: SlackIntegrationState | undefined;
 };
 
 export type SlackbotIntegration = {
@@ -772,6 +986,8 @@ export type SlackbotIntegration = {
   config: SlackbotIntegrationConfig | null;
   /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
   error?: SlackbotIntegrationError | undefined;
+  /** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
+  state?: SlackbotIntegrationState | undefined;
 };
 
 export type SmtpIntegration = {
@@ -780,6 +996,8 @@ export type SmtpIntegration = {
   config: SmtpIntegrationConfig | null;
   /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
   error?: SmtpIntegrationError | undefined;
+  /** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
+  state?: SmtpIntegrationState | undefined;
 };
 
 export type StripeIntegration = {
@@ -796,6 +1014,8 @@ export type TeamsIntegration = {
   config: TeamsIntegrationConfig | null;
   /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
   error?: TeamsIntegrationError | undefined;
+  /** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
+  state?: TeamsIntegrationState | undefined;
 };
 
 export type TwilioIntegration = {
@@ -804,6 +1024,8 @@ export type TwilioIntegration = {
   config: TwilioIntegrationConfig | null;
   /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
   error?: TwilioIntegrationError | undefined;
+  /** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
+  state?: TwilioIntegrationState | undefined;
 };
 
 export type WebPushIntegration = {
@@ -812,6 +1034,8 @@ export type WebPushIntegration = {
   config: WebPushIntegrationConfig | null;
   /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
   error?: WebPushIntegrationError | undefined;
+  /** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
+  state?: WebPushIntegrationState | undefined;
 };
 
 export type User = {
@@ -1166,6 +1390,21 @@ export type ApnsIntegrationError = {
   message: string;
 };
 
+/** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
+export type ApnsIntegrationState = {
+  status: 'paused';
+  /** When it was paused. */
+  since: string;
+  /** From then on one message at a time tries whether it works again. Saving it again ends the pause at once. */
+  until: string;
+  /** The error that paused it, in a word of the provider or ours. */
+  code?: string | undefined;
+  /** The same in words, for people. */
+  reason: string;
+  /** Where only one of its hosts or workspaces is concerned: which. Messages to others go on. */
+  party?: string | undefined;
+};
+
 export type EventsourceIntegrationConfig = {
   /** Where the events come from: a name of your own for it */
   source: string;
@@ -1190,6 +1429,21 @@ export type ExpoIntegrationError = {
   code: 'config_unreadable';
   /** Which key is missing, and what to do. */
   message: string;
+};
+
+/** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
+export type ExpoIntegrationState = {
+  status: 'paused';
+  /** When it was paused. */
+  since: string;
+  /** From then on one message at a time tries whether it works again. Saving it again ends the pause at once. */
+  until: string;
+  /** The error that paused it, in a word of the provider or ours. */
+  code?: string | undefined;
+  /** The same in words, for people. */
+  reason: string;
+  /** Where only one of its hosts or workspaces is concerned: which. Messages to others go on. */
+  party?: string | undefined;
 };
 
 /** The JSON file of a service account, as the Firebase console gives it, whole. */
@@ -1223,6 +1477,21 @@ export type FcmIntegrationError = {
   code: 'config_unreadable';
   /** Which key is missing, and what to do. */
   message: string;
+};
+
+/** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
+export type FcmIntegrationState = {
+  status: 'paused';
+  /** When it was paused. */
+  since: string;
+  /** From then on one message at a time tries whether it works again. Saving it again ends the pause at once. */
+  until: string;
+  /** The error that paused it, in a word of the provider or ours. */
+  code?: string | undefined;
+  /** The same in words, for people. */
+  reason: string;
+  /** Where only one of its hosts or workspaces is concerned: which. Messages to others go on. */
+  party?: string | undefined;
 };
 
 export type GithubIntegrationConfig = {
@@ -1368,6 +1637,21 @@ export type InboxIntegrationError = {
   message: string;
 };
 
+/** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
+export type InboxIntegrationState = {
+  status: 'paused';
+  /** When it was paused. */
+  since: string;
+  /** From then on one message at a time tries whether it works again. Saving it again ends the pause at once. */
+  until: string;
+  /** The error that paused it, in a word of the provider or ours. */
+  code?: string | undefined;
+  /** The same in words, for people. */
+  reason: string;
+  /** Where only one of its hosts or workspaces is concerned: which. Messages to others go on. */
+  party?: string | undefined;
+};
+
 export type MailgunIntegrationConfig = {
   /** An API key of the account, or the domain's own sending key */
   api_key: string;
@@ -1398,6 +1682,21 @@ export type MailgunIntegrationError = {
   message: string;
 };
 
+/** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
+export type MailgunIntegrationState = {
+  status: 'paused';
+  /** When it was paused. */
+  since: string;
+  /** From then on one message at a time tries whether it works again. Saving it again ends the pause at once. */
+  until: string;
+  /** The error that paused it, in a word of the provider or ours. */
+  code?: string | undefined;
+  /** The same in words, for people. */
+  reason: string;
+  /** Where only one of its hosts or workspaces is concerned: which. Messages to others go on. */
+  party?: string | undefined;
+};
+
 export type PingEmailIntegrationConfig = {
   /** The address of your mailer; it is sent each notification with a POST */
   url: string;
@@ -1410,6 +1709,21 @@ export type PingEmailIntegrationError = {
   code: 'config_unreadable';
   /** Which key is missing, and what to do. */
   message: string;
+};
+
+/** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
+export type PingEmailIntegrationState = {
+  status: 'paused';
+  /** When it was paused. */
+  since: string;
+  /** From then on one message at a time tries whether it works again. Saving it again ends the pause at once. */
+  until: string;
+  /** The error that paused it, in a word of the provider or ours. */
+  code?: string | undefined;
+  /** The same in words, for people. */
+  reason: string;
+  /** Where only one of its hosts or workspaces is concerned: which. Messages to others go on. */
+  party?: string | undefined;
 };
 
 export type SendgridIntegrationConfig = {
@@ -1450,6 +1764,21 @@ export type SendgridIntegrationError = {
   message: string;
 };
 
+/** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
+export type SendgridIntegrationState = {
+  status: 'paused';
+  /** When it was paused. */
+  since: string;
+  /** From then on one message at a time tries whether it works again. Saving it again ends the pause at once. */
+  until: string;
+  /** The error that paused it, in a word of the provider or ours. */
+  code?: string | undefined;
+  /** The same in words, for people. */
+  reason: string;
+  /** Where only one of its hosts or workspaces is concerned: which. Messages to others go on. */
+  party?: string | undefined;
+};
+
 export type SesIntegrationConfig = {
   /** The access key id of an IAM user that may send e-mail */
   key_id: string;
@@ -1482,6 +1811,21 @@ export type SesIntegrationError = {
   message: string;
 };
 
+/** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
+export type SesIntegrationState = {
+  status: 'paused';
+  /** When it was paused. */
+  since: string;
+  /** From then on one message at a time tries whether it works again. Saving it again ends the pause at once. */
+  until: string;
+  /** The error that paused it, in a word of the provider or ours. */
+  code?: string | undefined;
+  /** The same in words, for people. */
+  reason: string;
+  /** Where only one of its hosts or workspaces is concerned: which. Messages to others go on. */
+  party?: string | undefined;
+};
+
 export type SlackIntegrationConfig = {
   /** The id of the app */
   app_id: string;
@@ -1500,6 +1844,21 @@ export type SlackIntegrationError = {
   message: string;
 };
 
+/** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
+export type SlackIntegrationState = {
+  status: 'paused';
+  /** When it was paused. */
+  since: string;
+  /** From then on one message at a time tries whether it works again. Saving it again ends the pause at once. */
+  until: string;
+  /** The error that paused it, in a word of the provider or ours. */
+  code?: string | undefined;
+  /** The same in words, for people. */
+  reason: string;
+  /** Where only one of its hosts or workspaces is concerned: which. Messages to others go on. */
+  party?: string | undefined;
+};
+
 export type SlackbotIntegrationConfig = {
   /** Whether users may connect Slack by the server's own app */
   enabled: boolean;
@@ -1510,6 +1869,21 @@ export type SlackbotIntegrationError = {
   code: 'config_unreadable';
   /** Which key is missing, and what to do. */
   message: string;
+};
+
+/** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
+export type SlackbotIntegrationState = {
+  status: 'paused';
+  /** When it was paused. */
+  since: string;
+  /** From then on one message at a time tries whether it works again. Saving it again ends the pause at once. */
+  until: string;
+  /** The error that paused it, in a word of the provider or ours. */
+  code?: string | undefined;
+  /** The same in words, for people. */
+  reason: string;
+  /** Where only one of its hosts or workspaces is concerned: which. Messages to others go on. */
+  party?: string | undefined;
 };
 
 export type SmtpIntegrationConfig = {
@@ -1554,6 +1928,21 @@ export type SmtpIntegrationError = {
   message: string;
 };
 
+/** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
+export type SmtpIntegrationState = {
+  status: 'paused';
+  /** When it was paused. */
+  since: string;
+  /** From then on one message at a time tries whether it works again. Saving it again ends the pause at once. */
+  until: string;
+  /** The error that paused it, in a word of the provider or ours. */
+  code?: string | undefined;
+  /** The same in words, for people. */
+  reason: string;
+  /** Where only one of its hosts or workspaces is concerned: which. Messages to others go on. */
+  party?: string | undefined;
+};
+
 export type StripeIntegrationConfig = {
   /** The endpoint's signing secret: Stripe's requests are verified with it */
   webhook_signing_secret: string;
@@ -1586,6 +1975,21 @@ export type TeamsIntegrationError = {
   message: string;
 };
 
+/** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
+export type TeamsIntegrationState = {
+  status: 'paused';
+  /** When it was paused. */
+  since: string;
+  /** From then on one message at a time tries whether it works again. Saving it again ends the pause at once. */
+  until: string;
+  /** The error that paused it, in a word of the provider or ours. */
+  code?: string | undefined;
+  /** The same in words, for people. */
+  reason: string;
+  /** Where only one of its hosts or workspaces is concerned: which. Messages to others go on. */
+  party?: string | undefined;
+};
+
 export type TwilioIntegrationConfig = {
   /** The account: AC and 32 digits */
   account_sid: string;
@@ -1608,6 +2012,21 @@ export type TwilioIntegrationError = {
   message: string;
 };
 
+/** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
+export type TwilioIntegrationState = {
+  status: 'paused';
+  /** When it was paused. */
+  since: string;
+  /** From then on one message at a time tries whether it works again. Saving it again ends the pause at once. */
+  until: string;
+  /** The error that paused it, in a word of the provider or ours. */
+  code?: string | undefined;
+  /** The same in words, for people. */
+  reason: string;
+  /** Where only one of its hosts or workspaces is concerned: which. Messages to others go on. */
+  party?: string | undefined;
+};
+
 export type WebPushIntegrationConfig = {
   /** The public VAPID key in base64url; browsers subscribe with it */
   public_key: string;
@@ -1620,6 +2039,21 @@ export type WebPushIntegrationError = {
   code: 'config_unreadable';
   /** Which key is missing, and what to do. */
   message: string;
+};
+
+/** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
+export type WebPushIntegrationState = {
+  status: 'paused';
+  /** When it was paused. */
+  since: string;
+  /** From then on one message at a time tries whether it works again. Saving it again ends the pause at once. */
+  until: string;
+  /** The error that paused it, in a word of the provider or ours. */
+  code?: string | undefined;
+  /** The same in words, for people. */
+  reason: string;
+  /** Where only one of its hosts or workspaces is concerned: which. Messages to others go on. */
+  party?: string | undefined;
 };
 
 /** Only there when the secret was sealed with a key that this server does not have: it sends nothing to the webhook. Messages are tried again for a day. Start the server with that key, or rotate the secret. */

@@ -27,7 +27,7 @@ export const Delivery = Type.Object(
     code: nullable(
       Type.String({
         description:
-          'Why it was skipped, failed or is tried again, in a word: ours, or that of the provider.',
+          'Why it was skipped, failed or is tried again, in a word: ours, or that of the provider. `integration_paused`: its time has come, and it waits for an integration that is paused.',
       }),
     ),
     reason: nullable(Type.String({ description: 'The same in words, for people.' })),

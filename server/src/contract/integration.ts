@@ -1,4 +1,4 @@
-import { type TObject, type TSchema, Type } from 'typebox';
+import { type Static, type TObject, type TSchema, Type } from 'typebox';
 import { Id, nullable, oneOf, page, Timestamp } from './common.ts';
 
 const id = Type.Optional(
@@ -25,19 +25,48 @@ export const SaveIntegrationQuery = Type.Object(
   { additionalProperties: false },
 );
 
+const at = (description: string) => Type.Unsafe<string>({ ...Timestamp, description });
+
+/** Why no messages leave by an integration. */
+export const IntegrationState = Type.Object(
+  {
+    status: oneOf(['paused']),
+    since: at('When it was paused.'),
+    until: at(
+      'From then on one message at a time tries whether it works again. Saving it again ends the pause at once.',
+    ),
+    code: Type.Optional(
+      Type.String({ description: 'The error that paused it, in a word of the provider or ours.' }),
+    ),
+    reason: Type.String({ description: 'The same in words, for people.' }),
+    party: Type.Optional(
+      Type.String({
+        description:
+          'Where only one of its hosts or workspaces is concerned: which. Messages to others go on.',
+      }),
+    ),
+  },
+  {
+    description:
+      'Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel.',
+  },
+);
+export type IntegrationState = Static<typeof IntegrationState>;
+
 /** An integration in lists, under the `name` that is part of its paths. */
-export function integrationRecord(name: string, config: TObject) {
+export function integrationRecord(name: string, config: TObject, { delivers }: { delivers: boolean }) {
   return Type.Object({
     name: Type.Literal(name),
     id: Id,
     config: nullable(config),
     error: Type.Optional(Unreadable),
+    ...(delivers ? { state: Type.Optional(IntegrationState) } : {}),
   });
 }
 
 /** A page of one provider's integrations with their configs. */
-export function integrationPage(name: string, config: TObject) {
-  return page(integrationRecord(name, config));
+export function integrationPage(name: string, config: TObject, options: { delivers: boolean }) {
+  return page(integrationRecord(name, config, options));
 }
 
 /** A page of integrations of all these providers. */

@@ -2,7 +2,8 @@ import type { FastifyInstance } from 'fastify';
 import { type Queryable, sql } from '../db/client.ts';
 import { diskProblem } from '../db/embedded/disk.ts';
 import { migrations } from '../db/migrate.ts';
-import { databaseConnections, queueAge, queueJobs, registry } from '../metrics.ts';
+import { IS_CURRENT } from '../domain/integrations/pauses.ts';
+import { databaseConnections, integrationsPaused, queueAge, queueJobs, registry } from '../metrics.ts';
 import type { HttpContext } from './context.ts';
 
 // An answer that comes later is of no use to who asks whether to send requests here.
@@ -13,7 +14,10 @@ export function operationsRoutes(fastify: FastifyInstance, context: HttpContext)
   const hidden = { schema: { hide: true } };
   const newest = migrations().at(-1)?.version ?? 0;
   const ready = shared(() => whyNotReady(context, newest));
-  const measured = shared(() => collectQueue(context.db));
+  const measured = shared(async () => {
+    await collectQueue(context.db);
+    await collectPauses(context.db);
+  });
 
   fastify.get('/healthz', hidden, (_request, reply) => {
     reply.header('cache-control', 'no-store').send({ status: 'ok' });
@@ -83,6 +87,12 @@ async function collectQueue(db: Queryable): Promise<void> {
   }
 }
 
+async function collectPauses(db: Queryable): Promise<void> {
+  const rows = await db.query<{ provider: string; paused: number }>(countPauses);
+  integrationsPaused.reset();
+  for (const { provider, paused } of rows) integrationsPaused.set({ provider }, paused);
+}
+
 interface Readiness {
   version: number;
   read_only: boolean;
@@ -107,4 +117,14 @@ const measureQueue = sql(
     extract(epoch from clock_timestamp() - min(enqueued_at))::float8 as age
   from jobs
   group by 1, 2`,
+);
+
+// A row for each paused integration.
+const countPauses = sql(
+  'count_integration_pauses',
+  `select i.provider, count(distinct (i.project_id, i.id))::int as paused
+  from integration_pauses p
+  join integrations i on i.id = p.integration_id and i.project_id = p.project_id
+  where ${IS_CURRENT}
+  group by 1`,
 );

@@ -55,6 +55,8 @@ export interface TestServiceOptions {
   timeouts?: Partial<Timeouts>;
   /** How often is looked for what nobody has announced; a second where it is not given. */
   pollMs?: number;
+  /** Where the lines of the log go; standard output, if not given. */
+  logStream?: { write(line: string): void };
   logLevel?: string;
 }
 
@@ -75,7 +77,10 @@ export async function startTestService(options: TestServiceOptions = {}): Promis
   });
   const start = () =>
     startService(config, {
-      log: createLogger({ level: options.logLevel ?? process.env.TEST_LOG_LEVEL ?? 'silent' }),
+      log: createLogger({
+        level: options.logLevel ?? process.env.TEST_LOG_LEVEL ?? 'silent',
+        ...(options.logStream ? { stream: options.logStream } : {}),
+      }),
       checkReplies: true,
       ...(options.clock ? { clock: options.clock } : {}),
       ...(options.timeouts ? { timeouts: options.timeouts } : {}),

@@ -1,12 +1,13 @@
 import type { Config } from '../../config.ts';
 import { type Database, sql } from '../../db/client.ts';
 import { sealedFor } from '../../domain/integrations/of-project.ts';
+import { IS_CURRENT } from '../../domain/integrations/pauses.ts';
 import { sealingPurpose } from '../../domain/projects/keys.ts';
 import { createEgressGuard, EgressRefused } from '../../lib/egress.ts';
 import { createSealer, loadKey, type Sealer } from '../../lib/seal.ts';
 import { delivering } from '../../providers/index.ts';
 import { checkFamilies } from './families.ts';
-import { type Finding, ok, problem, reasonOf } from './finding.ts';
+import { type Finding, ok, problem, reasonOf, warning } from './finding.ts';
 import { checkIntegrations, checkSealingKey, checkWebhooks } from './sealing.ts';
 import { checkTokens } from './tokens.ts';
 
@@ -34,6 +35,7 @@ export async function checkProjects(
       ...checkSecrets(sealer, projects, opened),
       ...(await checkIntegrations({ db, sealer })),
       ...(await checkWebhooks({ db, sealer })),
+      ...checkPauses(integrations, await db.query<PauseRow>(selectPauses)),
       ...(await checkTokens(db)),
       ...(await checkEgress(config, opened)),
     ],
@@ -86,6 +88,20 @@ function checkSecrets(sealer: Sealer, projects: ProjectRow[], integrations: Open
       advice,
     ),
   ];
+}
+
+/** Integrations by which nothing leaves. */
+function checkPauses(integrations: IntegrationRow[], pauses: PauseRow[]): Finding[] {
+  if (integrations.length === 0) return [];
+  if (pauses.length === 0) return [ok('integrations', 'none is paused')];
+  return pauses.map(({ provider, project, party, since, code, reason }) =>
+    warning(
+      'integrations',
+      `${provider}${party === '' ? '' : ` (${party})`} of project ${project} is paused since ${since.toISOString()}: ` +
+        `${reason}${code === null ? '' : ` (${code})`}`,
+      'correct its config and save it again, or wait until its provider answers again: messages wait meanwhile',
+    ),
+  );
 }
 
 /** A connection to each mail server that an integration names, through the guard that sending goes through; to nothing else. */
@@ -160,6 +176,26 @@ interface IntegrationRow {
   provider: string;
   sealed_config: Buffer;
 }
+
+interface PauseRow {
+  provider: string;
+  project: string;
+  party: string;
+  since: Date;
+  code: string | null;
+  reason: string;
+}
+
+// A row for each paused integration.
+const selectPauses = sql(
+  'doctor_integration_pauses',
+  `select i.provider, r.name as project, p.party, p.since, p.code, p.reason
+  from integration_pauses p
+  join integrations i on i.id = p.integration_id and i.project_id = p.project_id
+  join projects r on r.id = p.project_id
+  where ${IS_CURRENT}
+  order by p.since`,
+);
 
 // Both are whole tables: every secret is to be tried.
 const selectProjects = sql(

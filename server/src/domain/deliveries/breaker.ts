@@ -85,6 +85,15 @@ export function settle(
   return open(Math.min(Math.max(2 * breaker.waitMs, FIRST_PROBE_MS[verdict]), LAST_PROBE_MS));
 }
 
+/** An open breaker in the place of one that is closed, with the times of another node's, or of this one's before it was restarted. */
+export function reopened(
+  { epoch }: Breaker,
+  { waitMs, probeAtMs }: { waitMs: number; probeAtMs: number },
+): Breaker {
+  const bounded = Math.min(Math.max(waitMs, FIRST_PROBE_MS.silent), LAST_PROBE_MS);
+  return { epoch: epoch + 1, state: 'open', waitMs: bounded, probeAtMs };
+}
+
 /** A fifth more or less, so that what stopped together does not try together. */
 function jittered(ms: number, random: () => number): number {
   return Math.round(ms * (1 - JITTER + 2 * JITTER * random()));

@@ -3,6 +3,7 @@ import { cacheLimit } from '../../lib/cache-limit.ts';
 import { waitMs } from '../../lib/wait.ts';
 import { isRejection, type MessageOf, type Outcome, type Rejection } from '../../providers/provider.ts';
 import type { OpenedIntegration } from '../integrations/of-project.ts';
+import type { Pause } from '../integrations/pauses.ts';
 import { asksNext, whatCounts } from './failover.ts';
 import type { TokenRef } from './gone-token.ts';
 import { type Line, type LineDeps, openLine } from './line.ts';
@@ -73,6 +74,11 @@ export class Senders {
     this.#standings = new Standings(deps);
     this.#timer = setInterval(() => this.#closeIdle(), IDLE_MS / 10);
     this.#timer.unref();
+  }
+
+  /** Takes over pauses that other nodes have written, or this one before it was restarted. */
+  adopt(pauses: readonly Pause[]): void {
+    this.#standings.adopt(pauses);
   }
 
   /**

@@ -4,9 +4,10 @@ import type { Clock } from '../../lib/clock.ts';
 import { oneLine } from '../../lib/one-line.ts';
 import { wireNameOf } from '../../providers/index.ts';
 import type { Outcome } from '../../providers/provider.ts';
-import type { NewEvent } from '../events/record.ts';
+import type { EventDetails, NewEvent } from '../events/record.ts';
 import type { OpenedIntegration } from '../integrations/of-project.ts';
-import { admit, type Breaker, CLOSED, type Permit, settle, type Verdict } from './breaker.ts';
+import type { Pause, PauseKey } from '../integrations/pauses.ts';
+import { admit, type Breaker, CLOSED, type Permit, reopened, settle, type Verdict } from './breaker.ts';
 import type { GoneToken, TokenRef } from './gone-token.ts';
 import { keepAside, noSuspects, type Suspects, suspect, takeConvicted } from './suspects.ts';
 import { mayBeConfig, verdictOf } from './verdict.ts';
@@ -18,8 +19,15 @@ export interface StandingsDeps {
   /** Called with tokens that are gone for certain. */
   onTokensGone(gone: readonly GoneToken[]): void;
   /** Called when an integration is paused, and when it works again. */
-  onIntegration(event: NewEvent): void;
+  onIntegration(event: IntegrationEvent): void;
+  /** Called when an integration is paused, and each time that a probe fails and it stays so. */
+  onPaused(pause: Pause): void;
+  /** Called when it works again. */
+  onResumed(key: PauseKey): void;
 }
+
+/** That an integration is paused, or works again. */
+export type IntegrationEvent = NewEvent & { details: EventDetails };
 
 /** A send that was let through: over what, to whom, and by what right. */
 export interface Admitted {
@@ -42,8 +50,10 @@ export interface JudgedMessage {
 interface Fare {
   version: string;
   breaker: Breaker;
-  /** The version with which its pause was told last; undefined again when its end was told. */
+  /** The version with which its pause was reported last; undefined again when its end was reported. */
   told?: string | undefined;
+  /** Since when it works again, after a pause. */
+  resumedAtMs?: number;
 }
 interface Suspected {
   version: string;
@@ -65,6 +75,23 @@ export class Standings {
 
   constructor(deps: StandingsDeps) {
     this.#deps = deps;
+  }
+
+  /**
+   * Takes over pauses that were written by other nodes, or by this one before it was restarted. Ignores those that it knows, and what ended
+   * here since.
+   */
+  adopt(pauses: readonly Pause[]): void {
+    for (const { projectId, integrationId, party, version, sinceMs, untilMs } of pauses) {
+      const key = `${projectId}:${integrationId}:${party}`;
+      const known = this.#fares.get(key);
+      if (known !== undefined) {
+        const isOlder = version < known.version || untilMs <= (known.resumedAtMs ?? 0);
+        if (isOlder || (version === known.version && known.breaker.state !== 'closed')) continue;
+      }
+      const breaker = reopened(known?.breaker ?? CLOSED, { waitMs: untilMs - sinceMs, probeAtMs: untilMs });
+      this.#fares.set(key, { version, breaker, told: version });
+    }
   }
 
   /** Until when nothing is to be sent, as it looks now; undefined where it may be. Lets nothing through yet. */
@@ -174,30 +201,34 @@ export class Standings {
       this.#tell(integration, party, fare, { verdict, outcome });
   }
 
-  /** Once each: that it is paused, under each config; and that it works again. */
+  /** Reports a pause, its end, and that it goes on. The event of a pause is recorded once for each config. */
   #tell(
     integration: OpenedIntegration,
     party: string,
     fare: Fare,
     { verdict, outcome }: { verdict: Verdict; outcome: Outcome | undefined },
   ): void {
-    const { state } = fare.breaker;
-    if (state === 'closed' && fare.told !== undefined && verdict === 'works') {
+    const { breaker, told } = fare;
+    const key = { projectId: integration.projectId, integrationId: integration.id, party };
+    if (breaker.state === 'closed' && told !== undefined && verdict === 'works') {
       fare.told = undefined;
+      fare.resumedAtMs = this.#deps.clock.now();
+      this.#deps.onResumed(key);
       this.#deps.onIntegration(this.#event('integration.resumed', integration, party, { level: 'info' }));
     }
+    if (breaker.state !== 'open' || verdict === 'unclear') return;
+    const isKnown = told === integration.version;
     // That one party of many does not answer is no news of the integration, and anyone can be a party.
-    const isNews = fare.told !== integration.version && (party === '' || verdict === 'refuses');
-    if (state !== 'open' || !isNews) return;
+    if (!isKnown && party !== '' && verdict === 'silent') return;
     const { reason = '', code } = (outcome ?? {}) as { reason?: string; code?: string };
-    fare.told = integration.version;
-    this.#deps.onIntegration(
-      this.#event('integration.paused', integration, party, {
-        level: 'error',
-        log: withoutRecipients(reason),
-        ...(code === undefined ? {} : { code }),
-      }),
-    );
+    const why = { code, reason: withoutRecipients(reason) };
+    const { version } = integration;
+    const sinceMs = this.#deps.clock.now();
+    this.#deps.onPaused({ ...key, version, sinceMs, untilMs: breaker.probeAtMs, ...why });
+    if (isKnown) return;
+    fare.told = version;
+    const details = { level: 'error' as const, log: why.reason, ...(code === undefined ? {} : { code }) };
+    this.#deps.onIntegration(this.#event('integration.paused', integration, party, details));
   }
 
   #event(
@@ -205,7 +236,7 @@ export class Standings {
     { projectId, id, provider, channel }: OpenedIntegration,
     party: string,
     details: { level: 'info' | 'error'; log?: string; code?: string },
-  ): NewEvent {
+  ): IntegrationEvent {
     const name = wireNameOf(provider, this.#deps.config.BRAND);
     const payload = { id, name, ...(party === '' ? {} : { party }) };
     return { projectId, type, details: { ...details, context: { provider: name, channel }, payload } };

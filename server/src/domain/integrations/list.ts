@@ -1,7 +1,9 @@
+import type { IntegrationState } from '../../contract/integration.ts';
 import { type Queryable, sql } from '../../db/client.ts';
 import type { Cursor } from '../../lib/cursor.ts';
 import { CannotOpen, type Sealer } from '../../lib/seal.ts';
 import { sealedFor } from './of-project.ts';
+import { IS_CURRENT } from './pauses.ts';
 
 export interface SavedIntegration {
   id: string;
@@ -10,6 +12,8 @@ export interface SavedIntegration {
   config: Record<string, unknown> | null;
   /** Why not. */
   error?: { code: 'config_unreadable'; message: string };
+  /** Only while it is paused. */
+  state?: IntegrationState;
 }
 
 /**
@@ -22,17 +26,38 @@ export async function listIntegrations(
   { direction, id, limit }: Cursor,
 ): Promise<SavedIntegration[]> {
   const statement = direction === 'older' ? selectOlder : selectNewer;
-  const rows = await db.query<{ id: string; provider: string; sealed_config: Buffer }>(statement, [
-    projectId,
-    provider ?? null,
-    id,
-    limit,
-  ]);
+  const rows = await db.query<Row>(statement, [projectId, provider ?? null, id, limit]);
   return rows.map((row) => ({
     id: row.id,
     provider: row.provider,
     ...open(sealer, row.sealed_config, sealedFor(projectId, row.id)),
+    ...stateOf(row),
   }));
+}
+
+function stateOf({ since, until, code, reason, party }: Row): { state?: IntegrationState } {
+  if (since === null || until === null || reason === null) return {};
+  return {
+    state: {
+      status: 'paused',
+      since: since.toISOString(),
+      until: until.toISOString(),
+      ...(code === null ? {} : { code }),
+      reason,
+      ...(party === null || party === '' ? {} : { party }),
+    },
+  };
+}
+
+interface Row {
+  id: string;
+  provider: string;
+  sealed_config: Buffer;
+  party: string | null;
+  since: Date | null;
+  until: Date | null;
+  code: string | null;
+  reason: string | null;
 }
 
 function open(sealer: Sealer, sealed: Buffer, purpose: string): Pick<SavedIntegration, 'config' | 'error'> {
@@ -49,20 +74,30 @@ function open(sealer: Sealer, sealed: Buffer, purpose: string): Pick<SavedIntegr
   }
 }
 
+// Primary key (project_id, integration_id, party): the pause of all of it, else of one of its hosts.
+const PAUSE = `
+  select *
+  from integration_pauses p
+  where p.project_id = i.project_id and p.integration_id = i.id and ${IS_CURRENT}
+  order by p.party
+  limit 1`;
+
 // Index integrations_of_project (project_id, id); a project has few, so those of other providers are passed over.
 const selectOlder = sql(
   'list_integrations_older',
-  `select id, provider, sealed_config
-  from integrations
-  where project_id = $1 and ($2::text is null or provider = $2) and id < $3
-  order by id desc
+  `select i.id, i.provider, i.sealed_config, p.party, p.since, p.until, p.code, p.reason
+  from integrations i
+  left join lateral (${PAUSE}) p on true
+  where i.project_id = $1 and ($2::text is null or i.provider = $2) and i.id < $3
+  order by i.id desc
   limit $4`,
 );
 const selectNewer = sql(
   'list_integrations_newer',
-  `select id, provider, sealed_config
-  from integrations
-  where project_id = $1 and ($2::text is null or provider = $2) and id > $3
-  order by id
+  `select i.id, i.provider, i.sealed_config, p.party, p.since, p.until, p.code, p.reason
+  from integrations i
+  left join lateral (${PAUSE}) p on true
+  where i.project_id = $1 and ($2::text is null or i.provider = $2) and i.id > $3
+  order by i.id
   limit $4`,
 );

@@ -7,6 +7,7 @@ import {
   ReplayedDeliveries,
 } from '../../contract/delivery.ts';
 import { broadcastExists } from '../../domain/broadcasts/exists.ts';
+import { explainWaiting } from '../../domain/deliveries/explain-waiting.ts';
 import { listDeliveries } from '../../domain/deliveries/list.ts';
 import { deliveriesOfNotification } from '../../domain/deliveries/of-notification.ts';
 import { replayDeliveries } from '../../domain/deliveries/replay.ts';
@@ -35,11 +36,12 @@ export function deliveryRoutes(app: App): void {
       if (!(await broadcastExists(db, project.id, id))) throw new ClientError('not_found');
       const { state, channel, ...pageOf } = query;
       const filter = { ...(state ? { state } : {}), ...(channel ? { channel } : {}) };
-      return paginate(
+      const { data, links } = await paginate(
         pageOf,
         (cursor) => listDeliveries({ db, brand }, id, filter, cursor),
         ({ delivery }) => delivery,
       );
+      return { data: await explainWaiting({ db, brand }, project.id, data), links };
     },
   });
 
@@ -76,8 +78,9 @@ export function deliveryRoutes(app: App): void {
     reply: { 200: DeliveryPage },
     async handler({ project, params, paginate, context: { db } }) {
       const id = params.notification_id.toLowerCase();
-      const found = await deliveriesOfNotification({ db, brand }, project.id, id);
-      if (found === undefined) throw new ClientError('not_found');
+      const known = await deliveriesOfNotification({ db, brand }, project.id, id);
+      if (known === undefined) throw new ClientError('not_found');
+      const found = await explainWaiting({ db, brand }, project.id, known);
       return paginate(
         { limit: found.length },
         async () => found,

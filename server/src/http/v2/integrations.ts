@@ -34,7 +34,9 @@ export function integrationRoutes(app: App): void {
     tags,
     query: PageQuery,
     reply: {
-      200: anyIntegrationPage(all.map((one) => integrationRecord(wireNameOf(one.name, brand), shown(one)))),
+      200: anyIntegrationPage(
+        all.map((one) => integrationRecord(wireNameOf(one.name, brand), shown(one), delivers(one))),
+      ),
     },
     async handler({ project, query, paginate, context }) {
       const list = (cursor: Cursor) => listIntegrations(context, { projectId: project.id }, cursor);
@@ -79,7 +81,7 @@ function routesOf(app: App, integration: Integration): void {
     summary: `List the ${called} integrations with their configs`,
     tags,
     query: PageQuery,
-    reply: { 200: integrationPage(called, shown(integration)) },
+    reply: { 200: integrationPage(called, shown(integration), delivers(integration)) },
     async handler({ project, query, paginate, context }) {
       const list = (cursor: Cursor) => listIntegrations(context, { projectId: project.id, provider }, cursor);
       return rawJson(JSON.stringify(await paginate(query, list, asRecord(brand))));
@@ -113,6 +115,10 @@ export function shown<Schema extends TObject>({
 
 function asRecord(brand: string) {
   return ({ provider, ...saved }: SavedIntegration) => ({ name: wireNameOf(provider, brand), ...saved });
+}
+
+function delivers({ channel }: Integration): { delivers: boolean } {
+  return { delivers: channel !== undefined };
 }
 
 function lowerCased(id: string | undefined): { id?: string } {
