@@ -8,6 +8,7 @@ import { OutcomeRecorder } from './domain/deliveries/record-outcomes.ts';
 import { replayHandler } from './domain/deliveries/replay-failed.ts';
 import { type GoneToken, Senders } from './domain/deliveries/senders.ts';
 import type { IntegrationEvent } from './domain/deliveries/standings.ts';
+import { TextMarker } from './domain/deliveries/text-marks.ts';
 import type { DeliveryOutcome } from './domain/deliveries/write-outcomes.ts';
 import { FeedFollower } from './domain/events/follow.ts';
 import { recordEvents } from './domain/events/record.ts';
@@ -172,7 +173,12 @@ function startWorker(
         onDeliveriesQueued: () => worker.wake('deliver'),
         onPagesQueued: () => worker.wake('fan_out'),
       }),
-      deliver: deliverHandler(workerContext, { senders, onTokensGone, recorder }),
+      deliver: deliverHandler(workerContext, {
+        senders,
+        marker: new TextMarker({ db }),
+        onTokensGone,
+        recorder,
+      }),
       replay: replayHandler(workerContext, {
         onQueued: () => {
           worker.wake('deliver');

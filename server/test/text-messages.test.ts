@@ -110,6 +110,26 @@ describe('a text message of which it is not known whether it was sent', () => {
   });
 });
 
+test('is marked when its send starts, not while it waits for a permit', async () => {
+  phone.answer('hang');
+  const recipients = Array.from({ length: 100 }, (_, index) => ({
+    external_id: `user-${index}`,
+    phone_numbers: [`+1500555${2000 + index}`],
+  }));
+  const { body } = await project.call('POST', '/broadcasts', { title: 'Your code', recipients });
+  const inFlight = await until(
+    () => phone.requests.length,
+    (count) => count === 64,
+  );
+  const marked = await service.context.db.query(
+    sql('', 'select 1 from deliveries where broadcast_id = $1 and unsure > 0'),
+    [body.id],
+  );
+  expect(marked).toHaveLength(inFlight);
+  phone.answer(QUEUED);
+  await ended(body.id);
+});
+
 describe('the marks of text messages', () => {
   const text = (changes: object = {}) => ({
     userId: newId(),

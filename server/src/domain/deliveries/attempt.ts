@@ -7,7 +7,7 @@ import type { Result } from './conclude.ts';
 import { contentOf, emailMessage, type Mailing, type Message, teamsMessage } from './messages.ts';
 import type { About, Dispatched, GoneToken, Senders } from './senders.ts';
 import type { ByBot, Target } from './targets.ts';
-import { MAX_UNSURE } from './text-marks.ts';
+import { MAX_UNSURE, type TextMark, type TextMarker } from './text-marks.ts';
 
 // A provider that asks for more is asked again all the same: it may have erred.
 const LONGEST_DELAY_MS = 3_600_000;
@@ -15,6 +15,7 @@ const LONGEST_DELAY_MS = 3_600_000;
 /** What an attempt needs of the world. */
 export interface Engine {
   senders: Pick<Senders, 'send'>;
+  marker: Pick<TextMarker, 'mark'>;
   /** Takes tokens that are no more. */
   onTokensGone(gone: readonly GoneToken[]): void;
 }
@@ -27,8 +28,8 @@ export interface Attempt {
   receiptUrl(integration: OpenedIntegration): string | undefined;
   /** The wait of all that the provider names no time for, so that they come back as one batch. */
   ownDelayMs: number;
-  /** How many text messages of the delivery may have been sent by the end of this attempt. */
-  unsure: number;
+  /** The delivery, if it is by text message: it is marked before it is sent. */
+  text: TextMark | undefined;
 }
 
 /** What became of a target, and what was refused as an address on the way. */
@@ -37,6 +38,8 @@ export interface Attempted {
   refused: { kind: 'email' | 'phone'; address: string; reason: string }[];
   /** It may have been sent, or not: see text-marks.ts. */
   ambiguous: boolean;
+  /** It was marked as about to be sent. */
+  marked: boolean;
 }
 
 /** Brings a message to one target. Never rejects for what a vendor, the network or an address does. */
@@ -53,19 +56,28 @@ export async function attemptTarget(
     to.channel === 'email' && isRefusedAddress(dispatched)
       ? [{ kind: 'email' as const, address: to.email, reason: dispatched.outcome.reason }]
       : [];
-  return { result: resultOf(attempt, target, dispatched), refused, ambiguous: isAmbiguous(dispatched) };
+  const result = resultOf(attempt, target, dispatched);
+  return { result, refused, ambiguous: isAmbiguous(dispatched), marked: false };
 }
 
 /** The next number is tried where one is refused: nothing was sent to that. */
 async function attemptNumbers(
   { clock }: Context,
-  { senders }: Engine,
+  { senders, marker }: Engine,
   attempt: Attempt,
   target: Target,
 ): Promise<Attempted> {
   const { to: destination } = target;
+  const { text } = attempt;
+  if (text === undefined) throw new Error('a text message that cannot be marked');
   const numbers = destination.channel === 'sms' ? destination.numbers : [];
   const refused: Attempted['refused'] = [];
+  let marks: number | undefined;
+  // One mark for the attempt: another number or integration follows only if nothing was sent before.
+  const beforeSend = async () => {
+    marks ??= await marker.mark(text);
+    return marks === undefined ? NOT_A_THIRD_TIME : undefined;
+  };
   let dispatched: Dispatched | undefined;
   for (const number of numbers) {
     const to = number.replace(/[^+0-9]/g, '');
@@ -77,7 +89,7 @@ async function attemptNumbers(
         const content = contentOf(attempt.message, integration);
         return { ...content, to, ...(receiptUrl === undefined ? {} : { receiptUrl }) };
       },
-      aboutOf(attempt, target, to),
+      { ...aboutOf(attempt, target, to), beforeSend },
     );
     if (!isRefusedAddress(dispatched)) break;
     refused.push({ kind: 'phone', address: number, reason: dispatched.outcome.reason });
@@ -95,9 +107,17 @@ async function attemptNumbers(
           reason: held.reason,
         }
       : resultOf(attempt, target, dispatched);
-  if (!ambiguous || attempt.unsure < MAX_UNSURE) return { result, refused, ambiguous };
-  return { result: sentTooOften(result), refused, ambiguous };
+  const of = { refused, ambiguous, marked: marks !== undefined };
+  if (!ambiguous || (marks ?? 0) < MAX_UNSURE) return { result, ...of };
+  return { result: sentTooOften(result), ...of };
 }
+
+const NOT_A_THIRD_TIME: Rejection = {
+  kind: 'rejected',
+  scope: 'message',
+  code: 'ambiguous',
+  reason: 'whether it was sent is not known, and it is not sent a third time',
+};
 
 function sentTooOften(result: Result): Result {
   const { targetId, integration } = result;
@@ -107,7 +127,7 @@ function sentTooOften(result: Result): Result {
     targetId,
     ...(integration === undefined ? {} : { integration }),
     code: 'ambiguous',
-    reason: `whether it was sent is not known, and it is not sent a third time${reason}`,
+    reason: `${NOT_A_THIRD_TIME.reason}${reason}`,
   };
 }
 

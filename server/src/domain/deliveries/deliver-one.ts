@@ -15,6 +15,7 @@ import { referenceOf } from './reference.ts';
 import type { TrackedLinks } from './render/tracked.ts';
 import { nameOf, type Unwanted } from './still-wanted.ts';
 import type { Addressed, Target } from './targets.ts';
+import type { Marked, TextMark } from './text-marks.ts';
 import { timeToLiveMs } from './time-to-live.ts';
 import { withoutAddress } from './without-address.ts';
 import type { DeliveryOutcome } from './write-outcomes.ts';
@@ -24,8 +25,6 @@ export interface Batch {
   context: Context;
   engine: Engine;
   loaded: Loaded;
-  /** How many text messages of a delivery may have been sent when this attempt is over, by notification. */
-  unsure: ReadonlyMap<string, number>;
 }
 
 /** One delivery of a job. */
@@ -45,6 +44,8 @@ export interface Made {
   again?: Again;
   /** What providers have taken, where no outcome says it. */
   taken?: readonly TakenMessage[];
+  /** A text message that was marked as about to be sent, and was not. */
+  untried?: Marked;
 }
 
 type Outcome = Omit<
@@ -62,7 +63,7 @@ type Outcome = Omit<
 
 /** Makes a delivery that has no final outcome yet: to every target whose time has come, unless it is not wanted any more. */
 export async function deliverOne(batch: Batch, delivery: Delivery): Promise<Made> {
-  const { context, loaded, unsure } = batch;
+  const { context, loaded } = batch;
   const { job, id, userId } = delivery;
   const { channel, attempt, progress, broadcast_id: broadcastId } = job.payload;
   const name = nameOf(broadcastId, channel, userId);
@@ -77,7 +78,6 @@ export async function deliverOne(batch: Batch, delivery: Delivery): Promise<Made
   if (addressed === undefined || broadcast === undefined || user === undefined)
     throw new Error('a delivery of what is not there');
   if (addressed.kind !== 'targets') return { outcome: ended(addressed.kind, attempt, addressed) };
-  if (channel === 'sms' && !unsure.has(id)) return { outcome: ended('failed', attempt, SENT_TWICE) };
   const expiresAtMs = job.payload.first_attempt_ms + timeToLiveMs(channel);
   const sentMs = context.clock.now();
   const late = sentMs > expiresAtMs;
@@ -101,10 +101,15 @@ export async function deliverOne(batch: Batch, delivery: Delivery): Promise<Made
   );
   return {
     ...(outcome === undefined
-      ? { taken }
+      ? { taken, ...(tried.some(({ marked }) => marked) ? { untried: textMark(job, userId, id) } : {}) }
       : { outcome: { ...told(context, user, outcome, addressed.now, tried), taken } }),
     ...(again === undefined ? {} : { again }),
   };
+}
+
+function textMark({ payload }: Job<'deliver'>, userId: string, id: string): TextMark {
+  const { broadcast_id: broadcastId, channel, attempt, first_attempt_ms: firstAttemptMs, replay } = payload;
+  return { userId, notificationId: id, broadcastId, channel, attempt, firstAttemptMs, replay };
 }
 
 /** The end of a delivery to which nothing was tried this time. */
@@ -126,6 +131,7 @@ function tooLate({ now, later }: Extract<Addressed, { kind: 'targets' }>, nowMs:
     result: { targetId, kind: 'held', untilMs: nowMs, reason: 'it could not be sent before' },
     refused: [],
     ambiguous: false,
+    marked: false,
   }));
 }
 
@@ -135,13 +141,8 @@ function shownInInbox({ config }: Context, attempts: number): Outcome {
   return { state: 'sent', attempts, provider: config.BRAND, ...none };
 }
 
-const SENT_TWICE: Unwanted = {
-  code: 'ambiguous',
-  reason: 'whether it was sent is not known, and it is not sent a third time',
-};
-
 async function attemptAll(
-  { context, engine, loaded, unsure }: Batch,
+  { context, engine, loaded }: Batch,
   { job, id, ownDelayMs }: Delivery,
   { broadcast, user, expiresAtMs }: { broadcast: LoadedBroadcast; user: LoadedUser; expiresAtMs: number },
   targets: readonly Target[],
@@ -186,7 +187,7 @@ async function attemptAll(
         referenceOf({ broadcastId: broadcast.id, userId }),
       ),
     ownDelayMs,
-    unsure: unsure.get(id) ?? 0,
+    text: channel === 'sms' ? textMark(job, userId, id) : undefined,
   };
   return Promise.all(targets.map((target) => attemptTarget(context, engine, attempt, target)));
 }
@@ -243,7 +244,7 @@ function told(
     reason: said.reason === undefined ? null : clean(withoutAddress(said.reason, addresses())),
     targets: said.targets,
     ...(refused.length === 0 ? {} : { refused }),
-    notSent: tried.some(({ result, ambiguous }) => result.kind === 'retry' && !ambiguous),
+    notSent: tried.some(({ result, ambiguous, marked }) => marked && result.kind === 'retry' && !ambiguous),
   };
 }
 

@@ -9,12 +9,12 @@ import { again, type LeftOver } from './again.ts';
 import type { Engine } from './attempt.ts';
 import { cameTo } from './conclude.ts';
 import { type Batch, deliverOne } from './deliver-one.ts';
-import { type Loaded, loadDeliveries } from './load.ts';
+import { loadDeliveries } from './load.ts';
 import type { OutcomeRecorder } from './record-outcomes.ts';
 import { createPreparation } from './render/channel-texts.ts';
 import { showInInbox } from './show-in-inbox.ts';
 import { nameOf } from './still-wanted.ts';
-import { markTexts, type TextMark } from './text-marks.ts';
+import type { Marked } from './text-marks.ts';
 import { waitForWindow } from './wait-for-window.ts';
 import type { DeliveryOutcome } from './write-outcomes.ts';
 
@@ -47,9 +47,7 @@ export function deliverHandler(
     async run(jobs, leaseId, progress) {
       const loaded = await loadDeliveries(context, prepare, jobs);
       const isThere = ({ payload }: Job<'deliver'>) => loaded.broadcasts.has(payload.broadcast_id);
-      const texts = jobs.filter(isThere).flatMap((job) => textsOf(job, loaded));
-      const unsure = await markTexts(context.db, texts);
-      const batch: BatchAtWork = { context, engine, loaded, unsure, recorder, progress };
+      const batch: BatchAtWork = { context, engine, loaded, recorder, progress };
       await allEnded(
         jobs.map((job) =>
           isThere(job) ? deliverJob(batch, job, leaseId) : endOfGone(recorder, job, leaseId),
@@ -72,21 +70,6 @@ function endOfGone(recorder: OutcomeRecorder, { id }: Job<'deliver'>, leaseId: s
   return recorder.report({ finished: { jobId: id, leaseId, retries: [] } });
 }
 
-/** The text messages that a job is about to send. */
-function textsOf(job: Job<'deliver'>, { addressed }: Loaded): TextMark[] {
-  const { broadcast_id: broadcastId, channel, user_ids } = job.payload;
-  if (channel !== 'sms') return [];
-  return user_ids
-    .filter((userId) => addressed.get(nameOf(broadcastId, channel, userId))?.kind === 'targets')
-    .map((userId) => textMark(job, userId));
-}
-
-function textMark({ payload }: Job<'deliver'>, userId: string): TextMark {
-  const { broadcast_id: broadcastId, channel, attempt, first_attempt_ms: firstAttemptMs, replay } = payload;
-  const id = notificationId(broadcastId, userId);
-  return { userId, notificationId: id, broadcastId, channel, attempt, firstAttemptMs, replay };
-}
-
 interface BatchAtWork extends Batch {
   recorder: OutcomeRecorder;
   /** Is told of each delivery that was tried. */
@@ -98,7 +81,7 @@ async function deliverJob(batch: BatchAtWork, job: Job<'deliver'>, leaseId: stri
   const { broadcast_id: broadcastId, channel, user_ids, attempt } = job.payload;
   if (channel === 'in_app') await showTo(batch, job);
   const left: LeftOver[] = [];
-  const untried: TextMark[] = [];
+  const untried: Marked[] = [];
   const taken: TakenMessage[] = [];
   // One wait for all of the job that the provider named no time for: they come back as one batch.
   const ownDelayMs = backoff(attempt + 1);
@@ -116,10 +99,8 @@ async function deliverJob(batch: BatchAtWork, job: Job<'deliver'>, leaseId: stri
     batch.progress();
     taken.push(...(made.taken ?? []));
     if (made.again !== undefined) left.push({ userId, ...made.again });
-    if (made.outcome === undefined) {
-      if (channel === 'sms') untried.push(textMark(job, userId));
-      return;
-    }
+    if (made.untried !== undefined) untried.push(made.untried);
+    if (made.outcome === undefined) return;
     const durationMs = Math.max(0, context.clock.now() - startedMs);
     await recorder.report({ outcome: { ...about(job, userId), ...made.outcome, durationMs } });
   };

@@ -25,6 +25,8 @@ export interface About {
   token?: TokenRef;
   /** The address, number or token itself: what a vendor says of it is kept in events, without it. */
   secrets?: readonly string[];
+  /** Awaited right before each send, when its permit is there. A rejection ends it unsent. */
+  beforeSend?(): Promise<Rejection | undefined>;
 }
 
 /** What became of a message for one target. */
@@ -164,6 +166,8 @@ export class Senders {
     try {
       const made = message();
       if (isRejection(made)) return { kind: 'done', outcome: made, integration };
+      const rejection = await about.beforeSend?.();
+      if (rejection !== undefined) return { kind: 'done', outcome: rejection, integration };
       const outcome = anonymous(await line.send(party, made), about);
       if (line.isRetired || this.#closed) return this.#afterItsEnd({ kind: 'done', outcome, integration });
       isJudged = true;

@@ -1,8 +1,10 @@
 import { type Queryable, sql } from '../../db/client.ts';
+import { Batcher } from '../../lib/batcher.ts';
 
 /*
- * A text message costs money and cannot be taken back, so one is sent at most twice whatever happens. Before each is sent that is written down;
- * what was surely not sent is taken back with its outcome, or with the end of its job where it was not even tried. What a crash leaves behind counts as sent.
+ * A text message costs money and cannot be recalled, so one is sent at most twice whatever happens. It is marked when its send starts: after
+ * every wait for a permit, a connection or the circuit breaker. If it surely was not sent, the mark is removed with the outcome or the end
+ * of the job. A message whose mark a crash leaves behind counts as sent.
  */
 
 /** So many messages of a delivery may have been sent. */
@@ -23,6 +25,43 @@ export interface TextMark extends Marked {
   /** Attempts before this one. */
   attempt: number;
   firstAttemptMs: number;
+}
+
+// More are marked by the next statement.
+const MAX_GROUP = 200;
+
+/** Marks text messages. Those that are about to be sent at the same time share a statement and a commit. */
+export class TextMarker {
+  readonly #batcher: Batcher<TextMark, number | undefined>;
+
+  constructor({ db }: { db: Queryable }) {
+    this.#batcher = new Batcher({
+      run: (texts) => markGroup(db, texts),
+      concurrency: 1,
+      maxItems: MAX_GROUP,
+    });
+  }
+
+  /** Returns how many of the delivery may then have been sent, this one included; undefined if it must not be sent. */
+  mark(text: TextMark): Promise<number | undefined> {
+    return this.#batcher.add(text);
+  }
+}
+
+/** A statement can touch a row once: two attempts at one delivery, of which one has lost its lease, are marked one after the other. */
+async function markGroup(db: Queryable, texts: readonly TextMark[]): Promise<(number | undefined)[]> {
+  const marks = new Array<number | undefined>(texts.length);
+  for (let left = [...texts.entries()]; left.length > 0; ) {
+    const first = new Map(left.toReversed().map((entry) => [entry[1].notificationId, entry]));
+    const group = [...first.values()];
+    const marked = await markTexts(
+      db,
+      group.map(([, text]) => text),
+    );
+    for (const [index, { notificationId }] of group) marks[index] = marked.get(notificationId);
+    left = left.filter((entry) => !group.includes(entry));
+  }
+  return marks;
 }
 
 /**

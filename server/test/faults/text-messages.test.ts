@@ -1,0 +1,66 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { expect, onTestFinished, test } from 'vitest';
+import { type BelfryProcess, startBelfry } from '../support/belfry-process.ts';
+import { startHttpStandIn } from '../support/http-stand-in.ts';
+import { caller, until } from '../support/service.ts';
+import { QUEUED } from '../support/vendors.ts';
+
+const RECIPIENTS = 200;
+// At most as many are at Twilio at the same time.
+const IN_FLIGHT = 64;
+
+test.runIf(process.platform === 'linux')(
+  'two crashes in a row leave no text message unsent but those that were in flight both times',
+  { timeout: 180_000 },
+  async () => {
+    const dataDir = await mkdtemp(join(tmpdir(), 'belfry-text-messages-'));
+    onTestFinished(() => rm(dataDir, { recursive: true, force: true }));
+    const times = new Map<string, number>();
+    const sent = () => [...times.values()].reduce((sum, count) => sum + count, 0);
+    const twilio = await startHttpStandIn(async (_request, body) => {
+      const number = new URLSearchParams(body.toString()).get('To') ?? '';
+      times.set(number, (times.get(number) ?? 0) + 1);
+      await delay(100); // as a vendor takes: what is in flight when it is killed has no response yet
+      return QUEUED;
+    });
+    onTestFinished(twilio.stop);
+    let belfry: BelfryProcess | undefined;
+    onTestFinished(() => belfry?.killTree());
+    const start = async () => {
+      belfry = await startBelfry(dataDir, { PROVIDER_TWILIO_BASE_URL: twilio.address });
+      const { address, credentials } = belfry;
+      return { belfry, call: caller(() => address, credentials.project_jwt) };
+    };
+    let server = await start();
+    const config = { account_sid: 'AC1', api_key: 'SK1', api_secret: 'secret', from: '+14155550100' };
+    await server.call('PUT', '/integrations/twilio', config);
+    const recipients = Array.from({ length: RECIPIENTS }, (_, index) => ({
+      external_id: `user-${index}`,
+      phone_numbers: [`+1500555${1000 + index}`],
+    }));
+    const { body } = await server.call('POST', '/broadcasts', { title: 'Your code', recipients });
+    for (let crash = 1; crash <= 2; crash += 1) {
+      const before = sent();
+      await until(sent, (count) => count > before, { withinMs: 30_000 });
+      await server.belfry.killTree();
+      server = await start();
+    }
+    const { body: broadcast } = await until(
+      () => server.call('GET', `/broadcasts/${body.id}`),
+      ({ body: { status } }) => status.status === 'processed' && (status.summary.pending ?? 0) === 0,
+      { withinMs: 60_000, everyMs: 100 },
+    );
+    const unsent = RECIPIENTS - times.size;
+    const thrice = [...times.values()].filter((count) => count > 2).length;
+    console.log(
+      `${unsent} of ${RECIPIENTS} never sent, ${sent() - times.size} sent twice, ${thrice} more often; ` +
+        JSON.stringify(broadcast.status.summary),
+    );
+    expect(thrice).toBe(0);
+    expect(unsent).toBeLessThanOrEqual(IN_FLIGHT);
+    expect(broadcast.status.summary.failures).toBeLessThanOrEqual(IN_FLIGHT);
+  },
+);
