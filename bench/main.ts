@@ -16,6 +16,7 @@ import { measurePush } from './scenarios/push.ts';
 import { measureReads } from './scenarios/reads.ts';
 import { measureRealtime } from './scenarios/realtime.ts';
 import { measureWebPush } from './scenarios/web-push.ts';
+import { measureWebhooks } from './scenarios/webhooks.ts';
 import { Report } from './support/report.ts';
 import type { Scenario } from './support/scenario.ts';
 
@@ -39,6 +40,7 @@ const SCENARIOS: Record<string, { title: string; measure: Scenario }> = {
   http: { title: 'messages by vendors that speak HTTP/1.1', measure: measureHttpProviders },
   push: { title: 'pushes to phones', measure: measurePush },
   'web-push': { title: 'pushes to browsers, encrypted', measure: measureWebPush },
+  webhooks: { title: 'events to webhooks, with a history', measure: measureWebhooks },
 };
 
 process.setMaxListeners(0); // every child is ended with us

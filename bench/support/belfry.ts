@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createHmac } from 'node:crypto';
-import { readFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { type Database, openDatabase } from '../../server/src/db/client.ts';
@@ -69,6 +70,38 @@ export async function startBelfry(options: BelfryOptions): Promise<Belfry> {
       await postgres.stop();
       child.kill('SIGTERM');
       await ended;
+    },
+  };
+}
+
+/** Starts another server on the database of a running one. */
+export async function startSecondNode(
+  { nodeArguments = [] }: Pick<BelfryOptions, 'nodeArguments'>,
+  { dataDir }: Belfry,
+): Promise<{ stop(): Promise<void> }> {
+  const postgres = await startEmbedded({ dataDir, role: 'client', log: () => {} });
+  const { host, port, user, password = '', database } = postgres.connection;
+  const ownDir = mkdtempSync(join(tmpdir(), 'belfry-bench-second-'));
+  const at = host?.startsWith('/') ? `localhost:${port}` : `${host}:${port}`;
+  const socket = host?.startsWith('/') ? `?host=${encodeURIComponent(host)}` : '';
+  const child = spawn(process.execPath, [...nodeArguments, LAUNCHER, 'start'], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+    env: {
+      ...process.env,
+      ...SETTINGS,
+      DATA_DIR: ownDir,
+      DATABASE_URL: `postgres://${user}:${password}@${at}/${database}${socket}`,
+      SECRET_KEY: readFileSync(join(dataDir, 'secret.key'), 'utf8').trim(),
+    },
+  });
+  const ended = new Promise<void>((resolve) => child.once('exit', () => resolve()));
+  await addressOf(child);
+  return {
+    async stop() {
+      child.kill('SIGTERM');
+      await ended;
+      await postgres.stop();
+      rmSync(ownDir, { recursive: true, force: true });
     },
   };
 }

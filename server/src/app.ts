@@ -25,6 +25,7 @@ import { HitRecorder } from './domain/tracking/record.ts';
 import { LastSeen } from './domain/users/last-seen.ts';
 import { webhookHandler } from './domain/webhooks/deliver.ts';
 import { WebhookPump } from './domain/webhooks/pump.ts';
+import { MessageRecorder } from './domain/webhooks/record.ts';
 import { createRateLimits } from './http/rate-limit.ts';
 import { createSocketAuthenticator } from './http/realtime/authenticate-socket.ts';
 import { EventStreams } from './http/realtime/event-streams.ts';
@@ -161,6 +162,11 @@ function startWorker(
     ...(contact === undefined ? {} : { contact }),
     ...(timeouts ? { timeouts } : {}),
   });
+  const messages = new MessageRecorder({
+    ...workerContext,
+    onRecorded: () => pump.wake(),
+    onUnblocked: () => worker.wake('webhook'),
+  });
   const worker: Worker = new Worker({
     db,
     clock: context.clock,
@@ -186,10 +192,14 @@ function startWorker(
         },
       }),
       poll_receipts: pollHandler(workerContext),
-      webhook: webhookHandler(workerContext),
+      webhook: webhookHandler(workerContext, messages),
     },
   });
-  const pump = new WebhookPump({ ...workerContext, pollMs, onQueued: () => worker.wake('webhook') });
+  const pump: WebhookPump = new WebhookPump({
+    ...workerContext,
+    pollMs,
+    onQueued: () => worker.wake('webhook'),
+  });
   pump.start();
   undo.push(() => pump.stop());
   const hurry = async () => {
@@ -199,6 +209,7 @@ function startWorker(
   const stop = async () => {
     await worker.stop(GRACE_MS, hurry);
     recorder.close();
+    messages.close();
   };
   const adoptPauses = async () => senders.adopt(await loadPauses(db));
   const adopting = setInterval(() => {

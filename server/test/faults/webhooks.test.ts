@@ -9,8 +9,9 @@ import { until } from '../support/service.ts';
 import { startWebhookReceiver, type WebhookReceiver } from '../support/webhook-receiver.ts';
 
 const ROUNDS = 5;
-// What is being sent when everything is killed is sent again: of one webhook at most a batch.
-const BATCH = 200;
+// What was accepted is sent again if it was not recorded when everything was killed. Outcomes are written at once, so that is what the receiver
+// accepts during a commit or two: about 20 messages a kill are measured. Five times that leaves room for a slow machine.
+const AT_RISK = 100;
 const seed = newSeed();
 const random = randomFrom(seed);
 
@@ -52,7 +53,12 @@ test.runIf(process.platform === 'linux')(
   `webhooks are sent every event although every process is killed, ${ROUNDS} times (FAULT_SEED=${seed})`,
   { timeout: 180_000 },
   async () => {
-    receiver.answer((_message, response) => response.writeHead(random() < 0.1 ? 500 : 204).end());
+    const accepted: string[] = [];
+    receiver.answer(({ id }, response) => {
+      const isAccepted = random() >= 0.1;
+      if (isAccepted) accepted.push(id);
+      response.writeHead(isAccepted ? 204 : 500).end();
+    });
     const types = 'broadcast.created,notification.created';
     belfry = await startBelfry(dataDir);
     await call(belfry, 'PUT', '/webhooks', { url: receiver.url, event_types: types.split(',') });
@@ -95,8 +101,8 @@ test.runIf(process.platform === 'linux')(
     // Nothing was sent that had not happened: what was in flight when the database was killed is in it.
     const ids = new Set(await eventIds(server, types));
     expect([...sent()].filter((id) => !ids.has(id))).toEqual([]);
-    const accepted = receiver.received.length - sent().size;
-    const refused = receiver.received.length * 0.2;
-    expect(accepted).toBeLessThan(ROUNDS * BATCH + refused);
+    const repeats = accepted.length - new Set(accepted).size;
+    console.info(`webhooks: ${repeats} of ${accepted.length} accepted messages were repeats`);
+    expect(repeats).toBeLessThan(ROUNDS * AT_RISK);
   },
 );

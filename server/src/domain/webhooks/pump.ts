@@ -16,12 +16,16 @@ const PAUSE_MS = 100;
 // The feed is not read on for a webhook with more unfinished messages: what waits, waits as the events that it is.
 const MAX_PENDING = 5_000;
 const MAX_WEBHOOKS = 50; // a turn
-const MAX_ROWS = 50; // of one webhook's feed in a turn
+// Of one webhook's feed in a turn, and of all together unless they are more than can have so few each.
+const MAX_ROWS = { each: 500, together: 2_500 };
 const EVENTS_PER_JOB = 50;
 
 /**
  * Turns the events of projects into jobs for their webhooks. Each webhook has its own place in the feed, which moves in the transaction that
  * adds the jobs: no event is left out or taken twice, whatever is killed. Projects without webhooks cost nothing.
+ *
+ * A webhook's row is locked by the pump of one server at a time, and by next to nothing else: those that record outcomes write it only
+ * when the webhook begins or ceases to fail. So a row that is locked is in good hands, and `skip locked` leaves nothing behind.
  */
 export class WebhookPump {
   readonly #db: Database;
@@ -33,6 +37,7 @@ export class WebhookPump {
   #poll: NodeJS.Timeout | undefined;
   #pause: NodeJS.Timeout | undefined;
   #running: Promise<void> | undefined;
+  #isWoken = false;
   #stopped = false;
   #after = '00000000-0000-0000-0000-000000000000';
 
@@ -75,8 +80,11 @@ export class WebhookPump {
 
   #run(): void {
     if (this.#stopped) return;
+    this.#isWoken = this.#running !== undefined;
     this.#running ??= this.#pumpAll().finally(() => {
       this.#running = undefined;
+      // Its last look may have been before what it was woken for.
+      if (this.#isWoken) this.#run();
     });
   }
 
@@ -108,11 +116,7 @@ export async function pump(
       tx,
       parts.flatMap((part) => jobsOf(part, nowMs)),
     );
-    const queued = new Map<string, number>();
-    for (const { webhookId, eventIds } of parts)
-      queued.set(webhookId, (queued.get(webhookId) ?? 0) + eventIds.length);
-    await tx.query(addPending, [[...queued.keys()], [...queued.values()]]);
-    const total = [...queued.values()].reduce((sum, count) => sum + count, 0);
+    const total = parts.reduce((sum, { eventIds }) => sum + eventIds.length, 0);
     return { queued: total, last: webhooks.at(-1)?.id, more: true };
   });
 }
@@ -138,7 +142,7 @@ async function readFeeds(tx: Queryable, webhooks: readonly ClaimedWebhook[]): Pr
   const rows = await tx.query<FeedRow>(selectFeeds, [
     webhooks.map(({ id }) => id),
     typeArrays(webhooks),
-    MAX_ROWS,
+    Math.min(MAX_ROWS.each, Math.ceil(MAX_ROWS.together / webhooks.length)),
   ]);
   const stretches = new Map<string, Stretch & { last: FeedRow }>();
   for (const row of rows) {
@@ -171,13 +175,13 @@ interface FeedRow {
   wanted: boolean;
 }
 
-// Index webhooks_active; of each webhook a look into events_feed (project_id, xact, id) and the primary key of webhook_replays. A webhook that another
-// node has in hand is left to it.
+// Index webhooks_active; of each webhook a look into events_feed (project_id, xact, id), the primary key of webhook_replays and, if there is
+// something, jobs_of_webhooks (project_id). A webhook that another server's pump has locked is left to it.
 const claimWebhooks = sql(
   'claim_webhooks',
   `select w.id, w.project_id, w.event_types
   from webhooks w
-  where w.disabled_at is null and w.deleted_at is null and w.pending < $2
+  where w.disabled_at is null and w.deleted_at is null
     and (
       exists (
         select from events e
@@ -186,6 +190,7 @@ const claimWebhooks = sql(
       )
       or exists (select from webhook_replays r where r.webhook_id = w.id)
     )
+    and coalesce((select sum(weight) from jobs j where j.kind = 'webhook' and j.project_id = w.id), 0) < $2
   order by w.id <= $1, w.id
   limit $3
   for update of w skip locked`,
@@ -212,11 +217,4 @@ const moveOn = sql(
   set feed_xact = m.xact, feed_id = m.id
   from unnest($1::uuid[], $2::xid8[], $3::uuid[]) as m (webhook_id, xact, id)
   where webhooks.id = m.webhook_id`,
-);
-const addPending = sql(
-  'add_pending_of_webhooks',
-  `update webhooks
-  set pending = pending + q.count
-  from unnest($1::uuid[], $2::int[]) as q (id, count)
-  where webhooks.id = q.id`,
 );

@@ -52,7 +52,6 @@ async function replayOne(
     throw new ClientError('not_found', ['There is no event with this event_id']);
   const payload = { webhook_id: webhookId, event_ids: [id], attempt: 0, since_ms: nowMs, replay: true };
   await enqueue(tx, [webhookJob(payload)]);
-  await tx.query(addOne, [webhookId]);
 }
 
 // Primary key of webhook_replays (webhook_id, id).
@@ -63,4 +62,3 @@ const insertReplay = sql(
   where (select count(*) from webhook_replays where webhook_id = $1) < $6
   returning id`,
 );
-const addOne = sql('add_pending_of_webhook', 'update webhooks set pending = pending + 1 where id = $1');

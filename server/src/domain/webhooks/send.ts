@@ -1,8 +1,8 @@
 import type { Event } from '../../contract/event.ts';
 import type { Clock } from '../../lib/clock.ts';
-import type { HttpAnswer, Transport } from '../../providers/transport.ts';
+import type { Endpoint, HttpAnswer, Transport } from '../../providers/transport.ts';
 import { tidy } from '../../providers/vendor-words.ts';
-import { signedHeaders } from './sign.ts';
+import { type Sign, signer } from './sign.ts';
 
 /** How one attempt ended. */
 export interface Attempt {
@@ -20,20 +20,29 @@ const MAX_REASON = 200;
 // Of an answer little more than its status matters. Hundreds are read at the same time, and a stranger may answer with any amount.
 const MAX_ANSWER_BYTES = 16 * 1024;
 
-/** Sends an event to a webhook, signed; `put off` where the server stops before it is known how that ended. Never rejects. */
-export async function sendMessage(
+/** Returns what sends an event to a webhook, signed; `put off` if the server stops before it is known how that ended. Never rejects. */
+export function messageSender(
   { transport, clock }: { transport: Pick<Transport, 'at'>; clock: Clock },
   { url, secrets }: { url: string; secrets: readonly string[] },
+): (event: Event) => Promise<Attempt | 'put off'> {
+  const { origin, pathname, search } = new URL(url);
+  const endpoint = transport.at(origin);
+  const path = `${pathname}${search}`;
+  const sign = signer(secrets);
+  return (event) => send({ endpoint, path, sign, clock }, event);
+}
+
+async function send(
+  { endpoint, path, sign, clock }: { endpoint: Endpoint; path: string; sign: Sign; clock: Clock },
   event: Event,
 ): Promise<Attempt | 'put off'> {
-  const { origin, pathname, search } = new URL(url);
   const body = JSON.stringify({ type: event.type, timestamp: event.timestamp, data: event });
   const atMs = clock.now();
   const startedAt = performance.now();
-  const answer = await transport.at(origin).request({
+  const answer = await endpoint.request({
     method: 'POST',
-    path: `${pathname}${search}`,
-    headers: { 'content-type': 'application/json', ...signedHeaders({ id: event.id, atMs, body, secrets }) },
+    path,
+    headers: { 'content-type': 'application/json', ...sign({ id: event.id, atMs, body }) },
     body,
     maxAnswerBytes: MAX_ANSWER_BYTES,
   });

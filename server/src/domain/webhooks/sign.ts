@@ -10,27 +10,21 @@ export function newSecret(): string {
   return PREFIX + randomBytes(SECRET_BYTES).toString('base64');
 }
 
+/** Returns the headers of a message. `body` has to be sent byte for byte. */
+export type Sign = (message: { id: string; atMs: number; body: string }) => Record<string, string>;
+
 /**
- * The headers of a message by the rules of Standard Webhooks (https://www.standardwebhooks.com): signed with each of the secrets, so that
- * a receiver who has any of them can verify it. `body` has to be sent byte for byte.
+ * Signs messages by the rules of Standard Webhooks (https://www.standardwebhooks.com): with each of the secrets, so that a receiver who has
+ * any of them can verify it.
  */
-export function signedHeaders({
-  id,
-  atMs,
-  body,
-  secrets,
-}: {
-  id: string;
-  atMs: number;
-  body: string;
-  secrets: readonly string[];
-}): Record<string, string> {
-  const timestamp = String(Math.floor(atMs / 1000));
-  const signatures = secrets.map((secret) => {
-    const key = Buffer.from(secret.slice(PREFIX.length), 'base64');
-    return `v1,${createHmac('sha256', key).update(`${id}.${timestamp}.${body}`).digest('base64')}`;
-  });
-  return { 'webhook-id': id, 'webhook-timestamp': timestamp, 'webhook-signature': signatures.join(' ') };
+export function signer(secrets: readonly string[]): Sign {
+  const keys = secrets.map((secret) => Buffer.from(secret.slice(PREFIX.length), 'base64'));
+  return ({ id, atMs, body }) => {
+    const timestamp = String(Math.floor(atMs / 1000));
+    const content = `${id}.${timestamp}.${body}`;
+    const signatures = keys.map((key) => `v1,${createHmac('sha256', key).update(content).digest('base64')}`);
+    return { 'webhook-id': id, 'webhook-timestamp': timestamp, 'webhook-signature': signatures.join(' ') };
+  };
 }
 
 /** Seals a webhook's secret, and opens it. */
