@@ -175,7 +175,8 @@ test('no statement about deliveries has a plan that reads a table whole, or sort
     const values = Array.from({ length: places }, () => 'null').join(', ');
     const lines = await run<Record<'QUERY PLAN', string>>(`explain execute ${name}(${values})`);
     const plan = lines.map((line) => line['QUERY PLAN']).join('\n');
-    expect([name, plan]).toEqual([name, expect.not.stringMatching(/Seq Scan|Hash|Merge/)]);
+    // A HashAggregate makes the parameters distinct, and reads no table.
+    expect([name, plan]).toEqual([name, expect.not.stringMatching(/Seq Scan|Hash(?!Aggregate)|Merge/)]);
     if (name.startsWith('list_')) expect([name, plan]).toEqual([name, expect.not.stringMatching(/Sort/)]);
   }
 });

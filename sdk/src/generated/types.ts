@@ -41,7 +41,7 @@ export type BroadcastDelivery = {
   replays: number;
   /** What became of the user's devices, browsers or chats, where it goes to more than one. */
   targets: BroadcastDeliveryTargets | null;
-  /** While it is `scheduled`: not before then. The time when messages may come, or a limit of the provider, may make it later. */
+  /** While it is `scheduled` or `retrying`: when it is attempted next. A delivery window, or a limit of the provider, may make it later. */
   due_at: string | null;
   first_attempt_at: string | null;
   /** When the state was reached, or the last attempt was made. */
@@ -83,7 +83,7 @@ export type NotificationDelivery = {
   replays: number;
   /** What became of the user's devices, browsers or chats, where it goes to more than one. */
   targets: NotificationDeliveryTargets | null;
-  /** While it is `scheduled`: not before then. The time when messages may come, or a limit of the provider, may make it later. */
+  /** While it is `scheduled` or `retrying`: when it is attempted next. A delivery window, or a limit of the provider, may make it later. */
   due_at: string | null;
   first_attempt_at: string | null;
   /** When the state was reached, or the last attempt was made. */

@@ -63,7 +63,7 @@ export const Delivery = Type.Object(
       Type.Unsafe<string>({
         ...Timestamp,
         description:
-          'While it is `scheduled`: not before then. The time when messages may come, or a limit of the provider, may make it later.',
+          'While it is `scheduled` or `retrying`: when it is attempted next. A delivery window, or a limit of the provider, may make it later.',
       }),
     ),
     first_attempt_at: nullable(Timestamp),

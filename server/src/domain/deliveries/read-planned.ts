@@ -1,6 +1,7 @@
 import type { Delivery, DeliveryStatus } from '../../contract/delivery.ts';
 import { textArray, uuidArray } from '../../db/arrays.ts';
 import { type Queryable, sql } from '../../db/client.ts';
+import { dueTimes } from './due-times.ts';
 import {
   COLUMNS,
   type DeliveryRow,
@@ -13,7 +14,7 @@ import {
 
 /**
  * What became of planned deliveries: of those in this state, or of all, at most `limit`, in their order, each with what it was planned as. Two
- * statements, whatever their number.
+ * statements, whatever their number, and one more where some have not ended.
  */
 export async function readPlanned<One extends Planned>(
   db: Queryable,
@@ -32,14 +33,23 @@ export async function readPlanned<One extends Planned>(
     db,
     listed.filter(({ plan }) => plan.channel === 'in_app'),
   );
+  const due = await dueTimes(
+    db,
+    listed.filter((one) => isOpen(stateOf(one, rowOf(one)))),
+  );
   return listed.map((one) => ({
     planned: one,
     delivery: plannedDelivery(one, {
       row: rowOf(one),
       shown: one.plan.channel === 'in_app' ? shown.get(one.notificationId) : undefined,
+      dueAt: due(one.userId, one.broadcastId, one.plan.channel),
       brand,
     }),
   }));
+}
+
+function isOpen(state: DeliveryStatus): boolean {
+  return state === 'scheduled' || state === 'retrying';
 }
 
 async function readRows(db: Queryable, planned: readonly Planned[]): Promise<Map<string, DeliveryRow>> {

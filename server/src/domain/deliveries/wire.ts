@@ -55,6 +55,8 @@ export interface Known {
   row: DeliveryRow | undefined;
   /** The notification, of what is in the inbox and is not gone. */
   shown: ShownRow | undefined;
+  /** When it is attempted next, of what was deferred or is retried. */
+  dueAt: Date | undefined;
   /** What the inbox is called as a provider. */
   brand: string;
 }
@@ -72,9 +74,12 @@ export function stateOf(planned: Planned, row: DeliveryRow | undefined): Deliver
 }
 
 /** A planned delivery as clients see it. */
-export function plannedDelivery(planned: Planned, { row, shown, brand }: Known): Delivery {
+export function plannedDelivery(planned: Planned, { row, shown, dueAt, brand }: Known): Delivery {
   const clicked = { clicked_at: iso(shown?.clicked_at), clicks: shown?.clicks ?? 0 };
-  if (row !== undefined) return { ...storedDelivery(row), ...(shown === undefined ? {} : clicked) };
+  if (row !== undefined) {
+    const due_at = row.state === 'retrying' ? iso(dueAt) : null;
+    return { ...storedDelivery(row), due_at, ...(shown === undefined ? {} : clicked) };
+  }
   const { plan, place } = planned;
   const state = stateOf(planned, undefined);
   const code = plan.skippedAt(place) ?? null;
@@ -95,7 +100,7 @@ export function plannedDelivery(planned: Planned, { row, shown, brand }: Known):
     attempts: inbox ? 1 : 0,
     replays: 0,
     targets: null,
-    due_at: state === 'scheduled' && plan.dueAtMs !== undefined ? new Date(plan.dueAtMs).toISOString() : null,
+    due_at: state === 'scheduled' ? iso(dueAt ?? plannedTime(plan)) : null,
     first_attempt_at: at,
     last_attempt_at: at,
     receipt: null,
@@ -104,6 +109,10 @@ export function plannedDelivery(planned: Planned, { row, shown, brand }: Known):
     opens: 0,
     ...clicked,
   };
+}
+
+function plannedTime({ dueAtMs }: ChannelPlan): Date | undefined {
+  return dueAtMs === undefined ? undefined : new Date(dueAtMs);
 }
 
 /** A stored delivery as clients see it. */
