@@ -31,7 +31,7 @@ async function send(body: object = {}, users = ['ada']): Promise<string> {
 }
 const pushed = () => vendors.expo.messages.map(({ to }) => to);
 const postedTo = () => vendors.slack.posted.map(({ to }) => to).sort();
-/** Waits for the end, with every retry at once. */
+/** Waits until all targets have ended, with every retry at once. */
 async function processedAtOnce(id: string) {
   await until(
     async () => {
@@ -62,6 +62,10 @@ const retrying = (id: string) =>
     (jobs) => jobs.length === 1,
   );
 const events = async (type: string) => (await project.call('GET', `/events?type=${type}`)).body.data;
+const sentOn = async (channel: string) =>
+  (await events('delivery.sent')).filter(
+    (one: { context: { channel: string } }) => one.context.channel === channel,
+  );
 
 /** Saves channels of Slack by the project's own app. */
 async function withSlack(channels: string[], user = 'ada') {
@@ -80,12 +84,12 @@ describe('of two devices one is gone', () => {
     await saveToken(project, 'ada', 'mobile_push/expo', { device_token: present });
     vendors.expo.fail(old, 'DeviceNotRegistered');
     const id = await send();
-    expect((await processed(project.call, id)).status.summary).toEqual({ total: 1, failures: 0 });
+    expect((await processed(project.call, id)).status.summary).toEqual({ total: 1, failures: 0, pending: 0 });
     expect(await deliveriesOf(service, id)).toMatchObject([
       { state: 'sent', code: null, targets: { accepted: 1, gone: 1, failed: 0 } },
     ]);
     expect((await events('delivery.sent'))[0]).toMatchObject({
-      payload: { accepted: 1, gone: 1, failed: 0, provider_ids: [expect.any(String)] },
+      payload: { accepted: 1, gone: 1, failed: 0 },
     });
     const discarded = await until(
       () => events('token.discarded'),
@@ -105,7 +109,7 @@ describe('of two devices one is gone', () => {
     await saveToken(project, 'ada', 'mobile_push/expo', { device_token: device });
     vendors.expo.fail(device, 'DeviceNotRegistered', `"${device}" is not a registered push recipient`);
     const id = await send();
-    expect((await processed(project.call, id)).status.summary).toEqual({ total: 1, failures: 1 });
+    expect((await processed(project.call, id)).status.summary).toEqual({ total: 1, failures: 1, pending: 0 });
     const [delivery] = await deliveriesOf(service, id);
     expect(delivery).toMatchObject({ state: 'failed', code: 'DeviceNotRegistered', targets: null });
     expect(delivery?.reason).toContain('is not a registered push recipient');
@@ -120,25 +124,62 @@ describe('of two devices one is gone', () => {
 });
 
 describe('a target that asks for a retry', () => {
-  const LATER = { status: 429, headers: { 'retry-after': '1' } };
+  // Long enough for what the tests do before the retry.
+  const LATER = { status: 429, headers: { 'retry-after': '3' } };
 
   test('gets one, and those that have taken the message get no second one', async () => {
     await withSlack(['C0A', 'C0B', 'C0C']);
     vendors.slack.refusals.set('C0B', [LATER, LATER]).set('C0C', ['channel_not_found']);
     const id = await send();
-    expect((await processedAtOnce(id)).status.summary).toEqual({ total: 1, failures: 0 });
+    // It is sent, with its event, when the first has accepted it.
+    await retrying(id);
+    const [a, b] = ['1700000000.000001', '1700000000.000002'];
+    expect(await deliveriesOf(service, id)).toMatchObject([{ state: 'sent', attempts: 1 }]);
+    expect((await processed(project.call, id)).status.summary).toEqual({ total: 1, failures: 0, pending: 0 });
+    expect(await sentOn('slack')).toMatchObject([{ payload: { accepted: 1, gone: 1, failed: 0 } }]);
+    expect((await processedAtOnce(id)).status.summary).toEqual({ total: 1, failures: 0, pending: 0 });
     expect(postedTo()).toEqual(['C0A', 'C0B']);
     expect(await deliveriesOf(service, id)).toMatchObject([
       { state: 'sent', attempts: 3, targets: { accepted: 2, gone: 1, failed: 0 } },
     ]);
     const retried = await events('delivery.retried');
-    expect(retried).toHaveLength(2);
-    const [a, b] = ['1700000000.000001', '1700000000.000002'];
-    expect(retried[0]).toMatchObject({ payload: { accepted: 1, gone: 1, failed: 0, provider_ids: [a] } });
+    expect(retried.map(({ payload }: { payload: object }) => payload)).toEqual([
+      { accepted: 2, gone: 1, failed: 0 },
+      { accepted: 1, gone: 1, failed: 0 },
+    ]);
     const all = { accepted: 2, gone: 1, failed: 0, provider_ids: [a, b] };
-    expect((await events('delivery.sent'))[0]).toMatchObject({ payload: all });
+    expect(await sentOn('slack')).toHaveLength(1);
     const listed = (await project.call('GET', `/broadcasts/${id}/deliveries?channel=slack`)).body.data;
     expect(listed).toMatchObject([{ provider: 'slack', provider_id: a, targets: all }]);
+  });
+
+  test('is the only one that is tried again when a crash came between the outcome and the end of the job', async () => {
+    await withSlack(['C0A', 'C0B']);
+    vendors.slack.refusals.set('C0B', [LATER]);
+    const id = await send();
+    await retrying(id);
+    // As if the job of the first attempt were still there, and begun once.
+    await service.context.db.query(
+      sql(
+        '',
+        `update jobs set attempt = 1,
+          payload = (payload::jsonb - 'progress' - 'back' || '{"attempt": 0, "awaited": true}')::json
+        where payload->>'broadcast_id' = $1`,
+      ),
+      [id],
+    );
+    await processedAtOnce(id);
+    expect(postedTo()).toEqual(['C0A', 'C0B']);
+    expect(await deliveriesOf(service, id)).toMatchObject([
+      { state: 'sent', attempts: 2, targets: { accepted: 2, gone: 0, failed: 0 } },
+    ]);
+    expect(await sentOn('slack')).toHaveLength(1);
+    // The first attempt counts once.
+    const [broadcast] = await service.context.db.query(
+      sql('', 'select awaited, pending from broadcasts where id = $1'),
+      [id],
+    );
+    expect(broadcast).toEqual({ awaited: 0, pending: 0 });
   });
 
   test('is not sent to when it was discarded meanwhile, nor is what was saved since', async () => {
@@ -168,7 +209,7 @@ describe('a target that asks for a retry', () => {
     expect(await deliveriesOf(service, id)).toMatchObject([
       {
         state: 'sent',
-        code: 'switched_off',
+        code: null,
         attempts: 1,
         provider: 'slack',
         targets: { accepted: 1, gone: 0, failed: 0, provider_ids: [expect.any(String)] },
@@ -219,7 +260,7 @@ describe('the bot of an installation of Slack', () => {
     vendors.slack.asked.length = 0;
     vendors.slack.expired.add(accessToken);
     const id = await send({}, ['ada', 'bob']);
-    expect((await processed(project.call, id)).status.summary).toEqual({ total: 2, failures: 0 });
+    expect((await processed(project.call, id)).status.summary).toEqual({ total: 2, failures: 0, pending: 0 });
     expect(postedTo()).toEqual(['C0ADA', 'C0BOB']);
     expect(vendors.slack.asked).toHaveLength(1);
     expect(vendors.slack.posted.every(({ token }) => token !== accessToken)).toBe(true);
@@ -232,7 +273,7 @@ describe('the bot of an installation of Slack', () => {
       oauth: { installation_id: 'A0TEST-T0OTHER', channel_id: 'C0BOB' },
     });
     const id = await send({}, ['ada', 'bob']);
-    expect((await processed(project.call, id)).status.summary).toEqual({ total: 2, failures: 1 });
+    expect((await processed(project.call, id)).status.summary).toEqual({ total: 2, failures: 1, pending: 0 });
     expect((await deliveriesOf(service, id)).map(({ state, code }) => [state, code]).sort()).toEqual([
       ['failed', 'not_installed'],
       ['sent', null],
@@ -255,7 +296,7 @@ describe('the bot of an installation of Slack', () => {
   });
 });
 
-test('what was taken is asked about, also while another target of the user waits and nothing is said yet', async () => {
+test('what was taken is asked about, also while another target of the user waits', async () => {
   await vendors.setUp(project, ['expo', 'apns']);
   // A key that Apple does not know: the integration is paused with the first push.
   await project.call('PUT', '/integrations/apns', { ...vendors.configs.apns, key_id: 'UNKNOWNKEY' });
@@ -268,7 +309,7 @@ test('what was taken is asked about, also while another target of the user waits
   const id = await send();
   await retrying(id);
   expect(pushed()).toEqual([takes]);
-  expect(await deliveriesOf(service, id)).toEqual([]);
+  expect(await deliveriesOf(service, id)).toMatchObject([{ state: 'sent', targets: { accepted: 1 } }]);
   const asked = await service.context.db.query<{ sent: string }>(
     sql('', "select payload->'sent' as sent from jobs where kind = 'poll_receipts' and project_id = $1"),
     [project.id],

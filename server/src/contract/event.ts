@@ -24,7 +24,8 @@ export const EVENT_MEANINGS = {
   'delivery.bounced': 'The provider reports that the message came back.',
   'delivery.complained': 'The provider reports that the recipient has called the message spam.',
   'delivery.failed': 'The delivery has ended without success; `log` says why.',
-  'delivery.retried': 'An attempt has failed, and another will follow.',
+  'delivery.retried':
+    'An attempt has failed, and another will follow; or the outcome for further devices of a delivery that is `sent`.',
   'delivery.replayed':
     'A delivery that had failed, or was skipped, is sent anew because the project asked for it.',
   'delivery.skipped': 'The channel was not used for this notification; `context.code` says why.',

@@ -45,6 +45,8 @@ export interface Conclusion {
     reason: string | undefined;
     /** Where there is more than one. */
     targets: Targets | undefined;
+    /** What is left to do, where something is. */
+    progress: Progress | undefined;
   };
   again?: Again;
 }
@@ -56,8 +58,8 @@ export interface Again extends Omit<Progress, 'left'> {
 }
 
 /**
- * What an attempt has made of a delivery. It ends when no target is left to be tried, and well if any has taken the message. What would be tried
- * after its time is over has failed. Pure.
+ * What an attempt has made of a delivery. It is `sent` as soon as one target has accepted the message, while the others are retried; and it has
+ * failed when no target is left and none accepted it. What would be retried after its time to live has failed. Pure.
  */
 export function conclude(begun: Begun, tried: readonly Result[]): Conclusion {
   const { progress, later, lost } = begun;
@@ -77,14 +79,13 @@ export function conclude(begun: Begun, tried: readonly Result[]): Conclusion {
   const attempted = tried.some(({ kind }) => kind !== 'held');
   const attempts = begun.attempt + (attempted ? 1 : 0);
   const over = Object.keys(left).length === 0;
-  const retried = results.find(({ kind }) => kind === 'retry');
   const so: Progressed = {
     ...figures,
     left,
     ...(providerIds.length > 0 ? { provider_ids: providerIds } : {}),
   };
   return {
-    ...(over || retried !== undefined ? { outcome: outcomeOf(results, so, attempts) } : {}),
+    ...(over || attempted ? { outcome: outcomeOf(results, so, attempts, begun.nowMs) } : {}),
     ...(over ? {} : { again: { ...so, left, attempt: attempts } }),
   };
 }
@@ -94,19 +95,20 @@ export function cameTo(progress: Progress | undefined): Pick<Outcome, 'providerI
   return { providerId: progress?.provider_ids?.[0], targets: progress && targetsOf(progress) };
 }
 
-type Progressed = Omit<Progress, 'left'> & { left: object };
+type Progressed = Omit<Again, 'attempt'>;
 
 /** Where there is more than one. */
-function targetsOf({ accepted, gone, failed, provider_ids = [], left }: Progressed): Targets | undefined {
+function targetsOf(so: Omit<Progress, 'left'> & { left: object }): Targets | undefined {
+  const { accepted, gone, failed, provider_ids = [], left } = so;
   const several = accepted + gone + failed + Object.keys(left).length > 1;
   return several ? { accepted, gone, failed, provider_ids } : undefined;
 }
 
 type Outcome = NonNullable<Conclusion['outcome']>;
 
-function outcomeOf(results: readonly Result[], so: Progressed, attempts: number): Outcome {
+function outcomeOf(results: readonly Result[], so: Progressed, attempts: number, nowMs: number): Outcome {
   const over = Object.keys(so.left).length === 0;
-  const state = over ? (so.accepted > 0 ? 'sent' : 'failed') : 'retrying';
+  const state = so.accepted > 0 ? 'sent' : over ? 'failed' : 'retrying';
   const [first] = LOOKED_FOR[state].flatMap((kind) => results.filter((result) => result.kind === kind));
   const said = first === undefined ? (state === 'failed' ? TOKEN_DISCARDED : undefined) : first;
   return {
@@ -117,13 +119,20 @@ function outcomeOf(results: readonly Result[], so: Progressed, attempts: number)
     code: said !== undefined && 'code' in said ? said.code : undefined,
     reason: said !== undefined && 'reason' in said ? said.reason : undefined,
     targets: targetsOf(so),
+    progress: over ? undefined : { ...so, left: timesOf(so.left, nowMs) },
   };
+}
+
+function timesOf(left: Progressed['left'], nowMs: number): Progress['left'] {
+  return Object.fromEntries(
+    Object.entries(left).map(([id, due]) => [id, 'delayMs' in due ? nowMs + due.delayMs : due.atMs]),
+  );
 }
 
 /** Whose words are told: of the first of these, in this order. */
 const LOOKED_FOR = {
-  sent: ['accepted'],
-  retrying: ['retry'],
+  sent: ['accepted', 'retry', 'failed', 'gone'],
+  retrying: ['retry', 'failed', 'gone'],
   failed: ['failed', 'gone'],
 } as const;
 

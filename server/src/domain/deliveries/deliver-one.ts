@@ -65,13 +65,22 @@ type Outcome = Omit<
 export async function deliverOne(batch: Batch, delivery: Delivery): Promise<Made> {
   const { context, loaded } = batch;
   const { job, id, userId } = delivery;
-  const { channel, attempt, progress, broadcast_id: broadcastId } = job.payload;
+  const { channel, broadcast_id: broadcastId } = job.payload;
   const name = nameOf(broadcastId, channel, userId);
-  const begun = progress?.[userId];
+  const before = loaded.begun.get(id + channel);
+  const begun = before?.progress ?? job.payload.progress?.[userId];
+  // An attempt whose job did not come to its end was written down all the same.
+  const attempt = Math.max(job.payload.attempt, before?.attempts ?? 0);
+  const continues = before?.sent === true;
   const unwanted = loaded.unwanted.get(name);
   // What one of the targets has taken was sent, whatever is wanted now.
   if (unwanted !== undefined)
-    return { outcome: ended((begun?.accepted ?? 0) > 0 ? 'sent' : 'skipped', attempt, unwanted, begun) };
+    return {
+      outcome: {
+        ...ended((begun?.accepted ?? 0) > 0 ? 'sent' : 'skipped', attempt, unwanted, begun),
+        continues,
+      },
+    };
   if (channel === 'in_app') return { outcome: shownInInbox(context, attempt + 1) };
   const addressed = loaded.addressed.get(name);
   const [broadcast, user] = [loaded.broadcasts.get(broadcastId), loaded.users.get(userId)];
@@ -102,7 +111,7 @@ export async function deliverOne(batch: Batch, delivery: Delivery): Promise<Made
   return {
     ...(outcome === undefined
       ? { taken, ...(tried.some(({ marked }) => marked) ? { untried: textMark(job, userId, id) } : {}) }
-      : { outcome: { ...told(context, user, outcome, addressed.now, tried), taken } }),
+      : { outcome: { ...told(context, user, outcome, addressed.now, tried), taken, continues } }),
     ...(again === undefined ? {} : { again }),
   };
 }
@@ -243,6 +252,7 @@ function told(
     code: clean(said.code),
     reason: said.reason === undefined ? null : clean(withoutAddress(said.reason, addresses())),
     targets: said.targets,
+    progress: said.progress,
     ...(refused.length === 0 ? {} : { refused }),
     notSent: tried.some(({ result, ambiguous, marked }) => marked && result.kind === 'retry' && !ambiguous),
   };

@@ -86,12 +86,16 @@ async function deliverJob(batch: BatchAtWork, job: Job<'deliver'>, leaseId: stri
   // One wait for all of the job that the provider named no time for: they come back as one batch.
   const ownDelayMs = backoff(attempt + 1);
   const openings = new Map<string, number>();
+  // What comes back and was sent, now or before a crash: its first attempt was counted with that outcome.
+  let sentWithMore = 0;
   const deliverTo = async (userId: string) => {
     const id = notificationId(broadcastId, userId);
     if (loaded.finals.has(id + channel)) return;
+    const wasSent = loaded.begun.get(id + channel)?.sent === true;
     const openingMs = loaded.closed.get(nameOf(broadcastId, channel, userId));
     if (openingMs !== undefined) {
       openings.set(userId, openingMs);
+      if (wasSent) sentWithMore += 1;
       return;
     }
     const startedMs = context.clock.now();
@@ -99,6 +103,7 @@ async function deliverJob(batch: BatchAtWork, job: Job<'deliver'>, leaseId: stri
     batch.progress();
     taken.push(...(made.taken ?? []));
     if (made.again !== undefined) left.push({ userId, ...made.again });
+    if (made.again !== undefined && (wasSent || made.outcome?.state === 'sent')) sentWithMore += 1;
     if (made.untried !== undefined) untried.push(made.untried);
     if (made.outcome === undefined) return;
     const durationMs = Math.max(0, context.clock.now() - startedMs);
@@ -109,7 +114,7 @@ async function deliverJob(batch: BatchAtWork, job: Job<'deliver'>, leaseId: stri
   const waiting = waitForWindow(job, openings, nowMs);
   const retries = [...again(job, left, nowMs), ...waiting.jobs];
   const deferred = job.payload.awaited
-    ? { broadcastId, deliveries: left.length + openings.size }
+    ? { broadcastId, deliveries: left.length + openings.size - sentWithMore }
     : undefined;
   const polls = receiptJobs(taken);
   await recorder.report({
@@ -160,6 +165,7 @@ async function giveUp(recorder: OutcomeRecorder, job: Job<'deliver'>, leaseId: s
       provider: null,
       providerId,
       targets,
+      continues: (progress?.[userId]?.accepted ?? 0) > 0,
       code: 'internal_error',
       reason: 'internal error',
       durationMs: 0,

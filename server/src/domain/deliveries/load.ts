@@ -2,7 +2,7 @@ import { uuidArray } from '../../db/arrays.ts';
 import { type Queryable, sql } from '../../db/client.ts';
 import { notificationId } from '../../lib/ids.ts';
 import { unpackJson } from '../../lib/packed-json.ts';
-import type { Job } from '../../queue/jobs.ts';
+import type { Job, Progress } from '../../queue/jobs.ts';
 import type { ProjectCategories } from '../categories/of-project.ts';
 import type { Context } from '../context.ts';
 import { closedUntil, mayAnyClose } from '../delivery-windows/closed-until.ts';
@@ -23,8 +23,16 @@ export interface Loaded {
   closed: ReadonlyMap<string, number>;
   /** Where those outside the inbox go that are wanted and have not ended, by `nameOf`. */
   addressed: ReadonlyMap<string, Addressed>;
-  /** `<notification id><channel>` of deliveries that have their final state. */
+  /** `<notification id><channel>` of deliveries that have ended: with their final state, and no target left. */
   finals: ReadonlySet<string>;
+  /** By the same: the attempts and what is left of deliveries that have not, where an attempt was written down. */
+  begun: ReadonlyMap<string, Begun>;
+}
+
+export interface Begun {
+  attempts: number;
+  sent: boolean;
+  progress: Progress | undefined;
 }
 
 export interface LoadedBroadcast extends BroadcastTexts {
@@ -60,23 +68,23 @@ export async function loadDeliveries(
   const { db } = context;
   const projectId = jobs[0]?.projectId ?? '';
   const { configured } = await context.categories.of(projectId);
-  const [project, integrations, broadcasts, users, finals] = await Promise.all([
+  const [project, integrations, broadcasts, users, { finals, begun }] = await Promise.all([
     context.projects.byId(projectId),
     context.integrations.of(projectId),
     loadBroadcasts(db, prepare, jobs, configured),
     loadUsers(db, jobs),
-    loadFinals(db, jobs),
+    loadBegun(db, jobs),
   ]);
   if (project === undefined) throw new Error('a job of a project that does not exist');
   const byId = new Map(broadcasts.map((broadcast) => [broadcast.id, broadcast]));
   const usersById = new Map(users.map((user) => [user.id, user]));
   const unwanted = new Map([...(await unwantedNow(context, jobs, byId)), ...toNobody(jobs, usersById)]);
-  const due = dueOf(jobs, { broadcasts: byId, users: usersById, unwanted, finals });
+  const due = dueOf(jobs, { broadcasts: byId, users: usersById, unwanted, finals, begun });
   const closed = await closedOf(context, projectId, { broadcasts: byId, users: usersById }, due);
   for (const name of closed.keys()) due.delete(name);
   const targets = await findTargets(context, integrations, [...due.values()]);
   const addressed = new Map([...due].map(([name, one]) => [name, targets.get(one) as Addressed]));
-  return { project, broadcasts: byId, users: usersById, unwanted, closed, addressed, finals };
+  return { project, broadcasts: byId, users: usersById, unwanted, closed, addressed, finals, begun };
 }
 
 /** Which of the deliveries come at a time at which they may not, and when they may, by `nameOf`. */
@@ -107,20 +115,34 @@ const NONE_CLOSED: ReadonlyMap<string, number> = new Map();
 /** The deliveries outside the inbox that are to be made now, by `nameOf`. */
 function dueOf(
   jobs: readonly Job<'deliver'>[],
-  { broadcasts, users, unwanted, finals }: Pick<Loaded, 'broadcasts' | 'users' | 'unwanted' | 'finals'>,
+  {
+    broadcasts,
+    users,
+    unwanted,
+    finals,
+    begun,
+  }: Pick<Loaded, 'broadcasts' | 'users' | 'unwanted' | 'finals' | 'begun'>,
 ): Map<string, Due & { broadcastId: string }> {
   const due = new Map<string, Due & { broadcastId: string }>();
   for (const { projectId, payload } of jobs) {
     const { broadcast_id: broadcastId, channel, user_ids, progress } = payload;
     if (channel === 'in_app') continue;
+    const broadcast = broadcasts.get(broadcastId);
     for (const userId of user_ids) {
       const name = nameOf(broadcastId, channel, userId);
       const user = users.get(userId);
-      const broadcast = broadcasts.get(broadcastId);
-      const ended = finals.size > 0 && finals.has(notificationId(broadcastId, userId) + channel);
+      const key = finals.size + begun.size > 0 ? notificationId(broadcastId, userId) + channel : '';
+      const ended = finals.has(key);
       if (user === undefined || broadcast === undefined || ended || unwanted.has(name)) continue;
       const { critical } = broadcast;
-      due.set(name, { projectId, broadcastId, channel, user, critical, progress: progress?.[userId] });
+      due.set(name, {
+        projectId,
+        broadcastId,
+        channel,
+        user,
+        critical,
+        progress: begun.get(key)?.progress ?? progress?.[userId],
+      });
     }
   }
   return due;
@@ -178,17 +200,39 @@ async function loadBroadcasts(
 }
 
 /** Only a job that was begun before can have results; or one that comes back, of an attempt which a worker without a lease made, too. */
-async function loadFinals(db: Queryable, jobs: readonly Job<'deliver'>[]): Promise<Set<string>> {
-  const begun = jobs.filter(({ attempt, payload }) => attempt > 1 || payload.back !== undefined);
-  if (begun.length === 0) return new Set();
-  const pairs = begun.flatMap(({ payload }) => payload.user_ids.map((userId) => ({ userId, payload })));
-  const rows = await db.query<{ notification_id: string; channel: string }>(selectFinals, [
+async function loadBegun(
+  db: Queryable,
+  jobs: readonly Job<'deliver'>[],
+): Promise<Pick<Loaded, 'finals' | 'begun'>> {
+  const back = jobs.filter(({ attempt, payload }) => attempt > 1 || payload.back !== undefined);
+  if (back.length === 0) return { finals: new Set(), begun: new Map() };
+  const pairs = back.flatMap(({ payload }) => payload.user_ids.map((userId) => ({ userId, payload })));
+  const rows = await db.query<{
+    notification_id: string;
+    channel: string;
+    ended: boolean;
+    sent: boolean;
+    attempts: number;
+    progress: string | null;
+  }>(selectBegun, [
     pairs.map(({ userId }) => userId),
     pairs.map(({ userId, payload }) => notificationId(payload.broadcast_id, userId)),
     pairs.map(({ payload }) => payload.channel),
     pairs.map(({ payload }) => payload.replay ?? 0),
   ]);
-  return new Set(rows.map((row) => row.notification_id + row.channel));
+  const keyOf = (row: { notification_id: string; channel: string }) => row.notification_id + row.channel;
+  return {
+    finals: new Set(rows.filter(({ ended }) => ended).map(keyOf)),
+    begun: new Map(
+      rows
+        .filter(({ ended }) => !ended)
+        .map((row) => {
+          const { attempts, sent, progress } = row;
+          const left = progress === null ? undefined : (JSON.parse(progress) as Progress);
+          return [keyOf(row), { attempts, sent, progress: left }];
+        }),
+    ),
+  };
 }
 
 // All by primary key.
@@ -202,10 +246,10 @@ const selectUsers = sql(
   from users
   where id = any ($1::uuid[]) and deleted_at is null`,
 );
-const selectFinals = sql(
-  'deliver_finals',
-  `select d.notification_id, d.channel
+const selectBegun = sql(
+  'deliver_begun',
+  `select d.notification_id, d.channel, d.attempts, d.progress, d.state = 'sent' as sent,
+    d.replays > wanted.replay or (d.state <> 'retrying' and d.progress is null) as ended
   from unnest($1::uuid[], $2::uuid[], $3::text[], $4::int[]) as wanted (user_id, notification_id, channel, replay)
-  join deliveries d using (user_id, notification_id, channel)
-  where d.state <> 'retrying' or d.replays > wanted.replay`,
+  join deliveries d using (user_id, notification_id, channel)`,
 );

@@ -1,7 +1,8 @@
+import type { EventType } from '../../contract/event.ts';
 import { textArray, uuidArray } from '../../db/arrays.ts';
 import { type Queryable, sql } from '../../db/client.ts';
 import { enqueue } from '../../queue/enqueue.ts';
-import type { NewJob } from '../../queue/jobs.ts';
+import type { NewJob, Progress } from '../../queue/jobs.ts';
 import { endHeldJobs } from '../../queue/settle.ts';
 import { countDown, type Tally } from '../broadcasts/finish.ts';
 import { type EventDetails, type NewEvent, recordEvents } from '../events/record.ts';
@@ -36,6 +37,10 @@ export interface DeliveryOutcome {
   awaited?: boolean | undefined;
   /** Of a delivery to several targets. */
   targets?: Targets | undefined;
+  /** The targets that are left to be tried. */
+  progress?: Progress | undefined;
+  /** It was `sent` before; this is what became of further targets. */
+  continues?: boolean | undefined;
   /** Addresses of the user that the provider refused for good. */
   refused?: readonly { kind: 'email' | 'phone'; address: string; reason: string }[];
   /** A text message that was written down as about to be sent, and surely was not. */
@@ -69,7 +74,16 @@ export async function writeOutcomes(
   finished: readonly FinishedJob[],
 ): Promise<{ written: DeliveryOutcome[]; retries: number }> {
   const outcomes = onePerDelivery(reported);
-  const changed = await upsert(tx, outcomes);
+  const changed = new Set([
+    ...(await upsert(
+      tx,
+      outcomes.filter(({ continues }) => !continues),
+    )),
+    ...(await updateSent(
+      tx,
+      outcomes.filter(({ continues }) => continues),
+    )),
+  ]);
   const written = outcomes.filter((one) => changed.has(nameOf(one.notificationId, one.channel)));
   await recordEvents(tx, eventsOf(written));
   // Not with the end of the job: whoever repeats it after a crash finds the outcome, and would never ask.
@@ -118,7 +132,7 @@ function talliesOf(
     return tally;
   };
   for (const outcome of written) {
-    if (outcome.state === 'retrying') continue;
+    if (outcome.state === 'retrying' || outcome.continues) continue;
     const tally = tallyOf(outcome.broadcastId);
     tally.ended += 1;
     if (outcome.awaited) tally.attempted += 1;
@@ -160,6 +174,22 @@ async function upsert(tx: Queryable, rows: readonly DeliveryOutcome[]): Promise<
     textArray(rows.map((row) => row.targets && JSON.stringify(row.targets))),
     rows.map((row) => row.replay ?? 0),
     uuidArray([...new Set(rows.map((row) => row.broadcastId))]),
+    textArray(rows.map((row) => row.progress && JSON.stringify(row.progress))),
+  ]);
+  return new Set(changed.map((row) => nameOf(row.notification_id, row.channel)));
+}
+
+/** Writes what became of further targets of deliveries that are `sent`; returns the names of those of which it is news. */
+async function updateSent(tx: Queryable, rows: readonly DeliveryOutcome[]): Promise<Set<string>> {
+  if (rows.length === 0) return new Set();
+  const changed = await tx.query<{ notification_id: string; channel: string }>(updateSentDeliveries, [
+    uuidArray(rows.map((row) => row.userId)),
+    uuidArray(rows.map((row) => row.notificationId)),
+    textArray(rows.map((row) => row.channel)),
+    rows.map((row) => row.replay ?? 0),
+    rows.map((row) => row.attempts),
+    textArray(rows.map((row) => row.targets && JSON.stringify(row.targets))),
+    textArray(rows.map((row) => row.progress && JSON.stringify(row.progress))),
   ]);
   return new Set(changed.map((row) => nameOf(row.notification_id, row.channel)));
 }
@@ -187,14 +217,19 @@ const EVENT_TYPES = {
   retrying: 'delivery.retried',
 } as const;
 
+/** A delivery is `sent` once; what becomes of its further targets is a retry. */
+function typeOf({ state, continues }: DeliveryOutcome): EventType {
+  return continues ? 'delivery.retried' : EVENT_TYPES[state];
+}
+
 function eventsOf(outcomes: readonly DeliveryOutcome[]): NewEvent[] {
   const events: NewEvent[] = [];
-  for (const group of Map.groupBy(outcomes, (one) => `${one.broadcastId}${one.state}`).values()) {
+  for (const group of Map.groupBy(outcomes, (one) => `${one.broadcastId}${typeOf(one)}`).values()) {
     const [first] = group;
     if (first === undefined) continue;
     events.push({
       projectId: first.projectId,
-      type: EVENT_TYPES[first.state],
+      type: typeOf(first),
       broadcastId: first.broadcastId,
       userIds: group.map((one) => one.userId),
       details: group.map(detailsOf),
@@ -233,24 +268,36 @@ const upsertDeliveries = sql(
   'record_outcomes',
   `insert into deliveries as d (
       user_id, notification_id, channel, broadcast_id, state, attempts, integration_id, provider, provider_id, code, reason,
-      first_attempt_at, last_attempt_at, targets, replays
+      first_attempt_at, last_attempt_at, targets, replays, progress
     )
     select user_id, notification_id, channel, broadcast_id, state, attempts, integration_id, provider, provider_id, code, reason,
-      first_attempt_at, now(), targets::json, replay
+      first_attempt_at, now(), targets::json, replay, progress::json
     from unnest(
       $1::uuid[], $2::uuid[], $3::text[], $4::uuid[], $5::text[], $6::int[], $7::uuid[], $8::text[], $9::text[], $10::text[], $11::text[],
-      $12::timestamptz[], $13::text[], $14::int[]
+      $12::timestamptz[], $13::text[], $14::int[], $16::text[]
     ) as o (
       user_id, notification_id, channel, broadcast_id, state, attempts, integration_id, provider, provider_id, code, reason, first_attempt_at,
-      targets, replay
+      targets, replay, progress
     )
     where broadcast_id in (select id from broadcasts where id = any ($15::uuid[]))
     on conflict (user_id, notification_id, channel) do update
       set state = excluded.state, attempts = excluded.attempts,
         integration_id = coalesce(excluded.integration_id, d.integration_id), provider = coalesce(excluded.provider, d.provider),
         provider_id = excluded.provider_id, code = excluded.code, reason = excluded.reason,
-        last_attempt_at = excluded.last_attempt_at, targets = excluded.targets
+        last_attempt_at = excluded.last_attempt_at, targets = excluded.targets, progress = excluded.progress
       where d.state = 'retrying' and d.replays = excluded.replays
         and (excluded.state <> 'retrying' or excluded.attempts > d.attempts)
+  returning d.notification_id, d.channel`,
+);
+// Primary key. Only while targets are left; the same attempt is written once, unless it says that none is left any more.
+const updateSentDeliveries = sql(
+  'record_further_targets',
+  `update deliveries d
+  set attempts = o.attempts, targets = o.targets::json, progress = o.progress::json, last_attempt_at = now()
+  from unnest($1::uuid[], $2::uuid[], $3::text[], $4::int[], $5::int[], $6::text[], $7::text[])
+    as o (user_id, notification_id, channel, replay, attempts, targets, progress)
+  where d.user_id = o.user_id and d.notification_id = o.notification_id and d.channel = o.channel
+    and d.state = 'sent' and d.replays = o.replay and d.progress is not null
+    and (o.attempts > d.attempts or o.progress is null)
   returning d.notification_id, d.channel`,
 );

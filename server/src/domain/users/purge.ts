@@ -231,7 +231,7 @@ const redactDeliveries = sql(
     limit $2
   )
   update deliveries d
-  set reason = null, provider_id = null, targets = (targets::jsonb || '{"provider_ids": []}')::json
+  set reason = null, provider_id = null, targets = (targets::jsonb || '{"provider_ids": []}')::json, progress = null
   from gone
   where d.user_id = gone.user_id and d.notification_id = gone.notification_id and d.channel = gone.channel
   returning d.user_id`,
