@@ -132,6 +132,7 @@ describe('a broadcast to known users', () => {
     ).toEqual([
       { type: 'broadcast.created', count: 3 },
       { type: 'broadcast.processed', count: 3 },
+      { type: 'delivery.sent', count: 3 },
       { type: 'notification.created', count: 3 },
     ]);
   });
@@ -147,11 +148,11 @@ describe('a broadcast to known users', () => {
       'select size from events where broadcast_id = any ($1::uuid[]) or broadcast_ids && $1::uuid[]',
       [ids],
     );
-    expect(stored.reduce((sum, { size }) => sum + size, 0)).toBe(60 + 60 + 120);
-    expect(stored.length).toBeLessThan(180);
+    expect(stored.reduce((sum, { size }) => sum + size, 0)).toBe(60 + 60 + 120 + 120);
+    expect(stored.length).toBeLessThan(240);
     // biome-ignore lint/suspicious/noExplicitAny: as answered
     const events: any[] = [];
-    for (let path = '/events?limit=7'; events.length < 240; ) {
+    for (let path = '/events?limit=7'; events.length < 360; ) {
       const { body } = await call('GET', path);
       events.push(...body.data);
       path = body.links.next.replace(/^.*\/v2/, '');
@@ -163,6 +164,7 @@ describe('a broadcast to known users', () => {
       expect(own.map(({ type }) => type).sort()).toEqual([
         'broadcast.created',
         'broadcast.processed',
+        ...Array.from({ length: total }, () => 'delivery.sent'),
         ...Array.from({ length: total }, () => 'notification.created'),
       ]);
       expect(own.find(({ type }) => type === 'broadcast.processed').payload).toEqual({
@@ -170,12 +172,14 @@ describe('a broadcast to known users', () => {
         failures: 0,
         pending: 0,
       });
-      const told = own.flatMap(({ context }) => context.notification_id ?? []).sort();
+      const idsOf = (wanted: string) =>
+        own.flatMap(({ type, context }) => (type === wanted ? context.notification_id : [])).sort();
       const there = await rows<{ id: string }>(
         'select id from notifications where broadcast_id = $1 order by id',
         [id],
       );
-      expect(told).toEqual(there.map((row) => row.id));
+      expect(idsOf('notification.created')).toEqual(there.map((row) => row.id));
+      expect(idsOf('delivery.sent')).toEqual(there.map((row) => row.id));
       const one = own[own.length - 1];
       expect((await call('GET', `/events/${one.id}`)).body).toEqual(one);
     }

@@ -333,6 +333,7 @@ describe('POST /broadcasts', () => {
     expect(rows).toEqual([
       { type: 'broadcast.created', users: null },
       { type: 'notification.created', users: 2 },
+      { type: 'delivery.sent', users: 2 },
       { type: 'broadcast.processed', users: null },
     ]);
   });

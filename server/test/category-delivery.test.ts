@@ -62,6 +62,15 @@ interface Recorded {
   users: number;
 }
 
+/** The event of the users whose inbox shows the notification at once. */
+const shownTo = (users: number): Recorded => ({
+  type: 'sent',
+  channel: 'in_app',
+  code: undefined,
+  log: undefined,
+  users,
+});
+
 /** The events of a broadcast's deliveries, each row once. */
 async function deliveryEvents(broadcastId: string): Promise<Recorded[]> {
   const rows = await service.context.db.query<{ type: string; details: string; users: number }>(
@@ -105,7 +114,7 @@ describe('without a config', () => {
     const id = await send();
     await processed(project.call, id);
     expect([await inbox(), await mailed()]).toEqual([['Hello'], ['Hello']]);
-    expect(await deliveryEvents(id)).toMatchObject([{ type: 'sent', channel: 'email' }]);
+    expect(await deliveryEvents(id)).toMatchObject([shownTo(1), { type: 'sent', channel: 'email' }]);
   });
 
   test('users who cannot be reached on a channel are one event, whatever their number', async () => {
@@ -114,6 +123,7 @@ describe('without a config', () => {
     const id = await send({ recipients });
     await processed(project.call, id);
     expect(await deliveryEvents(id)).toEqual([
+      shownTo(120),
       {
         type: 'skipped',
         channel: 'email',
@@ -138,6 +148,7 @@ describe('without a config', () => {
     expect(mail.received.map((one) => one.to)).toEqual(['bob@example.com']);
     expect(await inbox()).toEqual(['Hello']);
     expect(await deliveryEvents(id)).toMatchObject([
+      shownTo(2),
       { type: 'skipped', channel: 'email', code: 'switched_off', users: 1 },
       { type: 'sent', channel: 'email' },
     ]);
@@ -175,6 +186,7 @@ describe('the inbox', () => {
         log: 'the user has switched this category off on this channel',
         users: 1,
       },
+      shownTo(1),
     ]);
     const [held] = await service.context.db.query<{ id: string }>(
       sql(
@@ -336,9 +348,9 @@ describe('an e-mail after a while, if still unseen', () => {
     await processed(project.call, third);
     expect(mail.received).toEqual([]);
     const codes = async (id: string) => (await deliveryEvents(id)).map(({ type, code }) => code ?? type);
-    expect(await codes(first)).toEqual(['scheduled', 'category_disabled']);
-    expect(await codes(second)).toEqual(['scheduled', 'switched_off']);
-    expect(await codes(third)).toEqual(['scheduled', 'channel_not_listed']);
+    expect(await codes(first)).toEqual(['sent', 'scheduled', 'category_disabled']);
+    expect(await codes(second)).toEqual(['sent', 'scheduled', 'switched_off']);
+    expect(await codes(third)).toEqual(['sent', 'scheduled', 'channel_not_listed']);
   });
 
   test('survives a restart of the service', async () => {

@@ -173,6 +173,7 @@ describe('who can be reached nowhere', () => {
     const { data } = (await project.call('GET', '/events?type=delivery.*')).body;
     expect(data.map((event: { context: { channel: string } }) => event.context.channel)).toEqual([
       'mobile_push',
+      'in_app',
     ]);
   });
 });

@@ -96,7 +96,8 @@ test('nothing is written of what was on its way when its broadcast was deleted',
   const written = 'select broadcast_id from deliveries where broadcast_id = any ($1::uuid[])';
   expect(await rows(written, [[gone, kept]])).toEqual([{ broadcast_id: kept }]);
   const told =
-    "select broadcast_id from events where type = 'delivery.sent' and broadcast_id = any ($1::uuid[])";
+    "select broadcast_id from events where type = 'delivery.sent' and broadcast_id = any ($1::uuid[]) " +
+    "and details->'context'->>'channel' is distinct from 'in_app'";
   expect(await rows(told, [[gone, kept]])).toEqual([{ broadcast_id: kept }]);
   expect(await rows('select pending from broadcasts where id = $1', [kept])).toEqual([{ pending: 1 }]);
 });

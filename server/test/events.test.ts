@@ -15,6 +15,7 @@ interface Shown {
   id: string;
   type: string;
   timestamp: string;
+  level?: string;
   context?: Record<string, unknown>;
 }
 
@@ -45,6 +46,8 @@ describe('reading', () => {
     expect(list.map(({ type }) => type)).toEqual([
       'notification.read',
       'broadcast.processed',
+      'delivery.sent',
+      'delivery.sent',
       'notification.created',
       'notification.created',
       'broadcast.created',
@@ -65,6 +68,13 @@ describe('reading', () => {
     for (const { context } of created)
       expect(context?.notification_id).toBe(notificationId(body.id, String(context?.user_id)));
     expect(new Set(created.map(({ context }) => context?.user_id)).size).toBe(2);
+    const sent = list.filter(({ type }) => type === 'delivery.sent');
+    for (const { level, context } of sent) {
+      const id = notificationId(body.id, String(context?.user_id));
+      expect(level).toBe('info');
+      expect(context).toMatchObject({ notification_id: id, delivery_id: `${id}.in_app`, channel: 'in_app' });
+    }
+    expect(new Set(sent.map(({ context }) => context?.user_id)).size).toBe(2);
     for (const event of list) {
       const one = await of.call('GET', `/events/${event.id.toUpperCase()}`);
       expect([one.status, one.body]).toEqual([200, event]);

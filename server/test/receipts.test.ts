@@ -396,7 +396,10 @@ describe('SendGrid', () => {
     expect(await reports()).toMatchObject([
       { type: 'delivery.bounced', context: { broadcast_id: broadcast.body.id } },
     ]);
-    expect((await project.call('GET', '/events?type=delivery.sent')).body.data).toHaveLength(1);
+    const sent = (await project.call('GET', '/events?type=delivery.sent')).body.data as {
+      context: { channel: string };
+    }[];
+    expect(sent.map(({ context }) => context.channel).sort()).toEqual(['email', 'in_app']);
   });
 });
 

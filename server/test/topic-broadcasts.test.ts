@@ -218,6 +218,7 @@ describe('a topic of many', () => {
     expect(await eventsOf(id)).toEqual({
       'broadcast.created': 1,
       'broadcast.processed': 1,
+      'delivery.sent': count,
       'notification.created': count,
     });
     const [event] = await rows<{ details: string }>(

@@ -19,7 +19,8 @@ export const EVENT_MEANINGS = {
   'notification.deleted': 'A user has deleted a notification.',
   'delivery.scheduled':
     'A delivery waits for the delay of its category, or for the hours when messages may come; `payload.due_at` says until when.',
-  'delivery.sent': 'The provider has taken the message for at least one target of the delivery.',
+  'delivery.sent':
+    'The provider has accepted the message for at least one target of the delivery, or the inbox shows the notification.',
   'delivery.delivered': 'The provider reports that the message has arrived.',
   'delivery.bounced': 'The provider reports that the message came back.',
   'delivery.complained': 'The provider reports that the recipient has called the message spam.',

@@ -220,8 +220,7 @@ export async function takeAccount(
       const isUnsure = channel === 'sms' && state === 'failed' && code === 'ambiguous';
       if (isUnsure) unsure.add(names.get(delivery.user_id) ?? '');
       expect([delivery.id, isUnsure ? 'sent' : state]).toEqual([delivery.id, 'sent']);
-      // What the inbox shows from the start is a notification, and told as such.
-      if (channel !== 'in_app') expect([delivery.id, ends.get(delivery.id)]).toEqual([delivery.id, [state]]);
+      expect([delivery.id, ends.get(delivery.id)]).toEqual([delivery.id, [state]]);
     }
     deliveries += list.length;
     givenUp += unsure.size;

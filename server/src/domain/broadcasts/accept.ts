@@ -24,7 +24,7 @@ export interface AcceptListener {
 
 type AcceptContext = Pick<
   Context,
-  'db' | 'clock' | 'bus' | 'fresh' | 'identities' | 'integrations' | 'categories'
+  'db' | 'clock' | 'config' | 'bus' | 'fresh' | 'identities' | 'integrations' | 'categories'
 >;
 
 // While a small commit is under way no other begins: it soon ends, and what comes meanwhile makes a larger one, which costs little more. A
@@ -115,7 +115,7 @@ export class Acceptor {
 
   /** Writes broadcasts; answers those that were accepted, and hands on what is to be done about them. */
   async #write(entries: readonly Entry[], reached: ReadonlyMap<Entry, AtOnce>): Promise<Entry[]> {
-    const { db, fresh, clock } = this.#context;
+    const { db, fresh, clock, config } = this.#context;
     const queued = entries.filter((entry) => !reached.has(entry));
     const weight = queued.reduce((sum, entry) => sum + entry.weight, 0);
     const reservation =
@@ -124,7 +124,11 @@ export class Acceptor {
     const nowMs = clock.now();
     try {
       const { leaseId } = reservation ?? {};
-      const { ids, jobIds, sentAt } = await writeAccepted(db, entries, reached, { leaseId, nowMs });
+      const { ids, jobIds, sentAt } = await writeAccepted(db, entries, reached, {
+        leaseId,
+        nowMs,
+        brand: config.BRAND,
+      });
       const jobs = queued.flatMap((entry) => leasedJob(entry, jobIds.get(entry.id)) ?? []);
       if (reservation) reservation.end(jobs);
       else if (jobs.length > 0) this.#worker.wake('fan_out');

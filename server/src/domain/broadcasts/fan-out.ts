@@ -91,7 +91,12 @@ async function write(
     await enqueue(tx, [...plan.jobs, ...pages]);
     await lockForPages(tx, broadcasts);
     const ids = jobs.map((job) => job.id);
-    const sentAt = await writeFanOut(tx, { broadcasts, events: plan.events }, { ids, leaseId }, insertion);
+    const sentAt = await writeFanOut(
+      tx,
+      { broadcasts, events: plan.events, brand: context.config.BRAND },
+      { ids, leaseId },
+      insertion,
+    );
     await countDownPages(tx, broadcasts);
     committing = sentAt;
     return { broadcasts, resolved, sentAt, queued: plan.jobs.length, pages: pages.length };

@@ -10,6 +10,7 @@ import {
   skipReason,
 } from '../deliveries/choose-channels.ts';
 import { deliveryJobs } from '../deliveries/delivery-jobs.ts';
+import { inboxSentDetails } from '../deliveries/inbox-sent.ts';
 import { findReachable, type Reachable, type Way, waysOf } from '../deliveries/reach.ts';
 import type { NewEvent } from '../events/record.ts';
 import { type SwitchedOff, switchedOff } from '../preferences/switched-off.ts';
@@ -62,7 +63,7 @@ export async function planDeliveries(
     open.filter(({ mayBeOff }) => mayBeOff).map(({ broadcast }) => broadcast),
   );
   const nowMs = context.clock.now();
-  const plans = open.map((one) => planOf(one, { reachable, off, nowMs }));
+  const plans = open.map((one) => planOf(one, { reachable, off, nowMs, brand: context.config.BRAND }));
   return { jobs: plans.flatMap(({ jobs }) => jobs), events: plans.flatMap(({ events }) => events) };
 }
 
@@ -142,6 +143,7 @@ interface Known {
   reachable: Reachable;
   off: SwitchedOff;
   nowMs: number;
+  brand: string;
 }
 
 function planOf({ broadcast, routes, ways }: Routed, known: Known): Plan {
@@ -156,6 +158,9 @@ function planOf({ broadcast, routes, ways }: Routed, known: Known): Plan {
     if (channel === IN_APP) {
       if (isPlainInbox(route)) {
         for (const userId of [...skipped.values()].flat()) broadcast.heldBack.add(userId);
+        // Where everybody has it, write-fan-out.ts records that with the list of users that it has anyway.
+        if (skipped.size > 0 && used.length > 0)
+          plan.events.push(inboxSentEvent(broadcast, used, known.brand));
         continue; // the notification itself is the delivery
       }
       for (const userId of broadcast.userIds) broadcast.heldBack.add(userId);
@@ -210,6 +215,14 @@ function skippedEvent(
     userIds,
     details: { code: reason, log: reasonInWords(reason, channel), level: 'info', context: { channel } },
   };
+}
+
+function inboxSentEvent(
+  { projectId, id: broadcastId }: Deliverable,
+  userIds: readonly string[],
+  brand: string,
+): NewEvent {
+  return { projectId, type: 'delivery.sent', broadcastId, userIds, details: inboxSentDetails(brand) };
 }
 
 function scheduledEvent(

@@ -1,5 +1,6 @@
 import { byteaArray, textArray, uuidArray } from '../../db/arrays.ts';
 import { type Queryable, sql } from '../../db/client.ts';
+import { inboxSentDetails } from '../deliveries/inbox-sent.ts';
 import { newEventId } from '../events/record.ts';
 import { type IdempotencyKey, KEPT_MS } from '../idempotency.ts';
 import type { AtOnce } from './at-once.ts';
@@ -39,7 +40,7 @@ export async function writeAccepted<Broadcast extends Accepting>(
   db: Queryable,
   broadcasts: readonly Broadcast[],
   reached: ReadonlyMap<Broadcast, AtOnce>,
-  { leaseId, nowMs }: { leaseId: string | undefined; nowMs: number },
+  { leaseId, nowMs, brand }: { leaseId: string | undefined; nowMs: number; brand: string },
 ): Promise<Accepted> {
   const keyed = broadcasts[0]?.idempotency !== undefined;
   const atOnce = reached.size > 0;
@@ -48,7 +49,7 @@ export async function writeAccepted<Broadcast extends Accepting>(
     [
       ...columns(broadcasts, reached, leaseId),
       ...(keyed ? keyColumns(broadcasts, nowMs) : []),
-      ...(atOnce ? reachedColumns(broadcasts, reached) : []),
+      ...(atOnce ? reachedColumns(broadcasts, reached, brand) : []),
     ],
   );
   const ids = row?.accepted ? (JSON.parse(row.accepted) as string[]) : [];
@@ -95,6 +96,7 @@ function keyColumns(broadcasts: readonly Accepting[], nowMs: number): unknown[] 
 function reachedColumns<Broadcast extends Accepting>(
   broadcasts: readonly Broadcast[],
   reached: ReadonlyMap<Broadcast, AtOnce>,
+  brand: string,
 ): unknown[] {
   const users = broadcasts.map((one) => reached.get(one));
   const events = sharedEvents(broadcasts, users);
@@ -107,6 +109,8 @@ function reachedColumns<Broadcast extends Accepting>(
     uuidArray(rows.map(newEventId)),
     uuidArray(rows.map(newEventId)),
     uuidArray(rows.map(newEventId)),
+    uuidArray(rows.map(newEventId)),
+    JSON.stringify(inboxSentDetails(brand)),
   ];
 }
 
@@ -161,7 +165,11 @@ const accepted = (input: string, atOnce: boolean) => `accepted as (
   )`;
 
 /** What a fan-out would write (write-fan-out.ts), of the others. Rows of events that are of one broadcast say so in broadcast_id. */
-const fannedOut = (input: string, eventIds: readonly string[]) => `reached as materialized (
+const fannedOut = (
+  input: string,
+  eventIds: readonly string[],
+  sentDetails: string,
+) => `reached as materialized (
     select id, project_id, category, topic, user_ids::uuid[], notification_ids::uuid[], total, events
     from ${input}
     where user_ids is not null
@@ -191,7 +199,11 @@ const fannedOut = (input: string, eventIds: readonly string[]) => `reached as ma
       from reached, unnest(user_ids) as user_id
       group by project_id, events
       union all
-      select project_id, (${eventIds[2]}::uuid[])[events], 'broadcast.processed', array_agg(id), null,
+      select project_id, (${eventIds[2]}::uuid[])[events], 'delivery.sent', array_agg(id), array_agg(user_id), ${sentDetails}::json
+      from reached, unnest(user_ids) as user_id
+      group by project_id, events
+      union all
+      select project_id, (${eventIds[3]}::uuid[])[events], 'broadcast.processed', array_agg(id), null,
         json_build_object('payload', json_build_object('total', total, 'failures', 0, 'pending', 0))
       from reached
       group by project_id, events, total
@@ -215,7 +227,7 @@ function acceptText(keyed: boolean, atOnce: boolean): string {
   ),
   ${keyed ? CHOSEN : ''}
   ${accepted(input, atOnce)}
-  ${atOnce ? `, ${fannedOut(input, [place(3), place(4), place(5)])}` : ''}
+  ${atOnce ? `, ${fannedOut(input, [place(3), place(4), place(5), place(6)], place(7))}` : ''}
   select ${keyed ? '(select json_agg(id) from chosen)' : 'null'} as accepted,
     (select json_object_agg(payload ->> 'broadcast_id', id) from queued) as jobs, ${SENT_AT} as sent_at`;
 }

@@ -1,6 +1,7 @@
 import { textArray, uuidArray } from '../../db/arrays.ts';
 import { type Queryable, type Statement, sql } from '../../db/client.ts';
 import { assertSettled, settled } from '../../queue/settle.ts';
+import { inboxSentDetails } from '../deliveries/inbox-sent.ts';
 import { type NewEvent, newEventId } from '../events/record.ts';
 import { HELD_BACK } from '../notifications/row.ts';
 import { broadcastProcessed } from './finish.ts';
@@ -37,13 +38,18 @@ export type Insertion = 'plain' | 'careful';
  */
 export async function writeFanOut(
   tx: Queryable,
-  { broadcasts, events }: { broadcasts: readonly FannedOut[]; events: readonly NewEvent[] },
+  {
+    broadcasts,
+    events,
+    brand,
+  }: { broadcasts: readonly FannedOut[]; events: readonly NewEvent[]; brand: string },
   jobs: { ids: readonly number[]; leaseId: string },
   insertion: Insertion,
 ): Promise<Date> {
   // Ids rise: events are listed in the order in which these lines make them.
   const created = broadcasts.map(newEventId);
   const notified = broadcasts.map(newEventId);
+  const sent = broadcasts.map(newEventId);
   const further = events.map(newEventId);
   const processed = broadcasts.map(newEventId);
   const [row] = await tx.query<{ settled: number; sent_at: Date }>(statements[insertion], [
@@ -72,6 +78,8 @@ export async function writeFanOut(
     broadcasts.map((one) => one.page),
     textArray(broadcasts.map((one) => planJson(one.plan))),
     broadcasts.map((one) => one.awaited),
+    uuidArray(sent),
+    JSON.stringify(inboxSentDetails(brand)),
   ]);
   assertSettled(jobs.ids, row?.settled ?? 0);
   return row?.sent_at ?? new Date();
@@ -98,12 +106,12 @@ function processedDetails(one: FannedOut): string | null {
 const write = (onConflict: string) => `
   with input as materialized (
     select id, project_id, category, topic, user_ids::uuid[], notification_ids::uuid[], unusable, pending, errors::json,
-      created_event, notified_event, processed_event, processed::json, held_back::boolean[], page, plan::json, awaited,
+      created_event, notified_event, processed_event, processed::json, held_back::boolean[], page, plan::json, awaited, sent_event,
       date_trunc('milliseconds', now()) as sent_at
     from unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::int[], $8::int[], $9::text[],
-        $10::uuid[], $11::uuid[], $12::uuid[], $13::text[], $16::text[], $23::int[], $24::text[], $25::int[])
+        $10::uuid[], $11::uuid[], $12::uuid[], $13::text[], $16::text[], $23::int[], $24::text[], $25::int[], $26::uuid[])
       as b (id, project_id, category, topic, user_ids, notification_ids, unusable, pending, errors,
-        created_event, notified_event, processed_event, processed, held_back, page, plan, awaited)
+        created_event, notified_event, processed_event, processed, held_back, page, plan, awaited, sent_event)
   ),
   settled as (
     ${settled('$14', '$15')}
@@ -127,6 +135,7 @@ const write = (onConflict: string) => `
     from input, lateral (
       values (created_event, 'broadcast.created', null::uuid[], null::json, page = 0),
         (notified_event, 'notification.created', user_ids, null, user_ids <> '{}'),
+        (sent_event, 'delivery.sent', user_ids, $27::json, user_ids <> '{}' and held_back = '{}'),
         (processed_event, 'broadcast.processed', null, processed, processed is not null)
     ) as event (id, type, user_ids, details, happened)
     where happened
