@@ -271,6 +271,37 @@ describe('the inbox', () => {
     ]);
   });
 
+  test('with a delay lists it where it arrived, above what came in the meantime, whichever way one pages', async () => {
+    await configure([{ channel: 'in_app', delay: 600 }]);
+    await processed(project.call, await send({ category: 'other', title: 'before' }));
+    const delayed = await send();
+    await processed(project.call, await send({ category: 'other', title: 'meanwhile' }));
+    await scheduled();
+    await bringForward();
+    await processed(project.call, delayed);
+    await processed(project.call, await send({ category: 'other', title: 'after' }));
+    const order = ['after', 'Hello', 'meanwhile', 'before'];
+    expect(await inbox()).toEqual(order);
+
+    const user = project.as('ada');
+    const pages = async (from: string, direction: 'next' | 'prev') => {
+      const found: string[] = [];
+      for (let path: string | null = from; path !== null; ) {
+        const { body } = await user('GET', path);
+        found.push(...body.data.map(({ title }: { title: string }) => title));
+        const link: string | null = body.links[direction];
+        path = link === null ? null : link.slice(link.indexOf('/v2') + 3);
+      }
+      return found;
+    };
+    expect(await pages('/notifications?limit=1', 'next')).toEqual(order);
+    const { body } = await user('GET', '/notifications?limit=4');
+    const oldest = body.data.at(-1).id;
+    expect(await pages(`/notifications?limit=1&ending_before=${oldest}`, 'prev')).toEqual(
+      order.slice(0, -1).reverse(),
+    );
+  });
+
   test('with a condition shows it to those for whom it holds, and the others never see it', async () => {
     await configure([{ channel: 'in_app', if: "user.custom_attributes.plan == 'premium'" }]);
     const id = await send({

@@ -11,11 +11,13 @@ import { createTestDatabase, type TestDatabase } from './support/database.ts';
 
 const LIMIT = 51;
 const MANY = 20_000;
+/** One of them, half of the others on either side. */
+const SHOWN_LATER = '01900000-0000-7000-8000-000000010000';
 const STANDINGS = Object.keys(STANDING) as (keyof typeof STANDING)[];
 
 let database: TestDatabase;
 let db: Database;
-/** For each standing a user who has twenty thousand notifications, all in it. */
+/** For each standing a user who has twenty thousand notifications, all in it; every second was shown later than it was made. */
 const users = { unread: newId(), read: newId(), archived: newId() };
 
 beforeAll(async () => {
@@ -34,8 +36,9 @@ afterAll(async () => {
 
 const fill = sql(
   'test_fill_inbox',
-  `insert into notifications (user_id, id, broadcast_id, sent_at, read_at, archived_at)
-  select $1, ('01900000-0000-7000-8000-' || lpad(i::text, 12, '0'))::uuid, gen_random_uuid(), now(), $3::timestamptz, $4::timestamptz
+  `insert into notifications (user_id, id, broadcast_id, sent_at, read_at, archived_at, place)
+  select $1, ('01900000-0000-7000-8000-' || lpad(i::text, 12, '0'))::uuid, gen_random_uuid(), now(), $3::timestamptz, $4::timestamptz,
+    case when i % 2 = 0 then ('01910000-0000-7000-8000-' || lpad(i::text, 12, '0'))::uuid end
   from generate_series(1, $2::int) i`,
 );
 const selectRowsRead = sql(
@@ -65,9 +68,10 @@ test.each(
   const filter = listed === 'all' ? {} : { status: listed };
   const older = { direction: 'older', id: NEWEST, limit: LIMIT } as const;
   const newer = { direction: 'newer', id: OLDEST, limit: LIMIT } as const;
-  for (const cursor of [older, newer]) {
+  for (const cursor of [older, newer, { ...older, id: SHOWN_LATER }, { ...newer, id: SHOWN_LATER }]) {
     const read = await rowsRead((tx) => listNotifications(tx, users[standing], filter, cursor));
-    expect(read).toBeLessThanOrEqual(LIMIT);
+    // The cursor itself is looked up in front of each of the two that are merged.
+    expect(read).toBeLessThanOrEqual(cursor.id === SHOWN_LATER ? 2 + LIMIT : LIMIT);
   }
   const shown = await listNotifications(db, users[standing], filter, older);
   const expected = listed === standing || (listed === 'all' && standing !== 'archived') ? LIMIT : 0;

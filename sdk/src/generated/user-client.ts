@@ -14,7 +14,7 @@ export class UserClient extends Client {
   readonly notifications = {
     /**
      * List the user's notifications, newest first.
-     * A page whose texts are very large (16 MiB and more together) may hold fewer than `limit`; `links.next` tells whether there are more.
+     * In the order in which they reached the inbox: one that is shown later, after the delay of its category, is at the top when it is shown. A page whose texts are very large (16 MiB and more together) may hold fewer than `limit`; `links.next` tells whether there are more.
      *
      * `GET /notifications`
      */

@@ -1,4 +1,7 @@
-/** A place in a list that is ordered by id, and which way to go from it: at most `limit` records beyond `id`. */
+/**
+ * A place in a list that is ordered by id, and which way to go from it: at most `limit` records beyond `id`.
+ * In an inbox, which is ordered by arrival, the place is that of the notification with this id.
+ */
 export interface Cursor {
   /** `older`: ids smaller than `id`, falling. `newer`: ids greater than `id`, rising. */
   direction: 'older' | 'newer';

@@ -39,7 +39,7 @@ const count = (columns: string, figures: string) => `select w.user_id, ${figures
     limit ${MAX_UNREAD_COUNT}
   ) n
   group by w.user_id`;
-// Index notifications_unread alone; and with it the rows.
+// Index inbox_unread alone; and with it the rows.
 const countUnread = sql('count_badges', count('', 'count(*)::int as unread, count(*)::int as unseen'));
 const countBoth = sql(
   'count_badges_unseen',

@@ -25,7 +25,8 @@ export async function showInInbox(
   }
 }
 
-// Primary key. Whoever looks for what was missed finds it by updated_at, however old its id is.
+// Primary key. Whoever looks for what was missed finds it by updated_at, however old its id is. `place` is
+// the id, with the milliseconds that it begins with replaced by those of `sent_at`.
 const release = sql(
   'show_in_inbox',
   `with wanted as (
@@ -36,7 +37,12 @@ const release = sql(
     update notifications n
     set discarded_at = null,
       sent_at = date_trunc('milliseconds', now()),
-      updated_at = date_trunc('milliseconds', now())
+      updated_at = date_trunc('milliseconds', now()),
+      place = overlay(
+        replace(n.id::text, '-', '')
+        placing lpad(to_hex(floor(extract(epoch from now()) * 1000)::bigint), 12, '0')
+        from 1
+      )::uuid
     from wanted
     where n.user_id = wanted.user_id
       and n.id = wanted.id

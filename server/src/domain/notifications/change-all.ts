@@ -3,7 +3,7 @@ import { type Queryable, type Statement, sql } from '../../db/client.ts';
 import { NEWEST } from '../../lib/cursor.ts';
 import { newEventId } from '../events/record.ts';
 import type { Bus, ChangeName } from '../realtime/messages.ts';
-import { filterCondition, filterValues, type NotificationFilter, STANDING } from './row.ts';
+import { filterCondition, filterValues, type NotificationFilter, PLACE, STANDING } from './row.ts';
 
 /** What a user can do to all notifications at once. */
 export type BulkAction = 'read' | 'seen' | 'archive';
@@ -24,7 +24,7 @@ export async function changeAllNotifications(
   let at: Date | null = null;
   let changed = 0;
   for (const statement of STATEMENTS[action]) {
-    // From the newest down: what arrives meanwhile is newer, and was not meant.
+    // From the newest place down: what arrives meanwhile is newer, and was not meant.
     let below: string | null = NEWEST;
     while (below !== null) {
       const [batch]: BatchRow[] = await db.query<BatchRow>(statement, [
@@ -61,7 +61,7 @@ export interface BulkRequest {
 
 interface BatchRow {
   count: number;
-  /** Where the next batch goes on; null after the last. */
+  /** The place below which the next batch goes on; null after the last. */
   last: string | null;
   at: Date;
 }
@@ -106,18 +106,20 @@ const STATEMENTS = Object.fromEntries(
   ]),
 ) as unknown as Record<BulkAction, readonly Statement[]>;
 
-// The partial index of the standing; locked in the order of ids, newest first, so that two that mark all at once wait for
-// each other in the same order.
+// The partial index of the standing; locked in the order of the inbox, newest first, so that two that mark all at once wait
+// for each other in the same order. Then the primary key, by the user_id of each that was picked: with `user_id = $1`, where
+// statistics say that nobody has many, each of the user's rows would be compared with each that was picked.
 function batchText({ event, set, due }: Action, standing: keyof typeof STANDING): string {
   return `with picked as (
-    select id, coalesce($3::timestamptz, date_trunc('milliseconds', statement_timestamp())) as at
+    select user_id, id, ${PLACE} as place,
+      coalesce($3::timestamptz, date_trunc('milliseconds', statement_timestamp())) as at
     from notifications
     where user_id = $1
-      and id < $2
+      and ${PLACE} < $2
       and ${STANDING[standing]}
       and ${due}
       and ${filterCondition(4)}
-    order by id desc
+    order by ${PLACE} desc
     limit ${BATCH}
     for update
   ),
@@ -125,7 +127,7 @@ function batchText({ event, set, due }: Action, standing: keyof typeof STANDING)
     update notifications n
     set ${set}, updated_at = picked.at
     from picked
-    where n.user_id = $1 and n.id = picked.id
+    where n.user_id = picked.user_id and n.id = picked.id
     returning n.id
   ),
   total as (select count(*)::int as count from changed),
@@ -138,6 +140,6 @@ function batchText({ event, set, due }: Action, standing: keyof typeof STANDING)
   )
   select count,
     coalesce((select at from picked limit 1), statement_timestamp()) as at,
-    case when count = ${BATCH} then (select id from picked order by id limit 1) end as last
+    case when count = ${BATCH} then (select place from picked order by place limit 1) end as last
   from total`;
 }

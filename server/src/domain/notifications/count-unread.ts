@@ -26,7 +26,7 @@ export async function countUnread(
   return row?.count ?? 0;
 }
 
-// notifications_unread alone: with no filter the rows themselves are not read.
+// inbox_unread alone: with no filter the rows themselves are not read.
 const countAll = sql(
   'count_unread',
   `select count(*)::int as count
@@ -44,7 +44,7 @@ const countFiltered = sql(
     limit ${MAX_UNREAD_COUNT}
   ) n`,
 );
-// Primary key, or notifications_unread, by the ids.
+// Primary key, or inbox_unread, by the ids.
 const countAmong = sql(
   'count_unread_among',
   `select count(*)::int as count

@@ -15,15 +15,22 @@ export const COLUMNS =
   'id, user_id, broadcast_id, sent_at, seen_at, read_at, archived_at, discarded_at, updated_at';
 
 /**
+ * Where a notification stands in the order of the inbox, that of arrival; the second column of the indexes
+ * below. An id begins with the time at which the notification was made. One that was shown later has the time
+ * of that in its `place`, and otherwise its id.
+ */
+export const PLACE = 'coalesce(place, id)';
+
+/**
  * Where a notification stands, in the words of its indexes: a condition has to be that of a partial index for the planner to
  * take it. Discarded ones stand nowhere.
  */
 export const STANDING = {
-  /** Index notifications_unread. */
+  /** Index inbox_unread. */
   unread: 'read_at is null and archived_at is null and discarded_at is null',
-  /** Index notifications_read. */
+  /** Index inbox_read. */
   read: 'read_at is not null and archived_at is null and discarded_at is null',
-  /** Index notifications_archived. */
+  /** Index inbox_archived. */
   archived: 'archived_at is not null and discarded_at is null',
 } as const;
 

@@ -33,6 +33,8 @@ export function notificationRoutes(app: App): void {
     operationId: 'listNotifications',
     summary: "List the user's notifications, newest first",
     description:
+      'In the order in which they reached the inbox: one that is shown later, after the delay of its ' +
+      'category, is at the top when it is shown. ' +
       'A page whose texts are very large (16 MiB and more together) may hold fewer than `limit`; `links.next` tells whether there are more.',
     tags,
     query: NotificationListQuery,
