@@ -4,9 +4,10 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { until } from './support/service.ts';
 import { type MeasuredServer, startMeasuredServer } from './support/start-measured-server.ts';
 
-// No request may keep the event loop from the others for more than 50 ms. Measured is the CPU time of the longest turn of the loop, which a busy
-// machine does not make much longer.
+// No request may keep the event loop from the others for more than 50 ms. Measured is the CPU time of the longest turn of the loop. A garbage
+// collection or a busy neighbour makes one run longer; a request that blocks the loop does so in every run, so the shortest of some runs counts.
 const MOST_MS = 50;
+const RUNS = 4;
 
 let server: MeasuredServer;
 beforeAll(async () => {
@@ -374,12 +375,16 @@ test.each(CASES)(
   '%s',
   async (_name, statuses, one) => {
     const hostile = one();
-    let status = 0;
-    const longestMs = await server.longestTurn(async () => {
-      status = await work(hostile);
-    });
-    expect(statuses).toContain(status);
-    expect(longestMs).toBeLessThan(MOST_MS);
+    let shortestMs = Number.POSITIVE_INFINITY;
+    for (let run = 1; run <= RUNS && shortestMs >= MOST_MS; run += 1) {
+      let status = 0;
+      const longestMs = await server.longestTurn(async () => {
+        status = await work(hostile);
+      });
+      expect(statuses).toContain(status);
+      shortestMs = Math.min(shortestMs, longestMs);
+    }
+    expect(shortestMs).toBeLessThan(MOST_MS);
   },
   60_000,
 );

@@ -94,12 +94,15 @@ export async function deliveriesOf({ context }: TestService, broadcastId: string
   return rows.map((row) => ({ ...row, targets: row.targets && JSON.parse(row.targets) }));
 }
 
-/** Lets everything that waits for its time be due now. */
+/** Makes all waiting deliveries due now, and each of their remaining targets: those have due times of their own in `progress`. */
 export async function bringForward({ context }: TestService): Promise<void> {
   await context.db.query(
     sql(
       '',
-      "update jobs set due_at = now() - interval '1 second' where kind = 'deliver' and due_at is not null",
+      `update jobs
+      set due_at = now() - interval '1 second',
+        payload = regexp_replace(payload::text, '(?<!_ms)":[0-9]{13}', '":0', 'g')::json
+      where kind = 'deliver' and due_at is not null`,
     ),
   );
 }
