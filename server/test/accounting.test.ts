@@ -11,8 +11,8 @@ import { QUEUED, startVendors, type Vendors } from './support/vendors.ts';
 // each refuses somebody and fails now and then; some of what failed is sent anew. In the end every notification has one final state on every
 // channel, and the list, the events and the figures of the broadcast say the same. FAULT_SEED repeats a run.
 
-const USERS = 14;
-const BROADCASTS = 24;
+const USERS = 22;
+const BROADCASTS = 14;
 const CHANNELS = ['in_app', 'email', 'sms', 'mobile_push', 'web_push', 'slack', 'teams'];
 const FINAL = new Set(['sent', 'failed', 'skipped']);
 
@@ -31,6 +31,8 @@ beforeAll(async () => {
   service = await startTestService({ settings: vendors.settings, pollMs: 50 });
   project = service.project;
   await vendors.setUp(project);
+  // No webhook of the project: whoever has no destination would share it, and Microsoft takes a hundred messages an hour.
+  expect((await project.call('PUT', '/integrations/teams', {})).status).toBe(200);
 });
 afterAll(async () => {
   await service?.stop();
