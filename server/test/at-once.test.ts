@@ -3,6 +3,7 @@ import { type Database, sql } from '../src/db/client.ts';
 import { Acceptor } from '../src/domain/broadcasts/accept.ts';
 import type { RealtimeMessage } from '../src/domain/realtime/messages.ts';
 import { processed, startTestService, type TestService, until } from './support/service.ts';
+import { STORED_EVENTS } from './support/stored-events.ts';
 
 // A broadcast to a few users whom the server knows, and to their inboxes alone, is written with its notifications, and has no job.
 
@@ -124,7 +125,7 @@ describe('a broadcast to known users', () => {
     expect(new Set(answers.map(({ body }) => body.id)).size).toBe(3);
     expect(
       await rows(
-        `select type, sum(size)::int as count from events
+        `select type, sum(size)::int as count from ${STORED_EVENTS}
         where broadcast_id = any ($1::uuid[]) or broadcast_ids && $1::uuid[]
         group by type order by type`,
         [answers.map(({ body }) => body.id)],
@@ -145,7 +146,7 @@ describe('a broadcast to known users', () => {
     );
     const ids = sent.map(({ body }) => body.id as string);
     const stored = await rows<{ size: number }>(
-      'select size from events where broadcast_id = any ($1::uuid[]) or broadcast_ids && $1::uuid[]',
+      `select size from ${STORED_EVENTS} where broadcast_id = any ($1::uuid[]) or broadcast_ids && $1::uuid[]`,
       [ids],
     );
     expect(stored.reduce((sum, { size }) => sum + size, 0)).toBe(60 + 60 + 120 + 120);

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { sql } from '../src/db/client.ts';
 import { type Answer, processed, startTestService, type TestService, until } from './support/service.ts';
+import { STORED_EVENTS } from './support/stored-events.ts';
 
 let service: TestService;
 let call: TestService['project']['call'];
@@ -327,7 +328,10 @@ describe('POST /broadcasts', () => {
     });
     await processed(call, body.id);
     const rows = await service.context.db.query<{ type: string; users: number | null }>(
-      sql('', 'select type, cardinality(user_ids) as users from events where broadcast_id = $1 order by id'),
+      sql(
+        '',
+        `select type, cardinality(user_ids) as users from ${STORED_EVENTS} where broadcast_id = $1 order by id, base`,
+      ),
       [body.id],
     );
     expect(rows).toEqual([

@@ -3,6 +3,7 @@ import { sql } from '../src/db/client.ts';
 import { openStream, titles } from './support/realtime.ts';
 import { processed, startTestService, type TestProject, type TestService, until } from './support/service.ts';
 import { type SmtpStandIn, startSmtpStandIn } from './support/smtp-stand-in.ts';
+import { STORED_EVENTS } from './support/stored-events.ts';
 
 let service: TestService;
 let mail: SmtpStandIn;
@@ -77,9 +78,9 @@ async function deliveryEvents(broadcastId: string): Promise<Recorded[]> {
     sql(
       '',
       `select type, details::text, cardinality(user_ids) as users
-      from events
+      from ${STORED_EVENTS}
       where broadcast_id = $1 and type like 'delivery.%'
-      order by id`,
+      order by id, base`,
     ),
     [broadcastId],
   );

@@ -6,6 +6,7 @@ import { newId, notificationId } from '../src/lib/ids.ts';
 import { saveSmtp } from './support/faults.ts';
 import { processed, startTestService, type TestProject, type TestService, until } from './support/service.ts';
 import { type SmtpStandIn, startSmtpStandIn } from './support/smtp-stand-in.ts';
+import { STORED_EVENTS } from './support/stored-events.ts';
 
 let service: TestService;
 let mail: SmtpStandIn;
@@ -62,7 +63,7 @@ const userId = async (name: string): Promise<string> => {
 /** How many events of each type the deliveries of a broadcast have. */
 const events = async (id: string): Promise<Record<string, number>> => {
   const found = await rows<{ type: string; events: number }>(
-    `select type, sum(size)::int as events from events
+    `select type, sum(size)::int as events from ${STORED_EVENTS}
     where broadcast_id = $1 and type like 'delivery.%' or broadcast_id = $1 and type = 'broadcast.processed'
     group by type order by type`,
     [id],

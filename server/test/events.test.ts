@@ -1,6 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { EVENT_TYPES } from '../src/contract/event.ts';
+import { EVENT_TYPES, type EventType } from '../src/contract/event.ts';
+import { sql } from '../src/db/client.ts';
+import { findPosition, readFeed } from '../src/domain/events/feed.ts';
 import { type NewEvent, recordEvents } from '../src/domain/events/record.ts';
+import { CREATED_AND_SENT } from '../src/domain/events/stored-types.ts';
 import { newId, notificationId, timeOf } from '../src/lib/ids.ts';
 import { processed, startTestService, type TestProject, type TestService, until } from './support/service.ts';
 
@@ -234,6 +237,71 @@ describe('paging', () => {
       "Param 'type' names no type of event: *",
     ]);
     for (const type of EVENT_TYPES) expect((await of.call('GET', `/events?type=${type}`)).status).toBe(200);
+  });
+});
+
+describe('two events of the same users in one row', () => {
+  const users = ['ada', 'bob', 'eve'];
+  let of: TestProject;
+  let all: Shown[];
+  beforeAll(async () => {
+    of = await service.createProject('two in one');
+    for (const title of ['first', 'second']) {
+      const recipients = users.map((external_id) => ({ external_id }));
+      await processed(of.call, (await of.call('POST', '/broadcasts', { title, recipients })).body.id);
+    }
+    all = (await of.call('GET', '/events?limit=100')).body.data;
+  });
+  const both = ['notification.created', 'delivery.sent'];
+  const some = (types: readonly string[]) => all.filter(({ type }) => types.includes(type));
+
+  test('are stored so', async () => {
+    const stored = await service.context.db.query<{ size: number }>(
+      sql('', 'select size from events where project_id = $1 and type = $2'),
+      [of.id, CREATED_AND_SENT],
+    );
+    expect(stored).toEqual([{ size: 3 }, { size: 3 }]);
+    expect(some(both)).toHaveLength(12);
+    expect(new Set(ids(all)).size).toBe(all.length);
+  });
+
+  test.each([[both], ...both.map((type) => [[type]])])(
+    'pages of any length list %s in order',
+    async (types) => {
+      for (const limit of [1, 2, 3, 4, 5, 7, 100]) {
+        const path = `/events?limit=${limit}&type=${types.join(',')}`;
+        const older = await pages(of, path);
+        expect([limit, older.flat()]).toEqual([limit, some(types)]);
+        expect(older.map((page) => page.length).filter((length) => length > limit)).toEqual([]);
+        const last = older.flat().at(-1)?.id ?? '';
+        const newer = (await pages(of, `${path}&ending_before=${last}`, 'prev')).map((page) =>
+          page.toReversed(),
+        );
+        expect([limit, newer.flat()]).toEqual([limit, some(types).slice(0, -1).toReversed()]);
+      }
+    },
+  );
+
+  test.each([undefined, ...both])('the feed goes on from every event, of %s', async (type) => {
+    const types = type === undefined ? undefined : [type as EventType];
+    const inOrder = all.toReversed();
+    for (const [place, { id }] of inOrder.entries()) {
+      const { position, certain } = await findPosition(service.context.db, of.id, id);
+      expect(certain).toBe(true);
+      const [part] = await readFeed(service.context.db, [{ projectId: of.id, after: position, types }]);
+      const rest = inOrder.slice(place + 1).filter((event) => type === undefined || event.type === type);
+      expect(part?.events.map(({ event }) => event)).toEqual(rest);
+    }
+  });
+
+  test('each has its own page, and there are no others', async () => {
+    for (const event of all) {
+      const one = await of.call('GET', `/events/${event.id}`);
+      expect([one.status, one.body]).toEqual([200, event]);
+    }
+    const last = some(['delivery.sent'])[0]?.id ?? '';
+    const next = last.slice(0, -4) + (Number.parseInt(last.slice(-4), 16) + 1).toString(16).padStart(4, '0');
+    expect((await of.call('GET', `/events/${next}`)).status).toBe(404);
   });
 });
 

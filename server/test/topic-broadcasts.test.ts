@@ -4,6 +4,7 @@ import { fanOutHandler } from '../src/domain/broadcasts/fan-out.ts';
 import { openStream, titles } from './support/realtime.ts';
 import { processed, startTestService, type TestProject, type TestService, until } from './support/service.ts';
 import { type SmtpStandIn, startSmtpStandIn } from './support/smtp-stand-in.ts';
+import { STORED_EVENTS } from './support/stored-events.ts';
 
 let service: TestService;
 let mail: SmtpStandIn;
@@ -85,7 +86,7 @@ async function pagesOf(broadcastId: string): Promise<number[]> {
 
 async function eventsOf(broadcastId: string): Promise<Record<string, number>> {
   const found = await rows<{ type: string; count: number }>(
-    'select type, sum(size)::int as count from events where broadcast_id = $1 group by type order by type',
+    `select type, sum(size)::int as count from ${STORED_EVENTS} where broadcast_id = $1 group by type order by type`,
     [broadcastId],
   );
   return Object.fromEntries(found.map(({ type, count }) => [type, count]));

@@ -8,6 +8,7 @@ import { newId, notificationId } from '../../src/lib/ids.ts';
 import { type BelfryProcess, startBelfry, withDatabaseOf } from '../support/belfry-process.ts';
 import { newSeed, randomFrom } from '../support/random.ts';
 import { type Caller, caller, until } from '../support/service.ts';
+import { STORED_EVENTS } from '../support/stored-events.ts';
 
 const ROUNDS = 4;
 const PAGES = 9;
@@ -123,7 +124,7 @@ test.runIf(process.platform === 'linux')(
             (select count(*)::int from deliveries where broadcast_id = $1 and state = 'sent' and replays = 1) as sent,
             (select count(*)::int from notifications where broadcast_id = $1 and discarded_at is null) as shown,
             (select sum(size)::int from events where broadcast_id = $1 and type = 'delivery.replayed') as replayed,
-            (select sum(size)::int from events where broadcast_id = $1 and type = 'delivery.sent') as told,
+            (select sum(size)::int from ${STORED_EVENTS} where broadcast_id = $1 and type = 'delivery.sent') as told,
             (select count(*)::int from events where broadcast_id = $1 and type = 'broadcast.processed') as ends`,
           [id],
         );

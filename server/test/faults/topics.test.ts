@@ -9,6 +9,7 @@ import { messageIdOf, saveSmtp, settled } from '../support/faults.ts';
 import { newSeed, randomFrom } from '../support/random.ts';
 import { type Caller, caller, until } from '../support/service.ts';
 import { type SmtpStandIn, startSmtpStandIn } from '../support/smtp-stand-in.ts';
+import { STORED_EVENTS } from '../support/stored-events.ts';
 
 const ROUNDS = 6;
 const SUBSCRIBERS = 5_000;
@@ -147,7 +148,7 @@ async function readStored(db: Queryable) {
     reached: await perUser('notifications'),
     addressed: await perUser('(select unnest(user_ids) as user_id from broadcast_users) b'),
     events: await perUser(
-      "(select unnest(user_ids) as user_id from events where type = 'notification.created') e",
+      `(select unnest(user_ids) as user_id from ${STORED_EVENTS} where type = 'notification.created') e`,
     ),
     mailed: mailed.map(({ id }) => id),
     jobs: left?.count,

@@ -2,6 +2,7 @@ import { byteaArray, textArray, uuidArray } from '../../db/arrays.ts';
 import { type Queryable, sql } from '../../db/client.ts';
 import { inboxSentDetails } from '../deliveries/inbox-sent.ts';
 import { newEventId } from '../events/record.ts';
+import { CREATED_AND_SENT } from '../events/stored-types.ts';
 import { type IdempotencyKey, KEPT_MS } from '../idempotency.ts';
 import type { AtOnce } from './at-once.ts';
 import type { PackedColumns } from './wire.ts';
@@ -109,7 +110,6 @@ function reachedColumns<Broadcast extends Accepting>(
     uuidArray(rows.map(newEventId)),
     uuidArray(rows.map(newEventId)),
     uuidArray(rows.map(newEventId)),
-    uuidArray(rows.map(newEventId)),
     JSON.stringify(inboxSentDetails(brand)),
   ];
 }
@@ -195,15 +195,11 @@ const fannedOut = (
       from reached
       group by project_id, events
       union all
-      select project_id, (${eventIds[1]}::uuid[])[events], 'notification.created', array_agg(id), array_agg(user_id), null
+      select project_id, (${eventIds[1]}::uuid[])[events], '${CREATED_AND_SENT}', array_agg(id), array_agg(user_id), ${sentDetails}::json
       from reached, unnest(user_ids) as user_id
       group by project_id, events
       union all
-      select project_id, (${eventIds[2]}::uuid[])[events], 'delivery.sent', array_agg(id), array_agg(user_id), ${sentDetails}::json
-      from reached, unnest(user_ids) as user_id
-      group by project_id, events
-      union all
-      select project_id, (${eventIds[3]}::uuid[])[events], 'broadcast.processed', array_agg(id), null,
+      select project_id, (${eventIds[2]}::uuid[])[events], 'broadcast.processed', array_agg(id), null,
         json_build_object('payload', json_build_object('total', total, 'failures', 0, 'pending', 0))
       from reached
       group by project_id, events, total
@@ -227,7 +223,7 @@ function acceptText(keyed: boolean, atOnce: boolean): string {
   ),
   ${keyed ? CHOSEN : ''}
   ${accepted(input, atOnce)}
-  ${atOnce ? `, ${fannedOut(input, [place(3), place(4), place(5), place(6)], place(7))}` : ''}
+  ${atOnce ? `, ${fannedOut(input, [place(3), place(4), place(5)], place(6))}` : ''}
   select ${keyed ? '(select json_agg(id) from chosen)' : 'null'} as accepted,
     (select json_object_agg(payload ->> 'broadcast_id', id) from queued) as jobs, ${SENT_AT} as sent_at`;
 }

@@ -3,6 +3,7 @@ import { type Queryable, type Statement, sql } from '../../db/client.ts';
 import { assertSettled, settled } from '../../queue/settle.ts';
 import { inboxSentDetails } from '../deliveries/inbox-sent.ts';
 import { type NewEvent, newEventId } from '../events/record.ts';
+import { CREATED_AND_SENT } from '../events/stored-types.ts';
 import { HELD_BACK } from '../notifications/row.ts';
 import { broadcastProcessed } from './finish.ts';
 import { planJson, type StoredChannelPlan } from './page-plan.ts';
@@ -49,7 +50,6 @@ export async function writeFanOut(
   // Ids rise: events are listed in the order in which these lines make them.
   const created = broadcasts.map(newEventId);
   const notified = broadcasts.map(newEventId);
-  const sent = broadcasts.map(newEventId);
   const further = events.map(newEventId);
   const processed = broadcasts.map(newEventId);
   const [row] = await tx.query<{ settled: number; sent_at: Date }>(statements[insertion], [
@@ -78,7 +78,6 @@ export async function writeFanOut(
     broadcasts.map((one) => one.page),
     textArray(broadcasts.map((one) => planJson(one.plan))),
     broadcasts.map((one) => one.awaited),
-    uuidArray(sent),
     JSON.stringify(inboxSentDetails(brand)),
   ]);
   assertSettled(jobs.ids, row?.settled ?? 0);
@@ -106,12 +105,12 @@ function processedDetails(one: FannedOut): string | null {
 const write = (onConflict: string) => `
   with input as materialized (
     select id, project_id, category, topic, user_ids::uuid[], notification_ids::uuid[], unusable, pending, errors::json,
-      created_event, notified_event, processed_event, processed::json, held_back::boolean[], page, plan::json, awaited, sent_event,
+      created_event, notified_event, processed_event, processed::json, held_back::boolean[], page, plan::json, awaited,
       date_trunc('milliseconds', now()) as sent_at
     from unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::int[], $8::int[], $9::text[],
-        $10::uuid[], $11::uuid[], $12::uuid[], $13::text[], $16::text[], $23::int[], $24::text[], $25::int[], $26::uuid[])
+        $10::uuid[], $11::uuid[], $12::uuid[], $13::text[], $16::text[], $23::int[], $24::text[], $25::int[])
       as b (id, project_id, category, topic, user_ids, notification_ids, unusable, pending, errors,
-        created_event, notified_event, processed_event, processed, held_back, page, plan, awaited, sent_event)
+        created_event, notified_event, processed_event, processed, held_back, page, plan, awaited)
   ),
   settled as (
     ${settled('$14', '$15')}
@@ -134,8 +133,8 @@ const write = (onConflict: string) => `
     select project_id, event.id, event.type, input.id, event.user_ids, event.details
     from input, lateral (
       values (created_event, 'broadcast.created', null::uuid[], null::json, page = 0),
-        (notified_event, 'notification.created', user_ids, null, user_ids <> '{}'),
-        (sent_event, 'delivery.sent', user_ids, $27::json, user_ids <> '{}' and held_back = '{}'),
+        (notified_event, '${CREATED_AND_SENT}', user_ids, $26::json, user_ids <> '{}' and held_back = '{}'),
+        (notified_event, 'notification.created', user_ids, null, user_ids <> '{}' and held_back <> '{}'),
         (processed_event, 'broadcast.processed', null, processed, processed is not null)
     ) as event (id, type, user_ids, details, happened)
     where happened

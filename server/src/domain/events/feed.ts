@@ -3,6 +3,7 @@ import { type Queryable, sql } from '../../db/client.ts';
 import { OLDEST } from '../../lib/cursor.ts';
 import { isId } from '../../lib/ids.ts';
 import { type EventRow, eventId, expand, splitEventId } from './expand.ts';
+import { PARTS } from './stored-types.ts';
 
 /**
  * A place in a project's feed: behind the event `eventId`, which the transaction `xact` wrote. The feed's order is that of transactions, then of
@@ -57,7 +58,7 @@ export async function readFeed(db: Queryable, requests: readonly FeedRequest[]):
       for (const event of expand(row))
         part.events.push({ event, position: { xact: row.xact, eventId: event.id } });
     }
-    part.position = { xact: row.xact, eventId: eventId(row.id, row.size - 1) };
+    part.position = { xact: row.xact, eventId: eventId(row.id, row.base + row.size - 1) };
     part.more = row.place === MAX_ROWS || row.cut;
   }
   return parts;
@@ -105,6 +106,7 @@ interface FeedRow extends EventRow {
   request: number;
   place: number;
   xact: string;
+  base: number;
   size: number;
   wanted: boolean;
   /** The part ends here although there are more rows. */
@@ -115,11 +117,11 @@ interface FeedRow extends EventRow {
 // which says how far it went. Of the row in which a reader stopped, the rest.
 const selectFeed = sql(
   'read_feed',
-  `select r.request::int as request, f.place::int as place, f.xact, f.id, f.size, f.wanted, f.type, f.first,
+  `select r.request::int as request, f.place::int as place, f.xact, f.id, f.base, f.size, f.wanted, f.type, f.first,
     f.next_before is not null and f.next_before >= $7 as cut,
     case when f.wanted then f.broadcast_id end as broadcast_id,
-    case when f.wanted then f.broadcast_ids[f.first + 1 :] end as broadcast_ids,
-    case when f.wanted then f.user_ids[f.first + 1 :] end as user_ids,
+    case when f.wanted then f.broadcast_ids[f.first - f.base + 1 :] end as broadcast_ids,
+    case when f.wanted then f.user_ids[f.first - f.base + 1 :] end as user_ids,
     case when f.wanted then f.details end as details
   from unnest($1::uuid[], $2::xid8[], $3::uuid[], $4::int[], $5::text[])
     with ordinality as r (project_id, xact, row_id, number, types, request)
@@ -131,17 +133,19 @@ const selectFeed = sql(
           stretch rows between unbounded preceding and 1 preceding
         ), 0) as before
       from (
-        select e.*, case when e.id = r.row_id then r.number + 1 else 0 end as first,
-          r.types is null or e.type = any (r.types::text[]) as wanted
+        select e.xact, e.id, e.size, e.broadcast_id, e.broadcast_ids, e.user_ids, part.*,
+          case when e.id = r.row_id then greatest(r.number + 1, part.base) else part.base end as first,
+          r.types is null or part.type = any (r.types::text[]) as wanted
         from events e
+        cross join ${PARTS}
         where e.project_id = r.project_id
           and (e.xact, e.id) >= (r.xact, r.row_id)
           and e.xact < pg_snapshot_xmin(pg_current_snapshot())
-          and (e.id <> r.row_id or e.size > r.number + 1)
-        order by e.xact, e.id
+          and (e.id <> r.row_id or part.base + e.size > r.number + 1)
+        order by e.xact, e.id, part.base
         limit $6
       ) e
-      window stretch as (order by xact, id)
+      window stretch as (order by xact, id, base)
     ) counted
   ) f
   where f.before < $7 and (f.wanted or f.next_before is null or f.next_before >= $7)
@@ -153,5 +157,9 @@ const selectPosition = sql(
   'find_feed_position',
   `select pg_snapshot_xmin(pg_current_snapshot())::text as horizon,
     $4::xid8 > pg_snapshot_xmax(pg_current_snapshot()) as later,
-    (select xact::text from events where project_id = $1 and id = $2 and size > $3::int) as xact`,
+    (
+      select xact::text
+      from events e
+      where project_id = $1 and id = $2 and size * cardinality(string_to_array(type, '+')) > $3::int
+    ) as xact`,
 );

@@ -1,6 +1,7 @@
 import type { Event } from '../../contract/event.ts';
 import { type Queryable, sql } from '../../db/client.ts';
 import { type EventRow, expand, splitEventId } from './expand.ts';
+import { PARTS } from './stored-types.ts';
 
 /** One of the project's events. */
 export async function getEvent(db: Queryable, projectId: string, id: string): Promise<Event | undefined> {
@@ -24,11 +25,12 @@ const selectEvents = sql(
   `select e.*, wanted.number as first
   from unnest($2::uuid[], $3::int[]) as wanted (id, number)
   cross join lateral (
-    select id, type, broadcast_id, details,
-      user_ids[wanted.number + 1 : wanted.number + 1] as user_ids,
-      broadcast_ids[wanted.number + 1 : wanted.number + 1] as broadcast_ids
-    from events
-    where project_id = $1 and id = wanted.id and wanted.number < size
+    select e.id, part.type, e.broadcast_id, part.details,
+      e.user_ids[wanted.number - part.base + 1 : wanted.number - part.base + 1] as user_ids,
+      e.broadcast_ids[wanted.number - part.base + 1 : wanted.number - part.base + 1] as broadcast_ids
+    from events e
+    cross join ${PARTS}
+    where e.project_id = $1 and e.id = wanted.id and wanted.number between part.base and part.base + e.size - 1
     limit 1
   ) e`,
 );

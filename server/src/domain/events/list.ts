@@ -3,6 +3,7 @@ import { type Queryable, type Statement, sql } from '../../db/client.ts';
 import { type Cursor, NEWEST, OLDEST } from '../../lib/cursor.ts';
 import { firstIdAt } from '../../lib/ids.ts';
 import { type EventRow, expand, splitEventId } from './expand.ts';
+import { PARTS, whereStored } from './stored-types.ts';
 
 /** Which of a project's events a list is about. */
 export interface EventFilter {
@@ -24,6 +25,7 @@ export async function listEvents(
   { direction, id, limit }: Cursor,
 ): Promise<Event[]> {
   const { rowId, number } = splitEventId(id);
+  const stored = types === undefined ? [] : whereStored(types);
   const rows = await db.query<EventRow>(STATEMENTS[types === undefined ? 'all' : 'ofTypes'][direction], [
     projectId,
     rowId,
@@ -31,40 +33,46 @@ export async function listEvents(
     limit,
     sinceMs === undefined ? OLDEST : firstIdAt(Math.max(0, sinceMs)),
     untilMs === undefined ? NEWEST : firstIdAt(Math.max(0, untilMs)),
-    ...(types === undefined ? [] : [types]),
+    ...(types === undefined ? [] : [stored.map((one) => one.type), stored.map((one) => one.stored)]),
   ]);
   return rows.flatMap((row) => (direction === 'older' ? expand(row).reverse() : expand(row)));
 }
 
-// Primary key (project_id, id); of some types, index events_of_type (project_id, type, id), each type by itself. A row has at least one
-// event, so `limit` rows are enough; `before` counts the events that are nearer than the row's, and ends the reading of users and details,
+// Primary key (project_id, id); of some types, index events_of_type (project_id, type, id), each type by itself. A part of a row has at least one
+// event, so `limit` parts are enough; `before` counts the events that are nearer than the part's, and ends the reading of users and details,
 // which may be long. Of the cursor's own row only the events beyond the cursor are left.
 function listText(direction: Cursor['direction'], ofTypes: boolean): string {
   const older = direction === 'older';
   const order = older ? 'desc' : 'asc';
   const range = `e.project_id = $1 and e.id >= $5 and e.id < $6
-        and ${older ? 'e.id <= $2 and (e.id < $2 or $3::int > 0)' : 'e.id >= $2 and (e.id > $2 or e.size > $3::int + 1)'}`;
+        and ${
+          older
+            ? 'e.id <= $2 and (e.id < $2 or $3::int > part.base)'
+            : 'e.id >= $2 and (e.id > $2 or part.base + e.size > $3::int + 1)'
+        }`;
   const picked = ofTypes
-    ? `select e.id, e.size
-      from unnest($7::text[]) as wanted (type)
+    ? `select e.id, e.base, e.size
+      from unnest($7::text[], $8::text[]) as wanted (type, stored)
       cross join lateral (
-        select e.id, e.size
+        select e.id, part.base, e.size
         from events e
-        where e.type = wanted.type and ${range}
+        cross join ${PARTS}
+        where e.type = wanted.stored and part.type = wanted.type and ${range}
         order by e.id ${order}
         limit $4
       ) e
-      order by e.id ${order}
+      order by e.id ${order}, e.base ${order}
       limit $4`
-    : `select e.id, e.size
+    : `select e.id, part.base, e.size
       from events e
+      cross join ${PARTS}
       where ${range}
-      order by e.id ${order}
+      order by e.id ${order}, part.base ${order}
       limit $4`;
   // The numbers of the events that are meant, both included.
   const bounds = older
-    ? 'case when id = $2 then least(size, $3::int) else size end - 1 as last, 0 as first'
-    : 'case when id = $2 then $3::int + 1 else 0 end as first, size - 1 as last';
+    ? 'case when id = $2 then least(base + size, $3::int) else base + size end - 1 as last, base as first'
+    : 'case when id = $2 then greatest(base, $3::int + 1) else base end as first, base + size - 1 as last';
   const taken = older
     ? 'greatest(first, last - ($4 - before)::int + 1) as first, last'
     : 'first, least(last, first + ($4 - before)::int - 1) as last';
@@ -72,31 +80,32 @@ function listText(direction: Cursor['direction'], ofTypes: boolean): string {
       ${picked}
     ),
     bounded as (
-      select id, ${bounds}
+      select id, base, ${bounds}
       from picked
     ),
     counted as (
       select *, coalesce(sum(last - first + 1) over (
-        order by id ${order} rows between unbounded preceding and 1 preceding
+        order by id ${order}, base ${order} rows between unbounded preceding and 1 preceding
       ), 0) as before
       from bounded
     ),
     taken as (
-      select id, ${taken}
+      select id, base, ${taken}
       from counted
       where before < $4
     )
     select e.*, taken.first
     from taken
     cross join lateral (
-      select id, type, broadcast_id, details,
-        user_ids[taken.first + 1 : taken.last + 1] as user_ids,
-        broadcast_ids[taken.first + 1 : taken.last + 1] as broadcast_ids
-      from events
-      where project_id = $1 and id = taken.id
+      select e.id, part.type, e.broadcast_id, part.details,
+        e.user_ids[taken.first - taken.base + 1 : taken.last - taken.base + 1] as user_ids,
+        e.broadcast_ids[taken.first - taken.base + 1 : taken.last - taken.base + 1] as broadcast_ids
+      from events e
+      cross join ${PARTS}
+      where e.project_id = $1 and e.id = taken.id and part.base = taken.base
       limit 1
     ) e
-    order by e.id ${order}`;
+    order by e.id ${order}, taken.base ${order}`;
 }
 
 const both = (name: string, ofTypes: boolean): Record<Cursor['direction'], Statement> => ({

@@ -4,10 +4,11 @@ import type { Logger } from '../../lib/log.ts';
 import { enqueue } from '../../queue/enqueue.ts';
 import type { NewJob } from '../../queue/jobs.ts';
 import { eventId } from '../events/expand.ts';
+import { countOf } from '../events/stored-types.ts';
 import type { Bus } from '../realtime/messages.ts';
 import { webhookJob } from './deliver.ts';
 import { readReplays } from './read-replays.ts';
-import { type ClaimedWebhook, MAX_EVENTS, type Stretch, typeArrays } from './stretch.ts';
+import { type ClaimedWebhook, MAX_EVENTS, type Stretch, wantedBy } from './stretch.ts';
 
 // Most of what happens is announced on the bus; the poll finds the rest.
 const POLL_MS = 1_000;
@@ -141,9 +142,9 @@ function jobsOf({ webhookId, eventIds, replay }: Stretch, nowMs: number): NewJob
 async function readFeeds(tx: Queryable, webhooks: readonly ClaimedWebhook[]): Promise<Stretch[]> {
   const rows = await tx.query<FeedRow>(selectFeeds, [
     webhooks.map(({ id }) => id),
-    typeArrays(webhooks),
     Math.min(MAX_ROWS.each, Math.ceil(MAX_ROWS.together / webhooks.length)),
   ]);
+  const wanted = wantedBy(webhooks);
   const stretches = new Map<string, Stretch & { last: FeedRow }>();
   for (const row of rows) {
     const stretch = stretches.get(row.webhook_id) ?? {
@@ -155,14 +156,13 @@ async function readFeeds(tx: Queryable, webhooks: readonly ClaimedWebhook[]): Pr
     if (stretch.eventIds.length >= MAX_EVENTS) continue; // the next turn begins there
     stretches.set(row.webhook_id, stretch);
     stretch.last = row;
-    if (row.wanted)
-      for (let number = 0; number < row.size; number += 1) stretch.eventIds.push(eventId(row.id, number));
+    stretch.eventIds.push(...wanted(row.webhook_id, row));
   }
   const read = [...stretches.values()];
   await tx.query(moveOn, [
     read.map(({ webhookId }) => webhookId),
     read.map(({ last }) => last.xact),
-    read.map(({ last }) => eventId(last.id, last.size - 1)),
+    read.map(({ last }) => eventId(last.id, countOf(last) - 1)),
   ]);
   return read;
 }
@@ -171,8 +171,8 @@ interface FeedRow {
   webhook_id: string;
   xact: string;
   id: string;
+  type: string;
   size: number;
-  wanted: boolean;
 }
 
 // Index webhooks_active; of each webhook a look into events_feed (project_id, xact, id), the primary key of webhook_replays and, if there is
@@ -198,16 +198,16 @@ const claimWebhooks = sql(
 // Primary key of webhooks; index events_feed (project_id, xact, id).
 const selectFeeds = sql(
   'read_feeds_of_webhooks',
-  `select w.id as webhook_id, f.xact, f.id, f.size, f.wanted
-  from unnest($1::uuid[], $2::text[]) with ordinality as r (id, types, place)
+  `select w.id as webhook_id, f.xact, f.id, f.type, f.size
+  from unnest($1::uuid[]) with ordinality as r (id, place)
   join webhooks w on w.id = r.id
   cross join lateral (
-    select e.xact, e.id, e.size, r.types is null or e.type = any (r.types::text[]) as wanted
+    select e.xact, e.id, e.type, e.size
     from events e
     where e.project_id = w.project_id and (e.xact, e.id) > (w.feed_xact, w.feed_id)
       and e.xact < pg_snapshot_xmin(pg_current_snapshot())
     order by e.xact, e.id
-    limit $3
+    limit $2
   ) f
   order by r.place, f.xact, f.id`,
 );

@@ -1,6 +1,7 @@
 import { type Queryable, sql } from '../../db/client.ts';
 import { eventId } from '../events/expand.ts';
-import { type ClaimedWebhook, MAX_EVENTS, type Stretch, typeArrays } from './stretch.ts';
+import { countOf } from '../events/stored-types.ts';
+import { type ClaimedWebhook, MAX_EVENTS, type Stretch, wantedBy } from './stretch.ts';
 
 const MAX_ROWS = 50; // of events, in a turn
 
@@ -82,17 +83,17 @@ async function readEvents(
     webhooks.map(({ id }) => id),
     webhooks.map(({ id }) => idOf.get(id)),
     webhooks.map((one) => one.project_id),
-    typeArrays(webhooks),
     MAX_ROWS,
   ]);
-  for (const { webhook_id: webhookId, id, size, wanted, place } of rows) {
-    const part = parts.get(webhookId);
+  const wanted = wantedBy(webhooks);
+  for (const row of rows) {
+    const part = parts.get(row.webhook_id);
     if (part === undefined) continue;
     part.over = false;
     if (part.eventIds.length >= MAX_EVENTS) continue;
-    if (wanted) for (let number = 0; number < size; number += 1) part.eventIds.push(eventId(id, number));
-    part.last = eventId(id, size - 1);
-    part.over = place < MAX_ROWS;
+    part.eventIds.push(...wanted(row.webhook_id, row));
+    part.last = eventId(row.id, countOf(row) - 1);
+    part.over = row.place < MAX_ROWS;
   }
   return [...parts.values()];
 }
@@ -100,8 +101,8 @@ async function readEvents(
 interface EventsRow {
   webhook_id: string;
   id: string;
+  type: string;
   size: number;
-  wanted: boolean;
   place: number;
 }
 
@@ -136,15 +137,15 @@ const selectFailed = sql(
 // Primary key of events (project_id, id).
 const selectEvents = sql(
   'replay_events',
-  `select r.webhook_id, e.id, e.size, e.wanted, e.place::int as place
-  from unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[]) as w (webhook_id, id, project_id, types)
+  `select r.webhook_id, e.id, e.type, e.size, e.place::int as place
+  from unnest($1::uuid[], $2::uuid[], $3::uuid[]) as w (webhook_id, id, project_id)
   join webhook_replays r on r.webhook_id = w.webhook_id and r.id = w.id
   cross join lateral (
-    select id, size, w.types is null or type = any (w.types::text[]) as wanted, row_number() over (order by id) as place
+    select id, type, size, row_number() over (order by id) as place
     from events
     where project_id = w.project_id and id > r.after_id and id < r.until_id
     order by id
-    limit $5
+    limit $4
   ) e
   order by r.webhook_id, e.id`,
 );

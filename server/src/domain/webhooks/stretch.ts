@@ -1,4 +1,6 @@
-import { typesOf } from '../../contract/event.ts';
+import { type EventType, typesOf } from '../../contract/event.ts';
+import { eventId } from '../events/expand.ts';
+import { numbersOf } from '../events/stored-types.ts';
 
 /** A webhook that the pump has locked. */
 export interface ClaimedWebhook {
@@ -17,10 +19,12 @@ export interface Stretch {
 /** About so many events make a stretch: a row of events stands for up to 1000 and is taken whole. */
 export const MAX_EVENTS = 2_000;
 
-/** The types that each of these webhooks wants, as the text of an array; null for all. */
-export function typeArrays(webhooks: readonly ClaimedWebhook[]): (string | null)[] {
-  return webhooks.map(({ event_types: filters }) => {
-    const types = typesOf(filters);
-    return types === undefined ? null : `{${types.join(',')}}`;
-  });
+/** Tells for a webhook which events of a row it wants. */
+export function wantedBy(
+  webhooks: readonly ClaimedWebhook[],
+): (webhookId: string, row: { id: string; type: string; size: number }) => string[] {
+  const types = new Map<string, readonly EventType[] | undefined>(
+    webhooks.map(({ id, event_types: filters }) => [id, typesOf(filters)]),
+  );
+  return (webhookId, row) => numbersOf(row, types.get(webhookId)).map((number) => eventId(row.id, number));
 }
