@@ -56,19 +56,27 @@ describe('a start without the key', () => {
     await started(config);
     const before = readFileSync(keyFile(config), 'utf8');
     rmSync(keyFile(config));
-    await expect(started(config)).rejects.toThrow(
-      /^\S*secret\.key is missing, and the secrets in the database were sealed with the key [0-9a-f]{8}: put your copy .*, or set SECRET_KEY$/,
+    const refused = await started(config).then(
+      () => undefined,
+      (error: Error) => error,
     );
     expect(existsSync(keyFile(config))).toBe(false);
+    expect(refused?.message).toMatch(
+      /^\S*secret\.key is missing, and the secrets in the database were sealed with the key [0-9a-f]{8}: put your copy .*, or set SECRET_KEY$/,
+    );
     // It starts again with the key that was lost, wherever it is given.
     await started(node('lost', { SECRET_KEY: before.trim() }));
   });
 
   test('is refused although there is no project, once another server has set the database up', async () => {
-    await claimSealingKey({ db, sealer: createSealer([randomBytes(32)]) });
+    await started(node('first'));
+    await db.query(sql('', 'truncate projects cascade'));
     const config = node('second');
     await expect(started(config)).rejects.toThrow(/secret\.key is missing/);
     expect(existsSync(keyFile(config))).toBe(false);
+    const other = node('second', { SECRET_KEY: randomBytes(32).toString('hex') });
+    await expect(started(other)).rejects.toThrow(/SECRET_KEY/);
+    await started(node('first'));
   });
 
   test('is no hindrance to a command that needs no secret; one that does reports it', async () => {
