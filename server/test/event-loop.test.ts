@@ -257,7 +257,10 @@ const CASES: Case[] = [
       'PUT',
     ),
   ],
-  ['a token with 1 MiB of keys', [413], toUser('/channels/in_app/inbox/tokens', () => keys(MEBI))],
+  // Less than a project may send: it is the limit of users that refuses these.
+  ['a token with 1 MB of keys', [413], toUser('/channels/in_app/inbox/tokens', () => keys(1_000_000))],
+  ['a device with 1 MB of keys', [413], toUser('/channels/mobile_push/fcm/tokens', () => keys(1_000_000))],
+  ['preferences with 1 MB of keys', [413], toUser('/channels/user_preferences', () => keys(1_000_000))],
   ['a token with 64 KiB of keys', [413], toUser('/channels/in_app/inbox/tokens', () => keys(60_000))],
   [
     'a token of 60 KiB',
@@ -375,16 +378,16 @@ test.each(CASES)(
   '%s',
   async (_name, statuses, one) => {
     const hostile = one();
+    let status = 0;
     let shortestMs = Number.POSITIVE_INFINITY;
     for (let run = 1; run <= RUNS && shortestMs >= MOST_MS; run += 1) {
-      let status = 0;
       const longestMs = await server.longestTurn(async () => {
         status = await work(hostile);
       });
-      expect(statuses).toContain(status);
       shortestMs = Math.min(shortestMs, longestMs);
     }
     expect(shortestMs).toBeLessThan(MOST_MS);
+    expect(statuses).toContain(status);
   },
   60_000,
 );
