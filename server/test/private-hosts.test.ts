@@ -56,7 +56,7 @@ test.each(SAVES)('%s rejects a private host, naming %s', async (path, field, bod
   expect((await it.call('PUT', `/v2${path}`, { token, body: body('1.1.1.1') })).status).toBe(200);
 });
 
-test('a cloud of FCM that has a name of its own is looked up as well', async () => {
+test('a cloud of FCM that has a name of its own, which is not known here, is saved', async () => {
   const body = { ...fcm.minimal, universe_domain: 'nowhere.invalid' };
   expect((await it.call('PUT', '/v2/integrations/fcm', { token: it.project.jwt, body })).status).toBe(200);
 });

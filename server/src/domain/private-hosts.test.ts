@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { createEgressGuard } from '../lib/egress.ts';
 import { hostMember, urlMember } from '../lib/named-host.ts';
+import { fcm } from '../providers/fcm.ts';
 import { privateHostProblems } from './private-hosts.ts';
 
 const MEMBERS = [urlMember('webhook.url'), hostMember('host')];
@@ -14,6 +15,21 @@ test('every member that names a private host is named, in whatever spelling', as
       expect.stringMatching(/^Param 'host' must lead to a public address: /),
     ]);
   }
+});
+
+test('a cloud of FCM that has a name of its own is looked up', async () => {
+  const asked: string[] = [];
+  const egress = createEgressGuard({
+    resolver: async (host) => {
+      asked.push(host);
+      return [{ address: '192.168.1.1', family: 4 }];
+    },
+  });
+  const sent = { universe_domain: 'cloud.example' };
+  expect(await privateHostProblems({ egress }, fcm.hosts ?? [], sent)).toEqual([
+    expect.stringMatching(/^Param 'universe_domain' must lead to a public address: /),
+  ]);
+  expect(asked).toEqual(['fcm.cloud.example']);
 });
 
 test('a public host, and what is no host at all, is no problem', async () => {
