@@ -1,11 +1,13 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { sql } from '../src/db/client.ts';
+import { eraseContent } from '../src/domain/broadcasts/erase-content.ts';
 import { referenceOf } from '../src/domain/deliveries/reference.ts';
 import { purgeIdempotencyKeys } from '../src/domain/idempotency.ts';
 import { recordReceipts } from '../src/domain/receipts/record.ts';
 import { GRACE_MS, purgeUsers } from '../src/domain/users/purge.ts';
 import { unpackJson } from '../src/lib/packed-json.ts';
 import { reachEverywhere } from './support/all-channels.ts';
+import { startTestServer } from './support/http.ts';
 import { processed, startTestService, type TestProject, type TestService, until } from './support/service.ts';
 import { startVendors, type Vendors } from './support/vendors.ts';
 import { startWebhookReceiver } from './support/webhook-receiver.ts';
@@ -281,5 +283,20 @@ describe('the content of a broadcast', () => {
     while (await purgeUsers({ ...service.context, clock: { now: Date.now } }));
     expect(await get(id)).toMatchObject({ title: 'canary-title-deleted' });
     expect(await get(topical)).toMatchObject({ title: 'topical' });
+  });
+
+  test('stays while it is on its way to its recipients, of whom none has it yet', async () => {
+    const accepting = await startTestServer(); // nobody fans out what it accepts
+    try {
+      const token = accepting.project.jwt;
+      const body = { title: 'on its way', recipients: people(['first', 'second']) };
+      const sent = await accepting.call('POST', '/v2/broadcasts', { token, body });
+      const { id } = sent.json as { id: string };
+      await eraseContent(accepting.db, [id]);
+      const stored = await accepting.call('GET', `/v2/broadcasts/${id}`, { token });
+      expect(stored.json).toMatchObject({ title: 'on its way', status: { status: 'enqueued' } });
+    } finally {
+      await accepting.close();
+    }
   });
 });
