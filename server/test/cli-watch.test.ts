@@ -1,12 +1,13 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { sql } from '../src/db/client.ts';
 import { belfry, type Ended, ended, Output } from './support/cli.ts';
-import { startTestService, type TestService } from './support/service.ts';
+import { startTestService, type TestService, until } from './support/service.ts';
 
 const MAIN = fileURLToPath(new URL('../src/main.ts', import.meta.url));
 
@@ -121,6 +122,42 @@ test('a backup replaces no file unless it is told to, and its results are JSON t
   expect((await readFile(file)).subarray(0, 2)).toEqual(Buffer.of(0x1f, 0x8b));
   expect(JSON.parse((await run(['migrate', '--json'])).out)).toMatchObject({ applied: [] });
 });
+
+test('a backup takes the place of nothing but a file, not even with --force', async () => {
+  const link = join(folder, 'link.backup');
+  await symlink(join(folder, 'missing'), link);
+  for (const place of [link, folder])
+    expect(await run(['backup', place, '--force'])).toEqual({
+      code: 1,
+      out: '',
+      err: `belfry: ${place} is not a regular file: choose another name\n`,
+    });
+});
+
+test('a file that appears while the backup is written is kept, and the command says so', async () => {
+  const file = join(folder, 'raced.backup');
+  const { db } = service.context;
+  const backup = await db.transaction(async (tx) => {
+    await tx.query(sql('test_lock_users', 'lock table users in access exclusive mode'));
+    const running = run(['backup', file]);
+    await until(
+      () => db.query(waiting),
+      (rows) => rows.length > 0,
+    );
+    await writeFile(file, 'precious');
+    return { running };
+  });
+  expect(await backup.running).toEqual({
+    code: 1,
+    out: '',
+    err: `belfry: ${file} exists: choose another name, or replace it with --force\n`,
+  });
+  expect(await readFile(file, 'utf8')).toBe('precious');
+});
+const waiting = sql(
+  'test_waiting_for_users',
+  "select 1 as one from pg_locks where relation = 'users'::regclass and not granted",
+);
 
 const hasScript = (() => {
   try {

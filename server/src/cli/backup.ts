@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs';
+import { lstatSync } from 'node:fs';
 import { readConfig } from '../config.ts';
 import { backupToFile } from '../db/backup.ts';
 import { CommandError } from './command.ts';
@@ -11,15 +11,31 @@ export async function backupCommand(
   file: string,
   { force = false, json }: { force?: boolean; json?: boolean },
 ): Promise<void> {
-  if (!force && existsSync(file))
-    throw new CommandError(`${file} exists: choose another name, or replace it with --force`);
+  checkPlace(file, force);
   const shown = progress();
   const { rows, schema, tables } = await withConnection(file, (connection) =>
     backupToFile({ connection, onProgress: (moved) => shown.show(movedText(moved)) }, file, { force }),
-  ).finally(() => shown.end());
+  )
+    .catch((error: unknown) => {
+      // Another program made it while the backup was being written.
+      throw (error as NodeJS.ErrnoException).code === 'EEXIST' ? fileExists(file) : error;
+    })
+    .finally(() => shown.end());
   const { SECRET_KEY, DATA_DIR } = readConfig();
   const key = SECRET_KEY.length > 0 ? 'SECRET_KEY' : `${DATA_DIR}/secret.key`;
   if (json) return printJson({ file, schema, tables, rows, key });
   print(`${file} holds the whole database: ${rows} rows, schema ${schema}.`);
   print(`Keep ${key} too, elsewhere: the secrets in the backup are sealed with it.`);
+}
+
+/** Throws where there is something that the backup must not replace: a device, such as /dev/stdout, would be lost. */
+function checkPlace(file: string, force: boolean): void {
+  const present = lstatSync(file, { throwIfNoEntry: false });
+  if (present === undefined) return;
+  if (!present.isFile()) throw new CommandError(`${file} is not a regular file: choose another name`);
+  if (!force) throw fileExists(file);
+}
+
+function fileExists(file: string): CommandError {
+  return new CommandError(`${file} exists: choose another name, or replace it with --force`);
 }
