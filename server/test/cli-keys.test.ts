@@ -1,8 +1,9 @@
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { createSecretKey } from 'node:crypto';
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
-import { decodeJwt } from '../src/lib/jwt.ts';
+import { decodeJwt, verifyJwt } from '../src/lib/jwt.ts';
 import { belfry, type Ended, ended } from './support/cli.ts';
 import { createTestDatabase, type TestDatabase } from './support/database.ts';
 
@@ -23,12 +24,13 @@ afterAll(async () => {
   await rm(dataDir, { recursive: true, force: true });
 });
 
-function run(args: string[], secretKey = OLD): Promise<Ended> {
+function run(args: string[], secretKey = OLD, more: Record<string, string> = {}): Promise<Ended> {
   const settings = {
     DATABASE_URL: database.url,
     DATA_DIR: dataDir,
     SECRET_KEY: secretKey,
     LOG_LEVEL: 'warn',
+    ...more,
   };
   return ended(belfry(args, settings));
 }
@@ -96,4 +98,32 @@ test('a token can be valid for ever, and a project has to be named where there a
   expect(issued.expires_at).toBeNull();
   const user = ['token', 'user', '--project', 'two', '--external-id', 'ada', '--expires', 'never'];
   expect(decodeJwt((await json(user, NEW)).user_jwt ?? '')?.claims).not.toHaveProperty('exp');
+});
+
+test('a secret is shown although credentials.json cannot be written', async () => {
+  const project = await json(['project', 'create', 'unwritable'], NEW);
+  const ownDir = join(dataDir, 'unwritable');
+  await mkdir(ownDir);
+  await writeFile(join(ownDir, 'credentials.json'), JSON.stringify(project));
+  // Whoever runs the tests may write everywhere: a directory in the place of the draft stands for a file system that is read-only.
+  const inTheWay = `import fs from 'node:fs'; fs.mkdirSync(${JSON.stringify(`${ownDir}/credentials.json.`)} + process.pid);`;
+  const { code, out, err } = await run(
+    ['project', 'keys', 'roll', 'api-secret', '--project', 'unwritable', '--json'],
+    NEW,
+    { DATA_DIR: ownDir, NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(inTheWay)}` },
+  );
+  expect({ code, err }).toEqual({
+    code: 1,
+    err: expect.stringMatching(
+      /^belfry: the key is rolled, but credentials\.json could not be written .*\n$/,
+    ),
+  });
+  const rolled = JSON.parse(out);
+  expect(rolled).toMatchObject({
+    api_secret: expect.stringMatching(/^sk_/),
+    credentials_file_renewed: false,
+  });
+  const user = ['token', 'user', '--project', 'unwritable', '--external-id', 'ada'];
+  const { user_jwt = '' } = await json(user, NEW);
+  expect(verifyJwt(user_jwt, createSecretKey(Buffer.from(rolled.api_secret)), Date.now()).ok).toBe(true);
 });

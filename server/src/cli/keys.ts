@@ -3,6 +3,7 @@ import type { KeyKind } from '../domain/projects/keys.ts';
 import { listKeys, type ProjectKeyInfo } from '../domain/projects/list-keys.ts';
 import { removeKey } from '../domain/projects/remove-key.ts';
 import { rollKey } from '../domain/projects/roll-key.ts';
+import type { Opened } from '../open.ts';
 import { CommandError } from './command.ts';
 import { linked } from './linked.ts';
 import { type Cell, print, printJson, printMembers, printTable } from './output.ts';
@@ -51,12 +52,12 @@ export async function rollKeyCommand(
   { project, overlap: overlapMs, json }: ForProject & { overlap: number },
 ): Promise<void> {
   const kind = KEY_KINDS[kindName];
-  const { rolled, name, told, inFile } = await withContext(async (context) => {
+  const { rolled, name, told, file } = await withContext(async (context) => {
     const { id, name } = await projectNamed(context, project);
     const told = await linked(context);
     const rolled = await rollKey(context, { projectId: id, kind, overlapMs });
     if (rolled === undefined) throw new CommandError(`project ${name} is gone`);
-    return { rolled, name, told, inFile: await renewCredentials(context, id) };
+    return { rolled, name, told, file: await renewedFile(context, id) };
   });
   const { apiSecret, formerValidUntil, tokensEnding } = rolled;
   const until = formerValidUntil.toISOString();
@@ -64,13 +65,31 @@ export async function rollKeyCommand(
     ...(apiSecret === undefined ? { project_jwts_ending: tokensEnding } : { api_secret: apiSecret }),
     former_key_valid_until: until,
   };
-  if (json) return printJson({ ...members, credentials_file_renewed: inFile });
+  const { renewed, problem } = file;
+  if (problem !== undefined) {
+    console.error(`belfry: ${problem}`);
+    process.exitCode = 1;
+  }
+  if (json) return printJson({ ...members, credentials_file_renewed: renewed });
   printMembers(members);
   const notes = apiSecret === undefined ? tokenNotes(tokensEnding, until) : SECRET_NOTES;
   print(`\nProject ${name} has a new ${kindName.replace('-', ' ')}.`);
   for (const note of notes) print(note);
-  if (inFile) print('credentials.json has the new keys.');
+  if (renewed) print('credentials.json has the new keys.');
   if (!told) print('Running servers use it within seconds.');
+}
+
+/** The key is rolled already, and its secret shown nowhere else: a file that cannot be written must not hide it. */
+async function renewedFile(
+  context: Opened,
+  projectId: string,
+): Promise<{ renewed: boolean; problem?: string }> {
+  try {
+    return { renewed: await renewCredentials(context, projectId) };
+  } catch (error) {
+    const problem = `the key is rolled, but credentials.json could not be written (${(error as Error).message}): the next start of the server renews it`;
+    return { renewed: false, problem };
+  }
 }
 
 const SECRET_NOTES = [
