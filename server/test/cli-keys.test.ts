@@ -127,3 +127,16 @@ test('a secret is shown although credentials.json cannot be written', async () =
   const { user_jwt = '' } = await json(user, NEW);
   expect(verifyJwt(user_jwt, createSecretKey(Buffer.from(rolled.api_secret)), Date.now()).ok).toBe(true);
 });
+
+test('a former key whose SECRET_KEY is lost can be found and removed', async () => {
+  const lost = '33'.repeat(32);
+  await json(['project', 'create', 'lost'], `${lost},${NEW}`);
+  const of = ['--project', 'lost'];
+  for (const key of ['api-secret', 'signing-key'])
+    await json(['project', 'keys', 'roll', key, ...of, '--overlap', '0'], `${NEW},${lost}`);
+  const keys = await json<Record<string, string>[]>(['project', 'keys', 'list', ...of], NEW);
+  const ended = keys.filter(({ state }) => state === 'ended').map(({ id }) => id ?? '');
+  expect(ended).toHaveLength(2);
+  for (const id of ended) await json(['project', 'keys', 'remove', id, ...of], NEW);
+  expect(await json<object[]>(['project', 'keys', 'list', ...of], NEW)).toHaveLength(2);
+});

@@ -15,7 +15,10 @@ export interface ProjectKeyInfo {
   lastUsedAt: Date | null;
 }
 
-/** The keys of a project, the current ones first. Throws `CannotOpen` where a key cannot be opened. */
+/**
+ * The keys of a project, the current ones first. Former keys need not be opened, so that one whose SECRET_KEY is lost can be found and
+ * removed. Throws `CannotOpen` where a current key cannot be opened.
+ */
 export async function listKeys(
   { db, sealer }: { db: Queryable; sealer: Sealer },
   projectId: string,
@@ -25,8 +28,8 @@ export async function listKeys(
     db.query<{ key_id: string; used_at: Date }>(selectUses, [projectId]),
   ]);
   const lastUse = new Map(uses.map(({ key_id, used_at }) => [key_id, used_at]));
-  return keys.map(({ kind, sealed_key: sealed, created_at, valid_until, ended }) => {
-    const { id } = openKey(sealer, { projectId, kind, sealed, validUntilMs: 0 });
+  return keys.map(({ former_id, kind, sealed_key: sealed, created_at, valid_until, ended }) => {
+    const id = former_id ?? openKey(sealer, { projectId, kind, sealed, validUntilMs: 0 }).id;
     return {
       id,
       kind,
@@ -39,6 +42,8 @@ export async function listKeys(
 }
 
 interface KeyRow {
+  /** The id of a former key; null for a current one. */
+  former_id: string | null;
   kind: KeyKind;
   sealed_key: Buffer;
   created_at: Date;
@@ -50,20 +55,20 @@ interface KeyRow {
 const selectKeys = sql(
   'select_project_keys',
   `with keys as (
-    select 'api_secret' as kind, sealed_api_secret as sealed_key,
+    select null as former_id, 'api_secret' as kind, sealed_api_secret as sealed_key,
       coalesce(api_secret_created_at, created_at) as created_at, null::timestamptz as valid_until
     from projects
     where id = $1
     union all
-    select 'signing_key', sealed_signing_key, coalesce(signing_key_created_at, created_at), null
+    select null, 'signing_key', sealed_signing_key, coalesce(signing_key_created_at, created_at), null
     from projects
     where id = $1
     union all
-    select kind, sealed_key, created_at, valid_until
+    select id, kind, sealed_key, created_at, valid_until
     from former_project_keys
     where project_id = $1
   )
-  select kind, sealed_key, created_at, valid_until, valid_until <= now() as ended
+  select former_id, kind, sealed_key, created_at, valid_until, valid_until <= now() as ended
   from keys
   order by kind, valid_until desc nulls first, created_at desc`,
 );
