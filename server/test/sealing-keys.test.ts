@@ -190,14 +190,15 @@ test('doctor lists the Project JWTs without exp', async () => {
   await db.query(
     sql(
       '',
-      `insert into project_tokens (jti, project_id, name, issued_at, expires_at, revoked_at)
+      `insert into project_tokens (jti, project_id, name, issued_at, expires_at, revoked_at, key_ends_at)
       select gen_random_uuid(), id, kind, now(),
-        case kind when 'ending' then now() + interval '1 day' end, case kind when 'revoked' then now() end
-      from projects, unnest(array['endless', 'ending', 'revoked']) as kind`,
+        case kind when 'ending' then now() + interval '1 day' end, case kind when 'revoked' then now() end,
+        case kind when 'of a former key' then now() end
+      from projects, unnest(array['endless', 'ending', 'revoked', 'of a former key']) as kind`,
     ),
   );
   const [finding] = await tokens();
   expect(finding).toMatchObject({ status: 'warning', advice: expect.stringContaining('--expires') });
   expect(finding?.message).toMatch(/^2 Project JWTs without exp: .*endless of project default \(/);
-  expect(finding?.message).not.toMatch(/ending|revoked/);
+  expect(finding?.message).not.toMatch(/ending|revoked|former/);
 });

@@ -4,7 +4,7 @@ import { type Finding, ok, warning } from './finding.ts';
 const CHECK = 'tokens';
 const MOST_NAMED = 20;
 
-/** The Project JWTs without `exp`: one that leaks is of use to others until it is revoked. */
+/** The Project JWTs without `exp`: one that leaks is of use to others until it is revoked, or its key ends. */
 export async function checkTokens(db: Queryable): Promise<Finding[]> {
   const endless = await db.query<EndlessToken>(selectEndless);
   if (endless.length === 0) return [ok(CHECK, 'every Project JWT expires')];
@@ -31,12 +31,12 @@ interface EndlessToken {
   ours: boolean;
 }
 
-// The whole table.
+// The whole table. A token that was signed with a former key ends with it.
 const selectEndless = sql(
   'doctor_endless_tokens',
   `select t.jti, t.name, p.name as project, t.issued_for is not null as ours
   from project_tokens t
   join projects p on p.id = t.project_id
-  where t.expires_at is null and t.revoked_at is null
+  where t.expires_at is null and t.revoked_at is null and t.key_ends_at is null
   order by p.name, t.issued_at, t.jti`,
 );
