@@ -52,7 +52,12 @@ test('status shows a broadcast as a whole and on each channel', async () => {
     channels_complete: true,
   });
   expect(await run(['status', 'x'])).toMatchObject({ code: 2, err: expect.stringContaining('not the id') });
-  expect(await run(['status', service.project.id])).toMatchObject({ code: 1, out: '' });
+  for (const follow of [[], ['--follow']])
+    expect(await run(['status', service.project.id, ...follow])).toEqual({
+      code: 1,
+      out: '',
+      err: `belfry: there is no broadcast ${service.project.id} in the project: belfry send prints the id\n`,
+    });
 });
 
 test('events are listed, the oldest first, and filtered by type', async () => {

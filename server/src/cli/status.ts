@@ -1,7 +1,7 @@
 import { isId } from '../lib/ids.ts';
-import { request, type Target } from './api.ts';
+import { ApiError, request, type Target } from './api.ts';
 import { type Broadcast, printStatus, waitUntilProcessed } from './broadcast.ts';
-import { UsageError } from './command.ts';
+import { CommandError, UsageError } from './command.ts';
 import { type Cell, plain, print, printJson, printMembers, printTable } from './output.ts';
 import { progress } from './progress.ts';
 import { projectTarget, type ServerOptions } from './target.ts';
@@ -20,9 +20,10 @@ const MAX_PAGES = 100;
 export async function status(id: string, options: StatusOptions): Promise<void> {
   if (!isId(id)) throw new UsageError(`${id} is not the id of a broadcast: belfry send prints it`);
   const target = projectTarget(options);
-  const broadcast = options.follow
-    ? await followed(target, id, options.timeout)
-    : ((await (await request(target, `/broadcasts/${id}`)).json()) as Broadcast);
+  const broadcast = await found(target, id, options).catch((error: unknown) => {
+    if (!(error instanceof ApiError) || error.status !== 404) throw error;
+    throw new CommandError(`there is no broadcast ${id} in the project: belfry send prints the id`);
+  });
   const { channels, isComplete, counted } = await countDeliveries(target, id);
   if (broadcast.status.summary.failures > 0) process.exitCode = 1;
   if (options.json) return printJson({ ...broadcast, channels, channels_complete: isComplete });
@@ -39,6 +40,11 @@ export async function status(id: string, options: StatusOptions): Promise<void> 
     '',
   );
   if (!isComplete) print(`\nThe table has the first ${counted} deliveries.`);
+}
+
+async function found(target: Target, id: string, { follow, timeout }: StatusOptions): Promise<Broadcast> {
+  if (follow) return followed(target, id, timeout);
+  return (await (await request(target, `/broadcasts/${id}`)).json()) as Broadcast;
 }
 
 async function followed(target: Target, id: string, timeoutMs: number): Promise<Broadcast> {
