@@ -172,6 +172,7 @@ function startWorker(
     clock: context.clock,
     log: context.log,
     node: context.nodeId,
+    keyIds: context.sealer.keyIds,
     pollMs,
     handlers: {
       fan_out: fanOutHandler(workerContext, {

@@ -164,6 +164,24 @@ const waiting = sql(
   "select 1 as one from pg_locks where relation = 'users'::regclass and not granted",
 );
 
+test('reseal seals nothing with a key that a running server does not have', async () => {
+  const { sealer, db, nodeId } = service.context;
+  const [held] = await db.query<{ keys: string[] }>(
+    sql('test_keys_of_leases', 'select key_ids as keys from leases where expires_at > clock_timestamp()'),
+  );
+  expect(held?.keys).toEqual(sealer.keyIds);
+  const secrets = () => db.query(sql('test_sealed', 'select sealed_api_secret from projects order by id'));
+  const before = await secrets();
+  const { SECRET_KEY, DATA_DIR } = service.context.config;
+  const [key = Buffer.from((await readFile(join(DATA_DIR, 'secret.key'), 'utf8')).trim(), 'hex')] =
+    SECRET_KEY;
+  const keys = `${'ab'.repeat(32)},${key.toString('hex')}`;
+  const refused = await ended(belfry(['reseal'], { ...settings, SECRET_KEY: keys }));
+  expect(refused).toMatchObject({ code: 1, out: '', err: expect.stringContaining(nodeId) });
+  expect(await secrets()).toEqual(before);
+  expect((await run(['reseal'])).code).toBe(0);
+});
+
 const hasScript = (() => {
   try {
     return execFileSync('script', ['--version'], { encoding: 'utf8' }).includes('util-linux');

@@ -1,11 +1,18 @@
 import { type ResealedColumn, reseal } from '../domain/reseal.ts';
+import type { Opened } from '../open.ts';
+import { nodesWithoutKey } from '../queue/lease.ts';
+import { CommandError } from './command.ts';
 import { type Cell, print, printJson, printTable } from './output.ts';
 import { progress } from './progress.ts';
 import { withContext } from './with-context.ts';
 
-/** `belfry reseal`: all secrets under the first key of SECRET_KEY. Exit code 1 if an older key at hand is still in use afterwards. */
+/**
+ * `belfry reseal`: all secrets under the first key of SECRET_KEY. Exit code 1 if an older key at hand is still in use afterwards, or if a
+ * running server does not have the first one: then nothing is sealed.
+ */
 export async function resealCommand({ json }: { json?: boolean }): Promise<void> {
   const { columns, keyIds } = await withContext(async (context) => {
+    await checkServers(context);
     const shown = progress();
     try {
       const columns = await reseal(context, ({ name, seen }) => shown.show(`${name}: ${seen}`));
@@ -18,6 +25,16 @@ export async function resealCommand({ json }: { json?: boolean }): Promise<void>
   if (keys.some(({ state, secrets }) => state === 'former' && secrets > 0)) process.exitCode = 1;
   if (json) return printJson({ secrets: columns.map(toRecord), keys });
   report(columns, keys);
+}
+
+/** A server that could not open what is sealed now would fail requests and deliveries. */
+async function checkServers({ db, sealer }: Opened): Promise<void> {
+  const [keyId] = sealer.keyIds;
+  const nodes = await nodesWithoutKey(db, keyId);
+  if (nodes.length > 0)
+    throw new CommandError(
+      `SECRET_KEY of running servers does not have the key ${keyId}: add it on ${nodes.join(', ')}, restart them, then run this again`,
+    );
 }
 
 interface KeyUse {

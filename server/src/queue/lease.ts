@@ -16,15 +16,23 @@ const FRESH_MS = 6_000;
 export class Lease {
   readonly #db: Database;
   readonly #node: string;
+  readonly #keyIds: readonly string[] | undefined;
   readonly #onError: (error: unknown) => void;
   #timer: NodeJS.Timeout | undefined;
   #renewing: Promise<void> | undefined;
   #renewedMs = Number.NEGATIVE_INFINITY;
   #id = newId();
 
-  constructor(options: { db: Database; node: string; onError: (error: unknown) => void }) {
+  constructor(options: {
+    db: Database;
+    node: string;
+    /** With which keys the node opens secrets. */
+    keyIds?: readonly string[] | undefined;
+    onError: (error: unknown) => void;
+  }) {
     this.#db = options.db;
     this.#node = options.node;
+    this.#keyIds = options.keyIds;
     this.#onError = options.onError;
   }
 
@@ -46,7 +54,7 @@ export class Lease {
 
   async start(): Promise<void> {
     const beganMs = performance.now();
-    await this.#db.query(insertLease, [this.#id, this.#node, LIFETIME]);
+    await this.#insert(this.#id);
     this.#renewedMs = beganMs;
     this.#timer = setInterval(() => void this.#renewOnce(), BEAT_MS);
   }
@@ -57,6 +65,10 @@ export class Lease {
     // One that is under way would find the lease gone and take a new one, which nobody ends.
     await this.#renewing;
     await this.#db.query(endLease, [this.#id]);
+  }
+
+  async #insert(id: string): Promise<void> {
+    await this.#db.query(insertLease, [id, this.#node, LIFETIME, this.#keyIds ?? null]);
   }
 
   #renewOnce(): Promise<void> {
@@ -72,7 +84,7 @@ export class Lease {
       const rows = await this.#db.query<{ id: string }>(renewLease, [this.#id, LIFETIME]);
       if (rows.length === 0) {
         const id = newId();
-        await this.#db.query(insertLease, [id, this.#node, LIFETIME]);
+        await this.#insert(id);
         this.#id = id;
       }
       this.#renewedMs = beganMs;
@@ -80,6 +92,11 @@ export class Lease {
       this.#onError(error);
     }
   }
+}
+
+/** The running nodes that cannot open what is sealed with this key. Nodes of an earlier release do not say, and are left out. */
+export async function nodesWithoutKey(db: Queryable, keyId: string): Promise<string[]> {
+  return (await db.query<{ node: string }>(selectNodesWithoutKey, [keyId])).map(({ node }) => node);
 }
 
 /**
@@ -101,7 +118,16 @@ export async function rescueAll(db: Queryable): Promise<void> {
 
 const insertLease = sql(
   'lease_insert',
-  'insert into leases (id, node, expires_at) values ($1, $2, clock_timestamp() + $3::interval)',
+  `insert into leases (id, node, expires_at, key_ids)
+  values ($1, $2, clock_timestamp() + $3::interval, $4::text[])`,
+);
+// The whole table: a row for each server.
+const selectNodesWithoutKey = sql(
+  'select_nodes_without_key',
+  `select node
+  from leases
+  where expires_at > clock_timestamp() and not ($1 = any (key_ids))
+  order by node`,
 );
 const renewLease = sql(
   'lease_renew',

@@ -31,6 +31,7 @@ export class Worker {
     clock: Clock;
     log: Logger;
     node: string;
+    keyIds?: readonly string[];
     handlers: Handlers;
     pollMs?: number | undefined;
   }) {
@@ -41,6 +42,7 @@ export class Worker {
     this.#lease = new Lease({
       db: options.db,
       node: options.node,
+      keyIds: options.keyIds,
       onError: (error) => this.#log.warn({ err: error }, 'the worker could not renew its lease'),
     });
     const lane = (kind: JobKind) =>
