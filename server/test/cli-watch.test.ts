@@ -1,5 +1,5 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
-import { mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
@@ -163,6 +163,30 @@ const waiting = sql(
   'test_waiting_for_users',
   "select 1 as one from pg_locks where relation = 'users'::regclass and not granted",
 );
+
+test('a backup that is stopped leaves no file behind', async () => {
+  const own = join(folder, 'stopped');
+  await mkdir(own);
+  const { db } = service.context;
+  const stopped = await db.transaction(async (tx) => {
+    await tx.query(sql('test_lock_users', 'lock table users in access exclusive mode'));
+    const child = belfry(['backup', join(own, 'x.backup')], settings);
+    const end = ended(child);
+    await until(
+      () => db.query(waiting),
+      (rows) => rows.length > 0,
+    );
+    expect(await readdir(own)).toEqual([expect.stringMatching(/\.partial$/)]);
+    child.kill('SIGINT');
+    return { end };
+  });
+  expect(await stopped.end).toEqual({
+    code: 1,
+    out: '',
+    err: 'belfry: the backup was stopped: nothing is left of it\n',
+  });
+  expect(await readdir(own)).toEqual([]);
+});
 
 test('reseal seals nothing with a key that a running server does not have', async () => {
   const { sealer, db, nodeId } = service.context;

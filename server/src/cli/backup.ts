@@ -4,6 +4,7 @@ import { backupToFile } from '../db/backup.ts';
 import { CommandError } from './command.ts';
 import { print, printJson } from './output.ts';
 import { movedText, progress } from './progress.ts';
+import { untilStopped } from './until-stopped.ts';
 import { withConnection } from './with-connection.ts';
 
 /** `belfry backup`: also while the server runs. An existing file is replaced only with `force`. */
@@ -13,10 +14,14 @@ export async function backupCommand(
 ): Promise<void> {
   checkPlace(file, force);
   const shown = progress();
+  const signal = untilStopped();
   const { rows, schema, tables } = await withConnection(file, (connection) =>
-    backupToFile({ connection, onProgress: (moved) => shown.show(movedText(moved)) }, file, { force }),
+    backupToFile({ connection, signal, onProgress: (moved) => shown.show(movedText(moved)) }, file, {
+      force,
+    }),
   )
     .catch((error: unknown) => {
+      if (signal.aborted) throw new CommandError('the backup was stopped: nothing is left of it');
       // Another program made it while the backup was being written.
       throw (error as NodeJS.ErrnoException).code === 'EEXIST' ? fileExists(file) : error;
     })

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { ApiError, request, type Target } from './api.ts';
 import { CommandError } from './command.ts';
 import { readEvents, type StreamEvent } from './event-stream.ts';
+import { untilStopped } from './until-stopped.ts';
 
 /** A stream of the API, and what is done with it. */
 export interface Followed {
@@ -47,18 +48,6 @@ export async function follow(followed: Followed): Promise<void> {
     const pauseMs = Math.min(FIRST_RETRY_MS * 2 ** failures, LONGEST_RETRY_MS);
     await sleep(pauseMs, undefined, { signal: stop }).catch(() => {}); // Ctrl-C ends the pause, too
   }
-}
-
-/** Aborts on Ctrl-C, SIGTERM, and when the launcher is gone. The launcher and the terminal may both pass on a signal: any number is one. */
-function untilStopped(): AbortSignal {
-  const stopping = new AbortController();
-  const stop = () => stopping.abort();
-  process.on('SIGINT', stop);
-  process.on('SIGTERM', stop);
-  process.on('SIGHUP', stop);
-  process.on('disconnect', stop);
-  process.channel?.unref(); // which the listener for its end had made a reason to stay
-  return stopping.signal;
 }
 
 /** The events of a new connection. The iteration throws a `CommandError` when the connection breaks. */

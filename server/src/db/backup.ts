@@ -46,11 +46,19 @@ export interface MoveOptions {
   onProgress?: (progress: Progressed) => void;
 }
 
+interface BackupOptions extends MoveOptions {
+  /** Ends it early, with an error. */
+  signal?: AbortSignal;
+}
+
 /**
  * Writes everything in the database, as it was at one moment, to the stream and ends it. The server may go on working; memory
  * stays the same however large the database is.
  */
-export async function backup({ connection, onProgress }: MoveOptions, output: Writable): Promise<Moved> {
+export async function backup(
+  { connection, onProgress, signal }: BackupOptions,
+  output: Writable,
+): Promise<Moved> {
   const client = new GuardedClient({ ...connection, application_name: 'belfry backup' });
   client.on('error', () => undefined); // the statement that runs fails as well, and that is reported
   await client.connect();
@@ -61,6 +69,7 @@ export async function backup({ connection, onProgress }: MoveOptions, output: Wr
       Readable.from(encoded(client, moved, onProgress), { objectMode: false }),
       createGzip({ level: 3 }),
       output,
+      { signal },
     );
     return moved;
   } finally {
@@ -73,7 +82,7 @@ export async function backup({ connection, onProgress }: MoveOptions, output: Wr
  * that name is not replaced: that is an error (EEXIST), also where it came into being meanwhile.
  */
 export async function backupToFile(
-  options: MoveOptions,
+  options: BackupOptions,
   file: string,
   { force = false }: { force?: boolean } = {},
 ): Promise<Moved> {
