@@ -3,6 +3,7 @@ import { sql } from '../src/db/client.ts';
 import { countUnread } from '../src/domain/notifications/count-unread.ts';
 import type { RealtimeMessage } from '../src/domain/realtime/messages.ts';
 import { type Caller, processed, startTestService, type TestService } from './support/service.ts';
+import { STORED_EVENTS } from './support/stored-events.ts';
 
 let service: TestService;
 const told: RealtimeMessage[] = [];
@@ -209,7 +210,10 @@ describe('changes', () => {
     const events = await service.context.db.query<{ type: string; broadcast_id: string }>(
       sql(
         'test_events',
-        "select type, broadcast_id from events where $1 = any (user_ids) and type like 'notification.%' and type <> 'notification.created' order by id",
+        `select type, broadcast_id
+        from ${STORED_EVENTS}
+        where $1 = any (user_ids) and type like 'notification.%' and type <> 'notification.created'
+        order by id`,
       ),
       [userId],
     );
