@@ -1,7 +1,10 @@
+import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type Database, openDatabase, sql } from '../src/db/client.ts';
+import { type Database, openDatabase, type Queryable, sql } from '../src/db/client.ts';
 import { eraseContent } from '../src/domain/broadcasts/erase-content.ts';
-import { newId } from '../src/lib/ids.ts';
+import { GRACE_MS, purgeUsers } from '../src/domain/users/purge.ts';
+import { newId, notificationId } from '../src/lib/ids.ts';
+import { createSealer } from '../src/lib/seal.ts';
 import { createTestDatabase, type TestDatabase } from './support/database.ts';
 import { rowsRead } from './support/rows-read.ts';
 import { until } from './support/service.ts';
@@ -9,6 +12,7 @@ import { until } from './support/service.ts';
 const PAGES = 12;
 const USERS_PER_PAGE = 200;
 const projectId = newId();
+const sealer = createSealer([randomBytes(32)]);
 
 let database: TestDatabase;
 let db: Database;
@@ -149,3 +153,46 @@ test('an erasure with an older view neither comes too early nor forgets what ano
   await db.transaction((tx) => eraseContent(tx, [id]));
   expect(await isTold(id)).toBe(false);
 });
+
+test('of what is kept of erased users no row is read again and again', async () => {
+  const users = 3;
+  const each = 5_000;
+  const userIds = await createUsers(users);
+  const owners = userIds.flatMap((userId) => Array.from({ length: each }, () => userId));
+  await run(
+    `insert into deliveries
+      (user_id, notification_id, channel, broadcast_id, state, attempts, reason, first_attempt_at, last_attempt_at)
+    select user_id, id, 'email', id, 'failed', 1, 'no such user', now(), now()
+    from unnest($1::uuid[], $2::uuid[]) as d (user_id, id)`,
+    [owners, owners.map((userId) => notificationId(newId(), userId))],
+  );
+  await run(
+    `insert into events (project_id, id, type, user_ids, details)
+    select $3, id, 'delivery.clicked', array[user_id], '{"code": "clicked", "payload": {"url": "https://a.example"}}'
+    from unnest($1::uuid[], $2::uuid[]) as e (user_id, id)`,
+    [owners, owners.map(() => newId()), projectId],
+  );
+  await run(`update users set deleted_at = now() where id = any ($1::uuid[])`, [userIds]);
+  await run('analyze deliveries, events, users');
+  let read = 0;
+  const counted = async <Result>(work: (tx: Queryable) => Promise<Result>): Promise<Result> => {
+    let result: Result | undefined;
+    read += await rowsRead(db, async (tx) => {
+      result = await work(tx);
+    });
+    return result as Result;
+  };
+  const watched = {
+    query: ((statement, values) => counted((tx) => tx.query(statement, values))) as Database['query'],
+    transaction: counted as Database['transaction'],
+  };
+  const clock = { now: () => Date.now() + GRACE_MS + 1_000 };
+  // A server that is told to stop leaves the rest to the next one.
+  expect(await purgeUsers({ db: watched, clock, sealer, signal: AbortSignal.abort() })).toBe(true);
+  expect(await run('select user_id from deliveries where reason is null limit 1')).toEqual([]);
+  while (await purgeUsers({ db: watched, clock, sealer }));
+  expect(await run('select id from users where id = any ($1::uuid[])', [userIds])).toEqual([]);
+  expect(await run('select user_id from deliveries where reason is not null limit 1')).toEqual([]);
+  expect(await run("select id from events where details -> 'payload' is not null limit 1")).toEqual([]);
+  expect(read).toBeLessThanOrEqual(6 * 2 * owners.length);
+}, 120_000);

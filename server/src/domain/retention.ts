@@ -37,7 +37,7 @@ export async function purgeExpired(
       failures.push(error);
     }
   };
-  await untilDone(() => purgeUsers({ db, clock, sealer }));
+  await untilDone(() => purgeUsers({ db, clock, sealer, signal }));
   await untilDone(() => purgeWebhooks(db, clock.now()));
   if (eventDays > 0) await untilDone(() => purgeEvents(db, before(eventDays)));
   if (notificationDays > 0) await untilDone(() => purgeNotifications(db, before(notificationDays)));

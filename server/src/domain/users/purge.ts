@@ -7,6 +7,7 @@ import { type Mention, redactRecipients } from '../broadcasts/redact-recipients.
 import { forgetInstallations } from '../installations/forget.ts';
 import { forgetAddresses, forgetPhoneNumbers } from '../suppressions/forget.ts';
 import { KEEP_FORMER, keyColumns, keysOf, type NamedUser } from './keys.ts';
+import { hasUnredacted, redactKept } from './redact-kept.ts';
 import { Changed, undisturbed } from './undisturbed.ts';
 
 /** How long a deleted user can come back: the contract's seven days. */
@@ -24,29 +25,34 @@ const TOKENS = 1_000;
  * their bare id stays, in events, in lists of whom a broadcast reached and in what became of it.
  *
  * First, in one transaction, they lose their names, and with these every way back: `deleted_at` is '-infinity' then. The rest goes in small
- * transactions, and the row of the user last, so that a purge which is stopped goes on where it was, on whichever node.
+ * transactions, and the row of the user last, so that a purge which is stopped goes on where it was, on whichever node. A step that has
+ * many of them ends early when the signal says so.
  */
 export async function purgeUsers({
   db,
   clock,
   sealer,
+  signal,
 }: {
   db: Pick<Database, 'query' | 'transaction'>;
   clock: Clock;
   sealer: Sealer;
+  signal?: AbortSignal;
 }): Promise<boolean> {
   const before = new Date(clock.now() - GRACE_MS);
   await undisturbed(() => db.transaction((tx) => begin(tx, before)));
   const begun = await db.query<{ id: string }>(selectBegun, [USERS]);
   if (begun.length === 0) return false;
   // What another node has in hand is left to it.
-  return db.transaction((tx) =>
+  const { more, unredacted } = await db.transaction((tx) =>
     goOn(
       tx,
       sealer,
       begun.map(({ id }) => id),
     ),
   );
+  if (unredacted !== undefined) await redactKept(db, unredacted, signal);
+  return more;
 }
 
 /** Takes the names of those whose time is over. Names first, as everywhere: who is restored at this moment keeps all of them. */
@@ -68,10 +74,17 @@ async function begin(tx: Queryable, before: Date): Promise<void> {
   );
 }
 
-async function goOn(tx: Queryable, sealer: Sealer, userIds: readonly string[]): Promise<boolean> {
-  const mine = await tx.query<{ id: string }>(lockBegun, [uuidArray(userIds)]);
-  if (mine.length === 0) return false;
-  const ids = uuidArray(mine.map(({ id }) => id));
+interface Step {
+  more: boolean;
+  /** Those in whose deliveries and events something is left to be redacted, which is done in transactions of its own. */
+  unredacted?: readonly string[];
+}
+
+async function goOn(tx: Queryable, sealer: Sealer, begun: readonly string[]): Promise<Step> {
+  const mine = await tx.query<{ id: string }>(lockBegun, [uuidArray(begun)]);
+  if (mine.length === 0) return { more: false };
+  const userIds = mine.map(({ id }) => id);
+  const ids = uuidArray(userIds);
   const rows = Math.max(LEAST_ROWS, Math.floor(ROWS / mine.length));
   const mentions = await tx.query<Found>(selectMentions, [ids, rows]);
   if (mentions.length > 0) {
@@ -80,22 +93,14 @@ async function goOn(tx: Queryable, sealer: Sealer, userIds: readonly string[]): 
     const users = uuidArray(mentions.map((mention) => mention.user_id));
     await tx.query(deleteNotifications, [users, textArray(mentions.map((one) => one.notification_id))]);
     await tx.query(deleteRefused, [users, uuidArray(mentions.map((one) => one.broadcast_id))]);
-    return true;
+    return { more: true };
   }
-  if ((await tx.query(redactDeliveries, [ids, ROWS])).length > 0) return true;
-  if ((await tx.query(redactEvents, [ids, ROWS])).length > 0) return true;
-  if (await purgeTokens(tx, ids)) return true;
-  await forgetAddresses(
-    tx,
-    mine.map(({ id }) => id),
-  );
-  await forgetInstallations(
-    tx,
-    sealer,
-    mine.map(({ id }) => id),
-  );
+  if (await hasUnredacted(tx, userIds)) return { more: true, unredacted: userIds };
+  if (await purgeTokens(tx, ids)) return { more: true };
+  await forgetAddresses(tx, userIds);
+  await forgetInstallations(tx, sealer, userIds);
   for (const statement of LAST) await tx.query(statement, [ids]);
-  return true;
+  return { more: true };
 }
 
 interface Found extends Mention {
@@ -221,21 +226,6 @@ const deleteRefused = sql(
   using unnest($1::uuid[], $2::uuid[]) as gone (user_id, broadcast_id)
   where r.user_id = gone.user_id and r.broadcast_id = gone.broadcast_id`,
 );
-// Primary key. What a provider answered may name the user. That there was a delivery, and how it ended, is a part of its broadcast's accounts.
-const redactDeliveries = sql(
-  'purge_deliveries_of_users',
-  `with gone as (
-    select user_id, notification_id, channel
-    from deliveries
-    where user_id = any ($1::uuid[]) and (reason is not null or provider_id is not null)
-    limit $2
-  )
-  update deliveries d
-  set reason = null, provider_id = null, targets = (targets::jsonb || '{"provider_ids": []}')::json, progress = null
-  from gone
-  where d.user_id = gone.user_id and d.notification_id = gone.notification_id and d.channel = gone.channel
-  returning d.user_id`,
-);
 // Primary keys of tokens (user_id, id) and token_owners (project_id, channel, hash).
 const selectTokens = sql(
   'purge_select_tokens',
@@ -262,40 +252,6 @@ const deleteTokens = sql(
   `delete from tokens t
   using unnest($1::uuid[], $2::uuid[]) as gone (user_id, id)
   where t.user_id = gone.user_id and t.id = gone.id`,
-);
-// Index events_of_users, whose condition is repeated word for word. What a user did tells about the user: which workspace was connected, which
-// topics and categories were chosen, where a link led. That it happened stays, and on which channel.
-const redactEvents = sql(
-  'purge_events_of_users',
-  `with told as (
-    select e.project_id, e.id,
-      case json_typeof(e.details) when 'array' then e.details -> 0 else e.details end as details
-    from unnest($1::uuid[]) as gone (user_id)
-    join events e on e.user_ids = array[gone.user_id]
-      and (
-        e.type in (
-          'token.saved', 'token.discarded', 'delivery.clicked', 'installation.saved', 'installation.broken', 'subscription.saved',
-          'subscription.deleted', 'preferences.updated', 'delivery_windows.saved'
-        )
-        or (e.type in ('notification.seen', 'notification.read', 'notification.archived') and e.details is not null)
-      )
-    where json_typeof(e.details) = 'array'
-      or e.details -> 'payload' is not null
-      or e.details -> 'log' is not null
-      or e.details -> 'context' -> 'token_id' is not null
-    limit $2
-  )
-  update events e
-  set details = json_strip_nulls(
-    json_build_object(
-      'code', told.details -> 'code',
-      'level', told.details -> 'level',
-      'context', (told.details -> 'context')::jsonb - 'token_id'
-    )
-  )
-  from told
-  where e.project_id = told.project_id and e.id = told.id
-  returning e.id`,
 );
 // What is short, and last the user. Primary keys.
 const LAST = [
