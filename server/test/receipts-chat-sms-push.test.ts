@@ -9,6 +9,7 @@ import { type Database, sql } from '../src/db/client.ts';
 import { OutcomeRecorder } from '../src/domain/deliveries/record-outcomes.ts';
 import type { DeliveryOutcome } from '../src/domain/deliveries/write-outcomes.ts';
 import { newId } from '../src/lib/ids.ts';
+import { createSealer } from '../src/lib/seal.ts';
 import { startEmulator } from './support/emulator.ts';
 import { type ExpoStandIn, startExpoStandIn } from './support/expo-stand-in.ts';
 import { processed, startTestService, type TestProject, type TestService, until } from './support/service.ts';
@@ -472,6 +473,30 @@ describe('Expo', () => {
     }
     await until(polls, (jobs) => jobs.length === 0);
     expect(await eventsOf('delivery.delivered,delivery.dropped')).toEqual([]);
+  });
+
+  test('is asked again while the config of the integration cannot be opened', async () => {
+    await setUp('expo', { access_token: ACCESS_TOKEN });
+    await saveDevice('ann', 'one');
+    await broadcast({ external_id: 'ann' });
+    await until(polls, (jobs) => jobs.length === 1);
+    expo.receipts.set(ticketOf('one'), { status: 'ok' });
+    await service.context.db.query(
+      sql('', 'update integrations set sealed_config = $2 where project_id = $1'),
+      [project.id, createSealer([Buffer.alloc(32, 1)]).seal('{}', 'lost')],
+    );
+    service.context.bus.publish({ type: 'project_changed', projectId: project.id });
+    clock.offsetMs = 15 * MINUTE_MS + 1_000;
+    const jobs = await until(polls, ([job]) => job === undefined || job.failures > 0);
+    expect(jobs).toHaveLength(1);
+    await setUp('expo', { access_token: ACCESS_TOKEN });
+    clock.offsetMs += MINUTE_MS;
+    expect(
+      await until(
+        () => eventsOf('delivery.delivered'),
+        (events) => events.length > 0,
+      ),
+    ).toHaveLength(1);
   });
 
   const receipts = async (id: string) => {

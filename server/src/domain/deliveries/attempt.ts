@@ -3,6 +3,7 @@ import type { Outcome, Rejection, SlackMessage } from '../../providers/provider.
 import type { Context } from '../context.ts';
 import { type InstallationToken, installationToken } from '../installations/token.ts';
 import type { OpenedIntegration } from '../integrations/of-project.ts';
+import { cannotOpen } from './cannot-open.ts';
 import type { Result } from './conclude.ts';
 import { contentOf, emailMessage, type Mailing, type Message, teamsMessage } from './messages.ts';
 import type { About, Dispatched, GoneToken, Senders } from './senders.ts';
@@ -174,10 +175,15 @@ async function dispatch(
       return 'webhookUrl' in to.at
         ? post(engine, attempt, target, to.at, about)
         : postByBot(context, engine, attempt, target, to.at, about);
+    case 'unreadable':
+      return cannotReach(target, cannotOpen('token', TOKEN_UNREADABLE));
     case 'sms':
       throw new Error('text messages are sent number by number');
   }
 }
+
+const TOKEN_UNREADABLE =
+  'The token cannot be opened: it was sealed with a key that this server does not have. Add that key to SECRET_KEY, or save the token again';
 
 function post(
   { senders }: Engine,
@@ -211,22 +217,32 @@ async function postByBot(
 
 const TOKEN_EXPIRED = 'token_expired';
 
+/** What became of a target that no integration was asked for. */
+function cannotReach({ integrations: [integration] }: Target, outcome: Outcome): Dispatched {
+  if (integration === undefined) throw new Error('a target without an integration');
+  return { kind: 'done', outcome, integration };
+}
+
 /** There is no token to post with: now, or until somebody installs the app anew. */
 function withoutToken(
   { clock }: Context,
   engine: Engine,
-  { token, integrations: [integration] }: Target,
+  target: Target,
   access: Exclude<InstallationToken, { kind: 'token' }>,
 ): Dispatched {
-  if (integration === undefined) throw new Error('a target without an integration');
+  const { token } = target;
   const { reason } = access;
-  const done = (outcome: Outcome): Dispatched => ({ kind: 'done', outcome, integration });
+  const done = (outcome: Outcome) => cannotReach(target, outcome);
   if (access.kind === 'retry')
     return done({ kind: 'retry', reason, retryAfterMs: access.retryAfterMs, ambiguous: false });
+  if (access.kind === 'unreadable') return done(cannotOpen('installation', reason));
   const { code } = access;
+  // The credentials of the app are in its config.
+  const unreadable = target.integrations[0]?.unreadable;
+  if (access.kind === 'config' && unreadable !== undefined) return done(cannotOpen('config', unreadable));
   if (access.kind === 'config') return done({ kind: 'rejected', scope: 'config', reason, code });
-  // A key that is gone may come back, and the token would not. Of an installation only this user's token goes: others may have one of their own.
-  if (token !== undefined && code !== 'unreadable')
+  // Of an installation only this user's token goes: others may have one of their own.
+  if (token !== undefined)
     engine.onTokensGone([{ ...token, scope: 'token', goneAt: new Date(clock.now()), reason, code }]);
   return done({ kind: 'token_gone', scope: 'token', reason, code });
 }
@@ -246,6 +262,8 @@ export function secretsOf({ to }: Target): readonly string[] {
       return [to.email];
     case 'sms':
       return to.numbers;
+    case 'unreadable':
+      return [];
   }
 }
 

@@ -9,7 +9,7 @@ export interface OpenedToken {
   id: string;
   /** As tokens.channel has it. */
   collection: string;
-  /** Its own members, as they were saved. */
+  /** Its own members, as they were saved; undefined when they cannot be opened. */
   data: unknown;
 }
 
@@ -22,7 +22,7 @@ export interface TokensOf {
 
 /**
  * The active tokens of each who is asked for, the newest first, by one statement: whatever was discarded since a delivery was planned is not
- * among them. Each is opened from its seal once; one whose key is gone is left out.
+ * among them. Each is opened from its seal once.
  */
 export async function openTokens<Asked extends TokensOf>(
   { db, sealer }: { db: Queryable; sealer: Sealer },
@@ -38,17 +38,18 @@ export async function openTokens<Asked extends TokensOf>(
     MAX_ACTIVE_TOKENS,
   ]);
   const byHolder = Map.groupBy(rows, (row) => row.user_id + row.channel);
-  const opened = new Map<string, OpenedToken | undefined>();
-  const open = (row: Row): OpenedToken | readonly OpenedToken[] => {
-    if (!opened.has(row.id)) opened.set(row.id, openedToken(sealer, row));
-    return opened.get(row.id) ?? [];
+  const opened = new Map<string, OpenedToken>();
+  const open = (row: Row): OpenedToken => {
+    const token = opened.get(row.id) ?? openedToken(sealer, row);
+    opened.set(row.id, token);
+    return token;
   };
   return new Map(
     asked.map((one) => {
       const { userId, collections, ids } = one;
       const all = collections.flatMap((collection) => byHolder.get(userId + collection) ?? []);
       const meant = ids === undefined ? newest(all) : all.filter(({ id }) => ids.has(id));
-      return [one, meant.flatMap(open)];
+      return [one, meant.map(open)];
     }),
   );
 }
@@ -58,11 +59,9 @@ function newest(rows: Row[]): Row[] {
   return rows.sort((a, b) => (a.id > b.id ? -1 : 1)).slice(0, MAX_ACTIVE_TOKENS);
 }
 
-function openedToken(sealer: Sealer, row: Row): OpenedToken | undefined {
-  const json = openToken(sealer, row.user_id, row.id, row.sealed_data);
-  return json === undefined
-    ? undefined
-    : { id: row.id, collection: row.channel, data: JSON.parse(json) as unknown };
+function openedToken(sealer: Sealer, { user_id, id, channel: collection, sealed_data }: Row): OpenedToken {
+  const json = openToken(sealer, user_id, id, sealed_data);
+  return { id, collection, data: json === undefined ? undefined : (JSON.parse(json) as unknown) };
 }
 
 interface Row {

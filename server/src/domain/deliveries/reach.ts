@@ -40,10 +40,14 @@ export function collectionOf({ provider, config }: OpenedIntegration): string | 
   return config.enabled === false ? undefined : COLLECTIONS.get(provider);
 }
 
-/** Whether messages for users without a destination of their own have one, which the project has set up. */
+/**
+ * Whether messages for users without a destination of their own have one, which the project has set up. An
+ * integration that cannot be opened may have it.
+ */
 export function hasDestination(integration: OpenedIntegration): boolean {
   const { webhook } = integration.config as { webhook?: { url?: string } };
-  return collectionOf(integration) === teamsTokens.name && webhook?.url !== undefined;
+  const mayHaveOne = webhook?.url !== undefined || integration.unreadable !== undefined;
+  return collectionOf(integration) === teamsTokens.name && mayHaveOne;
 }
 
 const COLLECTIONS: ReadonlyMap<string, string> = new Map([

@@ -4,6 +4,7 @@ import { waitMs } from '../../lib/wait.ts';
 import { isRejection, type MessageOf, type Outcome, type Rejection } from '../../providers/provider.ts';
 import type { OpenedIntegration } from '../integrations/of-project.ts';
 import type { Pause } from '../integrations/pauses.ts';
+import { cannotOpen } from './cannot-open.ts';
 import { asksNext, whatCounts } from './failover.ts';
 import type { TokenRef } from './gone-token.ts';
 import { type Line, type LineDeps, openLine } from './line.ts';
@@ -130,6 +131,9 @@ export class Senders {
     make: Make,
     about: About,
   ): Promise<Tried> {
+    const { unreadable } = given;
+    if (unreadable !== undefined)
+      return { kind: 'done', outcome: cannotOpen('config', unreadable), integration: given };
     for (;;) {
       if (this.#closed) return this.#stopping();
       const line = this.#line(channel, given);

@@ -31,7 +31,9 @@ export type Destination =
   | ({ channel: 'web_push' } & Pick<SaveWebPushToken, 'endpoint' | 'keys'>)
   | { channel: 'slack'; at: { webhookUrl: string } | ByBot }
   /** Without an address: the integration's own. */
-  | { channel: 'teams'; webhookUrl: string | undefined };
+  | { channel: 'teams'; webhookUrl: string | undefined }
+  /** A token that cannot be opened. */
+  | { channel: 'unreadable' };
 
 type Device = { deviceToken: string; appId?: string; installationId?: string };
 
@@ -224,7 +226,7 @@ async function findBots(
   for (const one of due) {
     if (one.channel !== 'slack') continue;
     for (const { id, collection, data } of tokens(one)) {
-      const { oauth } = data as SaveChatToken;
+      const oauth = (data as SaveChatToken | undefined)?.oauth;
       if (oauth === undefined) continue;
       const provider = collection === 'slack' ? 'slack' : 'slackbot';
       const of = {
@@ -255,6 +257,7 @@ function targetOf(
 ): Target {
   const own = integrations.filter((integration) => collectionOf(integration) === collection);
   const token: TokenRef = { projectId, userId: user.id, tokenId: id, channel: collection };
+  if (data === undefined) return { id, integrations: own, token, to: { channel: 'unreadable' } };
   switch (collection) {
     case 'web_push': {
       const { endpoint, keys } = data as SaveWebPushToken;

@@ -17,6 +17,8 @@ export type InstallationToken =
   | { kind: 'token'; token: string }
   /** Not now: Slack is out of reach, or somebody else is renewing it. */
   | { kind: 'retry'; reason: string; retryAfterMs: number }
+  /** Not before this server has the key that the installation was sealed with. */
+  | { kind: 'unreadable'; reason: string }
   /** Not before somebody installs the app anew; `code` is Slack's word, or ours. */
   | { kind: 'gone'; reason: string; code: string }
   /** Not before the project, or the operator, puts the app's credentials right. */
@@ -80,9 +82,9 @@ export function judgeInstallation(
 ): Judged {
   if (record === undefined)
     return {
-      kind: 'gone',
-      code: 'unreadable',
-      reason: 'The installation was sealed with a key that is gone',
+      kind: 'unreadable',
+      reason:
+        'The installation cannot be opened: it was sealed with a key that this server does not have. Add that key to SECRET_KEY, or install the app again',
     };
   const { access_token: token, refresh_token: refreshToken, expires_in: lifetime = 0 } = record;
   const leftMs = token === expired ? 0 : (expiresAt?.getTime() ?? Number.POSITIVE_INFINITY) - clock.now();

@@ -4,6 +4,7 @@ import type { Cursor } from '../../lib/cursor.ts';
 import { CannotOpen, type Sealer } from '../../lib/seal.ts';
 import { sealedFor } from './of-project.ts';
 import { IS_CURRENT } from './pauses.ts';
+import { unreadableConfig } from './unreadable.ts';
 
 export interface SavedIntegration {
   id: string;
@@ -66,11 +67,7 @@ function open(sealer: Sealer, sealed: Buffer, purpose: string): Pick<SavedIntegr
   } catch (error) {
     // The others can still be read, and this one be deleted or saved again.
     if (!(error instanceof CannotOpen)) throw error;
-    const message =
-      error.keyId === undefined
-        ? 'The config was changed in the database and cannot be opened: save the integration again'
-        : `The config was sealed with the key ${error.keyId}, which this server does not have: add it to SECRET_KEY, or save the integration again`;
-    return { config: null, error: { code: 'config_unreadable', message } };
+    return { config: null, error: { code: 'config_unreadable', message: unreadableConfig(error) } };
   }
 }
 

@@ -5,6 +5,7 @@ import type { Logger } from '../../lib/log.ts';
 import type { Sealer } from '../../lib/seal.ts';
 import { delivering } from '../../providers/index.ts';
 import type { Bus } from '../realtime/messages.ts';
+import { unreadableConfig } from './unreadable.ts';
 
 /** An integration that delivers, with its configuration opened. */
 export interface OpenedIntegration {
@@ -14,6 +15,8 @@ export interface OpenedIntegration {
   provider: string;
   channel: string;
   config: Record<string, unknown>;
+  /** Why its config could not be opened: it is empty then, and nothing can be sent with it until it can. */
+  unreadable?: string;
   /** Changes with every save: what was made of an older config is to be renewed. */
   version: string;
 }
@@ -22,7 +25,10 @@ export interface OpenedIntegration {
 const FRESH_MS = 10_000;
 const MAX_PROJECTS = 5_000;
 
-/** The delivering integrations of the projects in use, in the order of failover, in memory. */
+/**
+ * The delivering integrations of the projects in use, in the order of failover, in memory. Those that cannot be
+ * opened come last: a message waits for one of them only if no other takes it.
+ */
 export class IntegrationCache {
   readonly #deps: { db: Queryable; sealer: Sealer; log: Logger };
   readonly #entries = new LRUCache<string, Promise<OpenedIntegration[]>>({
@@ -56,32 +62,22 @@ export class IntegrationCache {
   async #load(projectId: string): Promise<OpenedIntegration[]> {
     const { db, sealer, log } = this.#deps;
     const rows = await db.query<Row>(selectIntegrations, [projectId]);
-    return rows.flatMap((row) => {
+    const all = rows.flatMap((row): OpenedIntegration[] => {
       const provider = delivering.get(row.provider);
       if (provider === undefined) return [];
+      const { channel } = provider;
+      const of = { projectId, id: row.id, provider: row.provider, channel };
+      const version = row.updated_at.toISOString();
       try {
-        const config = JSON.parse(
-          sealer.open(row.sealed_config, sealedFor(projectId, row.id)).toString(),
-        ) as Record<string, unknown>;
-        return [
-          {
-            projectId,
-            id: row.id,
-            provider: row.provider,
-            channel: provider.channel,
-            config,
-            version: row.updated_at.toISOString(),
-          },
-        ];
+        const text = sealer.open(row.sealed_config, sealedFor(projectId, row.id)).toString();
+        return [{ ...of, version, config: JSON.parse(text) as Record<string, unknown> }];
       } catch (error) {
-        // Sealed with a key that is gone. The project's other integrations must not suffer.
-        log.error(
-          { err: error, projectId, integrationId: row.id },
-          'an integration cannot be opened; save it anew',
-        );
-        return [];
+        // The project's other integrations must not suffer.
+        log.error({ err: error, projectId, integrationId: row.id }, 'an integration cannot be opened');
+        return [{ ...of, version, config: {}, unreadable: unreadableConfig(error) }];
       }
     });
+    return all.toSorted((a, b) => Number(a.unreadable !== undefined) - Number(b.unreadable !== undefined));
   }
 }
 

@@ -1,5 +1,5 @@
 import { type Queryable, sql } from '../../db/client.ts';
-import type { Sealer } from '../../lib/seal.ts';
+import { CannotOpen, type Sealer } from '../../lib/seal.ts';
 
 /** An integration whose config was sealed with a key that is not at hand: it sends nothing. */
 export interface UnreadableIntegration {
@@ -22,6 +22,14 @@ export function unreadableIntegrations({
 }
 
 const MOST_NAMED = 10;
+
+/** Why a config cannot be opened, and what to do about it. */
+export function unreadableConfig(error: unknown): string {
+  const keyId = error instanceof CannotOpen ? error.keyId : undefined;
+  return keyId === undefined
+    ? 'The config of this integration cannot be opened: it was changed in the database. Save the integration again'
+    : `The config of this integration cannot be opened: it was sealed with the key ${keyId}, which this server does not have. Add that key to SECRET_KEY, or save the integration again`;
+}
 
 /** One line for each missing key: how many integrations need it, and which. */
 export function describeUnreadable(found: readonly UnreadableIntegration[]): string[] {

@@ -42,6 +42,8 @@ async function poll(deps: Deps, job: PollJob, leaseId: string): Promise<void> {
   );
   // Deleted meanwhile: there is nobody to ask as.
   if (polls === undefined || integration === undefined) return settle(deps.db, leaseId, [job.id]);
+  if (integration.unreadable !== undefined)
+    return end(deps, { job, leaseId, again: afterFailure(job, deps.clock.now(), {}) });
   const ids = payload.sent.map(({ id }) => id);
   const answer = await polls.ask(ids, integration.config, deps);
   if (answer.kind === 'failed') {
