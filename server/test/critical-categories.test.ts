@@ -223,6 +223,24 @@ describe('a critical category', () => {
     expect((await oneClick(await unsubscribeLink(body.id, 'news'))).status).toBe(200);
   });
 
+  test('is not switched on by the link of an old e-mail either: the opt-out from before is kept', async () => {
+    const { body } = await project.call('PUT', '/users', { external_id: 'dan' });
+    const url = await unsubscribeLink(body.id, 'auth/code');
+    await configure('auth/code', false);
+    expect((await oneClick(url)).status).toBe(200);
+    await configure('auth/code', true);
+    const clicked = await fetch(url, { method: 'POST', body: new URLSearchParams({ again: 'yes' }) });
+    await configure('auth/code', false);
+    const after = (await project.as('dan')('GET', preferences)).body.categories;
+    await configure('auth/code', true);
+    expect([clicked.status, await clicked.text()]).toEqual([
+      422,
+      expect.stringContaining('cannot be switched off'),
+    ]);
+    const [{ channels }] = after.filter(({ key }: { key: string }) => key === 'auth/code');
+    expect(channels).toContainEqual({ name: 'email', enabled: false });
+  });
+
   test('reaches the subscribers of a topic who have left the category in it, and nobody who has left the topic', async () => {
     const said = {
       everything: [['*', 'subscribed']],

@@ -51,10 +51,11 @@ export async function unsubscribePage(app: App): Promise<void> {
       async (request, reply) => {
         const link = await read(request, reply);
         if (link === undefined) return sendPage(reply, 404, NOT_FOUND);
+        // A link from before the category was critical. The status tells a mail program that nothing was changed. Nor is
+        // an opt-out dropped: it counts again when the category is no longer critical.
+        if (await isRequired(link)) return sendPage(reply, 422, required(link));
         const enabled =
           typeof request.body === 'string' && new URLSearchParams(request.body).get('again') === 'yes';
-        // A link from before the category was critical. The status tells a mail program that nothing was changed.
-        if (!enabled && (await isRequired(link))) return sendPage(reply, 422, required(link));
         const { projectId, userId, channel, category } = link;
         const preferences = [{ category, channel, enabled }];
         await savePreferences(context, { projectId, userId, preferences });
