@@ -1,5 +1,6 @@
 import { createHmac, createSecretKey } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { sql } from '../src/db/client.ts';
 import { referenceOf } from '../src/domain/deliveries/reference.ts';
 import { unsubscribeToken } from '../src/domain/preferences/unsubscribe-link.ts';
 import { ProjectCache } from '../src/domain/projects/cache.ts';
@@ -13,6 +14,7 @@ import { linksOf } from '../src/domain/tracking/links.ts';
 import { newId } from '../src/lib/ids.ts';
 import { signJwt, verifyJwt } from '../src/lib/jwt.ts';
 import { createLogger } from '../src/lib/log.ts';
+import { createSealer } from '../src/lib/seal.ts';
 import { type Opened, open } from '../src/open.ts';
 import { newProject, startTestServer, type TestServer } from './support/http.ts';
 import { startTestService, type TestService } from './support/service.ts';
@@ -203,6 +205,24 @@ describe('the signing key', () => {
     const removals = keys.map(({ id }) => removeKey(command, project.id, id));
     expect(await Promise.all(removals)).toEqual(['unknown', 'valid']);
   });
+});
+
+test('a key that cannot be opened can be rolled, and is then listed and removed as any former one', async () => {
+  const project = await aProject();
+  const lost = createSealer([Buffer.alloc(32, 1)]);
+  await command.db.query(
+    sql('', 'update projects set sealed_api_secret = $2, sealed_signing_key = $3 where id = $1'),
+    [project.id, lost.seal('sk_lost', 'lost'), lost.seal('lost', 'lost')],
+  );
+  const secret = await rollSecret(project.id, 0);
+  await roll('signing_key', project.id, 0);
+  const { token } = await newToken(project.id);
+  await expect.poll(() => asProject(token)).toBe(200);
+  expect(await asUser(userJwt(project, secret))).toBe(200);
+  const former = (await listKeys(command, project.id)).filter(({ state }) => state === 'ended');
+  expect(former.map(({ kind }) => kind)).toEqual(['api_secret', 'signing_key']);
+  for (const { id } of former) expect(await removeKey(command, project.id, id)).toBe('removed');
+  expect(await listKeys(command, project.id)).toHaveLength(2);
 });
 
 test('the list of keys shows which are in use', async () => {

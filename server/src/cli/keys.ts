@@ -8,6 +8,7 @@ import { CommandError } from './command.ts';
 import { linked } from './linked.ts';
 import { type Cell, print, printJson, printMembers, printTable } from './output.ts';
 import { projectNamed } from './project-named.ts';
+import { checkServers } from './reseal.ts';
 import { withContext } from './with-context.ts';
 
 interface ForProject {
@@ -54,6 +55,7 @@ export async function rollKeyCommand(
   const kind = KEY_KINDS[kindName];
   const { rolled, name, told, file } = await withContext(async (context) => {
     const { id, name } = await projectNamed(context, project);
+    await checkServers(context);
     const told = await linked(context);
     const rolled = await rollKey(context, { projectId: id, kind, overlapMs });
     if (rolled === undefined) throw new CommandError(`project ${name} is gone`);

@@ -27,8 +27,8 @@ export async function resealCommand({ json }: { json?: boolean }): Promise<void>
   report(columns, keys);
 }
 
-/** A server that could not open what is sealed now would fail requests and deliveries. */
-async function checkServers({ db, sealer }: Opened): Promise<void> {
+/** Throws where a running server could not open what is sealed now: it would fail requests and deliveries. */
+export async function checkServers({ db, sealer }: Opened): Promise<void> {
   const [keyId] = sealer.keyIds;
   const nodes = await nodesWithoutKey(db, keyId);
   if (nodes.length > 0)

@@ -1,5 +1,5 @@
 import { createHash, createSecretKey, type KeyObject } from 'node:crypto';
-import type { Sealer } from '../../lib/seal.ts';
+import { CannotOpen, type Sealer } from '../../lib/seal.ts';
 
 /** `api_secret` signs User JWTs, on the integrator's servers. `signing_key` signs Project JWTs and links, here. */
 export type KeyKind = 'api_secret' | 'signing_key';
@@ -23,6 +23,16 @@ export function sealingPurpose(projectId: string, kind: KeyKind): string {
 export function openKey(sealer: Sealer, { projectId, kind, sealed, validUntilMs }: SealedKey): ProjectKey {
   const bytes = sealer.open(sealed, sealingPurpose(projectId, kind));
   return { projectId, id: keyId(bytes), key: createSecretKey(bytes), validUntilMs };
+}
+
+/** The id of a sealed key. One that cannot be opened gets one too, by which it can be listed and removed. */
+export function idOfSealed(sealer: Sealer, key: Omit<SealedKey, 'validUntilMs'>): string {
+  try {
+    return openKey(sealer, { ...key, validUntilMs: 0 }).id;
+  } catch (error) {
+    if (error instanceof CannotOpen) return keyId(key.sealed);
+    throw error;
+  }
 }
 
 export interface SealedKey {

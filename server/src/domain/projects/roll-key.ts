@@ -2,7 +2,7 @@ import { type Database, type Queryable, sql } from '../../db/client.ts';
 import type { Sealer } from '../../lib/seal.ts';
 import type { Bus } from '../realtime/messages.ts';
 import { newApiSecret, newSigningKey } from './create.ts';
-import { type KeyKind, openKey, sealingPurpose } from './keys.ts';
+import { idOfSealed, type KeyKind, sealingPurpose } from './keys.ts';
 
 export interface RolledKey {
   /** The new key, which is shown once. A signing key never leaves the server. */
@@ -26,7 +26,7 @@ export async function rollKey(
     // Locked: of two rolls at once the second finds the first one's key. A token that is being issued waits, or is waited for.
     const [row] = await tx.query<{ sealed: Buffer }>(lockKey[kind], [projectId]);
     if (row === undefined) return undefined;
-    const { id } = openKey(sealer, { projectId, kind, sealed: row.sealed, validUntilMs: 0 });
+    const id = idOfSealed(sealer, { projectId, kind, sealed: row.sealed });
     const [former] = await tx.query<{ valid_until: Date }>(keepFormer[kind], [projectId, id, overlapMs]);
     if (former === undefined) throw new Error(`the project ${projectId} vanished while it was locked`);
     await tx.query(endEarlier, [projectId, kind, former.valid_until]);
