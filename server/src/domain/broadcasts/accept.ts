@@ -2,6 +2,7 @@ import { isDatabaseUnavailable } from '../../db/client.ts';
 import { ClientError } from '../../errors.ts';
 import { Batcher } from '../../lib/batcher.ts';
 import { newId } from '../../lib/ids.ts';
+import { Limiter } from '../../lib/limiter.ts';
 import { BULK, fanOutWeight, type Job, priorityFor } from '../../queue/jobs.ts';
 import type { Worker } from '../../queue/worker.ts';
 import type { Context } from '../context.ts';
@@ -47,6 +48,11 @@ export class Acceptor {
   readonly #listener: AcceptListener;
   readonly #plain: Batcher<Entry, Outcome>;
   readonly #keyed: Batcher<Entry, Outcome>;
+  /**
+   * Long broadcasts are deflated and committed one at a time, each by itself: one of 10 MiB takes a processor and the
+   * database for a part of a second, and others must not wait for several of them.
+   */
+  readonly #long = new Limiter({ maxCount: 1, maxWeight: Number.POSITIVE_INFINITY });
   /** When the first statement was sent of those whose answer was lost: its notifications may be there, and nobody was told of them. */
   #unheardSinceMs: number | undefined;
 
@@ -75,9 +81,17 @@ export class Acceptor {
   async accept(projectId: string, sent: SentBroadcast, idempotency?: IdempotencyKey): Promise<Acceptance> {
     const problems = [...topicProblems(sent.body), ...overrideProblems(sent.body)];
     if (problems.length > 0) throw new ClientError('validation_failed', problems);
-    const entry = await entryOf(projectId, newId(this.#context.clock.now()), sent, idempotency);
-    const outcome = await (idempotency === undefined ? this.#plain : this.#keyed).add(entry);
+    const entry = () => entryOf(projectId, newId(this.#context.clock.now()), sent, idempotency);
+    const outcome = await (isLong(sent)
+      ? this.#long.run(1, async () => this.#commitAlone(await entry()))
+      : (idempotency === undefined ? this.#plain : this.#keyed).add(await entry()));
     if ('error' in outcome) throw outcome.error;
+    return outcome;
+  }
+
+  async #commitAlone(entry: Entry): Promise<Outcome> {
+    const [outcome] = await this.#commit([entry], [entry]);
+    if (outcome === undefined) throw new Error('a broadcast has no outcome');
     return outcome;
   }
 
@@ -178,6 +192,11 @@ export class Acceptor {
 
 /** Of each for itself: that one failed says nothing about those that were committed with it. */
 type Outcome = Acceptance | { error: unknown };
+
+/** Whether its body was so long that a thread has parsed it. */
+function isLong({ texts }: SentBroadcast): boolean {
+  return texts !== undefined;
+}
 
 interface Entry extends Accepting {
   /** What its fan-out works with. */
