@@ -10,6 +10,7 @@ export function isEmailAddress(text: string): boolean {
   if (text.length > MAX_EMAIL_CHARACTERS) return false;
   const at = text.lastIndexOf('@');
   if (at < 1 || at > 64) return false;
+  if (ASCII_ADDRESS.test(text)) return true;
   return (
     LOCAL_PART.test(text.slice(0, at)) &&
     text
@@ -18,6 +19,10 @@ export function isEmailAddress(text: string): boolean {
       .every(isLabel)
   );
 }
+
+// What nearly all addresses are. A broadcast has a thousand, and the rules for any language take five times as long.
+const ASCII_ADDRESS =
+  /^[\w!#$%&'*+\-./=?^`{|}~]+@[a-z\d](?:[a-z\d-]{0,61}[a-z\d])?(?:\.[a-z\d](?:[a-z\d-]{0,61}[a-z\d])?)*$/i;
 
 // Nor the Kelvin sign, U+212A: in lower case it is an ASCII `k`, and so the address of somebody else.
 const LOCAL_PART = /^[^\s@"(),:;<>[\\\]\p{Cc}\p{Cs}\u212a]+$/u;
