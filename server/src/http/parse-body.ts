@@ -20,7 +20,7 @@ export interface ParsedBody {
   value: unknown;
   /** The text that `value` was parsed from. */
   json: Buffer | undefined;
-  /** The text of its member `longArray`, if the body is long. */
+  /** The text of its member `longArray`, where the scan found it. */
   longArray: Buffer | undefined;
   /** SHA-256 of the bytes as they were sent. */
   hash: Buffer | undefined;
@@ -50,7 +50,8 @@ export function parseBody(sent: Buffer, { limits, longArray, unwrap, hashed }: B
   }
   const value = parse(text);
   if (wrapped || unwrap === undefined || !isOnlyMember(value, unwrap)) {
-    return { value, json: text, longArray: undefined, hash };
+    const { member } = scanned;
+    return { value, json: text, longArray: member && text.subarray(member.start, member.end), hash };
   }
   return { value: value[unwrap], json: jsonMember(text, unwrap), longArray: undefined, hash };
 }
