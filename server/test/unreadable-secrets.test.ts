@@ -290,3 +290,17 @@ describe('a token that cannot be opened', () => {
     expect(vendors.slack.posted.map(({ to }) => to)).toEqual(['C0A', 'C0A']);
   });
 });
+
+test('web push makes no second pair of keys while the first cannot be opened', async () => {
+  const start = () => project.as('ada')('POST', '/integrations/web_push/installations/start');
+  const first = await start();
+  expect(first.status).toBe(200);
+  const restore = await loseKey('integrations');
+  const refused = await start();
+  expect([refused.status, refused.body.errors[0].code]).toEqual([503, 'service_unavailable']);
+  expect(refused.body.errors[0].message).toContain('SECRET_KEY');
+  await restore();
+  expect((await start()).body.public_key).toBe(first.body.public_key);
+  const { body } = await project.call('GET', '/integrations/web_push');
+  expect(body.data).toHaveLength(1);
+});

@@ -19,6 +19,15 @@ export async function findIntegrations<Name extends IntegrationName>(
   return opened<Name>(sealer, await db.query<Row>(selectOfProvider, [projectId, provider]));
 }
 
+/** Whether the project has an integration of a provider, also if it cannot be opened. */
+export async function hasIntegration(
+  db: Queryable,
+  projectId: string,
+  provider: IntegrationName,
+): Promise<boolean> {
+  return (await db.query<Row>(selectOfProvider, [projectId, provider])).length > 0;
+}
+
 /**
  * The integrations of a provider with this id, of whatever project: for requests that name nothing else. Projects choose ids of their
  * own, so there can be several; the right one is whose secret the request was signed with.

@@ -6,7 +6,7 @@ import { type IntegrationConfig, type IntegrationName, wireNameOf } from '../../
 import { recordEvents } from '../events/record.ts';
 import { lockProject } from '../projects/lock.ts';
 import type { Bus } from '../realtime/messages.ts';
-import { type FoundIntegration, findIntegrations } from './find.ts';
+import { type FoundIntegration, findIntegrations, hasIntegration } from './find.ts';
 import { sealedFor } from './of-project.ts';
 
 // All of them are opened and kept in memory together.
@@ -49,6 +49,8 @@ export async function integrationOrNew<Name extends IntegrationName>(
     await lockProject(tx, projectId);
     const [first] = await findIntegrations({ db: tx, sealer }, projectId, provider);
     if (first !== undefined) return { found: first, made: false };
+    if (await hasIntegration(tx, projectId, provider))
+      throw new ClientError('service_unavailable', [UNREADABLE]);
     const fresh = { id: newId(), projectId, config: make() };
     await keep(tx, sealer, { ...fresh, provider });
     await recordSaved(tx, { projectId, name: wireNameOf(provider, BRAND), id: fresh.id });
@@ -57,6 +59,9 @@ export async function integrationOrNew<Name extends IntegrationName>(
   if (made) bus.publish({ type: 'project_changed', projectId });
   return found;
 }
+
+const UNREADABLE =
+  'The integration of this project cannot be opened: this server lacks the SECRET_KEY that it was sealed with';
 
 /** Writes the row; false when the project has one of another provider under this id. Throws for one too many. The project is locked. */
 async function keep(
