@@ -409,6 +409,10 @@ describe('a page that our own error stops', () => {
     await processed(project.call, body.id);
     // As if the second page were still to come.
     await rows("update broadcasts set status = 'processing', awaited = 1 where id = $1", [body.id]);
+    // Held under a lease that lives: the job of another would be released by the next worker that polls.
+    await rows("insert into leases (id, node, expires_at) values ($1, 'test', now() + interval '1 hour')", [
+      project.id,
+    ]);
     const [job] = await rows<{ id: number }>(
       `insert into jobs (kind, project_id, priority, lease_id, due_at, payload)
       values ('fan_out', $1, 2, $2, now() + interval '1 day', '{}')
