@@ -33,7 +33,7 @@ export async function listEvents(
     limit,
     sinceMs === undefined ? OLDEST : firstIdAt(Math.max(0, sinceMs)),
     untilMs === undefined ? NEWEST : firstIdAt(Math.max(0, untilMs)),
-    ...(types === undefined ? [] : [stored.map((one) => one.type), stored.map((one) => one.stored)]),
+    ...(types === undefined ? [] : [stored.map((one) => one.stored), stored.map((one) => one.place)]),
   ]);
   return rows.flatMap((row) => (direction === 'older' ? expand(row).reverse() : expand(row)));
 }
@@ -44,20 +44,19 @@ export async function listEvents(
 function listText(direction: Cursor['direction'], ofTypes: boolean): string {
   const older = direction === 'older';
   const order = older ? 'desc' : 'asc';
-  const range = `e.project_id = $1 and e.id >= $5 and e.id < $6
+  const range = (base: string) => `e.project_id = $1 and e.id >= $5 and e.id < $6
         and ${
           older
-            ? 'e.id <= $2 and (e.id < $2 or $3::int > part.base)'
-            : 'e.id >= $2 and (e.id > $2 or part.base + e.size > $3::int + 1)'
+            ? `e.id <= $2 and (e.id < $2 or $3::int > ${base})`
+            : `e.id >= $2 and (e.id > $2 or ${base} + e.size > $3::int + 1)`
         }`;
   const picked = ofTypes
     ? `select e.id, e.base, e.size
-      from unnest($7::text[], $8::text[]) as wanted (type, stored)
+      from unnest($7::text[], $8::int[]) as wanted (stored, place)
       cross join lateral (
-        select e.id, part.base, e.size
+        select e.id, wanted.place * e.size as base, e.size
         from events e
-        cross join ${PARTS}
-        where e.type = wanted.stored and part.type = wanted.type and ${range}
+        where e.type = wanted.stored and ${range('wanted.place * e.size')}
         order by e.id ${order}
         limit $4
       ) e
@@ -66,7 +65,7 @@ function listText(direction: Cursor['direction'], ofTypes: boolean): string {
     : `select e.id, part.base, e.size
       from events e
       cross join ${PARTS}
-      where ${range}
+      where ${range('part.base')}
       order by e.id ${order}, part.base ${order}
       limit $4`;
   // The numbers of the events that are meant, both included.
@@ -97,12 +96,12 @@ function listText(direction: Cursor['direction'], ofTypes: boolean): string {
     select e.*, taken.first
     from taken
     cross join lateral (
-      select e.id, part.type, e.broadcast_id, part.details,
+      select e.id, split_part(e.type, '+', case taken.base when 0 then 1 else 2 end) as type, e.broadcast_id,
+        case when taken.base > 0 or strpos(e.type, '+') = 0 then e.details end as details,
         e.user_ids[taken.first - taken.base + 1 : taken.last - taken.base + 1] as user_ids,
         e.broadcast_ids[taken.first - taken.base + 1 : taken.last - taken.base + 1] as broadcast_ids
       from events e
-      cross join ${PARTS}
-      where e.project_id = $1 and e.id = taken.id and part.base = taken.base
+      where e.project_id = $1 and e.id = taken.id
       limit 1
     ) e
     order by e.id ${order}, taken.base ${order}`;
