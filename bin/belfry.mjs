@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// The launcher: works with any Node from 20 on and with nothing installed. It installs what is missing, finds a
-// Node that runs TypeScript, and becomes server/src/main.ts.
+// The launcher: works with any Node from 20 on and with nothing installed. It installs what is missing, finds
+// a Node that runs TypeScript, and becomes server/src/main.ts.
 import { join } from 'node:path';
 import { ensureInstalled } from './install.mjs';
 import { Refusal, root, runScript } from './runtime.mjs';

@@ -31,8 +31,9 @@ export async function ensureInstalled({ dev }) {
   await withLock(async () => {
     if (isInstalled({ dev })) return; // another launcher has just done it
     const hadDevelopmentTools = Object.values(readPackages(record) ?? {}).some((entry) => entry.dev);
-    // The record goes first and comes back last: without one, an earlier install was cut off and may have left
-    // half a package. With one, the tree is brought up to date in place, under a server that may be running on it.
+    // The record goes first and comes back last: without one, an earlier install was cut off and may have
+    // left half a package. With one, the tree is brought up to date in place, under a server that may be
+    // running on it.
     if (existsSync(record)) rmSync(record);
     else rmSync(modules, { recursive: true, force: true });
     await npmInstall({ dev: dev || hadDevelopmentTools });
@@ -42,7 +43,10 @@ export async function ensureInstalled({ dev }) {
   });
 }
 
-/** Loads what the server loads, so that its first start finds it compiled already. Takes a second; a start does without, too. */
+/**
+ * Loads what the server loads, so that its first start finds it compiled already. Takes a second; a start
+ * does without, too.
+ */
 function compileOnce() {
   const [main, start] = ['main.ts', 'cli/start.ts'].map((file) => join(root, 'server', 'src', file));
   spawnSync(findNode(), ['--import', pathToFileURL(start).href, main, '--version'], {
@@ -64,7 +68,8 @@ function isInstalled({ dev }) {
   return Object.entries(wanted).every(([path, entry]) => {
     if (!path.includes('node_modules/')) return true; // the root and the workspaces themselves
     const found = present[path];
-    // Optional packages are for one platform each and may be left out by choice; only the runtime has to be there.
+    // Optional packages are for one platform each and may be left out by choice; only the runtime has to be
+    // there.
     const needed = path === `node_modules/${nodePackage}` || !(entry.optional || entry.devOptional);
     if (!found) return !needed || (entry.dev === true && !dev);
     return (
@@ -83,8 +88,9 @@ function readPackages(file) {
 }
 
 /**
- * `npm install --no-save` rather than `npm ci`: it follows the lock file and leaves it alone, too, but does not empty
- * node_modules first, and does not refuse where the registry lacks a platform package that is not for this platform.
+ * `npm install --no-save` rather than `npm ci`: it follows the lock file and leaves it alone, too, but does
+ * not empty node_modules first, and does not refuse where the registry lacks a platform package that is not
+ * for this platform.
  */
 async function npmInstall({ dev }) {
   console.error(`belfry: installing ${dev ? 'what the tests need' : 'its dependencies'} (once) …`);
@@ -124,7 +130,10 @@ function pathWithoutOwnTools() {
     .join(delimiter);
 }
 
-/** Runs `work` while no other launcher of this copy does. The lock is a folder whose mtime its owner keeps fresh. */
+/**
+ * Runs `work` while no other launcher of this copy does. The lock is a folder whose mtime its owner keeps
+ * fresh.
+ */
 async function withLock(work) {
   while (!takeLock()) await sleep(100 + Math.random() * 100);
   const heartbeat = setInterval(() => {
@@ -148,7 +157,8 @@ function takeLock() {
       throw new Refusal(`${root} cannot be written, and dependencies are missing there: ${error.message}`);
   }
   if (!isLocked()) {
-    // Renaming is atomic: of several launchers that see the same stale lock one moves it away, the others try again.
+    // Renaming is atomic: of several launchers that see the same stale lock one moves it away, the others try
+    // again.
     const away = `${lockDir}.${process.pid}`;
     try {
       renameSync(lockDir, away);

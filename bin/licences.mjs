@@ -3,7 +3,10 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { root } from './runtime.mjs';
 
-/** Licences that let anybody run, change and pass on the whole without further conditions than naming the authors. */
+/**
+ * Licences that let anybody run, change and pass on the whole without further conditions than naming the
+ * authors.
+ */
 const ALLOWED = new Set([
   '0BSD',
   'Apache-2.0',

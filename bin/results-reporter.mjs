@@ -1,5 +1,5 @@
-// A reporter of Vitest that writes each result at once, as a line of JSON in the file that TEST_RESULTS names. A report that is written at
-// the end of a run is missing where the run is broken off.
+// A reporter of Vitest that writes each result at once, as a line of JSON in the file that TEST_RESULTS
+// names. A report that is written at the end of a run is missing where the run is broken off.
 import { appendFileSync } from 'node:fs';
 
 export default class ResultsReporter {

@@ -12,7 +12,9 @@ export class Refusal extends Error {}
 /** The folder of this copy of Belfry. */
 export const root = dirname(dirname(fileURLToPath(import.meta.url)));
 
-/** The npm package that brings Node for this platform; undefined where there is none or where none is needed. */
+/**
+ * The npm package that brings Node for this platform; undefined where there is none or where none is needed.
+ */
 export const nodePackage = isNewEnough() ? undefined : nodePackageFor(process.platform, process.arch);
 
 function nodePackageFor(platform, arch) {
@@ -20,9 +22,9 @@ function nodePackageFor(platform, arch) {
   return `node-${platform === 'win32' ? 'win' : platform}-${arch}`;
 }
 
-// What Node has made of our TypeScript, for the next start. Without it every start loads the compiler that strips the types, which
-// holds 20 MB until the process ends. Not in the temporary folder, where other users could lay down code for us. Where this
-// folder cannot be written, Node does without.
+// What Node has made of our TypeScript, for the next start. Without it every start loads the compiler that
+// strips the types, which holds 20 MB until the process ends. Not in the temporary folder, where other users
+// could lay down code for us. Where this folder cannot be written, Node does without.
 const compileCache = join(root, 'node_modules', '.cache', 'belfry');
 
 /** The environment of a Node that runs our TypeScript. */
@@ -46,8 +48,8 @@ export function findNode() {
 }
 
 /**
- * Runs a script in a Node that is new enough and ends as it ends. Where possible no second process stays: this one
- * imports the script, or is replaced by it. Otherwise it supervises.
+ * Runs a script in a Node that is new enough and ends as it ends. Where possible no second process stays:
+ * this one imports the script, or is replaced by it. Otherwise it supervises.
  */
 export async function runScript(script, args) {
   if (isNewEnough()) {
@@ -64,11 +66,11 @@ export async function runScript(script, args) {
 }
 
 /**
- * Runs `node` with these arguments as a child and ends as it ends: signals are passed on, and the IPC channel tells
- * the child when this process is gone (`disconnect`), even by SIGKILL.
+ * Runs `node` with these arguments as a child and ends as it ends: signals are passed on, and the IPC channel
+ * tells the child when this process is gone (`disconnect`), even by SIGKILL.
  *
- * A terminal's Ctrl-C reaches the child by itself as well as from here, and from npm a third time: whether it did
- * cannot be told, so every signal is passed on, and the child counts those within a second as one.
+ * A terminal's Ctrl-C reaches the child by itself as well as from here, and from npm a third time: whether it
+ * did cannot be told, so every signal is passed on, and the child counts those within a second as one.
  */
 export async function supervise(node, argv) {
   const child = spawn(node, argv, { env: scriptEnv, stdio: ['inherit', 'inherit', 'inherit', 'ipc'] });

@@ -1,4 +1,5 @@
-// npm test: what CI runs. Installs what the tests need, checks the code without running it, then runs the tests.
+// npm test: what CI runs. Installs what the tests need, checks the code without running it, then runs the
+// tests.
 //   npm test                    everything
 //   npm test -- broadcasts      only the test files whose path contains this
 //   npm run lint                only the checks
@@ -67,8 +68,8 @@ async function runChecks() {
 }
 
 /**
- * Runs the tests and ends with one line that counts them; a check that failed counts as a failed test. A run that is broken off is counted
- * as far as it came.
+ * Runs the tests and ends with one line that counts them; a check that failed counts as a failed test. A run
+ * that is broken off is counted as far as it came.
  */
 async function runTests(filters, brokenChecks) {
   const folder = mkdtempSync(join(tmpdir(), 'belfry-test-'));
@@ -104,7 +105,8 @@ function run([script, ...args], { capture, env = {} }) {
     env: { ...process.env, ...plain, ...env, PATH: `${dirname(node)}${delimiter}${process.env.PATH}` },
     stdio: capture ? ['ignore', 'pipe', 'pipe'] : ['ignore', 'inherit', 'inherit'],
   });
-  // A terminal's Ctrl-C reaches the tool by itself, and this process has to outlive it; SIGTERM comes here alone.
+  // A terminal's Ctrl-C reaches the tool by itself, and this process has to outlive it; SIGTERM comes here
+  // alone.
   let stoppedBy;
   const outlive = (signal) => {
     stoppedBy ??= signal;

@@ -1,7 +1,9 @@
-// npm run build -w @belfry/sdk [-- <folder>]: makes the package as it is published, in dist/ or the folder given.
+// npm run build -w @belfry/sdk [-- <folder>]: makes the package as it is published, in dist/ or the folder
+// given.
 //
-// In this repository the package is its TypeScript source, which Node 24 and bundlers run as it is. Published, it is JavaScript for
-// Node 20 and browsers with declarations beside it; its package.json differs, so what is published is a folder of its own.
+// In this repository the package is its TypeScript source, which Node 24 and bundlers run as it is.
+// Published, it is JavaScript for Node 20 and browsers with declarations beside it; its package.json differs,
+// so what is published is a folder of its own.
 import { execFileSync } from 'node:child_process';
 import { copyFileSync, cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';

@@ -1,7 +1,8 @@
 import { createServer } from 'node:http';
 import { answer } from '../support/task.ts';
 
-// A server that reads the body and answers as many bytes as Belfry does: what Node, the loopback and the sender can do at all.
+// A server that reads the body and answers as many bytes as Belfry does: what Node, the loopback and the
+// sender can do at all.
 
 answer<{ replyBytes: number }>(async ({ replyBytes }) => {
   const reply = Buffer.alloc(replyBytes, ' ');

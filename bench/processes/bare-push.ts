@@ -2,7 +2,8 @@ import { connect } from 'node:http2';
 import { measured, type Rate } from '../support/in-flight.ts';
 import { answer } from '../support/task.ts';
 
-// A push by FCM as bytes, again and again over one session of node:http2: what sending costs without anything of ours.
+// A push by FCM as bytes, again and again over one session of node:http2: what sending costs without anything
+// of ours.
 
 const PATH = '/v1/projects/p/messages:send';
 const HEADERS = { authorization: `Bearer ${'x'.repeat(200)}`, 'content-type': 'application/json' };

@@ -2,7 +2,8 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { answer } from '../support/task.ts';
 
-// Vendors that speak HTTP/1.1 and take everything at once: one answer that each of them takes for its own success.
+// Vendors that speak HTTP/1.1 and take everything at once: one answer that each of them takes for its own
+// success.
 
 const ANSWERS: Record<string, [status: number, body: string]> = {
   '/v3/mail/send': [202, ''],

@@ -3,7 +3,8 @@ import { createServer as createHttp2Server } from 'node:http2';
 import type { AddressInfo } from 'node:net';
 import { answer } from '../support/task.ts';
 
-// APNs, FCM and Expo that take everything at once, as little work as may be: what they cost must not hide what sending costs.
+// APNs, FCM and Expo that take everything at once, as little work as may be: what they cost must not hide
+// what sending costs.
 
 let accepted = 0; // over HTTP/2
 
@@ -19,7 +20,8 @@ http2.on('stream', (stream, headers) => {
   });
 });
 
-// Batches are not read: each is answered as one of a hundred, and a sender that makes others takes that for no answer.
+// Batches are not read: each is answered as one of a hundred, and a sender that makes others takes that for
+// no answer.
 const ticket = { status: 'ok', id: '0198c0de-0000-7000-8000-000000000000' };
 const tickets = JSON.stringify({ data: Array(100).fill(ticket) });
 

@@ -40,7 +40,10 @@ async function open({
   return sockets.length;
 }
 
-/** Sends a broadcast to one after the other and waits for each frame; socket number i is that of externalIds[i]. */
+/**
+ * Sends a broadcast to one after the other and waits for each frame; socket number i is that of
+ * externalIds[i].
+ */
 async function probe(options: {
   address: string;
   jwt: string;

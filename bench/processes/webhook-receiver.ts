@@ -2,7 +2,8 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { answer } from '../support/task.ts';
 
-// Receivers of webhooks on one port: each accepts everything at once and counts it, but for those below /hang, which never respond.
+// Receivers of webhooks on one port: each accepts everything at once and counts it, but for those below
+// /hang, which never respond.
 
 let received = 0;
 const server = createServer((request, response) => {

@@ -21,9 +21,10 @@ interface Sample extends LoadResult {
 }
 
 /**
- * (b) Broadcasts accepted a second at 50 connections, and how long each waits: to one known user, which is in the inbox with the answer; to one of whom
- * something is said, which goes through the queue, by itself and while the queue is worked on; and large ones. Each kind has a server and a database of
- * its own: what one leaves to be vacuumed is not the next one's cost.
+ * (b) Broadcasts accepted a second at 50 connections, and how long each waits: to one known user, which is in
+ * the inbox with the answer; to one of whom something is said, which goes through the queue, by itself and
+ * while the queue is worked on; and large ones. Each kind has a server and a database of its own: what one
+ * leaves to be vacuumed is not the next one's cost.
  */
 export const measureAccept: Scenario = async (bench) => {
   const bare = startTask('bare-http.ts');

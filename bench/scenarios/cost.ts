@@ -7,7 +7,10 @@ import { queueEmpty } from '../support/queue.ts';
 import type { Bench, Scenario } from '../support/scenario.ts';
 import { startTask, type Task } from '../support/task.ts';
 
-/** (g) What a broadcast and a notification cost: CPU time, statements, transactions that write, and write-ahead log. */
+/**
+ * (g) What a broadcast and a notification cost: CPU time, statements, transactions that write, and
+ * write-ahead log.
+ */
 export const measureCost: Scenario = async (bench) => {
   await preload(bench.dataDir, 'pg_stat_statements');
   const belfry = await startBelfry(bench);

@@ -26,9 +26,10 @@ interface World {
 }
 
 /**
- * (deliveries) A campaign: 600 broadcasts to a thousand users each, everybody once, in the inbox and on a phone. How long until everything is in
- * the inboxes, at the vendor, and written down; what it costs; and what the server holds meanwhile. The limit is the rate of node:http2
- * alone to the same vendor, before and after.
+ * (deliveries) A campaign: 600 broadcasts to a thousand users each, everybody once, in the inbox and on a
+ * phone. How long until everything is in the inboxes, at the vendor, and written down; what it costs; and
+ * what the server holds meanwhile. The limit is the rate of node:http2 alone to the same vendor, before and
+ * after.
  */
 export const measureDeliveries: Scenario = async (bench) => {
   const broadcasts = bench.quick ? 20 : 600;

@@ -17,7 +17,10 @@ interface Sample {
   postgresMicros: number;
 }
 
-/** (e) E-mails handed to a mail server, from the request until every outcome is written; and nodemailer alone, in turns. */
+/**
+ * (e) E-mails handed to a mail server, from the request until every outcome is written; and nodemailer alone,
+ * in turns.
+ */
 export const measureEmail: Scenario = async (bench) => {
   const belfry = await startBelfry(bench);
   const sender = startTask('send.ts');

@@ -31,8 +31,9 @@ interface Delays {
 type Probe = (goOn: (sent: number) => boolean) => Promise<Delays>;
 
 /**
- * (fairness) How long a single message of one project takes, from the request until its mailer has it: with nothing else to do, beside a bulk of
- * another project to 600,000 users in the inbox and on a phone, and beside twelve projects with a bulk each whose mailers hang.
+ * (fairness) How long a single message of one project takes, from the request until its mailer has it: with
+ * nothing else to do, beside a bulk of another project to 600,000 users in the inbox and on a phone, and
+ * beside twelve projects with a bulk each whose mailers hang.
  */
 export const measureFairness: Scenario = async (bench) => {
   const vendor = startTask('push-vendor.ts');

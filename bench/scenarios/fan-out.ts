@@ -28,8 +28,9 @@ interface Sample {
 }
 
 /**
- * (a) Broadcasts of a thousand, from the request until every notification is there, and the fan-out alone from a full queue; each
- * followed by the plain insert of the same rows. The rounds take turns, so that what else the machine does hits all alike.
+ * (a) Broadcasts of a thousand, from the request until every notification is there, and the fan-out alone
+ * from a full queue; each followed by the plain insert of the same rows. The rounds take turns, so that what
+ * else the machine does hits all alike.
  */
 export const measureFanOut: Scenario = async (bench) => {
   const belfry = await startBelfry(bench);

@@ -21,7 +21,9 @@ const ROUNDS = 5;
 
 type Subject = { send(): Promise<Outcome>; close(): Promise<void> };
 
-/** (http) Messages by the vendors that speak HTTP/1.1, against the same requests by undici alone, in turns. */
+/**
+ * (http) Messages by the vendors that speak HTTP/1.1, against the same requests by undici alone, in turns.
+ */
 export const measureHttpProviders: Scenario = async (bench) => {
   const process = startTask('http-vendor.ts');
   const { address } = await process.ask<{ address: string }>({});

@@ -12,7 +12,10 @@ import { percentile } from '../support/statistics.ts';
 const PAGE = 50;
 const ROWS = 1_000_000;
 
-/** (d) A page of the inbox and the unread count, for a user with 100 and one with 100,000 notifications, as the table grows. */
+/**
+ * (d) A page of the inbox and the unread count, for a user with 100 and one with 100,000 notifications, as
+ * the table grows.
+ */
 export const measureInbox: Scenario = async (bench) => {
   // A database of its own: the table is to have the rows that the figures name.
   const belfry = await startBelfry({ ...bench, dataDir: join(bench.dataDir, 'inbox') });
@@ -68,7 +71,10 @@ async function measure(
   }
 }
 
-/** What the server itself says that planning and running takes, without the time for reading the clock at every row. */
+/**
+ * What the server itself says that planning and running takes, without the time for reading the clock at
+ * every row.
+ */
 async function explained(
   belfry: Belfry,
   read: (db: Queryable) => Promise<unknown>,

@@ -17,8 +17,8 @@ const PROBE_EVERY_MS = 10;
 const AIM_MS = 100;
 
 /**
- * (bodies) A thousand broadcasts of 10 MiB over 128 connections, to a server with a heap of 400 MB: how many are accepted, what another client
- * notices, and how much memory the server takes.
+ * (bodies) A thousand broadcasts of 10 MiB over 128 connections, to a server with a heap of 400 MB: how many
+ * are accepted, what another client notices, and how much memory the server takes.
  */
 export const measureLargeBodies: Scenario = async (bench) => {
   const belfry = await startBelfry({

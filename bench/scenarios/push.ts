@@ -23,7 +23,10 @@ const EXPO_PROJECTS = 1_000;
 
 type Vendor = { http2: string; http1: string };
 
-/** (push) Pushes by APNs and FCM, against the same bytes by `node:http2` alone; and by Expo, against its batches by undici alone. */
+/**
+ * (push) Pushes by APNs and FCM, against the same bytes by `node:http2` alone; and by Expo, against its
+ * batches by undici alone.
+ */
 export const measurePush: Scenario = async (bench) => {
   const process = startTask('push-vendor.ts');
   const vendor = await process.ask<Vendor>({});
@@ -87,8 +90,9 @@ async function compare(
 }
 
 /**
- * In turns, too. Expo takes 600 a second of a project, so there are as many projects as keep every one of them far below that, and each
- * batch is another one's. The first limit is one batch, written and compressed beforehand; the second writes and compresses it each time.
+ * In turns, too. Expo takes 600 a second of a project, so there are as many projects as keep every one of
+ * them far below that, and each batch is another one's. The first limit is one batch, written and compressed
+ * beforehand; the second writes and compresses it each time.
  */
 async function compareExpo({ quick, figure }: Bench, vendor: Vendor, deps: SenderDeps): Promise<void> {
   const messages = Array.from({ length: EXPO_BATCH }, (_, index) => ({

@@ -29,8 +29,8 @@ const STATEMENT_SETTINGS = {
 };
 
 /**
- * (reads) What every operation that reads takes in the server, by its own log, and in the database, with a million rows wherever there can
- * be as many; then the plans by which its statements were run.
+ * (reads) What every operation that reads takes in the server, by its own log, and in the database, with a
+ * million rows wherever there can be as many; then the plans by which its statements were run.
  */
 export const measureReads: Scenario = async (bench) => {
   const dataDir = join(bench.dataDir, 'reads');
@@ -183,8 +183,8 @@ async function measure(bench: Bench, full: Full): Promise<void> {
 }
 
 /**
- * Whether it passes over a hundred thousand notifications, or a million users: told beside the aim, which is for the ten thousand that a busy inbox
- * has.
+ * Whether it passes over a hundred thousand notifications, or a million users: told beside the aim, which is
+ * for the ten thousand that a busy inbox has.
  */
 function isBeyond({ variant }: ReadRequest): boolean {
   if (variant === OF_A_MILLION) return true;

@@ -11,7 +11,10 @@ const EVERY_MS = 10;
 
 type Probed = { fromRequestMs: number[]; fromAnswerMs: number[] };
 
-/** (c) From the request to the frame in a socket: with nothing else to do, and at half of what the server can do. */
+/**
+ * (c) From the request to the frame in a socket: with nothing else to do, and at half of what the server can
+ * do.
+ */
 export const measureRealtime: Scenario = async (bench) => {
   const belfry = await startBelfry(bench);
   const client = startTask('sockets.ts');

@@ -27,7 +27,10 @@ const SERVICES = [
 ];
 const ROUNDS = 5;
 
-/** (web-push) What a push costs until it is ready to be written, each to a browser of its own; and the same by the `web-push` package. */
+/**
+ * (web-push) What a push costs until it is ready to be written, each to a browser of its own; and the same by
+ * the `web-push` package.
+ */
 export const measureWebPush: Scenario = async ({ quick, figure }) => {
   const count = quick ? 500 : 2_000;
   await cpuMicroseconds([message(0)], peerSend()); // what is compiled and looked up once

@@ -19,8 +19,9 @@ interface Project {
 }
 
 /**
- * (webhooks) Events sent to one webhook and to a hundred, from their commit until every outcome is written, in a database with a history of
- * earlier events and messages; by one server, by two, and beside webhooks that are dead.
+ * (webhooks) Events sent to one webhook and to a hundred, from their commit until every outcome is written,
+ * in a database with a history of earlier events and messages; by one server, by two, and beside webhooks
+ * that are dead.
  */
 export const measureWebhooks: Scenario = async (bench) => {
   const receiver = startTask('webhook-receiver.ts');

@@ -1,4 +1,6 @@
-/** A broadcast to these external ids, as JSON text; `described` with address, names and attributes for each. */
+/**
+ * A broadcast to these external ids, as JSON text; `described` with address, names and attributes for each.
+ */
 export function broadcastBody(externalIds: readonly string[], described = false): string {
   return JSON.stringify({
     title: 'Your order is on its way',

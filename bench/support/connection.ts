@@ -1,6 +1,9 @@
 import { connect, type Socket } from 'node:net';
 
-/** A kept-alive HTTP connection for one request at a time, with as little of its own as possible: it shares the cores with what it measures. */
+/**
+ * A kept-alive HTTP connection for one request at a time, with as little of its own as possible: it shares
+ * the cores with what it measures.
+ */
 export class Connection {
   readonly #socket: Socket;
   #received: Buffer = Buffer.alloc(0);

@@ -24,7 +24,10 @@ export async function resetStatements(db: Database): Promise<void> {
   await db.query(sql('bench_reset', 'select pg_stat_statements_reset()'));
 }
 
-/** Prints the statements that took most, each by what it took of every one of `units`; answers how many were run in all. */
+/**
+ * Prints the statements that took most, each by what it took of every one of `units`; answers how many were
+ * run in all.
+ */
 export async function showStatements(
   db: Database,
   { of, units, batches, most = 8 }: { of: string; units: number; batches: number; most?: number },

@@ -21,8 +21,9 @@ const PAGE = 1_000;
 const LARGE = BROADCASTS + 1;
 
 /**
- * A broadcast to all of the million users that goes out to their inboxes and by e-mail, and by SMS to nobody: of the e-mails one in a thousand failed, one in
- * five thousand is tried again, the last thousand have no outcome yet. The other broadcasts list who had them, in the inbox alone.
+ * A broadcast to all of the million users that goes out to their inboxes and by e-mail, and by SMS to nobody:
+ * of the e-mails one in a thousand failed, one in five thousand is tried again, the last thousand have no
+ * outcome yet. The other broadcasts list who had them, in the inbox alone.
  */
 export async function fillDeliveries(fill: Fill): Promise<FullDeliveries> {
   const { client, belfry } = fill;

@@ -22,9 +22,10 @@ export interface FullTables {
 }
 
 /**
- * Fills every table that something is read from, by statements that write sets: a million users, notifications, tokens, preferences,
- * subscriptions, events, deliveries, suppressions and messages of a webhook, 200,000 broadcasts, 1,000 of all that a project has few of. A database
- * that is full stays as it is.
+ * Fills every table that something is read from, by statements that write sets: a million users,
+ * notifications, tokens, preferences, subscriptions, events, deliveries, suppressions and messages of a
+ * webhook, 200,000 broadcasts, 1,000 of all that a project has few of. A database that is full stays as it
+ * is.
  */
 export async function fillTables(belfry: Belfry): Promise<FullTables> {
   const client = await belfry.db.connect();
@@ -55,7 +56,10 @@ export async function fillTables(belfry: Belfry): Promise<FullTables> {
   }
 }
 
-/** Users with both identities; those with the 10,000 oldest of them have come by an import. And some of another project. */
+/**
+ * Users with both identities; those with the 10,000 oldest of them have come by an import. And some of
+ * another project.
+ */
 async function fillUsers(fill: Fill): Promise<void> {
   const externalId = `case when n <= 10000 then 'imported-' else 'user-' end || n`;
   await inSteps(
@@ -83,8 +87,8 @@ async function fillUsers(fill: Fill): Promise<void> {
 }
 
 /**
- * Nine notifications of every tenth user, and the younger half of the broadcasts: most of `orders`, 2,000 of `chat`, 100 of `news`. The users with
- * large inboxes have none of the last two.
+ * Nine notifications of every tenth user, and the younger half of the broadcasts: most of `orders`, 2,000 of
+ * `chat`, 100 of `news`. The users with large inboxes have none of the last two.
  */
 async function fillNotifications(fill: Fill): Promise<void> {
   const json = (value: unknown) => packJson(JSON.stringify(value));
@@ -214,8 +218,8 @@ async function fillSubscriptions(fill: Fill): Promise<void> {
 }
 
 /**
- * A million rows of one event and 1,000 rows that stand for 1,000 each. Half of the rows are deliveries, one type has a single row, the
- * oldest, and most have none.
+ * A million rows of one event and 1,000 rows that stand for 1,000 each. Half of the rows are deliveries, one
+ * type has a single row, the oldest, and most have none.
  */
 async function fillEvents(fill: Fill): Promise<void> {
   // The low 16 bits number the events of a row.

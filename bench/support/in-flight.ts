@@ -1,6 +1,9 @@
 export type Rate = { perSecond: number; cpuMicros: number };
 
-/** So many sends, with so many of them under way at a time: how fast they go, and what each takes of the processor of this process. */
+/**
+ * So many sends, with so many of them under way at a time: how fast they go, and what each takes of the
+ * processor of this process.
+ */
 export async function measured(send: () => Promise<unknown>, count: number, inFlight: number): Promise<Rate> {
   let next = 0;
   const before = process.cpuUsage();

@@ -18,8 +18,8 @@ const HEAVY_ID = '01000000-0000-7000-8000-000000000002';
 const BUSY_ID = '01000000-0000-7000-8000-000000000003';
 
 /**
- * Adds a user with 100,000 notifications, one with 10,000 and one with 100, each from a broadcast of its own; of all one in four is read and
- * one in twenty archived.
+ * Adds a user with 100,000 notifications, one with 10,000 and one with 100, each from a broadcast of its own;
+ * of all one in four is read and one in twenty archived.
  */
 export async function fillInboxes(db: Database, projectId: string): Promise<LargeTable> {
   const message = packJson(
@@ -62,13 +62,16 @@ async function addUser(db: Database, projectId: string, id: string, externalId: 
 const FIRST_MS = Date.now() - 12 * 24 * 3_600_000;
 
 /**
- * SQL for the id (version 7) of number `number`, up to a million: their times are a second apart, and end before now. `low` is what it
- * ends with.
+ * SQL for the id (version 7) of number `number`, up to a million: their times are a second apart, and end
+ * before now. `low` is what it ends with.
  */
 export const ID_OF = (number: string, low = number) =>
   `(lpad(to_hex(${FIRST_MS} + ${number}::bigint * 1000), 12, '0') || '70008000' || lpad(to_hex(${low}), 12, '0'))::uuid`;
 
-/** SQL for the id of the notification that broadcast number `broadcast` is for the user whose id ends with the number `user`. */
+/**
+ * SQL for the id of the notification that broadcast number `broadcast` is for the user whose id ends with the
+ * number `user`.
+ */
 export const NOTIFICATION_OF = (broadcast: string, user: string) =>
   ID_OF(broadcast, `(${broadcast}::bigint # (${user})::bigint)`);
 

@@ -27,7 +27,10 @@ export interface LoadResult {
 
 const LUA = join(import.meta.dirname, 'broadcasts.lua');
 
-/** Whether `wrk` is here. It takes a fifth of the CPU time of our own sender, which matters where both share the cores. */
+/**
+ * Whether `wrk` is here. It takes a fifth of the CPU time of our own sender, which matters where both share
+ * the cores.
+ */
 export const hasWrk = spawnSync('wrk', ['-v']).error === undefined;
 
 /** Sends broadcasts as fast as they are answered. */

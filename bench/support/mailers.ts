@@ -2,7 +2,10 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
-/** Mailers of projects on one host, in this process: one that says when an e-mail came, and any number of which none answers. */
+/**
+ * Mailers of projects on one host, in this process: one that says when an e-mail came, and any number of
+ * which none answers.
+ */
 export interface Mailers {
   readonly url: string;
   readonly hangingUrl: string;

@@ -93,7 +93,8 @@ export async function copyPlainly({ db, pid }: Belfry, all: readonly Rows[]): Pr
 export function insertUsersPlainly({ db, pid, projectId }: Belfry, all: readonly Rows[]): Promise<PlainCost> {
   return timed(pid, all, async ({ userIds }) => {
     const users = `{${userIds.join(',')}}`;
-    // Ids in the order in which keys come: as scattered as those of a project whose ids say nothing about age.
+    // Ids in the order in which keys come: as scattered as those of a project whose ids say nothing about
+    // age.
     const keys = userIds.map((id) => id.split('').reverse().join(''));
     await db.query(insertPlainUsers, [users, projectId, keys]);
     await db.query(insertPlainKeys, [users, projectId, keys]);

@@ -27,8 +27,8 @@ export function used(before: Usage, after: Usage): Usage {
 }
 
 /**
- * The memory of a server's process and of the PostgreSQL below it, in bytes, as proportional set size: a page that several processes
- * share counts once in all.
+ * The memory of a server's process and of the PostgreSQL below it, in bytes, as proportional set size: a page
+ * that several processes share counts once in all.
  */
 export function memoryOf(pid: number): { nodeBytes: number; postgresBytes: number } {
   const memory = { nodeBytes: 0, postgresBytes: 0 };

@@ -7,7 +7,10 @@ export interface Hold {
   release(): Promise<number>;
 }
 
-/** From now on what is accepted waits: whoever writes users or notifications waits for a lock. The accept itself does the same work. */
+/**
+ * From now on what is accepted waits: whoever writes users or notifications waits for a lock. The accept
+ * itself does the same work.
+ */
 export async function holdFanOut({ db }: Belfry): Promise<Hold> {
   const client = await db.connect();
   await client.query('begin');

@@ -20,7 +20,10 @@ export interface Known {
   own: Readonly<Record<string, readonly { name: string; ids: Readonly<Record<string, string>> }[]>>;
   /** By operation: a cursor in the middle of a list whose cursors are no ids. */
   middles: Readonly<Record<string, string>>;
-  /** Of filters, the queries that set them, with a name each; those with an `enum` in the description need none. */
+  /**
+   * Of filters, the queries that set them, with a name each; those with an `enum` in the description need
+   * none.
+   */
   filters: Readonly<Record<string, readonly { name: string; query: string }[]>>;
   projectJwt: string;
   /** By name: the users who ask for what users can ask for. */
@@ -35,8 +38,9 @@ const PAGE = 50;
 const PAGING = ['limit', 'starting_after', 'ending_before'];
 
 /**
- * The requests for every operation that reads: each record, and of each list the first page, two in the middle (one each way) and the last,
- * with no filter and with each. Throws for what the description has and nobody knows how to ask for, so that nothing is left out.
+ * The requests for every operation that reads: each record, and of each list the first page, two in the
+ * middle (one each way) and the last, with no filter and with each. Throws for what the description has and
+ * nobody knows how to ask for, so that nothing is left out.
  */
 export async function readRequests(
   operations: readonly Operation[],

@@ -24,7 +24,10 @@ const channel = <Body>(of: TokenChannel<Body>, body: (unique: string) => Body) =
 const oauth = (id: string) => ({
   oauth: { channel_id: id, installation_id: 'A012ABCD0A0-T9TK3CUKW', scope: 'chat:write' },
 });
-/** Every collection of tokens, and what is stored of a token that is told from others by a text of 32 characters and more. */
+/**
+ * Every collection of tokens, and what is stored of a token that is told from others by a text of 32
+ * characters and more.
+ */
 export const CHANNELS = [
   channel(inboxTokens, (id) => ({ token: id.repeat(2), connection_id: null })),
   channel(apnsTokens, (id) => ({ device_token: id.repeat(2) })),

@@ -14,7 +14,8 @@ let broadcast = await belfry.broadcasts.create(
     category: 'orders',
     recipients: [{ external_id: '42' }, { email: 'ada@example.com', first_name: 'Ada' }],
   },
-  // Not needed for retries, which the client makes safe by itself: it makes running this program twice send once.
+  // Not needed for retries, which the client makes safe by itself: it makes running this program twice send
+  // once.
   { idempotencyKey: 'order-1042-on-its-way' },
 );
 while (broadcast.status.status !== 'processed') {

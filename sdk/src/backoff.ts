@@ -4,7 +4,10 @@ const LONGEST_MS = 8_000;
 const SPREAD = 0.1;
 const LONGEST_SPREAD_MS = 1_000;
 
-/** How long to wait before attempt `attempt` + 1: what the server asked for and a little more, else twice as long each time, with jitter. */
+/**
+ * How long to wait before attempt `attempt` + 1: what the server asked for and a little more, else twice as
+ * long each time, with jitter.
+ */
 export function backoffMs(
   attempt: number,
   retryAfterMs: number | undefined,

@@ -11,7 +11,10 @@ export class Client {
     this.#transport = createTransport(options);
   }
 
-  /** Calls the API by method and path, as every method of this client does: for what a newer server has and this version does not. */
+  /**
+   * Calls the API by method and path, as every method of this client does: for what a newer server has and
+   * this version does not.
+   */
   request<Reply = unknown>(request: ApiRequest, options?: RequestOptions): Promise<Reply> {
     return this.#transport.send(request, options) as Promise<Reply>;
   }

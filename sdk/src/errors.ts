@@ -9,14 +9,17 @@ export interface ErrorDetail {
 }
 
 /**
- * A call that did not succeed. Either the server refused it, and `status` says how, or there was no answer, and `status` is
- * `undefined`: `code` is `network_error` then, or `timeout`.
+ * A call that did not succeed. Either the server refused it, and `status` says how, or there was no answer,
+ * and `status` is `undefined`: `code` is `network_error` then, or `timeout`.
  */
 export class BelfryError extends Error {
   override readonly name = 'BelfryError';
   /** The HTTP status of the answer, if there was one. */
   readonly status: number | undefined;
-  /** The code of the first problem: `validation_failed`, `not_found`, …; `network_error`, `timeout`, `invalid_response` are the client's own. */
+  /**
+   * The code of the first problem: `validation_failed`, `not_found`, …; `network_error`, `timeout`,
+   * `invalid_response` are the client's own.
+   */
   readonly code: string;
   /** All problems that the server named. */
   readonly errors: readonly ErrorDetail[];

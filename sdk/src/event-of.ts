@@ -20,7 +20,10 @@ export interface NotificationEvent {
     id: string;
     /** The `clientId` of the client that made the change. */
     client_id?: string;
-    /** The notification as it is now. It is left out where there is nothing new to it, and where its text is very large: get it by its id then. */
+    /**
+     * The notification as it is now. It is left out where there is nothing new to it, and where its text is
+     * very large: get it by its id then.
+     */
     notification?: Notification;
   };
 }

@@ -11,11 +11,15 @@ const RETRY_MS = 2_000;
 const LONGEST_RETRY_MS = 30_000;
 
 /**
- * What happens, as it happens: loop over it with `for await`. A connection that breaks is made again, and goes on after the last
- * event that the loop was given. It ends with `break` or the signal; an answer that will not change, such as 401, is thrown.
+ * What happens, as it happens: loop over it with `for await`. A connection that breaks is made again, and
+ * goes on after the last event that the loop was given. It ends with `break` or the signal; an answer that
+ * will not change, such as 401, is thrown.
  */
 export class EventStream<Event> implements AsyncIterable<Event> {
-  /** Where the event stands that the loop was given last. Kept somewhere, it lets another stream go on there after a restart. */
+  /**
+   * Where the event stands that the loop was given last. Kept somewhere, it lets another stream go on there
+   * after a restart.
+   */
   lastEventId: string | undefined;
   readonly #transport: Transport;
   readonly #request: PreparedRequest;
@@ -97,7 +101,9 @@ function parseEvent<Event>(what: string, data: string): Event {
   }
 }
 
-/** The text of a body as it comes. Fails when nothing comes for so long: a connection can die without a word. */
+/**
+ * The text of a body as it comes. Fails when nothing comes for so long: a connection can die without a word.
+ */
 async function* texts(
   what: string,
   body: ReadableStream<Uint8Array>,

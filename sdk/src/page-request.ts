@@ -16,8 +16,8 @@ export interface Page<Item> extends PageData<Item> {
 }
 
 /**
- * A list that was asked for. Awaited, it is one page. Looped over with `for await`, it is every record from there on, fetched a
- * page at a time. Nothing is requested before either.
+ * A list that was asked for. Awaited, it is one page. Looped over with `for await`, it is every record from
+ * there on, fetched a page at a time. Nothing is requested before either.
  */
 export class PageRequest<Item> implements Promise<Page<Item>>, AsyncIterable<Item> {
   readonly [Symbol.toStringTag] = 'PageRequest';
@@ -55,7 +55,10 @@ export class PageRequest<Item> implements Promise<Page<Item>>, AsyncIterable<Ite
     return this.then().finally(onEnd);
   }
 
-  /** Every record from here on: towards older ones, or, where the list was asked for with `ending_before`, towards newer ones. */
+  /**
+   * Every record from here on: towards older ones, or, where the list was asked for with `ending_before`,
+   * towards newer ones.
+   */
   async *[Symbol.asyncIterator](): AsyncGenerator<Item, void, undefined> {
     for await (const { data } of this.pages()) yield* this.#goesUp ? data.toReversed() : data;
   }
@@ -85,8 +88,8 @@ export class PageRequest<Item> implements Promise<Page<Item>>, AsyncIterable<Ite
   }
 
   /**
-   * Of a link only the cursor is used. Its address is the one that the server takes itself to have, which a proxy may know
-   * better, and a token should go nowhere but to the address that it was given for.
+   * Of a link only the cursor is used. Its address is the one that the server takes itself to have, which a
+   * proxy may know better, and a token should go nowhere but to the address that it was given for.
    */
   #neighbour(link: string | null): PageRequest<Item> | undefined {
     if (link === null) return undefined;

@@ -13,7 +13,10 @@ export interface ApiRequest {
 
 /** A way to the server: makes requests, and makes them again. */
 export interface Transport {
-  /** Answers the body of a success, `undefined` where it has none. Rejects with a `BelfryError`, or with the reason of the signal. */
+  /**
+   * Answers the body of a success, `undefined` where it has none. Rejects with a `BelfryError`, or with the
+   * reason of the signal.
+   */
   send(request: ApiRequest, options?: RequestOptions): Promise<unknown>;
   /** One attempt, and the response before its body: `what` names the request in errors. */
   attempt(prepared: PreparedRequest, limits: AttemptLimits): Promise<Response>;
@@ -35,10 +38,13 @@ const MAX_RETRIES = 3;
 const TIMEOUT_MS = 30_000;
 const TOTAL_TIMEOUT_MS = 60_000;
 
-// 409 is not among them: the server makes a twin that is under way wait, and answers 409 for another request under the same key.
+// 409 is not among them: the server makes a twin that is under way wait, and answers 409 for another request
+// under the same key.
 const PASSING = new Set([408, 425, 429, 500, 502, 503, 504]);
 
-/** The way to the server that these options describe. Throws for an address or headers that cannot be used. */
+/**
+ * The way to the server that these options describe. Throws for an address or headers that cannot be used.
+ */
 export function createTransport(options: ClientOptions): Transport {
   const base = options.baseUrl.replace(/\/+$/, '');
   new URL(base); // told now rather than at the first call
@@ -117,7 +123,10 @@ export function createTransport(options: ClientOptions): Transport {
   return { send, attempt, prepare };
 }
 
-/** Whether it may be otherwise the next time. Everything that is sent may be sent again: what POSTs carry a key for. */
+/**
+ * Whether it may be otherwise the next time. Everything that is sent may be sent again: what POSTs carry a
+ * key for.
+ */
 export function mayPass(error: unknown): error is BelfryError {
   if (!(error instanceof BelfryError)) return false;
   if (error.status === undefined) return true;

@@ -15,7 +15,8 @@ export async function createUserToken(options: UserTokenOptions): Promise<string
   const { apiKey, apiSecret, externalId, email, expiresInSeconds = 3600 } = options;
   if (externalId === undefined && email === undefined)
     throw new TypeError('createUserToken needs externalId or email');
-  // An id that turned out undefined, null or blank must not leave a token that speaks for whoever has the e-mail address.
+  // An id that turned out undefined, null or blank must not leave a token that speaks for whoever has the
+  // e-mail address.
   for (const name of ['externalId', 'email'] as const) {
     if (!(name in options)) continue;
     const value: unknown = options[name];

@@ -67,15 +67,20 @@ type HttpServer = Awaited<ReturnType<typeof createServer>>;
 
 // Fan-outs hold a connection each for a transaction; outcomes, claims and the lease need one now and then.
 const WORKER_POOL_SIZE = 10;
-// How long requests and running work may go on after a stop was asked for; those who stop us (systemd, Docker, Kubernetes) wait 10 s and
-// more. E-mails that are on their way then get another second, what has not begun is left to the next start.
+// How long requests and running work may go on after a stop was asked for; those who stop us (systemd,
+// Docker, Kubernetes) wait 10 s and more. E-mails that are on their way then get another second, what has not
+// begun is left to the next start.
 const GRACE_MS = 7_000;
 const HURRY_MS = 1_000;
-// A node that pauses an integration, and is gone before it has found out that it works again, leaves that to the others.
+// A node that pauses an integration, and is gone before it has found out that it works again, leaves that to
+// the others.
 const ADOPT_PAUSES_EVERY_MS = 30_000;
 const MAINTENANCE_EVERY_MS = 10 * 60_000;
 
-/** Puts the parts together and starts them. Throws `StartError` when that cannot be, with everything stopped again. */
+/**
+ * Puts the parts together and starts them. Throws `StartError` when that cannot be, with everything stopped
+ * again.
+ */
 export async function startService(config: Config, options: ServiceOptions): Promise<Service> {
   const context = await open(config, { role: 'server', ...options });
   const undo: (() => Promise<void>)[] = [() => context.close()];

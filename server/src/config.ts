@@ -26,8 +26,8 @@ const VENDOR_ORIGINS = {
 type VendorSetting = keyof typeof VENDOR_ORIGINS;
 
 /**
- * Every setting of the server: name, default, what it means, and how its text is read. This is the only file that reads the
- * environment; the reference page is generated from here.
+ * Every setting of the server: name, default, what it means, and how its text is read. This is the only file
+ * that reads the environment; the reference page is generated from here.
  */
 export const SETTINGS = {
   DATA_DIR: {
@@ -221,8 +221,9 @@ export function readConfig(environment: Readonly<Record<string, string | undefin
   return values as Config;
 }
 
-// The environment holds much that is not ours. A name is taken for a misspelt setting when it starts like a family of ours, or when
-// it is one letter away from one of ours that is long enough for that not to be chance.
+// The environment holds much that is not ours. A name is taken for a misspelt setting when it starts like a
+// family of ours, or when it is one letter away from one of ours that is long enough for that not to be
+// chance.
 const FAMILIES = /^(RATE_LIMIT_|TRUSTED_|EGRESS_|BELFRY_|SLACKBOT_|PROVIDER_\w+_(BASE|API|AUTHORIZE)_URL$)/;
 
 function unknownSettings(environment: Readonly<Record<string, string | undefined>>): string[] {

@@ -23,8 +23,9 @@ export function readCredentials(dataDir: string): CredentialsFile | undefined {
 }
 
 /**
- * Sees to it that the file is there and names the address at which the server listens now; the first time with the project `default`
- * made for it. Answers `undefined` when the operator has other projects and removed the file.
+ * Sees to it that the file is there and names the address at which the server listens now; the first time
+ * with the project `default` made for it. Answers `undefined` when the operator has other projects and
+ * removed the file.
  */
 export async function writeCredentials(
   context: Opened,
@@ -44,20 +45,25 @@ export async function writeCredentials(
 }
 
 /**
- * Whose token the file holds. Several servers can share a database, each with a data directory and a file of its own: the token of one
- * is not to be revoked because another server has lost its file. An embedded database has one server, wherever its directory is moved.
+ * Whose token the file holds. Several servers can share a database, each with a data directory and a file of
+ * its own: the token of one is not to be revoked because another server has lost its file. An embedded
+ * database has one server, wherever its directory is moved.
  */
 function placeOf({ config: { DATA_DIR, DATABASE_URL } }: Opened): string {
   return DATABASE_URL === undefined ? 'credentials.json' : `${hostname()}:${pathIn(DATA_DIR)}`;
 }
 
-/** DATABASE_URL may lead to another database than when the file was written: what it says is of no use there. */
+/**
+ * DATABASE_URL may lead to another database than when the file was written: what it says is of no use there.
+ */
 async function isOfThisDatabase(context: Opened, credentials: CredentialsFile): Promise<boolean> {
   const project = await findProject(context, String(credentials.project_id));
   return project !== undefined && project.apiKey === credentials.api_key;
 }
 
-/** Writes the current keys of a project into the file, if the file is of that project. Returns whether it is. */
+/**
+ * Writes the current keys of a project into the file, if the file is of that project. Returns whether it is.
+ */
 export async function renewCredentials(context: Opened, projectId: string): Promise<boolean> {
   const { DATA_DIR } = context.config;
   const before = readCredentials(DATA_DIR);
@@ -67,7 +73,10 @@ export async function renewCredentials(context: Opened, projectId: string): Prom
   return true;
 }
 
-/** The same credentials where their keys are the project's current ones; else with the current secret, and a new token. */
+/**
+ * The same credentials where their keys are the project's current ones; else with the current secret, and a
+ * new token.
+ */
 async function withCurrentKeys(context: Opened, credentials: CredentialsFile): Promise<CredentialsFile> {
   const { project_id: projectId, api_secret: knownSecret, project_jwt: knownToken } = credentials;
   const project = await context.projects.byId(projectId);

@@ -1,6 +1,7 @@
 /**
- * Every error that a client can be told: code, status and message, written once. The reference page is generated from here.
- * Statuses and codes are those of the contract and of the decisions about what it leaves open.
+ * Every error that a client can be told: code, status and message, written once. The reference page is
+ * generated from here. Statuses and codes are those of the contract and of the decisions about what it leaves
+ * open.
  */
 const TABLE = {
   invalid_json: { status: 400, message: 'The request body is not valid JSON' },
@@ -46,7 +47,10 @@ export interface Problem {
   help_link?: string;
 }
 
-/** An answer to a client that is not a success. Throw it anywhere below a route; the error handler turns it into the reply. */
+/**
+ * An answer to a client that is not a success. Throw it anywhere below a route; the error handler turns it
+ * into the reply.
+ */
 export class ClientError extends Error {
   readonly code: ErrorCode;
   readonly problems: readonly Problem[];

@@ -56,12 +56,14 @@ export interface Opened extends Context {
   close(): Promise<void>;
 }
 
-// With both pools of a server well below the 60 connections of the embedded one, and below the 100 that a PostgreSQL has by default.
+// With both pools of a server well below the 60 connections of the embedded one, and below the 100 that a
+// PostgreSQL has by default.
 const POOL_SIZE = 12;
 
 /**
- * Opens the database: the one of DATABASE_URL, or the embedded one in DATA_DIR, started as a `server` (which may only one process be) or
- * shared as a `client` (a command). Throws `StartError`, in one line that says what to do, when that cannot be.
+ * Opens the database: the one of DATABASE_URL, or the embedded one in DATA_DIR, started as a `server` (which
+ * may only one process be) or shared as a `client` (a command). Throws `StartError`, in one line that says
+ * what to do, when that cannot be.
  */
 export async function open(
   config: Config,
@@ -153,8 +155,8 @@ function makeDataDir(dataDir: string): void {
 }
 
 /**
- * The sealer with the keys of the settings, or of the data directory. A key is made only for a database in which nothing is sealed yet.
- * A server that could open nothing does not start.
+ * The sealer with the keys of the settings, or of the data directory. A key is made only for a database in
+ * which nothing is sealed yet. A server that could open nothing does not start.
  */
 async function sealerFor(
   db: Database,
@@ -202,7 +204,9 @@ function missingKey(dataDir: string, needed: readonly string[]): string {
   return `${keyPath(dataDir)} is missing, and the secrets in the database were sealed with the key ${needed.join(', ')}: put your copy of the file back, or set SECRET_KEY`;
 }
 
-/** Refuses a server. A command gets a sealer that seals nothing, and opens what it can: many need no secret. */
+/**
+ * Refuses a server. A command gets a sealer that seals nothing, and opens what it can: many need no secret.
+ */
 function unusable(role: 'server' | 'client', problem: string, sealer?: Sealer): Sealer {
   if (role === 'server') throw new StartError(problem);
   const refuse = () => {
@@ -230,7 +234,10 @@ const OTHERS_READ = 0o044;
 const OTHERS_WRITE = 0o002;
 const STICKY = 0o1000;
 
-/** Tells of what other users of the machine could read or replace. Not an error: containers mount keys as they please. */
+/**
+ * Tells of what other users of the machine could read or replace. Not an error: containers mount keys as they
+ * please.
+ */
 function warnOfOthers({ DATA_DIR }: Config, log: Logger): void {
   if (process.platform === 'win32') return; // has no such modes
   const modeOf = (path: string) => statSync(path, { throwIfNoEntry: false })?.mode ?? 0;
@@ -261,7 +268,10 @@ export async function connect(
   return { connection: server.connection, stop: () => server.stop(), embedded: true };
 }
 
-/** Brings the database to this release's schema and closes it; returns the versions that were applied. Needs no key. */
+/**
+ * Brings the database to this release's schema and closes it; returns the versions that were applied. Needs
+ * no key.
+ */
 export async function migrateDatabase(config: Config, log: Logger): Promise<number[]> {
   makeDataDir(config.DATA_DIR);
   const { connection, stop } = await connect(config, { role: 'client', log });
@@ -284,7 +294,10 @@ async function prepare(
   }
 }
 
-/** Logs how the server's connections commit. Refuses one that would lose what was accepted, although we asked for another. */
+/**
+ * Logs how the server's connections commit. Refuses one that would lose what was accepted, although we asked
+ * for another.
+ */
 function reportDurability(durability: Durability, log: Logger): void {
   log.info(durability, `The database commits with ${describeDurability(durability)}`);
   for (const { message, advice } of risksOf(durability)) {

@@ -7,9 +7,10 @@ import { newSeed, randomFrom } from './support/random.ts';
 import { startTestService, type TestProject, type TestService, until } from './support/service.ts';
 import { QUEUED, startVendors, type Vendors } from './support/vendors.ts';
 
-// Many broadcasts over every channel at once, to users who can be reached here and not there, want this and not that, by vendors of which
-// each refuses somebody and fails now and then; some of what failed is sent anew. In the end every notification has one final state on every
-// channel, and the list, the events and the figures of the broadcast say the same. FAULT_SEED repeats a run.
+// Many broadcasts over every channel at once, to users who can be reached here and not there, want this and
+// not that, by vendors of which each refuses somebody and fails now and then; some of what failed is sent
+// anew. In the end every notification has one final state on every channel, and the list, the events and the
+// figures of the broadcast say the same. FAULT_SEED repeats a run.
 
 const USERS = 22;
 const BROADCASTS = 14;
@@ -31,7 +32,8 @@ beforeAll(async () => {
   service = await startTestService({ settings: vendors.settings, pollMs: 50 });
   project = service.project;
   await vendors.setUp(project);
-  // No webhook of the project: whoever has no destination would share it, and Microsoft takes a hundred messages an hour.
+  // No webhook of the project: whoever has no destination would share it, and Microsoft takes a hundred
+  // messages an hour.
   expect((await project.call('PUT', '/integrations/teams', {})).status).toBe(200);
 });
 afterAll(async () => {
@@ -226,7 +228,10 @@ async function everyPage<Item>(path: string): Promise<Item[]> {
 
 type Told = Event & { context: Record<string, string> };
 
-/** The events of deliveries, oldest first, by delivery; and what was recorded when each broadcast was processed. */
+/**
+ * The events of deliveries, oldest first, by delivery; and what was recorded when each broadcast was
+ * processed.
+ */
 async function eventsSoFar(): Promise<{
   ofDelivery: Map<string, string[]>;
   processed: Map<string, unknown[]>;
@@ -245,7 +250,10 @@ async function eventsSoFar(): Promise<{
   return { ofDelivery, processed };
 }
 
-/** Compares what the list, the events and the broadcasts themselves say; answers how many deliveries are in which state. */
+/**
+ * Compares what the list, the events and the broadcasts themselves say; answers how many deliveries are in
+ * which state.
+ */
 async function takeStock(sent: readonly Sent[]): Promise<Record<string, number>> {
   const { ofDelivery, processed } = await eventsSoFar();
   const names = await externalIds();

@@ -5,7 +5,8 @@ import type { RealtimeMessage } from '../src/domain/realtime/messages.ts';
 import { processed, startTestService, type TestService, until } from './support/service.ts';
 import { STORED_EVENTS } from './support/stored-events.ts';
 
-// A broadcast to a few users whom the server knows, and to their inboxes alone, is written with its notifications, and has no job.
+// A broadcast to a few users whom the server knows, and to their inboxes alone, is written with its
+// notifications, and has no job.
 
 let service: TestService;
 let call: TestService['project']['call'];

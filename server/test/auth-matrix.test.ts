@@ -8,7 +8,8 @@ import { decodeJwt, signJwt } from '../src/lib/jwt.ts';
 import { type Answer, newProject, startTestServer, type TestServer } from './support/http.ts';
 import { type Description, describedBy, type Operation, pathOf } from './support/operations.ts';
 
-// Every operation × every credential, from the description itself: an operation that is added is in here without a word.
+// Every operation × every credential, from the description itself: an operation that is added is in here
+// without a word.
 
 let it: TestServer;
 let described: Description;
@@ -71,7 +72,10 @@ const ADMITTED: Record<'project' | 'user', string[]> = {
   user: ['a User JWT', "another project's User JWT"],
 };
 
-/** Asks with ids that nobody has: whoever is admitted finds nothing, or is told what is wrong with the request. */
+/**
+ * Asks with ids that nobody has: whoever is admitted finds nothing, or is told what is wrong with the
+ * request.
+ */
 async function ask(operation: Operation, authorization: string | undefined): Promise<Answer | number> {
   const values = Object.fromEntries(
     operation.parameters.filter((parameter) => parameter.in === 'path').map(({ name }) => [name, newId()]),
@@ -84,7 +88,10 @@ async function ask(operation: Operation, authorization: string | undefined): Pro
   return statusCode === 200 ? 200 : it.call(operation.method, path, { headers });
 }
 
-/** The head of an answer; the rest is broken off. Not by `fetch`, which then opens a connection that it does not use. */
+/**
+ * The head of an answer; the rest is broken off. Not by `fetch`, which then opens a connection that it does
+ * not use.
+ */
 async function statusOf(url: string, headers: Record<string, string>): Promise<IncomingMessage> {
   const request = get(url, { headers, agent: false });
   const [response] = (await once(request, 'response')) as [IncomingMessage];
@@ -113,7 +120,8 @@ describe('every operation', () => {
     expect(anybody.map(({ path }) => path).filter((path) => !incoming.test(path))).toEqual([]);
   });
 
-  // A test for each, and several requests at once: all of them one after the other are a thousand round trips.
+  // A test for each, and several requests at once: all of them one after the other are a thousand round
+  // trips.
   test.each(Object.entries(REFUSED))('rejects %s before it looks at the request', async (name, expected) => {
     const operations = described.operations.filter(({ caller }) => caller !== 'anybody');
     await severalAtOnce(operations, async (operation) => {

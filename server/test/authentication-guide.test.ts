@@ -1,5 +1,5 @@
-// docs/authentication.md has a program for each language that makes a User JWT. Here each one runs as it is printed there, where its
-// language is installed.
+// docs/authentication.md has a program for each language that makes a User JWT. Here each one runs as it is
+// printed there, where its language is installed.
 import { execFile, spawnSync } from 'node:child_process';
 import { createSecretKey } from 'node:crypto';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';

@@ -365,7 +365,8 @@ async function fill(client: pg.Client): Promise<void> {
 
 /** How many rows each table holds and a sum over them, by the database's own text of a row. */
 async function contents(client: pg.Client): Promise<Record<string, { count: number; sum: string }>> {
-  // Which transaction wrote a row is another on every server, and webhooks go back a little among the restored.
+  // Which transaction wrote a row is another on every server, and webhooks go back a little among the
+  // restored.
   const tables = await client.query<{ name: string; columns: string }>(
     `select table_name as name, string_agg(quote_ident(column_name), ', ' order by ordinal_position) as columns
     from information_schema.columns

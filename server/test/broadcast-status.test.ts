@@ -4,7 +4,8 @@ import { bringForward, reachEverywhere, saveToken } from './support/all-channels
 import { processed, startTestService, type TestProject, type TestService, until } from './support/service.ts';
 import { startVendors, type Vendors } from './support/vendors.ts';
 
-// A broadcast is processed when every delivery that is due at once has had its first attempt. What goes on after that changes its figures.
+// A broadcast is processed when every delivery that is due at once has had its first attempt. What goes on
+// after that changes its figures.
 
 let vendors: Vendors;
 let service: TestService;

@@ -6,7 +6,8 @@ import { newId, notificationId } from '../src/lib/ids.ts';
 import { packJson } from '../src/lib/packed-json.ts';
 import { createTestDatabase, type TestDatabase } from './support/database.ts';
 
-// The figures of a broadcast: users who have failed, however many of their deliveries did, and why; what is pending; and when it is processed.
+// The figures of a broadcast: users who have failed, however many of their deliveries did, and why; what is
+// pending; and when it is processed.
 
 let database: TestDatabase;
 let db: Database;

@@ -3,7 +3,8 @@ import { deliveriesOf, devices, reachEverywhere, saveToken } from './support/all
 import { processed, startTestService, type TestProject, type TestService, until } from './support/service.ts';
 import { startVendors, type Vendors } from './support/vendors.ts';
 
-// The whole way of a broadcast on every channel, to vendors on loopback that look at what they get as the real ones do.
+// The whole way of a broadcast on every channel, to vendors on loopback that look at what they get as the
+// real ones do.
 
 let service: TestService;
 let vendors: Vendors;

@@ -105,7 +105,8 @@ test('a secret is shown although credentials.json cannot be written', async () =
   const ownDir = join(dataDir, 'unwritable');
   await mkdir(ownDir);
   await writeFile(join(ownDir, 'credentials.json'), JSON.stringify(project));
-  // Whoever runs the tests may write everywhere: a directory in the place of the draft stands for a file system that is read-only.
+  // Whoever runs the tests may write everywhere: a directory in the place of the draft stands for a file
+  // system that is read-only.
   const inTheWay = `import fs from 'node:fs'; fs.mkdirSync(${JSON.stringify(`${ownDir}/credentials.json.`)} + process.pid);`;
   const { code, out, err } = await run(
     ['project', 'keys', 'roll', 'api-secret', '--project', 'unwritable', '--json'],

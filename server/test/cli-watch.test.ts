@@ -249,7 +249,8 @@ describe.skipIf(!hasScript)('on a terminal', () => {
     expect(piped.out).not.toMatch(COLOR);
     expect(uncolored(shown)).toBe(plain);
     expect(plain).toBe(piped.out);
-    // Where the third column begins, in columns of the terminal: two more than in characters behind two wide ones.
+    // Where the third column begins, in columns of the terminal: two more than in characters behind two wide
+    // ones.
     const starts = plain
       .trimEnd()
       .split('\n')

@@ -670,7 +670,10 @@ async function freePort(): Promise<number> {
   return port;
 }
 
-/** A way to the server that can be cut: all its connections break, and new ones are refused until it is mended. */
+/**
+ * A way to the server that can be cut: all its connections break, and new ones are refused until it is
+ * mended.
+ */
 async function openWire(port: number) {
   const sockets = new Set<Socket>();
   const pass = (near: Socket): void => {

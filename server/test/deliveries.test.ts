@@ -374,7 +374,10 @@ describe('the list of a large broadcast', () => {
   const PAGES = 7;
   const USERS = 60;
 
-  /** Pages of users as a broadcast to a topic leaves them: who is named, then subscribers; a tenth unreachable, some failed. */
+  /**
+   * Pages of users as a broadcast to a topic leaves them: who is named, then subscribers; a tenth
+   * unreachable, some failed.
+   */
   async function topicBroadcast(): Promise<{ id: string; expected: string[]; users: string[] }> {
     const id = newId();
     await rows(`insert into broadcasts (id, project_id, message, status) values ($1, $2, $3, 'processed')`, [

@@ -7,7 +7,8 @@ import { NEWEST, OLDEST } from '../src/lib/cursor.ts';
 import { newId, notificationId } from '../src/lib/ids.ts';
 import { createTestDatabase, type TestDatabase } from './support/database.ts';
 
-// What the statements about deliveries read, where a broadcast to a topic has reached 40,000 users in 40 pages.
+// What the statements about deliveries read, where a broadcast to a topic has reached 40,000 users in 40
+// pages.
 
 const PAGES = 40;
 const USERS = 1_000;

@@ -36,7 +36,10 @@ const send = async (names: readonly string[], body: object = {}): Promise<string
   expect(sent.status).toBe(201);
   return sent.body.id;
 };
-/** The mail server rejects messages to these as too large: that says nothing against the integration, which stays open. */
+/**
+ * The mail server rejects messages to these as too large: that says nothing against the integration, which
+ * stays open.
+ */
 const refuse = (...names: string[]) =>
   mail.fail({
     at: 'rcpt',
@@ -244,7 +247,8 @@ describe('a replay', () => {
     const id = await send(['ada']);
     await processed(project.call, id);
     mail.heal();
-    // It was begun anew, and its job is yet to come; and the job that it had before comes by once more, from a worker that has lost it.
+    // It was begun anew, and its job is yet to come; and the job that it had before comes by once more, from
+    // a worker that has lost it.
     await rows(
       "update deliveries set state = 'retrying', attempts = 0, replays = 1 where broadcast_id = $1",
       [id],

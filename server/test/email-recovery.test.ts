@@ -1,4 +1,7 @@
-/** SendGrid and Mailgun through the whole service: what fails for a while is sent in the end, once, and what fails for good says so. */
+/**
+ * SendGrid and Mailgun through the whole service: what fails for a while is sent in the end, once, and what
+ * fails for good says so.
+ */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { sql } from '../src/db/client.ts';
 import { startMailgunStandIn } from './support/mailgun-stand-in.ts';

@@ -258,7 +258,8 @@ describe('when sending fails', () => {
   });
 });
 
-// As long as it waits for the broadcast, and a little more: the limit of a test was shorter than the deadline in it.
+// As long as it waits for the broadcast, and a little more: the limit of a test was shorter than the deadline
+// in it.
 const THOUSAND = { timeout: 70_000 };
 test('a thousand users get a thousand e-mails, each one, and the figures are true', THOUSAND, async () => {
   const recipients = Array.from({ length: 1000 }, (_, index) => ({
@@ -292,7 +293,8 @@ test('what fails one delivery does not send the others of the batch again', asyn
     [0, 10, 20].map((start) => send({ recipients: recipients.slice(start, start + 10) })),
   );
   try {
-    // The poisoned one is tried again; that it was is how we know that the batch has failed and was done by parts.
+    // The poisoned one is tried again; that it was is how we know that the batch has failed and was done by
+    // parts.
     await until(
       () => mail.received.filter((one) => one.to === 'u7@example.com').length,
       (times) => times > 1,

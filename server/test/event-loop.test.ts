@@ -5,8 +5,9 @@ import { integrationConfigs } from './support/integration-configs.ts';
 import { until } from './support/service.ts';
 import { type MeasuredServer, startMeasuredServer } from './support/start-measured-server.ts';
 
-// No request may keep the event loop from the others for more than 50 ms. Measured is the CPU time of the longest turn of the loop. A garbage
-// collection or a busy neighbour makes one run longer; a request that blocks the loop does so in every run, so the shortest of some runs counts.
+// No request may keep the event loop from the others for more than 50 ms. Measured is the CPU time of the
+// longest turn of the loop. A garbage collection or a busy neighbour makes one run longer; a request that
+// blocks the loop does so in every run, so the shortest of some runs counts.
 const MOST_MS = 50;
 const RUNS = 4;
 

@@ -61,7 +61,10 @@ async function open(
   return stream;
 }
 
-/** Records a row of so many events, in the caller's transaction if there is one, and answers a name to know them by. */
+/**
+ * Records a row of so many events, in the caller's transaction if there is one, and answers a name to know
+ * them by.
+ */
 async function record(
   of: { id: string },
   size = 1,

@@ -91,7 +91,8 @@ test('batches that hang let the next of their project begin, until so many do', 
   const [hanging, other] = [newId(), newId()];
   await add(hanging, { count: 10 });
   await expect.poll(() => countOf(hanging)).toBe(SILENT_PER_PROJECT + 1);
-  // What is scheduled is found by a poll, which looks for all else that is ready, and for what a lost answer has left.
+  // What is scheduled is found by a poll, which looks for all else that is ready, and for what a lost answer
+  // has left.
   for (let polls = 1; polls <= 3; polls += 1) {
     await add(other, { dueAtMs: Date.now() });
     await expect.poll(() => countOf(other)).toBe(polls);

@@ -10,7 +10,8 @@ import { createLogger } from '../src/lib/log.ts';
 import { createTestDatabase, type TestDatabase } from './support/database.ts';
 import { until } from './support/service.ts';
 
-// Two transactions at once that speak of the same user: the second comes to its writes while the first is not committed yet.
+// Two transactions at once that speak of the same user: the second comes to its writes while the first is not
+// committed yet.
 
 let database: TestDatabase;
 let db: Database;

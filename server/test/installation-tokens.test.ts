@@ -9,7 +9,8 @@ import { type Opened, open } from '../src/open.ts';
 import { startTestService, type TestProject, type TestService, until } from './support/service.ts';
 import { type SlackStandIn, startSlackStandIn } from './support/slack-stand-in.ts';
 
-// What posting to Slack gets its tokens from: here with two nodes on one database, and a Slack whose refresh tokens are good for one time.
+// What posting to Slack gets its tokens from: here with two nodes on one database, and a Slack whose refresh
+// tokens are good for one time.
 
 const APP = {
   app_id: 'A0TEST',

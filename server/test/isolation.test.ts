@@ -12,8 +12,8 @@ import {
   until,
 } from './support/service.ts';
 
-// Two projects with two users each, and something of every kind in the first. Nobody else sees it, changes it, or learns that it is
-// there: for every operation of the description. FAULT_SEED repeats a run.
+// Two projects with two users each, and something of every kind in the first. Nobody else sees it, changes
+// it, or learns that it is there: for every operation of the description. FAULT_SEED repeats a run.
 
 const seed = newSeed();
 let service: TestService;
@@ -104,7 +104,8 @@ function ids(operation: Operation): Record<string, string> {
 async function everything(): Promise<Record<string, unknown>> {
   const seen: Record<string, unknown> = {};
   for (const operation of operations('GET')) {
-    // What happens meanwhile is recorded and sent: events and webhooks do not stand still, and who asks is seen.
+    // What happens meanwhile is recorded and sent: events and webhooks do not stand still, and who asks is
+    // seen.
     if (/^\/(events|users)|\/deliveries$/.test(operation.path)) continue;
     const answer = await send(ownerOf(operation), operation, {
       path: ids(operation),

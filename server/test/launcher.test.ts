@@ -10,7 +10,10 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
 
-/** A copy of the launcher in a folder of its own, with a server of one line and an npm that writes down how it is called. */
+/**
+ * A copy of the launcher in a folder of its own, with a server of one line and an npm that writes down how it
+ * is called.
+ */
 let copy: string;
 beforeEach(async () => {
   copy = await mkdtemp(join(tmpdir(), 'belfry-launcher-'));
@@ -35,7 +38,9 @@ const LOCKED = {
   'node_modules/for-another-platform': { version: '3.0.0', optional: true, os: ['none'] },
 };
 
-/** Does what npm does to a tree, as far as the launcher can see it. NPM_DOES: install (default), fail, hang. */
+/**
+ * Does what npm does to a tree, as far as the launcher can see it. NPM_DOES: install (default), fail, hang.
+ */
 const NPM = `#!${process.execPath}
 import fs from 'node:fs';
 const args = process.argv.slice(2);

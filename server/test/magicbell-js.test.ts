@@ -8,8 +8,9 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { newId } from '../src/lib/ids.ts';
 import { processed, startTestService, type TestService, until } from './support/service.ts';
 
-// The published client of this API, unmodified, with its own validation of requests and answers switched on: it must run against
-// Belfry by changing the base URL and BRAND. Every operation that it has is called, but for those of workflows.
+// The published client of this API, unmodified, with its own validation of requests and answers switched on:
+// it must run against Belfry by changing the base URL and BRAND. Every operation that it has is called, but
+// for those of workflows.
 
 let service: TestService;
 let slack: Server;
@@ -525,7 +526,8 @@ describe('notifications', () => {
         recipients: [{ externalId: 'ann' }],
       }),
     );
-    // The inbox has it at once; what the vendors of all the other channels do, who are not there, takes longer.
+    // The inbox has it at once; what the vendors of all the other channels do, who are not there, takes
+    // longer.
     const list = await until(
       () =>
         data(

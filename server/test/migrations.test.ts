@@ -47,7 +47,8 @@ test('a migration that meets a server at work in a deadlock begins again', async
     values ('deliver', $1, 1, 1, json_build_object('broadcast_id', $1::uuid))`,
     [id],
   );
-  // The server ends a job and then counts, as outcomes are written; it has the patience to see the migration end first.
+  // The server ends a job and then counts, as outcomes are written; it has the patience to see the migration
+  // end first.
   await before.query("begin; set local deadlock_timeout = '1min'");
   await before.query('delete from jobs');
   const migrating = migrate(after, { to: 16 });

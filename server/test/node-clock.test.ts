@@ -6,7 +6,8 @@ import { saveSmtp } from './support/faults.ts';
 import { processed, startTestService, type TestService, until } from './support/service.ts';
 import { type SmtpStandIn, startSmtpStandIn } from './support/smtp-stand-in.ts';
 
-// A server whose clock is wrong, and is put right later: nothing that is due depends on it, because the database's clock counts.
+// A server whose clock is wrong, and is put right later: nothing that is due depends on it, because the
+// database's clock counts.
 
 const DAY_MS = 86_400_000;
 let service: TestService;

@@ -173,8 +173,8 @@ test('whatever is done in whatever order, the inbox is what the rules say, and e
   );
 }, 60_000);
 
-// Jepsen's question: is what concurrent clients saw explained by some order of what they did? Each notification is a register
-// of its own, so it is enough to explain each one's history.
+// Jepsen's question: is what concurrent clients saw explained by some order of what they did? Each
+// notification is a register of its own, so it is enough to explain each one's history.
 test('what concurrent clients see is explained by an order of what they did', async () => {
   const inbox = new Inbox();
   for (let count = 0; count < 6; count += 1) await inbox.arrive(null, null);
@@ -237,7 +237,10 @@ function change(userId: string, id: string, action: NotificationAction): Promise
   return changeNotification({ db, bus }, action, { projectId, userId, id });
 }
 
-/** Searches for an order that respects who ended before whom, and in which every answer is right (Wing and Gong). */
+/**
+ * Searches for an order that respects who ended before whom, and in which every answer is right (Wing and
+ * Gong).
+ */
 function explain(operations: readonly Operation[]): boolean {
   const refuted = new Set<string>();
   const search = (left: readonly Operation[], state: State): boolean => {

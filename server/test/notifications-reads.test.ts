@@ -17,7 +17,10 @@ const STANDINGS = Object.keys(STANDING) as (keyof typeof STANDING)[];
 
 let database: TestDatabase;
 let db: Database;
-/** For each standing a user who has twenty thousand notifications, all in it; every second was shown later than it was made. */
+/**
+ * For each standing a user who has twenty thousand notifications, all in it; every second was shown later
+ * than it was made.
+ */
 const users = { unread: newId(), read: newId(), archived: newId() };
 
 beforeAll(async () => {
@@ -46,7 +49,10 @@ const selectRowsRead = sql(
   "select (seq_tup_read + idx_tup_fetch)::int as rows from pg_stat_xact_user_tables where relname = 'notifications'",
 );
 
-/** How many rows of the table the work looks at, in the first plan and in the one that stays once a statement was used often. */
+/**
+ * How many rows of the table the work looks at, in the first plan and in the one that stays once a statement
+ * was used often.
+ */
 async function rowsRead(work: (tx: Queryable) => Promise<unknown>): Promise<number> {
   return db.transaction(async (tx) => {
     let most = 0;
@@ -99,7 +105,8 @@ describe('what a project has sent in few broadcasts', () => {
   } satisfies Record<string, NotificationFilter>;
 
   beforeAll(async () => {
-    // Of the rare ones the user has got every second; every third of those is read, and every fourth archived.
+    // Of the rare ones the user has got every second; every third of those is read, and every fourth
+    // archived.
     const rare = Array.from({ length: 300 }, (_, n) => {
       const id = newId(Date.now() - 1_000_000 + n * 1_000);
       const category = n % 3 === 0 ? null : n % 3 === 1 ? 'news' : 'orders';

@@ -1,4 +1,7 @@
-/** Providers whose vendors nobody else has a stand-in for: before and after the vendor was away, each message arrives once. */
+/**
+ * Providers whose vendors nobody else has a stand-in for: before and after the vendor was away, each message
+ * arrives once.
+ */
 import { generateKeyPairSync } from 'node:crypto';
 import { afterEach, expect, test } from 'vitest';
 import { systemClock } from '../src/lib/clock.ts';

@@ -14,8 +14,8 @@ import {
   until,
 } from './support/service.ts';
 
-// While somebody pages through a list, records come and go. Each record that was there throughout is shown exactly once, in both
-// directions, in every list of the description.
+// While somebody pages through a list, records come and go. Each record that was there throughout is shown
+// exactly once, in both directions, in every list of the description.
 
 const RECORDS = 20;
 const PAGE = 7;

@@ -41,7 +41,8 @@ test('a plan that was made while its table was empty still serves when there are
 
 test("a project's lists pass over nothing of younger projects", async () => {
   const [older, younger] = [newId(), newId()];
-  // Most of a table is one project's, in the order of time: then the primary key, which has all projects in that order, looks cheaper.
+  // Most of a table is one project's, in the order of time: then the primary key, which has all projects in
+  // that order, looks cheaper.
   await db.query(
     sql(
       '',

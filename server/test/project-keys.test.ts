@@ -263,7 +263,8 @@ test('a project with many rolls under load refuses no token of a valid key, with
   for (let round = 0; round < 6; round += 1) {
     const by = round % 2 === 0 ? command : mute;
     users.push(userJwt(project, await rollSecret(project.id, HOUR_MS, by)));
-    // The first request with a new key comes at once, from several clients, on a node that may not have heard of it.
+    // The first request with a new key comes at once, from several clients, on a node that may not have heard
+    // of it.
     const fresh = String(users.at(-1));
     refused.push(
       ...(await Promise.all([1, 2, 3].map(() => asUser(fresh))))

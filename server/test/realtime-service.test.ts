@@ -76,7 +76,8 @@ test('a restart of the whole service costs a client nothing', async () => {
   await service.restart();
   await ended;
   before.source.close();
-  // Two broadcasts that are sent one upon the other may be fanned out at the same time; this one has arrived before the client comes back.
+  // Two broadcasts that are sent one upon the other may be fanned out at the same time; this one has arrived
+  // before the client comes back.
   await processed(project.call, (await send('two')).body.id);
   const after = await openStream(streamUrl(), { jwt, lastEventId: before.lastEventId() });
   onTestFinished(() => after.source.close());

@@ -1,4 +1,7 @@
-/** What vendors report, through the whole service: posted as they post it, seen in the delivery, the events and what is sent next. */
+/**
+ * What vendors report, through the whole service: posted as they post it, seen in the delivery, the events
+ * and what is sent next.
+ */
 import { createHmac, generateKeyPairSync, randomUUID, sign } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { Event } from '../src/contract/event.ts';

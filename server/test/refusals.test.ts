@@ -1,4 +1,7 @@
-/** Refusals that may be one recipient's fault: they do not stop the messages to others. By real senders, to vendors that refuse. */
+/**
+ * Refusals that may be one recipient's fault: they do not stop the messages to others. By real senders, to
+ * vendors that refuse.
+ */
 import { generateKeyPairSync } from 'node:crypto';
 import { afterEach, describe, expect, test } from 'vitest';
 import { type Dispatched, Senders } from '../src/domain/deliveries/senders.ts';

@@ -7,8 +7,9 @@ import { type Description, describedBy, type Operation } from './support/operati
 import { newSeed } from './support/random.ts';
 import { type Answer, type Caller, startTestService, type TestService } from './support/service.ts';
 
-// Requests made from our own description, valid and broken, for every operation in it. Whatever comes: never a 5xx, every answer is
-// what the description says, a broken request is refused, and what was accepted can be read back. FAULT_SEED repeats a run.
+// Requests made from our own description, valid and broken, for every operation in it. Whatever comes: never
+// a 5xx, every answer is what the description says, a broken request is refused, and what was accepted can be
+// read back. FAULT_SEED repeats a run.
 
 const VALID_RUNS = 25;
 const BROKEN_RUNS = 25;

@@ -213,7 +213,8 @@ test('what somebody writes meanwhile stays, and what names another key is counte
     ]);
   await write(stranger, lost, 'lost');
   let wrote: Promise<unknown> | undefined;
-  // After its page was read, and before it is written: the page's statement waits for nothing, so this may come first or last.
+  // After its page was read, and before it is written: the page's statement waits for nothing, so this may
+  // come first or last.
   const results = await reseal({ db, sealer: both }, ({ name }) => {
     if (name === 'tokens') wrote ??= write(before, written, 'written');
   });

@@ -64,7 +64,8 @@ function listen(externalId: string, options: StreamOptions = {}) {
   return { stream, events, losses, ended, titles, end: () => controller.abort(), opened: () => opened };
 }
 
-// Events are read behind the oldest open transaction of the whole database server, which other tests share and may fill tables in.
+// Events are read behind the oldest open transaction of the whole database server, which other tests share
+// and may fill tables in.
 const soon = { timeout: 60_000, interval: 10 };
 vi.setConfig({ testTimeout: 90_000 });
 

@@ -1,4 +1,7 @@
-/** Signatures that we check or make, against the code of those whose rules they follow: what they sign we take, what we sign they take. */
+/**
+ * Signatures that we check or make, against the code of those whose rules they follow: what they sign we
+ * take, what we sign they take.
+ */
 import { createHmac, createSecretKey } from 'node:crypto';
 import * as octokit from '@octokit/webhooks-methods';
 import { Stripe } from 'stripe';

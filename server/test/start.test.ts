@@ -128,7 +128,8 @@ describe('what keeps it from starting is told in one line, with what to do, and 
     const database = await createTestDatabase();
     const client = new pg.Client(database.connection);
     await client.connect();
-    // No old server is at hand: one function of this database, found before PostgreSQL's own, says that it is one.
+    // No old server is at hand: one function of this database, found before PostgreSQL's own, says that it is
+    // one.
     await client.query(`
       create schema old;
       create function old.current_setting(text) returns text language sql

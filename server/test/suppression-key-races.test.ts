@@ -8,7 +8,8 @@ import { createSealer } from '../src/lib/seal.ts';
 import { createTestDatabase, type TestDatabase } from './support/database.ts';
 import { until } from './support/service.ts';
 
-// Two servers meet the first suppression of a project at the same moment: what either hashes is to be found by both.
+// Two servers meet the first suppression of a project at the same moment: what either hashes is to be found
+// by both.
 
 let database: TestDatabase;
 let db: Database;
@@ -26,7 +27,10 @@ afterAll(async () => {
   await database.drop();
 });
 
-/** The first makes the key in a transaction that ends when the second, who is about to make it, too, waits for it. Answers what each goes on with. */
+/**
+ * The first makes the key in a transaction that ends when the second, who is about to make it, too, waits for
+ * it. Answers what each goes on with.
+ */
 async function race(
   first: AddressKeys,
   second: AddressKeys,

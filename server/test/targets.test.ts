@@ -4,7 +4,8 @@ import { bringForward, deliveriesOf, devices, installSlack, saveToken } from './
 import { processed, startTestService, type TestProject, type TestService, until } from './support/service.ts';
 import { SLACK_APP, startVendors, type Vendors } from './support/vendors.ts';
 
-// Deliveries to users who have several devices, browsers and chats, of which some take a message and others do not.
+// Deliveries to users who have several devices, browsers and chats, of which some take a message and others
+// do not.
 
 let service: TestService;
 let vendors: Vendors;

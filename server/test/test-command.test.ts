@@ -22,7 +22,8 @@ async function npmTest(name: string, files: Record<string, string>) {
   await mkdir(root);
   await writeFile(join(root, 'package.json'), '{"type": "module"}');
   for (const [file, content] of Object.entries(files)) await writeFile(join(root, file), content);
-  // With globals, so that the files need no vitest beside them. One worker: the files run one after the other, the largest first.
+  // With globals, so that the files need no vitest beside them. One worker: the files run one after the
+  // other, the largest first.
   const args = [COMMAND, '--root', root, '--globals', '--maxWorkers=1'];
   const { VITEST: _, VITEST_WORKER_ID: __, ...env } = process.env;
   const child = spawn(process.execPath, args, { env, stdio: ['ignore', 'pipe', 'pipe'] });

@@ -31,7 +31,10 @@ const chat = {
   changed: (name: string): Body => ({ oauth: { ...oauth(name).oauth, scope: 'chat:write' } }),
 };
 
-/** Every collection: how a token of this name is saved, and how the same token is saved when something about it has changed. */
+/**
+ * Every collection: how a token of this name is saved, and how the same token is saved when something about
+ * it has changed.
+ */
 const COLLECTIONS: Record<
   string,
   { shared?: boolean; save: (name: string) => Body; changed?: (name: string) => Body }

@@ -41,7 +41,10 @@ const sendAndWait = async (body: object = {}) => {
 };
 const summary = (total: number, failures = 0) => ({ total, failures, pending: 0 });
 
-/** So many users with an address, subscribed to all of the topic unless it is said otherwise; answers their ids. */
+/**
+ * So many users with an address, subscribed to all of the topic unless it is said otherwise; answers their
+ * ids.
+ */
 async function crowd(
   count: number,
   { categories = '{"*": {"status": "subscribed"}}' } = {},
@@ -269,7 +272,8 @@ describe('a topic of many', () => {
     });
     const users = await crowd(1_200);
     const named = { external_id: 'boss', email: 'boss@example.com' };
-    // In each page somebody without an address, somebody who wants no e-mail, and some whose address is no good.
+    // In each page somebody without an address, somebody who wants no e-mail, and some whose address is no
+    // good.
     for (const user of [users[5], users[1_105]])
       await rows('update users set email = null where id = $1', [user]);
     for (const user of [users[7], users[1_107]])

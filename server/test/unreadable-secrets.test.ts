@@ -38,7 +38,9 @@ const byMail = () => send({ email: 'ada@example.com' });
 
 const COLUMNS = { integrations: 'sealed_config', tokens: 'sealed_data', installations: 'sealed_record' };
 
-/** Loses the key that one row of the project was sealed with, or all of them; returns a way to have it back. */
+/**
+ * Loses the key that one row of the project was sealed with, or all of them; returns a way to have it back.
+ */
 async function loseKey(table: keyof typeof COLUMNS, id?: string): Promise<() => Promise<void>> {
   const column = COLUMNS[table];
   const write = async (values: readonly { id: string; sealed: Buffer }[]) => {

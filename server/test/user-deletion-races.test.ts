@@ -353,7 +353,8 @@ test('whatever happens at once, every name leads to the user who goes by it, and
     Array.from({ length: 10 }, async () => {
       for (let round = 0; round < 40; round += 1) {
         await pick(acts)().catch((error: unknown) => {
-          // Names that contradict one another, and who waits for whom in a broadcast, are answers: its job is tried again.
+          // Names that contradict one another, and who waits for whom in a broadcast, are answers: its job is
+          // tried again.
           const code = (error as { code?: unknown }).code;
           if (!(error instanceof ClientError && error.code === 'validation_failed') && code !== '40P01')
             failures.push(error);

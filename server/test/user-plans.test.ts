@@ -8,7 +8,8 @@ import { newId } from '../src/lib/ids.ts';
 import { createSealer } from '../src/lib/seal.ts';
 import { createTestDatabase, type TestDatabase } from './support/database.ts';
 
-// Every second of these users is deleted, all their names begin alike, and those that are found by a letter are the oldest.
+// Every second of these users is deleted, all their names begin alike, and those that are found by a letter
+// are the oldest.
 const USERS = 40_000;
 const projectId = newId();
 const sealer = createSealer([randomBytes(32)]);

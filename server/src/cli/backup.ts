@@ -33,7 +33,10 @@ export async function backupCommand(
   print(`Keep ${key} too, elsewhere: the secrets in the backup are sealed with it.`);
 }
 
-/** Throws where there is something that the backup must not replace: a device, such as /dev/stdout, would be lost. */
+/**
+ * Throws where there is something that the backup must not replace: a device, such as /dev/stdout, would be
+ * lost.
+ */
 function checkPlace(file: string, force: boolean): void {
   const present = lstatSync(file, { throwIfNoEntry: false });
   if (present === undefined) return;

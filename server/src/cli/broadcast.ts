@@ -18,7 +18,10 @@ export interface Broadcast {
 const FIRST_POLL_MS = 50;
 const LONGEST_POLL_MS = 1_000;
 
-/** Waits until a broadcast is processed; `onLook` is called with each state on the way. Throws a `CommandError` when that takes too long. */
+/**
+ * Waits until a broadcast is processed; `onLook` is called with each state on the way. Throws a
+ * `CommandError` when that takes too long.
+ */
 export async function waitUntilProcessed(
   target: Target,
   id: string,

@@ -8,7 +8,10 @@ import { colored, print, printJson } from './output.ts';
 
 const NEEDED_NODE = 24; // the oldest that runs our TypeScript as it is
 
-/** `belfry doctor`: looks at everything that Belfry needs, changes nothing, starts nothing. Exit code 1 if something does not work. */
+/**
+ * `belfry doctor`: looks at everything that Belfry needs, changes nothing, starts nothing. Exit code 1 if
+ * something does not work.
+ */
 export async function doctor({ json }: { json?: boolean }): Promise<void> {
   const findings = await examine();
   const sound = findings.every(({ status }) => status !== 'problem');

@@ -1,4 +1,7 @@
-/** One block of an event stream: an event, or only news about the stream itself (an `id` or a `retry` without data). */
+/**
+ * One block of an event stream: an event, or only news about the stream itself (an `id` or a `retry` without
+ * data).
+ */
 export interface StreamEvent {
   id?: string;
   retryMs?: number;

@@ -22,7 +22,10 @@ interface Event {
   context?: Record<string, unknown>;
 }
 
-/** `belfry events`: the last events of the project, the oldest first; with --follow also those that come, until Ctrl-C. */
+/**
+ * `belfry events`: the last events of the project, the oldest first; with --follow also those that come,
+ * until Ctrl-C.
+ */
 export async function events(options: EventsOptions): Promise<void> {
   const { type, after, json } = options;
   if (after !== undefined && !options.follow)

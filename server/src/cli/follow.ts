@@ -16,12 +16,15 @@ export interface Followed {
   onEvent(event: StreamEvent & { data: string }, target: Target): Promise<void>;
 }
 
-// The server sends something every 15 s: a connection that is silent for so long is dead, although nobody closed it.
+// The server sends something every 15 s: a connection that is silent for so long is dead, although nobody
+// closed it.
 const SILENCE_MS = 45_000;
 const FIRST_RETRY_MS = 500;
 const LONGEST_RETRY_MS = 10_000;
 
-/** Follows a stream until Ctrl-C. A lost connection is made again, and what came meanwhile is received then. */
+/**
+ * Follows a stream until Ctrl-C. A lost connection is made again, and what came meanwhile is received then.
+ */
 export async function follow(followed: Followed): Promise<void> {
   const stop = untilStopped();
   let { lastEventId = '' } = followed;

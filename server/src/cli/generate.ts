@@ -13,8 +13,8 @@ import { sdkFiles } from './sdk/files.ts';
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 
 /**
- * Writes every file of the repository that is made from code and names those that were not up to date. With `check` it writes
- * nothing, and ends the process with exit code 1 if there are any.
+ * Writes every file of the repository that is made from code and names those that were not up to date. With
+ * `check` it writes nothing, and ends the process with exit code 1 if there are any.
  */
 export async function generate({ check = false }: { check?: boolean }): Promise<void> {
   const document = await openapiDocument();

@@ -7,14 +7,16 @@ const LOOK_EVERY_MS = 500;
 const REST = 0.05;
 const RESTING_LOOKS = 2;
 const MEGABYTE = 1024 * 1024;
-// What is worth a collection, and what would take too long to collect at once: a pause of a tenth of a second is for 100 MB.
+// What is worth a collection, and what would take too long to collect at once: a pause of a tenth of a second
+// is for 100 MB.
 const WORTH_BYTES = 8 * MEGABYTE;
 const TOO_MUCH_BYTES = 256 * MEGABYTE;
 
 /**
- * Collects what the start left behind (sources, schemas that are compiled by now) and gives it back to the system: about a
- * quarter of the process, which would otherwise stay until load comes. Takes some 50 ms, so it is done before anybody waits. The same is
- * done from now on whenever a crowd has come and gone, or sits still, and nothing else is to do.
+ * Collects what the start left behind (sources, schemas that are compiled by now) and gives it back to the
+ * system: about a quarter of the process, which would otherwise stay until load comes. Takes some 50 ms, so
+ * it is done before anybody waits. The same is done from now on whenever a crowd has come and gone, or sits
+ * still, and nothing else is to do.
  */
 export function giveBackMemory(): void {
   collect();

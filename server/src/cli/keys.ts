@@ -81,7 +81,10 @@ export async function rollKeyCommand(
   if (!told) print('Running servers use it within seconds.');
 }
 
-/** The key is rolled already, and its secret shown nowhere else: a file that cannot be written must not hide it. */
+/**
+ * The key is rolled already, and its secret shown nowhere else: a file that cannot be written must not hide
+ * it.
+ */
 async function renewedFile(
   context: Opened,
   projectId: string,

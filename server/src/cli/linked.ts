@@ -3,8 +3,8 @@ import type { Opened } from '../open.ts';
 const TIMEOUT_MS = 5_000;
 
 /**
- * Waits for the link to the running servers: what is published before it stands is not sent by a process that ends at once. Answers
- * whether it stands; without it they come to know within seconds.
+ * Waits for the link to the running servers: what is published before it stands is not sent by a process that
+ * ends at once. Answers whether it stands; without it they come to know within seconds.
  */
 export async function linked({ bus }: Opened): Promise<boolean> {
   const late = Promise.withResolvers<false>();

@@ -1,6 +1,9 @@
 import { styleText } from 'node:util';
 
-/** Prints lines on standard output. A reader that has seen enough (`| head`) ends the process, as it does with any program. */
+/**
+ * Prints lines on standard output. A reader that has seen enough (`| head`) ends the process, as it does with
+ * any program.
+ */
 export function print(text: string): void {
   if (!watched) {
     watched = true;
@@ -25,7 +28,9 @@ export function printJsonLine(value: unknown): void {
 
 export type Format = 'bold' | 'dim' | 'red' | 'green' | 'yellow' | 'cyan';
 
-/** Text in a colour where standard output is a terminal and NO_COLOR is not set; elsewhere the text as it is. */
+/**
+ * Text in a colour where standard output is a terminal and NO_COLOR is not set; elsewhere the text as it is.
+ */
 export function colored(format: Format, text: string): string {
   return styleText(format, text, { stream: process.stdout });
 }
@@ -43,7 +48,9 @@ export function printMembers(members: Record<string, unknown>): void {
     print(`${colored('dim', padded(name, width))}  ${value ?? '-'}`);
 }
 
-/** Records as columns, with the names of the first one's members as heads; `none` where there are no records. */
+/**
+ * Records as columns, with the names of the first one's members as heads; `none` where there are no records.
+ */
 export function printTable(rows: readonly Record<string, string | Cell>[], none: string): void {
   const [first] = rows;
   if (first === undefined) {
@@ -83,7 +90,10 @@ function widthOf(text: string): number {
   return width;
 }
 
-/** Text that somebody else wrote, safe for a terminal: without the control characters that could move its cursor or rewrite its lines. */
+/**
+ * Text that somebody else wrote, safe for a terminal: without the control characters that could move its
+ * cursor or rewrite its lines.
+ */
 export function plain(text: string): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is being removed
   return text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, '');

@@ -258,7 +258,10 @@ const expires = (standard: string) =>
     .argParser(parseExpiry)
     .default(parseExpiry(standard), standard);
 
-/** An action whose file is loaded when it is called: what the server needs would cost every other command half a second. */
+/**
+ * An action whose file is loaded when it is called: what the server needs would cost every other command half
+ * a second.
+ */
 function verb<Args extends unknown[]>(load: () => Promise<(...args: Args) => Promise<void>>) {
   return (...args: Args) => reportErrors(async () => (await load())(...args));
 }

@@ -3,7 +3,10 @@ import type { Progressed } from '../db/backup.ts';
 const SHOW_EVERY_MS = 100;
 const LINE_EVERY_MS = 10_000;
 
-/** How far a long command has come, on standard error: one line that changes on a terminal, elsewhere a line now and then. */
+/**
+ * How far a long command has come, on standard error: one line that changes on a terminal, elsewhere a line
+ * now and then.
+ */
 export interface Progress {
   show(text: string): void;
   end(): void;

@@ -7,8 +7,8 @@ import { progress } from './progress.ts';
 import { withContext } from './with-context.ts';
 
 /**
- * `belfry reseal`: all secrets under the first key of SECRET_KEY. Exit code 1 if an older key at hand is still in use afterwards, or if a
- * running server does not have the first one: then nothing is sealed.
+ * `belfry reseal`: all secrets under the first key of SECRET_KEY. Exit code 1 if an older key at hand is
+ * still in use afterwards, or if a running server does not have the first one: then nothing is sealed.
  */
 export async function resealCommand({ json }: { json?: boolean }): Promise<void> {
   const { columns, keyIds } = await withContext(async (context) => {

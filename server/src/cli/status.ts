@@ -16,7 +16,10 @@ const PAGE = 100;
 // What a credential may ask for within a minute, by default, has room for it.
 const MAX_PAGES = 100;
 
-/** `belfry status`: the delivery status of a broadcast, in total and by channel. Exit code 1 if something failed. */
+/**
+ * `belfry status`: the delivery status of a broadcast, in total and by channel. Exit code 1 if something
+ * failed.
+ */
 export async function status(id: string, options: StatusOptions): Promise<void> {
   if (!isId(id)) throw new UsageError(`${id} is not the id of a broadcast: belfry send prints it`);
   const target = projectTarget(options);

@@ -6,7 +6,10 @@ export interface ServerOptions {
   jwt?: string;
 }
 
-/** The server and the Project JWT of the options; what they leave out is in the credentials that the server wrote. */
+/**
+ * The server and the Project JWT of the options; what they leave out is in the credentials that the server
+ * wrote.
+ */
 export function projectTarget({ url, jwt }: ServerOptions): Target {
   if (url !== undefined && jwt !== undefined) return { baseUrl: baseUrlOf(url), jwt };
   const file = credentials('--url and --jwt');

@@ -1,4 +1,7 @@
-/** Aborts on Ctrl-C, SIGTERM, and when the launcher is gone. The launcher and the terminal may both pass on a signal: any number is one. */
+/**
+ * Aborts on Ctrl-C, SIGTERM, and when the launcher is gone. The launcher and the terminal may both pass on a
+ * signal: any number is one.
+ */
 export function untilStopped(): AbortSignal {
   const stopping = new AbortController();
   const stop = () => stopping.abort();

@@ -5,8 +5,9 @@ import { isEmailAddress } from '../lib/email-address.ts';
 export type UserName = { external_id: string } | { email: string };
 
 /**
- * Reads an external id or an e-mail address: what has an @ is an address, unless `external_id:` or `email:` before it says which it is. What
- * looks like an address or a phone number and cannot be used as one is an error: as an external id it would make a user that nobody reaches.
+ * Reads an external id or an e-mail address: what has an @ is an address, unless `external_id:` or `email:`
+ * before it says which it is. What looks like an address or a phone number and cannot be used as one is an
+ * error: as an external id it would make a user that nobody reaches.
  */
 export function parseUserName(text: string): UserName {
   const [, kind, value = ''] = /^(external_id|email):(.*)$/s.exec(text) ?? [undefined, undefined, text];

@@ -6,7 +6,10 @@ import { createLogger } from '../lib/log.ts';
 import { connect } from '../open.ts';
 import { CommandError } from './command.ts';
 
-/** Runs a command that moves the whole database from or to `file`, on a database of any schema, and tells what stands in its way. */
+/**
+ * Runs a command that moves the whole database from or to `file`, on a database of any schema, and tells what
+ * stands in its way.
+ */
 export async function withConnection<Result>(
   file: string,
   work: (connection: ConnectionSettings) => Promise<Result>,

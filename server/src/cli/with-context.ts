@@ -5,7 +5,10 @@ import { CannotOpen } from '../lib/seal.ts';
 import { type Opened, open } from '../open.ts';
 import { CommandError } from './command.ts';
 
-/** Runs a command on an open database and closes it, whatever happens. Log lines go nowhere: a command's output is its answer. */
+/**
+ * Runs a command on an open database and closes it, whatever happens. Log lines go nowhere: a command's
+ * output is its answer.
+ */
 export async function withContext<Result>(work: (context: Opened) => Promise<Result>): Promise<Result> {
   const context = await open(readConfig(), { role: 'client', log: createLogger({ level: 'silent' }) });
   try {

@@ -15,7 +15,8 @@ import {
   Timestamp,
 } from './common.ts';
 
-// The shapes of a broadcast, from the contract's tables "Broadcast" and "overrides". Lengths count characters, as JSON Schema does.
+// The shapes of a broadcast, from the contract's tables "Broadcast" and "overrides". Lengths count
+// characters, as JSON Schema does.
 
 const label = () => Type.String({ maxLength: 255, pattern: '^[A-Za-z0-9_\\.\\-/:]+$' });
 

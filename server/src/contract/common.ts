@@ -28,7 +28,9 @@ export function nullable<Schema extends TSchema>(schema: Schema): TUnsafe<Static
   return Type.Unsafe<Static<Schema> | null>({ ...plain, ...choices, type: [plain.type, 'null'] });
 }
 
-/** A member of answers that a request may carry back, where programs save what they have read; it is ignored. */
+/**
+ * A member of answers that a request may carry back, where programs save what they have read; it is ignored.
+ */
 export function readOnly<Schema extends TSchema>(schema: Schema): TUnsafe<Static<Schema>> {
   return Type.Unsafe<Static<Schema>>({ ...schema, readOnly: true });
 }
@@ -47,8 +49,8 @@ export function oneOf<const Words extends readonly string[]>(
 }
 
 /**
- * A string that goes into a text column. PostgreSQL cannot store U+0000, and a surrogate without its other half is no
- * character: both are refused here, by name, instead of being changed or failing below.
+ * A string that goes into a text column. PostgreSQL cannot store U+0000, and a surrogate without its other
+ * half is no character: both are refused here, by name, instead of being changed or failing below.
  */
 export function storedString(
   options: { minLength?: number; maxLength?: number; description?: string; examples?: string[] } = {},
@@ -88,7 +90,9 @@ export const PhoneNumbers = Type.Array(PhoneNumber, {
 const cursor = (description: string) =>
   Type.Optional(Type.Unsafe<string | null>({ type: ['string', 'null'], format: 'cursor', description }));
 
-/** The query members of every list; spread them to add filters: `Type.Object({ ...pageQuery, status: … })`. */
+/**
+ * The query members of every list; spread them to add filters: `Type.Object({ ...pageQuery, status: … })`.
+ */
 export const pageQuery = {
   limit: Type.Optional(
     Type.Integer({ minimum: 1, maximum: 100, default: 50, description: 'How many records a page has.' }),

@@ -2,8 +2,8 @@ import { type Static, Type } from 'typebox';
 import { FreeObject, Id, oneOf, page, pageQuery, Timestamp } from './common.ts';
 
 /**
- * Everything that is recorded, and when: the list, its type and its reference page are made from this. The names are those that published
- * clients and integrations know, and ours in the same manner.
+ * Everything that is recorded, and when: the list, its type and its reference page are made from this. The
+ * names are those that published clients and integrations know, and ours in the same manner.
  */
 export const EVENT_MEANINGS = {
   'broadcast.created': 'A broadcast was accepted.',

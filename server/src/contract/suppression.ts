@@ -17,7 +17,9 @@ import {
 export const SUPPRESSION_KINDS = ['email', 'phone'] as const;
 export type SuppressionKind = (typeof SUPPRESSION_KINDS)[number];
 
-/** Why nothing is sent to an address, the weakest first: a stronger reason takes the place of a weaker one. */
+/**
+ * Why nothing is sent to an address, the weakest first: a stronger reason takes the place of a weaker one.
+ */
 export const SUPPRESSION_REASONS = ['manual', 'rejected', 'bounced', 'unsubscribed', 'complained'] as const;
 export type SuppressionReason = (typeof SUPPRESSION_REASONS)[number];
 

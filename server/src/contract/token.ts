@@ -29,7 +29,10 @@ function part<Members extends TProperties>(members: Members) {
 // Longer than any that is in use; a limit, so that what is looked up and sent stays of a size.
 const MAX_TOKEN = 4096;
 
-/** The address of somebody else's server. Private ones are rejected by the route, and again when it is used: names change what they mean. */
+/**
+ * The address of somebody else's server. Private ones are rejected by the route, and again when it is used:
+ * names change what they mean.
+ */
 const serverAddress = (description: string, example: string) =>
   Type.String({
     format: 'uri',

@@ -1,6 +1,6 @@
 /**
- * Lists as the text of a PostgreSQL array, for parameters of hundreds of elements: the driver asks each element what it is, which
- * for a list of ids takes longer than all else about the statement.
+ * Lists as the text of a PostgreSQL array, for parameters of hundreds of elements: the driver asks each
+ * element what it is, which for a list of ids takes longer than all else about the statement.
  */
 
 /** The text of a `uuid[]`. UUIDs need no quoting. */
@@ -23,8 +23,8 @@ export function textArray(values: readonly (string | null | undefined)[]): strin
 const SPECIAL = /["\\]/;
 
 /**
- * A `bytea[]` in the database's binary format, which the driver sends as it is: as text each byte would be two digits, to be written here and
- * read there one by one.
+ * A `bytea[]` in the database's binary format, which the driver sends as it is: as text each byte would be
+ * two digits, to be written here and read there one by one.
  */
 export function byteaArray(values: readonly (Buffer | null)[]): Buffer {
   const array = Buffer.allocUnsafe(

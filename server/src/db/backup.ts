@@ -52,8 +52,8 @@ interface BackupOptions extends MoveOptions {
 }
 
 /**
- * Writes everything in the database, as it was at one moment, to the stream and ends it. The server may go on working; memory
- * stays the same however large the database is.
+ * Writes everything in the database, as it was at one moment, to the stream and ends it. The server may go on
+ * working; memory stays the same however large the database is.
  */
 export async function backup(
   { connection, onProgress, signal }: BackupOptions,
@@ -64,7 +64,8 @@ export async function backup(
   await client.connect();
   const moved = { schema: 0, tables: 0, rows: 0 };
   try {
-    // Level 3: the contents are compressed already, what is left is mostly ids; 6 takes twice the time for 3 % less.
+    // Level 3: the contents are compressed already, what is left is mostly ids; 6 takes twice the time for 3
+    // % less.
     await pipeline(
       Readable.from(encoded(client, moved, onProgress), { objectMode: false }),
       createGzip({ level: 3 }),
@@ -78,8 +79,9 @@ export async function backup(
 }
 
 /**
- * The same into a file, which only its owner may read and which appears under its name only when it is complete. Without `force` a file of
- * that name is not replaced: that is an error (EEXIST), also where it came into being meanwhile.
+ * The same into a file, which only its owner may read and which appears under its name only when it is
+ * complete. Without `force` a file of that name is not replaced: that is an error (EEXIST), also where it
+ * came into being meanwhile.
  */
 export async function backupToFile(
   options: BackupOptions,
@@ -101,7 +103,10 @@ export async function backupToFile(
   }
 }
 
-/** A link, unlike a rename, fails where the name exists. Some file systems have none: there a moment is left between look and rename. */
+/**
+ * A link, unlike a rename, fails where the name exists. Some file systems have none: there a moment is left
+ * between look and rename.
+ */
 async function renameToNew(partial: string, file: string): Promise<void> {
   try {
     await link(partial, file);

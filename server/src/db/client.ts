@@ -25,7 +25,10 @@ export interface Database extends Queryable {
   transaction<Result>(work: (tx: Queryable) => Promise<Result>): Promise<Result>;
   /** A connection of its own outside the pool, for LISTEN and locks. The caller ends it. */
   connect(): Promise<pg.Client>;
-  /** Why the database could not write a moment ago, in words that follow "the database: "; undefined when nothing failed. */
+  /**
+   * Why the database could not write a moment ago, in words that follow "the database: "; undefined when
+   * nothing failed.
+   */
   writeFailure(): string | undefined;
   /** Connections now open, idle and awaited. */
   stats(): { total: number; idle: number; waiting: number };
@@ -37,17 +40,20 @@ export type ConnectionSettings = Pick<
   'connectionString' | 'host' | 'port' | 'user' | 'password' | 'database'
 >;
 
-// How long a caller waits for a connection before it is told to come again: long enough to outlast a burst, short enough
-// that a client whose own limit is 10 s still gets the answer.
+// How long a caller waits for a connection before it is told to come again: long enough to outlast a burst,
+// short enough that a client whose own limit is 10 s still gets the answer.
 const ACQUIRE_TIMEOUT_MS = 5_000;
-// No statement of ours takes seconds. One that does waits for something that is broken, and holds a connection.
+// No statement of ours takes seconds. One that does waits for something that is broken, and holds a
+// connection.
 const STATEMENT_TIMEOUT_MS = 30_000;
 
-// A plan is kept as long as its table is not analyzed anew. One that was made while the table was empty would read all of it, for the
-// seconds or minutes in which a million rows come in: every statement of ours has its index, so it is told to take it.
+// A plan is kept as long as its table is not analyzed anew. One that was made while the table was empty would
+// read all of it, for the seconds or minutes in which a million rows come in: every statement of ours has its
+// index, so it is told to take it.
 const PLANS = '-c enable_seqscan=off';
 
-// A connection that nothing goes over is forgotten by firewalls; so it is used, and one whose other end is gone is noticed.
+// A connection that nothing goes over is forgotten by firewalls; so it is used, and one whose other end is
+// gone is noticed.
 const KEEP_ALIVE = { keepAlive: true, keepAliveInitialDelayMillis: 30_000 };
 
 export interface DatabaseOptions {
@@ -55,7 +61,10 @@ export interface DatabaseOptions {
   size: number;
   /** Shown by the database for its connections. */
   name: string;
-  /** The `synchronous_commit` of every connection, whatever is set for the database; without it, what is set there. */
+  /**
+   * The `synchronous_commit` of every connection, whatever is set for the database; without it, what is set
+   * there.
+   */
   synchronousCommit?: string;
   /** Shared by the pools of one database, so that each knows what another met. */
   writeFailures?: WriteFailures;
@@ -63,7 +72,8 @@ export interface DatabaseOptions {
 
 /** Opens a pool of connections. Nothing is connected until the first statement. */
 export function openDatabase(settings: ConnectionSettings, options: DatabaseOptions): Database {
-  // As a part of the connection's start it costs no round trip, and nothing that is set for a role or database overrides it.
+  // As a part of the connection's start it costs no round trip, and nothing that is set for a role or
+  // database overrides it.
   const commit =
     options.synchronousCommit === undefined ? '' : `-c synchronous_commit=${options.synchronousCommit}`;
   const pool = new pg.Pool({
@@ -92,7 +102,8 @@ export function openDatabase(settings: ConnectionSettings, options: DatabaseOpti
         application_name: options.name,
         connectionTimeoutMillis: ACQUIRE_TIMEOUT_MS,
       });
-      // Its end is told by `end`, and by the next statement; without this it would be told by ending the process.
+      // Its end is told by `end`, and by the next statement; without this it would be told by ending the
+      // process.
       client.on('error', () => {});
       await client.connect();
       return client;
@@ -106,7 +117,10 @@ export function openDatabase(settings: ConnectionSettings, options: DatabaseOpti
   };
 }
 
-/** The settings with these startup options, behind those of the address: the driver would take the address's alone. */
+/**
+ * The settings with these startup options, behind those of the address: the driver would take the address's
+ * alone.
+ */
 function withStartupOptions(settings: ConnectionSettings, ours: string): pg.ClientConfig {
   const url = URL.parse(settings.connectionString ?? '');
   const given = url?.searchParams.get('options');
@@ -118,7 +132,10 @@ function withStartupOptions(settings: ConnectionSettings, ours: string): pg.Clie
 type Connections = { pool: pg.Pool; pulse: Pulse; failures: WriteFailures };
 type Run = <Row>(statement: Statement, values?: readonly unknown[]) => Promise<Row[]>;
 
-/** Lends a connection of the pool. One that broke, or on which the database fell silent, does not go back into it. */
+/**
+ * Lends a connection of the pool. One that broke, or on which the database fell silent, does not go back into
+ * it.
+ */
 async function withConnection<Result>(
   { pool, pulse, failures }: Connections,
   work: (run: Run) => Promise<Result>,
@@ -141,8 +158,9 @@ async function withConnection<Result>(
   }
 }
 
-// Both by callbacks: a promise more for each statement is a tenth of what a short one costs. And a connection is listened to at once:
-// the end of one that was just given back, and taken again, may stand in the same packet as its last answer.
+// Both by callbacks: a promise more for each statement is a tenth of what a short one costs. And a connection
+// is listened to at once: the end of one that was just given back, and taken again, may stand in the same
+// packet as its last answer.
 function acquire(pool: pg.Pool, pulse: Pulse, onError: (error: Error) => void): Promise<pg.PoolClient> {
   return new Promise((resolve, reject) => {
     let givenUp = false;
@@ -209,7 +227,10 @@ const begin = sql('', 'begin');
 const commit = sql('', 'commit');
 const rollback = sql('', 'rollback');
 
-/** Whether an error says that the database is out of reach or overloaded, so that the same request may succeed later. */
+/**
+ * Whether an error says that the database is out of reach or overloaded, so that the same request may succeed
+ * later.
+ */
 export function isDatabaseUnavailable(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   const code = (error as { code?: unknown }).code;
@@ -217,9 +238,10 @@ export function isDatabaseUnavailable(error: unknown): boolean {
   return UNAVAILABLE_MESSAGE.test(error.message);
 }
 
-// 08 connection, 28 login refused, 3D database gone, 53 resources (disk full, too many connections), 57P shutdown, 58 the server's own files, 25006 read-only,
-// 40 serialization and deadlock, 55P03 lock, 57014 statement timeout; then what the socket itself says. EAGAIN: a unix socket
-// whose server is not there to take connections. EMFILE, ENFILE: no file handle left for one.
+// 08 connection, 28 login refused, 3D database gone, 53 resources (disk full, too many connections), 57P
+// shutdown, 58 the server's own files, 25006 read-only, 40 serialization and deadlock, 55P03 lock, 57014
+// statement timeout; then what the socket itself says. EAGAIN: a unix socket whose server is not there to
+// take connections. EMFILE, ENFILE: no file handle left for one.
 const UNAVAILABLE = [
   '08',
   '28',
@@ -246,7 +268,8 @@ const UNAVAILABLE = [
 const UNAVAILABLE_MESSAGE =
   /^Connection terminated|^timeout expired|timeout exceeded when trying to connect|not queryable|connection is closed|^Received unexpected \w+ message|Cannot use a pool after calling end/;
 
-// int8 as number: counts and sizes stay far below 2^53. json stays text: it is mostly passed on, not looked into.
+// int8 as number: counts and sizes stay far below 2^53. json stays text: it is mostly passed on, not looked
+// into.
 function typeParser(oid: number, format?: string): (text: string) => unknown {
   if (oid === pg.types.builtins.INT8) return Number;
   if (oid === pg.types.builtins.JSON || oid === pg.types.builtins.JSONB) return (text) => text;

@@ -7,8 +7,8 @@ const EVERY_MS = 5_000;
 const TOLERATED_MS = 30_000;
 
 /**
- * Keeps the time of the service at the database's clock. Resolves when it was read once; `stop` ends that. When the database does not
- * respond, the time goes on by the monotonic clock.
+ * Keeps the time of the service at the database's clock. Resolves when it was read once; `stop` ends that.
+ * When the database does not respond, the time goes on by the monotonic clock.
  */
 export async function followDatabaseClock({
   db,

@@ -21,9 +21,9 @@ export async function readDurability(db: Queryable): Promise<Durability> {
 }
 
 /**
- * The `synchronous_commit` that connections need where the database sets this one. Every value but `off` waits until the
- * commit is on the server's own disk, which a crash does not take back; so only `off` is raised, and what the operator
- * chose for the standbys (`remote_apply`, `remote_write`, `local`) stays.
+ * The `synchronous_commit` that connections need where the database sets this one. Every value but `off`
+ * waits until the commit is on the server's own disk, which a crash does not take back; so only `off` is
+ * raised, and what the operator chose for the standbys (`remote_apply`, `remote_write`, `local`) stays.
  */
 export function neededSynchronousCommit(found: string): string {
   return found === 'off' ? 'on' : found;

@@ -26,7 +26,10 @@ export interface EmbeddedPostgres {
 }
 
 export interface EmbeddedOptions extends SiteOptions {
-  /** `server`: the one Belfry of this data directory. `client`: a command, which shares a server that runs already. */
+  /**
+   * `server`: the one Belfry of this data directory. `client`: a command, which shares a server that runs
+   * already.
+   */
   role: Role;
   /** The database ended and cannot be had again (another Belfry took the directory): time to give up. */
   onLost?: (error: StartError) => void;
@@ -36,7 +39,10 @@ const CONFLICT_MS = 10_000; // how long a start waits for another process to be 
 const POLL_MS = 10;
 const RESTART_MS = { first: 100, most: 5_000 };
 
-/** Starts (or for a command shares) the server whose files are in `<dataDir>/postgres`; throws StartError if it cannot. */
+/**
+ * Starts (or for a command shares) the server whose files are in `<dataDir>/postgres`; throws StartError if
+ * it cannot.
+ */
 export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedPostgres> {
   try {
     const site = await prepareSite(options);
@@ -98,7 +104,10 @@ async function acquire(site: Site, { role, log }: EmbeddedOptions): Promise<Held
 const stopFirst = (obstacle: string): string =>
   `${obstacle.charAt(0).toUpperCase()}${obstacle.slice(1)}: stop it first, then start again.`;
 
-/** Stops a server whose Belfry was killed: politely, and at once when it takes its time (the next start recovers). */
+/**
+ * Stops a server whose Belfry was killed: politely, and at once when it takes its time (the next start
+ * recovers).
+ */
 async function endOrphan(site: Site, pid: number): Promise<void> {
   for (const signal of ['SIGINT', 'SIGQUIT'] as const) {
     try {
@@ -128,7 +137,9 @@ function forCommand(site: Site, { log }: EmbeddedOptions, child: Child): Embedde
   return { connection, adopted: false, pid: child.pid, stop };
 }
 
-/** Keeps the server running: when it dies under us (killed, out of memory) it is started again and recovers. */
+/**
+ * Keeps the server running: when it dies under us (killed, out of memory) it is started again and recovers.
+ */
 function supervise(site: Site, options: EmbeddedOptions, first: Child): EmbeddedPostgres {
   const { log, onLost } = options;
   const stopping = new AbortController();
@@ -162,7 +173,9 @@ function supervise(site: Site, options: EmbeddedOptions, first: Child): Embedded
   };
 }
 
-/** Tries until it runs again: what prevents it (a full disk) may pass, and the program answers 503 meanwhile. */
+/**
+ * Tries until it runs again: what prevents it (a full disk) may pass, and the program answers 503 meanwhile.
+ */
 async function restart(
   site: Site,
   options: EmbeddedOptions,

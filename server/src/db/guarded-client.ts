@@ -3,14 +3,18 @@ import type { Duplex } from 'node:stream';
 import pg from 'pg';
 import { MessageWatch } from './message-watch.ts';
 
-/** What came over a connection is not what a PostgreSQL sends: the connection is closed, its queries are rejected with this. */
+/**
+ * What came over a connection is not what a PostgreSQL sends: the connection is closed, its queries are
+ * rejected with this.
+ */
 class ProtocolViolation extends Error {
   readonly code = '08P01'; // PostgreSQL's own code for it: a failed connection, so the request may be repeated
 }
 
 /**
- * A client that survives bytes which a faulty network, proxy or pooler has changed. The driver's parser throws for them while
- * it handles the socket's data, where nobody can catch it, and that ends the process. Here it ends the connection.
+ * A client that survives bytes which a faulty network, proxy or pooler has changed. The driver's parser
+ * throws for them while it handles the socket's data, where nobody can catch it, and that ends the process.
+ * Here it ends the connection.
  */
 export class GuardedClient extends pg.Client {
   constructor(config?: string | pg.ClientConfig) {
@@ -50,14 +54,16 @@ function guarded(stream: Duplex): Duplex {
   return { on } as Duplex;
 }
 
-/** The parser makes an error without these of a message whose type it does not know, and would go on reading. */
+/**
+ * The parser makes an error without these of a message whose type it does not know, and would go on reading.
+ */
 function refuseForeignError({ severity, code }: { severity?: string; code?: string }): void {
   if (severity === undefined || code === undefined)
     throw new ProtocolViolation('the database sent a message of an unknown type');
 }
 
-// A data row whose type was changed to one of these two would end its statement early, and the rest would be read as the
-// result of the next one.
+// A data row whose type was changed to one of these two would end its statement early, and the rest would be
+// read as the result of the next one.
 function refuseMalformedReady({ length, status }: { length: number; status: string }): void {
   if (length !== READY_BYTES || !/^[ITE]$/.test(status))
     throw new ProtocolViolation('the database sent a malformed end of a statement');

@@ -1,17 +1,18 @@
-// A PostgreSQL sends a message in one go. When the rest of one is this late, its length was changed on the way, and the driver
-// would wait for it as long as a statement may take.
+// A PostgreSQL sends a message in one go. When the rest of one is this late, its length was changed on the
+// way, and the driver would wait for it as long as a statement may take.
 const REST_MS = 5_000;
 
 const HEAD_BYTES = 5; // the type and the length
 const LENGTH_BYTES = 4; // which count as a part of the message
 const MAX_LENGTH = 1 << 30; // PostgreSQL makes no value larger than this
-// https://www.postgresql.org/docs/current/protocol-message-formats.html: what a server sends after the start of TLS
+// https://www.postgresql.org/docs/current/protocol-message-formats.html: what a server sends after the start
+// of TLS
 const TYPES = new Uint8Array(256);
 for (const type of Buffer.from('123ACDEGHIKNRSTVWZcdnstv')) TYPES[type] = 1;
 
 /**
- * Follows the messages in the bytes of a database's connection: `take` throws for a head that no PostgreSQL sends, and
- * `onStall` is called when the rest of a message does not come.
+ * Follows the messages in the bytes of a database's connection: `take` throws for a head that no PostgreSQL
+ * sends, and `onStall` is called when the rest of a message does not come.
  */
 export class MessageWatch {
   readonly #onStall: () => void;

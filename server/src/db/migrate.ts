@@ -29,13 +29,16 @@ export function migrations(): Migration[] {
 /** Thrown when this release cannot use the database; the message says what to do. */
 export class UnusableDatabase extends Error {}
 
-/** Thrown when PostgreSQL refused a migration, with its error as the cause. Nothing of that migration is stored. */
+/**
+ * Thrown when PostgreSQL refused a migration, with its error as the cause. Nothing of that migration is
+ * stored.
+ */
 export class MigrationFailed extends Error {}
 
 /**
- * Brings the database to this release's schema (or to version `to`), each migration in a transaction of its own, and
- * answers the versions it applied. Nodes that start together wait for one another. Throws `UnusableDatabase` when the server is too
- * old or the schema is newer than this release.
+ * Brings the database to this release's schema (or to version `to`), each migration in a transaction of its
+ * own, and answers the versions it applied. Nodes that start together wait for one another. Throws
+ * `UnusableDatabase` when the server is too old or the schema is newer than this release.
  */
 export async function migrate(
   client: pg.Client | pg.PoolClient,
@@ -91,7 +94,8 @@ const createMigrations = `
     applied_at timestamptz not null default clock_timestamp()
   )`;
 
-// Servers of the previous release may be at work, and lock rows and tables in another order: whom a deadlock ends begins again.
+// Servers of the previous release may be at work, and lock rows and tables in another order: whom a deadlock
+// ends begins again.
 const MAX_ATTEMPTS = 5;
 const DEADLOCK = '40P01';
 

@@ -14,14 +14,16 @@ export class DatabaseSilent extends Error {
 
 // A statement that waits this long while nothing else is answered either is worth a question.
 const SUSPICIOUS_MS = 3_000;
-// A database that lives answers `select 1` on a new connection within this; together they bound how long a caller waits in vain.
+// A database that lives answers `select 1` on a new connection within this; together they bound how long a
+// caller waits in vain.
 const PROBE_MS = 2_000;
 const LOOK_EVERY_MS = 500;
 
 /**
- * Tells a slow statement from a database that has stopped answering: a machine that is gone or frozen closes no connection, and
- * whoever waits for it would wait for ever. Silence is only believed after a new connection met it too; then everybody who waits
- * is told, and whoever comes is told at once, until it answers again.
+ * Tells a slow statement from a database that has stopped answering: a machine that is gone or frozen closes
+ * no connection, and whoever waits for it would wait for ever. Silence is only believed after a new
+ * connection met it too; then everybody who waits is told, and whoever comes is told at once, until it
+ * answers again.
  */
 export class Pulse {
   readonly #settings: pg.ClientConfig;
@@ -32,13 +34,19 @@ export class Pulse {
   #silent = false;
   #probing = false;
 
-  /** `statementTimeoutMs` is after what time the server itself ends a statement: an answer that is later than that is lost. */
+  /**
+   * `statementTimeoutMs` is after what time the server itself ends a statement: an answer that is later than
+   * that is lost.
+   */
   constructor(settings: pg.ClientConfig, statementTimeoutMs: number) {
     this.#settings = settings;
     this.#statementTimeoutMs = statementTimeoutMs;
   }
 
-  /** Somebody waits from now on; `giveUp` is called when there will be no answer. Throws `DatabaseSilent` while that is known. */
+  /**
+   * Somebody waits from now on; `giveUp` is called when there will be no answer. Throws `DatabaseSilent`
+   * while that is known.
+   */
   begin(giveUp: (error: DatabaseSilent) => void): Wait {
     if (this.#silent) throw new DatabaseSilent();
     const wait = { since: performance.now(), giveUp };
@@ -47,7 +55,10 @@ export class Pulse {
     return wait;
   }
 
-  /** The wait is over. `error` is what it ended with; a place in the pool is nothing that the database has said. */
+  /**
+   * The wait is over. `error` is what it ended with; a place in the pool is nothing that the database has
+   * said.
+   */
   end(wait: Wait, { error, said }: { error?: unknown; said: boolean }): void {
     this.#waiting.delete(wait);
     if (said && (!error || isAnswer(error))) this.#heard();

@@ -16,7 +16,9 @@ import type { Moved, MoveOptions } from './backup.ts';
 import { GuardedClient } from './guarded-client.ts';
 import { migrate, migrations, schemaVersion, UnusableDatabase } from './migrate.ts';
 
-/** Thrown when a file cannot be restored; the message says why and what to do. Nothing has been stored then. */
+/**
+ * Thrown when a file cannot be restored; the message says why and what to do. Nothing has been stored then.
+ */
 export class UnusableBackup extends Error {}
 
 /** Frames one after the other, and the sum over those that were read. */
@@ -26,8 +28,9 @@ interface Frames {
 }
 
 /**
- * Reads a backup into an empty database and brings it to this release's schema. All rows appear at once, and only when the
- * whole file has proved sound: otherwise it throws `UnusableBackup` (the file) or `UnusableDatabase` (the database).
+ * Reads a backup into an empty database and brings it to this release's schema. All rows appear at once, and
+ * only when the whole file has proved sound: otherwise it throws `UnusableBackup` (the file) or
+ * `UnusableDatabase` (the database).
  */
 export async function restore({ connection, onProgress }: MoveOptions, input: Readable): Promise<Moved> {
   const frames = summed(readFrames(unpacked(input)));
@@ -60,7 +63,9 @@ function summed(frames: AsyncGenerator<Frame, undefined>): Frames {
   };
 }
 
-/** Begins at once, before anybody reads: what fails until then is kept by the stream for the one who reads it. */
+/**
+ * Begins at once, before anybody reads: what fails until then is kept by the stream for the one who reads it.
+ */
 function unpacked(input: Readable): Readable {
   const bytes = createGunzip();
   bytes.on('error', () => undefined);
@@ -170,7 +175,10 @@ const COMMIT_TO_DISK = `
 
 const parse = ({ payload }: Frame): unknown => JSON.parse(payload.toString('utf8'));
 
-/** Nobody writes to the tables while they are filled; whoever did between the look and the lock makes us give up. */
+/**
+ * Nobody writes to the tables while they are filled; whoever did between the look and the lock makes us give
+ * up.
+ */
 async function lockEmpty(client: pg.Client, tables: readonly TableOf[]): Promise<void> {
   const names = tables.map(({ name }) => client.escapeIdentifier(name));
   if (names.length > 0) await client.query(`lock table ${names.join(', ')} in access exclusive mode`);
@@ -215,9 +223,11 @@ async function setSequences(client: pg.Client, sequences: Trailer['sequences']):
   }
 }
 
-// Restored events are all of one transaction, the restoring one, and so are the places of webhooks among them: what counts is the order of ids.
-// An event whose transaction took longer than a later one's may have a lower id than what was read already, so every webhook goes back by more than
-// any transaction of ours takes. A few messages are sent again, under their ids. A webhook that had not read anything begins where it was saved.
+// Restored events are all of one transaction, the restoring one, and so are the places of webhooks among
+// them: what counts is the order of ids. An event whose transaction took longer than a later one's may have a
+// lower id than what was read already, so every webhook goes back by more than any transaction of ours takes.
+// A few messages are sent again, under their ids. A webhook that had not read anything begins where it was
+// saved.
 const rewindFeeds = `
   update webhooks
   set feed_id = (left(place, 8) || '-' || right(place, 4) || '-7000-8000-000000000000')::uuid

@@ -3,8 +3,9 @@ import { dirname } from 'node:path';
 import { expect, test } from 'vitest';
 import { migrations } from './migrate.ts';
 
-// A connection keeps a prepared statement by its name, and the driver refuses another text under it: whichever of the two comes second on a
-// connection fails, so it is seen late and by chance. Two purges once had one name.
+// A connection keeps a prepared statement by its name, and the driver refuses another text under it:
+// whichever of the two comes second on a connection fails, so it is seen late and by chance. Two purges once
+// had one name.
 test('no two statements have one name', () => {
   const places = new Map<string, string[]>();
   for (const file of globSync('**/*.ts', { cwd: dirname(import.meta.dirname) })) {

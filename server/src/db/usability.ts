@@ -96,7 +96,8 @@ export function connectionObstacle(error: unknown): Obstacle {
   };
 }
 
-// Catalogs only. A list in has_table_privilege would be one right or the other, so each is asked for by itself.
+// Catalogs only. A list in has_table_privilege would be one right or the other, so each is asked for by
+// itself.
 const selectFacts = sql(
   'database_facts',
   `select

@@ -14,7 +14,10 @@ import type { Bus } from './realtime/messages.ts';
 import type { AddressKeys } from './suppressions/address-keys.ts';
 import type { Identities } from './users/identities.ts';
 
-/** What the domain works with, made once in app.ts. Functions take the parts they need: `({ db, clock }, input)`. */
+/**
+ * What the domain works with, made once in app.ts. Functions take the parts they need:
+ * `({ db, clock }, input)`.
+ */
 export interface Context {
   readonly config: Config;
   readonly db: Database;

@@ -22,12 +22,13 @@ export interface KeptAnswer {
 const UNDER_WAY = 0;
 // Longer than any call to a vendor takes: work that has not ended by then was broken off by a crash.
 const CLAIM_MS = 3 * 60 * 1000;
-// A request waits this long for the same request on another node. Connecting to a vendor and its response take 40 s at most, and common
-// load balancers cut a request after 60 s.
+// A request waits this long for the same request on another node. Connecting to a vendor and its response
+// take 40 s at most, and common load balancers cut a request after 60 s.
 const WAIT_MS = 50_000;
 const FIRST_POLL_MS = 50;
 const SLOWEST_POLL_MS = 1_000;
-// These statuses, and 5xx, say nothing about the operation: with another token, or a minute later, it may succeed under the same key.
+// These statuses, and 5xx, say nothing about the operation: with another token, or a minute later, it may
+// succeed under the same key.
 const NOT_STORED: ReadonlySet<number> = new Set([401, 403, 429]);
 
 /** How long an answer is kept: the contract's 24 hours. */
@@ -44,7 +45,9 @@ export function requestHash(target: string, bodyHash: Buffer | undefined): Buffe
   return (bodyHash === undefined ? hash : hash.update(bodyHash)).digest();
 }
 
-/** The answer kept under this key, if any. Throws `idempotency_conflict` when it belongs to another request. */
+/**
+ * The answer kept under this key, if any. Throws `idempotency_conflict` when it belongs to another request.
+ */
 export async function findReplay(
   { db, clock }: { db: Queryable; clock: Clock },
   key: IdempotencyKey,
@@ -62,10 +65,11 @@ export async function findReplay(
 }
 
 /**
- * Runs an operation at most once per key. The key, the writes of `work` and its response are committed together, so there is no state in
- * between: a crash leaves nothing, and a concurrent request with the same key waits for the commit and gets the same response. A
- * `ClientError` of `work` is a response too (its writes are rolled back, the response is stored), except for those in `NOT_STORED`;
- * anything else rolls back everything.
+ * Runs an operation at most once per key. The key, the writes of `work` and its response are committed
+ * together, so there is no state in between: a crash leaves nothing, and a concurrent request with the same
+ * key waits for the commit and gets the same response. A `ClientError` of `work` is a response too (its
+ * writes are rolled back, the response is stored), except for those in `NOT_STORED`; anything else rolls back
+ * everything.
  */
 export async function answerOnce(
   deps: { db: Database; clock: Clock },
@@ -76,8 +80,8 @@ export async function answerOnce(
 }
 
 /**
- * Notes the key in the caller's transaction. Returns false when it was noted within the last 24 hours; a concurrent transaction with
- * the same key is waited for. No response is stored under it.
+ * Notes the key in the caller's transaction. Returns false when it was noted within the last 24 hours; a
+ * concurrent transaction with the same key is waited for. No response is stored under it.
  */
 export async function isFirstUse(
   { tx, clock }: { tx: Queryable; clock: Clock },
@@ -88,9 +92,10 @@ export async function isFirstUse(
 }
 
 /**
- * The same for work that makes network calls, during which no transaction may be open: the key is claimed, the work runs, its response is
- * stored. A concurrent request with the same key waits, on another node too. A crash in between leaves the claim behind, and nobody knows
- * how far the work has come: requests then wait for `WAIT_MS` and throw `idempotency_conflict`. After `CLAIM_MS` the work runs again.
+ * The same for work that makes network calls, during which no transaction may be open: the key is claimed,
+ * the work runs, its response is stored. A concurrent request with the same key waits, on another node too. A
+ * crash in between leaves the claim behind, and nobody knows how far the work has come: requests then wait
+ * for `WAIT_MS` and throw `idempotency_conflict`. After `CLAIM_MS` the work runs again.
  */
 export async function answerClaimed(
   deps: { db: Queryable; clock: Clock },
@@ -154,7 +159,10 @@ export async function purgeIdempotencyKeys(
 
 const underWay = new Map<string, Promise<void>>();
 
-/** Twins in this process wait here, where it costs no connection: enough of them would otherwise take the whole pool. */
+/**
+ * Twins in this process wait here, where it costs no connection: enough of them would otherwise take the
+ * whole pool.
+ */
 async function inTurn<Result>(key: IdempotencyKey, work: () => Promise<Result>): Promise<Result> {
   const name = `${key.projectId} ${key.scope} ${key.key}`;
   while (underWay.has(name)) await underWay.get(name);
@@ -228,7 +236,8 @@ const claimKey = sql(
   returning 1`,
 );
 
-// idempotency_keys_pkey. A row that ran out is taken over, and a claim of the same request that nobody works at any more.
+// idempotency_keys_pkey. A row that ran out is taken over, and a claim of the same request that nobody works
+// at any more.
 const claimAlone = sql(
   'claim_idempotency_key_alone',
   `insert into idempotency_keys as k (project_id, scope, key, request_hash, status, body, created_at)

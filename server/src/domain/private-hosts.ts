@@ -21,8 +21,9 @@ export async function rejectPrivateHosts(
 }
 
 /**
- * Which members of a request, of whatever shape, name a host without a public address. A name that the name server does not resolve in time
- * is accepted: this is to report a mistake early, and the guard judges every connection anyway.
+ * Which members of a request, of whatever shape, name a host without a public address. A name that the name
+ * server does not resolve in time is accepted: this is to report a mistake early, and the guard judges every
+ * connection anyway.
  */
 export async function privateHostProblems(
   { egress }: { egress: EgressGuard },

@@ -9,7 +9,10 @@ import type { Bus } from './realtime/messages.ts';
 /** Counts what callers do in a minute. `take` answers at once where no other node has to be asked. */
 export interface RateWindows {
   take(name: string, limit: number): Taken | Promise<Taken>;
-  /** What `take` would answer if it is known here, without looking further, that it would refuse; takes nothing. */
+  /**
+   * What `take` would answer if it is known here, without looking further, that it would refuse; takes
+   * nothing.
+   */
   refusal(name: string, limit: number): Taken | undefined;
   close(): Promise<void>;
 }
@@ -61,9 +64,10 @@ interface Held {
 }
 
 /**
- * The windows that all nodes of a database share, in `rate_windows`. A node takes places in advance, a second's worth at a time, so a
- * busy caller costs a write a second and not one a request; the last places are taken one by one. Where none is left but another
- * node holds some, it is asked to give back what it does not need: so neither one more nor one less than the limit goes through.
+ * The windows that all nodes of a database share, in `rate_windows`. A node takes places in advance, a
+ * second's worth at a time, so a busy caller costs a write a second and not one a request; the last places
+ * are taken one by one. Where none is left but another node holds some, it is asked to give back what it does
+ * not need: so neither one more nor one less than the limit goes through.
  */
 export class SharedWindows implements RateWindows {
   readonly #db: Queryable;
@@ -105,8 +109,8 @@ export class SharedWindows implements RateWindows {
   }
 
   /**
-   * From what this node holds since the second in which the request came, or refused for what it knows. `undefined`: the database has to
-   * be asked.
+   * From what this node holds since the second in which the request came, or refused for what it knows.
+   * `undefined`: the database has to be asked.
    */
   #takeHeld(name: string, limit: number, cameIn = this.#second()): Taken | undefined {
     const held = this.#held.get(name);
@@ -121,7 +125,8 @@ export class SharedWindows implements RateWindows {
   }
 
   async #takeShared(name: string, limit: number): Promise<Taken> {
-    // Not the second in which the answer comes: a database that takes longer than one would be asked without end.
+    // Not the second in which the answer comes: a database that takes longer than one would be asked without
+    // end.
     const cameIn = this.#second();
     for (;;) {
       const held = this.#of(name);
@@ -202,7 +207,10 @@ export class SharedWindows implements RateWindows {
   }
 }
 
-/** Whether it was taken in this second or later; by more than a minute, that was by a clock that has been put right since. */
+/**
+ * Whether it was taken in this second or later; by more than a minute, that was by a clock that has been put
+ * right since.
+ */
 function isOf(held: Held, second: number): boolean {
   return held.second >= second && held.second - second < SECONDS;
 }
@@ -214,12 +222,16 @@ interface Row {
   oldest: number | null;
 }
 
-/** Deletes the windows in which nothing was counted in the last minutes. Reads all of them: there are as many as there were callers. */
+/**
+ * Deletes the windows in which nothing was counted in the last minutes. Reads all of them: there are as many
+ * as there were callers.
+ */
 export async function purgeRateWindows({ db, clock }: { db: Queryable; clock: Clock }): Promise<void> {
   await db.query(deleteOldWindows, [Math.floor(clock.now() / 1_000) - 2 * SECONDS]);
 }
 
-// Primary key of rate_windows. The commit does not wait for the disk: the table is not kept after a crash anyway.
+// Primary key of rate_windows. The commit does not wait for the disk: the table is not kept after a crash
+// anyway.
 const takePlaces = sql(
   'rate_take',
   `select granted, free, others, oldest

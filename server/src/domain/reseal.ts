@@ -20,7 +20,10 @@ interface SealedColumn {
   purpose(row: Row): string;
   /** A column that `purpose` needs besides the key. */
   also?: string;
-  /** The values are base64, and texts that are not sealed stand among them: those are JSON, which does not begin with an A. */
+  /**
+   * The values are base64, and texts that are not sealed stand among them: those are JSON, which does not
+   * begin with an A.
+   */
   base64?: true;
 }
 
@@ -116,9 +119,9 @@ export interface ResealedColumn {
 }
 
 /**
- * Seals every secret of the database with the sealer's first key, in small statements of a page each, beside running servers. A value
- * that somebody else writes meanwhile is left as it is; what it was sealed with shows in `byKey`, which is counted afterwards. May be
- * broken off and run again, also by two at once.
+ * Seals every secret of the database with the sealer's first key, in small statements of a page each, beside
+ * running servers. A value that somebody else writes meanwhile is left as it is; what it was sealed with
+ * shows in `byKey`, which is counted afterwards. May be broken off and run again, also by two at once.
  */
 export async function reseal(
   deps: { db: Queryable; sealer: Sealer },
@@ -148,7 +151,9 @@ const PAGE = 500;
 // Two rows of a page may be locked by somebody who locks them the other way round.
 const MAX_DEADLOCKS = 5;
 
-/** A row's key and what `purpose` needs, as texts. `sealed` is null where it is sealed with the current key. */
+/**
+ * A row's key and what `purpose` needs, as texts. `sealed` is null where it is sealed with the current key.
+ */
 type PageRow = Row & { key_id: string; sealed: Buffer | null };
 
 async function* pagesOf(

@@ -19,9 +19,10 @@ export interface Retention {
 }
 
 /**
- * Erases users whose time to come back is over; deletes events and notifications that are older than they are kept, and what became of
- * webhooks' messages, each in small batches of a transaction each: nobody waits for a lock, and the log does not swell. What cannot be
- * deleted keeps nothing else from it; all of that is thrown in the end. Ends early when the signal says so.
+ * Erases users whose time to come back is over; deletes events and notifications that are older than they are
+ * kept, and what became of webhooks' messages, each in small batches of a transaction each: nobody waits for
+ * a lock, and the log does not swell. What cannot be deleted keeps nothing else from it; all of that is
+ * thrown in the end. Ends early when the signal says so.
  */
 export async function purgeExpired(
   { db, clock, sealer, config }: Retention,

@@ -6,7 +6,9 @@ import { checkKeys } from './projects/check-keys.ts';
 export type KeyFit =
   /** Nothing was sealed yet, and no server has started on it. */
   | { kind: 'unclaimed' }
-  /** `problems`: why some projects cannot be opened, where several keys are in use and not all are at hand. */
+  /**
+   * `problems`: why some projects cannot be opened, where several keys are in use and not all are at hand.
+   */
   | { kind: 'fits'; problems: readonly string[] }
   /** The secrets of all projects were sealed with other keys. */
   | { kind: 'closed'; problem: string }
@@ -29,8 +31,9 @@ export async function keyFit({ db, sealer }: { db: Queryable; sealer: Sealer }):
 }
 
 /**
- * Notes the sealer's first key as the database's, unless another server has noted one meanwhile. Two servers with keys of their own
- * would otherwise seal what the other cannot open. Returns how the keys fit afterwards.
+ * Notes the sealer's first key as the database's, unless another server has noted one meanwhile. Two servers
+ * with keys of their own would otherwise seal what the other cannot open. Returns how the keys fit
+ * afterwards.
  */
 export async function claimSealingKey(deps: { db: Queryable; sealer: Sealer }): Promise<KeyFit> {
   const fit = await keyFit(deps);
@@ -39,7 +42,10 @@ export async function claimSealingKey(deps: { db: Queryable; sealer: Sealer }): 
   return keyFit(deps);
 }
 
-/** The ids of the keys that the database needs: those of projects, and that of the first start. Empty before it. */
+/**
+ * The ids of the keys that the database needs: those of projects, and that of the first start. Empty before
+ * it.
+ */
 export async function keysInUse(db: Queryable): Promise<string[]> {
   return (await db.query<{ key_id: string }>(selectKeys)).map(({ key_id }) => key_id);
 }

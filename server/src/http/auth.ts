@@ -40,7 +40,9 @@ export interface Credential {
 
 export type Caller = ProjectCaller | UserCaller;
 
-/** Finds out who sends a request. Throws the `ClientError` to answer if it is nobody that this server knows. */
+/**
+ * Finds out who sends a request. Throws the `ClientError` to answer if it is nobody that this server knows.
+ */
 export type Authenticator = (headers: IncomingHttpHeaders) => Caller | Promise<Caller>;
 
 export interface AuthenticatorDeps {
@@ -57,8 +59,8 @@ export interface AuthenticatorDeps {
 const MAX_TOKENS = 20_000;
 
 /**
- * An authenticator for the v2 `Authorization: Bearer <jwt>`. A token that was verified is remembered until it expires or
- * its project changes; the same token then costs one look-up.
+ * An authenticator for the v2 `Authorization: Bearer <jwt>`. A token that was verified is remembered until it
+ * expires or its project changes; the same token then costs one look-up.
  */
 export function createAuthenticator(deps: AuthenticatorDeps): Authenticator {
   const { projects, lastSeen, keyUses, clock } = deps;
@@ -69,8 +71,8 @@ export function createAuthenticator(deps: AuthenticatorDeps): Authenticator {
     const known = verified.get(token);
     if (known === undefined || known.credential.expiresAtMs <= clock.now())
       return verify(token).then(toCaller);
-    // Any change of the project (a token revoked, a secret renewed) makes another object of it. Where the database has to be asked for
-    // it, that may fail: the request is told so.
+    // Any change of the project (a token revoked, a secret renewed) makes another object of it. Where the
+    // database has to be asked for it, that may fail: the request is told so.
     const project = projects.byId(known.project.id);
     return project instanceof Promise
       ? project.then((found) => admit(token, known, found))
@@ -131,7 +133,10 @@ type Verified =
   | { kind: 'project'; project: Project; credential: Credential; caller: ProjectCaller }
   | VerifiedUser;
 
-/** What the key that signed the token says about it; undefined when none of the keys that are valid now has signed it. */
+/**
+ * What the key that signed the token says about it; undefined when none of the keys that are valid now has
+ * signed it.
+ */
 function verdictOf(
   decoded: DecodedJwt,
   keys: readonly ProjectKey[],

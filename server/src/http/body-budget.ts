@@ -1,7 +1,8 @@
 import { getHeapStatistics } from 'node:v8';
 import { ClientError } from '../errors.ts';
 
-// Bodies up to this size have a budget of their own, so that they are accepted while all memory for long ones is taken.
+// Bodies up to this size have a budget of their own, so that they are accepted while all memory for long ones
+// is taken.
 export const SMALL_BODY_BYTES = 64 * 1024;
 /** What a request is retried after: bodies of 10 MiB are done within a second. */
 const RETRY_AFTER_SECONDS = 1;
@@ -17,7 +18,8 @@ export interface HeldBody {
 }
 
 /**
- * The memory for request bodies in flight. What does not fit is rejected before it is read: 429 if its credential has its share already, else
+ * The memory for request bodies in flight. What does not fit is rejected before it is read: 429 if its
+ * credential has its share already, else
  * 503. A body of whatever size fits where no other is.
  */
 export class BodyBudget {
@@ -29,7 +31,10 @@ export class BodyBudget {
     this.#small = new Pool(bytes / 2, bytes / 8);
   }
 
-  /** Takes memory for a body of `credential`, held once. Throws `rate_limit_exceeded` or `service_unavailable`. */
+  /**
+   * Takes memory for a body of `credential`, held once. Throws `rate_limit_exceeded` or
+   * `service_unavailable`.
+   */
   take(credential: string, bytes: number): HeldBody {
     const pool = bytes > SMALL_BODY_BYTES ? this.#large : this.#small;
     return new Held(pool, credential, bytes);
@@ -123,5 +128,6 @@ export function bodyBytesForHeap(): number {
   return Math.floor(getHeapStatistics().heap_size_limit / HEAP_PER_BYTE);
 }
 
-// Measured: a body of 10 MiB adds 70 MiB, seven times its size. It is there as bytes, value, stored text and response, and in the thread once more.
+// Measured: a body of 10 MiB adds 70 MiB, seven times its size. It is there as bytes, value, stored text and
+// response, and in the thread once more.
 const HEAP_PER_BYTE = 8;

@@ -20,7 +20,10 @@ export type BodyResult = { id: number } & (
 /** A body that the thread has parsed. */
 export interface ThreadParsedBody {
   value: unknown;
-  /** The JSON texts of its members. That of the long array, and of a member with numbers that parsing changes, is as it was sent. */
+  /**
+   * The JSON texts of its members. That of the long array, and of a member with numbers that parsing changes,
+   * is as it was sent.
+   */
   texts: ReadonlyMap<string, Buffer>;
   hash: Buffer | undefined;
 }
@@ -31,8 +34,9 @@ const MAX_HEAP_MB = 1024;
 const IDLE_MS = 10_000;
 
 /**
- * Parses long bodies in a thread of its own, one after the other, while the event loop goes on. The thread is started for the first body, and
- * stopped when there are none for a while. If it ends by itself, for want of memory, the bodies that wait for it are a 503.
+ * Parses long bodies in a thread of its own, one after the other, while the event loop goes on. The thread is
+ * started for the first body, and stopped when there are none for a while. If it ends by itself, for want of
+ * memory, the bodies that wait for it are a 503.
  */
 export class BodyThread {
   #worker: Worker | undefined;
@@ -40,7 +44,10 @@ export class BodyThread {
   #nextId = 0;
   readonly #waiting = new Map<number, PromiseWithResolvers<ThreadParsedBody> & { worker: Worker }>();
 
-  /** The buffer must not be used any more. Rejects as `parseBody` throws, and with `service_unavailable` where memory was not enough. */
+  /**
+   * The buffer must not be used any more. Rejects as `parseBody` throws, and with `service_unavailable` where
+   * memory was not enough.
+   */
   parse(body: Buffer, rules: BodyRules): Promise<ThreadParsedBody> {
     const worker = this.#start();
     clearTimeout(this.#idle);

@@ -40,7 +40,10 @@ export function spellings(url: string, brand: string): { url: string; published:
   }));
 }
 
-/** Names every query parameter that is not `known`, every cookie, and every header of the brand that nobody knows. */
+/**
+ * Names every query parameter that is not `known`, every cookie, and every header of the brand that nobody
+ * knows.
+ */
 export function unknownParts(request: FastifyRequest, brand: string, known: readonly string[]): string[] {
   const problems = Object.keys(request.query as object)
     .filter((name) => !known.includes(name))

@@ -3,15 +3,17 @@ import { isEmailAddress } from '../lib/email-address.ts';
 import { isExternalId, MAX_EXTERNAL_ID_CHARACTERS } from '../lib/external-id.ts';
 import type { Claims } from '../lib/jwt.ts';
 
-/** The user that a User JWT names. With both, the external id decides; the address is stored for a new user. */
+/**
+ * The user that a User JWT names. With both, the external id decides; the address is stored for a new user.
+ */
 export interface NamedUser {
   externalId?: string;
   email?: string;
 }
 
 /**
- * Reads the user of a User JWT whose signature is verified. A claim that is present but unusable is an error that names it: falling
- * back to the other claim would let the token speak for whoever has that one.
+ * Reads the user of a User JWT whose signature is verified. A claim that is present but unusable is an error
+ * that names it: falling back to the other claim would let the token speak for whoever has that one.
  */
 export function readUserClaims(claims: Claims): NamedUser {
   const named: NamedUser = {};
@@ -44,8 +46,8 @@ export function readProjectClaims({ role, jti }: Claims): { tokenId: string } {
 }
 
 /**
- * The project that a token names, before its signature is verified. A token with an `api_key`, of whatever type, is a User JWT: its
- * other claims never make it a Project JWT.
+ * The project that a token names, before its signature is verified. A token with an `api_key`, of whatever
+ * type, is a User JWT: its other claims never make it a Project JWT.
  */
 export function readIssuer({ api_key: apiKey, sub }: Claims): { apiKey: string } | { projectId: string } {
   if (apiKey !== undefined) {

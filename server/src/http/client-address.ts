@@ -3,9 +3,10 @@ import { isIP } from 'node:net';
 import { parseNetworks } from '../lib/networks.ts';
 
 /**
- * Finds out the address that a request comes from. What `X-Forwarded-For` says is believed only of the proxies in `trusted`, CIDR blocks
- * separated by commas: each has added the address that it was reached from, so the list is read from its end, and the first address that is
- * no such proxy's is the client's. What stands before that, the client may have written itself.
+ * Finds out the address that a request comes from. What `X-Forwarded-For` says is believed only of the
+ * proxies in `trusted`, CIDR blocks separated by commas: each has added the address that it was reached from,
+ * so the list is read from its end, and the first address that is no such proxy's is the client's. What
+ * stands before that, the client may have written itself.
  */
 export function clientAddress(trusted: string): (request: IncomingMessage) => string {
   const direct = ({ socket }: IncomingMessage) => socket.remoteAddress ?? '';

@@ -22,7 +22,10 @@ const EXPOSED = [
 const METHODS = 'GET, HEAD, POST, PUT, PATCH, DELETE';
 const MAX_AGE_SECONDS = 7200; // the longest that Chromium honours
 
-/** Lets browsers of every origin call: nothing here relies on cookies. A preflight is answered before anything else. */
+/**
+ * Lets browsers of every origin call: nothing here relies on cookies. A preflight is answered before anything
+ * else.
+ */
 export function allowOrigins(fastify: FastifyInstance, brand: string): void {
   const ours = brandWords(brand).flatMap((word) => BRAND_HEADERS.map((name) => `x-${word}-${name}`));
   const allowed = [...REQUEST_HEADERS, ...ours].join(', ');

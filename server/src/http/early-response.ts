@@ -1,12 +1,13 @@
 import type { IncomingMessage } from 'node:http';
 import type { FastifyInstance } from 'fastify';
 
-// Bodies of the usual maximum size are discarded, so that simple clients, which read only after they have written, get their response.
+// Bodies of the usual maximum size are discarded, so that simple clients, which read only after they have
+// written, get their response.
 const MAX_DISCARDED_BYTES = 1_048_576;
 
 /**
- * Closes the connection after a response that is sent before the request's body has arrived, such as a 401. Node would keep reading the
- * body, of whatever length the route permits, for as long as a request may take.
+ * Closes the connection after a response that is sent before the request's body has arrived, such as a 401.
+ * Node would keep reading the body, of whatever length the route permits, for as long as a request may take.
  */
 export function closeAfterEarlyResponses(fastify: FastifyInstance, lingerMs: number): void {
   fastify.addHook('onSend', ({ raw }, reply, _payload, done) => {
@@ -30,8 +31,8 @@ function announcesBody({ headers }: IncomingMessage): boolean {
 }
 
 /**
- * A socket that is closed with unread input resets the connection, and the client loses the response. So only our side is ended, and the
- * client gets a moment to read the response and close the other.
+ * A socket that is closed with unread input resets the connection, and the client loses the response. So only
+ * our side is ended, and the client gets a moment to read the response and close the other.
  */
 function lingerAfterResponse(request: IncomingMessage, lingerMs: number): void {
   const { socket } = request;

@@ -29,7 +29,8 @@ const BY_FASTIFY: Record<string, ErrorCode> = {
   FST_ERR_CTP_BODY_TOO_LARGE: 'payload_too_large',
   FST_ERR_CTP_INVALID_MEDIA_TYPE: 'unsupported_media_type',
 };
-// Text that PostgreSQL cannot store, and JSON that is nested too deeply for it: the request's fault, found out late.
+// Text that PostgreSQL cannot store, and JSON that is nested too deeply for it: the request's fault, found
+// out late.
 const UNSTORABLE: Record<string, string> = {
   '22021': 'The request contains a character that cannot be stored',
   '22P05': 'The request contains a character that cannot be stored',

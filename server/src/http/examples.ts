@@ -19,8 +19,9 @@ interface Schema {
 }
 
 /**
- * An example of what a schema describes, for the published description: the schema's own, or made of those of its members. Optional
- * members of which nothing can be shown are left out; `undefined` where a needed one is among them.
+ * An example of what a schema describes, for the published description: the schema's own, or made of those of
+ * its members. Optional members of which nothing can be shown are left out; `undefined` where a needed one is
+ * among them.
  */
 export function exampleOf(schema: Schema): unknown {
   if (schema.examples?.[0] !== undefined) return schema.examples[0];

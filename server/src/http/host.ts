@@ -2,7 +2,8 @@ import type { IncomingMessage } from 'node:http';
 import type { FastifyInstance } from 'fastify';
 import { ClientError } from '../errors.ts';
 
-// A name or an address, as browsers and proxies write them: links in responses are made of it where PUBLIC_URL is not set.
+// A name or an address, as browsers and proxies write them: links in responses are made of it where
+// PUBLIC_URL is not set.
 const HOST = /^(?:[a-z0-9_][a-z0-9._-]{0,252}|\[[0-9a-f:.]{2,45}\])(?::[0-9]{1,5})?$/i;
 
 /** What is wrong with a request's Host header (RFC 9112, 3.2); undefined if nothing is. */

@@ -15,8 +15,8 @@ import { bearerToken } from './auth.ts';
 import type { CallContext, HttpContext } from './context.ts';
 
 /**
- * The request's Idempotency-Key, scoped to its caller and operation, or to the very token that the caller has. Throws 422 for one
- * that is too long or not visible.
+ * The request's Idempotency-Key, scoped to its caller and operation, or to the very token that the caller
+ * has. Throws 422 for one that is too long or not visible.
  */
 export function idempotencyKeyOf(
   request: FastifyRequest,
@@ -53,7 +53,10 @@ interface Keeping {
   key: IdempotencyKey;
   /** The status of success. */
   status: number;
-  /** In one transaction with what the call writes, or after a claim of the key and without a transaction around the call. */
+  /**
+   * In one transaction with what the call writes, or after a claim of the key and without a transaction
+   * around the call.
+   */
   mode: 'automatic' | 'claimed';
   /** The body holds a secret, and is kept sealed. */
   secret: boolean;
@@ -61,7 +64,9 @@ interface Keeping {
 
 type Run = (context: CallContext, afterCommit: (effect: () => void) => void) => Promise<string | Buffer>;
 
-/** Runs a call under its key, at most once, and answers what it answered or what is kept of the first time. */
+/**
+ * Runs a call under its key, at most once, and answers what it answered or what is kept of the first time.
+ */
 export async function answerIdempotently(
   context: HttpContext,
   { key, status, mode, secret }: Keeping,

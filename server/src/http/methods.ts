@@ -6,11 +6,14 @@ const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'];
 /** What is known of paths and their methods. */
 export interface KnownPaths {
   /**
-   * Call it when all routes are registered: from then on every known path responds 405 to the methods it does not have, with `Allow`, and to
-   * OPTIONS after `countOptions` has let it pass.
+   * Call it when all routes are registered: from then on every known path responds 405 to the methods it does
+   * not have, with `Allow`, and to OPTIONS after `countOptions` has let it pass.
    */
   finish(countOptions: (request: FastifyRequest, reply: FastifyReply) => Promise<void>): void;
-  /** Throws the same for methods that no route can have, such as TRACE, at a known path. For requests that have found no route. */
+  /**
+   * Throws the same for methods that no route can have, such as TRACE, at a known path. For requests that
+   * have found no route.
+   */
   refuse(request: Pick<FastifyRequest, 'method' | 'url'>): void;
 }
 

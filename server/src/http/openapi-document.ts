@@ -6,7 +6,8 @@ import { createServer } from './server.ts';
 
 /** The API's description as the server publishes it, without a database or a setting. */
 export async function openapiDocument(): Promise<object> {
-  // While routes are registered nothing of the context is used but the settings and the clock: no request ever comes.
+  // While routes are registered nothing of the context is used but the settings and the clock: no request
+  // ever comes.
   const context = {
     config: readConfig({}),
     clock: systemClock,

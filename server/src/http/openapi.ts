@@ -142,7 +142,10 @@ function byStatus(): { status: number; codes: { code: ErrorCode; message: string
   return [...Map.groupBy(allErrors(), ({ status }) => status)].map(([status, codes]) => ({ status, codes }));
 }
 
-/** Says which JSON Schema is meant, and adds to each operation the errors that it can answer and the header that every POST understands. */
+/**
+ * Says which JSON Schema is meant, and adds to each operation the errors that it can answer and the header
+ * that every POST understands.
+ */
 function described<Document extends { openapi?: string; paths?: object }>(document: Document): Document {
   for (const methods of Object.values(document.paths ?? {})) {
     for (const [method, operation] of Object.entries(methods as Record<string, Operation>)) {

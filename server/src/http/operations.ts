@@ -42,7 +42,10 @@ export function operationsRoutes(fastify: FastifyInstance, context: HttpContext)
   });
 }
 
-/** The work, done once for all who ask for it meanwhile: anyone may ask, as often as they like, and connections are few. */
+/**
+ * The work, done once for all who ask for it meanwhile: anyone may ask, as often as they like, and
+ * connections are few.
+ */
 function shared<Result>(work: () => Promise<Result>): () => Promise<Result> {
   let running: Promise<Result> | undefined;
   return () => {

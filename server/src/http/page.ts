@@ -9,7 +9,10 @@ export interface Page {
   button?: { label: string; name: string; value: string; quiet?: boolean };
 }
 
-/** Answers a page that needs nothing else: it has to work for whoever blocks scripts, pictures and foreign hosts. */
+/**
+ * Answers a page that needs nothing else: it has to work for whoever blocks scripts, pictures and foreign
+ * hosts.
+ */
 export function sendPage(reply: FastifyReply, status: number, page: Page): FastifyReply {
   return reply.code(status).headers(HEADERS).send(html(page));
 }

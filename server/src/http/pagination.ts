@@ -7,17 +7,19 @@ import { type JsonText, joinTexts } from '../lib/json-text.ts';
 /**
  * Answers one page of a list that is ordered by id, newest first.
  *
- * `list` reads at most `limit` rows beyond a cursor, and is two statements, each of which the index answers alone:
+ * `list` reads at most `limit` rows beyond a cursor, and is two statements, each of which the index answers
+ * alone:
  *
  *     older:  where project_id = $1 and id < $2 order by id desc limit $3
  *     newer:  where project_id = $1 and id > $2 order by id asc limit $3
  *
- * It is asked for one row more than the page holds: the row that is over says that there is another page. A page in the
- * middle asks once more for a single row in the other direction, because the cursor's own record may be gone by now, and
- * with it everything on that side. Beyond an end of the list there is nothing to ask for.
+ * It is asked for one row more than the page holds: the row that is over says that there is another page. A
+ * page in the middle asks once more for a single row in the other direction, because the cursor's own record
+ * may be gone by now, and with it everything on that side. Beyond an end of the list there is nothing to ask
+ * for.
  *
- * A list that is searched may answer a stretch of it instead. Its page may then hold fewer records than `limit`, or none, and still have
- * neighbours: the search goes on where it stopped.
+ * A list that is searched may answer a stretch of it instead. Its page may then hold fewer records than
+ * `limit`, or none, and still have neighbours: the search goes on where it stopped.
  */
 export async function paginate<Row extends { id: string }, Item>(options: {
   base: string;
@@ -54,7 +56,10 @@ function stretchOf<Row>(found: Row[] | Stretch<Row>): Stretch<Row> {
   return Array.isArray(found) ? { rows: found } : found;
 }
 
-/** Where the neighbours of a page begin: at its records, and on the side to which the search went, where that stopped. */
+/**
+ * Where the neighbours of a page begin: at its records, and on the side to which the search went, where that
+ * stopped.
+ */
 function edges(
   direction: Cursor['direction'],
   rows: readonly { id: string }[],
@@ -67,8 +72,9 @@ function edges(
 }
 
 /**
- * A page as JSON text. `texts` gives the wire form of as many of the rows, and of at least one, as an answer can hold; where that is
- * not all, the page is asked for anew with the limit that fits, so that its links are those of the shorter page.
+ * A page as JSON text. `texts` gives the wire form of as many of the rows, and of at least one, as an answer
+ * can hold; where that is not all, the page is asked for anew with the limit that fits, so that its links are
+ * those of the shorter page.
  */
 export async function pageThatFits<Row>(
   query: PageQuery,

@@ -29,8 +29,9 @@ export interface ParsedBody {
 const BOM = Buffer.from('\ufeff');
 
 /**
- * Parses a body, which is JSON in UTF-8. Throws `payload_too_large` or `validation_failed` for one that exceeds a limit, before anything is
- * built of it, and `invalid_json`. A member named `__proto__` is kept: JSON.parse makes it an own member like any other.
+ * Parses a body, which is JSON in UTF-8. Throws `payload_too_large` or `validation_failed` for one that
+ * exceeds a limit, before anything is built of it, and `invalid_json`. A member named `__proto__` is kept:
+ * JSON.parse makes it an own member like any other.
  */
 export function parseBody(sent: Buffer, { limits, longArray, unwrap, hashed }: BodyRules): ParsedBody {
   const hash = hashed ? createHash('sha256').update(sent).digest() : undefined;
@@ -68,7 +69,10 @@ function parse(json: Buffer): unknown {
   }
 }
 
-/** Scans a body. The long array of one that is wrapped is found within its wrapper: `text` is then what was wrapped. */
+/**
+ * Scans a body. The long array of one that is wrapped is found within its wrapper: `text` is then what was
+ * wrapped.
+ */
 function scan(
   json: Buffer,
   { limits, longArray, unwrap }: Pick<BodyRules, 'limits' | 'longArray' | 'unwrap'>,
@@ -82,7 +86,10 @@ function scan(
   return { ...scanned, text: json, wrapped: false };
 }
 
-/** A name that is no JSON ends the scan: JSON.parse then fails there, too, and all before it is within the limits. */
+/**
+ * A name that is no JSON ends the scan: JSON.parse then fails there, too, and all before it is within the
+ * limits.
+ */
 function scanUnlessBroken(...how: Parameters<typeof scanObject>): ReturnType<typeof scanObject> {
   try {
     return scanObject(...how);

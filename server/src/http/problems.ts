@@ -11,8 +11,9 @@ export const MAX_MESSAGES = 100;
 export const MAX_ERRORS = 5_000;
 
 /**
- * The validator's errors as sentences: `Param 'recipients.0.email' is missing`. A union is one problem, not one for each
- * of its branches. A schema may say it in its own words as `x-problem`: `needs an external_id or an email`.
+ * The validator's errors as sentences: `Param 'recipients.0.email' is missing`. A union is one problem, not
+ * one for each of its branches. A schema may say it in its own words as `x-problem`:
+ * `needs an external_id or an email`.
  */
 export function problemsOf(errors: readonly Located[]): string[] {
   const told = new Set<string>();

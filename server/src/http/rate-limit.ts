@@ -7,19 +7,29 @@ import type { Taken } from '../lib/sliding-window.ts';
 import type { Caller } from './auth.ts';
 import { clientAddress } from './client-address.ts';
 
-/** Counts requests and throws `rate_limit_exceeded` for one too many; a promise only where other nodes have to be asked. */
+/**
+ * Counts requests and throws `rate_limit_exceeded` for one too many; a promise only where other nodes have to
+ * be asked.
+ */
 export interface RateLimits {
   /** A request with a valid credential: its own limits for reads and writes. */
   caller(caller: Caller, request: FastifyRequest, reply: FastifyReply): void | Promise<void>;
   /** A request without one: by address. */
   stranger(request: FastifyRequest, reply: FastifyReply): void | Promise<void>;
-  /** Who has a link that was signed here for a user: by user, for the mail providers of all of them send from few addresses. */
+  /**
+   * Who has a link that was signed here for a user: by user, for the mail providers of all of them send from
+   * few addresses.
+   */
   linked(userId: string, reply: FastifyReply): void | Promise<void>;
-  /** Refuses an address that is known to be over its limit, and counts nothing: before it is found out, at some cost, who asks. */
+  /**
+   * Refuses an address that is known to be over its limit, and counts nothing: before it is found out, at
+   * some cost, who asks.
+   */
   heldUp(request: FastifyRequest, reply: FastifyReply): void;
   /**
-   * A webhook that nobody has signed: by address and path, for a vendor sends for many projects from few addresses, of which one may have
-   * forgotten to tell it to stop. All paths together have as much as `WEBHOOKS_OF_ADDRESS` of them.
+   * A webhook that nobody has signed: by address and path, for a vendor sends for many projects from few
+   * addresses, of which one may have forgotten to tell it to stop. All paths together have as much as
+   * `WEBHOOKS_OF_ADDRESS` of them.
    */
   unsigned(request: FastifyRequest, reply: FastifyReply): Promise<void>;
   /** Refuses a webhook that would be refused by `unsigned`, and counts nothing. */

@@ -19,7 +19,10 @@ declare module 'fastify' {
 /** Reads the body of a request. */
 export type BodyReader = (request: FastifyRequest, payload: Readable) => Promise<Buffer>;
 
-/** Reads bodies within the budget of the server; those of callers without a credential count for their address. */
+/**
+ * Reads bodies within the budget of the server; those of callers without a credential count for their
+ * address.
+ */
 export function bodyReader(
   { config }: { config: Config },
   addressOf: (request: IncomingMessage) => string,
@@ -39,9 +42,10 @@ export function bodyReader(
 }
 
 /**
- * Reads the body of a request within the budget. Memory for a large one is taken before it is read or, without a Content-Length, as it grows.
- * Small ones take memory when they are complete: until then a slow sender holds little more than a socket. What does not fit is still received,
- * but not kept, so that its sender comes to read the response.
+ * Reads the body of a request within the budget. Memory for a large one is taken before it is read or,
+ * without a Content-Length, as it grows. Small ones take memory when they are complete: until then a slow
+ * sender holds little more than a socket. What does not fit is still received, but not kept, so that its
+ * sender comes to read the response.
  */
 async function readBody(
   request: FastifyRequest,
@@ -96,7 +100,9 @@ async function readLength(payload: Readable, length: number): Promise<Buffer> {
   return at === length ? body : body.subarray(0, at);
 }
 
-/** Reads what comes. `onLength` is called with the bytes so far, and may throw: the rest is then discarded. */
+/**
+ * Reads what comes. `onLength` is called with the bytes so far, and may throw: the rest is then discarded.
+ */
 async function readChunks(
   payload: Readable,
   limit: number,
@@ -121,7 +127,8 @@ async function readChunks(
   return chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks, length);
 }
 
-// For the process, as the event loop is what they share. What is dropped leaves most of it to others: 128 MB/s at most.
+// For the process, as the event loop is what they share. What is dropped leaves most of it to others: 128
+// MB/s at most.
 const KEPT = { turns: new ReadTurns({ bytesPerTurn: 1024 * 1024 }), fromBytes: 256 * 1024 };
 const DROPPED = { turns: new ReadTurns({ bytesPerTurn: 256 * 1024, pauseMs: 2 }), fromBytes: 0 };
 

@@ -1,8 +1,8 @@
 import type { Readable } from 'node:stream';
 
 /**
- * Lets large bodies be received in turns. A hundred of them that arrive together would else be read within one turn of the event loop, two
- * megabytes of each, and every other request would wait.
+ * Lets large bodies be received in turns. A hundred of them that arrive together would else be read within
+ * one turn of the event loop, two megabytes of each, and every other request would wait.
  */
 export class ReadTurns {
   readonly #bytesPerTurn: number;
@@ -11,13 +11,17 @@ export class ReadTurns {
   #bytes = 0;
   #scheduled = false;
 
-  /** Reads `bytesPerTurn`, about; between two turns the event loop goes round once, or goes on for `pauseMs`. */
+  /**
+   * Reads `bytesPerTurn`, about; between two turns the event loop goes round once, or goes on for `pauseMs`.
+   */
   constructor({ bytesPerTurn, pauseMs = 0 }: { bytesPerTurn: number; pauseMs?: number }) {
     this.#bytesPerTurn = bytesPerTurn;
     this.#pauseMs = pauseMs;
   }
 
-  /** To be called for each chunk: pauses the stream until it is its turn, if enough has been read in this one. */
+  /**
+   * To be called for each chunk: pauses the stream until it is its turn, if enough has been read in this one.
+   */
   onChunk(stream: Readable, bytes: number): void {
     this.#bytes += bytes;
     if (this.#bytes > this.#bytesPerTurn) {

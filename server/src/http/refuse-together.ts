@@ -20,8 +20,8 @@ export interface Refusals {
 }
 
 /**
- * Fastify stops at a wrong body: this names what is wrong in the query, what else is wrong and, if `strict`, what nobody knows in the same
- * answer.
+ * Fastify stops at a wrong body: this names what is wrong in the query, what else is wrong and, if `strict`,
+ * what nobody knows in the same answer.
  */
 export function refuseTogether({ strict, alsoWrong, keyed }: Refusals): preHandlerHookHandler {
   return (request, _reply, done) => {

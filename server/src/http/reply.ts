@@ -25,7 +25,10 @@ export function sendJson(reply: FastifyReply, status: number, body: string | Buf
   return reply.header('content-type', 'application/json; charset=utf-8').send(body);
 }
 
-/** A function that throws for an answer that is not what its route says: a bug, which tests should not have to look for. */
+/**
+ * A function that throws for an answer that is not what its route says: a bug, which tests should not have to
+ * look for.
+ */
 export function replyChecker(operationId: string, schema: object): (answer: unknown) => void {
   const check = problemsIn(schema);
   return (answer) => {

@@ -30,7 +30,10 @@ export interface App {
   readonly checkReplies: boolean;
 }
 
-/** A route: everything about it but who may call it. Validation, types and the API's description come from here. */
+/**
+ * A route: everything about it but who may call it. Validation, types and the API's description come from
+ * here.
+ */
 export interface Route<
   Params extends TObject,
   Query extends TObject,
@@ -39,7 +42,10 @@ export interface Route<
   Who,
 > {
   method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
-  /** Below the prefix, `:id` for a parameter, `<brand>` for the brand word: `/channels/slack/<brand>_slackbot/tokens`. */
+  /**
+   * Below the prefix, `:id` for a parameter, `<brand>` for the brand word:
+   * `/channels/slack/<brand>_slackbot/tokens`.
+   */
   url: string;
   operationId: string;
   summary: string;
@@ -57,26 +63,33 @@ export interface Route<
   produces?: string;
   /** Bytes of body; if not given 1 MiB for projects, and 64 KiB for users and strangers. */
   bodyLimit?: number;
-  /** Keys and values of the body, each counted; if not given 10,000 for projects, and 500 for users and strangers. */
+  /**
+   * Keys and values of the body, each counted; if not given 10,000 for projects, and 500 for users and
+   * strangers.
+   */
   keysAndValues?: number;
-  /** The member of the body, an array, that makes it long where it is: it may hold 50,000 keys and values of its own. */
+  /**
+   * The member of the body, an array, that makes it long where it is: it may hold 50,000 keys and values of
+   * its own.
+   */
   longArray?: string;
   /**
-   * Problems that a schema cannot express and that the handler rejects. Called for a request that its schemas have rejected, so that all
-   * problems are reported at once; and before an Idempotency-Key is used, so that a corrected request may come under the same key. The
-   * argument is whatever was sent.
+   * Problems that a schema cannot express and that the handler rejects. Called for a request that its schemas
+   * have rejected, so that all problems are reported at once; and before an Idempotency-Key is used, so that
+   * a corrected request may come under the same key. The argument is whatever was sent.
    */
   alsoWrong?: (given: { query: unknown; body: unknown }) => readonly string[] | Promise<readonly string[]>;
   /** Refuses unknown query parameters, any cookie and unknown `x-<brand>-*` headers, naming each. */
   refuseUnknown?: boolean;
   /**
-   * `automatic` (POST's default): the route's writes and its response are stored together, in one transaction. `claimed`: the key is
-   * claimed, the handler runs, its response is stored; for handlers that make network calls. `own`: the handler does it.
+   * `automatic` (POST's default): the route's writes and its response are stored together, in one
+   * transaction. `claimed`: the key is claimed, the handler runs, its response is stored; for handlers that
+   * make network calls. `own`: the handler does it.
    */
   idempotency?: 'automatic' | 'claimed' | 'own' | 'none';
   /**
-   * Who is answered what is kept under a key: the `caller` (if not given), or only whoever has the same `token` as the first time;
-   * for replies that grant what that token does.
+   * Who is answered what is kept under a key: the `caller` (if not given), or only whoever has the same
+   * `token` as the first time; for replies that grant what that token does.
    */
   replayedTo?: 'caller' | 'token';
   /** The reply holds a secret: where an answer is kept for repeats, it is kept sealed. */
@@ -107,9 +120,9 @@ export interface Call<Params, Query, Body> {
   query: Query;
   body: Body;
   /**
-   * For the domain: `readUser(context, …)`. Under an Idempotency-Key its `db` is the transaction that also keeps the answer
-   * (`db.transaction` joins it), and its `bus` holds messages back until that is committed. So write and publish through this
-   * one only.
+   * For the domain: `readUser(context, …)`. Under an Idempotency-Key its `db` is the transaction that also
+   * keeps the answer (`db.transaction` joins it), and its `bus` holds messages back until that is committed.
+   * So write and publish through this one only.
    */
   context: CallContext;
   /** Runs after the commit of what this call wrote; at once where there is no transaction around it. */
@@ -222,8 +235,8 @@ interface Access<Who> {
   bodies: { bytes: number; keysAndValues: number };
 }
 
-// A request with as many takes 10 ms of this thread, and a broadcast with as many in its recipients 25 ms. 50,000 are a thousand recipients with
-// all their members and 15 attributes each.
+// A request with as many takes 10 ms of this thread, and a broadcast with as many in its recipients 25 ms.
+// 50,000 are a thousand recipients with all their members and 15 attributes each.
 const PROJECT_BODIES = { bytes: 1024 * 1024, keysAndValues: 10_000 };
 const OTHER_BODIES = { bytes: 64 * 1024, keysAndValues: 500 };
 const IN_LONG_ARRAY = 50_000;
@@ -348,7 +361,9 @@ function published(status: number, schema: TSchema, mediaType = 'application/jso
   return { description, content: { [mediaType]: { schema } } };
 }
 
-/** Counts a request that anyone may send: as one of its caller if its credential is valid, else by address. */
+/**
+ * Counts a request that anyone may send: as one of its caller if its credential is valid, else by address.
+ */
 export async function countCaller(app: App, request: FastifyRequest, reply: FastifyReply): Promise<void> {
   try {
     request.caller = await app.authenticate(request.headers);
@@ -386,7 +401,10 @@ function known(caller: Caller | undefined): Caller {
   return caller;
 }
 
-/** The address that links in the reply start with. `X-Forwarded-*` is not believed: behind a proxy, set PUBLIC_URL. */
+/**
+ * The address that links in the reply start with. `X-Forwarded-*` is not believed: behind a proxy, set
+ * PUBLIC_URL.
+ */
 function baseUrl(app: App, request: FastifyRequest): string {
   const { PUBLIC_URL, HOST, PORT } = app.context.config;
   return PUBLIC_URL ?? `http://${request.headers.host || `${HOST}:${PORT}`}`;

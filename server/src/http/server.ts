@@ -41,11 +41,15 @@ export interface ServerOptions {
   routes?: (app: App) => void;
 }
 
-// The head of a connection's first request has to come within 10 s of connecting, and all of a request within 2 min (10 MiB over a bad line):
-// no one can hold sockets with trickles or silence. Who is still sending when the response is there has 2 s to read it.
+// The head of a connection's first request has to come within 10 s of connecting, and all of a request within
+// 2 min (10 MiB over a bad line): no one can hold sockets with trickles or silence. Who is still sending when
+// the response is there has 2 s to read it.
 const TIMEOUTS = { headMs: 10_000, requestMs: 120_000, lingerMs: 2_000, checkEveryMs: 2_000 };
 
-/** The HTTP server with all its routes, not yet listening. `close` answers what is under way, and closes the connections. */
+/**
+ * The HTTP server with all its routes, not yet listening. `close` answers what is under way, and closes the
+ * connections.
+ */
 export async function createServer(
   context: HttpContext,
   options: ServerOptions = {},
@@ -81,7 +85,8 @@ export async function createServer(
   });
   fastify.setValidatorCompiler(({ schema, httpPart }) => validatorFor(httpPart, schema as object));
   fastify.setSchemaErrorFormatter((errors, part) => refusal(errors as Parameters<typeof refusal>[0], part));
-  // Replies are made by JSON.stringify: a serializer made from a schema drops or bends what the schema does not foresee.
+  // Replies are made by JSON.stringify: a serializer made from a schema drops or bends what the schema does
+  // not foresee.
   fastify.setSerializerCompiler(() => JSON.stringify);
   await describeRoutes(fastify, app.prefix);
   v2Routes(app);
@@ -103,7 +108,8 @@ function newFastify(context: HttpContext, timeouts: typeof TIMEOUTS): FastifyIns
     childLoggerFactory: (logger) => logger, // a logger for each request costs more than all else here
     requestIdHeader: false,
     genReqId: (request) => requestId(request.headers['x-request-id']),
-    // Links are built on PUBLIC_URL or the Host header, limits on what client-address.ts finds: nothing else that a proxy says is believed.
+    // Links are built on PUBLIC_URL or the Host header, limits on what client-address.ts finds: nothing else
+    // that a proxy says is believed.
     trustProxy: false,
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 1024 },
     requestTimeout: timeouts.requestMs,
@@ -111,7 +117,8 @@ function newFastify(context: HttpContext, timeouts: typeof TIMEOUTS): FastifyIns
       requireHostHeader: false, // Node's own refusal has no body; see host.ts
       headersTimeout: timeouts.headMs,
       connectionsCheckingInterval: timeouts.checkEveryMs,
-      // Java's client, and curl with --http2, offer `Upgrade: h2c` with the first request: to be ignored (RFC 9110, 7.8), not refused.
+      // Java's client, and curl with --http2, offer `Upgrade: h2c` with the first request: to be ignored (RFC
+      // 9110, 7.8), not refused.
       shouldUpgradeCallback: ({ headers }) => headers.upgrade?.toLowerCase() === 'websocket',
     },
     keepAliveTimeout: 72_000, // longer than the 60 s of common load balancers, so that they close first
@@ -171,7 +178,10 @@ function levelOf(status: number): 'error' | 'warn' | 'info' | 'debug' {
   return status >= 500 ? 'error' : status >= 400 ? 'info' : 'debug';
 }
 
-/** Without the query, which may hold what is nobody's business; where the path itself is a key, only its pattern. */
+/**
+ * Without the query, which may hold what is nobody's business; where the path itself is a key, only its
+ * pattern.
+ */
 function loggablePath({ url, routeOptions }: FastifyRequest): string | undefined {
   if (routeOptions.config.secretPath) return routeOptions.url;
   // Behind a method or a spelling that no route has, too.

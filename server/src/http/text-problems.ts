@@ -5,9 +5,10 @@ const ESCAPE = Buffer.from('\\u');
 const SEARCHED_BYTES = 256 * 1024;
 
 /**
- * Which strings of a JSON body, and which keys, hold U+0000 or half of a surrogate pair: PostgreSQL stores neither, and vendors reject
- * them or change them. In valid UTF-8 both can be written as an escape only, so most short bodies need no look at their values.
- * `json` is undefined for a body that was parsed by another thread.
+ * Which strings of a JSON body, and which keys, hold U+0000 or half of a surrogate pair: PostgreSQL stores
+ * neither, and vendors reject them or change them. In valid UTF-8 both can be written as an escape only, so
+ * most short bodies need no look at their values. `json` is undefined for a body that was parsed by another
+ * thread.
  */
 export function textProblems(json: Buffer | undefined, body: unknown): string[] {
   if (json !== undefined && json.length <= SEARCHED_BYTES && !json.includes(ESCAPE)) return [];

@@ -8,8 +8,8 @@ import type { App } from './route.ts';
 const BODY_LIMIT_BYTES = 16 * 1024;
 
 /**
- * Where tracked links lead: on to the address that was signed with them, and to no other; and the picture of tracked opens. Both answer at
- * once, whatever the database does.
+ * Where tracked links lead: on to the address that was signed with them, and to no other; and the picture of
+ * tracked opens. Both answer at once, whatever the database does.
  */
 export async function trackedRoutes(app: App): Promise<void> {
   const { hits, clock } = app.context;
@@ -67,8 +67,9 @@ type Reader = (
 /**
  * Reads which delivery a request is about; undefined where that, with the target, was not signed here.
  *
- * Who has a signed link is not counted against the limit of its address: all of an office may come from one, and a signature is looked at in 5 µs.
- * Who has none is, and where that was too often no database is asked for a project's key.
+ * Who has a signed link is not counted against the limit of its address: all of an office may come from one,
+ * and a signature is looked at in 5 µs. Who has none is, and where that was too often no database is asked
+ * for a project's key.
  */
 function tokenReader({ context, limits }: App): Reader {
   const keys = new LinkKeys(context);

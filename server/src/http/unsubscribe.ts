@@ -8,8 +8,9 @@ import type { App } from './route.ts';
 const BODY_LIMIT_BYTES = 16 * 1024;
 
 /**
- * The page behind the unsubscribe link of an e-mail. Looking at it changes nothing, because scanners follow links; its button,
- * and the one-click request of mail programs (RFC 8058), switch the category off, without login or cookies.
+ * The page behind the unsubscribe link of an e-mail. Looking at it changes nothing, because scanners follow
+ * links; its button, and the one-click request of mail programs (RFC 8058), switch the category off, without
+ * login or cookies.
  */
 export async function unsubscribePage(app: App): Promise<void> {
   const { fastify, context, limits } = app;
@@ -18,7 +19,8 @@ export async function unsubscribePage(app: App): Promise<void> {
     scope.removeAllContentTypeParsers();
     scope.addContentTypeParser('*', { parseAs: 'string' }, (_request, body, done) => done(null, body));
 
-    // Mail providers click for all their users from few addresses: who has a link is counted as its user, and only strangers by address.
+    // Mail providers click for all their users from few addresses: who has a link is counted as its user, and
+    // only strangers by address.
     const read = async (request: FastifyRequest, reply: FastifyReply) => {
       limits.heldUp(request, reply);
       const { token } = request.params as { token: string };
@@ -51,8 +53,8 @@ export async function unsubscribePage(app: App): Promise<void> {
       async (request, reply) => {
         const link = await read(request, reply);
         if (link === undefined) return sendPage(reply, 404, NOT_FOUND);
-        // A link from before the category was critical. The status tells a mail program that nothing was changed. Nor is
-        // an opt-out dropped: it counts again when the category is no longer critical.
+        // A link from before the category was critical. The status tells a mail program that nothing was
+        // changed. Nor is an opt-out dropped: it counts again when the category is no longer critical.
         if (await isRequired(link)) return sendPage(reply, 422, required(link));
         const enabled =
           typeof request.body === 'string' && new URLSearchParams(request.body).get('again') === 'yes';

@@ -23,7 +23,8 @@ const OPTIONS: Options = {
   allowUnionTypes: true,
   verbose: true, // an error carries its schema: see `x-problem`
   keywords: ['x-problem'],
-  // A body can be wrong in ten million places, and an error for each would fill the memory: looking ends at the last that is read.
+  // A body can be wrong in ten million places, and an error for each would fill the memory: looking ends at
+  // the last that is read.
   code: {
     regExp: matcher,
     process: (code) =>
@@ -37,7 +38,10 @@ export interface Validator {
   errors: ErrorObject[];
 }
 
-/** Compiles a schema for a part of the request. Only what a URL carries is converted: there everything is text. */
+/**
+ * Compiles a schema for a part of the request. Only what a URL carries is converted: there everything is
+ * text.
+ */
 export function validatorFor(part: string | undefined, schema: object): Validator {
   if (part === 'body') return ended(bodyAjv.compile(schema));
   const validate = ended(urlAjv.compile(schema));
@@ -112,8 +116,8 @@ function withFormats(ajv: Ajv): Ajv {
 }
 
 /**
- * Lengths are in characters, as JSON Schema has them, but not counted one by one where the number of UTF-16 units decides: for
- * 10 MiB of content the counting takes longer than reading it.
+ * Lengths are in characters, as JSON Schema has them, but not counted one by one where the number of UTF-16
+ * units decides: for 10 MiB of content the counting takes longer than reading it.
  */
 function withLengths(ajv: Ajv): Ajv {
   const error: KeywordErrorDefinition = {
@@ -157,8 +161,9 @@ function hasMoreCharacters(text: string, limit: number): boolean {
   return false;
 }
 
-// RFC 3986 as far as characters and their places go; the rest, such as numbers in addresses, is for URL to judge. Unlike the package's
-// expression it is linear: no part can begin in two places. And long input is refused before it is looked at.
+// RFC 3986 as far as characters and their places go; the rest, such as numbers in addresses, is for URL to
+// judge. Unlike the package's expression it is linear: no part can begin in two places. And long input is
+// refused before it is looked at.
 function isUri(text: string): boolean {
   return text.length <= 16_384 && URI.test(text) && URL.canParse(text);
 }

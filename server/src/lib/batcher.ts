@@ -1,7 +1,8 @@
 /**
- * Gathers single items into batches without ever waiting for company: while fewer than `concurrency` batches run, an item
- * starts one at once (at the end of the current turn of the event loop, so that what arrives together goes together);
- * otherwise it waits for the next free place, with all that came meanwhile. Under load batches grow by themselves.
+ * Gathers single items into batches without ever waiting for company: while fewer than `concurrency` batches
+ * run, an item starts one at once (at the end of the current turn of the event loop, so that what arrives
+ * together goes together); otherwise it waits for the next free place, with all that came meanwhile. Under
+ * load batches grow by themselves.
  */
 export class Batcher<Item, Result> {
   readonly #run: (items: Item[]) => Promise<Result[]>;
@@ -19,14 +20,19 @@ export class Batcher<Item, Result> {
   #linger: NodeJS.Timeout | undefined;
   readonly #idle: (() => void)[] = [];
 
-  /** `run` answers one result for each item, in order; when it throws, every item of the batch fails with that error. */
+  /**
+   * `run` answers one result for each item, in order; when it throws, every item of the batch fails with that
+   * error.
+   */
   constructor(options: {
     run: (items: Item[]) => Promise<Result[]>;
     concurrency: number;
     maxItems: number;
     maxWeight?: number;
     weigh?: (item: Item) => number;
-    /** Lets a batch gather for this long before it starts, unless it is full: for work that nobody waits for. */
+    /**
+     * Lets a batch gather for this long before it starts, unless it is full: for work that nobody waits for.
+     */
     lingerMs?: number;
     /** While a batch that weighs less is running no other starts: what comes meanwhile makes a larger one. */
     gatherBelow?: number;

@@ -8,7 +8,8 @@ export function costOf(name: string): ((operands: readonly unknown[]) => number)
 }
 
 const COSTS: ReadonlyMap<string, (operands: readonly unknown[]) => number> = new Map([
-  // Backwards every place is compared with all that is looked for; forwards the runtime leaps, but over no more than 250 characters.
+  // Backwards every place is compared with all that is looked for; forwards the runtime leaps, but over no
+  // more than 250 characters.
   ['lastIndexOf', ([text, wanted]) => Math.ceil((lengthOf(text) * lengthOf(wanted)) / 128)],
   ...['contains', 'indexOf', 'split'].map(
     (name) =>

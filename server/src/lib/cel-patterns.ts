@@ -3,7 +3,10 @@ import { LRUCache } from 'lru-cache';
 
 const MAX_PATTERN_CHARACTERS = 250;
 
-/** A pattern, made once for all who match it. Making it takes longer than using it: its steps are spent before. Throws for what is none. */
+/**
+ * A pattern, made once for all who match it. Making it takes longer than using it: its steps are spent
+ * before. Throws for what is none.
+ */
 export function patternOf(pattern: string, regex: typeof RE2JS, spend: (steps: number) => void): RE2JS {
   const known = patterns.get(pattern);
   if (known !== undefined) return known;
@@ -20,7 +23,10 @@ export function patternOf(pattern: string, regex: typeof RE2JS, spend: (steps: n
 const MAX_INSTRUCTIONS = 32_000;
 const patterns = new LRUCache<string, RE2JS>({ maxSize: MAX_INSTRUCTIONS });
 
-/** About how many instructions a pattern becomes: what is repeated `{n}` times stands there n times, groups with all that is in them. */
+/**
+ * About how many instructions a pattern becomes: what is repeated `{n}` times stands there n times, groups
+ * with all that is in them.
+ */
 export function sizeOfPattern(pattern: string): number {
   let size = pattern.length;
   for (const [, group, least = '0', most = ''] of pattern.matchAll(/(\)?)\{(\d{1,4})(?:,(\d{0,4}))?\}/g)) {

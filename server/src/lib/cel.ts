@@ -20,7 +20,8 @@ export class CelError extends Error {
   }
 }
 
-// A step is what the library does at a node of the tree, or as much copying and comparing as takes that long: about 0.1 µs.
+// A step is what the library does at a node of the tree, or as much copying and comparing as takes that long:
+// about 0.1 µs.
 const MAX_STEPS = 20_000;
 const LIMITS = {
   maxAstNodes: 500,
@@ -30,7 +31,8 @@ const LIMITS = {
   maxCallArguments: 8,
 };
 
-// The standard's functions, without those that build large values of small ones (join, bytes) or name intermediate values (cel.bind).
+// The standard's functions, without those that build large values of small ones (join, bytes) or name
+// intermediate values (cel.bind).
 const FUNCTIONS = new Set(
   `has size all exists exists_one filter map startsWith endsWith contains matches lowerAscii upperAscii trim indexOf lastIndexOf
   substring split bool int uint double string type dyn timestamp duration getFullYear getMonth getDate getDayOfMonth getDayOfWeek
@@ -38,8 +40,8 @@ const FUNCTIONS = new Set(
 );
 
 /**
- * Parses an expression over `names`, or says what is wrong with it. Beside the standard: a member that is not there is null. An
- * expression ends after 20,000 steps, whatever it loops over.
+ * Parses an expression over `names`, or says what is wrong with it. Beside the standard: a member that is not
+ * there is null. An expression ends after 20,000 steps, whatever it loops over.
  */
 export async function parseExpression(
   text: string,
@@ -75,7 +77,8 @@ function evaluate(
   }
 }
 
-// One for all: a loop over a long list may meet it at each element, and making an error takes longer than throwing it.
+// One for all: a loop over a long list may meet it at each element, and making an error takes longer than
+// throwing it.
 const OUT_OF_STEPS = new Error(`needs more than ${MAX_STEPS} steps`);
 
 function summary(error: unknown): string {
@@ -180,7 +183,8 @@ function counted(evaluate: Evaluate, run: Run): Evaluate {
 }
 
 const READING = new Set(['id', '.', '[]']);
-// The list that map() and filter() make goes through these with every element; it was counted when the element was added.
+// The list that map() and filter() make goes through these with every element; it was counted when the
+// element was added.
 const PASSING_ON = new Set(['accuPush', 'accuValue', '?:']);
 
 function spend(run: Run, steps: number): void {
@@ -260,7 +264,10 @@ function comparing(run: Run): Evaluate {
   };
 }
 
-/** `text.matches(pattern)` in the time that RE2 takes, which grows with the length of the text only as the pattern does. */
+/**
+ * `text.matches(pattern)` in the time that RE2 takes, which grows with the length of the text only as the
+ * pattern does.
+ */
 function matching(run: Run): Evaluate {
   return (evaluator, node, context) => {
     const [, receiver, [argument]] = node.args as [string, Node, [Node]];

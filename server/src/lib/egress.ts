@@ -2,10 +2,11 @@
  * The door through which every connection to a host that a customer can name has to leave. Loopback, private,
  * link-local, metadata and the other special addresses are refused, unless the operator opens their range.
  *
- * What is judged is the address, never the name: a name is resolved once, and the connection is made to an address
- * that was judged, so a name that resolves differently the next moment (DNS rebinding), an alias of an internal
- * name, or an address in decimal, octal or hex dress gains nothing. When a name has several addresses the refused
- * ones are left out and the rest used: networks with a private IPv6 range beside public IPv4 are common and honest.
+ * What is judged is the address, never the name: a name is resolved once, and the connection is made to an
+ * address that was judged, so a name that resolves differently the next moment (DNS rebinding), an alias of
+ * an internal name, or an address in decimal, octal or hex dress gains nothing. When a name has several
+ * addresses the refused ones are left out and the rest used: networks with a private IPv6 range beside public
+ * IPv4 are common and honest.
  */
 import { promises as dns, type LookupAddress } from 'node:dns';
 import { BlockList, isIP, type LookupFunction, connect as netConnect, type Socket } from 'node:net';
@@ -14,17 +15,24 @@ import { parseNetworks, plainAddress } from './networks.ts';
 export type EgressGuard = {
   /** What kind of address this is if it may not be connected to, `undefined` if it may. */
   check(address: string): string | undefined;
-  /** Every address of the host that may be connected to. Throws EgressRefused when none may, and the resolver's error. */
+  /**
+   * Every address of the host that may be connected to. Throws EgressRefused when none may, and the
+   * resolver's error.
+   */
   resolve(host: string): Promise<LookupAddress[]>;
   /** A TCP connection to one of the addresses that may be connected to, without Nagle's delay. */
   connect(target: { host: string; port: number; timeoutMs: number }): Promise<Socket>;
-  /** `resolve` in the shape that `net`, `tls`, `http2` and undici take as `lookup`. They skip it for a literal address. */
+  /**
+   * `resolve` in the shape that `net`, `tls`, `http2` and undici take as `lookup`. They skip it for a literal
+   * address.
+   */
   lookup: LookupFunction;
 };
 
 /**
- * The host has no address that may be connected to. The message is for whoever named the host, and tells nothing of where the name
- * leads in our network; `detail` is for the operator: the address, and the setting that would permit it.
+ * The host has no address that may be connected to. The message is for whoever named the host, and tells
+ * nothing of where the name leads in our network; `detail` is for the operator: the address, and the setting
+ * that would permit it.
  */
 export class EgressRefused extends Error {
   override name = 'EgressRefused';
@@ -37,7 +45,10 @@ export class EgressRefused extends Error {
   }
 }
 
-/** A guard that permits public addresses and the ranges of `allow`, a comma-separated list of CIDR blocks. Throws on a malformed one. */
+/**
+ * A guard that permits public addresses and the ranges of `allow`, a comma-separated list of CIDR blocks.
+ * Throws on a malformed one.
+ */
 export function createEgressGuard({
   allow = '',
   resolver = (host) => dns.lookup(host, { all: true, order: 'verbatim' }),
@@ -50,8 +61,8 @@ export function createEgressGuard({
   const lookups = new Map<string, Promise<LookupAddress[]>>();
 
   /**
-   * The operating system looks up two names at a time, and where a name server is silent that takes it 10 s and more: however many wait for
-   * one name, the others wait for a single look-up of it.
+   * The operating system looks up two names at a time, and where a name server is silent that takes it 10 s
+   * and more: however many wait for one name, the others wait for a single look-up of it.
    */
   function lookUp(host: string): Promise<LookupAddress[]> {
     const underWay = lookups.get(host);
@@ -171,7 +182,10 @@ function timedOut(what: string, timeoutMs: number): Error {
   return Object.assign(new Error(`${what} took longer than ${timeoutMs} ms`), { code: 'ETIMEDOUT' });
 }
 
-/** Node's own message names the address, also where it is none of the business of whoever knows the name alone. */
+/**
+ * Node's own message names the address, also where it is none of the business of whoever knows the name
+ * alone.
+ */
 function failed(what: string, error: NodeJS.ErrnoException): Error {
   const code = error.code ?? 'UNKNOWN';
   return Object.assign(new Error(`${what} failed: ${code}`, { cause: error }), { code });

@@ -2,8 +2,8 @@
 export const MAX_EMAIL_CHARACTERS = 254;
 
 /**
- * Whether a mail could be sent there at all: a plain local part and a domain, which on an intranet may have no dot. Letters of any
- * language; no quoted local parts, no address literals.
+ * Whether a mail could be sent there at all: a plain local part and a domain, which on an intranet may have
+ * no dot. Letters of any language; no quoted local parts, no address literals.
  */
 export function isEmailAddress(text: string): boolean {
   // RFC 5321, 4.5.3.1.1: 64 octets before the @. Long input is rejected before anything looks at it.
@@ -20,7 +20,8 @@ export function isEmailAddress(text: string): boolean {
   );
 }
 
-// What nearly all addresses are. A broadcast has a thousand, and the rules for any language take five times as long.
+// What nearly all addresses are. A broadcast has a thousand, and the rules for any language take five times
+// as long.
 const ASCII_ADDRESS =
   /^[\w!#$%&'*+\-./=?^`{|}~]+@[a-z\d](?:[a-z\d-]{0,61}[a-z\d])?(?:\.[a-z\d](?:[a-z\d-]{0,61}[a-z\d])?)*$/i;
 

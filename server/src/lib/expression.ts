@@ -2,8 +2,9 @@ import { CelError, type Expression, parseExpression } from './cel.ts';
 import { type Output, parseOutput, TemplateError } from './template.ts';
 
 /**
- * A condition that has been parsed. It is CEL: `user.custom_attributes.plan == 'premium'`; Liquid's outputs may stand in it, each
- * for its value: `{{ user.email | downcase }} == 'ada@example.com'`, `'{{ user.first_name }} L' == 'Ada L'`.
+ * A condition that has been parsed. It is CEL: `user.custom_attributes.plan == 'premium'`; Liquid's outputs
+ * may stand in it, each for its value: `{{ user.email | downcase }} == 'ada@example.com'`,
+ * `'{{ user.first_name }} L' == 'Ada L'`.
  */
 export interface Condition {
   readonly text: string;
@@ -13,8 +14,8 @@ export interface Condition {
 }
 
 /**
- * What a condition is about. What is not given is null. Its largest map is to have no more than some ten thousand members: they are all listed
- * before they can be counted.
+ * What a condition is about. What is not given is null. Its largest map is to have no more than some ten
+ * thousand members: they are all listed before they can be counted.
  */
 export interface ConditionData {
   input?: unknown;
@@ -24,7 +25,9 @@ export interface ConditionData {
   notification?: unknown;
 }
 
-/** A condition that has no answer over this data: types that do not fit, or more work than a condition may be. */
+/**
+ * A condition that has no answer over this data: types that do not fit, or more work than a condition may be.
+ */
 export class ConditionError extends Error {}
 
 /** The longest condition. */
@@ -52,10 +55,11 @@ export async function parseCondition(text: string): Promise<Condition | { proble
 }
 
 /**
- * Whether a condition holds. A member that is not there is null: equal to null alone, in no order with anything, and no `true`;
- * so a condition that needs it for more than that does not hold. Throws ConditionError. Both its parts are bounded, CEL in steps and Liquid in what it
- * works on, each by the size of what it is given: the worst of 300 hostile conditions over lists of a million members and texts of a million characters
- * took 40 ms of a processor. One as people write them takes some microseconds.
+ * Whether a condition holds. A member that is not there is null: equal to null alone, in no order with
+ * anything, and no `true`; so a condition that needs it for more than that does not hold. Throws
+ * ConditionError. Both its parts are bounded, CEL in steps and Liquid in what it works on, each by the size
+ * of what it is given: the worst of 300 hostile conditions over lists of a million members and texts of a
+ * million characters took 40 ms of a processor. One as people write them takes some microseconds.
  */
 export function evaluate(condition: Condition, data: ConditionData): boolean {
   const { expression, outputs } = condition;
@@ -99,8 +103,9 @@ interface Pure {
 const TOKENS = /(\b[bBrR]{1,2})?("""|'''|"|')|\/\/[^\n]*|\{\{|\{%/g;
 
 /**
- * The condition with a variable in the place of each output. Rendered first and parsed then, as Liquid is elsewhere, a user's name
- * could become a part of the condition; as a variable it is never more than a value, and the condition is parsed once for all.
+ * The condition with a variable in the place of each output. Rendered first and parsed then, as Liquid is
+ * elsewhere, a user's name could become a part of the condition; as a variable it is never more than a value,
+ * and the condition is parsed once for all.
  */
 function withoutLiquid(text: string): Pure {
   const pure: Pure = { source: '', outputs: [] };

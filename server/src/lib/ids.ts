@@ -2,8 +2,9 @@ import { randomFillSync } from 'node:crypto';
 import { systemClock } from './clock.ts';
 
 /**
- * UUIDv7 (RFC 9562): 48 bits of unix milliseconds, 4 version bits, a 12-bit counter within the millisecond, 2 variant bits and 62
- * random bits. Ids of one process rise strictly, so that the order of ids is the order of creation and an id is a cursor.
+ * UUIDv7 (RFC 9562): 48 bits of unix milliseconds, 4 version bits, a 12-bit counter within the millisecond, 2
+ * variant bits and 62 random bits. Ids of one process rise strictly, so that the order of ids is the order of
+ * creation and an id is a cursor.
  */
 export function newId(nowMs: number = systemClock.now()): string {
   if (nowMs > lastMs) {
@@ -29,12 +30,13 @@ export function timeOf(id: string): number {
 }
 
 /**
- * The id of the notification that `broadcastId` means for `userId`: the broadcast's time and counter, then the random
- * halves of both, combined. It needs no look-up and is the same whenever it is computed, which is what makes a fan-out
- * that runs twice write once.
+ * The id of the notification that `broadcastId` means for `userId`: the broadcast's time and counter, then
+ * the random halves of both, combined. It needs no look-up and is the same whenever it is computed, which is
+ * what makes a fan-out that runs twice write once.
  */
 export function notificationId(broadcastId: string, userId: string): string {
-  // Byte by byte, from tables: it is asked for often, and numbers made of digits and digits of numbers take four times as long.
+  // Byte by byte, from tables: it is asked for often, and numbers made of digits and digits of numbers take
+  // four times as long.
   const first = byteAt(broadcastId, 19) ^ byteAt(userId, 19);
   let text = broadcastId.slice(0, 19) + BYTES[(first & 0x3f) | 0x80];
   text += `${BYTES[byteAt(broadcastId, 21) ^ byteAt(userId, 21)]}-`;
@@ -61,11 +63,13 @@ export function isId(text: string): boolean {
 }
 
 let lastMs = 0;
-// Written once for all the ids of a millisecond: digits of a number beyond 32 bits take longer than the rest of an id.
+// Written once for all the ids of a millisecond: digits of a number beyond 32 bits take longer than the rest
+// of an id.
 let lastTime = timeText(lastMs);
 let counter = 0;
 
-// One call to the random source for 512 ids: asking for 8 bytes each time costs more than all the rest of an id.
+// One call to the random source for 512 ids: asking for 8 bytes each time costs more than all the rest of an
+// id.
 const pool = Buffer.alloc(8 * 512);
 let used = pool.length;
 

@@ -7,7 +7,9 @@ const CLOSING_BRACKET = 0x5d;
 const OPENING_BRACE = 0x7b;
 const CLOSING_BRACE = 0x7d;
 
-/** The texts of an array's elements, as they stand in the text of the array, which JSON.parse has read before. */
+/**
+ * The texts of an array's elements, as they stand in the text of the array, which JSON.parse has read before.
+ */
 export function jsonElements(json: Buffer): Buffer[] {
   const elements: Buffer[] = [];
   let depth = 0;

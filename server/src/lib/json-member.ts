@@ -17,8 +17,9 @@ export interface FoundMember {
 }
 
 /**
- * The text of an object's member, as it stands in the text of the object, which JSON.parse has read before. Of members with the same name
- * it is the last, the one that JSON.parse takes: parsed, it is what `JSON.parse(json)[name]` is. `name` is ASCII.
+ * The text of an object's member, as it stands in the text of the object, which JSON.parse has read before.
+ * Of members with the same name it is the last, the one that JSON.parse takes: parsed, it is what
+ * `JSON.parse(json)[name]` is. `name` is ASCII.
  */
 export function jsonMember(json: Buffer, name: string): Buffer | undefined {
   const found = findJsonMember(json, name);
@@ -55,8 +56,9 @@ const NO_LIMITS: JsonLimits = {
 };
 
 /**
- * Looks for the member `name` of an object and counts keys and values, by one pass over the text before it is parsed: what is built of
- * `{"a":1,"b":1,…` takes a hundred times as long, and ten times the memory. Ends as soon as a limit is exceeded.
+ * Looks for the member `name` of an object and counts keys and values, by one pass over the text before it is
+ * parsed: what is built of `{"a":1,"b":1,…` takes a hundred times as long, and ten times the memory. Ends as
+ * soon as a limit is exceeded.
  */
 export function scanObject(
   json: Buffer,

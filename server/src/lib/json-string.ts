@@ -3,7 +3,10 @@ const BACKSLASH = 0x5c;
 // Most strings end sooner than a call of indexOf pays.
 const SHORT_BYTES = 256;
 
-/** The index of the quote that ends the string of JSON text whose first character is at `start`, or the end of a text that has none. */
+/**
+ * The index of the quote that ends the string of JSON text whose first character is at `start`, or the end of
+ * a text that has none.
+ */
 export function endOfString(json: Buffer, start: number): number {
   const longFrom = start + SHORT_BYTES;
   let at = start;
@@ -15,7 +18,8 @@ export function endOfString(json: Buffer, start: number): number {
   }
 }
 
-// A megabyte of text without a quote is skipped in 50 µs. After an escaped quote, of which there may be a million, bytes are read one by one.
+// A megabyte of text without a quote is skipped in 50 µs. After an escaped quote, of which there may be a
+// million, bytes are read one by one.
 function endOfLongString(json: Buffer, start: number): number {
   let at = start;
   for (;;) {

@@ -1,4 +1,7 @@
-/** JSON; bytes where it is long, as those need no heap, and are not converted for the database and the response. */
+/**
+ * JSON; bytes where it is long, as those need no heap, and are not converted for the database and the
+ * response.
+ */
 export type JsonText = string | Buffer;
 
 /** The parts one after the other. */

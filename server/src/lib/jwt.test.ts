@@ -56,7 +56,8 @@ describe('a JWT', () => {
   test('whose signature is spelt otherwise, or is cut, longer or of another key, is refused', () => {
     const good = signJwt({ sub: 'x' }, key);
     const last = good.at(-1) ?? '';
-    // The last character carries 4 bits of signature and 2 of padding: its neighbour decodes to the same bytes.
+    // The last character carries 4 bits of signature and 2 of padding: its neighbour decodes to the same
+    // bytes.
     const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_';
     const twin = good.slice(0, -1) + alphabet[alphabet.indexOf(last) ^ 1];
     expect(Buffer.from(twin.split('.')[2] ?? '', 'base64url')).toEqual(

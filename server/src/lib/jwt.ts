@@ -19,8 +19,8 @@ export type JwtVerdict =
 
 // Ours have about 300 characters. The bound keeps a hostile header from costing more than a few microseconds.
 const MAX_CHARACTERS = 8192;
-// For `nbf` and `iat`: a token made just now on a machine whose clock is ahead has to work. `exp` has no leeway: no token
-// lives longer than its maker said.
+// For `nbf` and `iat`: a token made just now on a machine whose clock is ahead has to work. `exp` has no
+// leeway: no token lives longer than its maker said.
 const LEEWAY_MS = 30_000;
 
 const HEADER = Buffer.from('{"alg":"HS256","typ":"JWT"}').toString('base64url');
@@ -33,7 +33,10 @@ export function signJwt(claims: Claims, key: KeyObject): string {
   return `${text}.${signatureOf(text, key)}`;
 }
 
-/** Whether a token was signed with `key` (HS256 and nothing else) and is valid at `nowMs`; a value, never an exception. */
+/**
+ * Whether a token was signed with `key` (HS256 and nothing else) and is valid at `nowMs`; a value, never an
+ * exception.
+ */
 export function verifyJwt(token: string, key: KeyObject, nowMs: number): JwtVerdict {
   const decoded = decodeJwt(token);
   return decoded === undefined ? { ok: false, reason: 'unparsable' } : verifyDecoded(decoded, key, nowMs);
@@ -45,7 +48,8 @@ export function verifyDecoded(
   key: KeyObject,
   nowMs: number,
 ): JwtVerdict {
-  // Comparing the text of the signature, not its bytes, also refuses spellings of the same bytes that are not canonical.
+  // Comparing the text of the signature, not its bytes, also refuses spellings of the same bytes that are not
+  // canonical.
   if (algorithm !== 'HS256' || !equal(signature, signatureOf(signedText, key)))
     return { ok: false, reason: 'signature' };
   const { exp, nbf, iat } = claims;
@@ -73,7 +77,10 @@ export function decodeJwt(token: string): DecodedJwt | undefined {
   return { algorithm, claims, signedText: token.slice(0, secondDot), signature };
 }
 
-/** The algorithm a header names; `undefined` if there is none, or if the header demands something we do not know (`crit`). */
+/**
+ * The algorithm a header names; `undefined` if there is none, or if the header demands something we do not
+ * know (`crit`).
+ */
 function algorithmOf(header: string): string | undefined {
   if (header === HEADER || header === BARE_HEADER) return 'HS256';
   const { alg, crit } = jsonObject(header) ?? {};

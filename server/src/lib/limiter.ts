@@ -27,7 +27,10 @@ export class Limiter {
     return this.#waiting.length;
   }
 
-  /** Does the work when its turn has come; answers what it answers, or what `away` answers where it is sent away before. */
+  /**
+   * Does the work when its turn has come; answers what it answers, or what `away` answers where it is sent
+   * away before.
+   */
   async run<Result, Away = never>(
     weight: number,
     work: () => Promise<Result>,

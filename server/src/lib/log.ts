@@ -3,8 +3,9 @@ import { type DestinationStream, type Logger as PinoLogger, pino } from 'pino';
 export type Logger = PinoLogger;
 
 /**
- * A logger of JSON lines on standard output (on a terminal: of readable lines). Whatever is logged, values under the
- * name of a secret and everything that looks like one are replaced before a line leaves the process.
+ * A logger of JSON lines on standard output (on a terminal: of readable lines). Whatever is logged, values
+ * under the name of a secret and everything that looks like one are replaced before a line leaves the
+ * process.
  */
 export function createLogger({ level, stream }: { level: string; stream?: DestinationStream }): Logger {
   const output = stream ?? (process.stdout.isTTY ? readable(process.stdout) : pino.destination(1));
@@ -14,7 +15,8 @@ export function createLogger({ level, stream }: { level: string; stream?: Destin
       base: null, // one process on one host: pid and hostname are the supervisor's to add
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { level: (label) => ({ level: label }) },
-      // On the finished line, so that nothing slips by: bindings of children, causes of errors, JSON within strings.
+      // On the finished line, so that nothing slips by: bindings of children, causes of errors, JSON within
+      // strings.
       hooks: { streamWrite: hideSecrets },
     },
     output,
@@ -23,11 +25,13 @@ export function createLogger({ level, stream }: { level: string; stream?: Destin
 
 const HIDDEN = '[hidden]';
 
-// A member whose name says that it is secret, up to the first character of its value. In JSON within a string, quotes have
-// backslashes before them. All repetitions are bounded: a line is a few kilobytes of whatever somebody sent.
+// A member whose name says that it is secret, up to the first character of its value. In JSON within a
+// string, quotes have backslashes before them. All repetitions are bounded: a line is a few kilobytes of
+// whatever somebody sent.
 const SECRET_MEMBER =
   /"(?:authorization|(?:set-)?cookie|pass|password|passwd|jwt|certificate|webhook|auth|p256dh|[\w-]{0,60}(?:secret|token|hmac|api[-_]?key|private[-_]?key|signing[-_]?key|secret[-_]?key|project[-_]?jwt))(\\{0,15})"\s?:\s?(\\{0,15})(["[{])/gi;
-// What is secret by its look: bearer tokens, JWTs, our own secrets, private keys, passwords in addresses, tokens in queries.
+// What is secret by its look: bearer tokens, JWTs, our own secrets, private keys, passwords in addresses,
+// tokens in queries.
 const SECRET_TEXT: [RegExp, string][] = [
   [/\bBearer\s+[^\s"\\,;]+/gi, `Bearer ${HIDDEN}`],
   [/\beyJ[\w-]{8,4096}\.[\w-]{1,4096}\.[\w-]*/g, HIDDEN],
@@ -62,8 +66,8 @@ function hideMembers(line: string): string {
 }
 
 /**
- * The index behind the closing quote of a string whose own quotes have `slashes` backslashes before them: 0 in JSON, 1 in JSON
- * within a string, 3 within that. A quote of its content has one pair more.
+ * The index behind the closing quote of a string whose own quotes have `slashes` backslashes before them: 0
+ * in JSON, 1 in JSON within a string, 3 within that. A quote of its content has one pair more.
  */
 function endOfString(line: string, start: number, slashes: number): number {
   for (let at = line.indexOf('"', start); at >= 0; at = line.indexOf('"', at + 1)) {

@@ -1,6 +1,9 @@
 import { BlockList, isIP, SocketAddress } from 'node:net';
 
-/** A test for addresses that lie in one of the networks: CIDR blocks and single addresses, separated by commas. Throws on a malformed one. */
+/**
+ * A test for addresses that lie in one of the networks: CIDR blocks and single addresses, separated by
+ * commas. Throws on a malformed one.
+ */
 export function parseNetworks(text: string): (address: string) => boolean {
   const list = new BlockList();
   for (const entry of text
@@ -22,7 +25,10 @@ export function parseNetworks(text: string): (address: string) => boolean {
   };
 }
 
-/** The one spelling of an address: an IPv4 address that is dressed as IPv6 is undressed, and a zone is left out. */
+/**
+ * The one spelling of an address: an IPv4 address that is dressed as IPv6 is undressed, and a zone is left
+ * out.
+ */
 export function plainAddress(address: string): string {
   if (isIP(address) !== 6) return address;
   const canonical = new SocketAddress({ address: address.replace(/%.*$/, ''), family: 'ipv6' }).address;

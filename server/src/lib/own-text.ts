@@ -1,8 +1,9 @@
 import { jsonMember } from './json-member.ts';
 
 /**
- * The JSON of a member that is answered as it was given. Parsing bends numbers that are no safe integers: a member that holds one is taken from
- * the text that it was parsed from, in one line, and any other is written anew, which does not take a look at the whole text.
+ * The JSON of a member that is answered as it was given. Parsing bends numbers that are no safe integers: a
+ * member that holds one is taken from the text that it was parsed from, in one line, and any other is written
+ * anew, which does not take a look at the whole text.
  */
 export function ownText(json: Buffer | undefined, name: string, value: unknown): string {
   const text = json !== undefined && isBent(value) ? jsonMember(json, name) : undefined;

@@ -13,7 +13,9 @@ const DEFLATED = 1;
 const AS_PLAIN = Buffer.of(PLAIN);
 const AS_DEFLATED = Buffer.of(DEFLATED);
 
-/** JSON text as bytes for a `bytea` column: one byte that says how, then the text, deflated where that pays. */
+/**
+ * JSON text as bytes for a `bytea` column: one byte that says how, then the text, deflated where that pays.
+ */
 export function packJson(json: string | Buffer): Buffer {
   const text = typeof json === 'string' ? Buffer.from(json) : json;
   return text.length < DEFLATE_FROM_BYTES

@@ -6,16 +6,18 @@ export interface ParsedObject {
   member: Buffer;
 }
 
-// What V8 parses from 100 KiB and more it lays among what it expects to live long (kPretenureTreshold of its json-parser.cc). A request's body
-// does not: gone over again and again by the slow collector, such bodies cost more than it takes to parse them.
+// What V8 parses from 100 KiB and more it lays among what it expects to live long (kPretenureTreshold of its
+// json-parser.cc). A request's body does not: gone over again and again by the slow collector, such bodies
+// cost more than it takes to parse them.
 const LONG_BYTES = 100 * 1024;
 /** How long a piece is. */
 export const PIECE_BYTES = 32 * 1024;
 const SIZES = { longBytes: LONG_BYTES, pieceBytes: PIECE_BYTES };
 
 /**
- * `JSON.parse` for an object of which one member is a long array: that is parsed in pieces, which die young. Undefined for a text that is short,
- * is no JSON, or has no such array: `JSON.parse` can say which. `found` is where the member is, with cuts every `PIECE_BYTES`, if that is known.
+ * `JSON.parse` for an object of which one member is a long array: that is parsed in pieces, which die young.
+ * Undefined for a text that is short, is no JSON, or has no such array: `JSON.parse` can say which. `found`
+ * is where the member is, with cuts every `PIECE_BYTES`, if that is known.
  */
 export function parseLongArray(
   json: Buffer,
@@ -31,8 +33,8 @@ export function parseLongArray(
   }
 }
 
-// If the object with `[]` in the array's place is JSON, and so is each piece in brackets of its own, and none of them is empty, then the whole
-// is JSON, and says this.
+// If the object with `[]` in the array's place is JSON, and so is each piece in brackets of its own, and none
+// of them is empty, then the whole is JSON, and says this.
 function parseInPieces(json: Buffer, name: string, found: FoundMember | undefined): ParsedObject | undefined {
   if (found === undefined) return undefined;
   const member = json.subarray(found.start, found.end);

@@ -2,7 +2,10 @@ import { createCipheriv, createDecipheriv, createHash, createSecretKey, randomBy
 import { linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** Seals secrets at rest. What was sealed for one purpose opens for no other, so a sealed value cannot be moved. */
+/**
+ * Seals secrets at rest. What was sealed for one purpose opens for no other, so a sealed value cannot be
+ * moved.
+ */
 export interface Sealer {
   /** Names the keys at hand, in 8 hexadecimal digits each: the first seals. */
   readonly keyIds: readonly [string, ...string[]];
@@ -32,11 +35,14 @@ const TAG_BYTES = 16;
 const HEAD_BYTES = 1 + KEY_ID_BYTES + NONCE_BYTES;
 const KEY_BYTES = 32;
 
-/** A sealer (AES-256-GCM) with these 32-byte keys: the first seals, all open. That is how a key is rotated. */
+/**
+ * A sealer (AES-256-GCM) with these 32-byte keys: the first seals, all open. That is how a key is rotated.
+ */
 export function createSealer(keys: readonly Buffer[]): Sealer {
   const ring = keys.map((key) => {
     if (key.length !== KEY_BYTES) throw new Error(`a sealing key has ${KEY_BYTES} bytes, not ${key.length}`);
-    // A key object is made ready once: with the plain bytes every value would pay for that, 10 µs instead of 3.
+    // A key object is made ready once: with the plain bytes every value would pay for that, 10 µs instead of
+    // 3.
     return { id: keyId(key), key: createSecretKey(key) };
   });
   const first = ring[0];
@@ -90,8 +96,8 @@ export function loadKey(dataDir: string): Buffer | undefined {
 }
 
 /**
- * The key in `<dataDir>/secret.key`, made at the first call with mode 0600. Of several processes that call it at once,
- * all get the same key, and none ever sees half a file.
+ * The key in `<dataDir>/secret.key`, made at the first call with mode 0600. Of several processes that call it
+ * at once, all get the same key, and none ever sees half a file.
  */
 export function loadOrCreateKey(dataDir: string): Buffer {
   mkdirSync(dataDir, { recursive: true, mode: 0o700 });
@@ -105,7 +111,8 @@ export function loadOrCreateKey(dataDir: string): Buffer {
       flag: 'wx',
       flush: true,
     });
-    // A link, unlike a rename, fails when the name exists: the first process wins and the others read its key.
+    // A link, unlike a rename, fails when the name exists: the first process wins and the others read its
+    // key.
     linkSync(draft, path);
   } catch (error) {
     if (!isErrno(error, 'EEXIST')) throw error;

@@ -11,9 +11,9 @@ const BUCKET_MS = 1_000;
 const BUCKETS = 60;
 
 /**
- * Counts what happened in the last minute, by the second. Never more than the limit is allowed in any 59 seconds, and a place
- * is free again after 60 at the latest: a fixed window would let twice as many through around its edge. It takes the same memory
- * whatever the limit.
+ * Counts what happened in the last minute, by the second. Never more than the limit is allowed in any 59
+ * seconds, and a place is free again after 60 at the latest: a fixed window would let twice as many through
+ * around its edge. It takes the same memory whatever the limit.
  */
 export class SlidingWindow {
   readonly #counts = new Uint32Array(BUCKETS);
@@ -40,8 +40,8 @@ export class SlidingWindow {
   }
 
   #advance(second: number): void {
-    // A clock that went back counts on in the newest second; one that went back by more than a minute begins anew, or nothing would fall
-    // free until it is where it was.
+    // A clock that went back counts on in the newest second; one that went back by more than a minute begins
+    // anew, or nothing would fall free until it is where it was.
     const passed = second - this.#second;
     if (passed <= 0 && passed > -BUCKETS) return;
     if (Math.abs(passed) >= BUCKETS) {

@@ -8,7 +8,10 @@ export interface Template {
 
 /** A single Liquid output, what stands between `{{` and `}}`. */
 export interface Output {
-  /** Its value, of whatever type: `{{ user.tags }}` is a list. One of `number` that share what a condition may take. Throws TemplateError. */
+  /**
+   * Its value, of whatever type: `{{ user.tags }}` is a list. One of `number` that share what a condition may
+   * take. Throws TemplateError.
+   */
   value(data: object, number?: number): unknown;
 }
 
@@ -21,7 +24,8 @@ const MAX_CHARACTERS = 10_485_760;
 const MAX_MADE = 32 * 1024 * 1024;
 // Nothing else happens meanwhile. The library looks at the clock before each tag and output.
 const MAX_RENDER_MS = 100;
-// An output of a condition is a name and a filter or two. All of a condition's together may make so much, and work on so much: about 30 ms.
+// An output of a condition is a name and a filter or two. All of a condition's together may make so much, and
+// work on so much: about 30 ms.
 const MAX_MADE_BY_OUTPUTS = 1024 * 1024;
 const MAX_WORK_OF_OUTPUTS = 1024 * 1024;
 // Work is counted in characters. A member of a list takes as long as so many.
@@ -89,7 +93,10 @@ function loadEngines(): Promise<Engines> {
 
 type Operator = (...operands: unknown[]) => unknown;
 
-/** What the output that is evaluated may still work on: there is never more than one, because nothing in it waits. */
+/**
+ * What the output that is evaluated may still work on: there is never more than one, because nothing in it
+ * waits.
+ */
 const work = { left: 0 };
 
 /** A filter or an operator that counts what it works on before it does. */
@@ -103,7 +110,10 @@ function counted<Operands extends unknown[], Value>(
   };
 }
 
-/** About how many characters there are to work on; no more than `most` are counted. The names that a filter has for its arguments are none. */
+/**
+ * About how many characters there are to work on; no more than `most` are counted. The names that a filter
+ * has for its arguments are none.
+ */
 function workOn([subject, ...others]: readonly unknown[], most: number): number {
   const lengths = others.map((other) => (typeof other === 'string' ? other.length : 0));
   const texts = lengths.reduce((sum, length) => sum + length, 0);
@@ -162,7 +172,10 @@ function rendered<Value>(render: () => Value): Value {
   }
 }
 
-/** The library's first line, which names the place; the others draw it. A stack that overflowed is a text nested too deeply. */
+/**
+ * The library's first line, which names the place; the others draw it. A stack that overflowed is a text
+ * nested too deeply.
+ */
 function told(error: unknown): string {
   if (error instanceof RangeError) return 'nested too deeply';
   const [line = ''] = (error instanceof Error ? error.message : String(error)).split('\n');

@@ -4,16 +4,20 @@ import { Temporal } from 'temporal-polyfill';
 export interface Window {
   /** The days on which it begins, 1 (Monday) to 7; every day when left out. */
   days?: readonly number[];
-  /** Minutes since midnight: from `from` until before `to`, on the next day where `to` is not the later one. 1440 is midnight at the end. */
+  /**
+   * Minutes since midnight: from `from` until before `to`, on the next day where `to` is not the later one.
+   * 1440 is midnight at the end.
+   */
   from: number;
   to: number;
 }
 
 /**
- * When one of the windows is open in a time zone: `nowMs` if one is now, else the first moment after it, in unix milliseconds. A moment
- * lies in a window when the clock on the wall shows a time of it: an hour that the clock repeats is open twice, one that it
- * skips never, and a window that begins in the skipped hour opens when the clock has jumped. Undefined when none opens within a year.
- * Throws `RangeError` for a time zone that does not exist.
+ * When one of the windows is open in a time zone: `nowMs` if one is now, else the first moment after it, in
+ * unix milliseconds. A moment lies in a window when the clock on the wall shows a time of it: an hour that
+ * the clock repeats is open twice, one that it skips never, and a window that begins in the skipped hour
+ * opens when the clock has jumped. Undefined when none opens within a year. Throws `RangeError` for a time
+ * zone that does not exist.
  */
 export function nextOpening(windows: readonly Window[], timeZone: string, nowMs: number): number | undefined {
   const now = Temporal.Instant.fromEpochMilliseconds(nowMs).toZonedDateTimeISO(timeZone);
@@ -40,7 +44,10 @@ function isOpen(windows: readonly Window[], at: Temporal.ZonedDateTime): boolean
   });
 }
 
-/** The first moment of the week that begins so many days after `now`, and after `now`, at which a window is open. */
+/**
+ * The first moment of the week that begins so many days after `now`, and after `now`, at which a window is
+ * open.
+ */
 function openingWithin(
   windows: readonly Window[],
   now: Temporal.ZonedDateTime,

@@ -1,4 +1,7 @@
-/** How APNs knows who sends: https://developer.apple.com/documentation/usernotifications/establishing-a-token-based-connection-to-apns */
+/**
+ * How APNs knows who sends:
+ * https://developer.apple.com/documentation/usernotifications/establishing-a-token-based-connection-to-apns
+ */
 import { createHash, type KeyObject } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import { cacheLimit } from '../lib/cache-limit.ts';
@@ -9,7 +12,10 @@ import { privateKey, signJwt } from './sign-jwt.ts';
 export type ProviderToken = {
   /** The token to send with now. */
   current(): string;
-  /** Another token than this one, which APNs took to be too old; undefined where a new one would come too soon after it. */
+  /**
+   * Another token than this one, which APNs took to be too old; undefined where a new one would come too soon
+   * after it.
+   */
   insteadOf(refused: string): string | undefined;
 };
 
@@ -17,18 +23,24 @@ type Credentials = { team_id: string; key_id: string; certificate: string };
 
 const MINUTE_SECONDS = 60;
 /**
- * APNs takes tokens of up to an hour, and minds when they change more often than every 20 minutes. So they are dated by a grid, on which
- * all senders and all processes agree without asking one another.
+ * APNs takes tokens of up to an hour, and minds when they change more often than every 20 minutes. So they
+ * are dated by a grid, on which all senders and all processes agree without asking one another.
  */
 const GRID_SECONDS = 40 * MINUTE_SECONDS;
-/** A token is used when it is this old already: to APNs, whose clock is another, it must not come from the future. */
+/**
+ * A token is used when it is this old already: to APNs, whose clock is another, it must not come from the
+ * future.
+ */
 const YOUNGEST_SECONDS = 5 * MINUTE_SECONDS;
 const SOONEST_SECONDS = 20 * MINUTE_SECONDS;
 
 /** By whoever shares them: what lives as long as the server. */
 const shared = new WeakMap<object, LRUCache<string, ProviderToken>>();
 
-/** The one token that everyone who gives the same `owner` uses for these credentials; undefined if the certificate is no key of APNs. */
+/**
+ * The one token that everyone who gives the same `owner` uses for these credentials; undefined if the
+ * certificate is no key of APNs.
+ */
 export function providerToken(
   credentials: Credentials,
   { clock, owner }: { clock: Clock; owner: object },

@@ -1,4 +1,7 @@
-/** Push to iOS, iPadOS and macOS. https://developer.apple.com/documentation/usernotifications/sending-notification-requests-to-apns */
+/**
+ * Push to iOS, iPadOS and macOS.
+ * https://developer.apple.com/documentation/usernotifications/sending-notification-requests-to-apns
+ */
 import { type Static, Type } from 'typebox';
 import { appId } from '../contract/app-id.ts';
 import { oneOf } from '../contract/common.ts';
@@ -56,7 +59,10 @@ const config = Type.Object(
 );
 type Config = Static<typeof config>;
 
-/** One push, but for the token that says who sends it. Which of Apple's servers takes it depends on the device's token. */
+/**
+ * One push, but for the token that says who sends it. Which of Apple's servers takes it depends on the
+ * device's token.
+ */
 type ApnsRequest = HttpRequest & { environment: 'production' | 'sandbox' };
 
 export const apns: Provider<'mobile_push', typeof config, ApnsRequest | Rejection, HttpAnswer> = {
@@ -131,14 +137,18 @@ function build(message: PushMessage, config: Config): ApnsRequest | Rejection {
   });
 }
 
-/** They stand in the payload until the override is merged into it, because that is where an override names them. */
+/**
+ * They stand in the payload until the override is merged into it, because that is where an override names
+ * them.
+ */
 const LIFTED = ['apns-push-type', 'apns-priority', 'apns-expiration', 'apns-collapse-id'];
 
 function requestFor(message: PushMessage, config: Config): ApnsRequest | Rejection {
   const { token, deliveryId } = message;
   const merged = mergeOverride(payloadOf(message, config), message.override, { locked: [] });
   if ('kind' in merged) return merged;
-  // Apart from the rest, and not deleted from it: an object that something was deleted from is written slowly.
+  // Apart from the rest, and not deleted from it: an object that something was deleted from is written
+  // slowly.
   const {
     'apns-push-type': type,
     'apns-priority': priority,
@@ -273,7 +283,10 @@ function findings(answer: Asked): Finding[] {
     : [{ field, problem: `was refused by APNs: ${answer.said}` }];
 }
 
-/** Said only to those whose token is right. The last: a key for the sandbox alone, which is where tokens of development go. */
+/**
+ * Said only to those whose token is right. The last: a key for the sandbox alone, which is where tokens of
+ * development go.
+ */
 const GOOD = new Set([
   'BadDeviceToken',
   'DeviceTokenNotForTopic',

@@ -14,7 +14,10 @@ export type Asked = {
   code?: string;
 };
 
-/** Asks a vendor something that changes nothing. `secrets` are those in the body; what is in `authorization` is known. */
+/**
+ * Asks a vendor something that changes nothing. `secrets` are those in the body; what is in `authorization`
+ * is known.
+ */
 export async function ask(
   endpoint: Pick<Endpoint, 'request'>,
   { secrets = [], ...request }: HttpRequest & { secrets?: readonly string[] },

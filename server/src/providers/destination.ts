@@ -1,8 +1,9 @@
 import type { Outcome } from './provider.ts';
 
 /**
- * What became of a message to an address that a user has saved. Whatever such an address answers says nothing of the integration:
- * else one user could stop the project's messages to all others by saving an address that answers 403, or one within our own network.
+ * What became of a message to an address that a user has saved. Whatever such an address answers says nothing
+ * of the integration: else one user could stop the project's messages to all others by saving an address that
+ * answers 403, or one within our own network.
  */
 export function destinationOutcome(outcome: Outcome): Outcome {
   if (outcome.kind === 'rejected' && outcome.scope === 'config') {
@@ -16,7 +17,10 @@ export function destinationOutcome(outcome: Outcome): Outcome {
   return rest;
 }
 
-/** What of an address lets its reader post there: not to be shown, should the address repeat it. Short parts are words like any other. */
+/**
+ * What of an address lets its reader post there: not to be shown, should the address repeat it. Short parts
+ * are words like any other.
+ */
 export function secretsOfAddress(address: string): string[] {
   const url = URL.parse(address);
   if (url === null) return [address];

@@ -16,14 +16,18 @@ export function encodedWords(text: string): string {
   return [...words, word].map((one) => `=?UTF-8?B?${Buffer.from(one).toString('base64')}?=`).join(' ');
 }
 
-/** Whether mail programs may take a part of the text for an encoded word, and show something else than was written. */
+/**
+ * Whether mail programs may take a part of the text for an encoded word, and show something else than was
+ * written.
+ */
 export function looksEncoded(text: string): boolean {
   return text.includes('=?');
 }
 
 /**
- * The text for whoever encodes it by rules that we do not know, so that no part of it is taken for an encoded word. Encoders leave plain ASCII
- * as it is, which `=?utf-8?Q?fake?=` is; an invisible character (U+2060) within has them encode it, and breaks the pattern.
+ * The text for whoever encodes it by rules that we do not know, so that no part of it is taken for an encoded
+ * word. Encoders leave plain ASCII as it is, which `=?utf-8?Q?fake?=` is; an invisible character (U+2060)
+ * within has them encode it, and breaks the pattern.
  */
 export function neverEncoded(text: string): string {
   return looksEncoded(text) ? text.replaceAll('=?', '=\u2060?') : text;

@@ -1,4 +1,7 @@
-/** Events of another program, which start workflows; signed as Standard Webhooks has it. https://www.standardwebhooks.com */
+/**
+ * Events of another program, which start workflows; signed as Standard Webhooks has it.
+ * https://www.standardwebhooks.com
+ */
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { Type } from 'typebox';
 import { isRecent, objectOf, textOf } from './inbound.ts';

@@ -26,8 +26,9 @@ const zip = promisify(gzip);
 const EFFORT = { level: constants.Z_BEST_SPEED };
 
 /**
- * Sends messages together, and answers each as if it had been sent alone. A request that is refused because of some of its messages is
- * sent again in parts, so that the others get through: as Expo says they belong together, else in halves.
+ * Sends messages together, and answers each as if it had been sent alone. A request that is refused because
+ * of some of its messages is sent again in parts, so that the others get through: as Expo says they belong
+ * together, else in halves.
  */
 export function createExpoBatches(
   endpoint: Pick<Endpoint, 'request'>,
@@ -41,7 +42,8 @@ export function createExpoBatches(
     maxItems: MAX_MESSAGES,
     lingerMs: LINGER_MS,
   });
-  // What ends each request early. All that a sender keeps is kept once for a request: a note of every message would take as long as sending it.
+  // What ends each request early. All that a sender keeps is kept once for a request: a note of every message
+  // would take as long as sending it.
   const underWay = new Set<() => void>();
   let closed = false;
   let outOfTime = false;
@@ -143,7 +145,9 @@ function partsOf(messages: ExpoMessage[], text: string): ExpoMessage[][] {
   return [messages.slice(0, middle), messages.slice(middle)];
 }
 
-/** By their tokens, the projects that messages are for: what Expo says when a request was for more than one. */
+/**
+ * By their tokens, the projects that messages are for: what Expo says when a request was for more than one.
+ */
 function projectsIn(text: string): Map<string, string> {
   const { code, details } = expoError(text);
   const projects = new Map<string, string>();

@@ -1,4 +1,7 @@
-/** What Expo knows of pushes that it has taken. https://docs.expo.dev/push-notifications/sending-notifications/#push-receipts */
+/**
+ * What Expo knows of pushes that it has taken.
+ * https://docs.expo.dev/push-notifications/sending-notifications/#push-receipts
+ */
 import { ask } from './ask.ts';
 import { membersOf, wordOf } from './inbound.ts';
 import type { PolledReceipt, ReceiptPoll } from './provider.ts';

@@ -55,7 +55,10 @@ const ORIGIN = 'https://exp.host';
 const MAX_MESSAGE_BYTES = 4096;
 /** Six requests of a hundred: a second's worth of what Expo takes. */
 const CONCURRENCY = 600;
-/** The tokens that Expo makes, and those of devices that were registered by others. One of another form has a whole request refused. */
+/**
+ * The tokens that Expo makes, and those of devices that were registered by others. One of another form has a
+ * whole request refused.
+ */
 const TOKEN = /^(?:Expo(?:nent)?PushToken\[.+\]|[a-zA-Z\d]{8}-(?:[a-zA-Z\d]{4}-){3}[a-zA-Z\d]{12})$/;
 
 function connect({ access_token }: Config, { transport }: SenderDeps): Sender<PushMessage> {

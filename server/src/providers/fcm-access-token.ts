@@ -1,4 +1,6 @@
-/** Access tokens of a service account: https://developers.google.com/identity/protocols/oauth2/service-account */
+/**
+ * Access tokens of a service account: https://developers.google.com/identity/protocols/oauth2/service-account
+ */
 import type { KeyObject } from 'node:crypto';
 import { isIP } from 'node:net';
 import type { Clock } from '../lib/clock.ts';
@@ -88,8 +90,9 @@ export function tokenRequest(account: ServiceAccount, key: KeyObject, nowMs: num
 }
 
 /**
- * Why no token is asked for there, if so. The address is Google's, or one that the operator has opened (`EGRESS_ALLOW`): a literal one
- * that without being opened could not be reached. Names and public addresses of others have no business with a key of Google.
+ * Why no token is asked for there, if so. The address is Google's, or one that the operator has opened
+ * (`EGRESS_ALLOW`): a literal one that without being opened could not be reached. Names and public addresses
+ * of others have no business with a key of Google.
  */
 export function problemOf(tokenUri: string): string | undefined {
   const url = URL.parse(tokenUri);

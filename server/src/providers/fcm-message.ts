@@ -1,4 +1,6 @@
-/** The message as FCM has it: https://firebase.google.com/docs/reference/fcm/rest/v1/projects.messages#Message */
+/**
+ * The message as FCM has it: https://firebase.google.com/docs/reference/fcm/rest/v1/projects.messages#Message
+ */
 import { mergeOverride } from './override.ts';
 import type { Override, PushMessage, Rejection } from './provider.ts';
 
@@ -13,7 +15,8 @@ export type FcmMessage = { [member: string]: unknown } & {
 export function fcmMessage(message: PushMessage): FcmMessage | Rejection {
   if (message.override === undefined) return plainMessage(message);
   const override = inSnakeCase(message.override) as Override;
-  // A message goes to one of the three; which is not for an override to say. With a kind it could pass for a rejection.
+  // A message goes to one of the three; which is not for an override to say. With a kind it could pass for a
+  // rejection.
   const locked = ['token', 'topic', 'condition', 'kind'];
   const merged = mergeOverride(plainMessage(message), override, { locked });
   if ('kind' in merged) return merged;

@@ -1,4 +1,7 @@
-/** Push to Android, and by Firebase to iOS and the web. https://firebase.google.com/docs/reference/fcm/rest/v1/projects.messages */
+/**
+ * Push to Android, and by Firebase to iOS and the web.
+ * https://firebase.google.com/docs/reference/fcm/rest/v1/projects.messages
+ */
 import { type Static, Type } from 'typebox';
 import { oneOf } from '../contract/common.ts';
 import { urlMember } from '../lib/named-host.ts';
@@ -66,7 +69,10 @@ type Config = Static<typeof config>;
 /** One push, but for who sends it. */
 type FcmRequest = { path: string; body: string; message: FcmMessage };
 
-/** What came of it: the answer of FCM; or that of Google's token endpoint, when the message was not sent at all. */
+/**
+ * What came of it: the answer of FCM; or that of Google's token endpoint, when the message was not sent at
+ * all.
+ */
 type FcmReply = HttpAnswer & { of?: 'token' };
 
 export const fcm: Provider<'mobile_push', typeof config, FcmRequest | Rejection, FcmReply> = {

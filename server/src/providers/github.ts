@@ -1,4 +1,7 @@
-/** Webhooks of GitHub, which start workflows. https://docs.github.com/en/webhooks/using-webhooks/validating-webhook-deliveries */
+/**
+ * Webhooks of GitHub, which start workflows.
+ * https://docs.github.com/en/webhooks/using-webhooks/validating-webhook-deliveries
+ */
 import { type Static, Type } from 'typebox';
 import { hasSignature, objectOf, textOf } from './inbound.ts';
 import { type Integration, type ReceivedRequest, type Receiver, secret } from './provider.ts';

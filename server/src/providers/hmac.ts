@@ -8,8 +8,9 @@ const shortText = Buffer.alloc(BLOCK_BYTES + 512);
 const outer = Buffer.alloc(BLOCK_BYTES + DIGEST_BYTES);
 
 /**
- * HMAC with SHA-256 (RFC 2104) by a key of 64 bytes at most, as the two hashes that it is: of texts as short as those that are signed here
- * it takes about half of what `createHmac` does with a key object, and a tenth of what it does with bytes.
+ * HMAC with SHA-256 (RFC 2104) by a key of 64 bytes at most, as the two hashes that it is: of texts as short
+ * as those that are signed here it takes about half of what `createHmac` does with a key object, and a tenth
+ * of what it does with bytes.
  */
 export function hmac(key: Uint8Array, text: Uint8Array | string): Buffer {
   // By way of a string: a digest that is asked for as bytes takes three times as long.

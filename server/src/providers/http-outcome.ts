@@ -14,9 +14,10 @@ export type Said = {
 };
 
 /**
- * How an exchange ended. `meaning` knows the vendor: it says what success is and names the errors that mean something there. The rest
- * has the meaning that its status has everywhere: 401 and 403 blame the config, 408, 425, 429 and 5xx pass, other 4xx blame the message.
- * 502 and 504 leave open whether the vendor has it; so does a success that `meaning` did not recognise.
+ * How an exchange ended. `meaning` knows the vendor: it says what success is and names the errors that mean
+ * something there. The rest has the meaning that its status has everywhere: 401 and 403 blame the config,
+ * 408, 425, 429 and 5xx pass, other 4xx blame the message. 502 and 504 leave open whether the vendor has it;
+ * so does a success that `meaning` did not recognise.
  */
 export function httpOutcome(
   answer: HttpAnswer,
@@ -57,7 +58,9 @@ function reasonOf(answer: HttpReply & { json: object }, vendor: string): string 
   return `${vendor} answered ${answer.status}${words === '' ? '' : `: ${words}`}`;
 }
 
-/** Nobody answered. Before the request was written it is safe to repeat it; afterwards it may have arrived. */
+/**
+ * Nobody answered. Before the request was written it is safe to repeat it; afterwards it may have arrived.
+ */
 function unanswered({ error, written }: { error: HttpError; written: boolean }, vendor: string): Outcome {
   const { code, message } = error;
   if (code === 'EGRESS_REFUSED' || code === 'ERR_INVALID_URL')
@@ -141,20 +144,29 @@ export function retry(
   };
 }
 
-/** What `Retry-After` asks for, in milliseconds: seconds, or a date, which is counted from the vendor's own `Date`. */
+/**
+ * What `Retry-After` asks for, in milliseconds: seconds, or a date, which is counted from the vendor's own
+ * `Date`.
+ */
 function retryAfter(headers: HttpReply['headers']): number | undefined {
   const wish = headers['retry-after']?.trim() ?? '';
   if (/^\d{1,12}(?:\.\d*)?$/.test(wish)) return clamped(Number(wish) * 1000);
   return untilDate(httpDate(wish), headers);
 }
 
-/** Milliseconds from the moment that the vendor answered until a moment that it named; undefined where either is not known. */
+/**
+ * Milliseconds from the moment that the vendor answered until a moment that it named; undefined where either
+ * is not known.
+ */
 export function untilDate(atMs: number, { date }: HttpReply['headers']): number | undefined {
   const wait = atMs - httpDate(date ?? '');
   return Number.isNaN(wait) ? undefined : clamped(wait);
 }
 
-/** A moment as HTTP and e-mail write it, in unix milliseconds; else NaN. `Date.parse` alone sees a date in `-1`. */
+/**
+ * A moment as HTTP and e-mail write it, in unix milliseconds; else NaN. `Date.parse` alone sees a date in
+ * `-1`.
+ */
 export function httpDate(text: string): number {
   return /^[a-z]{3}, \d{1,2} [a-z]{3} \d{4} \d\d:\d\d:\d\d (?:GMT|UTC|[+-]\d{4})$/i.test(text)
     ? Date.parse(text)

@@ -3,8 +3,9 @@ import type { HttpAnswer } from './transport.ts';
 import { hiderOf } from './vendor-words.ts';
 
 /**
- * A sender of one request for each message: `build` makes it or rejects the message, `exchange` has it answered, `classify` says what that
- * means. Secrets are taken out of what the vendor says before `classify` sees it. `exchange` never rejects, as an endpoint's `request`.
+ * A sender of one request for each message: `build` makes it or rejects the message, `exchange` has it
+ * answered, `classify` says what that means. Secrets are taken out of what the vendor says before `classify`
+ * sees it. `exchange` never rejects, as an endpoint's `request`.
  */
 export function createHttpSender<Message, Request extends object>({
   concurrency,
@@ -20,7 +21,8 @@ export function createHttpSender<Message, Request extends object>({
   exchange: (request: Request, message: Message) => Promise<HttpAnswer>;
   classify: (answer: HttpAnswer) => Outcome;
 }): Sender<Message> {
-  // What ends each of them, early if need be. Not a race with one promise for all: that would keep a note of every send for ever.
+  // What ends each of them, early if need be. Not a race with one promise for all: that would keep a note of
+  // every send for ever.
   const inFlight = new Set<(outcome: Outcome) => void>();
   const hiderFor = typeof secrets === 'function' ? remembering(secrets) : constant(hiderOf(secrets));
   let closed = false;

@@ -490,7 +490,10 @@ async function startTcp(listener: (socket: Socket) => void): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
-/** Passes bytes on, until it is frozen: then it swallows them, as a network does that has forgotten a connection. */
+/**
+ * Passes bytes on, until it is frozen: then it swallows them, as a network does that has forgotten a
+ * connection.
+ */
 async function startRelay(target: string) {
   let frozen = false;
   let closed = 0;

@@ -9,9 +9,10 @@ const PING_AFTER_MS = 60_000; // firewalls and balancers forget connections that
 const REOPEN_AFTER_MS = 1_000; // while other sessions work, an address that does not answer is not knocked at all the time
 
 /**
- * Long-lived HTTP/2 sessions to one origin, one to begin with and more while all are full. With `http:` it is spoken without TLS,
- * from the first byte on (RFC 9113, 3.3). A request is written once, or again where the other side has said that it did not look
- * at it: a stream above the last one of a GOAWAY, or a refused one (RFC 9113, 6.8 and 8.7).
+ * Long-lived HTTP/2 sessions to one origin, one to begin with and more while all are full. With `http:` it is
+ * spoken without TLS, from the first byte on (RFC 9113, 3.3). A request is written once, or again where the
+ * other side has said that it did not look at it: a stream above the last one of a GOAWAY, or a refused one
+ * (RFC 9113, 6.8 and 8.7).
  */
 export class Http2Pool implements Pick<Endpoint, 'request'> {
   readonly #endpoint: Endpoint;
@@ -64,7 +65,10 @@ export class Http2Pool implements Pick<Endpoint, 'request'> {
     clearTimeout(impatience);
   }
 
-  /** Takes the exchange into the queue, for as long as opening a session and waiting for an answer on it may take. */
+  /**
+   * Takes the exchange into the queue, for as long as opening a session and waiting for an answer on it may
+   * take.
+   */
   #wait(exchange: Exchange): void {
     const { connectMs, replyMs } = this.#limits;
     this.#waiting.add(exchange);
@@ -80,7 +84,9 @@ export class Http2Pool implements Pick<Endpoint, 'request'> {
     if (answer !== undefined) exchange.resolve(answer);
   }
 
-  /** Gives what waits to sessions that have room, the least busy first; opens another session when none has. */
+  /**
+   * Gives what waits to sessions that have room, the least busy first; opens another session when none has.
+   */
   #next(): void {
     for (const exchange of this.#waiting) {
       const session = this.#freest();
@@ -89,7 +95,8 @@ export class Http2Pool implements Pick<Endpoint, 'request'> {
       session.carry(exchange);
     }
     if (this.#waiting.size === 0 || this.#opening || this.#closed) return;
-    // A session lets few streams be open, or one alone, until it knows who is there: let it answer once before its room is judged.
+    // A session lets few streams be open, or one alone, until it knows who is there: let it answer once
+    // before its room is judged.
     const [...sessions] = this.#sessions;
     if (sessions.length >= MAX_SESSIONS || sessions.some(({ proven }) => !proven)) return;
     if (sessions.length > 0 && performance.now() < this.#reopenAt) return;

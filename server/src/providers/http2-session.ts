@@ -8,7 +8,10 @@ import {
 import type { Socket } from 'node:net';
 import type { HttpAnswer, HttpError, HttpRequest, Timeouts } from './transport.ts';
 
-/** More streams are not opened, where the other side does not want fewer still: past some hundreds nothing gets faster. */
+/**
+ * More streams are not opened, where the other side does not want fewer still: past some hundreds nothing
+ * gets faster.
+ */
 const MAX_STREAMS = 500;
 const MAX_ANSWER_BYTES = 64 * 1024;
 
@@ -89,7 +92,10 @@ export class Http2Session {
     return Math.min(remoteSettings.maxConcurrentStreams ?? MAX_STREAMS, MAX_STREAMS) - this.streams;
   }
 
-  /** Resolves when the other side has sent its settings, and so can be said to speak HTTP/2; else rejects, and is destroyed. */
+  /**
+   * Resolves when the other side has sent its settings, and so can be said to speak HTTP/2; else rejects, and
+   * is destroyed.
+   */
   async greeted(timeoutMs: number): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
     const timer = setTimeout(() => {

@@ -1,6 +1,8 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 
-/** Whether this is the hexadecimal HMAC-SHA256 of the bytes. Takes the same time whatever is wrong with it. */
+/**
+ * Whether this is the hexadecimal HMAC-SHA256 of the bytes. Takes the same time whatever is wrong with it.
+ */
 export function hasSignature(signed: Buffer, key: string, signature: string): boolean {
   const wanted = createHmac('sha256', key).update(signed).digest();
   const given = Buffer.alloc(wanted.length);
@@ -44,16 +46,19 @@ export function timeOfSeconds(seconds: unknown, nowMs: number): Date {
   return new Date(typeof seconds === 'number' && ms > 0 && ms <= nowMs ? ms : nowMs);
 }
 
-/** Whether a time in seconds of unix time is not longer ago than this, nor ahead of us by more than clocks are apart. */
+/**
+ * Whether a time in seconds of unix time is not longer ago than this, nor ahead of us by more than clocks are
+ * apart.
+ */
 export function isRecent(seconds: string, nowMs: number, withinMs: number): boolean {
   const ms = Number(seconds) * 1000;
   return /^\d{1,12}$/.test(seconds) && ms <= nowMs + CLOCKS_APART_MS && ms >= nowMs - withinMs;
 }
 
 /**
- * How old a report may be whose vendor repeats it for hours while we are away: it is not said that a repeat is signed anew. A report
- * that comes twice changes nothing, so the limit is there for the lists of what is suppressed: nobody can bring back a
- * bounce of last year.
+ * How old a report may be whose vendor repeats it for hours while we are away: it is not said that a repeat
+ * is signed anew. A report that comes twice changes nothing, so the limit is there for the lists of what is
+ * suppressed: nobody can bring back a bounce of last year.
  */
 export const REPEATED_FOR_MS = 25 * 3_600_000;
 const CLOCKS_APART_MS = 5 * 60_000;

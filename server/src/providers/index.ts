@@ -55,8 +55,8 @@ function isKnown(name: string): name is IntegrationName {
 }
 
 /**
- * Those that deliver, by the name that they are stored under; `channel` says what on. Their configs differ, so a sender is made from the
- * config that was saved under the same name.
+ * Those that deliver, by the name that they are stored under; `channel` says what on. Their configs differ,
+ * so a sender is made from the config that was saved under the same name.
  */
 export const delivering: ReadonlyMap<string, AnyProvider> = new Map(
   [apns, expo, fcm, mailgun, pingEmail, sendgrid, ses, slack, slackbot, smtp, teams, twilio, webPush].map(

@@ -39,7 +39,10 @@ export function named({ email, name }: Mailbox): { email: string; name?: string 
   return shown === '' ? { email } : { email, name: neverEncoded(shown) };
 }
 
-/** The mailbox as the headers of an e-mail have it, in ASCII but for a local part that is not: `"Ada L" <ada@example.com>` (RFC 5322, RFC 2047). */
+/**
+ * The mailbox as the headers of an e-mail have it, in ASCII but for a local part that is not:
+ * `"Ada L" <ada@example.com>` (RFC 5322, RFC 2047).
+ */
 export function written({ email, name }: Mailbox): string {
   const address = withAsciiDomain(email);
   const shown = oneLine(name ?? '')

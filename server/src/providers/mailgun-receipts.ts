@@ -3,8 +3,8 @@ import { hasSignature, isRecent, membersOf, objectOf, timeOfSeconds, wordOf } fr
 import type { Receipt, ReceiptReader } from './provider.ts';
 
 /**
- * Webhooks of one event each. What is signed is a time and a token, not the event: with one signature anything could be said, so each
- * token is good for one request.
+ * Webhooks of one event each. What is signed is a time and a token, not the event: with one signature
+ * anything could be said, so each token is good for one request.
  */
 export const mailgunReceipts: ReceiptReader<{ webhook_signing_key?: string }> = {
   isSigned({ body, nowMs }, { webhook_signing_key: key }) {
@@ -23,7 +23,8 @@ export const mailgunReceipts: ReceiptReader<{ webhook_signing_key?: string }> = 
   },
 };
 
-// Longer than Mailgun repeats a request, which is eight hours, and less than the day for which it is known that a token was used.
+// Longer than Mailgun repeats a request, which is eight hours, and less than the day for which it is known
+// that a token was used.
 const GOOD_FOR_MS = 23 * 3_600_000;
 
 function receiptOf(event: Readonly<Record<string, unknown>>, nowMs: number): Receipt | undefined {

@@ -146,7 +146,8 @@ function classify(answer: HttpAnswer): Outcome {
     if (status === 402 || status === 404) return rejected('config', said);
     if (status === 400 && /\bto\b'? parameter is not a valid/i.test(reason)) return rejected('address', said);
     if (status === 400 && /\bfrom\b'? parameter/i.test(reason)) return rejected('config', said);
-    // A sandbox domain takes authorized recipients only, and says so in the words in which a disabled domain takes none.
+    // A sandbox domain takes authorized recipients only, and says so in the words in which a disabled domain
+    // takes none.
     if (status === 403 || (status === 400 && /not allowed to send/i.test(reason)))
       return rejectedForEither(said);
     const after = /try again after (.{10,40})$/i.exec(reason)?.[1];
@@ -161,8 +162,8 @@ function api(transport: Transport, region: Config['region']): Endpoint {
 }
 
 /**
- * Asks for the domain. A domain's own sending key may not: it may only send, and shows that it may by being told what the message
- * lacks, here everything, instead of being refused.
+ * Asks for the domain. A domain's own sending key may not: it may only send, and shows that it may by being
+ * told what the message lacks, here everything, instead of being refused.
  */
 async function verify(config: Config, { transport }: VerifyDeps): Promise<Finding[]> {
   const { api_key, domain, region } = config;

@@ -10,7 +10,8 @@ export const maxPerSecond: TOptional<TNumber> = Type.Optional(
   }),
 );
 
-// A limit remembers as many messages as it allows in its window, so large ones are kept to over a shorter time.
+// A limit remembers as many messages as it allows in its window, so large ones are kept to over a shorter
+// time.
 const MOST_IN_A_WINDOW = 1_000;
 // Timers are too coarse to wait between the messages of a higher rate: those of 10 ms go together.
 const BURSTS_PER_SECOND = 100;
@@ -22,6 +23,7 @@ export function rateOf({ max_per_second: most }: { max_per_second?: number }): r
   const inAll = { limit, windowMs: (1000 * limit) / most };
   const burst = Math.max(1, Math.floor(most / BURSTS_PER_SECOND));
   if (burst >= limit) return [inAll];
-  // Whole milliseconds, as timers have them; that it is not the hundredth part of one too many, the whole second sees to.
+  // Whole milliseconds, as timers have them; that it is not the hundredth part of one too many, the whole
+  // second sees to.
   return [{ limit: burst, windowMs: Math.floor((1000 * burst) / most) }, inAll];
 }

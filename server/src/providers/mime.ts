@@ -1,6 +1,7 @@
 /**
- * An e-mail as bytes: RFC 5322 headers, a text and an HTML part (RFC 2045). Made in one go and without streams, as it
- * is made once for each recipient. The same input gives the same bytes, so that a repeat is a true copy.
+ * An e-mail as bytes: RFC 5322 headers, a text and an HTML part (RFC 2045). Made in one go and without
+ * streams, as it is made once for each recipient. The same input gives the same bytes, so that a repeat is a
+ * true copy.
  */
 import { domainToASCII } from 'node:url';
 import { LRUCache } from 'lru-cache';
@@ -24,7 +25,10 @@ type Mime = {
   html: string;
 };
 
-/** The whole message with CRLF line ends. No value can smuggle in a header: line breaks in headers become spaces. */
+/**
+ * The whole message with CRLF line ends. No value can smuggle in a header: line breaks in headers become
+ * spaces.
+ */
 export function buildMime({
   messageId,
   boundary,
@@ -37,7 +41,8 @@ export function buildMime({
   text,
   html,
 }: Mime): Buffer {
-  // '=_' occurs neither in quoted-printable nor in base64, so no content can look like the boundary (RFC 2045, 6.7).
+  // '=_' occurs neither in quoted-printable nor in base64, so no content can look like the boundary (RFC
+  // 2045, 6.7).
   const separator = `=_${boundary}`;
   const { MimeNode } = nodemailer();
   const head = new MimeNode(`multipart/alternative; boundary="${separator}"`);
@@ -57,14 +62,20 @@ export function buildMime({
   );
 }
 
-/** Whether this can stand in an envelope: a local part without blanks unless quoted, a domain, nothing that ends the line or the path. */
+/**
+ * Whether this can stand in an envelope: a local part without blanks unless quoted, a domain, nothing that
+ * ends the line or the path.
+ */
 export function isMailbox(email: string): boolean {
   const at = email.lastIndexOf('@');
   const blanks = !email.startsWith('"') && /\s/.test(email);
   return at > 0 && !blanks && !/[\p{Cc}<>]/u.test(email) && asciiDomain(email.slice(at + 1)) !== '';
 }
 
-/** `domainToASCII`, remembered: few domains have nearly all addresses, and each is asked for three times an e-mail. */
+/**
+ * `domainToASCII`, remembered: few domains have nearly all addresses, and each is asked for three times an
+ * e-mail.
+ */
 function asciiDomain(domain: string): string {
   const known = asciiDomains.get(domain);
   if (known !== undefined) return known;
@@ -75,7 +86,10 @@ function asciiDomain(domain: string): string {
 
 const asciiDomains = new LRUCache<string, string>({ max: 1_000 });
 
-/** The address as the envelope has it: the domain in ASCII (RFC 5891), unless the local part needs SMTPUTF8 anyway. */
+/**
+ * The address as the envelope has it: the domain in ASCII (RFC 5891), unless the local part needs SMTPUTF8
+ * anyway.
+ */
 export function withAsciiDomain(email: string): string {
   const at = email.lastIndexOf('@');
   return hasForeignLocalPart(email) ? email : email.slice(0, at + 1) + asciiDomain(email.slice(at + 1));
@@ -95,7 +109,10 @@ function address({ email, name = '' }: Mailbox): { name: string; address: string
   return { name: neverEncoded(oneLine(name).trim()), address: email };
 }
 
-/** Above this, quoted-printable's 10 ms per megabyte and its line search are not worth being readable in the source view. */
+/**
+ * Above this, quoted-printable's 10 ms per megabyte and its line search are not worth being readable in the
+ * source view.
+ */
 const READABLE_LIMIT = 64 * 1024;
 
 function part(subtype: 'plain' | 'html', content: string): string {

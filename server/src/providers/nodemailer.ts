@@ -15,8 +15,8 @@ const require = createRequire(import.meta.url);
 let parts: Parts | undefined;
 
 /**
- * The parts of nodemailer that we use, loaded when the first e-mail is sent by SMTP: they hold 4 MB. By `require`, because a message is built
- * without waiting.
+ * The parts of nodemailer that we use, loaded when the first e-mail is sent by SMTP: they hold 4 MB. By
+ * `require`, because a message is built without waiting.
  */
 export function nodemailer(): Parts {
   parts ??= {

@@ -5,9 +5,10 @@ const MAX_DEPTH = 32;
 const FORBIDDEN = new Set(['__proto__', 'constructor', 'prototype']);
 
 /**
- * A payload with what a broadcast says for this provider merged into it, by JSON merge patch (RFC 7396): objects are merged, all else
- * is replaced, `null` takes away. What is at the locked paths (`personalizations/0/to`) is as before or, where nothing was, is not
- * there; a list on the way to one keeps its length. An override that cannot be merged rejects the message.
+ * A payload with what a broadcast says for this provider merged into it, by JSON merge patch (RFC 7396):
+ * objects are merged, all else is replaced, `null` takes away. What is at the locked paths
+ * (`personalizations/0/to`) is as before or, where nothing was, is not there; a list on the way to one keeps
+ * its length. An override that cannot be merged rejects the message.
  */
 export function mergeOverride<Payload extends object>(
   payload: Payload,
@@ -26,7 +27,10 @@ export function mergeOverride<Payload extends object>(
   return { payload: merged as Payload };
 }
 
-/** Why an override cannot be merged into anything, as a sentence without its beginning; undefined where it can. */
+/**
+ * Why an override cannot be merged into anything, as a sentence without its beginning; undefined where it
+ * can.
+ */
 export function overrideProblem(override: unknown): string | undefined {
   return problemIn(override, 1);
 }

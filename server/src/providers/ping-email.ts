@@ -1,4 +1,7 @@
-/** E-mail by a mailer of the project's own, which is sent each notification as JSON. https://www.rfc-editor.org/rfc/rfc9110#POST */
+/**
+ * E-mail by a mailer of the project's own, which is sent each notification as JSON.
+ * https://www.rfc-editor.org/rfc/rfc9110#POST
+ */
 import { createHmac } from 'node:crypto';
 import { type Static, Type } from 'typebox';
 import { urlMember } from '../lib/named-host.ts';
@@ -96,7 +99,9 @@ function decoded(text: string): string {
   }
 }
 
-/** As it is in the API. Moments as texts already: JSON.stringify takes twice as long to make them of dates. */
+/**
+ * As it is in the API. Moments as texts already: JSON.stringify takes twice as long to make them of dates.
+ */
 function wire({ recipient, ...notification }: NotificationRecord): object {
   return {
     id: notification.id,
@@ -124,7 +129,10 @@ function wire({ recipient, ...notification }: NotificationRecord): object {
   };
 }
 
-/** With the time and the HMAC-SHA256 of `<time>.<body>`, by each of the project's API secrets that are valid: the current one is the first. */
+/**
+ * With the time and the HMAC-SHA256 of `<time>.<body>`, by each of the project's API secrets that are valid:
+ * the current one is the first.
+ */
 function signed(
   { headers, body = '', ...request }: HttpRequest,
   { header, keys }: EmailMessage['signing'],

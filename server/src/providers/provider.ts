@@ -1,10 +1,10 @@
 /**
- * The contract that every provider satisfies: what it is called, what it is configured with, and a sender that
- * answers each message with an outcome. The delivery engine knows nothing else of a vendor.
+ * The contract that every provider satisfies: what it is called, what it is configured with, and a sender
+ * that answers each message with an outcome. The delivery engine knows nothing else of a vendor.
  *
- * A provider's file holds four things: `config` (its routes, its form and its reference page are made from it),
- * a pure `build` (message and config → the vendor's request), a pure `classify` (the vendor's answer or the
- * transport's error → an outcome), and `connect`, which owns the sockets between the two.
+ * A provider's file holds four things: `config` (its routes, its form and its reference page are made from
+ * it), a pure `build` (message and config → the vendor's request), a pure `classify` (the vendor's answer or
+ * the transport's error → an outcome), and `connect`, which owns the sockets between the two.
  */
 import type { KeyObject } from 'node:crypto';
 import { type Static, type TObject, type TString, Type } from 'typebox';
@@ -17,18 +17,18 @@ import type { Timeouts, Transport } from './transport.ts';
 export type Channel = 'in_app' | 'email' | 'sms' | 'mobile_push' | 'web_push' | 'slack' | 'teams';
 
 /**
- * How one send ended. A failure of the vendor, the network or the address is a value; a sender that rejects its
- * promise has a bug. A `reason` is shown to the project in events and in `errors` of the broadcast, so it never
- * holds a credential; `code` is the vendor's own word for it (`550 5.1.1`, `BadDeviceToken`).
+ * How one send ended. A failure of the vendor, the network or the address is a value; a sender that rejects
+ * its promise has a bug. A `reason` is shown to the project in events and in `errors` of the broadcast, so it
+ * never holds a credential; `code` is the vendor's own word for it (`550 5.1.1`, `BadDeviceToken`).
  */
 export type Outcome =
   /** The vendor has taken the message. */
   | { kind: 'sent'; providerId?: string }
   /**
    * Nothing is wrong with the message: try again. `ambiguous` when the vendor may have taken it already (the
-   * connection broke after the request was written), for channels where a repeat costs money. `retryAfterMs` is
-   * the vendor's wish, or ours where the cause is known to last. `suspect: 'config'` says whom to blame if it
-   * never works (a host name that does not resolve).
+   * connection broke after the request was written), for channels where a repeat costs money. `retryAfterMs`
+   * is the vendor's wish, or ours where the cause is known to last. `suspect: 'config'` says whom to blame if
+   * it never works (a host name that does not resolve).
    */
   | {
       kind: 'retry';
@@ -41,9 +41,10 @@ export type Outcome =
   /**
    * Trying again cannot help. `message`: this message only. `address`: nothing will ever reach this e-mail
    * address or phone number, suppress it. `config`: nothing will leave by this integration until someone
-   * repairs it, so stop its other sends and try the channel's next integration. Only for what no recipient can cause.
-   * `suspect: 'config'`, beside `message`: a wrong setting causes it, but a single recipient can as well (a country that is not
-   * enabled). The next integration is tried; this one stops only when one user after another meets it.
+   * repairs it, so stop its other sends and try the channel's next integration. Only for what no recipient
+   * can cause. `suspect: 'config'`, beside `message`: a wrong setting causes it, but a single recipient can
+   * as well (a country that is not enabled). The next integration is tried; this one stops only when one user
+   * after another meets it.
    */
   | {
       kind: 'rejected';
@@ -54,8 +55,9 @@ export type Outcome =
     }
   /**
    * The device or chat destination is gone: discard the token, or with `scope: 'installation'` every token of
-   * its installation. Not when the token was saved anew after `goneAt`. `suspect: 'config'` when a wrong setting
-   * looks the same (a development token at the production gateway): many of these in a row indict the config.
+   * its installation. Not when the token was saved anew after `goneAt`. `suspect: 'config'` when a wrong
+   * setting looks the same (a development token at the production gateway): many of these in a row indict the
+   * config.
    */
   | {
       kind: 'token_gone';
@@ -84,7 +86,9 @@ export type EmailMessage = {
   subject: string;
   html: string;
   text: string;
-  /** List-Unsubscribe and the like, made by the renderer; addresses, Date and Message-ID are the provider's. */
+  /**
+   * List-Unsubscribe and the like, made by the renderer; addresses, Date and Message-ID are the provider's.
+   */
   headers: Readonly<Record<string, string>>;
   /** When the delivery became due; the Date header, so that a repeat is byte for byte the same message. */
   date: Date;
@@ -123,10 +127,15 @@ export type NotificationRecord = {
   };
 };
 
-/** What the broadcast says for this provider alone: merged into the vendor's own payload (see override.ts). */
+/**
+ * What the broadcast says for this provider alone: merged into the vendor's own payload (see override.ts).
+ */
 export type Override = Readonly<Record<string, unknown>>;
 
-/** A notification for one user, as every channel but e-mail takes it. Each provider brings it into the vendor's form. */
+/**
+ * A notification for one user, as every channel but e-mail takes it. Each provider brings it into the
+ * vendor's form.
+ */
 export type NotificationContent = {
   /** Stable over retries. */
   deliveryId: string;
@@ -168,7 +177,10 @@ export type WebPushMessage = NotificationContent & {
   keys: { auth: string; p256dh: string };
 };
 
-/** A message to a channel of a workspace: by the address of an incoming webhook, or with the token of an installation. */
+/**
+ * A message to a channel of a workspace: by the address of an incoming webhook, or with the token of an
+ * installation.
+ */
 export type SlackMessage = NotificationContent & {
   to: { webhookUrl: string } | { channelId: string; accessToken: string };
 };
@@ -192,7 +204,10 @@ export type Sender<Message> = {
   readonly concurrency: number;
   /** Sends one message. Never rejects, and always ends: each wait inside it has a limit. */
   send(message: Message): Promise<Outcome>;
-  /** Ends the connections. Sends under way have `graceMs` (10 s if not given) to finish; these and later ones answer a `retry`. */
+  /**
+   * Ends the connections. Sends under way have `graceMs` (10 s if not given) to finish; these and later ones
+   * answer a `retry`.
+   */
   close(options?: { graceMs?: number }): Promise<void>;
 };
 
@@ -202,7 +217,10 @@ export type SenderDeps = {
   clock: Clock;
   transport: Transport;
   timeouts?: Partial<Timeouts>;
-  /** Where vendors turn to when what we send troubles them: an `https:` or `mailto:` address of whoever runs this server. */
+  /**
+   * Where vendors turn to when what we send troubles them: an `https:` or `mailto:` address of whoever runs
+   * this server.
+   */
   contact?: string;
 };
 
@@ -218,13 +236,17 @@ export type Integration<Schema extends TObject = TObject> = {
   docs: string;
   /** JSON Schema of the configuration, `description` being the help beside each field. */
   config: Schema;
-  /** The members of the config that name a host to connect to; a private one is rejected when the config is saved. */
+  /**
+   * The members of the config that name a host to connect to; a private one is rejected when the config is
+   * saved.
+   */
   hosts?: readonly NamedHost[];
   /** The config as it is stored and echoed, where that differs from what may be sent. */
   complete?(config: Static<Schema>): Static<Schema>;
   /**
-   * Tries the config out, as far as that costs nothing and reaches nobody: first what can be seen of keys without asking, then
-   * what the vendor says. Not there where there is nothing to try. Never rejects, and ends within the transport's timeouts.
+   * Tries the config out, as far as that costs nothing and reaches nobody: first what can be seen of keys
+   * without asking, then what the vendor says. Not there where there is nothing to try. Never rejects, and
+   * ends within the transport's timeouts.
    */
   verify?(config: Static<Schema>, deps: VerifyDeps): Promise<Finding[]>;
   /** How the vendor's own webhooks are taken in, where it has such. */
@@ -254,12 +276,18 @@ export type ReceivedEvent = {
   event: string;
   /** The same for every delivery of one event. */
   deliveryId: string;
-  /** The signature, where the vendor signs neither the delivery's id nor a time: by it a replay under another id is recognized. */
+  /**
+   * The signature, where the vendor signs neither the delivery's id nor a time: by it a replay under another
+   * id is recognized.
+   */
   signature?: string;
   payload: Record<string, unknown>;
 };
 
-/** What became of a message after the vendor had taken it; of several reports on one message the one that stands first here counts. */
+/**
+ * What became of a message after the vendor had taken it; of several reports on one message the one that
+ * stands first here counts.
+ */
 export const RECEIPTS = ['complained', 'bounced', 'dropped', 'delivered'] as const;
 export type ReceiptKind = (typeof RECEIPTS)[number];
 
@@ -296,7 +324,9 @@ export type Report = {
 export type ReportRequest = ReceivedRequest & {
   /** As the vendor has called it. */
   url: string;
-  /** The reference in the address, where the address is one that we have made for one message (`receiptUrl`). */
+  /**
+   * The reference in the address, where the address is one that we have made for one message (`receiptUrl`).
+   */
   reference?: string;
   /** In PEM, from the address that `certificateUrl` named. */
   certificate?: string;
@@ -304,7 +334,10 @@ export type ReportRequest = ReceivedRequest & {
 
 /** Takes in what a vendor reports of messages. All of it is pure. */
 export type ReceiptReader<Config> = {
-  /** Whose certificate the signature has to be judged by: an address of the vendor's, never one that anybody else may have put there. */
+  /**
+   * Whose certificate the signature has to be judged by: an address of the vendor's, never one that anybody
+   * else may have put there.
+   */
   certificateUrl?(request: ReportRequest, config: Config): string | undefined;
   /** Whether the vendor has signed this request, lately, for the owner of this config. */
   isSigned(request: ReportRequest, config: Config): boolean;
@@ -314,7 +347,10 @@ export type ReceiptReader<Config> = {
 
 /** Asks a vendor for receipts, by the ids that it gave to messages (`providerId`). */
 export type ReceiptPoll<Config> = {
-  /** How long after sending it is asked the first time, and how often again; what is not known then never will be. */
+  /**
+   * How long after sending it is asked the first time, and how often again; what is not known then never will
+   * be.
+   */
   afterMs: readonly number[];
   /** In one request. */
   maxIds: number;
@@ -334,7 +370,10 @@ export type PolledReceipt = {
   tokenGone?: boolean;
 };
 
-/** Why a config will not work, or that it could not be tried: `problem` continues `Param '<field>' …`. Secrets are taken out later. */
+/**
+ * Why a config will not work, or that it could not be tried: `problem` continues `Param '<field>' …`. Secrets
+ * are taken out later.
+ */
 export type Finding = { field: string; problem: string };
 
 /** What trying a config out may use of the world. */
@@ -366,18 +405,22 @@ export type Provider<
   /** Left out where the vendor names no rate. */
   rates?: Rates<MessageOf[C], Static<Schema>>;
   /**
-   * Who takes the message, where the message says so and not the config: a push service, the host of a webhook, a workspace. That one of
-   * them does not work says nothing of the others. Not a secret.
+   * Who takes the message, where the message says so and not the config: a push service, the host of a
+   * webhook, a workspace. That one of them does not work says nothing of the others. Not a secret.
    */
   party?(message: MessageOf[C]): string;
-  /** Opens no socket before the first send. `config` has been validated against the schema when it was saved. */
+  /**
+   * Opens no socket before the first send. `config` has been validated against the schema when it was saved.
+   */
   connect(config: Static<Schema>, deps: SenderDeps): Sender<MessageOf[C]>;
 };
 
 /** A provider of any channel; `channel` says of which. */
 export type AnyProvider = { [C in keyof MessageOf]: Provider<C> }[keyof MessageOf];
 
-/** A string of a config that logs, events and pages mask; `format: password` says so in OpenAPI's own word. */
+/**
+ * A string of a config that logs, events and pages mask; `format: password` says so in OpenAPI's own word.
+ */
 export function secret(options: {
   description: string;
   minLength?: number;

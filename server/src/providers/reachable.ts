@@ -1,7 +1,10 @@
 import type { EgressGuard } from '../lib/egress.ts';
 import type { Finding } from './provider.ts';
 
-/** Whether an address that a customer gave could be called: a web address, whose host exists and is none of ours. */
+/**
+ * Whether an address that a customer gave could be called: a web address, whose host exists and is none of
+ * ours.
+ */
 export async function reachable(egress: EgressGuard, field: string, url: string): Promise<Finding[]> {
   const { protocol, hostname } = new URL(url);
   if (protocol !== 'https:' && protocol !== 'http:')

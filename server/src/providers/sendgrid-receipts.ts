@@ -19,7 +19,10 @@ export const sendgridReceipts: ReceiptReader<{ webhook_public_key?: string }> = 
   },
 };
 
-/** The key as SendGrid shows it, DER in base64, with or without the lines around it that make it PEM; undefined for what is none. */
+/**
+ * The key as SendGrid shows it, DER in base64, with or without the lines around it that make it PEM;
+ * undefined for what is none.
+ */
 export function publicKey(text: string): KeyObject | undefined {
   try {
     const der = Buffer.from(text.replace(/-----[A-Z ]+-----/g, ''), 'base64');

@@ -115,7 +115,10 @@ function build(message: EmailMessage, { api_key, from, reply_to }: Config): Http
   };
 }
 
-/** No link of SendGrid's own to unsubscribe, and not stopped by its global list of those who have; bounces and spam reports still are. */
+/**
+ * No link of SendGrid's own to unsubscribe, and not stopped by its global list of those who have; bounces and
+ * spam reports still are.
+ */
 const CRITICAL = {
   tracking_settings: { subscription_tracking: { enable: false } },
   mail_settings: { bypass_unsubscribe_management: { enable: true } },

@@ -8,8 +8,8 @@ import { membersOf, objectOf, REPEATED_FOR_MS, wordOf } from './inbound.ts';
 import type { Receipt, ReceiptReader } from './provider.ts';
 
 /**
- * Anybody with an account at AWS can have SNS sign what they like, so what counts is the topic, too: without `topic_arn` nothing is
- * taken, and nothing is fetched.
+ * Anybody with an account at AWS can have SNS sign what they like, so what counts is the topic, too: without
+ * `topic_arn` nothing is taken, and nothing is fetched.
  */
 export const sesReceipts: ReceiptReader<{ topic_arn?: string }> = {
   certificateUrl({ body }, { topic_arn: topic }) {
@@ -70,7 +70,10 @@ function isOfTopic(envelope: Members, topic: string | undefined): boolean {
   return topic !== undefined && textIn(envelope, 'TopicArn') === topic;
 }
 
-/** `arn:aws:sns:<region>:<account>:<name>`: the certificate and the addresses of a topic are those of its region. */
+/**
+ * `arn:aws:sns:<region>:<account>:<name>`: the certificate and the addresses of a topic are those of its
+ * region.
+ */
 function hostOf(topic: string): string | undefined {
   const [, , partition = '', region = ''] =
     /^(arn):(aws(?:-cn|-us-gov)?):sns:([a-z0-9-]{3,32}):/.exec(topic) ?? [];
@@ -80,7 +83,8 @@ function hostOf(topic: string): string | undefined {
 
 function isCertificateOf(text: string, topic = ''): boolean {
   const host = hostOf(topic);
-  // As it is written, not as a parser understands it: no port, no user, no query, no other path that the host may have.
+  // As it is written, not as a parser understands it: no port, no user, no query, no other path that the host
+  // may have.
   return (
     host !== undefined &&
     new RegExp(
@@ -122,7 +126,10 @@ function signedText(envelope: Members): string | undefined {
 const OF_NOTIFICATIONS = ['Message', 'MessageId', 'Subject', 'Timestamp', 'TopicArn', 'Type'];
 const OF_CONFIRMATIONS = ['Message', 'MessageId', 'SubscribeURL', 'Timestamp', 'Token', 'TopicArn', 'Type'];
 
-/** A receipt, and one more for each further address: an e-mail of ours has one, but an override may add others. */
+/**
+ * A receipt, and one more for each further address: an e-mail of ours has one, but an override may add
+ * others.
+ */
 function receiptsOf(event: Members, nowMs: number): Receipt[] {
   const mail = membersOf(event.mail);
   const tags = membersOf(mail.tags).reference; // of our EmailTags; there are none where the identity itself publishes to the topic

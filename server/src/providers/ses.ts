@@ -1,4 +1,7 @@
-/** E-mail by Amazon SES, API version 2. https://docs.aws.amazon.com/ses/latest/APIReference-V2/API_SendEmail.html */
+/**
+ * E-mail by Amazon SES, API version 2.
+ * https://docs.aws.amazon.com/ses/latest/APIReference-V2/API_SendEmail.html
+ */
 import { type Static, Type } from 'typebox';
 import { ask, notChecked } from './ask.ts';
 import { neverEncoded } from './encoded-words.ts';
@@ -214,7 +217,10 @@ function api(transport: Transport, region: string): Endpoint {
 /** It becomes a part of a host name, and must not make another host of it. */
 const REGION = /^[a-z0-9-]{1,32}$/;
 
-/** Asks for the account. A key that may send and nothing else is refused that by name, which shows that the key is right. */
+/**
+ * Asks for the account. A key that may send and nothing else is refused that by name, which shows that the
+ * key is right.
+ */
 async function verify(
   { key_id, secret_key, region }: Config,
   { transport, clock }: VerifyDeps,

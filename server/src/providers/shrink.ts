@@ -1,8 +1,9 @@
 import { isRejection, type NotificationContent, type Rejection } from './provider.ts';
 
 /**
- * The request for as much of a message as fits: whole, else without its custom attributes, else with its text cut. Then `content` is
- * the cut text too, because HTML cannot be cut anywhere. What is too big even so rejects the message, without asking the vendor.
+ * The request for as much of a message as fits: whole, else without its custom attributes, else with its text
+ * cut. Then `content` is the cut text too, because HTML cannot be cut anywhere. What is too big even so
+ * rejects the message, without asking the vendor.
  */
 export function buildToFit<Message extends NotificationContent, Request extends object>(
   message: Message,
@@ -43,7 +44,10 @@ export function buildToFit<Message extends NotificationContent, Request extends 
   return best ?? tooBig(maxBytes);
 }
 
-/** No fewer bytes than a value of JSON has when it is written: told without writing it, which is worth it where nearly all fit by far. */
+/**
+ * No fewer bytes than a value of JSON has when it is written: told without writing it, which is worth it
+ * where nearly all fit by far.
+ */
 export function bytesAtMost(value: unknown): number {
   if (typeof value === 'string') return 6 * value.length + 2; // `\u0000`
   if (typeof value !== 'object' || value === null) return 24; // `-1.2345678901234567e-308`
@@ -65,7 +69,10 @@ export function tooBig(maxBytes: number): Rejection {
   };
 }
 
-/** The text if it has no more than so many UTF-16 units, else its beginning and `…`; no character is broken in two. */
+/**
+ * The text if it has no more than so many UTF-16 units, else its beginning and `…`; no character is broken in
+ * two.
+ */
 export function cut(text: string, maxLength: number): string {
   if (text.length <= maxLength) return text;
   if (maxLength < 1) return '';

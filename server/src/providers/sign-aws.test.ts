@@ -49,7 +49,8 @@ test("what we sign has the signature of Amazon's own signer", async () => {
       async ({ method, segments, query, body, secretKey, nowMs }) => {
         const host = 'email.eu-west-1.amazonaws.com';
         const path = `/v2/${segments.map(encodeURIComponent).join('/')}`;
-        // smithy signs an own header with the body's hash for some services only; not here, where the body is in the canonical request.
+        // smithy signs an own header with the body's hash for some services only; not here, where the body is
+        // in the canonical request.
         const signer = new SignatureV4({
           service: 'ses',
           region: 'eu-west-1',

@@ -1,9 +1,15 @@
-/** AWS Signature Version 4. https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html */
+/**
+ * AWS Signature Version 4.
+ * https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html
+ */
 import { createHmac, hash } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import { hmacText } from './hmac.ts';
 
-/** What requests to AWS have in common: `path` begins with a slash and may end with a query; every header of `headers` is signed. */
+/**
+ * What requests to AWS have in common: `path` begins with a slash and may end with a query; every header of
+ * `headers` is signed.
+ */
 type AwsRequests = {
   method: string;
   host: string;
@@ -24,7 +30,10 @@ export function signAws({
   return awsSigner(request)(body, nowMs);
 }
 
-/** `signAws` for many requests that differ in nothing but body and time: all else of what is hashed is made once. */
+/**
+ * `signAws` for many requests that differ in nothing but body and time: all else of what is hashed is made
+ * once.
+ */
 export function awsSigner({
   method,
   host,

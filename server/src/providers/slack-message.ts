@@ -8,13 +8,17 @@ import type { HttpRequest } from './transport.ts';
 /** What is posted, and where: at an address of its own, or by the API. */
 export type SlackRequest = HttpRequest & { webhookUrl?: string };
 
-// Slack's limits, in characters. Of a text it takes ten times as much, and then cuts it; for a few lines that is what it recommends.
+// Slack's limits, in characters. Of a text it takes ten times as much, and then cuts it; for a few lines that
+// is what it recommends.
 const MAX_HEADER = 150;
 const MAX_SECTION = 3000;
 const MAX_URL = 3000;
 const MAX_TEXT = 4000;
 
-/** The message as blocks, and once more as one text, which is what Slack shows in its own notifications and reads aloud. */
+/**
+ * The message as blocks, and once more as one text, which is what Slack shows in its own notifications and
+ * reads aloud.
+ */
 export function buildSlackMessage(message: SlackMessage): SlackRequest | Rejection {
   const { to, override } = message;
   const blocks = blocksOf(message);

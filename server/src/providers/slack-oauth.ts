@@ -1,4 +1,7 @@
-/** How a Slack app gets into workspaces, and how its tokens are renewed. https://docs.slack.dev/authentication/installing-with-oauth */
+/**
+ * How a Slack app gets into workspaces, and how its tokens are renewed.
+ * https://docs.slack.dev/authentication/installing-with-oauth
+ */
 import type { SlackInstallation } from '../contract/installation.ts';
 import { type Asked, ask } from './ask.ts';
 import type { Transport } from './transport.ts';
@@ -12,7 +15,10 @@ export type SlackGrant = Omit<SlackInstallation, 'id'>;
 /** What Slack gives for a refresh token, which is used up with it. */
 export type RenewedTokens = { access_token: string; refresh_token?: string; expires_in?: number };
 
-/** How asking for tokens ended: `code` is Slack's own word. After `failed` it is not known whether Slack has done it all the same. */
+/**
+ * How asking for tokens ended: `code` is Slack's own word. After `failed` it is not known whether Slack has
+ * done it all the same.
+ */
 export type Answered<Granted> =
   | { kind: 'granted'; grant: Granted }
   | { kind: 'refused'; code: string }
@@ -26,7 +32,9 @@ export function scopesWith(extra: readonly string[]): string[] {
   return [...new Set([...SCOPES, ...extra])];
 }
 
-/** The address at which a user lets the app in. `base` replaces Slack's own; what its query has besides stays. */
+/**
+ * The address at which a user lets the app in. `base` replaces Slack's own; what its query has besides stays.
+ */
 export function authorizeUrl(
   transport: Pick<Transport, 'vendor'>,
   request: {
@@ -56,7 +64,10 @@ export async function exchangeCode(
   return classify(await access(transport, app, form, [code]), grantIn);
 }
 
-/** Exchanges a refresh token for new tokens. Once Slack has taken it, it is of no use any more, whether its answer arrives or not. */
+/**
+ * Exchanges a refresh token for new tokens. Once Slack has taken it, it is of no use any more, whether its
+ * answer arrives or not.
+ */
 export async function renewTokens(
   transport: Pick<Transport, 'vendor'>,
   app: SlackApp,
@@ -125,7 +136,10 @@ function codeIn(error: unknown): string {
   return typeof error === 'string' && /^\w{1,100}$/.test(error) ? error : 'unknown_error';
 }
 
-/** The grant in an answer, with what the record of an installation has a place for; undefined where there is no bot in it. */
+/**
+ * The grant in an answer, with what the record of an installation has a place for; undefined where there is
+ * no bot in it.
+ */
 function grantIn(json: Members): SlackGrant | undefined {
   const tokens = tokensIn(json);
   const team = objectIn(json.team);

@@ -2,8 +2,8 @@ import { hash } from 'node:crypto';
 import type { Rates, SlackMessage } from './provider.ts';
 
 /**
- * One message a second to each channel or webhook, as Slack asks. It lets short bursts pass and does not say how short they are: we send
- * four at once at most, and no more than four in any four seconds.
+ * One message a second to each channel or webhook, as Slack asks. It lets short bursts pass and does not say
+ * how short they are: we send four at once at most, and no more than four in any four seconds.
  */
 export const slackRates: Rates<SlackMessage, unknown> = {
   destination: {

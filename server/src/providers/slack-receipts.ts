@@ -5,7 +5,10 @@ import type { GoneChat, ReceiptReader } from './provider.ts';
 // Slack signs a repeat anew.
 const TOLERANCE_MS = 5 * 60_000;
 
-/** Events: an app that was taken out of a workspace, a channel that is no more. Signed with the app's signing secret. */
+/**
+ * Events: an app that was taken out of a workspace, a channel that is no more. Signed with the app's signing
+ * secret.
+ */
 export const slackReceipts: ReceiptReader<{ signing_secret?: string | undefined }> = {
   isSigned({ headers, body, nowMs }, { signing_secret: key }) {
     const time = textOf(headers['x-slack-request-timestamp']);
@@ -54,7 +57,10 @@ function goneIn(said: Readonly<Record<string, unknown>>, nowMs: number): GoneCha
   }
 }
 
-/** The workspace, and where the app is installed in all of an organisation, that: installations are named by either. */
+/**
+ * The workspace, and where the app is installed in all of an organisation, that: installations are named by
+ * either.
+ */
 function placesOf(said: Readonly<Record<string, unknown>>): string[] {
   const { authorizations } = said;
   const first = membersOf(Array.isArray(authorizations) ? authorizations[0] : undefined);

@@ -1,4 +1,7 @@
-/** SMTP in the table of faults: what stands there in the words of HTTP, brought about as a mail server does it. */
+/**
+ * SMTP in the table of faults: what stands there in the words of HTTP, brought about as a mail server does
+ * it.
+ */
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { emailMessage } from '../../test/support/email-message.ts';

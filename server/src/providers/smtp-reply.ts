@@ -2,7 +2,10 @@ import { hasForeignLocalPart } from './mime.ts';
 import type { Outcome } from './provider.ts';
 import { tidy } from './vendor-words.ts';
 
-/** How the exchange ended: the server's reply to the message, or the error and whether the whole message was out by then. */
+/**
+ * How the exchange ended: the server's reply to the message, or the error and whether the whole message was
+ * out by then.
+ */
 export type SmtpReply = { response: string } | { error: SmtpError; written: boolean };
 
 /** What nodemailer and node put on their errors. */
@@ -76,7 +79,10 @@ const BARE_ADDRESS_STATUS = new Set([550, 551, 553]);
 const RELAY_DENIED =
   /relay|authenticat|client host|not (?:allowed|permitted|authori[sz]ed) to send|5\.7\.[018]\b.*access denied/i;
 
-/** Whether it is our address or account that may not send through here, which a server may also say of some recipients only. */
+/**
+ * Whether it is our address or account that may not send through here, which a server may also say of some
+ * recipients only.
+ */
 function isAboutSender(enhanced: string, reason: string): boolean {
   return enhanced === '5.1.7' || enhanced === '5.1.8' || RELAY_DENIED.test(reason);
 }
@@ -86,7 +92,9 @@ function isAboutMessage({ code }: SmtpError): boolean {
   return code === 'EENVELOPE' || code === 'EMESSAGE' || code === 'ECONNECTION';
 }
 
-/** No TLS where it is demanded, or a certificate that does not prove the host: someone has to set it right. */
+/**
+ * No TLS where it is demanded, or a certificate that does not prove the host: someone has to set it right.
+ */
 function classifyTls(error: SmtpError, written: boolean): Outcome {
   const code = error.originalCode ?? error.code ?? 'ETLS';
   if (error.responseCode !== undefined && error.responseCode < 500)
@@ -117,7 +125,10 @@ export function isTlsFailure({ code, originalCode, message }: SmtpError): boolea
   );
 }
 
-/** Something answered, but no reply of SMTP. It is no refusal: whoever talks like that has refused nothing, and may have taken all. */
+/**
+ * Something answered, but no reply of SMTP. It is no refusal: whoever talks like that has refused nothing,
+ * and may have taken all.
+ */
 function classifyNonsense(response: string, written: boolean): Outcome {
   const reason = `the mail server answered something that is not SMTP: ${tidy(response)}`;
   return { kind: 'retry', reason, code: 'EPROTOCOL', ambiguous: written, suspect: 'config' };

@@ -1,9 +1,9 @@
 /**
  * E-mail by any SMTP server. https://www.rfc-editor.org/rfc/rfc5321
  *
- * nodemailer's pool speaks the protocol; we build the message, open the sockets (through the egress guard) and say
- * what each ending means. The pool is used without nodemailer's composer: a message is one buffer that we watch
- * being read, which is how we know whether a connection that broke had been given all of it.
+ * nodemailer's pool speaks the protocol; we build the message, open the sockets (through the egress guard)
+ * and say what each ending means. The pool is used without nodemailer's composer: a message is one buffer
+ * that we watch being read, which is how we know whether a connection that broke had been given all of it.
  */
 import type { Socket } from 'node:net';
 import { Readable } from 'node:stream';
@@ -97,9 +97,14 @@ export const smtp: Provider<'email', typeof config, SmtpRequest, SmtpReply> = {
   verify,
 };
 
-/** Connections of one integration to its server: enough to hide the round trips, few enough to be a polite client. */
+/**
+ * Connections of one integration to its server: enough to hide the round trips, few enough to be a polite
+ * client.
+ */
 const MAX_CONNECTIONS = 8;
-/** Each is renewed after so many messages, as many servers limit them; every renewal costs the pool 100 ms. */
+/**
+ * Each is renewed after so many messages, as many servers limit them; every renewal costs the pool 100 ms.
+ */
 const MAX_MESSAGES = 500;
 
 const DEFAULT_TIMEOUTS: Timeouts = {
@@ -156,7 +161,10 @@ async function verify(config: Config, { egress, transport }: VerifyDeps): Promis
   }
 }
 
-/** Rejects with what the server or the connection says. Not by nodemailer's pool: that is content where no login is offered. */
+/**
+ * Rejects with what the server or the connection says. Not by nodemailer's pool: that is content where no
+ * login is offered.
+ */
 function logIn(config: Config, limits: Timeouts, socket: Socket): Promise<Finding[]> {
   const { SMTPConnection } = nodemailer();
   const connection = new SMTPConnection({ ...poolOptions(config, limits), connection: socket });
@@ -241,7 +249,10 @@ function poolOptions(
   };
 }
 
-/** Hands one message to the pool and waits for its ending, which the deadline brings about if nothing else does. */
+/**
+ * Hands one message to the pool and waits for its ending, which the deadline brings about if nothing else
+ * does.
+ */
 function exchange(
   pool: SMTPPool,
   { envelope, messageId, raw }: SmtpRequest,
@@ -271,7 +282,10 @@ function exchange(
   });
 }
 
-/** Small enough that the stream ends when the socket has taken nearly all of it, not when it has been shown it. */
+/**
+ * Small enough that the stream ends when the socket has taken nearly all of it, not when it has been shown
+ * it.
+ */
 const PIECE_BYTES = 64 * 1024;
 
 function pieces(raw: Buffer): Buffer | Iterable<Buffer> {
@@ -305,8 +319,9 @@ function build(message: EmailMessage, { from, reply_to: replyTo }: Config): Smtp
 }
 
 /**
- * A careless server may repeat what it was sent; the password shall not go further than here. It is taken out before anything is
- * shortened, in all the dresses in which a server sees it: plain, and as AUTH LOGIN and AUTH PLAIN carry it.
+ * A careless server may repeat what it was sent; the password shall not go further than here. It is taken out
+ * before anything is shortened, in all the dresses in which a server sees it: plain, and as AUTH LOGIN and
+ * AUTH PLAIN carry it.
  */
 function withoutPassword(reply: SmtpReply, { username, password }: Config): SmtpReply {
   if (password.length < 4) return reply; // shorter ones are parts of words

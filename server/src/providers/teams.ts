@@ -1,4 +1,7 @@
-/** Microsoft Teams, by incoming webhooks. https://learn.microsoft.com/en-us/microsoftteams/platform/webhooks-and-connectors/how-to/add-incoming-webhook */
+/**
+ * Microsoft Teams, by incoming webhooks.
+ * https://learn.microsoft.com/en-us/microsoftteams/platform/webhooks-and-connectors/how-to/add-incoming-webhook
+ */
 import { type Static, Type } from 'typebox';
 import { urlMember } from '../lib/named-host.ts';
 import { destinationOutcome, secretsOfAddress } from './destination.ts';
@@ -112,7 +115,10 @@ function cardOf(message: TeamsMessage): object {
   };
 }
 
-/** Cards know some Markdown. A link whose words hide where it leads, nobody has asked for; and a line break takes two. */
+/**
+ * Cards know some Markdown. A link whose words hide where it leads, nobody has asked for; and a line break
+ * takes two.
+ */
 function escaped(text: string): string {
   return text.replaceAll('](', ']\\(').replace(/\r?\n/g, '\n\n');
 }

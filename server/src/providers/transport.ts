@@ -1,6 +1,7 @@
 /**
- * HTTP to the vendors. Every address that a customer can name goes through the egress guard, at each new connection; connections are
- * kept alive and shared, every wait has a limit, an answer is read only so far, and no redirect is followed.
+ * HTTP to the vendors. Every address that a customer can name goes through the egress guard, at each new
+ * connection; connections are kept alive and shared, every wait has a limit, an answer is read only so far,
+ * and no redirect is followed.
  */
 import type { Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
@@ -43,7 +44,10 @@ export type HttpRequest = {
   maxAnswerBytes?: number;
 };
 
-/** How it ended: the answer, whatever its status; or no answer, and whether the request may have arrived all the same. */
+/**
+ * How it ended: the answer, whatever its status; or no answer, and whether the request may have arrived all
+ * the same.
+ */
 export type HttpAnswer = HttpReply | { error: HttpError; written: boolean };
 export type HttpReply = {
   status: number;
@@ -52,7 +56,9 @@ export type HttpReply = {
   /** Of the body, as far as it is read. */
   text: string;
 };
-/** `CLOSED`: the transport was closed meanwhile; all other codes are about the other side, or the way there. */
+/**
+ * `CLOSED`: the transport was closed meanwhile; all other codes are about the other side, or the way there.
+ */
 export type HttpError = { code: string; message: string };
 
 /** A place to send requests to. */
@@ -69,7 +75,10 @@ export type Transport = {
   readonly timeouts: Timeouts;
   /** Whatever a customer has named: through the guard. */
   at(base: string): Endpoint;
-  /** A vendor's own API, which is at `origin` unless the operator says otherwise. What the operator says need not pass the guard. */
+  /**
+   * A vendor's own API, which is at `origin` unless the operator says otherwise. What the operator says need
+   * not pass the guard.
+   */
   vendor(vendor: Vendor, origin: string): Endpoint;
   /** Breaks off what is under way. */
   close(): Promise<void>;
@@ -78,8 +87,8 @@ export type Transport = {
 const DEFAULT_TIMEOUTS: Timeouts = { connectMs: 10_000, replyMs: 30_000, idleMs: 30_000 };
 const MAX_ANSWER_BYTES = 1024 * 1024;
 const CLOSED: HttpError = { code: 'CLOSED', message: 'the server is stopping' };
-// To one origin, by all who send there. How much is under way over one integration is bounded by its sender: no project is to wait for a connection
-// because some others' accounts at the same vendor hang.
+// To one origin, by all who send there. How much is under way over one integration is bounded by its sender:
+// no project is to wait for a connection because some others' accounts at the same vendor hang.
 const MAX_CONNECTIONS = 512;
 
 /** Opens nothing before the first request. */
@@ -156,8 +165,8 @@ class Way {
     this.#agent = new Agent({
       connections: MAX_CONNECTIONS,
       pipelining: 1,
-      // Only HTTP/1.1 is offered (`alpn`). Where HTTP/2 is possible, undici opens one connection at a time until the first one
-      // has negotiated, so requests to a dead origin would time out one after another.
+      // Only HTTP/1.1 is offered (`alpn`). Where HTTP/2 is possible, undici opens one connection at a time
+      // until the first one has negotiated, so requests to a dead origin would time out one after another.
       allowH2: false,
       keepAliveTimeout: this.#timeouts.idleMs,
       keepAliveMaxTimeout: this.#timeouts.idleMs, // whatever the other side asks for: it may be any stranger's, under any number of names
@@ -237,8 +246,9 @@ function bracketed(hostname: string): string {
 }
 
 /**
- * One request and what comes of it. Spoken to undici by its handlers: a stream for the body of every answer, and a signal for the time it
- * may take, cost as much as all the rest. They say, too, when the request begins to be written.
+ * One request and what comes of it. Spoken to undici by its handlers: a stream for the body of every answer,
+ * and a signal for the time it may take, cost as much as all the rest. They say, too, when the request begins
+ * to be written.
  */
 function exchange(
   dispatcher: Dispatcher,

@@ -4,8 +4,9 @@ import { textOf } from './inbound.ts';
 import type { Receipt, ReceiptReader } from './provider.ts';
 
 /**
- * Status callbacks. They are signed with the account's auth token, which sending needs no one to have: without it, what counts is that
- * the address called is the one that was made for the message, and given to Twilio alone.
+ * Status callbacks. They are signed with the account's auth token, which sending needs no one to have:
+ * without it, what counts is that the address called is the one that was made for the message, and given to
+ * Twilio alone.
  */
 export const twilioReceipts: ReceiptReader<{ auth_token?: string }> = {
   isSigned({ headers, body, url, reference }, { auth_token: key }) {
@@ -42,7 +43,10 @@ function writings(url: string): string[] {
   return [scheme + host + rest, scheme + host + (port ?? usual) + rest];
 }
 
-/** https://www.twilio.com/docs/usage/security#validating-requests: after the address, names and values in the order of names. */
+/**
+ * https://www.twilio.com/docs/usage/security#validating-requests: after the address, names and values in the
+ * order of names.
+ */
 function signedFields(form: URLSearchParams): string {
   // A name that comes twice counts once, for each of its values. In one pass: who sends it is not known yet.
   const byName = Map.groupBy(form, ([name]) => name);

@@ -74,8 +74,8 @@ export const twilio: Provider<'sms', typeof config, HttpRequest | Rejection, Htt
 };
 
 /**
- * Asks for one message. Not for the account itself, which only keys of the kind Main may read. A restricted key that may send but
- * not read is answered 403: Twilio knows it then.
+ * Asks for one message. Not for the account itself, which only keys of the kind Main may read. A restricted
+ * key that may send but not read is answered 403: Twilio knows it then.
  */
 async function verify(config: Config, { transport }: VerifyDeps): Promise<Finding[]> {
   const { account_sid } = config;
@@ -112,7 +112,8 @@ function build(message: SmsMessage, config: Config): HttpRequest | Rejection {
   if ('kind' in merged) return merged;
   const { Body: body } = merged.payload;
   if (typeof body === 'string' && body.length > MAX_BODY) return TOO_LONG;
-  // The override may name another sender, which the account has to own; a messaging service takes the place of a number.
+  // The override may name another sender, which the account has to own; a messaging service takes the place
+  // of a number.
   if (merged.payload.MessagingServiceSid !== undefined && merged.payload.From === config.from)
     delete merged.payload.From;
   return {
@@ -134,7 +135,9 @@ const TOO_LONG: Rejection = {
   reason: `the text is longer than the ${MAX_BODY} characters that the provider takes`,
 };
 
-/** Title, text and link on lines of their own. A link that is cut leads nowhere, so what is before it is cut. */
+/**
+ * Title, text and link on lines of their own. A link that is cut leads nowhere, so what is before it is cut.
+ */
 function bodyOf({ title, text, actionUrl }: SmsMessage): string {
   const words = [title, text].map((part) => part.trim()).filter((part) => part !== '');
   if (actionUrl === null) return cut(words.join('\n'), MAX_BODY);
@@ -151,11 +154,17 @@ function formOf(payload: Readonly<Record<string, unknown>>): URLSearchParams {
   return form;
 }
 
-/** https://www.twilio.com/docs/api/errors: no number, one that cannot be reached, no mobile phone, one that has answered STOP. */
+/**
+ * https://www.twilio.com/docs/api/errors: no number, one that cannot be reached, no mobile phone, one that
+ * has answered STOP.
+ */
 const ADDRESS = new Set([21211, 21217, 21614, 21610]);
 /** The account, its key, a sender that is none. */
 const CONFIG = new Set([20003, 20008, 20404, 21603, 21212]);
-/** The region is switched off, the sender cannot reach that number or country, a trial account knows only some numbers. */
+/**
+ * The region is switched off, the sender cannot reach that number or country, a trial account knows only some
+ * numbers.
+ */
 const EITHER = new Set([21408, 21606, 21608, 21612, 21659]);
 const QUEUE_FULL = 21611; // a number sends one message a second, and has a queue for four hours
 const QUEUE_FULL_RETRY_MS = 60_000;

@@ -1,7 +1,8 @@
 import { LRUCache } from 'lru-cache';
 import { cacheLimit } from '../lib/cache-limit.ts';
 
-// Long enough to spare a dead host's name server and network stack, short enough that nobody notices the wait after it is back.
+// Long enough to spare a dead host's name server and network stack, short enough that nobody notices the wait
+// after it is back.
 const REMEMBERED_MS = 1_000;
 const MAX_HOSTS = 10_000;
 
@@ -12,8 +13,9 @@ interface LastResult {
 }
 
 /**
- * Remembers for a second which hosts could not be connected to, so that a burst of messages to a dead one does not repeat the same
- * lookup and the same connection for each. The first attempt after that second decides again, and a success counts at once.
+ * Remembers for a second which hosts could not be connected to, so that a burst of messages to a dead one
+ * does not repeat the same lookup and the same connection for each. The first attempt after that second
+ * decides again, and a success counts at once.
  */
 export class UnreachableHosts {
   /** Of hosts that have failed; what never failed takes no memory. */
@@ -29,8 +31,8 @@ export class UnreachableHosts {
       if (this.#results.has(host)) this.#results.set(host, { atMs: performance.now() });
       return connection;
     } catch (error) {
-      // An attempt that began before the last result says nothing new: without this, many slow failures of one outage would keep
-      // a host blocked after it is back.
+      // An attempt that began before the last result says nothing new: without this, many slow failures of
+      // one outage would keep a host blocked after it is back.
       const known = this.#results.get(host);
       if (known === undefined || startedAtMs >= known.atMs)
         this.#results.set(host, { error, atMs: performance.now() });

@@ -22,7 +22,10 @@ export function wordsIn(value: unknown): string | undefined {
   return words.length === 0 ? undefined : words.join(': ');
 }
 
-/** What a stranger's server says as one short line, without breaks, indentation and control characters: it is shown to people and stored. */
+/**
+ * What a stranger's server says as one short line, without breaks, indentation and control characters: it is
+ * shown to people and stored.
+ */
 export function tidy(text: string, length = 300): string {
   return text
     .slice(0, 1000)
@@ -32,7 +35,10 @@ export function tidy(text: string, length = 300): string {
     .toWellFormed();
 }
 
-/** The text with secrets taken out, plain and as base64 carries them. Shorter ones than four characters are parts of words. */
+/**
+ * The text with secrets taken out, plain and as base64 carries them. Shorter ones than four characters are
+ * parts of words.
+ */
 export function withoutSecrets(text: string, secrets: readonly string[]): string {
   if (text === '') return text;
   return hiderOf(secrets)(text);

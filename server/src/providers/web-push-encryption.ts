@@ -1,4 +1,7 @@
-/** Encryption of messages to browsers: https://www.rfc-editor.org/rfc/rfc8291, with the coding of https://www.rfc-editor.org/rfc/rfc8188 */
+/**
+ * Encryption of messages to browsers: https://www.rfc-editor.org/rfc/rfc8291, with the coding of
+ * https://www.rfc-editor.org/rfc/rfc8188
+ */
 import {
   createCipheriv,
   createPublicKey,
@@ -16,7 +19,10 @@ export type Recipient = { publicKey: KeyObject; point: Buffer; auth: Buffer };
 /** Our part: `point` is the public key as it is sent along. */
 export type SenderKeys = { privateKey: KeyObject; point: Buffer };
 
-/** What encrypting adds to a message: the header with our public key, the mark of the last record, and the tag. */
+/**
+ * What encrypting adds to a message: the header with our public key, the mark of the last record, and the
+ * tag.
+ */
 export const OVERHEAD_BYTES = 16 + 4 + 1 + 65 + 1 + 16;
 
 const POINT_BYTES = 65; // 4, x, y: a point of P-256 that is not compressed
@@ -32,7 +38,10 @@ const CONTENT_KEY_INFO = Buffer.from('Content-Encoding: aes128gcm\0\x01');
 const NONCE_INFO = Buffer.from('Content-Encoding: nonce\0\x01');
 const COUNTER = Buffer.from([1]);
 
-/** The keys of a subscription; undefined where nothing can be encrypted to them. Whether the point is on the curve is checked here. */
+/**
+ * The keys of a subscription; undefined where nothing can be encrypted to them. Whether the point is on the
+ * curve is checked here.
+ */
 export function readRecipient({ p256dh, auth }: { p256dh: string; auth: string }): Recipient | undefined {
   const point = Buffer.from(p256dh, 'base64url');
   const authBytes = Buffer.from(auth, 'base64url');
@@ -49,7 +58,10 @@ export function readRecipient({ p256dh, auth }: { p256dh: string; auth: string }
   }
 }
 
-/** A pair of ours, for one message (RFC 8291, 3.1): whoever gets hold of it can read that message and no other. */
+/**
+ * A pair of ours, for one message (RFC 8291, 3.1): whoever gets hold of it can read that message and no
+ * other.
+ */
 function createSenderKeys(): SenderKeys {
   const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'prime256v1' });
   // Quicker than the same as DER, and than crypto.createECDH.
@@ -58,7 +70,10 @@ function createSenderKeys(): SenderKeys {
   return { privateKey, point };
 }
 
-/** The body of a push: a text that only the browser can read. `sender` and `salt` are for tests, they must never be used twice. */
+/**
+ * The body of a push: a text that only the browser can read. `sender` and `salt` are for tests, they must
+ * never be used twice.
+ */
 export function encrypt(
   text: Buffer,
   recipient: Recipient,

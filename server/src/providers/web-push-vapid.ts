@@ -10,12 +10,14 @@ export type VapidKeys = { public_key: string; private_key: string };
 // The standard permits 24 hours from when the push service sees it; its clock may be slow.
 const LIFETIME_SECONDS = 18 * 3600;
 const USED_FOR_MS = 12 * 3_600_000;
-// Subscriptions name the origins: there are a handful of push services, but whoever wants can name another with each.
+// Subscriptions name the origins: there are a handful of push services, but whoever wants can name another
+// with each.
 const MAX_ORIGINS = 200;
 
 /**
- * The authorization for a push service, by its origin. It is signed once and used for 12 hours: a signature costs a third of what
- * encrypting does. `contact` is where the push service writes to when something is wrong; Apple's demands one.
+ * The authorization for a push service, by its origin. It is signed once and used for 12 hours: a signature
+ * costs a third of what encrypting does. `contact` is where the push service writes to when something is
+ * wrong; Apple's demands one.
  */
 export function createVapid(
   { key, publicKey }: { key: KeyObject; publicKey: string },

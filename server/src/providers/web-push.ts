@@ -71,7 +71,8 @@ async function verify(config: Config): Promise<Finding[]> {
   return 'problem' in keys ? [keys] : [];
 }
 
-// Every push service takes a body of 4096 bytes (RFC 8030, 7.2) but for Mozilla's, for browsers that it reaches through Google: 2744.
+// Every push service takes a body of 4096 bytes (RFC 8030, 7.2) but for Mozilla's, for browsers that it
+// reaches through Google: 2744.
 const MAX_BYTES = 4096 - OVERHEAD_BYTES;
 const AIM_BYTES = 2744 - OVERHEAD_BYTES;
 const LAST_RESORT_BYTES = 1024;
@@ -80,8 +81,8 @@ const LONGEST_TTL_SECONDS = 28 * 86_400;
 const URGENCIES: readonly unknown[] = ['very-low', 'low', 'normal', 'high'];
 
 /**
- * As much as every push service takes. But custom attributes, on which a service worker may depend, are kept for as long as nearly all
- * take them: who cannot says so with 413.
+ * As much as every push service takes. But custom attributes, on which a service worker may depend, are kept
+ * for as long as nearly all take them: who cannot says so with 413.
  */
 function build(message: WebPushMessage): PushRequest | Rejection {
   const whole = assemble(message);
@@ -150,7 +151,10 @@ function assemble(message: WebPushMessage): PushRequest | Rejection {
   };
 }
 
-/** A message replaces an undelivered one with the same: the older news of the same topic, or its own repetition. */
+/**
+ * A message replaces an undelivered one with the same: the older news of the same topic, or its own
+ * repetition.
+ */
 function topicOf({ topic, notificationId }: WebPushMessage): string {
   return hash('sha256', topic ?? notificationId, 'base64url').slice(0, 32);
 }

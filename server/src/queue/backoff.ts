@@ -4,9 +4,10 @@ const STEPS_MS = [1_000, 5_000, 30_000, 120_000, 600_000, 3_600_000];
 const LONGEST_MS = 3_600_000;
 
 /**
- * How long to wait before attempt number `attempt` + 1 (`attempt` ≥ 1 attempts were made), in milliseconds: anything up to the step's length ("full
- * jitter", so that what failed together does not return together), or longer when the other side asks for that. Shorter it cannot make it: it
- * may be a stranger's, which would have us try without end.
+ * How long to wait before attempt number `attempt` + 1 (`attempt` ≥ 1 attempts were made), in milliseconds:
+ * anything up to the step's length ("full jitter", so that what failed together does not return together), or
+ * longer when the other side asks for that. Shorter it cannot make it: it may be a stranger's, which would
+ * have us try without end.
  */
 export function backoff(
   attempt: number,

@@ -14,13 +14,16 @@ export interface Claim<Kind extends JobKind> {
   exceptProjects: readonly string[];
   /** The turn begins behind this project, and goes on with the first after the last. */
   afterProject: string;
-  /** Takes turns over the priorities of each project, the oldest job first, so that bulk is never starved by small work. */
+  /**
+   * Takes turns over the priorities of each project, the oldest job first, so that bulk is never starved by
+   * small work.
+   */
   oldestFirst: boolean;
 }
 
 /**
- * Leases ready jobs: at most `maxJobs`, taken in turns from the projects that have some. They are answered in the order of their choice, so that
- * the next turn is fair when it begins behind the project of the last one.
+ * Leases ready jobs: at most `maxJobs`, taken in turns from the projects that have some. They are answered in
+ * the order of their choice, so that the next turn is fair when it begins behind the project of the last one.
  */
 export async function claim<Kind extends JobKind>(db: Queryable, wanted: Claim<Kind>): Promise<Job<Kind>[]> {
   const rows = await db.query<Row>(wanted.oldestFirst ? claimOldest : claimUrgent, [
@@ -55,11 +58,13 @@ interface Row {
 const NIL = '00000000-0000-0000-0000-000000000000';
 const LAST = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
 
-// Index jobs_ready (kind, project_id, priority, id). The recursion jumps from project to project by index instead of reading every
-// ready job, so a claim costs the same beside ten waiting jobs and beside a million. Of each project no more jobs are looked at than
-// about its share of the batch: those that do not fit were locked for nothing until the statement ends, and locking is writing.
+// Index jobs_ready (kind, project_id, priority, id). The recursion jumps from project to project by index
+// instead of reading every ready job, so a claim costs the same beside ten waiting jobs and beside a million.
+// Of each project no more jobs are looked at than about its share of the batch: those that do not fit were
+// locked for nothing until the statement ends, and locking is writing.
 //
-// The commit of a claim does not wait for the disk: one that a crash of the server takes back finds out when it settles.
+// The commit of a claim does not wait for the disk: one that a crash of the server takes back finds out when
+// it settles.
 const claimJobs = ({ classes, order }: { classes: string; order: string }) => `
   with recursive projects (project_id, turn, again, busy) as (
     select $7::uuid, 0, false, true
@@ -125,7 +130,8 @@ const claimJobs = ({ classes, order }: { classes: string; order: string }) => `
   order by ${order}`;
 
 const claimUrgent = sql('claim_urgent', claimJobs({ classes: '(0, 32767)', order: 'priority, place, turn' }));
-// The priorities that priorityFor gives, each by itself: to sort a project's jobs by age alone would read all of them.
+// The priorities that priorityFor gives, each by itself: to sort a project's jobs by age alone would read all
+// of them.
 const claimOldest = sql(
   'claim_oldest',
   claimJobs({ classes: '(0, 0), (1, 1), (2, 32767)', order: 'place, turn, id' }),

@@ -1,15 +1,20 @@
-/** What jobs there are, and what each is told. A job's payload is JSON: ids and numbers, never content or secrets. */
+/**
+ * What jobs there are, and what each is told. A job's payload is JSON: ids and numbers, never content or
+ * secrets.
+ */
 export interface JobPayloads {
   /**
-   * Turn a broadcast into notifications and deliveries: the first page of its users or, where `page` says so, a later one, which has the subscribers
-   * behind the user `after`.
+   * Turn a broadcast into notifications and deliveries: the first page of its users or, where `page` says so,
+   * a later one, which has the subscribers behind the user `after`.
    */
   fan_out: { broadcast_id: string; page?: number; after?: string };
   /**
-   * Bring a broadcast to these users over one channel. `attempt` counts the attempts before this one. Of deliveries to devices, browsers and
-   * chats that were begun, `progress` says by user what is left to do. `back` tells who was here before: waiting for a delivery window and nothing
-   * else, or in one that was open, from when on the time to live runs. `replay` is how often they had been begun anew when it was written: those
-   * that were once more since then are another job's. `awaited`: these are first attempts, without which the broadcast is not processed.
+   * Bring a broadcast to these users over one channel. `attempt` counts the attempts before this one. Of
+   * deliveries to devices, browsers and chats that were begun, `progress` says by user what is left to do.
+   * `back` tells who was here before: waiting for a delivery window and nothing else, or in one that was
+   * open, from when on the time to live runs. `replay` is how often they had been begun anew when it was
+   * written: those that were once more since then are another job's. `awaited`: these are first attempts,
+   * without which the broadcast is not processed.
    */
   deliver: {
     broadcast_id: string;
@@ -23,7 +28,8 @@ export interface JobPayloads {
     progress?: Readonly<Record<string, Progress>>;
   };
   /**
-   * Send deliveries of a broadcast anew that had failed by `asked_at` (a time in the database's words): the next of them behind `after`, on one channel or on all.
+   * Send deliveries of a broadcast anew that had failed by `asked_at` (a time in the database's words): the
+   * next of them behind `after`, on one channel or on all.
    */
   replay: {
     broadcast_id: string;
@@ -33,8 +39,9 @@ export interface JobPayloads {
     text_weight: number;
   };
   /**
-   * Ask a provider what became of these messages, which it calls by these ids and had taken at `sent_ms`. `round` counts the times that it was asked,
-   * `failures` those of the present round at which it did not answer.
+   * Ask a provider what became of these messages, which it calls by these ids and had taken at `sent_ms`.
+   * `round` counts the times that it was asked, `failures` those of the present round at which it did not
+   * answer.
    */
   poll_receipts: {
     integration_id: string;
@@ -45,8 +52,9 @@ export interface JobPayloads {
     sent: readonly { id: string; broadcast_id: string; user_id: string; token_id: string }[];
   };
   /**
-   * Send these events to a webhook. `attempt` counts the attempts before this one, `since_ms` is when it began; a `replay` was asked for. In the place
-   * of the project, such a job has the webhook: the queue then takes turns over webhooks, and one that is slow holds up none of the others.
+   * Send these events to a webhook. `attempt` counts the attempts before this one, `since_ms` is when it
+   * began; a `replay` was asked for. In the place of the project, such a job has the webhook: the queue then
+   * takes turns over webhooks, and one that is slow holds up none of the others.
    */
   webhook: {
     webhook_id: string;
@@ -59,13 +67,18 @@ export interface JobPayloads {
 
 /** How far a delivery to several targets has come. */
 export interface Progress {
-  /** The targets that have not ended, by the ids of their tokens, and from when on each may be tried, in unix milliseconds. */
+  /**
+   * The targets that have not ended, by the ids of their tokens, and from when on each may be tried, in unix
+   * milliseconds.
+   */
   left: Readonly<Record<string, number>>;
   /** What became of the others. */
   accepted: number;
   gone: number;
   failed: number;
-  /** What providers call the messages that were accepted, in that order; missing where they have named none. */
+  /**
+   * What providers call the messages that were accepted, in that order; missing where they have named none.
+   */
   provider_ids?: readonly string[];
 }
 
@@ -97,7 +110,8 @@ export interface NewJob<Kind extends JobKind = JobKind> {
   dueAtMs?: number;
 }
 
-// So many characters of text weigh as much as a recipient: contents of 10 MiB are then taken one or two at a time.
+// So many characters of text weigh as much as a recipient: contents of 10 MiB are then taken one or two at a
+// time.
 const CHARACTERS_PER_RECIPIENT = 4_096;
 
 /** The weight of a broadcast that is to be fanned out. */

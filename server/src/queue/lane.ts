@@ -17,8 +17,9 @@ export interface Handler<Kind extends JobKind = JobKind> extends SlotLimits {
   /** While it returns true no batch begins; the lane is to be woken afterwards. */
   isBlocked?(): boolean;
   /**
-   * Does a batch and settles it (see settle.ts) in the transaction that records its effect. May run twice for the same job. `progress` is to be
-   * called for each part that ends, where a batch may wait for somebody who hangs.
+   * Does a batch and settles it (see settle.ts) in the transaction that records its effect. May run twice for
+   * the same job. `progress` is to be called for each part that ends, where a batch may wait for somebody who
+   * hangs.
    */
   run(jobs: readonly Job<Kind>[], leaseId: string, progress: () => void): Promise<void>;
   /** Records, and settles, that a job failed for good: its error is ours, and repeating it did not help. */
@@ -35,13 +36,13 @@ export interface Reservation {
 // An error of ours is tried again for up to two hours and a quarter before the job is given up.
 const MAX_ATTEMPTS = 8;
 const NIL = '00000000-0000-0000-0000-000000000000';
-// A batch that the database failed is done again at once; when that fails too, after a pause that grows up to this, so that a
-// full disk is not asked without end.
+// A batch that the database failed is done again at once; when that fails too, after a pause that grows up to
+// this, so that a full disk is not asked without end.
 const LONGEST_PAUSE_MS = 5_000;
 // Every eighth claim takes the oldest jobs, so that bulk goes on while small work never ends.
 const OLDEST_EVERY = 8;
-// A claim looks at so many jobs at least, and at as many as twice fill a batch if they weigh what the last ones did: whatever it looks at it
-// locks, and locking is writing.
+// A claim looks at so many jobs at least, and at as many as twice fill a batch if they weigh what the last
+// ones did: whatever it looks at it locks, and locking is writing.
 const FEWEST_LOOKED_AT = 8;
 
 interface Batch {
@@ -116,13 +117,18 @@ export class Lane {
     this.#fill();
   }
 
-  /** Something may have gone by: looks for ready jobs, and before for those that are ours without our knowing. */
+  /**
+   * Something may have gone by: looks for ready jobs, and before for those that are ours without our knowing.
+   */
   poll(): void {
     this.#lookForStrays = true;
     this.wake();
   }
 
-  /** As the worker's. Such jobs are of any projects, as they come: there are never more of them than one batch. */
+  /**
+   * As the worker's. Such jobs are of any projects, as they come: there are never more of them than one
+   * batch.
+   */
   reserve(jobs: number, weight: number): Reservation | undefined {
     const { maxJobs, maxWeight } = this.#handler;
     const fits = this.#taken.jobs + jobs <= maxJobs && this.#taken.weight + weight <= maxWeight;
@@ -154,7 +160,10 @@ export class Lane {
     if (!this.#claiming) void this.#fillSlots();
   }
 
-  /** Begins batches until nothing is ready or every slot is taken. One claim at a time: two would only wait for each other's rows. */
+  /**
+   * Begins batches until nothing is ready or every slot is taken. One claim at a time: two would only wait
+   * for each other's rows.
+   */
   async #fillSlots(): Promise<void> {
     this.#claiming = true;
     try {
@@ -186,7 +195,9 @@ export class Lane {
     void this.#runBatch(jobs, leaseId);
   }
 
-  /** Whoever can do these jobs first is to have them: when this lane may go on, its lease may have expired. */
+  /**
+   * Whoever can do these jobs first is to have them: when this lane may go on, its lease may have expired.
+   */
   #releaseHanded(): void {
     for (const { job, leaseId } of this.#handed.splice(0)) {
       this.#take(-1, -job.weight);
@@ -208,8 +219,9 @@ export class Lane {
   }
 
   /**
-   * A connection can break after a claim was committed and before its answer came: such jobs are held by a worker that lives and will
-   * never do them. No claim and no reservation is under way here, so whatever is leased to us and not at work is one of those.
+   * A connection can break after a claim was committed and before its answer came: such jobs are held by a
+   * worker that lives and will never do them. No claim and no reservation is under way here, so whatever is
+   * leased to us and not at work is one of those.
    */
   async #releaseStrays(leaseId: string): Promise<void> {
     if (!this.#lookForStrays || this.#reservations > 0) return;
@@ -243,7 +255,8 @@ export class Lane {
     const weight = weightOf(claimed);
     if (claimed.length > 0) this.#lastWeight = Math.max(1, weight / claimed.length);
     this.#behind = busy.length > 0 || claimed.length >= maxJobs || weight >= maxWeight;
-    // A crash of the database can undo the commit of a claim: a job that is at work here was begun before, whatever its row says.
+    // A crash of the database can undo the commit of a claim: a job that is at work here was begun before,
+    // whatever its row says.
     return claimed.map((job) =>
       this.#held.has(job.id) ? { ...job, attempt: Math.max(job.attempt, 2) } : job,
     );
@@ -265,7 +278,9 @@ export class Lane {
     }
   }
 
-  /** One job that cannot be done must not hold up those that were claimed with it: each is tried by itself. */
+  /**
+   * One job that cannot be done must not hold up those that were claimed with it: each is tried by itself.
+   */
   async #afterFailure({ jobs, leaseId, progress }: Batch, error: unknown): Promise<void> {
     if (error instanceof LeaseLost) {
       this.#log.warn(

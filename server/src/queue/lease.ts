@@ -2,16 +2,18 @@ import { type Database, type Queryable, sql } from '../db/client.ts';
 import { newId } from '../lib/ids.ts';
 import type { JobKind } from './jobs.ts';
 
-// A worker says every 2 s that it lives; after 8 s of silence its jobs go to others. Shorter, and a pause of the event loop
-// would give work away that is still being done; longer, and a crash would hold its deliveries up.
+// A worker says every 2 s that it lives; after 8 s of silence its jobs go to others. Shorter, and a pause of
+// the event loop would give work away that is still being done; longer, and a crash would hold its deliveries
+// up.
 const BEAT_MS = 2_000;
 const LIFETIME = '8 seconds';
-// While it was renewed within this time no other worker can have taken its jobs; with a margin for the way to the database.
+// While it was renewed within this time no other worker can have taken its jobs; with a margin for the way to
+// the database.
 const FRESH_MS = 6_000;
 
 /**
- * What a worker holds its jobs by. It is renewed while the worker lives; when it could not be renewed in time it is given up for a
- * new one, and whatever was done under the old is refused by `settle`.
+ * What a worker holds its jobs by. It is renewed while the worker lives; when it could not be renewed in time
+ * it is given up for a new one, and whatever was done under the old is refused by `settle`.
  */
 export class Lease {
   readonly #db: Database;
@@ -45,7 +47,10 @@ export class Lease {
     return performance.now() - this.#renewedMs < FRESH_MS;
   }
 
-  /** Renews it, unless it is fresh. Nothing may be claimed under one that is not: another worker could take it over at once. */
+  /**
+   * Renews it, unless it is fresh. Nothing may be claimed under one that is not: another worker could take it
+   * over at once.
+   */
   async refresh(): Promise<void> {
     if (this.isFresh) return;
     await this.#renewOnce();
@@ -94,14 +99,17 @@ export class Lease {
   }
 }
 
-/** The running nodes that cannot open what is sealed with this key. Nodes of an earlier release do not say, and are left out. */
+/**
+ * The running nodes that cannot open what is sealed with this key. Nodes of an earlier release do not say,
+ * and are left out.
+ */
 export async function nodesWithoutKey(db: Queryable, keyId: string): Promise<string[]> {
   return (await db.query<{ node: string }>(selectNodesWithoutKey, [keyId])).map(({ node }) => node);
 }
 
 /**
- * Gives back the jobs of workers that are gone; answers the kinds of these jobs. `ownLeaseId` is spared: whoever asks lives, however long
- * the database could not be told so.
+ * Gives back the jobs of workers that are gone; answers the kinds of these jobs. `ownLeaseId` is spared:
+ * whoever asks lives, however long the database could not be told so.
  */
 export async function rescue(db: Queryable, ownLeaseId: string): Promise<Set<JobKind>> {
   const rows = await db.query<{ kind: JobKind }>(rescueJobs, [ownLeaseId]);
@@ -109,8 +117,8 @@ export async function rescue(db: Queryable, ownLeaseId: string): Promise<Set<Job
 }
 
 /**
- * Gives back every leased job, whoever has it. Only for the start of a server that alone uses its database: then all leases are of
- * processes that are gone, and there is nothing to wait for.
+ * Gives back every leased job, whoever has it. Only for the start of a server that alone uses its database:
+ * then all leases are of processes that are gone, and there is nothing to wait for.
  */
 export async function rescueAll(db: Queryable): Promise<void> {
   await db.query(rescueEverything);
@@ -139,9 +147,9 @@ const endLease = sql(
   `with ended as (delete from leases where id = $1 returning id)
   update jobs set lease_id = null from ended where jobs.lease_id = ended.id`,
 );
-// Index jobs_leased (lease_id). A lease that does not exist is one that was lost: a worker that had not noticed yet may have claimed under
-// it afterwards. The lease is compared once more when the row is locked: a worker may meanwhile have claimed the job under a new lease,
-// which this statement does not see.
+// Index jobs_leased (lease_id). A lease that does not exist is one that was lost: a worker that had not
+// noticed yet may have claimed under it afterwards. The lease is compared once more when the row is locked: a
+// worker may meanwhile have claimed the job under a new lease, which this statement does not see.
 const rescueJobs = sql(
   'rescue',
   `with dead as (delete from leases where expires_at < clock_timestamp() and id <> $1 returning id),

@@ -3,15 +3,16 @@ import { Batcher } from '../lib/batcher.ts';
 import type { Logger } from '../lib/log.ts';
 import { waitMs } from '../lib/wait.ts';
 
-// A commit that takes longer is as bad as one that fails. Less than a lease lasts without being renewed (8 s): when other workers may take
-// over our jobs, nothing more of them is sent here.
+// A commit that takes longer is as bad as one that fails. Less than a lease lasts without being renewed (8
+// s): when other workers may take over our jobs, nothing more of them is sent here.
 const BLOCKED_AFTER_MS = 5_000;
 const RETRY_EVERY_MS = 250;
 
 /**
- * Writes what became of jobs, in batches and in the order of the reports. No report is dropped while the process lives: as long as the
- * database cannot be written to (away, read-only, disk full), reports are kept and retried. Meanwhile `isBlocked` is true, and nothing
- * new may be sent. So what is kept is bounded by what was in flight, and a crash can repeat nothing else.
+ * Writes what became of jobs, in batches and in the order of the reports. No report is dropped while the
+ * process lives: as long as the database cannot be written to (away, read-only, disk full), reports are kept
+ * and retried. Meanwhile `isBlocked` is true, and nothing new may be sent. So what is kept is bounded by what
+ * was in flight, and a crash can repeat nothing else.
  */
 export class OutcomeWriter<Report> {
   readonly #commit: (reports: readonly Report[], isRepeat: boolean) => Promise<void>;
@@ -23,7 +24,9 @@ export class OutcomeWriter<Report> {
   #beganMs: number | undefined;
   #isFailing = false;
 
-  /** `commit` writes reports in one transaction; `isRepeat`: they were written before, and may be committed. */
+  /**
+   * `commit` writes reports in one transaction; `isRepeat`: they were written before, and may be committed.
+   */
   constructor(options: {
     commit: (reports: readonly Report[], isRepeat: boolean) => Promise<void>;
     /** How long a batch gathers before it is written; without it, only while another is being written. */
@@ -49,7 +52,10 @@ export class OutcomeWriter<Report> {
     return this.#isFailing || performance.now() - (this.#beganMs ?? Infinity) > BLOCKED_AFTER_MS;
   }
 
-  /** Resolves when the report is committed; rejects if it cannot be written for another reason than the database's state. */
+  /**
+   * Resolves when the report is committed; rejects if it cannot be written for another reason than the
+   * database's state.
+   */
   async report(report: Report): Promise<void> {
     const written = await this.#batcher.add(report);
     if (!written.ok) throw written.error;
@@ -65,7 +71,8 @@ export class OutcomeWriter<Report> {
       await this.#commitUntilWritten(reports);
       return reports.map(() => ({ ok: true }));
     } catch (error) {
-      // One report that cannot be written must not take the others with it: their messages would be sent again.
+      // One report that cannot be written must not take the others with it: their messages would be sent
+      // again.
       if (reports.length === 1 || isDatabaseUnavailable(error))
         return reports.map(() => ({ ok: false, error }));
       const written: Written[] = [];

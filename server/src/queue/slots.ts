@@ -6,14 +6,15 @@ export interface SlotLimits {
   slots: number;
   slotsPerProject: number;
   /**
-   * While a batch that weighs less is at work no other begins: it soon ends, and what comes meanwhile makes a larger one, which costs little
-   * more. 0 where a batch waits for others than the database.
+   * While a batch that weighs less is at work no other begins: it soon ends, and what comes meanwhile makes a
+   * larger one, which costs little more. 0 where a batch waits for others than the database.
    */
   gatherBelow: number;
   /**
-   * What may begin beyond that, as long as all that is at work weighs less than `maxWeight`: a batch of a project that has none, and one more
-   * for each of which nothing ended for `silentMs`. Such a batch waits for somebody who hangs; so many of a project may be passed by. Not for jobs
-   * that are handed over: nobody asks whose those are.
+   * What may begin beyond that, as long as all that is at work weighs less than `maxWeight`: a batch of a
+   * project that has none, and one more for each of which nothing ended for `silentMs`. Such a batch waits
+   * for somebody who hangs; so many of a project may be passed by. Not for jobs that are handed over: nobody
+   * asks whose those are.
    */
   beyond?: { maxWeight: number; silentMs: number; silentPerProject: number };
   /** No batch begins while those at work weigh as much: jobs at work are in memory. */
@@ -31,7 +32,9 @@ export interface Slot {
 export class Slots {
   readonly #limits: SlotLimits;
   readonly #onGivenUp: () => void;
-  /** Batches by project: those in their slots, and those that were silent for so long that they gave them up. */
+  /**
+   * Batches by project: those in their slots, and those that were silent for so long that they gave them up.
+   */
   readonly #inSlots = new Map<string, number>();
   readonly #silent = new Map<string, number>();
   #active = 0;

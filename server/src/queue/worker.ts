@@ -66,8 +66,9 @@ export class Worker {
   }
 
   /**
-   * Room for jobs that are about to be written: written under the lease of the answer they are ours from the start, and need not be claimed.
-   * The answer is undefined when others are waiting; then they are to be written as ready.
+   * Room for jobs that are about to be written: written under the lease of the answer they are ours from the
+   * start, and need not be claimed. The answer is undefined when others are waiting; then they are to be
+   * written as ready.
    */
   reserve(kind: JobKind, jobs: number, weight: number): Reservation | undefined {
     return this.#lanes.get(kind)?.reserve(jobs, weight);
@@ -79,8 +80,8 @@ export class Worker {
   }
 
   /**
-   * Claims no more and lets running batches end for at most `graceMs`; then `hurry` is to bring them to an end. What has not ended
-   * even then is given back.
+   * Claims no more and lets running batches end for at most `graceMs`; then `hurry` is to bring them to an
+   * end. What has not ended even then is given back.
    */
   stop(graceMs: number, hurry: () => Promise<void> = async () => {}): Promise<void> {
     this.#stopping ??= this.#stop(graceMs, hurry);

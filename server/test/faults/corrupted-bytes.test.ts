@@ -49,7 +49,8 @@ test(`one changed byte in what the database sends ends at most its connection (F
     );
     const listener = db.connect().then((client) => client.query('select 1').finally(() => client.end()));
     const settled = Promise.allSettled([...statements, listener]);
-    // A changed length makes the driver wait for bytes that do not come; the server has nothing more to say then.
+    // A changed length makes the driver wait for bytes that do not come; the server has nothing more to say
+    // then.
     const finished = await Promise.race([settled, quiet(() => seen)]);
     if (finished === undefined) proxy.cut();
     ended += (await settled).filter(({ status }) => status === 'rejected').length;

@@ -11,8 +11,8 @@ import {
   until,
 } from '../support/service.ts';
 
-// A message of one project beside the bulk of another, and beside providers that hang. Nobody looks at the time here, but at what comes before
-// what; `npm run bench -- --only fairness` measures it.
+// A message of one project beside the bulk of another, and beside providers that hang. Nobody looks at the
+// time here, but at what comes before what; `npm run bench -- --only fairness` measures it.
 
 const BULK_BROADCASTS = 10;
 const BULK_RECIPIENTS = 1_000;
@@ -20,7 +20,8 @@ const SINGLES = 5;
 // A provider that hangs does so for longer than any test waits.
 const REPLY_MS = 600_000;
 const ARRIVES_WITHIN_MS = 15_000;
-// Together with four messages of each they take every slot there is, and more connections to one host than one project may.
+// Together with four messages of each they take every slot there is, and more connections to one host than
+// one project may.
 const HANGING_PROJECTS = 12;
 const HANGING_BULKS = 3;
 const HANGING_MESSAGES = 4;

@@ -6,8 +6,8 @@ import { newId } from '../../src/lib/ids.ts';
 import { startHttpStandIn } from '../support/http-stand-in.ts';
 import { startTestService, type TestService, until } from '../support/service.ts';
 
-// A full disk, as the statements that meet it see it: they fail with the code that PostgreSQL gives it (53100). A claim may still find room
-// in a page or a log file where an outcome does not.
+// A full disk, as the statements that meet it see it: they fail with the code that PostgreSQL gives it
+// (53100). A claim may still find room in a page or a log file where an outcome does not.
 
 const RECIPIENTS = 300;
 // At most as many e-mails are at the mailer at the same time.

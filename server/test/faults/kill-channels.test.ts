@@ -15,8 +15,8 @@ import { newSeed, randomFrom } from '../support/random.ts';
 import { projectWith, type TestProject } from '../support/service.ts';
 import { startVendors, type Vendors } from '../support/vendors.ts';
 
-// As kill.test.ts, with deliveries on every channel: what a vendor has got may come again, and nothing else may happen. FAULT_ROUNDS has it
-// killed more often.
+// As kill.test.ts, with deliveries on every channel: what a vendor has got may come again, and nothing else
+// may happen. FAULT_ROUNDS has it killed more often.
 
 const ROUNDS = Number(process.env.FAULT_ROUNDS ?? 5);
 const USERS = 20;

@@ -14,7 +14,8 @@ import { type SmtpStandIn, startSmtpStandIn } from '../support/smtp-stand-in.ts'
 
 const ROUNDS = 20;
 const CLIENTS = 8;
-// A client's pause after an answer: about a hundred broadcasts a second in all, so that two busy cores have them delivered in time.
+// A client's pause after an answer: about a hundred broadcasts a second in all, so that two busy cores have
+// them delivered in time.
 const PAUSE_MS = 100;
 const BURST = 10;
 const BURST_MS = 20;
@@ -22,8 +23,8 @@ const KNOWN_USERS = 50;
 const BULK_USERS = 1_000;
 const BULK_ADDRESSES = 100; // of each bulk broadcast's recipients
 const RESUME_WITHIN_MS = 5_000;
-// A third of the broadcasts are of a project that has nothing but inboxes, to a few users, who are soon known: they are written with their
-// notifications.
+// A third of the broadcasts are of a project that has nothing but inboxes, to a few users, who are soon
+// known: they are written with their notifications.
 const INBOX_SHARE = 0.33;
 const INBOX_USERS = 10;
 const INBOX_RECIPIENTS = 3;
@@ -138,7 +139,8 @@ async function send(server: BelfryProcess, one: Sent): Promise<void> {
     body: JSON.stringify({ title: one.tag, topic: one.tag, recipients: one.recipients }),
   });
   const body = (await response.json()) as { id: string };
-  // While a database is being killed before its server is, a request may be refused; what is accepted is promised.
+  // While a database is being killed before its server is, a request may be refused; what is accepted is
+  // promised.
   if (response.status === 201) one.id = body.id;
   else expect(response.status).toBe(503);
 }
@@ -165,7 +167,10 @@ async function setUp({ address, credentials }: BelfryProcess): Promise<void> {
   });
 }
 
-/** Starts it, and says what the kill had interrupted: what was accepted and not begun, and what was being delivered. */
+/**
+ * Starts it, and says what the kill had interrupted: what was accepted and not begun, and what was being
+ * delivered.
+ */
 async function resume(): Promise<{ server: BelfryProcess; unbegun: number; undelivered: number }> {
   const server = await startBelfry(dataDir);
   const page = (await get(server, '/broadcasts?limit=100')) as {
@@ -200,7 +205,8 @@ test.runIf(process.platform === 'linux')(
       await delay(random() * BURST_MS);
       await server.killTree();
       expect(server.tree()).toEqual([]);
-      // What the faults cause are warnings, and requests that met a database which was killed first; any other error is a defect.
+      // What the faults cause are warnings, and requests that met a database which was killed first; any
+      // other error is a defect.
       const errors = server.output.filter((line) => line.includes('"level":"error"'));
       expect(errors.filter((line) => !line.includes('"msg":"request"'))).toEqual([]);
       await Promise.all([loading, ...burst]);
@@ -313,7 +319,8 @@ async function readStored() {
       }>(
         'select n.id, n.broadcast_id, u.external_id, u.email from notifications n join users u on u.id = n.user_id',
       ),
-      // Those that were processed by the transaction in which their keys were taken; of the others nothing shows it afterwards.
+      // Those that were processed by the transaction in which their keys were taken; of the others nothing
+      // shows it afterwards.
       atOnce: await count(
         `events e, unnest(coalesce(e.broadcast_ids, array[e.broadcast_id])) as told (id)
         join broadcasts b on b.id = told.id
@@ -326,7 +333,10 @@ async function readStored() {
   });
 }
 
-/** Every notification of a user with an address went out as an e-mail, and none to inboxes alone did; answers how many did more than once. */
+/**
+ * Every notification of a user with an address went out as an e-mail, and none to inboxes alone did; answers
+ * how many did more than once.
+ */
 function emailsDelivered(stored: Stored): number {
   const received = new Map<string, number>();
   for (const email of smtp.received) {

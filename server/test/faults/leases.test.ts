@@ -97,7 +97,8 @@ async function expectOnce(
   );
 }
 
-// They wait most of the time, for a lease or for an answer that does not come. Each starts a service of its own, all at once.
+// They wait most of the time, for a lease or for an answer that does not come. Each starts a service of its
+// own, all at once.
 const SIDE_BY_SIDE = { timeout: 60_000 };
 
 test.concurrent(
@@ -181,7 +182,8 @@ test.concurrent(
     const id = await hangingBroadcast(service, smtp);
     const rows = rowsOf(service);
     const [held] = await rows<{ lease_id: string }>("select lease_id from jobs where kind = 'deliver'");
-    // Its own poll comes by several times, which takes away the lease of one who is gone, most often before its own is renewed.
+    // Its own poll comes by several times, which takes away the lease of one who is gone, most often before
+    // its own is renewed.
     for (let poll = 0; poll < 5; poll += 1) {
       await rows(
         `with own as (update leases set expires_at = '-infinity')

@@ -130,7 +130,8 @@ describe.runIf(process.platform === 'linux')('a PostgreSQL that is hurt', () => 
     ]);
     expect(answers.map(({ status }) => status)).toEqual([503, 503, 503]);
     expect(performance.now() - second).toBeLessThan(1_000);
-    // So long that no cache knows the caller any more. That once ended the process: nobody waited for what failed then.
+    // So long that no cache knows the caller any more. That once ended the process: nobody waited for what
+    // failed then.
     clock.offMs = 60_000;
     expect((await call('GET', '/broadcasts')).status).toBe(503);
     clock.offMs = 0;

@@ -9,8 +9,9 @@ import { until } from '../support/service.ts';
 import { startWebhookReceiver, type WebhookReceiver } from '../support/webhook-receiver.ts';
 
 const ROUNDS = 5;
-// What was accepted is sent again if it was not recorded when everything was killed. Outcomes are written at once, so that is what the receiver
-// accepts during a commit or two: about 20 messages a kill are measured. Five times that leaves room for a slow machine.
+// What was accepted is sent again if it was not recorded when everything was killed. Outcomes are written at
+// once, so that is what the receiver accepts during a commit or two: about 20 messages a kill are measured.
+// Five times that leaves room for a slow machine.
 const AT_RISK = 100;
 const seed = newSeed();
 const random = randomFrom(seed);

@@ -94,7 +94,10 @@ export async function deliveriesOf({ context }: TestService, broadcastId: string
   return rows.map((row) => ({ ...row, targets: row.targets && JSON.parse(row.targets) }));
 }
 
-/** Makes all waiting deliveries due now, and each of their remaining targets: those have due times of their own in `progress`. */
+/**
+ * Makes all waiting deliveries due now, and each of their remaining targets: those have due times of their
+ * own in `progress`.
+ */
 export async function bringForward({ context }: TestService): Promise<void> {
   await context.db.query(
     sql(

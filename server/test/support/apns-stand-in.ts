@@ -1,4 +1,6 @@
-/** APNs for tests: HTTP/2 on loopback, which looks at tokens, headers and payloads as Apple says that it does. */
+/**
+ * APNs for tests: HTTP/2 on loopback, which looks at tokens, headers and payloads as Apple says that it does.
+ */
 import { type KeyObject, verify } from 'node:crypto';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
@@ -40,7 +42,9 @@ const MIN_BETWEEN_UPDATES_MS = 20 * 60_000;
 const PUSH_TYPES = /^(?:alert|background|location|voip|complication|fileprovider|mdm|liveactivity)$/;
 const UUID = /^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/i;
 
-/** Takes pushes of one team with one key to these topics. With `tls` it is spoken inside TLS, as `localhost`. */
+/**
+ * Takes pushes of one team with one key to these topics. With `tls` it is spoken inside TLS, as `localhost`.
+ */
 export async function startApnsStandIn({
   teamId,
   keyId,

@@ -104,7 +104,10 @@ function changed(value: Json, at: number, change: Change, other: Json): unknown 
   return root.body;
 }
 
-/** Texts with what goes wrong somewhere: other scripts, emoji, NUL, halves of surrogate pairs, quotes and markup. */
+/**
+ * Texts with what goes wrong somewhere: other scripts, emoji, NUL, halves of surrogate pairs, quotes and
+ * markup.
+ */
 const texts = fc.oneof(
   { weight: 4, arbitrary: fc.string({ unit: 'grapheme', maxLength: 40 }) },
   { weight: 1, arbitrary: fc.string({ unit: 'binary', maxLength: 40 }) },

@@ -42,7 +42,10 @@ export class Output {
     });
   }
 
-  /** Resolves with all that was said when it matches. Rejects when the child ends, or has not said it after 30 s. */
+  /**
+   * Resolves with all that was said when it matches. Rejects when the child ends, or has not said it after 30
+   * s.
+   */
   async until(pattern: RegExp): Promise<string> {
     const deadline = AbortSignal.timeout(30_000);
     while (!pattern.test(this.text)) {

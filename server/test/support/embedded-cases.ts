@@ -45,7 +45,9 @@ export function run(file: string, args: string[]): void {
   if (status !== 0) throw new Error(`${file} ${args.join(' ')}: ${stderr}`);
 }
 
-/** Whether this machine lets us do something that the test needs, such as a mount: containers often may not. */
+/**
+ * Whether this machine lets us do something that the test needs, such as a mount: containers often may not.
+ */
 export function allows(file: string, args: string[]): boolean {
   return isRoot && spawnSync(file, args).status === 0;
 }

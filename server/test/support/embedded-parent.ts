@@ -1,4 +1,5 @@
-// Stands for a Belfry process: starts the database as the JSON argument says, tells each event as a line of JSON.
+// Stands for a Belfry process: starts the database as the JSON argument says, tells each event as a line of
+// JSON.
 import { startEmbedded } from '../../src/db/embedded.ts';
 
 const say = (event: object): void => void process.stdout.write(`${JSON.stringify(event)}\n`);

@@ -1,5 +1,5 @@
-// Run by hand: node server/test/support/embedded-stress.ts [rounds]. Kills the database or its Belfry with -9 under inserts and
-// counts the acknowledged rows that are missing afterwards, which must be none.
+// Run by hand: node server/test/support/embedded-stress.ts [rounds]. Kills the database or its Belfry with -9
+// under inserts and counts the acknowledged rows that are missing afterwards, which must be none.
 import pg from 'pg';
 import type { EmbeddedConnection } from '../../src/db/embedded.ts';
 import { place, query, removePlaces, runs, startParent, until } from './embedded-cases.ts';

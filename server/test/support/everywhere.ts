@@ -1,4 +1,7 @@
-/** Users who can be reached on every channel there is, what came to them, and whether that is what was to come. */
+/**
+ * Users who can be reached on every channel there is, what came to them, and whether that is what was to
+ * come.
+ */
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect } from 'vitest';
 import type { Delivery } from '../../src/contract/delivery.ts';
@@ -55,7 +58,10 @@ export async function makeReachableUsers(
   return users;
 }
 
-/** Broadcasts that go on being sent until they are told to stop, with one more at any time; `sent` has them, with and without an answer. */
+/**
+ * Broadcasts that go on being sent until they are told to stop, with one more at any time; `sent` has them,
+ * with and without an answer.
+ */
 export interface LoadEverywhere {
   sent: SentBroadcast[];
   one(): Promise<void>;
@@ -181,8 +187,9 @@ export interface Account {
 }
 
 /**
- * Waits until every broadcast is processed. Then expects of each that is there, and all are whose answers came: one final state for every
- * user on every channel, told by one event; at every target of a user its message once at least, and text messages twice at most.
+ * Waits until every broadcast is processed. Then expects of each that is there, and all are whose answers
+ * came: one final state for every user on every channel, told by one event; at every target of a user its
+ * message once at least, and text messages twice at most.
  */
 export async function takeAccount(
   { project, vendors, users }: { project: TestProject; vendors: Vendors; users: readonly ReachableUser[] },

@@ -11,7 +11,10 @@ export interface Drawn {
   body: unknown;
 }
 
-/** Makes requests of a description, and learns from the answers which ids there are, so that requests meet what is there. */
+/**
+ * Makes requests of a description, and learns from the answers which ids there are, so that requests meet
+ * what is there.
+ */
 export class Explorer {
   readonly described: Description;
   readonly #known = new Map<string, string[]>();

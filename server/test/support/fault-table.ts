@@ -1,16 +1,19 @@
 /**
- * Whatever may go wrong between a provider and its vendor, and how the send has to end then. One table for all providers: each suite
- * (provider-conformance.ts for HTTP/1.1 and HTTP/2, smtp-faults.ts for SMTP) knows how to bring a fault about, none says what it means.
+ * Whatever may go wrong between a provider and its vendor, and how the send has to end then. One table for
+ * all providers: each suite (provider-conformance.ts for HTTP/1.1 and HTTP/2, smtp-faults.ts for SMTP) knows
+ * how to bring a fault about, none says what it means.
  *
- * `retry`, not ambiguous: nothing was sent, or the vendor said that it did not take it. Ambiguous: it may have been taken.
+ * `retry`, not ambiguous: nothing was sent, or the vendor said that it did not take it. Ambiguous: it may
+ * have been taken.
  */
 const LATER = { kind: 'retry', ambiguous: false } as const;
 const DOUBT = { kind: 'retry', ambiguous: true } as const;
 const SENT = { kind: 'sent' } as const;
 
 /**
- * Whose fault an error can be. `destination`: also a single recipient's, so it never stops the integration for others by itself.
- * `integration`: nobody's but the config's, so it stops all. `vendor`: the vendor's or the network's, which passes.
+ * Whose fault an error can be. `destination`: also a single recipient's, so it never stops the integration
+ * for others by itself. `integration`: nobody's but the config's, so it stops all. `vendor`: the vendor's or
+ * the network's, which passes.
  */
 export type Blame = 'destination' | 'integration' | 'vendor';
 
@@ -86,8 +89,9 @@ function answer(status: number, body: unknown = '', headers: Record<string, stri
 }
 
 /**
- * What each vendor says when it refuses a message because of a setting, and whose fault that can be. Errors that are about the message, the
- * address or the token alone are in the suites of the providers: they blame nobody else.
+ * What each vendor says when it refuses a message because of a setting, and whose fault that can be. Errors
+ * that are about the message, the address or the token alone are in the suites of the providers: they blame
+ * nobody else.
  */
 export const REFUSALS: Record<string, readonly (readonly [what: string, reply: unknown, blame: Blame])[]> = {
   twilio: [
@@ -152,7 +156,8 @@ export const REFUSALS: Record<string, readonly (readonly [what: string, reply: u
     ['550 relay at the end', smtp('DATA', '550 5.7.1 relay access denied'), 'destination'],
     ['450 at RCPT', smtp('RCPT TO', '450 4.2.0 greylisted'), 'vendor'],
   ],
-  // Its mailer is the project's own and knows this table: one recipient it refuses with another status of 4xx.
+  // Its mailer is the project's own and knows this table: one recipient it refuses with another status of
+  // 4xx.
   ping_email: [401, 403, 404, 410].map((status) => [`${status}`, answer(status), 'integration'] as const),
   apns: [
     ...['InvalidProviderToken', 'MissingProviderToken', 'Forbidden', 'UnrelatedKeyIdInToken'].map(

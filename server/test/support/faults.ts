@@ -32,7 +32,9 @@ export interface Load {
 const PAUSE_MS = 10;
 const PAUSE_REFUSED_MS = 50;
 
-/** Sends broadcasts of 1, 10 and 200 recipients, new users and known ones, a quarter of them with an address. */
+/**
+ * Sends broadcasts of 1, 10 and 200 recipients, new users and known ones, a quarter of them with an address.
+ */
 export function load(
   project: Pick<TestProject, 'call'>,
   { clients, content = null }: { clients: number; content?: string | null },
@@ -113,7 +115,10 @@ export async function saveSmtp(
   expect(answer.status).toBe(200);
 }
 
-/** Every accepted broadcast is stored and ends processed; each recipient has one notification, each job is gone, all figures are true. */
+/**
+ * Every accepted broadcast is stored and ends processed; each recipient has one notification, each job is
+ * gone, all figures are true.
+ */
 export async function expectExactlyOnce(
   service: Pick<TestService, 'context'>,
   { answers }: Load,

@@ -1,4 +1,7 @@
-/** FCM for tests: its token endpoint, which checks assertions, and its sending over HTTP/2, which looks at messages as FCM does. */
+/**
+ * FCM for tests: its token endpoint, which checks assertions, and its sending over HTTP/2, which looks at
+ * messages as FCM does.
+ */
 import { createPublicKey, type KeyObject, randomUUID, verify } from 'node:crypto';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
@@ -35,7 +38,10 @@ export type FcmStandIn = {
   stop(): Promise<void>;
 };
 
-/** Takes messages of one project from one service account. With `tls` it is spoken inside TLS, and to those who know only HTTP/1.1, too. */
+/**
+ * Takes messages of one project from one service account. With `tls` it is spoken inside TLS, and to those
+ * who know only HTTP/1.1, too.
+ */
 export async function startFcmStandIn({
   projectId,
   clientEmail,

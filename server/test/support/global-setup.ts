@@ -34,7 +34,8 @@ export default async function setUp(project: TestProject): Promise<() => Promise
   };
 }
 
-// A service takes up to 20, and a file may run five of them beside those of another. The usual 60 are refused on a busy machine alone.
+// A service takes up to 20, and a file may run five of them beside those of another. The usual 60 are refused
+// on a busy machine alone.
 const MAX_CONNECTIONS = 300;
 
 async function startRoomy(dataDir: string): Promise<EmbeddedPostgres> {

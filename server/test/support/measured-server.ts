@@ -5,7 +5,8 @@ import { issueToken } from '../../src/domain/projects/tokens.ts';
 import { createLogger } from '../../src/lib/log.ts';
 import type { MeasuredKeys } from './start-measured-server.ts';
 
-// A whole server in a process of its own, which reports how long its event loop was kept from other work: see start-measured-server.ts.
+// A whole server in a process of its own, which reports how long its event loop was kept from other work: see
+// start-measured-server.ts.
 
 let measuring = false;
 let longestMs = 0;

@@ -35,7 +35,10 @@ export function outagesOf(server: Server): Outages {
 
 const GONE = { kind: 'retry', ambiguous: false, code: 'ECONNREFUSED' };
 
-/** Expects of a sender that it sends, says that nothing was sent while nobody listens, and sends again afterwards. */
+/**
+ * Expects of a sender that it sends, says that nothing was sent while nobody listens, and sends again
+ * afterwards.
+ */
 export async function expectRecovery(
   { stop, restart }: Outages,
   send: () => Promise<Outcome>,
@@ -43,7 +46,8 @@ export async function expectRecovery(
 ): Promise<void> {
   expect(await send()).toMatchObject({ kind: 'sent' });
   await stop();
-  // A session of HTTP/2 ends a moment after its connection: what was written to it until then may have arrived.
+  // A session of HTTP/2 ends a moment after its connection: what was written to it until then may have
+  // arrived.
   if (http2) await expect.poll(send).toMatchObject(GONE);
   // Twice: with the connection that it had, and without one.
   for (let attempt = 0; attempt < 2; attempt += 1) expect(await send()).toMatchObject(GONE);
@@ -52,7 +56,10 @@ export async function expectRecovery(
   await expect.poll(send, { timeout: 10_000 }).toMatchObject({ kind: 'sent' });
 }
 
-/** Resolves when a connection is refused. The end of those that were open has arrived by then: it was on its way before. */
+/**
+ * Resolves when a connection is refused. The end of those that were open has arrived by then: it was on its
+ * way before.
+ */
 async function refused(port: number): Promise<void> {
   const socket = connect(port, '127.0.0.1');
   const [error] = (await once(socket, 'error')) as [NodeJS.ErrnoException];

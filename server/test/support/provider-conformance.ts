@@ -1,6 +1,7 @@
 /**
- * What every provider that speaks HTTP has to do whatever its vendor does: answer with an outcome of the class table, never reject its
- * promise, always end, repeat no secret, and work again when the vendor does. Over plain connections as inside TLS.
+ * What every provider that speaks HTTP has to do whatever its vendor does: answer with an outcome of the
+ * class table, never reject its promise, always end, repeat no secret, and work again when the vendor does.
+ * Over plain connections as inside TLS.
  */
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { beforeAll, describe, expect, test } from 'vitest';
@@ -19,7 +20,10 @@ import { testAuthority } from './smtp-stand-in.ts';
 import { startVendor, type VendorAnswer, type VendorRequest } from './vendor-stand-in.ts';
 
 export interface Subject<Message> {
-  /** A sender to a vendor at this address; `deps` with the vendors that are moved there. `aside` is where `aside` answers. */
+  /**
+   * A sender to a vendor at this address; `deps` with the vendors that are moved there. `aside` is where
+   * `aside` answers.
+   */
   open(address: string, deps: (moved?: readonly Vendor[]) => SenderDeps, aside: string): Sender<Message>;
   message(address: string): Message;
   /** How the vendor answers messages that it takes. */
@@ -36,7 +40,10 @@ export interface Subject<Message> {
   except?: Partial<Record<FaultName, Expected>>;
 }
 
-/** How a fault comes about: what the vendor does when it has read the request, or what is at its address instead. */
+/**
+ * How a fault comes about: what the vendor does when it has read the request, or what is at its address
+ * instead.
+ */
 type Act =
   | ((exchange: Exchange, accepts: (request: VendorRequest) => VendorAnswer) => void)
   | Parameters<typeof startNoVendor>[0];
@@ -97,7 +104,10 @@ const WAYS: [string, boolean][] = [
   ['inside TLS', true],
 ];
 
-/** Declares the tests of one provider, by the name that it is stored under; `how` where it has more than one way to send. */
+/**
+ * Declares the tests of one provider, by the name that it is stored under; `how` where it has more than one
+ * way to send.
+ */
 export function conforms<Message>(provider: string, subject: Subject<Message>, how = ''): void {
   const name = how === '' ? provider : `${provider}, ${how}`;
   beforeAll(() => setDefaultCACertificates([...getCACertificates('default'), testAuthority]));
@@ -191,7 +201,10 @@ export function conforms<Message>(provider: string, subject: Subject<Message>, h
   });
 }
 
-/** A vendor, whoever is asked beside it, and senders to them, for one test: those of a provider run at the same time. */
+/**
+ * A vendor, whoever is asked beside it, and senders to them, for one test: those of a provider run at the
+ * same time.
+ */
 async function within<Message>(
   subject: Subject<Message>,
   { tls, timeouts = {} }: { tls: boolean; timeouts?: Partial<Timeouts> | undefined },

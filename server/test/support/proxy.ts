@@ -2,7 +2,10 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
-/** What becomes of a request on its way: it is passed on, answered here, or something goes wrong with its answer. */
+/**
+ * What becomes of a request on its way: it is passed on, answered here, or something goes wrong with its
+ * answer.
+ */
 export type Fate =
   | 'pass'
   /** The server does it, but its answer is lost: the connection breaks. */
@@ -26,7 +29,9 @@ export interface TestProxy {
   close(): Promise<void>;
 }
 
-/** Stands between a client and a server, on real sockets, and lets requests fail as networks and servers do. */
+/**
+ * Stands between a client and a server, on real sockets, and lets requests fail as networks and servers do.
+ */
 export async function startProxy(target: string): Promise<TestProxy> {
   const server = createServer((incoming, outgoing) => {
     const { method = '', url = '', headers } = incoming;

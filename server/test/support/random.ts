@@ -1,4 +1,6 @@
-/** Random numbers from 0 to 1 that are the same for the same seed (mulberry32): a failed run can be run again. */
+/**
+ * Random numbers from 0 to 1 that are the same for the same seed (mulberry32): a failed run can be run again.
+ */
 export function randomFrom(seed: number): () => number {
   let state = seed >>> 0;
   return () => {

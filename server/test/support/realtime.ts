@@ -25,7 +25,10 @@ import { packJson } from '../../src/lib/packed-json.ts';
 import { createSealer, type Sealer } from '../../src/lib/seal.ts';
 import { createTestDatabase, type TestDatabase } from './database.ts';
 
-/** A database, a project in it, and as many nodes on it as a test wants: the realtime part alone, over real sockets. */
+/**
+ * A database, a project in it, and as many nodes on it as a test wants: the realtime part alone, over real
+ * sockets.
+ */
 export interface TestRealtime {
   db: Database;
   database: TestDatabase;
@@ -242,7 +245,10 @@ const NAMES = [
   'archive/all',
 ].map((name) => `notifications/${name}`);
 
-/** A client of the event stream: an EventSource, with the frames that it was told and the ids that it would resume from. */
+/**
+ * A client of the event stream: an EventSource, with the frames that it was told and the ids that it would
+ * resume from.
+ */
 export interface StreamClient {
   source: EventSource;
   frames: ReceivedFrame[];

@@ -9,7 +9,10 @@ interface Node {
   Plans?: Node[];
 }
 
-/** How many rows the scans of tables read while this runs in a transaction, of which none may read a whole table. */
+/**
+ * How many rows the scans of tables read while this runs in a transaction, of which none may read a whole
+ * table.
+ */
 export async function rowsRead(
   db: Pick<Database, 'transaction'>,
   run: (tx: Queryable) => Promise<unknown>,

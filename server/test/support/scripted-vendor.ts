@@ -1,4 +1,7 @@
-/** A vendor for tests that does what it is told with each message, when it has read it: over HTTP/1.1 or HTTP/2, plainly or inside TLS. */
+/**
+ * A vendor for tests that does what it is told with each message, when it has read it: over HTTP/1.1 or
+ * HTTP/2, plainly or inside TLS.
+ */
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { createServer as createHttpServer } from 'node:http';
@@ -95,7 +98,10 @@ export async function startScriptedVendor({
   };
 }
 
-/** An address where no vendor is: nobody at all, somebody who is silent, TLS by somebody else, or another protocol. */
+/**
+ * An address where no vendor is: nobody at all, somebody who is silent, TLS by somebody else, or another
+ * protocol.
+ */
 export async function startNoVendor(
   what: 'nobody' | 'silent' | 'stranger' | 'mumble',
 ): Promise<{ address: string; stop(): Promise<void> }> {

@@ -60,7 +60,10 @@ export interface TestServiceOptions {
   logLevel?: string;
 }
 
-/** A whole Belfry on a database of its own and a free port, with loopback opened for providers and the rate limits off. */
+/**
+ * A whole Belfry on a database of its own and a free port, with loopback opened for providers and the rate
+ * limits off.
+ */
 export async function startTestService(options: TestServiceOptions = {}): Promise<TestService> {
   const database = await createTestDatabase();
   const dataDir = await mkdtemp(join(tmpdir(), 'belfry-service-'));

@@ -4,7 +4,10 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { type Outages, outagesOf } from './outage.ts';
 
-/** Slack's token endpoint and its posting as its documentation has them, with what can be made to go wrong. Tokens rotate where `rotate` says so. */
+/**
+ * Slack's token endpoint and its posting as its documentation has them, with what can be made to go wrong.
+ * Tokens rotate where `rotate` says so.
+ */
 export interface SlackStandIn {
   /** For PROVIDER_SLACK_API_URL. */
   apiUrl: string;
@@ -14,7 +17,10 @@ export interface SlackStandIn {
   asked: Asked[];
   /** What was posted and taken, in order; `to` is a channel, or the path of a webhook. */
   posted: Posted[];
-  /** The bots' tokens that have run out, and answers to what is posted to a channel, or to a webhook's path, once for each entry. */
+  /**
+   * The bots' tokens that have run out, and answers to what is posted to a channel, or to a webhook's path,
+   * once for each entry.
+   */
   expired: Set<string>;
   refusals: Map<string, Refusal[]>;
   /** Apps that Slack knows: client id → secret. */

@@ -4,8 +4,8 @@ import { createServer, type Socket } from 'node:net';
 export type Stage = 'GREETING' | 'EHLO' | 'HELO' | 'AUTH' | 'MAIL' | 'RCPT' | 'DATA' | 'BODY' | 'END';
 
 /**
- * A line to answer, `cut` to break the connection, `reset` to do so with an error, `end` to say nothing more, `half` to end within a
- * line, `hang` to say and hear nothing more, `trickle` to answer without end.
+ * A line to answer, `cut` to break the connection, `reset` to do so with an error, `end` to say nothing more,
+ * `half` to end within a line, `hang` to say and hear nothing more, `trickle` to answer without end.
  */
 export type Step = string | 'cut' | 'reset' | 'end' | 'half' | 'hang' | 'trickle';
 

@@ -1,4 +1,7 @@
-/** A mail server for tests: npm's `smtp-server` on loopback, which keeps what it takes and fails as it is told. */
+/**
+ * A mail server for tests: npm's `smtp-server` on loopback, which keeps what it takes and fails as it is
+ * told.
+ */
 import { readFileSync } from 'node:fs';
 import type { AddressInfo, Socket } from 'node:net';
 import PostalMime, { type Email } from 'postal-mime';

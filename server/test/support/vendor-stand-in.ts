@@ -22,7 +22,10 @@ export interface VendorStandIn {
   address: string;
   /** What was asked since the last `answer`. */
   requests: VendorRequest[];
-  /** Answers so from now on: the last of several goes on for ever, 'cut' breaks the connection, 'hang' says nothing. */
+  /**
+   * Answers so from now on: the last of several goes on for ever, 'cut' breaks the connection, 'hang' says
+   * nothing.
+   */
   answer(...answers: Answer[]): void;
   outages: Outages;
   stop(): Promise<void>;

@@ -28,7 +28,10 @@ export interface Vendors {
   configs: Record<Configured, object>;
   /** Has these integrations set up, or all. */
   setUp(project: TestProject, names?: readonly Configured[]): Promise<void>;
-  /** As if nothing had been sent yet, and whatever is sent is taken. Devices that were made to fail go on failing. */
+  /**
+   * As if nothing had been sent yet, and whatever is sent is taken. Devices that were made to fail go on
+   * failing.
+   */
   reset(): void;
   stop(): Promise<void>;
 }

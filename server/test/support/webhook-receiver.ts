@@ -1,4 +1,7 @@
-/** A receiver of webhooks for tests: an HTTP server on loopback that keeps what it is sent and answers as it is told. */
+/**
+ * A receiver of webhooks for tests: an HTTP server on loopback that keeps what it is sent and answers as it
+ * is told.
+ */
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { until } from './service.ts';

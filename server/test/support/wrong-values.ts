@@ -16,7 +16,10 @@ interface Schema {
   'x-problem'?: string;
 }
 
-/** One change that makes a valid value wrong: at this path put `value`, or take out what is there where it is `undefined`. */
+/**
+ * One change that makes a valid value wrong: at this path put `value`, or take out what is there where it is
+ * `undefined`.
+ */
 export interface WrongValue {
   path: string[];
   value: unknown;

@@ -4,7 +4,8 @@ import { type Finding, ok, problem, reasonOf, warning } from './finding.ts';
 
 const CHECK = 'data directory';
 const MIB = 1024 * 1024;
-// The log of the embedded database grows to 4 GB under load (max_wal_size): with less free than that, load can fill the disk.
+// The log of the embedded database grows to 4 GB under load (max_wal_size): with less free than that, load
+// can fill the disk.
 const LOW_BYTES = 5 * 1024 * MIB;
 // The database stops when it cannot write its log.
 const FULL_BYTES = 512 * MIB;

@@ -23,7 +23,10 @@ const CHECK = 'database';
 // Tokens name times: a difference larger than this makes them expire, or begin, at the wrong moment.
 const MAX_CLOCK_MS = 2_000;
 
-/** What was found out about the database, and the database itself where it can be asked more. The caller closes it. */
+/**
+ * What was found out about the database, and the database itself where it can be asked more. The caller
+ * closes it.
+ */
 export interface DatabaseState {
   findings: Finding[];
   db?: Database;

@@ -12,14 +12,18 @@ export interface Endpoint {
   addresses: readonly LookupAddress[];
 }
 
-/** The addresses of a host as the operating system has them; none where the name does not exist: whoever connects reports that. */
+/**
+ * The addresses of a host as the operating system has them; none where the name does not exist: whoever
+ * connects reports that.
+ */
 export function addressesOf(host: string): Promise<LookupAddress[]> {
   return dns.lookup(host, { all: true, order: 'verbatim' }).catch(() => []);
 }
 
 /**
- * Tries every address of a host that has both IPv4 and IPv6 addresses. Programs take whichever connects first, so a family that is broken
- * shows only as a delay now and then. Returns a warning where one family cannot be reached and the other can.
+ * Tries every address of a host that has both IPv4 and IPv6 addresses. Programs take whichever connects
+ * first, so a family that is broken shows only as a delay now and then. Returns a warning where one family
+ * cannot be reached and the other can.
  */
 export async function checkFamilies(check: string, { name, port, addresses }: Endpoint): Promise<Finding[]> {
   const families = Map.groupBy(addresses, ({ family }) => family);

@@ -14,7 +14,10 @@ import { checkTokens } from './tokens.ts';
 const CONNECT_TIMEOUT_MS = 5_000;
 const AT_ONCE = 20;
 
-/** What the projects keep: secrets that have to open, and the servers of their integrations, which have to be reached. */
+/**
+ * What the projects keep: secrets that have to open, and the servers of their integrations, which have to be
+ * reached.
+ */
 export async function checkProjects(
   config: Config,
   db: Database,
@@ -104,7 +107,10 @@ function checkPauses(integrations: IntegrationRow[], pauses: PauseRow[]): Findin
   );
 }
 
-/** A connection to each mail server that an integration names, through the guard that sending goes through; to nothing else. */
+/**
+ * A connection to each mail server that an integration names, through the guard that sending goes through; to
+ * nothing else.
+ */
 async function checkEgress({ EGRESS_ALLOW }: Config, integrations: OpenedRow[]): Promise<Finding[]> {
   const servers = [...Map.groupBy(integrations.flatMap(serverOf), ({ server }) => server).values()];
   if (servers.length === 0) return [ok('egress', 'no integration names a mail server to reach')];

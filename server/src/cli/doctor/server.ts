@@ -12,7 +12,10 @@ export interface ServerState {
   running: boolean;
 }
 
-/** The port: free, held by a Belfry (which is asked how it is), or by something else. `serverPid` is whose the embedded database is. */
+/**
+ * The port: free, held by a Belfry (which is asked how it is), or by something else. `serverPid` is whose the
+ * embedded database is.
+ */
 export async function checkServer(config: Config, serverPid: number | undefined): Promise<ServerState> {
   const refusal = await tryPort(config);
   const address = refusal === 'EADDRINUSE' || config.PORT === 0 ? addressOf(config) : undefined;

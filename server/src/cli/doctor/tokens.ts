@@ -4,7 +4,9 @@ import { type Finding, ok, warning } from './finding.ts';
 const CHECK = 'tokens';
 const MOST_NAMED = 20;
 
-/** The Project JWTs without `exp`: one that leaks is of use to others until it is revoked, or its key ends. */
+/**
+ * The Project JWTs without `exp`: one that leaks is of use to others until it is revoked, or its key ends.
+ */
 export async function checkTokens(db: Queryable): Promise<Finding[]> {
   const endless = await db.query<EndlessToken>(selectEndless);
   if (endless.length === 0) return [ok(CHECK, 'every Project JWT expires')];

@@ -19,14 +19,15 @@ interface NamedType {
   schema: Schema;
 }
 
-// How deep within a record or body objects have names of their own: `BroadcastOverridesChannels`. Further in they stand in place.
+// How deep within a record or body objects have names of their own: `BroadcastOverridesChannels`. Further in
+// they stand in place.
 const NAMED_DEPTH = 2;
 // Says what a type is for, not what it is.
 const GENERIC = new Set(['config', 'body']);
 
 /**
- * Names the records first, then what is in them, then what requests take and answer. A name says where a type comes from, so two
- * of one form share one only where it is true of both.
+ * Names the records first, then what is in them, then what requests take and answer. A name says where a type
+ * comes from, so two of one form share one only where it is true of both.
  */
 export function nameTypes(document: ApiDocument, operations: readonly Operation[]): NamedTypes {
   const names = new Names();
@@ -99,7 +100,10 @@ class Names implements NamedTypes {
     this.#given.set(schema, name);
   }
 
-  /** Names the objects that are members of an object, and theirs: `status` of a `Broadcast` is a `BroadcastStatus`. */
+  /**
+   * Names the objects that are members of an object, and theirs: `status` of a `Broadcast` is a
+   * `BroadcastStatus`.
+   */
   declareWithin(words: readonly string[], schema: Schema, depth = NAMED_DEPTH): void {
     if (depth === 0) return;
     for (const [key, member] of Object.entries(schema.properties ?? {})) {
@@ -112,7 +116,10 @@ class Names implements NamedTypes {
     }
   }
 
-  /** Calls a body or reply by the name of a type of this form that is about the same thing. Answers whether there is one. */
+  /**
+   * Calls a body or reply by the name of a type of this form that is about the same thing. Answers whether
+   * there is one.
+   */
   reuse(entity: readonly string[], schema: Schema): boolean {
     const same = this.#ofForm(schema).find(({ words }) => entity.every((word) => words.includes(word)));
     if (same !== undefined) this.#given.set(schema, same.name);

@@ -96,8 +96,9 @@ interface NameParts {
 }
 
 /**
- * An operationId is a verb, what qualifies the noun, and the noun, which the tag repeats: `save` `Smtp` `Integration` of
- * "Integrations". An owner after it (`OfUser`) is named by an argument, and a user's client speaks for its user anyway.
+ * An operationId is a verb, what qualifies the noun, and the noun, which the tag repeats: `save` `Smtp`
+ * `Integration` of "Integrations". An owner after it (`OfUser`) is named by an argument, and a user's client
+ * speaks for its user anyway.
  */
 function partsOf({ operationId, tags }: RawOperation, path: string, client: Operation['client']): NameParts {
   const tag = tags?.[0] ?? 'Other';
@@ -119,8 +120,9 @@ function partsOf({ operationId, tags }: RawOperation, path: string, client: Oper
 }
 
 /**
- * The tag gives the resource and the verb the method. Qualifiers that several operations share and that the path has as well
- * name a resource within it (`integrations.smtp.save`), others stay with the verb (`notifications.readAll`).
+ * The tag gives the resource and the verb the method. Qualifiers that several operations share and that the
+ * path has as well name a resource within it (`integrations.smtp.save`), others stay with the verb
+ * (`notifications.readAll`).
  */
 function nameOf({ tag, verb, qualifiers, nested, entity }: NameParts, isCollection: boolean) {
   const within = isCollection ? nested : undefined;
@@ -132,7 +134,10 @@ function nameOf({ tag, verb, qualifiers, nested, entity }: NameParts, isCollecti
   };
 }
 
-/** The qualifiers as a resource of their own, where they are a segment of the path or its end: `web_push`, `…_slackbot`. */
+/**
+ * The qualifiers as a resource of their own, where they are a segment of the path or its end: `web_push`,
+ * `…_slackbot`.
+ */
 function nestedResource(qualifiers: readonly string[], path: string): string | undefined {
   const isSegment = path.split('/').some((part) => {
     const words = wordsOf(part).slice(-qualifiers.length);

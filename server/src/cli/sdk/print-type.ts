@@ -10,8 +10,8 @@ export interface Place {
 }
 
 /**
- * A schema as a TypeScript type in full: what stands right of `type Name =`. Without a place it has neither names nor comments,
- * so that two schemas of one form have one text.
+ * A schema as a TypeScript type in full: what stands right of `type Name =`. Without a place it has neither
+ * names nor comments, so that two schemas of one form have one text.
  */
 export function printForm(schema: Schema, place?: Place): string {
   if (schema.$ref !== undefined) return schema.$ref.replace('#/components/schemas/', '');
@@ -57,7 +57,8 @@ function printObject(schema: Schema, place: Place | undefined): string {
   const others = Object.values(patternProperties);
   const isDescribed = members.length + others.length > 0;
   if (typeof additionalProperties === 'object') others.push(additionalProperties);
-  // Objects of which nothing is said hold anything; those with members are what the server answers today, and no more is promised.
+  // Objects of which nothing is said hold anything; those with members are what the server answers today, and
+  // no more is promised.
   else if (additionalProperties === true || (additionalProperties !== false && !isDescribed)) others.push({});
   const values = unionOf(others.map((other) => printType(other, place)));
   if (members.length === 0) return `Record<string, ${others.length === 0 ? 'never' : values}>`;
@@ -90,7 +91,10 @@ function printMember(
   return `${comment}${indent}${property(key)}${isRequired ? '' : '?'}: ${whole};\n`;
 }
 
-/** `anyOf` beside `properties`, where it says which of the members one needs: `{ external_id: string } | { email: string }`. */
+/**
+ * `anyOf` beside `properties`, where it says which of the members one needs:
+ * `{ external_id: string } | { email: string }`.
+ */
 function requiredChoice(schema: Schema, place: Place | undefined): string | undefined {
   const alternatives = schema.anyOf ?? schema.oneOf ?? [];
   const choices = alternatives

@@ -5,15 +5,17 @@ import type { TableOf } from './frames.ts';
 const NOT_COPIED = ['migrations', 'sealing_key'];
 
 /**
- * Every table of the schema with the columns that hold data of their own, in an order that suits the foreign keys. The number of the
- * transaction that wrote a row means nothing to another server: restored rows get the restoring one's.
+ * Every table of the schema with the columns that hold data of their own, in an order that suits the foreign
+ * keys. The number of the transaction that wrote a row means nothing to another server: restored rows get the
+ * restoring one's.
  */
 export async function listTables(client: pg.Client): Promise<TableOf[]> {
   const { rows } = await client.query<TableOf & { needs: string[] }>(LIST_TABLES, [NOT_COPIED]);
   return inOrderOfNeed(rows).map(({ name, columns }) => ({ name, columns }));
 }
 
-// Reads the catalog only. What an unlogged table has is no loss. Partitions are copied through their parent; what an extension brought, it brings again.
+// Reads the catalog only. What an unlogged table has is no loss. Partitions are copied through their parent;
+// what an extension brought, it brings again.
 const LIST_TABLES = `
   select
     c.relname as name,

@@ -1,6 +1,9 @@
 import { createHash } from 'node:crypto';
 
-/** A piece of a backup: a letter for its kind, and its bytes. The file is the gzip of all of them, one after the other. */
+/**
+ * A piece of a backup: a letter for its kind, and its bytes. The file is the gzip of all of them, one after
+ * the other.
+ */
 export interface Frame {
   readonly kind: 'header' | 'table' | 'rows' | 'table end' | 'end';
   readonly payload: Buffer;

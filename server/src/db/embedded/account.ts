@@ -7,16 +7,23 @@ export interface Account {
   readonly gid: number;
 }
 
-// "nobody": present on every Linux and macOS, mapped in every container runtime, and PostgreSQL needs no name for it.
+// "nobody": present on every Linux and macOS, mapped in every container runtime, and PostgreSQL needs no name
+// for it.
 const NOBODY: Account = { uid: 65534, gid: 65534 };
 
-/** Chooses the user for PostgreSQL: none when we are not root, else the owner of the files that are there, else nobody. */
+/**
+ * Chooses the user for PostgreSQL: none when we are not root, else the owner of the files that are there,
+ * else nobody.
+ */
 export function chooseAccount(paths: { cluster: string; dataDir: string }): Account | undefined {
   if (process.getuid?.() !== 0) return undefined;
   return ownerOf(paths.cluster) ?? ownerOf(paths.dataDir) ?? NOBODY;
 }
 
-/** Tells whether the account can do what the shell test says (`-x`, `-r`, `-w`) to every path: asked of the system itself, so that ACLs count too. */
+/**
+ * Tells whether the account can do what the shell test says (`-x`, `-r`, `-w`) to every path: asked of the
+ * system itself, so that ACLs count too.
+ */
 export function accountCan(account: Account, test: '-x' | '-r' | '-w', ...paths: string[]): boolean {
   const script = `for path in "$@"; do test ${test} "$path" || exit 1; done`;
   const { status } = spawnSync('/bin/sh', ['-c', script, 'sh', ...paths], {

@@ -26,7 +26,8 @@ export interface Binaries {
   readonly env: Readonly<Record<string, string>>;
 }
 
-// What the packages are called, and the loader that their programs name: a system without it (musl, NixOS) cannot run them.
+// What the packages are called, and the loader that their programs name: a system without it (musl, NixOS)
+// cannot run them.
 const PACKAGES: Record<string, { name: string; loader?: string }> = {
   'linux-x64': { name: 'linux-x64', loader: '/lib64/ld-linux-x86-64.so.2' },
   'linux-arm64': { name: 'linux-arm64', loader: '/lib/ld-linux-aarch64.so.1' },
@@ -70,7 +71,10 @@ export function packageVersion(packageDir: string): string {
   return (JSON.parse(text) as { version: string }).version;
 }
 
-/** Makes the programs of a package runnable by the account that is to run them, without writing into the package. */
+/**
+ * Makes the programs of a package runnable by the account that is to run them, without writing into the
+ * package.
+ */
 export function prepareBinaries(options: {
   packageDir: string;
   account: Account | undefined;
@@ -113,7 +117,10 @@ function canRun(account: Account, native: string): boolean {
 
 const libDir = (native: string): string => path.join(native, 'lib');
 
-/** The library names that an install script would have made; npm blocks such scripts, and then they are missing. */
+/**
+ * The library names that an install script would have made; npm blocks such scripts, and then they are
+ * missing.
+ */
 function missingLinks(native: string): { source: string; target: string }[] {
   const list = path.join(native, 'pg-symlinks.json');
   if (!existsSync(list)) return [];
@@ -124,7 +131,9 @@ function missingLinks(native: string): { source: string; target: string }[] {
     .filter(({ target }) => !existsSync(target));
 }
 
-/** A folder of our own with the missing names, each a link into the package; rebuilt where the package moved. */
+/**
+ * A folder of our own with the missing names, each a link into the package; rebuilt where the package moved.
+ */
 function linkFarm({
   native,
   home,
@@ -140,7 +149,8 @@ function linkFarm({
   for (const { source, target } of missingLinks(native)) {
     const link = path.join(farm, path.basename(target));
     if (linkTarget(link) === source) continue;
-    // Made aside and renamed over: a second Belfry that starts at the same moment never finds the name missing.
+    // Made aside and renamed over: a second Belfry that starts at the same moment never finds the name
+    // missing.
     const fresh = `${link}.${process.pid}`;
     rmSync(fresh, { force: true });
     symlinkSync(source, fresh);
@@ -157,7 +167,10 @@ function linkTarget(link: string): string | undefined {
   }
 }
 
-/** Copies the programs to a place that every user can read (node_modules lies in a closed home); made once per version. */
+/**
+ * Copies the programs to a place that every user can read (node_modules lies in a closed home); made once per
+ * version.
+ */
 function copyNative({
   packaged,
   version,
@@ -192,7 +205,9 @@ function copyNative({
   return native;
 }
 
-/** Copies with open modes: under a umask of 077 the package itself is closed, which is what the copy is for. */
+/**
+ * Copies with open modes: under a umask of 077 the package itself is closed, which is what the copy is for.
+ */
 function copyTree(from: string, to: string): void {
   makeOpenDir(to);
   for (const entry of readdirSync(from, { withFileTypes: true })) {

@@ -17,13 +17,17 @@ export interface Child {
   stop(): Promise<void>;
 }
 
-/** What became of an attempt to start: another process may hold the cluster at this moment, which is not an error yet. */
+/**
+ * What became of an attempt to start: another process may hold the cluster at this moment, which is not an
+ * error yet.
+ */
 export type Launch = { kind: 'ready'; child: Child } | { kind: 'held'; reason: string };
 
-// The server must not outlive us, however we end. A pipe tells: its other end closes when our process is gone, and then
-// the guard asks the server for a fast shutdown. A line through the pipe says that the server has ended and dismisses the
-// guard, so that it never signals a number that belongs to somebody else. `exec` keeps the process id; the guard is
-// started through a subshell that ends at once, so the server does not find an unknown child of its own.
+// The server must not outlive us, however we end. A pipe tells: its other end closes when our process is
+// gone, and then the guard asks the server for a fast shutdown. A line through the pipe says that the server
+// has ended and dismisses the guard, so that it never signals a number that belongs to somebody else. `exec`
+// keeps the process id; the guard is started through a subshell that ends at once, so the server does not
+// find an unknown child of its own.
 const GUARD = '( (read -r line <&3 || kill -INT $$) >/dev/null 2>&1 & ) ; exec "$@" 3<&-';
 
 const HELD =
@@ -44,7 +48,8 @@ export async function launch(site: Site, role: Role, log: (message: string) => v
   follow(process_, (line) => {
     output.push(line);
     if (output.length > 50) output.shift();
-    // A normal start and stop is told in eight lines that nobody needs; what is said in between, or after a crash, is news.
+    // A normal start and stop is told in eight lines that nobody needs; what is said in between, or after a
+    // crash, is news.
     const news = /not properly shut down|redo|FATAL|PANIC/;
     if (phase === 'running' || (phase === 'starting' && news.test(line))) log(`PostgreSQL: ${line}`);
   });
@@ -93,7 +98,8 @@ function endOf(child: ChildProcess): Promise<string> {
   child.once('error', (error) => resolve(error.message));
   child.once('close', (code, signal) => resolve(signal ?? `code ${code}`));
   child.once('exit', (code, signal) => {
-    // Its last words are read until all who could speak are gone, but one that it left behind may hold its end of the pipe for ever.
+    // Its last words are read until all who could speak are gone, but one that it left behind may hold its
+    // end of the pipe for ever.
     setTimeout(() => {
       resolve(signal ?? `code ${code}`);
       child.stderr?.destroy();

@@ -28,7 +28,10 @@ const FRESH = 'new-';
 const NAMELESS = 'could not look up effective user ID';
 const PASSWORD_FILE = 'belfry.password';
 
-/** Makes the cluster if there is none. Made aside and renamed: a kill in the middle or a second start leaves no half. */
+/**
+ * Makes the cluster if there is none. Made aside and renamed: a kill in the middle or a second start leaves
+ * no half.
+ */
 export async function ensureCluster(site: Site, log: (message: string) => void): Promise<void> {
   if (existsSync(site.cluster)) {
     checkVersion(site);
@@ -50,7 +53,10 @@ export async function ensureCluster(site: Site, log: (message: string) => void):
   }
 }
 
-/** Removes what starts that were killed have left. Only for the one whose server runs: nobody else makes a cluster then. */
+/**
+ * Removes what starts that were killed have left. Only for the one whose server runs: nobody else makes a
+ * cluster then.
+ */
 export function removeLeftovers(site: Site): void {
   for (const name of readdirSync(site.home)) {
     if (name.startsWith(FRESH)) rmSync(path.join(site.home, name), { recursive: true, force: true });

@@ -1,9 +1,10 @@
 import { readdirSync, readFileSync, readlinkSync, realpathSync } from 'node:fs';
 
 /**
- * Ends the processes that a killed server has left behind, and answers how many. They end by themselves, unless they wait for something
- * that another one held when it was killed: those wait for ever, and as long as they have its memory no server starts on the cluster. Call
- * it when a start was refused for that memory: then the server that would have ended them is gone. Linux only; 0 elsewhere.
+ * Ends the processes that a killed server has left behind, and answers how many. They end by themselves,
+ * unless they wait for something that another one held when it was killed: those wait for ever, and as long
+ * as they have its memory no server starts on the cluster. Call it when a start was refused for that memory:
+ * then the server that would have ended them is gone. Linux only; 0 elsewhere.
  */
 export function endLeftBehind(cluster: string): number {
   const members = new Set(processesIn(realpathSync(cluster)));

@@ -1,4 +1,5 @@
-// Makes template.br anew: node server/src/db/embedded/make-template.ts (after another PostgreSQL version was installed).
+// Makes template.br anew: node server/src/db/embedded/make-template.ts (after another PostgreSQL version was
+// installed).
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';

@@ -4,7 +4,10 @@ import { connect } from 'node:net';
 import path from 'node:path';
 import { hasCode } from './site.ts';
 
-/** Who started a server: the Belfry server itself, or a command such as `belfry token issue` while none was running. */
+/**
+ * Who started a server: the Belfry server itself, or a command such as `belfry token issue` while none was
+ * running.
+ */
 export type Role = 'server' | 'client';
 
 /** What the lock file of a cluster says, held against the processes that really run. */
@@ -12,7 +15,10 @@ export type Found =
   | { kind: 'none' }
   /** The lock file is left over: its process is gone, or its number belongs to something else now. */
   | { kind: 'stale'; text: string }
-  /** A server that this machine's process table does not show answers on the socket: another container uses the same files. */
+  /**
+   * A server that this machine's process table does not show answers on the socket: another container uses
+   * the same files.
+   */
   | { kind: 'elsewhere' }
   /** Its Belfry is gone; it is about to stop, or its guard was killed too. */
   | { kind: 'orphan'; pid: number }
@@ -23,8 +29,9 @@ export interface Address {
   readonly port: number;
 }
 
-// A setting of our own on the command line of the server: who it belongs to can be read by anybody, at any moment of its
-// life. (A lock in the database would come too late: while it starts, a server would look like one without an owner.)
+// A setting of our own on the command line of the server: who it belongs to can be read by anybody, at any
+// moment of its life. (A lock in the database would come too late: while it starts, a server would look like
+// one without an owner.)
 const OWNER = 'belfry.owner';
 
 /** The argument that marks a server as this process's own. */
@@ -58,8 +65,9 @@ export function readyAddress(cluster: string, pid: number): Address | undefined 
 }
 
 /**
- * Removes lock files that hold up a start: PostgreSQL itself goes by the process id alone, and refuses when that number
- * has been given to another process of the same user meanwhile (which containers do at every restart).
+ * Removes lock files that hold up a start: PostgreSQL itself goes by the process id alone, and refuses when
+ * that number has been given to another process of the same user meanwhile (which containers do at every
+ * restart).
  */
 export function removeStaleLocks(cluster: string, socketDir: string | undefined): void {
   const files = [path.join(cluster, 'postmaster.pid')];
@@ -93,7 +101,10 @@ function readLock(file: string): string | undefined {
   }
 }
 
-/** The lines of postmaster.pid: process id, cluster, start time, port, socket folder, address, shared memory, state. */
+/**
+ * The lines of postmaster.pid: process id, cluster, start time, port, socket folder, address, shared memory,
+ * state.
+ */
 function parseLock(text: string): { pid: number; ready: boolean; address: Address } | undefined {
   const [pid = '', , , port = '', socketDir = '', , , state = ''] = text.split('\n');
   const id = Number.parseInt(pid, 10);

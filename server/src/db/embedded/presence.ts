@@ -9,8 +9,8 @@ export interface Presence {
 
 type Connection = pg.ClientConfig;
 
-// An advisory lock of the embedded database: held shared by every command that is at work, exclusively by the one that stops
-// the server. Session locks end with their connection, so a killed command holds up nobody.
+// An advisory lock of the embedded database: held shared by every command that is at work, exclusively by the
+// one that stops the server. Session locks end with their connection, so a killed command holds up nobody.
 const LOCK_KEY = '7091862340117266';
 const POLL_MS = 20;
 

@@ -1,6 +1,6 @@
 /**
- * The server's settings, written anew at every start so that a newer Belfry brings its own. To change one for good,
- * use `alter system set …`: PostgreSQL keeps that in a file of its own, which is read after this one.
+ * The server's settings, written anew at every start so that a newer Belfry brings its own. To change one for
+ * good, use `alter system set …`: PostgreSQL keeps that in a file of its own, which is read after this one.
  */
 const SETTINGS: Readonly<Record<string, string>> = {
   // Nothing acknowledged is lost, whatever is killed or unplugged.
@@ -11,7 +11,8 @@ const SETTINGS: Readonly<Record<string, string>> = {
   shared_buffers: '256MB',
   wal_buffers: '4MB', // all of it is touched at the start; with 16 MB a burst takes fewer writes, but no less time and no fewer flushes
   huge_pages: 'try',
-  // Reading ahead for one scan at a time: what is asked for all day is in memory. The defaults are for many disks, and hold 5 MB idle.
+  // Reading ahead for one scan at a time: what is asked for all day is in memory. The defaults are for many
+  // disks, and hold 5 MB idle.
   io_workers: '1',
   io_max_concurrency: '16',
   max_connections: '60',
@@ -20,7 +21,8 @@ const SETTINGS: Readonly<Record<string, string>> = {
   checkpoint_completion_target: '0.9',
   jit: 'off', // the package has no LLVM, and the statements are short
   max_logical_replication_workers: '0', // one idle process less
-  // The queue is small and changes all the time, the notifications grow all the time: look often, work in small portions.
+  // The queue is small and changes all the time, the notifications grow all the time: look often, work in
+  // small portions.
   autovacuum_naptime: '15s',
   autovacuum_vacuum_scale_factor: '0.05',
   autovacuum_analyze_scale_factor: '0.05',
@@ -33,7 +35,8 @@ const SETTINGS: Readonly<Record<string, string>> = {
   datestyle: 'ISO, YMD',
   lc_messages: 'C',
   default_text_search_config: 'pg_catalog.simple',
-  // To standard error, which Belfry reads. Failed statements are answered to Belfry anyway and may hold personal data.
+  // To standard error, which Belfry reads. Failed statements are answered to Belfry anyway and may hold
+  // personal data.
   log_destination: 'stderr',
   logging_collector: 'off',
   log_min_messages: 'log',

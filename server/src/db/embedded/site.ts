@@ -24,7 +24,10 @@ import { StartError } from './start-error.ts';
 export interface Site {
   /** The data directory as its user knows it, for messages. */
   readonly dataDir: string;
-  /** Everything of the database: `data/` the cluster, `run/` the socket, `lib/` library links; all links resolved. */
+  /**
+   * Everything of the database: `data/` the cluster, `run/` the socket, `lib/` library links; all links
+   * resolved.
+   */
   readonly home: string;
   readonly cluster: string;
   /** The folder of the unix socket; none where there are no unix sockets: then TCP on 127.0.0.1. */
@@ -38,7 +41,9 @@ export interface SiteOptions {
   log: (message: string) => void;
   /** Unix sockets, unless the platform has none for PostgreSQL (Windows). */
   transport?: 'socket' | 'tcp';
-  /** Where root keeps what other users must reach, when the data directory or node_modules is closed to them. */
+  /**
+   * Where root keeps what other users must reach, when the data directory or node_modules is closed to them.
+   */
   systemDir?: string;
   /** The folder of the PostgreSQL package, when it is not the installed one. */
   packageDir?: string;
@@ -167,7 +172,10 @@ function homeFor(options: {
   }
 }
 
-/** Lets others pass through (not list) the data directory when that is all that is in the way; the files in it stay closed. */
+/**
+ * Lets others pass through (not list) the data directory when that is all that is in the way; the files in it
+ * stay closed.
+ */
 function letPass({
   account,
   dataDir,
@@ -206,7 +214,10 @@ function refuseForeignCluster(cluster: string, account: Account | undefined): vo
   );
 }
 
-/** The folder of the socket: in the home, or under the temporary directory when that path is too long or takes no sockets. */
+/**
+ * The folder of the socket: in the home, or under the temporary directory when that path is too long or takes
+ * no sockets.
+ */
 async function prepareSocketDir(home: string, account: Account | undefined): Promise<string> {
   const inHome = path.join(home, 'run');
   if (fits(inHome)) {
@@ -220,7 +231,8 @@ async function prepareSocketDir(home: string, account: Account | undefined): Pro
     makePrivateDir(dir, undefined);
     const made = lstatSync(dir);
     const uid = databaseUid(account);
-    // Anybody can make a folder of this name before us: one that is not ours, or that others can open, is never used.
+    // Anybody can make a folder of this name before us: one that is not ours, or that others can open, is
+    // never used.
     if (made.uid === process.getuid?.() && made.isDirectory() && account !== undefined) {
       chownSync(dir, account.uid, account.gid);
     } else if (made.uid !== uid || !made.isDirectory()) {

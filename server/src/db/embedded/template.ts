@@ -3,7 +3,9 @@ import path from 'node:path';
 import { brotliDecompressSync } from 'node:zlib';
 import type { Account } from './account.ts';
 
-/** A ready cluster in one file: a line of JSON with its contents, then the bytes; equal files are kept once. */
+/**
+ * A ready cluster in one file: a line of JSON with its contents, then the bytes; equal files are kept once.
+ */
 export interface TemplateIndex {
   /** The whole version of the programs that made it. */
   readonly version: string;
@@ -15,8 +17,9 @@ export interface TemplateIndex {
 export const TEMPLATE_FILE = new URL('./template.br', import.meta.url);
 
 /**
- * Puts a ready cluster into the (empty) directory; the caller syncs it to the disk. Only for users without a name, whom initdb refuses and containers often
- * have (`docker run --user 12345`): everybody else gets a cluster that initdb makes, as on any other PostgreSQL.
+ * Puts a ready cluster into the (empty) directory; the caller syncs it to the disk. Only for users without a
+ * name, whom initdb refuses and containers often have (`docker run --user 12345`): everybody else gets a
+ * cluster that initdb makes, as on any other PostgreSQL.
  */
 export function unpackTemplate(dir: string, account: Account | undefined): void {
   const { index, content } = readTemplate();

@@ -1,8 +1,9 @@
--- The foundation: projects, users, tokens, integrations, broadcasts, notifications, deliveries, events, the queue.
+-- The foundation: projects, users, tokens, integrations, broadcasts, notifications, deliveries, events, the
+-- queue.
 --
--- Rules that keep a sharded PostgreSQL (Citus, distributed by user) possible without a redesign:
--- the hot tables lead their primary key with user_id, no foreign key or unique constraint spans users, and what makes an
--- identity unique in a project (an external id, an e-mail address, a device token) has a table of its own.
+-- Rules that keep a sharded PostgreSQL (Citus, distributed by user) possible without a redesign: the hot
+-- tables lead their primary key with user_id, no foreign key or unique constraint spans users, and what makes
+-- an identity unique in a project (an external id, an e-mail address, a device token) has a table of its own.
 -- Ids are UUIDv7 made by Belfry: the order of ids is the order of time, and an id is a cursor.
 
 create table projects (
@@ -11,7 +12,8 @@ create table projects (
   api_key text not null unique,
   sealed_api_secret bytea not null,
   sealed_signing_key bytea not null,
-  -- limits that differ from the server's settings: {"reads": 250, "writes": 200}; absent members follow the settings
+  -- limits that differ from the server's settings: {"reads": 250, "writes": 200}; absent members follow the
+  -- settings
   rate_limits json,
   created_at timestamptz not null default clock_timestamp()
 );
@@ -45,7 +47,8 @@ create table users (
 create index users_of_project on users (project_id, id) where deleted_at is null;
 create index users_deleted on users (deleted_at) where deleted_at is not null;
 
--- Who is meant: external id or e-mail address (lower case) -> user. The primary key decides every race to create a user.
+-- Who is meant: external id or e-mail address (lower case) -> user. The primary key decides every race to
+-- create a user.
 create table user_keys (
   project_id uuid not null,
   kind text not null check (kind in ('external_id', 'email')),
@@ -66,8 +69,8 @@ create table preferences (
   primary key (user_id, category, channel)
 );
 
--- Where a user can be reached. sealed_data holds the members of the token's wire shape: whoever has an inbox token can listen, whoever
--- has a webhook's address can post.
+-- Where a user can be reached. sealed_data holds the members of the token's wire shape: whoever has an inbox
+-- token can listen, whoever has a webhook's address can post.
 create table tokens (
   user_id uuid not null,
   id uuid not null,
@@ -83,13 +86,14 @@ create table tokens (
   discarded_at timestamptz,
   primary key (user_id, id)
 );
--- A token is unique per user and channel. What was discarded may come back as a record of its own, unless its id is made of the token:
--- then there is one record, which becomes active again.
+-- A token is unique per user and channel. What was discarded may come back as a record of its own, unless its
+-- id is made of the token: then there is one record, which becomes active again.
 create unique index tokens_unique on tokens (user_id, channel, hash)
   where discarded_at is null or public_id is not null;
 create index tokens_listed on tokens (user_id, channel, id) where discarded_at is null;
 
--- The one active owner of a device's token (inbox, mobile push, web push): a token saved by another user moves.
+-- The one active owner of a device's token (inbox, mobile push, web push): a token saved by another user
+-- moves.
 create table token_owners (
   project_id uuid not null,
   channel text not null,
@@ -99,7 +103,8 @@ create table token_owners (
   primary key (project_id, channel, hash)
 );
 
--- Clients may choose the ids, so an id is one project's own: that another project has the same is of no consequence to either.
+-- Clients may choose the ids, so an id is one project's own: that another project has the same is of no
+-- consequence to either.
 create table integrations (
   id uuid not null,
   project_id uuid not null references projects (id),
@@ -111,7 +116,8 @@ create table integrations (
 );
 create index integrations_of_project on integrations (project_id, id);
 
--- A broadcast's texts are stored once, packed (see lib/packed-json.ts), so that a notification row stays small.
+-- A broadcast's texts are stored once, packed (see lib/packed-json.ts), so that a notification row stays
+-- small.
 create table broadcasts (
   id uuid primary key,
   project_id uuid not null,
@@ -134,13 +140,15 @@ alter table broadcasts
   alter column overrides set storage external,
   alter column recipients set storage external;
 create index broadcasts_of_project on broadcasts (project_id, id);
--- What a project has sent in few broadcasts is found in an inbox by these: notifications have no index by category or topic, because
--- that would make every insert a third dearer. A broadcast is written once, whomever it goes to.
+-- What a project has sent in few broadcasts is found in an inbox by these: notifications have no index by
+-- category or topic, because that would make every insert a third dearer. A broadcast is written once,
+-- whomever it goes to.
 create index broadcasts_of_category on broadcasts (project_id, category, id);
 create index broadcasts_of_topic on broadcasts (project_id, topic, id) where topic is not null;
 
--- The users that a broadcast reached, a row for each page of recipients. With it a broadcast's notifications are found
--- by primary key, because a notification's id is a function of the broadcast and the user (lib/ids.ts).
+-- The users that a broadcast reached, a row for each page of recipients. With it a broadcast's notifications
+-- are found by primary key, because a notification's id is a function of the broadcast and the user
+-- (lib/ids.ts).
 create table broadcast_users (
   broadcast_id uuid not null,
   page integer not null,
@@ -166,9 +174,9 @@ create table notifications (
 ) with (fillfactor = 95, autovacuum_vacuum_insert_scale_factor = 0.05);
 create index notifications_unread on notifications (user_id, id)
   where read_at is null and archived_at is null and discarded_at is null;
--- An inbox shows what is unread and what is read, in the order of ids: each has an index of its own, so that neither
--- thousands of archived nor of unread notifications are waded through for the others. Only rows that were touched since they
--- arrived stand in these, so inserts pay nothing for them.
+-- An inbox shows what is unread and what is read, in the order of ids: each has an index of its own, so that
+-- neither thousands of archived nor of unread notifications are waded through for the others. Only rows that
+-- were touched since they arrived stand in these, so inserts pay nothing for them.
 create index notifications_read on notifications (user_id, id)
   where read_at is not null and archived_at is null and discarded_at is null;
 create index notifications_archived on notifications (user_id, id)
@@ -194,8 +202,9 @@ create table deliveries (
   primary key (user_id, notification_id, channel)
 );
 
--- What happened. One row stands for one event, or, with user_ids, for one event per user: event number i of the row
--- has the row's id plus i (the low 16 bits of a stored id are zero), and details[i] where details is an array.
+-- What happened. One row stands for one event, or, with user_ids, for one event per user: event number i of
+-- the row has the row's id plus i (the low 16 bits of a stored id are zero), and details[i] where details is
+-- an array.
 create table events (
   project_id uuid not null,
   id uuid not null,
@@ -205,8 +214,9 @@ create table events (
   details json,
   -- how many events the row stands for
   size smallint not null generated always as (coalesce(nullif(cardinality(user_ids), 0), 1)) stored,
-  -- The transaction that wrote it. Ids are taken before the commit, so their order is not the order in which rows appear; but once every
-  -- transaction up to a number has ended, nothing comes any more that has it or a lower one. A backup leaves the column out.
+  -- The transaction that wrote it. Ids are taken before the commit, so their order is not the order in which
+  -- rows appear; but once every transaction up to a number has ended, nothing comes any more that has it or a
+  -- lower one. A backup leaves the column out.
   xact xid8 not null default pg_current_xact_id(),
   primary key (project_id, id)
 );
@@ -227,7 +237,8 @@ create table idempotency_keys (
 );
 create index idempotency_keys_by_age on idempotency_keys (created_at);
 
--- The queue. A job is ready (due_at null, lease_id null), scheduled (due_at set) or leased (lease_id set); done is deleted.
+-- The queue. A job is ready (due_at null, lease_id null), scheduled (due_at set) or leased (lease_id set);
+-- done is deleted.
 create table jobs (
   id bigint generated always as identity primary key,
   kind text not null,

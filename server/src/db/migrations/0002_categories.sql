@@ -15,8 +15,8 @@ create unique index categories_listed on categories (project_id, id);
 -- Preferences about broadcasts without a category stand under the empty text, which is no category's name.
 update preferences set category = '' where category = 'uncategorized';
 
--- The categories, and channels of them, that some user of a project has switched off. A fan-out looks for users' preferences only
--- where there is a row here.
+-- The categories, and channels of them, that some user of a project has switched off. A fan-out looks for
+-- users' preferences only where there is a row here.
 create table preference_categories (
   project_id uuid not null,
   category text collate "C" not null,

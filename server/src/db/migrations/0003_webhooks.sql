@@ -16,9 +16,11 @@ create table webhooks (
   -- Since when nothing but failures was seen; null after a success.
   failing_since timestamptz,
   last_failure_at timestamptz,
-  -- Messages that stand in jobs and have not reached their end. The feed is read on while they are not too many.
+  -- Messages that stand in jobs and have not reached their end. The feed is read on while they are not too
+  -- many.
   pending integer not null default 0,
-  -- How far the project's feed of events (events.xact, events.id) has been turned into messages. A backup leaves feed_xact out.
+  -- How far the project's feed of events (events.xact, events.id) has been turned into messages. A backup
+  -- leaves feed_xact out.
   feed_xact xid8 not null default pg_current_xact_id(),
   feed_id uuid not null,
   created_at timestamptz not null,
@@ -46,7 +48,8 @@ create table webhook_messages (
 );
 create index webhook_messages_by_state on webhook_messages (webhook_id, state, id);
 
--- A stretch of time whose events are to be sent again: from the event after after_id to the one before until_id.
+-- A stretch of time whose events are to be sent again: from the event after after_id to the one before
+-- until_id.
 create table webhook_replays (
   webhook_id uuid not null,
   id uuid not null,

@@ -5,8 +5,8 @@ create table installations (
   provider text not null,
   -- `<app_id>-<team_id>` of a workspace; of what a user has only one of, the empty text
   id text collate "C" not null,
-  -- Whose it is. What Slack itself has vouched for serves all users of the project: that is the nil UUID's. What a user has merely said
-  -- serves that user alone.
+  -- Whose it is. What Slack itself has vouched for serves all users of the project: that is the nil UUID's.
+  -- What a user has merely said serves that user alone.
   owner_id uuid not null,
   -- the nil UUID when that user is no more
   installed_by uuid not null,

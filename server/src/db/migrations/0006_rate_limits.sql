@@ -1,5 +1,5 @@
--- Rate limits that all nodes of one database share. What was counted in the last minute is no loss after a crash: unlogged, so
--- that counting costs no log and no flush.
+-- Rate limits that all nodes of one database share. What was counted in the last minute is no loss after a
+-- crash: unlogged, so that counting costs no log and no flush.
 create unlogged table rate_windows (
   name text collate "C" primary key,
   second bigint not null,            -- the newest second that was counted, in unix time
@@ -7,9 +7,10 @@ create unlogged table rate_windows (
   held jsonb not null default '{}'   -- node → [second, places]: taken then, and not known to be used
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02);
 
--- Takes up to `wanted` of the places that `allowed` leaves in the minute that ends with second `at`, for a node, which gives back those
--- that it took in second `back_at` and did not use. Never more than a quarter of what is left, so that the last places are taken one
--- by one and no node sits on them. Locks the window's row, so that nodes count one after another.
+-- Takes up to `wanted` of the places that `allowed` leaves in the minute that ends with second `at`, for a
+-- node, which gives back those that it took in second `back_at` and did not use. Never more than a quarter of
+-- what is left, so that the last places are taken one by one and no node sits on them. Locks the window's
+-- row, so that nodes count one after another.
 create function rate_take(
   window_name text, node text, at bigint, allowed integer, wanted integer, back integer, back_at bigint,
   out granted integer, out free integer, out others integer, out oldest bigint
@@ -22,8 +23,8 @@ begin
   values (window_name, at, array_fill(0, array[60]))
   on conflict do nothing;
   select * into strict w from rate_windows where name = window_name for update;
-  -- A node whose clock is behind counts in the newest second; not where that is more than a minute ahead, from a clock that has been put
-  -- right since: nothing would fall free until that time has come.
+  -- A node whose clock is behind counts in the newest second; not where that is more than a minute ahead,
+  -- from a clock that has been put right since: nothing would fall free until that time has come.
   if at > w.second - 60 then
     at := greatest(at, w.second);
   end if;

@@ -1,6 +1,8 @@
--- Suppressions: addresses that a project sends nothing to any more. And what it takes to tell tokens that are gone from those that came back.
+-- Suppressions: addresses that a project sends nothing to any more. And what it takes to tell tokens that are
+-- gone from those that came back.
 
--- An address is found by its keyed hash, so that it stays suppressed when all that is known about its user has been erased.
+-- An address is found by its keyed hash, so that it stays suppressed when all that is known about its user
+-- has been erased.
 create table suppressions (
   project_id uuid not null,
   id uuid not null,
@@ -27,16 +29,17 @@ create index suppressions_listed on suppressions (project_id, kind, reason, id);
 create index suppressions_by_address on suppressions (project_id, address) where address is not null;
 create index suppressions_of_users on suppressions using gin (user_ids);
 
--- The key of a project's hashes, made with its first suppression and never changed: a secret of the server seals it, so that nobody can try
--- out addresses on the table alone.
+-- The key of a project's hashes, made with its first suppression and never changed: a secret of the server
+-- seals it, so that nobody can try out addresses on the table alone.
 create table suppression_keys (
   project_id uuid primary key,
   sealed_key bytea not null,
   created_at timestamptz not null
 );
 
--- When the token was saved last, also where nothing about it was new: a device that still has it. Null: not since created_at.
--- Apps save theirs at every start: there is room beside the rows, so that this touches no index.
+-- When the token was saved last, also where nothing about it was new: a device that still has it. Null: not
+-- since created_at. Apps save theirs at every start: there is room beside the rows, so that this touches no
+-- index.
 alter table tokens add column saved_at timestamptz;
 alter table tokens set (fillfactor = 85);
 

@@ -1,4 +1,5 @@
--- The keys of projects can be rolled. The current ones stay in projects, where the previous release looks for them; former ones are here.
+-- The keys of projects can be rolled. The current ones stay in projects, where the previous release looks for
+-- them; former ones are here.
 
 alter table projects
   -- null: made with the project
@@ -12,7 +13,8 @@ create table former_project_keys (
   kind text not null check (kind in ('api_secret', 'signing_key')),
   sealed_key bytea not null,
   created_at timestamptz not null,
-  -- The key verifies tokens until then. A signing key verifies the links in messages until its row is deleted.
+  -- The key verifies tokens until then. A signing key verifies the links in messages until its row is
+  -- deleted.
   valid_until timestamptz not null,
   primary key (project_id, id)
 );

@@ -1,10 +1,12 @@
--- A broadcast is processed when every delivery that was due at once has had its first attempt; see domain/broadcasts/finish.ts.
+-- A broadcast is processed when every delivery that was due at once has had its first attempt; see
+-- domain/broadcasts/finish.ts.
 
--- What is still awaited: such deliveries, and one for all the pages of subscribers that follow the first. `pending` are the deliveries on
--- any channel that have not ended, and nothing else.
+-- What is still awaited: such deliveries, and one for all the pages of subscribers that follow the first.
+-- `pending` are the deliveries on any channel that have not ended, and nothing else.
 alter table broadcasts add column awaited integer not null default 0;
 
--- What is under way: a replay does not reopen a broadcast any more, and pages and parts of a replay are not counted as deliveries.
+-- What is under way: a replay does not reopen a broadcast any more, and pages and parts of a replay are not
+-- counted as deliveries.
 with following as (
   select (payload ->> 'broadcast_id')::uuid as id, count(*)::int as jobs
   from jobs
@@ -38,5 +40,6 @@ set failed_users = (
 )
 where pending > 0;
 
--- broadcasts.failed_errors is no longer used; a later release drops it, because servers of the release before still write and read it: they
--- could record no outcome without it, and would send their messages again and again.
+-- broadcasts.failed_errors is no longer used; a later release drops it, because servers of the release before
+-- still write and read it: they could record no outcome without it, and would send their messages again and
+-- again.

@@ -28,8 +28,8 @@ type AcceptContext = Pick<
   'db' | 'clock' | 'config' | 'bus' | 'fresh' | 'identities' | 'integrations' | 'categories'
 >;
 
-// While a small commit is under way no other begins: it soon ends, and what comes meanwhile makes a larger one, which costs little more. A
-// large one has another beside it.
+// While a small commit is under way no other begins: it soon ends, and what comes meanwhile makes a larger
+// one, which costs little more. A large one has another beside it.
 const CONCURRENCY = 2;
 const GATHER_BELOW_BYTES = 256 * 1024;
 const MAX_BROADCASTS = 512;
@@ -38,9 +38,9 @@ const MAX_BYTES = 8 * 1024 * 1024;
 const CLOCKS_DIFFER_MS = 60_000;
 
 /**
- * Takes broadcasts in. Requests that arrive together share one statement and one commit: the broadcast, the job that will fan it out, or its
- * notifications where they are known already (at-once.ts), and, where the client sent one, the idempotency key with its answer. Nothing is
- * accepted before that commit.
+ * Takes broadcasts in. Requests that arrive together share one statement and one commit: the broadcast, the
+ * job that will fan it out, or its notifications where they are known already (at-once.ts), and, where the
+ * client sent one, the idempotency key with its answer. Nothing is accepted before that commit.
  */
 export class Acceptor {
   readonly #context: AcceptContext;
@@ -49,11 +49,14 @@ export class Acceptor {
   readonly #plain: Batcher<Entry, Outcome>;
   readonly #keyed: Batcher<Entry, Outcome>;
   /**
-   * Long broadcasts are deflated and committed one at a time, each by itself: one of 10 MiB takes a processor and the
-   * database for a part of a second, and others must not wait for several of them.
+   * Long broadcasts are deflated and committed one at a time, each by itself: one of 10 MiB takes a processor
+   * and the database for a part of a second, and others must not wait for several of them.
    */
   readonly #long = new Limiter({ maxCount: 1, maxWeight: Number.POSITIVE_INFINITY });
-  /** When the first statement was sent of those whose answer was lost: its notifications may be there, and nobody was told of them. */
+  /**
+   * When the first statement was sent of those whose answer was lost: its notifications may be there, and
+   * nobody was told of them.
+   */
   #unheardSinceMs: number | undefined;
 
   constructor(context: AcceptContext, worker: Pick<Worker, 'reserve' | 'wake'>, listener: AcceptListener) {
@@ -75,8 +78,9 @@ export class Acceptor {
   }
 
   /**
-   * Resolves when the broadcast is committed. Throws `idempotency_conflict` for a key that was used for another request, and
-   * `validation_failed` where the subscribers of no topic are addressed, or an override can be merged into nothing.
+   * Resolves when the broadcast is committed. Throws `idempotency_conflict` for a key that was used for
+   * another request, and `validation_failed` where the subscribers of no topic are addressed, or an override
+   * can be merged into nothing.
    */
   async accept(projectId: string, sent: SentBroadcast, idempotency?: IdempotencyKey): Promise<Acceptance> {
     const problems = [...topicProblems(sent.body), ...overrideProblems(sent.body)];
@@ -247,14 +251,17 @@ function leasedJob(entry: Entry, id: number | undefined): Job<'fan_out'> | undef
   return { id, kind: 'fan_out', projectId, priority, weight, attempt: 1, payload };
 }
 
-/** The keyed entries without those whose key came twice in the batch: one statement can take a key only once. */
+/**
+ * The keyed entries without those whose key came twice in the batch: one statement can take a key only once.
+ */
 function firstOfEachKey(entries: readonly Entry[]): Entry[] {
   const byKey = new Map<string, Entry>();
   for (const entry of entries) {
     const key = keyOf(entry);
     if (key !== undefined && !byKey.has(key)) byKey.set(key, entry);
   }
-  // In one order everywhere, so that two batches that want the same keys do not wait for each other in a circle.
+  // In one order everywhere, so that two batches that want the same keys do not wait for each other in a
+  // circle.
   return [...byKey].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, entry]) => entry);
 }
 

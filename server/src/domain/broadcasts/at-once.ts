@@ -6,7 +6,10 @@ import type { Person } from '../users/plan.ts';
 import { inboxAlone } from './plan-deliveries.ts';
 import { readRecipients } from './recipients.ts';
 
-/** Whom a broadcast reaches that needs no more than rows in inboxes: each once, ascending; and their notifications' ids in the same order. */
+/**
+ * Whom a broadcast reaches that needs no more than rows in inboxes: each once, ascending; and their
+ * notifications' ids in the same order.
+ */
 export interface AtOnce {
   userIds: readonly string[];
   notificationIds: readonly string[];
@@ -23,9 +26,10 @@ interface Asked {
 const MAX_RECIPIENTS = 10;
 
 /**
- * Of broadcasts that are about to be accepted, those whose notifications can be written along with them: all that a fan-out would ask is in
- * memory, namely who each recipient is, that nothing is said about them that might be new, and that nothing but the inbox is in question. It
- * asks nobody, and is as fresh as what a fan-out would go by.
+ * Of broadcasts that are about to be accepted, those whose notifications can be written along with them: all
+ * that a fan-out would ask is in memory, namely who each recipient is, that nothing is said about them that
+ * might be new, and that nothing but the inbox is in question. It asks nobody, and is as fresh as what a
+ * fan-out would go by.
  */
 export async function reachedAtOnce<Broadcast extends Asked>(
   context: Pick<Context, 'identities' | 'integrations' | 'categories'>,

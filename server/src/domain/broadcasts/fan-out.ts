@@ -21,9 +21,10 @@ export interface FanOutListener {
 }
 
 /**
- * Turns broadcasts into notifications and deliveries: a whole batch of them in one transaction of a dozen statements, whatever the
- * number of recipients; the subscribers of a topic come page by page (topic-pages.ts). Running twice changes nothing, because a
- * notification's id is a function of broadcast and user.
+ * Turns broadcasts into notifications and deliveries: a whole batch of them in one transaction of a dozen
+ * statements, whatever the number of recipients; the subscribers of a topic come page by page
+ * (topic-pages.ts). Running twice changes nothing, because a notification's id is a function of broadcast and
+ * user.
  */
 export function fanOutHandler(context: Context, listener: FanOutListener): Handler<'fan_out'> {
   return {
@@ -102,13 +103,17 @@ async function write(
     return { broadcasts, resolved, sentAt, queued: plan.jobs.length, pages: pages.length };
   });
   return work.catch((error: unknown) => {
-    // The commit's answer was lost. If it was a yes, nobody does this again, so nobody would announce it: let who is connected look.
+    // The commit's answer was lost. If it was a yes, nobody does this again, so nobody would announce it: let
+    // who is connected look.
     if (committing !== undefined) context.bus.publish({ type: 'missed', sinceMs: committing.getTime() - 1 });
     throw error;
   });
 }
 
-/** Gives each broadcast its users: named twice is addressed once. Answers who of the named is deleted, and gets nothing. */
+/**
+ * Gives each broadcast its users: named twice is addressed once. Answers who of the named is deleted, and
+ * gets nothing.
+ */
 function assignUsers(broadcasts: readonly Broadcast[], resolved: Resolved): RefusedRecipient[] {
   const refused: RefusedRecipient[] = [];
   const conflicts = new Map(resolved.conflicts.map((conflict) => [conflict.person, conflict.message]));
@@ -146,7 +151,10 @@ function announcements(broadcast: Broadcast, sentAt: Date): NotificationsNew[] {
   return [{ type: 'new', ...all, userIds, ...(broadcast.subscribers ? { page } : {}) }];
 }
 
-/** A broadcast that cannot be fanned out, by an error of ours, ends as failed for everybody rather than never; or where it has come to. */
+/**
+ * A broadcast that cannot be fanned out, by an error of ours, ends as failed for everybody rather than never;
+ * or where it has come to.
+ */
 async function giveUp(
   context: Context,
   { id, projectId, payload }: Job<'fan_out'>,

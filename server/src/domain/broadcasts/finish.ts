@@ -41,8 +41,9 @@ export async function finishBroadcasts(
 }
 
 /**
- * Subtracts from broadcasts what ended and what was attempted, and counts the users whose first failure this is. A broadcast for which nothing
- * is awaited any more becomes `processed`. To be called last in a transaction: it holds the broadcasts locked.
+ * Subtracts from broadcasts what ended and what was attempted, and counts the users whose first failure this
+ * is. A broadcast for which nothing is awaited any more becomes `processed`. To be called last in a
+ * transaction: it holds the broadcasts locked.
  */
 export async function countDown(tx: Queryable, tallies: ReadonlyMap<string, Tally>): Promise<void> {
   const ids = [...tallies.keys()];
@@ -77,15 +78,18 @@ interface Counted {
 }
 
 /**
- * Locks broadcasts until the transaction ends: whoever changes several does this before, and whoever counts their failures. Returns those that
- * are not processed yet.
+ * Locks broadcasts until the transaction ends: whoever changes several does this before, and whoever counts
+ * their failures. Returns those that are not processed yet.
  */
 export async function lockBroadcasts(tx: Queryable, ids: readonly string[]): Promise<ReadonlySet<string>> {
   const rows = await tx.query<{ id: string; status: string }>(selectForUpdate, [ids]);
   return new Set(rows.flatMap(({ id, status }) => (status === 'processed' ? [] : [id])));
 }
 
-/** Counts deliveries that are replayed as pending again, and the users of whose deliveries none has failed any more. */
+/**
+ * Counts deliveries that are replayed as pending again, and the users of whose deliveries none has failed any
+ * more.
+ */
 export async function addPending(
   tx: Queryable,
   broadcastId: string,
@@ -118,9 +122,10 @@ const selectForUpdate = sql(
   'lock_broadcasts',
   'select id, status from broadcasts where id = any ($1::uuid[]) order by id for update',
 );
-// Primary keys. A statement of its own behind the lock, so that it sees what others have counted: a user has failed for the first time if
-// all its failures are of this transaction. Where nothing is pending, only further pages of subscribers can be awaited, which count as one and are
-// of a topic; a higher count was left by a server of the release before, which made deliveries of the broadcast and does not count it.
+// Primary keys. A statement of its own behind the lock, so that it sees what others have counted: a user has
+// failed for the first time if all its failures are of this transaction. Where nothing is pending, only
+// further pages of subscribers can be awaited, which count as one and are of a topic; a higher count was left
+// by a server of the release before, which made deliveries of the broadcast and does not count it.
 const subtract = sql(
   'count_down_broadcasts',
   `with first_failures as (

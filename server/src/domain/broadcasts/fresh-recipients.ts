@@ -11,15 +11,17 @@ export interface FreshBroadcast {
   recipients: readonly Recipient[];
 }
 
-// About 20 MB of recipients with names and a few attributes. What does not fit, or was accepted by another node, is read from the database.
+// About 20 MB of recipients with names and a few attributes. What does not fit, or was accepted by another
+// node, is read from the database.
 const MAX_RECIPIENTS = 50_000;
 // So many bytes of text weigh as much as a recipient.
 const BYTES_PER_RECIPIENT = 400;
 const TTL_MS = 10_000;
 
 /**
- * Broadcasts that this process has just accepted, and so need not be read and parsed again for their fan-out. The oldest stay, because
- * their turn comes first: where the fan-out is behind, what is not kept dies young, which spares the collector moving it about.
+ * Broadcasts that this process has just accepted, and so need not be read and parsed again for their fan-out.
+ * The oldest stay, because their turn comes first: where the fan-out is behind, what is not kept dies young,
+ * which spares the collector moving it about.
  */
 export class FreshRecipients {
   readonly #nowMs: () => number;

@@ -13,7 +13,10 @@ export async function getBroadcast(
   return row && broadcastJson(row);
 }
 
-/** A broadcast as a list finds it: what it says is read when it is known how much of the list fits into an answer. */
+/**
+ * A broadcast as a list finds it: what it says is read when it is known how much of the list fits into an
+ * answer.
+ */
 export interface ListedBroadcast {
   id: string;
   /** How long its texts are as they are stored. */
@@ -29,10 +32,14 @@ export async function listBroadcasts(
   return db.query<ListedBroadcast>(direction === 'older' ? selectOlder : selectNewer, [projectId, id, limit]);
 }
 
-// A broadcast may have 10 MiB, and a page a hundred of them: more than the memory of the server, and than a string can hold.
+// A broadcast may have 10 MiB, and a page a hundred of them: more than the memory of the server, and than a
+// string can hold.
 const MAX_PAGE_BYTES = 16 * 1024 * 1024;
 
-/** The wire form of listed broadcasts as JSON texts, in their order: of as many, and of at least one, as an answer can hold. */
+/**
+ * The wire form of listed broadcasts as JSON texts, in their order: of as many, and of at least one, as an
+ * answer can hold.
+ */
 export async function broadcastsJson(
   db: Queryable,
   projectId: string,
@@ -64,8 +71,9 @@ export async function broadcastsJson(
 // Only the events and the list of deliveries have more failures than these.
 const MAX_ERRORS = 1_000;
 
-// The errors are what was wrong before anything was sent, then the deliveries that have failed so far: index deliveries_failed
-// (broadcast_id, user_id, channel), read only where there are any, and no further than the limit. An erased user's failure has no reason.
+// The errors are what was wrong before anything was sent, then the deliveries that have failed so far: index
+// deliveries_failed (broadcast_id, user_id, channel), read only where there are any, and no further than the
+// limit. An erased user's failure has no reason.
 const COLUMNS = `id, category, topic, message, overrides, recipients, status, total, failures + failed_users as failures, pending,
     case
       when failed_users = 0 then errors
@@ -93,7 +101,8 @@ const selectBroadcasts = sql(
   'select_broadcasts',
   `select ${COLUMNS} from broadcasts where id = any ($1::uuid[]) and project_id = $2`,
 );
-// Index broadcasts_of_project (project_id, id): see users/list.ts for the pairs. The length of a text that is stored apart is known without reading it.
+// Index broadcasts_of_project (project_id, id): see users/list.ts for the pairs. The length of a text that is
+// stored apart is known without reading it.
 const LISTED = `id, octet_length(message) + coalesce(octet_length(overrides), 0) + coalesce(octet_length(recipients), 0) as bytes`;
 const selectOlder = sql(
   'select_older_broadcasts',

@@ -23,7 +23,10 @@ export interface Broadcast {
   people: readonly Person[];
   /** Where each of `people` stands in the request. */
   positions: readonly number[];
-  /** It goes to the subscribers of its topic, too: those of this page, if it is theirs, are behind the user `after`. */
+  /**
+   * It goes to the subscribers of its topic, too: those of this page, if it is theirs, are behind the user
+   * `after`.
+   */
   subscribers: { onThisPage: boolean; after: string | undefined } | undefined;
   /** Another page follows, of the subscribers behind this user, or of the first ones. */
   next: { after: string | undefined } | undefined;
@@ -34,7 +37,10 @@ export interface Broadcast {
   notificationIds: string[];
   /** Deliveries that wait for an outcome: those outside the inbox, and those that the inbox shows later. */
   pending: number;
-  /** What has to happen before it is processed: a first attempt of each that is due at once; and one for all the pages that follow. */
+  /**
+   * What has to happen before it is processed: a first attempt of each that is due at once; and one for all
+   * the pages that follow.
+   */
   awaited: number;
   /** The users whose inbox does not show it, or not yet. */
   heldBack: Set<string>;
@@ -42,7 +48,10 @@ export interface Broadcast {
   plan: StoredChannelPlan[];
 }
 
-/** The jobs' broadcasts, in the order of their ids: as they were accepted a moment ago, or else from the database. */
+/**
+ * The jobs' broadcasts, in the order of their ids: as they were accepted a moment ago, or else from the
+ * database.
+ */
 export async function loadBroadcasts(
   tx: Queryable,
   fresh: FreshRecipients,
@@ -104,7 +113,10 @@ async function read(tx: Queryable, ids: readonly string[]): Promise<[id: string,
   ]);
 }
 
-/** Broadcasts whose first page is written. Their texts may have megabytes, and a topic a thousand pages: they are not read for each. */
+/**
+ * Broadcasts whose first page is written. Their texts may have megabytes, and a topic a thousand pages: they
+ * are not read for each.
+ */
 async function loadPages(tx: Queryable, jobs: readonly Job<'fan_out'>[]): Promise<Broadcast[]> {
   const pages = new Map(jobs.map((job) => [job.payload.broadcast_id, job]));
   const rows = await tx.query<{

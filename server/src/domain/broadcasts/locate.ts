@@ -13,8 +13,9 @@ export interface Located {
 }
 
 /**
- * Finds who of a broadcast these notifications are for; those that are not of the broadcast are left out. The id of a notification tells the random half of its
- * user's id, not the other, by which users are in order: so all pages are looked through until they are found (0.1 s for a million users).
+ * Finds who of a broadcast these notifications are for; those that are not of the broadcast are left out. The
+ * id of a notification tells the random half of its user's id, not the other, by which users are in order: so
+ * all pages are looked through until they are found (0.1 s for a million users).
  */
 export async function locate(
   db: Queryable,
@@ -38,7 +39,10 @@ export async function locate(
 // The half of a notification's id that it has of its broadcast (lib/ids.ts).
 const TIME_CHARACTERS = 19;
 
-/** The random half of the id of a notification's user: the halves are combined in such a way that doing it again undoes it. */
+/**
+ * The random half of the id of a notification's user: the halves are combined in such a way that doing it
+ * again undoes it.
+ */
 function userHalf(broadcastId: string, id: string): string {
   return notificationId(broadcastId, id).slice(TIME_CHARACTERS).replaceAll('-', '');
 }

@@ -1,7 +1,9 @@
 import { memberOf } from '../../lib/members.ts';
 import { overrideProblem } from '../../providers/override.ts';
 
-/** What is wrong with a broadcast, of whatever shape, whose overrides for providers no provider could merge. */
+/**
+ * What is wrong with a broadcast, of whatever shape, whose overrides for providers no provider could merge.
+ */
 export function overrideProblems(sent: unknown): string[] {
   const providers = memberOf(memberOf(sent, 'overrides'), 'providers');
   if (typeof providers !== 'object' || providers === null) return [];

@@ -7,9 +7,14 @@
 /** What was decided for a page of users on one channel. */
 export interface ChannelPlan {
   readonly channel: string;
-  /** When it is due, in unix milliseconds, where a job delivers it. In the inbox the notification may be all there is to it. */
+  /**
+   * When it is due, in unix milliseconds, where a job delivers it. In the inbox the notification may be all
+   * there is to it.
+   */
   readonly dueAtMs: number | undefined;
-  /** Why the user at a place of the page, from 0 on, is passed over; undefined for whom it is delivered to. */
+  /**
+   * Why the user at a place of the page, from 0 on, is passed over; undefined for whom it is delivered to.
+   */
   skippedAt(place: number): string | undefined;
 }
 
@@ -17,7 +22,10 @@ export interface ChannelPlan {
 export interface StoredChannelPlan {
   channel: string;
   due?: number;
-  /** By reason: everybody, or the users whose bits are set, from the lowest bit of the first byte on, in base64. */
+  /**
+   * By reason: everybody, or the users whose bits are set, from the lowest bit of the first byte on, in
+   * base64.
+   */
   skipped?: Record<string, true | string>;
 }
 

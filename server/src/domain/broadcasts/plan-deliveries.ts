@@ -41,9 +41,9 @@ export interface Plan {
 }
 
 /**
- * Decides on which channels each user gets each broadcast, and when. Where nothing is configured and nobody has switched anything off,
- * the inbox costs nothing, and the other channels one statement for the whole batch, or two where they go by tokens as well; preferences
- * cost one more.
+ * Decides on which channels each user gets each broadcast, and when. Where nothing is configured and nobody
+ * has switched anything off, the inbox costs nothing, and the other channels one statement for the whole
+ * batch, or two where they go by tokens as well; preferences cost one more.
  */
 export async function planDeliveries(
   context: Context,
@@ -67,7 +67,10 @@ export async function planDeliveries(
   return { jobs: plans.flatMap(({ jobs }) => jobs), events: plans.flatMap(({ events }) => events) };
 }
 
-/** Those of the broadcasts for which there is nothing to plan: everybody has them in the inbox at once, and nowhere else. Asks only what is in memory. */
+/**
+ * Those of the broadcasts for which there is nothing to plan: everybody has them in the inbox at once, and
+ * nowhere else. Asks only what is in memory.
+ */
 export async function inboxAlone<Broadcast extends { projectId: string; category: string | null }>(
   context: Pick<Context, 'integrations' | 'categories'>,
   broadcasts: readonly Broadcast[],

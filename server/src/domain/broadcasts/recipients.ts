@@ -27,7 +27,10 @@ export function countRecipients(recipients: readonly Recipient[]): RecipientCoun
   return { named, subscribers, ofFirstPage: named === 0 && subscribers ? SUBSCRIBERS_PER_PAGE : named };
 }
 
-/** What is wrong with a broadcast, of whatever shape, that is to go to the subscribers of a topic and has none. */
+/**
+ * What is wrong with a broadcast, of whatever shape, that is to go to the subscribers of a topic and has
+ * none.
+ */
 export function topicProblems(sent: unknown): string[] {
   if (memberOf(sent, 'topic') != null) return [];
   const at = itemsOf(memberOf(sent, 'recipients')).findIndex(
@@ -36,7 +39,9 @@ export function topicProblems(sent: unknown): string[] {
   return at < 0 ? [] : [`Param 'topic' is missing: recipients.${at} are its subscribers`];
 }
 
-/** Reads the recipients that name a user; their names were validated when the broadcast was accepted. Pure. */
+/**
+ * Reads the recipients that name a user; their names were validated when the broadcast was accepted. Pure.
+ */
 export function readRecipients(projectId: string, recipients: readonly Recipient[]): ReadRecipients {
   const read: ReadRecipients = { people: [], positions: [] };
   recipients.forEach((recipient, index) => {

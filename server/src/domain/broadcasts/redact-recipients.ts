@@ -15,9 +15,9 @@ export interface Mention {
 const BROADCASTS = 20;
 
 /**
- * Takes purged users out of the recipients that their broadcasts keep, and of what was said about these. Who they were stays visible by the
- * id alone, `{"external_id": "deleted:<user id>"}`; everybody else's entry stays as it was written. The users' names are those in
- * former_user_keys.
+ * Takes purged users out of the recipients that their broadcasts keep, and of what was said about these. Who
+ * they were stays visible by the id alone, `{"external_id": "deleted:<user id>"}`; everybody else's entry
+ * stays as it was written. The users' names are those in former_user_keys.
  */
 export async function redactRecipients(tx: Queryable, mentions: readonly Mention[]): Promise<void> {
   const userIds = uuidArray([...new Set(mentions.map((mention) => mention.user_id))]);

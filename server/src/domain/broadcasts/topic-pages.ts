@@ -13,7 +13,10 @@ import type { Broadcast } from './load.ts';
  * pages that follow the first count as one among what the broadcast awaits, until the last of them is written.
  */
 
-/** Gives the broadcasts that go to subscribers those of this page, by one statement for all, and says where the next page begins. */
+/**
+ * Gives the broadcasts that go to subscribers those of this page, by one statement for all, and says where
+ * the next page begins.
+ */
 export async function addSubscribers(
   { categories }: Pick<Context, 'categories'>,
   tx: Queryable,
@@ -72,7 +75,9 @@ export function jobsOfNextPages(broadcasts: readonly Broadcast[]): NewJob<'fan_o
   );
 }
 
-/** To be called before pages are written: deliveries of earlier ones may be counting down the same broadcasts. */
+/**
+ * To be called before pages are written: deliveries of earlier ones may be counting down the same broadcasts.
+ */
 export async function lockForPages(tx: Queryable, broadcasts: readonly Broadcast[]): Promise<void> {
   const later = broadcasts.filter(({ page }) => page > 0);
   // One is locked by its own update, and nobody can wait for us in a circle.

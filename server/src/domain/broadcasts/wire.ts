@@ -19,7 +19,10 @@ export interface StoredBody {
 /** A request to send. */
 export interface SentBroadcast {
   body: NewBroadcast;
-  /** The JSON text that `body.recipients` were parsed from: it is stored and answered as it came, which spares writing it anew. */
+  /**
+   * The JSON text that `body.recipients` were parsed from: it is stored and answered as it came, which spares
+   * writing it anew.
+   */
   recipientsJson: Buffer | undefined;
   /** The whole request's: numbers in its custom attributes are kept as they were written. */
   json?: Buffer | undefined;
@@ -27,7 +30,10 @@ export interface SentBroadcast {
   texts?: ReadonlyMap<string, Buffer> | undefined;
 }
 
-/** Splits a request into what is stored: the message by itself, because inboxes read it without the recipients. */
+/**
+ * Splits a request into what is stored: the message by itself, because inboxes read it without the
+ * recipients.
+ */
 export function storedBody({ body, recipientsJson, json, texts }: SentBroadcast): StoredBody {
   const inApp = body.overrides?.channels?.in_app;
   if (body.recipients && recipientsJson === undefined) throw new Error('recipients came without their text');
@@ -83,7 +89,9 @@ export interface BroadcastRow {
   errors: string | null;
 }
 
-/** The wire form of a stored broadcast, as JSON text: the stored parts are put together without being parsed. */
+/**
+ * The wire form of a stored broadcast, as JSON text: the stored parts are put together without being parsed.
+ */
 export async function broadcastJson(row: BroadcastRow): Promise<JsonText> {
   const [message, overrides, recipients] = await Promise.all([
     unpackJsonElsewhere(row.message),

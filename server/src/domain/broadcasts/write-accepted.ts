@@ -34,8 +34,9 @@ export interface Accepted {
 }
 
 /**
- * Writes broadcasts, all of them with an idempotency key or none, by one statement: each with all its notifications where these are known, and
- * else with the job that will find them out, under `leaseId` if there is one. Neither is ever there without the other.
+ * Writes broadcasts, all of them with an idempotency key or none, by one statement: each with all its
+ * notifications where these are known, and else with the job that will find them out, under `leaseId` if
+ * there is one. Neither is ever there without the other.
  */
 export async function writeAccepted<Broadcast extends Accepting>(
   db: Queryable,
@@ -117,7 +118,10 @@ function reachedColumns<Broadcast extends Accepting>(
 // As many events as a row may stand for.
 const MAX_EVENTS = 1_000;
 
-/** Broadcasts of one project to as many users each share the rows of their events. Answers the row of each, from 1 on. */
+/**
+ * Broadcasts of one project to as many users each share the rows of their events. Answers the row of each,
+ * from 1 on.
+ */
 function sharedEvents(
   broadcasts: readonly Accepting[],
   users: readonly (AtOnce | undefined)[],
@@ -164,7 +168,10 @@ const accepted = (input: string, atOnce: boolean) => `accepted as (
     returning id, payload
   )`;
 
-/** What a fan-out would write (write-fan-out.ts), of the others. Rows of events that are of one broadcast say so in broadcast_id. */
+/**
+ * What a fan-out would write (write-fan-out.ts), of the others. Rows of events that are of one broadcast say
+ * so in broadcast_id.
+ */
 const fannedOut = (
   input: string,
   eventIds: readonly string[],
@@ -228,7 +235,8 @@ function acceptText(keyed: boolean, atOnce: boolean): string {
     (select json_object_agg(payload ->> 'broadcast_id', id) from queued) as jobs, ${SENT_AT} as sent_at`;
 }
 
-// The key's row decides (primary key of idempotency_keys): a twin waits for the first to commit, then gets no row and writes nothing.
+// The key's row decides (primary key of idempotency_keys): a twin waits for the first to commit, then gets no
+// row and writes nothing.
 const CHOSEN = `fresh as (
     insert into idempotency_keys as k (project_id, scope, key, request_hash, status, body, created_at)
     select project_id, scope, key, request_hash, 201, reply, $17

@@ -30,12 +30,17 @@ interface FannedOut {
   plan: readonly StoredChannelPlan[];
 }
 
-/** How notifications are inserted: as if none were there, which spares a fifth of the time, or with a look at each. */
+/**
+ * How notifications are inserted: as if none were there, which spares a fifth of the time, or with a look at
+ * each.
+ */
 export type Insertion = 'plain' | 'careful';
 
 /**
- * Writes all that a fan-out makes of its broadcasts, and ends their jobs, by one statement: each list of users travels, and is read, once for
- * the notifications, the broadcast's list and the event. `events` are further ones of these broadcasts. Answers the time of the notifications. Throws `LeaseLost` when a job is no longer ours.
+ * Writes all that a fan-out makes of its broadcasts, and ends their jobs, by one statement: each list of
+ * users travels, and is read, once for the notifications, the broadcast's list and the event. `events` are
+ * further ones of these broadcasts. Answers the time of the notifications. Throws `LeaseLost` when a job is
+ * no longer ours.
  */
 export async function writeFanOut(
   tx: Queryable,
@@ -93,7 +98,10 @@ function heldBackOf({ userIds, heldBack }: FannedOut): string {
   return heldBack.size === 0 ? '{}' : `{${userIds.map((userId) => heldBack.has(userId)).join(',')}}`;
 }
 
-/** The details of `broadcast.processed`; null while something is awaited, and for later pages, which are counted down (topic-pages.ts). */
+/**
+ * The details of `broadcast.processed`; null while something is awaited, and for later pages, which are
+ * counted down (topic-pages.ts).
+ */
 function processedDetails(one: FannedOut): string | null {
   const { projectId, id, page, userIds, unusable, pending, awaited } = one;
   if (awaited > 0 || page > 0) return null;

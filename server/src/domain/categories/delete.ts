@@ -3,7 +3,10 @@ import { type Queryable, sql } from '../../db/client.ts';
 import { newEventId } from '../events/record.ts';
 import type { Bus } from '../realtime/messages.ts';
 
-/** Forgets a category's config: its broadcasts then go out on every channel. False when there is none with this key. */
+/**
+ * Forgets a category's config: its broadcasts then go out on every channel. False when there is none with
+ * this key.
+ */
 export async function deleteCategory(
   { db, bus }: { db: Queryable; bus: Bus },
   projectId: string,

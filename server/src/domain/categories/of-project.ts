@@ -13,7 +13,9 @@ import { getTracking } from '../tracking/get.ts';
 export interface ProjectCategories {
   /** Those that the project has configured, by their keys. */
   readonly configured: ReadonlyMap<string, Category>;
-  /** False when no user has ever switched the channel off for the category: then there is nothing to look for. */
+  /**
+   * False when no user has ever switched the channel off for the category: then there is nothing to look for.
+   */
   mayBeOff(category: string | null, channel: string): boolean;
   /** When its messages go out. */
   readonly windows: ProjectWindows;

@@ -13,8 +13,8 @@ import type { Bus } from '../realtime/messages.ts';
 const MAX_CATEGORIES = 1_000;
 
 /**
- * Saves a category's config in the place of the one with its key. Refuses conditions that cannot be parsed and channels that are named
- * twice. Saving the same again changes nothing.
+ * Saves a category's config in the place of the one with its key. Refuses conditions that cannot be parsed
+ * and channels that are named twice. Saving the same again changes nothing.
  */
 export async function saveCategory(
   { db, bus }: { db: Queryable; bus: Bus },

@@ -7,7 +7,10 @@ export type LeftOver = Again & { userId: string };
 // Deliveries that wait for the same second are one job.
 const HELD_UNTIL_MS = 1_000;
 
-/** The jobs that do what a job has left, one for all deliveries that are due at the same time after as many attempts. Pure. */
+/**
+ * The jobs that do what a job has left, one for all deliveries that are due at the same time after as many
+ * attempts. Pure.
+ */
 export function again(
   job: Pick<Job<'deliver'>, 'projectId' | 'priority' | 'weight' | 'payload'>,
   leftOver: readonly LeftOver[],

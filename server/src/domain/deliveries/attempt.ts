@@ -98,7 +98,8 @@ async function attemptNumbers(
   if (dispatched === undefined) throw new Error('a delivery by text message without a number');
   const ambiguous = isAmbiguous(dispatched);
   const held = dispatched.kind === 'held' ? dispatched : undefined;
-  // One that was refused was an attempt, and has to be known before the next: else it would be tried first again, and take the other's turn.
+  // One that was refused was an attempt, and has to be known before the next: else it would be tried first
+  // again, and take the other's turn.
   const result: Result =
     held !== undefined && refused.length > 0
       ? {
@@ -316,7 +317,10 @@ function resultOf({ ownDelayMs }: Attempt, { id: targetId }: Target, dispatched:
   return { ...said, kind: 'retry', delayMs: retryDelay(ownDelayMs, outcome.retryAfterMs) };
 }
 
-/** What the provider asks for, in whole seconds, where that is longer than the own wait. The others of a job wait as long, and stay one. */
+/**
+ * What the provider asks for, in whole seconds, where that is longer than the own wait. The others of a job
+ * wait as long, and stay one.
+ */
 function retryDelay(ownDelayMs: number, retryAfterMs: number | undefined): number {
   if (retryAfterMs === undefined || !(retryAfterMs > ownDelayMs)) return ownDelayMs;
   return Math.min(Math.ceil(retryAfterMs / 1_000) * 1_000, LONGEST_DELAY_MS);

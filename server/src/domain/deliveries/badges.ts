@@ -14,8 +14,8 @@ export interface Badge {
 export const NO_BADGE: Badge = { unread: 0, unseen: 0 };
 
 /**
- * Counts for all these users at once. Who has not seen a notification is known by its row alone, so that is counted only where an
- * integration shows it; where it is not asked for it is given as the unread ones are.
+ * Counts for all these users at once. Who has not seen a notification is known by its row alone, so that is
+ * counted only where an integration shows it; where it is not asked for it is given as the unread ones are.
  */
 export async function countBadges(
   db: Queryable,

@@ -1,7 +1,8 @@
 /**
- * What stops the storm on an integration that does not work. Closed, all go through. Open, nothing does until `probeAtMs`; then one
- * message at a time is let through to try (half-open). Pure: a state and what happens make the next state. `epoch` tells apart what was
- * let through before the state last turned: how that ends says nothing any more.
+ * What stops the storm on an integration that does not work. Closed, all go through. Open, nothing does until
+ * `probeAtMs`; then one message at a time is let through to try (half-open). Pure: a state and what happens
+ * make the next state. `epoch` tells apart what was let through before the state last turned: how that ends
+ * says nothing any more.
  */
 export type Breaker = { readonly epoch: number } & (
   | { readonly state: 'closed'; readonly failures: number }
@@ -11,8 +12,9 @@ export type Breaker = { readonly epoch: number } & (
 );
 
 /**
- * What a message that was let through says of the integration when it has ended. `refuses_again`: of a probe only, which met what the same
- * user met before; it may be the user's fault, so the next probe comes after the same wait and not after a longer one.
+ * What a message that was let through says of the integration when it has ended. `refuses_again`: of a probe
+ * only, which met what the same user met before; it may be the user's fault, so the next probe comes after
+ * the same wait and not after a longer one.
  */
 export type Verdict = 'works' | 'refuses' | 'refuses_again' | 'silent' | 'unclear';
 
@@ -23,13 +25,15 @@ export interface Permit {
 
 export const CLOSED: Breaker = { epoch: 0, state: 'closed', failures: 0 };
 
-// In a row: a restart of the vendor takes fewer of an integration's messages, an outage takes them within seconds.
+// In a row: a restart of the vendor takes fewer of an integration's messages, an outage takes them within
+// seconds.
 const SILENT_IN_A_ROW = 20;
 // A vendor who does not answer may be back in a moment; a config waits for somebody to repair it.
 const FIRST_PROBE_MS = { silent: 5_000, refuses: 60_000 };
 const LAST_PROBE_MS = 600_000;
-// Who comes while another's message is the probe. An answer takes up to a minute, but most take far less. Those who come within some seconds
-// are told the same time: they are one job, which would otherwise come back as many.
+// Who comes while another's message is the probe. An answer takes up to a minute, but most take far less.
+// Those who come within some seconds are told the same time: they are one job, which would otherwise come
+// back as many.
 const WHILE_PROBING_MS = 10_000;
 const JITTER = 0.2;
 
@@ -85,7 +89,10 @@ export function settle(
   return open(Math.min(Math.max(2 * breaker.waitMs, FIRST_PROBE_MS[verdict]), LAST_PROBE_MS));
 }
 
-/** An open breaker in the place of one that is closed, with the times of another node's, or of this one's before it was restarted. */
+/**
+ * An open breaker in the place of one that is closed, with the times of another node's, or of this one's
+ * before it was restarted.
+ */
 export function reopened(
   { epoch }: Breaker,
   { waitMs, probeAtMs }: { waitMs: number; probeAtMs: number },

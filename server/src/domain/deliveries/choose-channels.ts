@@ -24,8 +24,8 @@ export interface Recipient {
 }
 
 /**
- * What becomes of a broadcast on each channel that the project has set up, in their order. Without a config for its category it goes out
- * on all of them, at once. Pure.
+ * What becomes of a broadcast on each channel that the project has set up, in their order. Without a config
+ * for its category it goes out on all of them, at once. Pure.
  */
 export function routesOf(category: Category | undefined, setUp: Iterable<string>): Route[] {
   return [...setUp].map((channel) => {
@@ -42,7 +42,10 @@ export function routesOf(category: Category | undefined, setUp: Iterable<string>
   });
 }
 
-/** Why a user does not get it on a channel, undefined if the user does: the category's config first, then the user, then the address. Pure. */
+/**
+ * Why a user does not get it on a channel, undefined if the user does: the category's config first, then the
+ * user, then the address. Pure.
+ */
 export function skipReason(
   { skip, required }: Route,
   { reachable, switchedOff }: Recipient,

@@ -76,7 +76,8 @@ describe('a delivery to one target', () => {
       const { outcome, again } = conclude(begun(), [result]);
       expect(outcome).toMatchObject({ state: 'failed', targets: undefined });
       expect(outcome?.reason).toMatch(/^gave up when it was no news any more: (later|paused)$/);
-      // What the provider called it last; where it was not asked, as those are called that come back too late.
+      // What the provider called it last; where it was not asked, as those are called that come back too
+      // late.
       expect(outcome?.code).toBe('code' in result ? result.code : 'expired');
       expect(again).toBeUndefined();
     },

@@ -58,8 +58,9 @@ export interface Again extends Omit<Progress, 'left'> {
 }
 
 /**
- * What an attempt has made of a delivery. It is `sent` as soon as one target has accepted the message, while the others are retried; and it has
- * failed when no target is left and none accepted it. What would be retried after its time to live has failed. Pure.
+ * What an attempt has made of a delivery. It is `sent` as soon as one target has accepted the message, while
+ * the others are retried; and it has failed when no target is left and none accepted it. What would be
+ * retried after its time to live has failed. Pure.
  */
 export function conclude(begun: Begun, tried: readonly Result[]): Conclusion {
   const { progress, later, lost } = begun;

@@ -16,7 +16,10 @@ export interface BroadcastTexts {
   };
 }
 
-/** What conditions can ask about these users' notifications of these broadcasts, as it stands now, by two statements. */
+/**
+ * What conditions can ask about these users' notifications of these broadcasts, as it stands now, by two
+ * statements.
+ */
 export async function loadConditionData(
   db: Queryable,
   pairs: readonly { broadcast: BroadcastTexts; userId: string }[],
@@ -44,10 +47,14 @@ export async function loadConditionData(
   };
 }
 
-// As JSON. To list the members of a larger object takes so long that a condition that does so twenty times would hold up everybody.
+// As JSON. To list the members of a larger object takes so long that a condition that does so twenty times
+// would hold up everybody.
 const MAX_ATTRIBUTES_CHARACTERS = 128 * 1024;
 
-/** Adds attributes that are read when a condition asks for them, and only if they are not too large to be judged. */
+/**
+ * Adds attributes that are read when a condition asks for them, and only if they are not too large to be
+ * judged.
+ */
 function withAttributes<Of extends object>(of: Of, read: () => { json: string; value?: unknown } | null): Of {
   let found: { value: unknown } | undefined;
   return Object.defineProperty(of, 'custom_attributes', {

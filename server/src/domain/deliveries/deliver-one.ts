@@ -61,7 +61,10 @@ type Outcome = Omit<
   | 'durationMs'
 >;
 
-/** Makes a delivery that has no final outcome yet: to every target whose time has come, unless it is not wanted any more. */
+/**
+ * Makes a delivery that has no final outcome yet: to every target whose time has come, unless it is not
+ * wanted any more.
+ */
 export async function deliverOne(batch: Batch, delivery: Delivery): Promise<Made> {
   const { context, loaded } = batch;
   const { job, id, userId } = delivery;
@@ -133,7 +136,10 @@ function ended(
   return { state, attempts, ...of, code, reason: clean(reason) };
 }
 
-/** What is left of a delivery whose time is over is not tried any more: held until now, it comes too late for `conclude`. */
+/**
+ * What is left of a delivery whose time is over is not tried any more: held until now, it comes too late for
+ * `conclude`.
+ */
 function tooLate({ now, later }: Extract<Addressed, { kind: 'targets' }>, nowMs: number): Attempted[] {
   const left = [...now.map(({ id }) => id), ...Object.keys(later)];
   return left.map((targetId) => ({
@@ -221,7 +227,10 @@ function trackedEmail(
   return tracked === undefined ? {} : { tracked };
 }
 
-/** Where a browser tells of the click on a push, where the project wants to know: it has no token to tell it with. */
+/**
+ * Where a browser tells of the click on a push, where the project wants to know: it has no token to tell it
+ * with.
+ */
 function trackedPush(
   { config }: Context,
   { project }: Loaded,

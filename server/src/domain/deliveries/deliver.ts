@@ -18,13 +18,14 @@ import type { Marked } from './text-marks.ts';
 import { waitForWindow } from './wait-for-window.ts';
 import type { DeliveryOutcome } from './write-outcomes.ts';
 
-// A weight of one is 4,096 characters of text, which are inflated, parsed and rendered into several parts of a message. With a heap of 400 MB
-// two or three contents of 10 MiB are then at work; from 2 GB on this is no limit to what fills the slots.
+// A weight of one is 4,096 characters of text, which are inflated, parsed and rendered into several parts of
+// a message. With a heap of 400 MB two or three contents of 10 MiB are then at work; from 2 GB on this is no
+// limit to what fills the slots.
 const HEAP_PER_WEIGHT = 96 * 1024;
 
 /**
- * Brings broadcasts to their users over one channel: load, render, send to every target, and report each outcome as it comes. A job that runs
- * twice sends only to those for whom no final outcome was written.
+ * Brings broadcasts to their users over one channel: load, render, send to every target, and report each
+ * outcome as it comes. A job that runs twice sends only to those for whom no final outcome was written.
  */
 export function deliverHandler(
   context: Context,
@@ -32,8 +33,8 @@ export function deliverHandler(
 ): Handler<'deliver'> {
   const prepare = createPreparation();
   return {
-    // A batch waits for its provider most of the time. One project's providers can hang in all its slots and the others still have theirs,
-    // and so have its other channels after a second.
+    // A batch waits for its provider most of the time. One project's providers can hang in all its slots and
+    // the others still have theirs, and so have its other channels after a second.
     slots: 32,
     slotsPerProject: 4,
     gatherBelow: 0,
@@ -58,14 +59,20 @@ export function deliverHandler(
   };
 }
 
-/** Waits for all, whatever becomes of some; then throws what the first that failed threw. Who is told may begin again at once. */
+/**
+ * Waits for all, whatever becomes of some; then throws what the first that failed threw. Who is told may
+ * begin again at once.
+ */
 async function allEnded(work: readonly Promise<void>[]): Promise<void> {
   const results = await Promise.allSettled(work);
   const failed = results.find((result) => result.status === 'rejected');
   if (failed) throw failed.reason;
 }
 
-/** Ends a job whose broadcast was deleted since, as too old to be kept: with it went its deliveries, and nothing is to be written of them. */
+/**
+ * Ends a job whose broadcast was deleted since, as too old to be kept: with it went its deliveries, and
+ * nothing is to be written of them.
+ */
 function endOfGone(recorder: OutcomeRecorder, { id }: Job<'deliver'>, leaseId: string): Promise<void> {
   return recorder.report({ finished: { jobId: id, leaseId, retries: [] } });
 }
@@ -152,7 +159,10 @@ function about({ projectId, payload }: Job<'deliver'>, userId: string): About {
   return { projectId, broadcastId, userId, notificationId: id, channel, firstAttemptMs, replay, awaited };
 }
 
-/** A job that an error of ours stops again and again: its deliveries end as failed rather than never, unless somebody has taken them. */
+/**
+ * A job that an error of ours stops again and again: its deliveries end as failed rather than never, unless
+ * somebody has taken them.
+ */
 async function giveUp(recorder: OutcomeRecorder, job: Job<'deliver'>, leaseId: string): Promise<void> {
   const { user_ids, attempt, progress } = job.payload;
   const ended = user_ids.map((userId): Promise<void> => {

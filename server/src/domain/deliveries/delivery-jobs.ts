@@ -10,15 +10,16 @@ export interface JobsOf {
   recipients: number;
 }
 
-// A chunk of recipients on one channel is one job: small enough that its outcomes are soon written down, large enough that the
-// queue's cost vanishes beside the sending.
+// A chunk of recipients on one channel is one job: small enough that its outcomes are soon written down,
+// large enough that the queue's cost vanishes beside the sending.
 const RECIPIENTS_PER_DELIVERY = 100;
-// A delivery reads and renders the texts, a fan-out hands them on as they are stored; but its batches are smaller to begin with.
+// A delivery reads and renders the texts, a fan-out hands them on as they are stored; but its batches are
+// smaller to begin with.
 const FEWER_TEXTS = 32;
 
 /**
- * The jobs that deliver a broadcast to these users over a channel, counted as due since `dueAtMs`; they wait until then where `later` says so. The
- * broadcast awaits them unless they are due later or a `replay`.
+ * The jobs that deliver a broadcast to these users over a channel, counted as due since `dueAtMs`; they wait
+ * until then where `later` says so. The broadcast awaits them unless they are due later or a `replay`.
  */
 export function deliveryJobs(
   broadcast: JobsOf,

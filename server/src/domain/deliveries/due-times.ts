@@ -1,10 +1,14 @@
 import { uuidArray } from '../../db/arrays.ts';
 import { type Queryable, sql } from '../../db/client.ts';
 
-// A broadcast with more deferred jobs than this shows its planned times beyond: nobody waits for a list that reads all of them.
+// A broadcast with more deferred jobs than this shows its planned times beyond: nobody waits for a list that
+// reads all of them.
 const MOST_JOBS = 1_000;
 
-/** When deferred deliveries of these broadcasts are attempted next; undefined for those that are not deferred, or are being attempted. */
+/**
+ * When deferred deliveries of these broadcasts are attempted next; undefined for those that are not deferred,
+ * or are being attempted.
+ */
 export async function dueTimes(
   db: Queryable,
   deliveries: readonly { broadcastId: string; userId: string }[],

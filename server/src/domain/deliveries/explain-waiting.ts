@@ -3,12 +3,14 @@ import { type Queryable, sql } from '../../db/client.ts';
 import { delivering, wireNameOf } from '../../providers/index.ts';
 import { IS_CURRENT } from '../integrations/pauses.ts';
 
-// While a message probes whether an integration works again, the others wait for so long at most (see breaker.ts).
+// While a message probes whether an integration works again, the others wait for so long at most (see
+// breaker.ts).
 const AFTER_PAUSE_MS = 15_000;
 
 /**
- * Adds to scheduled deliveries why they wait, where they become due while the integrations of their channel are paused. Taken from what is
- * known of the integrations, so nothing is written for each delivery when an integration is paused.
+ * Adds to scheduled deliveries why they wait, where they become due while the integrations of their channel
+ * are paused. Taken from what is known of the integrations, so nothing is written for each delivery when an
+ * integration is paused.
  */
 export async function explainWaiting(
   { db, brand }: { db: Queryable; brand: string },
@@ -39,7 +41,10 @@ export async function explainWaiting(
   });
 }
 
-/** Which integration of a channel its deliveries wait for: any of one whose targets name their integration, else only when all are paused. */
+/**
+ * Which integration of a channel its deliveries wait for: any of one whose targets name their integration,
+ * else only when all are paused.
+ */
 function pauseOf(channel: Delivery['channel'], rows: readonly Row[]): Paused | undefined {
   const paused = rows.filter((row): row is Paused => row.until !== null);
   if (!OWN_TARGETS.has(channel) && paused.length < rows.length) return undefined;

@@ -1,14 +1,17 @@
 import type { Outcome } from '../../providers/provider.ts';
 
-/** What one integration made of a message. Held back, it waits for its turn (`rate`) or for the integration to work again. */
+/**
+ * What one integration made of a message. Held back, it waits for its turn (`rate`) or for the integration to
+ * work again.
+ */
 export type Tried =
   | { kind: 'done'; outcome: Outcome }
   | { kind: 'held'; untilMs: number; waitsFor: 'rate' | 'integration' };
 
 /**
- * Whether the channel's next integration may be asked. Not when this one may have sent the message already, now or at the last attempt
- * (`isUnsure`), unless it refuses to; nor where it is certain that the message or the address is refused; and one that only has to wait its turn does not
- * need another's.
+ * Whether the channel's next integration may be asked. Not when this one may have sent the message already,
+ * now or at the last attempt (`isUnsure`), unless it refuses to; nor where it is certain that the message or
+ * the address is refused; and one that only has to wait its turn does not need another's.
  */
 export function asksNext(tried: Tried, isUnsure = false): boolean {
   if (tried.kind === 'held') return !isUnsure && tried.waitsFor === 'integration';
@@ -18,8 +21,9 @@ export function asksNext(tried: Tried, isUnsure = false): boolean {
 }
 
 /**
- * What counts of all that were asked, in their order: an answer that ends it; else the first failure that may pass; else to come back
- * when the first of them may work again; and only when every one has refused it, that it was refused.
+ * What counts of all that were asked, in their order: an answer that ends it; else the first failure that may
+ * pass; else to come back when the first of them may work again; and only when every one has refused it, that
+ * it was refused.
  */
 export function whatCounts<T extends Tried>(all: readonly T[]): T {
   const [first] = all;

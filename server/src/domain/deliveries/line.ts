@@ -12,15 +12,18 @@ export interface LineDeps extends SenderDeps {
   patienceMs?: number;
 }
 
-// What is on its way over one integration has this much text. A message of 10 MiB takes some 40 MB while it is sent, and 0.2 s to
-// be made, in which nothing else happens: all of a batch at once would take the memory of the whole server.
+// What is on its way over one integration has this much text. A message of 10 MiB takes some 40 MB while it
+// is sent, and 0.2 s to be made, in which nothing else happens: all of a batch at once would take the memory
+// of the whole server.
 const MAX_CHARACTERS_IN_FLIGHT = 48 * 1024 * 1024;
 // So long without any answer, while all places are taken, and those who wait for one are sent away.
 const PATIENCE_MS = 5_000;
-// So many may be under way to one party that has answered none of them for as long; each keeps a batch of the queue waiting.
+// So many may be under way to one party that has answered none of them for as long; each keeps a batch of the
+// queue waiting.
 const MAX_UNANSWERED = 4;
-// They come back after this time or up to twice as much: by then the answers are there, or have timed out. Those who are sent away within a second
-// come back together: they are one job, which would otherwise come back as many.
+// They come back after this time or up to twice as much: by then the answers are there, or have timed out.
+// Those who are sent away within a second come back together: they are one job, which would otherwise come
+// back as many.
 const STALLED_HOLD_MS = 15_000;
 const SAME_STALL_MS = 1_000;
 // A longer name of a destination (an address) is known by its hash.
@@ -70,7 +73,10 @@ export class Line {
     return !this.#limiter.busy && performance.now() - this.#usedAtMs > sinceMs;
   }
 
-  /** How often may be sent: over the integration, and to the destination; that is the same whatever integration of the project it is. */
+  /**
+   * How often may be sent: over the integration, and to the destination; that is the same whatever
+   * integration of the project it is.
+   */
   limitsOf(message: Message | undefined): readonly Limit[] {
     const destination = this.provider.rates?.destination;
     if (destination === undefined || message === undefined) return this.#limits;
@@ -80,7 +86,10 @@ export class Line {
     return [...this.#limits, { key: `${projectId}:${this.provider.name}:${key}`, rates: destination.rates }];
   }
 
-  /** Runs `attempt` when there is room for it, or `sentAway` where what is under way gets no answers, or the line is retired. */
+  /**
+   * Runs `attempt` when there is room for it, or `sentAway` where what is under way gets no answers, or the
+   * line is retired.
+   */
   whenThereIsRoom<Result>(
     { party, weight }: { party: string; weight: number },
     attempt: () => Promise<Result>,

@@ -19,14 +19,17 @@ export interface Place {
   channel: string;
 }
 
-/** A place as a cursor: with it a page of the list is found at once, which cannot be said of the delivery's id. */
+/**
+ * A place as a cursor: with it a page of the list is found at once, which cannot be said of the delivery's
+ * id.
+ */
 export function cursorOf({ page, userId, channel }: Place): string {
   return `${page ?? 'failed'}-${userId}.${channel}`;
 }
 
 /**
- * The place that a cursor names: one of `cursorOf`, or a delivery's id, or one of the two ends. Throws `validation_failed`, naming the
- * `param`, where it names none of the broadcast.
+ * The place that a cursor names: one of `cursorOf`, or a delivery's id, or one of the two ends. Throws
+ * `validation_failed`, naming the `param`, where it names none of the broadcast.
  */
 export async function readPlace(
   db: Queryable,

@@ -21,9 +21,10 @@ const PAGES = 4;
 const MAX_PAGES = 60;
 
 /**
- * Up to `limit` of a broadcast's deliveries beyond the cursor, nearest first: every notification on every channel that was planned, each once, in the
- * order of users' ids, those of a topic after who is named. Reads what it answers by primary keys and, of a state that is rare, looks at a
- * few thousand more. Throws `validation_failed` for a cursor that is none of this list.
+ * Up to `limit` of a broadcast's deliveries beyond the cursor, nearest first: every notification on every
+ * channel that was planned, each once, in the order of users' ids, those of a topic after who is named. Reads
+ * what it answers by primary keys and, of a state that is rare, looks at a few thousand more. Throws
+ * `validation_failed` for a cursor that is none of this list.
  */
 export async function listDeliveries(
   deps: { db: Queryable; brand: string },
@@ -163,7 +164,9 @@ function plannedOf(broadcastId: string, page: Page, direction: Cursor['direction
   return direction === 'older' ? planned : planned.reverse();
 }
 
-/** Whether something of a page stands beyond a place: that can only be in question for the user of the place. */
+/**
+ * Whether something of a page stands beyond a place: that can only be in question for the user of the place.
+ */
 function beyond(
   page: Page,
   at: Partial<Place>,
@@ -191,8 +194,9 @@ function pageEnd({ userIds, plans }: Page, direction: Cursor['direction']): Omit
   };
 }
 
-// Primary key (broadcast_id, page): so many pages from that of the cursor on, and of each so many users from the cursor's own on. Where the
-// cursor's user is not in its page, it was made up: nothing of the page is shown.
+// Primary key (broadcast_id, page): so many pages from that of the cursor on, and of each so many users from
+// the cursor's own on. Where the cursor's user is not in its page, it was made up: nothing of the page is
+// shown.
 const selectOnwards = sql(
   'list_broadcast_users',
   `select page, plan, size, first, user_ids[first : first + $4 - 1] as user_ids

@@ -23,9 +23,14 @@ export interface Loaded {
   closed: ReadonlyMap<string, number>;
   /** Where those outside the inbox go that are wanted and have not ended, by `nameOf`. */
   addressed: ReadonlyMap<string, Addressed>;
-  /** `<notification id><channel>` of deliveries that have ended: with their final state, and no target left. */
+  /**
+   * `<notification id><channel>` of deliveries that have ended: with their final state, and no target left.
+   */
   finals: ReadonlySet<string>;
-  /** By the same: the attempts and what is left of deliveries that have not, where an attempt was written down. */
+  /**
+   * By the same: the attempts and what is left of deliveries that have not, where an attempt was written
+   * down.
+   */
   begun: ReadonlyMap<string, Begun>;
 }
 
@@ -59,7 +64,10 @@ export interface LoadedUser {
 
 type Prepare = ReturnType<typeof createPreparation>;
 
-/** Loads it, with those broadcasts that are still there, by as many statements whatever the number of users: one for each thing that is needed. */
+/**
+ * Loads it, with those broadcasts that are still there, by as many statements whatever the number of users:
+ * one for each thing that is needed.
+ */
 export async function loadDeliveries(
   context: Context,
   prepare: Prepare,
@@ -199,7 +207,10 @@ async function loadBroadcasts(
   });
 }
 
-/** Only a job that was begun before can have results; or one that comes back, of an attempt which a worker without a lease made, too. */
+/**
+ * Only a job that was begun before can have results; or one that comes back, of an attempt which a worker
+ * without a lease made, too.
+ */
 async function loadBegun(
   db: Queryable,
   jobs: readonly Job<'deliver'>[],

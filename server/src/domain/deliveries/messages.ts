@@ -106,7 +106,10 @@ const NO_DESTINATION: Rejection = {
   reason: 'neither the token nor the integration has the address of a webhook',
 };
 
-/** What the broadcast says for the provider alone. The server's own app for Slack has that of Slack: it is the same payload. */
+/**
+ * What the broadcast says for the provider alone. The server's own app for Slack has that of Slack: it is the
+ * same payload.
+ */
 function overrideFor(
   { overrides }: LoadedBroadcast,
   { provider }: OpenedIntegration,

@@ -3,7 +3,10 @@ import { type Queryable, sql } from '../../db/client.ts';
 import { locate } from '../broadcasts/locate.ts';
 import { readPlanned } from './read-planned.ts';
 
-/** What became of a notification of the project on each channel that was planned, in their order; undefined where there is no such notification. */
+/**
+ * What became of a notification of the project on each channel that was planned, in their order; undefined
+ * where there is no such notification.
+ */
 export async function deliveriesOfNotification(
   { db, brand }: { db: Queryable; brand: string },
   projectId: string,

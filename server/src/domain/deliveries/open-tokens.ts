@@ -21,8 +21,8 @@ export interface TokensOf {
 }
 
 /**
- * The active tokens of each who is asked for, the newest first, by one statement: whatever was discarded since a delivery was planned is not
- * among them. Each is opened from its seal once.
+ * The active tokens of each who is asked for, the newest first, by one statement: whatever was discarded
+ * since a delivery was planned is not among them. Each is opened from its seal once.
  */
 export async function openTokens<Asked extends TokensOf>(
   { db, sealer }: { db: Queryable; sealer: Sealer },

@@ -24,7 +24,10 @@ function mostIn(times: readonly number[], windowMs: number): number {
   return most;
 }
 
-/** Sends to all targets, each coming back when it was told to, or `late()` later; answers when each was sent, in that order. */
+/**
+ * Sends to all targets, each coming back when it was told to, or `late()` later; answers when each was sent,
+ * in that order.
+ */
 function run(
   rates: Rates,
   limits: Limit[],
@@ -43,7 +46,10 @@ function run(
   }
 }
 
-/** Puts it behind all that come at the same time or earlier. To sort the whole queue each time is a thousand times as much work. */
+/**
+ * Puts it behind all that come at the same time or earlier. To sort the whole queue each time is a thousand
+ * times as much work.
+ */
 function enqueue<One extends { atMs: number }>(queue: One[], one: One): void {
   let [from, to] = [0, queue.length];
   while (from < to) {

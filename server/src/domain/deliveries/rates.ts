@@ -11,20 +11,23 @@ export interface Limit {
 /** A turn that is taken, to be waited for so long; or one that has to be come back for. */
 export type Turn = { waitMs: number } | { heldUntilMs: number };
 
-// A turn that is due within this time is waited for in place. Longer than the queue's poll: of a slow rate one poll brings a second's
-// messages, which would otherwise go to the queue and come back again and again.
+// A turn that is due within this time is waited for in place. Longer than the queue's poll: of a slow rate
+// one poll brings a second's messages, which would otherwise go to the queue and come back again and again.
 export const IN_PLACE_MS = 1_250;
 // Turns to come back for are told to this grain, so that those which follow one another come back as one job.
 const GRAIN_MS = 250;
-// A limit that is far too small (one in a year) must not make a time that nothing can store: who waits for it asks again then.
+// A limit that is far too small (one in a year) must not make a time that nothing can store: who waits for it
+// asks again then.
 const LONGEST_HOLD_MS = 24 * 3_600_000;
-// Beyond these the limit that was not used for longest is forgotten. A limit takes 300 bytes and 16 for each use within its windows.
+// Beyond these the limit that was not used for longest is forgotten. A limit takes 300 bytes and 16 for each
+// use within its windows.
 const MAX_KEYS = 50_000;
 const MAX_BYTES = 32 * 1024 * 1024;
 // 250 bytes each. Who finds no place to book comes back by estimate, and stands at the end of the line again.
 const MAX_BOOKINGS = 50_000;
 const MAX_BOOKINGS_OF_KEY = 10_000;
-// A booked turn that nobody came for is forgotten so long after it was due. That is looked for when room is short, and not too often.
+// A booked turn that nobody came for is forgotten so long after it was due. That is looked for when room is
+// short, and not too often.
 const FORGET_AFTER_MS = 10 * 60_000;
 const SWEEP_EVERY_MS = 10_000;
 
@@ -46,7 +49,10 @@ interface Booking {
   line: Line;
 }
 
-/** Keeps to any number of limits at once, each over several windows, in memory: in no window are there ever more than its limit. */
+/**
+ * Keeps to any number of limits at once, each over several windows, in memory: in no window are there ever
+ * more than its limit.
+ */
 export class Rates {
   readonly #lines = new Map<string, Line>();
   readonly #bookings = new Map<string, Booking>();
@@ -55,8 +61,8 @@ export class Rates {
   #sweptMs = 0;
 
   /**
-   * Takes a turn for a target under all of the limits, if there is one within IN_PLACE_MS. Otherwise it books one: the target comes back for it,
-   * and who asks later gets a later one.
+   * Takes a turn for a target under all of the limits, if there is one within IN_PLACE_MS. Otherwise it books
+   * one: the target comes back for it, and who asks later gets a later one.
    */
   take(limits: readonly Limit[], targetId: string, nowMs: number): Turn {
     const [first] = limits;
@@ -104,7 +110,9 @@ export class Rates {
     return held(atMs, nowMs);
   }
 
-  /** What was booked with a limit that was forgotten since, as after the clock was put back, counts no more. */
+  /**
+   * What was booked with a limit that was forgotten since, as after the clock was put back, counts no more.
+   */
   #bookingOf(name: string): Booking | undefined {
     const booking = this.#bookings.size === 0 ? undefined : this.#bookings.get(name);
     if (booking === undefined || booking.line.bytes !== undefined) return booking;
@@ -140,7 +148,8 @@ export class Rates {
   /** The line of a key, which is then the newest. */
   #line({ key, rates }: Limit, nowMs: number): Line {
     const found = this.#lines.get(key);
-    // Nothing is taken ahead of its time: the clock has been put back, and would have to come there again first.
+    // Nothing is taken ahead of its time: the clock has been put back, and would have to come there again
+    // first.
     const isAhead = found !== undefined && found.taken.lastMs > nowMs + IN_PLACE_MS;
     if (found !== undefined && found === this.#newest && !isAhead) return found;
     if (found !== undefined) this.#drop(key, found);

@@ -12,15 +12,17 @@ import {
 } from '../tokens/channels.ts';
 
 /**
- * By what users can be reached: their address, one of their numbers, tokens of a collection (tokens.channel), or a destination of the project
- * that serves all users without one of their own.
+ * By what users can be reached: their address, one of their numbers, tokens of a collection (tokens.channel),
+ * or a destination of the project that serves all users without one of their own.
  */
 export type Way = string;
 const ADDRESS = 'email';
 const PHONE = 'sms';
 const PROJECTS_OWN = 'project';
 
-/** By what each channel that these integrations deliver on reaches users, in the order of the integrations. */
+/**
+ * By what each channel that these integrations deliver on reaches users, in the order of the integrations.
+ */
 export function waysOf(integrations: readonly OpenedIntegration[]): ReadonlyMap<string, readonly Way[]> {
   const ways = new Map<string, Way[]>();
   for (const integration of integrations) {
@@ -35,7 +37,10 @@ export function waysOf(integrations: readonly OpenedIntegration[]): ReadonlyMap<
   return ways;
 }
 
-/** The collection of the tokens that an integration delivers to; undefined where it needs none, or is switched off. */
+/**
+ * The collection of the tokens that an integration delivers to; undefined where it needs none, or is switched
+ * off.
+ */
 export function collectionOf({ provider, config }: OpenedIntegration): string | undefined {
   return config.enabled === false ? undefined : COLLECTIONS.get(provider);
 }
@@ -63,7 +68,10 @@ const COLLECTIONS: ReadonlyMap<string, string> = new Map([
 /** Whether a user can be reached by one of these ways. */
 export type Reachable = (userId: string, ways: readonly Way[]) => boolean;
 
-/** Who of these users can be reached how, by one statement for addresses and numbers and one for tokens, or none where nobody asks. */
+/**
+ * Who of these users can be reached how, by one statement for addresses and numbers and one for tokens, or
+ * none where nobody asks.
+ */
 export async function findReachable(
   db: Queryable,
   groups: readonly { userIds: readonly string[]; ways: readonly Way[] }[],

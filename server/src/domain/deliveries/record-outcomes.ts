@@ -11,8 +11,9 @@ const LINGER_MS = 50;
 const MAX_REPORTS = 500;
 
 /**
- * Records what became of deliveries. An outcome is a fact, true whoever holds the lease by now, and a final one is never overwritten; that
- * makes the count of finals exact whatever is repeated. The job itself is only ended under the lease that it was claimed with.
+ * Records what became of deliveries. An outcome is a fact, true whoever holds the lease by now, and a final
+ * one is never overwritten; that makes the count of finals exact whatever is repeated. The job itself is only
+ * ended under the lease that it was claimed with.
  */
 export class OutcomeRecorder {
   readonly #writer: OutcomeWriter<Report>;

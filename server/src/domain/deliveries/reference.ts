@@ -1,12 +1,15 @@
 /**
- * What a message carries so that a receipt finds its delivery: 43 characters of base64url, the broadcast's id and the user's. The notification's
- * id does not do: it is made of both, and neither can be had back from it.
+ * What a message carries so that a receipt finds its delivery: 43 characters of base64url, the broadcast's id
+ * and the user's. The notification's id does not do: it is made of both, and neither can be had back from it.
  */
 export function referenceOf({ broadcastId, userId }: Referred): string {
   return Buffer.concat([bytesOf(broadcastId), bytesOf(userId)]).toString('base64url');
 }
 
-/** Whom a reference means; undefined for a text that is none. What it says is not proven: who signed the receipt has to be. */
+/**
+ * Whom a reference means; undefined for a text that is none. What it says is not proven: who signed the
+ * receipt has to be.
+ */
 export function readReference(text: string): Referred | undefined {
   if (!REFERENCE.test(text)) return undefined;
   const hex = Buffer.from(text, 'base64url').toString('hex');

@@ -23,7 +23,10 @@ interface ReplayedBroadcast {
   textWeight: number;
 }
 
-/** Sends all of a broadcast anew that failed before `askedAt`: the first of them at once, the rest by jobs. Answers how many they are. */
+/**
+ * Sends all of a broadcast anew that failed before `askedAt`: the first of them at once, the rest by jobs.
+ * Answers how many they are.
+ */
 export async function replayAllFailed(
   tx: Queryable,
   { id, projectId, textWeight }: ReplayedBroadcast,

@@ -11,9 +11,10 @@ import { replayAllFailed } from './replay-failed.ts';
 import { type DeliveryKey, sendAnew } from './send-anew.ts';
 
 /**
- * Replays deliveries of a broadcast that failed or, of users who are named, were skipped. They start over, with another day to succeed, and are
- * `pending` in the figures of the broadcast, which stays `processed`. Returns how many they are; the rest of a large broadcast follows by a
- * job. What is requested twice at the same time is done once. Throws `not_found` if the project has no such broadcast.
+ * Replays deliveries of a broadcast that failed or, of users who are named, were skipped. They start over,
+ * with another day to succeed, and are `pending` in the figures of the broadcast, which stays `processed`.
+ * Returns how many they are; the rest of a large broadcast follows by a job. What is requested twice at the
+ * same time is done once. Throws `not_found` if the project has no such broadcast.
  */
 export function replayDeliveries(
   { db, clock }: { db: Pick<Database, 'transaction'>; clock: Clock },

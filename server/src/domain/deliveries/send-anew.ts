@@ -16,8 +16,9 @@ export interface DeliveryKey {
 const USERS_OF_EVENT = 1_000;
 
 /**
- * Replays those of these deliveries that are in this state, as if they had not been tried: with jobs, events and the figures of the broadcast, in
- * the caller's transaction, of which it is the last step. Returns how many they are, without those that another transaction replays now.
+ * Replays those of these deliveries that are in this state, as if they had not been tried: with jobs, events
+ * and the figures of the broadcast, in the caller's transaction, of which it is the last step. Returns how
+ * many they are, without those that another transaction replays now.
  */
 export async function sendAnew(
   tx: Queryable,
@@ -75,8 +76,8 @@ function eventsOf({ projectId, id }: JobsOf, channel: string, userIds: readonly 
   return events;
 }
 
-// Primary key (user_id, notification_id, channel); in the order of users, in which outcomes are written, too. Who waits for a row finds it
-// begun anew, and leaves it.
+// Primary key (user_id, notification_id, channel); in the order of users, in which outcomes are written, too.
+// Who waits for a row finds it begun anew, and leaves it.
 const beginAnew = sql(
   'begin_deliveries_anew',
   `with locked as (

@@ -16,7 +16,10 @@ export type { GoneToken, TokenRef } from './gone-token.ts';
 
 /** What is to be sent to one target, for the bounds and the bookkeeping around it. */
 export interface About {
-  /** Of this target alone and the same whenever it is asked for again: the delivery's id and the token's or address's. */
+  /**
+   * Of this target alone and the same whenever it is asked for again: the delivery's id and the token's or
+   * address's.
+   */
   targetId: string;
   /** Who it is for: failures that a recipient can cause are counted by user. */
   userId: string;
@@ -60,8 +63,9 @@ type Tried =
   | (Extract<Dispatched, { kind: 'held' }> & { waitsFor: 'rate' | 'integration' });
 
 /**
- * The live senders, one for each integration; made anew when the integration's config changed. Around them what keeps an integration that does
- * not work from harming others: failover, breakers, rates, and bounds on what is under way.
+ * The live senders, one for each integration; made anew when the integration's config changed. Around them
+ * what keeps an integration that does not work from harming others: failover, breakers, rates, and bounds on
+ * what is under way.
  */
 export class Senders {
   readonly #deps: SendersDeps;
@@ -85,8 +89,9 @@ export class Senders {
   }
 
   /**
-   * Sends to one target over the first of the integrations (at least one, of one channel, in the order of failover) that can. `make` makes the
-   * message for one of them when its turn has come. Rejects only if `make` throws, or a sender that has a bug.
+   * Sends to one target over the first of the integrations (at least one, of one channel, in the order of
+   * failover) that can. `make` makes the message for one of them when its turn has come. Rejects only if
+   * `make` throws, or a sender that has a bug.
    */
   async send<C extends keyof MessageOf>(
     channel: C,
@@ -138,7 +143,8 @@ export class Senders {
       if (this.#closed) return this.#stopping();
       const line = this.#line(channel, given);
       const { integration, provider } = line;
-      // Where the message says where it goes, that is needed to know whose turn it is. Elsewhere it is made when its turn has come.
+      // Where the message says where it goes, that is needed to know whose turn it is. Elsewhere it is made
+      // when its turn has come.
       const early =
         provider.party !== undefined || provider.rates?.destination ? make(integration) : undefined;
       if (early !== undefined && isRejection(early)) return { kind: 'done', outcome: early, integration };
@@ -184,7 +190,10 @@ export class Senders {
     }
   }
 
-  /** What ended with a sender that is no more says nothing of the integration, and what was not sent is not an attempt. */
+  /**
+   * What ended with a sender that is no more says nothing of the integration, and what was not sent is not an
+   * attempt.
+   */
   #afterItsEnd(done: Extract<Tried, { kind: 'done' }>): Tried | typeof REPLACED {
     if (!asksNext(done)) return done;
     return this.#closed ? this.#stopping() : REPLACED;
@@ -202,7 +211,8 @@ export class Senders {
   #line(channel: keyof MessageOf, integration: OpenedIntegration): Line {
     const key = `${integration.projectId}:${integration.id}`;
     const line = this.#lines.get(key);
-    // Who has read an older config meanwhile sends with the newer one too: two at work would close each other's sender for every message.
+    // Who has read an older config meanwhile sends with the newer one too: two at work would close each
+    // other's sender for every message.
     if (line !== undefined && line.integration.version >= integration.version) return line;
     const made = openLine(this.#deps, channel, integration);
     void line?.close();
@@ -219,7 +229,10 @@ export class Senders {
   }
 }
 
-/** As they are given; but where the last attempt may have arrived over one, with that first, so that a repeat can be seen as one. */
+/**
+ * As they are given; but where the last attempt may have arrived over one, with that first, so that a repeat
+ * can be seen as one.
+ */
 function firstOver(
   unsure: string | undefined,
   integrations: readonly OpenedIntegration[],

@@ -6,8 +6,9 @@ import { HELD_BACK } from '../notifications/row.ts';
 import { newToThese } from '../realtime/messages.ts';
 
 /**
- * Shows notifications that were held back in the inboxes of these users, as new ones of this moment, and tells who is connected. Doing it
- * again changes nothing but tells them again: the one who did it before may have been stopped before it came to that.
+ * Shows notifications that were held back in the inboxes of these users, as new ones of this moment, and
+ * tells who is connected. Doing it again changes nothing but tells them again: the one who did it before may
+ * have been stopped before it came to that.
  */
 export async function showInInbox(
   { db, bus }: Pick<Context, 'db' | 'bus'>,

@@ -60,13 +60,14 @@ interface Suspected {
   suspects: Suspects;
 }
 
-// Those without trouble for longest are forgotten. 300 bytes each; and of the suspected 200 tokens at most, of 500 bytes.
+// Those without trouble for longest are forgotten. 300 bytes each; and of the suspected 200 tokens at most,
+// of 500 bytes.
 const MAX_FARES = 20_000;
 const MAX_SUSPECTED = 2_000;
 
 /**
- * Who may send over what, by how it went before: the breakers of all integrations, and the tokens under suspicion. In the memory of this
- * process; what never failed takes none.
+ * Who may send over what, by how it went before: the breakers of all integrations, and the tokens under
+ * suspicion. In the memory of this process; what never failed takes none.
  */
 export class Standings {
   readonly #deps: StandingsDeps;
@@ -78,8 +79,8 @@ export class Standings {
   }
 
   /**
-   * Takes over pauses that were written by other nodes, or by this one before it was restarted. Ignores those that it knows, and what ended
-   * here since.
+   * Takes over pauses that were written by other nodes, or by this one before it was restarted. Ignores those
+   * that it knows, and what ended here since.
    */
   adopt(pauses: readonly Pause[]): void {
     for (const { projectId, integrationId, party, version, sinceMs, untilMs } of pauses) {
@@ -94,7 +95,9 @@ export class Standings {
     }
   }
 
-  /** Until when nothing is to be sent, as it looks now; undefined where it may be. Lets nothing through yet. */
+  /**
+   * Until when nothing is to be sent, as it looks now; undefined where it may be. Lets nothing through yet.
+   */
   barred(integration: OpenedIntegration, party: string): number | undefined {
     const fare = this.#fare(integration, party);
     if (fare === undefined) return undefined;
@@ -114,8 +117,8 @@ export class Standings {
   }
 
   /**
-   * Notes how a send ended, for the breaker. Returns the outcome that counts: a refused config, where so many users' tokens are refused that
-   * they cannot all be gone.
+   * Notes how a send ended, for the breaker. Returns the outcome that counts: a refused config, where so many
+   * users' tokens are refused that they cannot all be gone.
    */
   judge(admitted: Admitted, outcome: Outcome, about: JudgedMessage): Outcome {
     if (outcome.kind === 'token_gone' && about.token !== undefined)
@@ -164,7 +167,10 @@ export class Standings {
     return rejection;
   }
 
-  /** What a failure proves that the recipient may have caused. An override may have caused it as well, and then it proves nothing. */
+  /**
+   * What a failure proves that the recipient may have caused. An override may have caused it as well, and
+   * then it proves nothing.
+   */
   #suspect(
     { integration, party, permit }: Admitted,
     { userId, overridden }: Pick<JudgedMessage, 'userId' | 'overridden'>,
@@ -243,8 +249,8 @@ export class Standings {
   }
 
   /**
-   * How it goes; undefined where nothing has failed. Another config has another chance: but that it was paused is not over before it works.
-   * Who still has an older one is told how it goes with the newer.
+   * How it goes; undefined where nothing has failed. Another config has another chance: but that it was
+   * paused is not over before it works. Who still has an older one is told how it goes with the newer.
    */
   #fare(integration: OpenedIntegration, party: string): Fare | undefined {
     if (this.#fares.size === 0) return undefined;
@@ -277,7 +283,9 @@ function fareKey(integration: OpenedIntegration, party: string): string {
   return `${keyOf(integration)}:${party}`;
 }
 
-/** The event is about the integration: whose address or number was tried when it failed is nobody's business. */
+/**
+ * The event is about the integration: whose address or number was tried when it failed is nobody's business.
+ */
 function withoutRecipients(text: string): string {
   return oneLine(oneLine(text).replace(RECIPIENTS, '[address]'), 500);
 }

@@ -14,12 +14,14 @@ export interface Unwanted {
   reason: string;
 }
 
-// A condition takes some microseconds, a hostile one milliseconds: after so much of them others have their turn.
+// A condition takes some microseconds, a hostile one milliseconds: after so much of them others have their
+// turn.
 const LONGEST_TURN_MS = 10;
 
 /**
- * Which of the jobs' deliveries are not wanted now, by `<notification>` as `nameOf` has it: the category's config and the user's preference
- * may have changed since the fan-out, which may be a year ago, and conditions are judged only now, when the delivery is due.
+ * Which of the jobs' deliveries are not wanted now, by `<notification>` as `nameOf` has it: the category's
+ * config and the user's preference may have changed since the fan-out, which may be a year ago, and
+ * conditions are judged only now, when the delivery is due.
  */
 export async function unwantedNow(
   context: Pick<Context, 'db' | 'categories'>,

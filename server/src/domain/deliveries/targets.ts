@@ -13,7 +13,9 @@ import { collectionOf, hasDestination } from './reach.ts';
 import type { TokenRef } from './senders.ts';
 import type { Unwanted } from './still-wanted.ts';
 
-/** Where a message can go to: one of a user's devices, browsers or chats; or the user's address, or numbers. */
+/**
+ * Where a message can go to: one of a user's devices, browsers or chats; or the user's address, or numbers.
+ */
 export interface Target {
   /** The token's; of what is no token the channel. */
   id: string;
@@ -67,8 +69,9 @@ export type Addressed =
   | ({ kind: 'skipped' | 'failed' } & Unwanted);
 
 /**
- * Finds where all these deliveries of one project go: tokens, suppressed addresses, the numbers on the icons of apps and the tokens of Slack's
- * bots by a statement each, and only where they are needed. This is the one place where tokens are opened on their way.
+ * Finds where all these deliveries of one project go: tokens, suppressed addresses, the numbers on the icons
+ * of apps and the tokens of Slack's bots by a statement each, and only where they are needed. This is the one
+ * place where tokens are opened on their way.
  */
 export async function findTargets(
   context: Context,
@@ -167,7 +170,10 @@ const SUPPRESSED_NUMBERS: Addressed = {
   reason: "nothing is sent to the user's phone numbers: they are suppressed",
 };
 
-/** The tokens to ask for: those that are left and whose time has come, or all of the channel's collections that are set up. */
+/**
+ * The tokens to ask for: those that are left and whose time has come, or all of the channel's collections
+ * that are set up.
+ */
 function tokensOf(
   { channel, user, progress }: Due,
   integrations: readonly OpenedIntegration[],

@@ -42,13 +42,19 @@ export class TextMarker {
     });
   }
 
-  /** Returns how many of the delivery may then have been sent, this one included; undefined if it must not be sent. */
+  /**
+   * Returns how many of the delivery may then have been sent, this one included; undefined if it must not be
+   * sent.
+   */
   mark(text: TextMark): Promise<number | undefined> {
     return this.#batcher.add(text);
   }
 }
 
-/** A statement can touch a row once: two attempts at one delivery, of which one has lost its lease, are marked one after the other. */
+/**
+ * A statement can touch a row once: two attempts at one delivery, of which one has lost its lease, are marked
+ * one after the other.
+ */
 async function markGroup(db: Queryable, texts: readonly TextMark[]): Promise<(number | undefined)[]> {
   const marks = new Array<number | undefined>(texts.length);
   for (let left = [...texts.entries()]; left.length > 0; ) {
@@ -65,8 +71,9 @@ async function markGroup(db: Queryable, texts: readonly TextMark[]): Promise<(nu
 }
 
 /**
- * Writes down that these are about to be sent, by one statement. Answers by notification's id how many of a delivery may then have been sent, this
- * one included; who is missing must not be sent: it has ended, or was sent often enough.
+ * Writes down that these are about to be sent, by one statement. Answers by notification's id how many of a
+ * delivery may then have been sent, this one included; who is missing must not be sent: it has ended, or was
+ * sent often enough.
  */
 export async function markTexts(
   db: Queryable,

@@ -2,8 +2,9 @@ import type { Outcome } from '../../providers/provider.ts';
 import type { Verdict } from './breaker.ts';
 
 /**
- * What the end of one send says of its integration. A message with an override for the provider may itself be what is refused, so its
- * refusal blames nobody else; nor does that of a single message or address, for which the vendor need not even have been asked.
+ * What the end of one send says of its integration. A message with an override for the provider may itself be
+ * what is refused, so its refusal blames nobody else; nor does that of a single message or address, for which
+ * the vendor need not even have been asked.
  */
 export function verdictOf(outcome: Outcome, { overridden }: { overridden: boolean }): Verdict {
   switch (outcome.kind) {
@@ -25,8 +26,9 @@ export function mayBeConfig(outcome: Outcome): boolean {
 }
 
 /**
- * "Later" may be an answer: too many at once, or not to this mailbox now. A thousand of those in a row do not mean that the integration is down.
- * Vendors say it by a status of 4xx (HTTP and SMTP alike), by naming a time, or in their own word for it.
+ * "Later" may be an answer: too many at once, or not to this mailbox now. A thousand of those in a row do not
+ * mean that the integration is down. Vendors say it by a status of 4xx (HTTP and SMTP alike), by naming a
+ * time, or in their own word for it.
  */
 function hasAnswered({ ambiguous, code = '', retryAfterMs }: Extract<Outcome, { kind: 'retry' }>): boolean {
   if (ambiguous) return false;

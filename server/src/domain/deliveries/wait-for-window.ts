@@ -7,13 +7,15 @@ export interface Waiting {
   events: NewEvent[];
 }
 
-// What opens at eight o'clock for all users of a zone comes within the minutes after it. No window is shorter than twice that.
+// What opens at eight o'clock for all users of a zone comes within the minutes after it. No window is shorter
+// than twice that.
 const SPREAD_MS = 300_000;
 
 /**
- * The deliveries of a job that have to wait, as jobs of their own: one for all that wait for the same opening, due a while after it. Their time to
- * live begins then; of those that were begun it goes on then, or one night after another they would never end. `openings` are in unix
- * milliseconds, by user. Pure but for chance.
+ * The deliveries of a job that have to wait, as jobs of their own: one for all that wait for the same
+ * opening, due a while after it. Their time to live begins then; of those that were begun it goes on then, or
+ * one night after another they would never end. `openings` are in unix milliseconds, by user. Pure but for
+ * chance.
  */
 export function waitForWindow(
   job: Pick<Job<'deliver'>, 'projectId' | 'priority' | 'weight' | 'payload'>,

@@ -1,8 +1,8 @@
 const SPECIAL = /[\\^$.*+?()[\]{}|/-]/g;
 
 /**
- * What a provider said, without the recipient's addresses in whatever case, numbers in whatever grouping, and tokens: it is kept in events, which
- * outlive the user, and the user's id stands beside it.
+ * What a provider said, without the recipient's addresses in whatever case, numbers in whatever grouping, and
+ * tokens: it is kept in events, which outlive the user, and the user's id stands beside it.
  */
 export function withoutAddress(
   text: string,

@@ -21,7 +21,10 @@ export interface DeliveryOutcome {
   userId: string;
   notificationId: string;
   channel: string;
-  /** How often it had been begun anew, as its job has it. Of one that was once more since then it says nothing. */
+  /**
+   * How often it had been begun anew, as its job has it. Of one that was once more since then it says
+   * nothing.
+   */
   replay?: number | undefined;
   state: DeliveryState;
   /** Attempts made, this one included. */
@@ -65,8 +68,9 @@ export interface FinishedJob {
 }
 
 /**
- * Writes down what became of deliveries, and the ends of their jobs, in the caller's transaction; answers which of it is news, and how many retries were
- * added. `isRepeat`: it was written before, and may be committed.
+ * Writes down what became of deliveries, and the ends of their jobs, in the caller's transaction; answers
+ * which of it is news, and how many retries were added. `isRepeat`: it was written before, and may be
+ * committed.
  */
 export async function writeOutcomes(
   { tx, addressKeys, isRepeat }: { tx: Queryable; addressKeys: AddressKeys; isRepeat: boolean },
@@ -90,8 +94,9 @@ export async function writeOutcomes(
   await enqueue(tx, receiptJobs(written.flatMap(({ taken = [] }) => taken)));
   await suppressAddresses({ db: tx, addressKeys }, reported.flatMap(suppressionsOf));
   const held = await endJobs(tx, finished);
-  // Each attempt takes back its own mark, also one that is reported twice by two workers; but when this is a repeat, only where it is
-  // news: a mark that is taken back twice is another's, and a text message would be sent a third time.
+  // Each attempt takes back its own mark, also one that is reported twice by two workers; but when this is a
+  // repeat, only where it is news: a mark that is taken back twice is another's, and a text message would be
+  // sent a third time.
   await unmarkTexts(tx, [
     ...(isRepeat ? written : reported).filter(({ notSent }) => notSent),
     ...(isRepeat ? held : finished).flatMap(({ untried = [] }) => untried),
@@ -102,9 +107,9 @@ export async function writeOutcomes(
 }
 
 /**
- * One statement can touch a row once. Of a delivery that is reported twice, by a worker that lost its lease and by the one that has it
- * now, the first final outcome counts: were it the last, a retry that nobody will make could take the place of an end. Of one that was begun anew only
- * what was made of it since then counts.
+ * One statement can touch a row once. Of a delivery that is reported twice, by a worker that lost its lease
+ * and by the one that has it now, the first final outcome counts: were it the last, a retry that nobody will
+ * make could take the place of an end. Of one that was begun anew only what was made of it since then counts.
  */
 function onePerDelivery(outcomes: readonly DeliveryOutcome[]): DeliveryOutcome[] {
   const chosen = new Map<string, DeliveryOutcome>();
@@ -179,7 +184,10 @@ async function upsert(tx: Queryable, rows: readonly DeliveryOutcome[]): Promise<
   return new Set(changed.map((row) => nameOf(row.notification_id, row.channel)));
 }
 
-/** Writes what became of further targets of deliveries that are `sent`; returns the names of those of which it is news. */
+/**
+ * Writes what became of further targets of deliveries that are `sent`; returns the names of those of which it
+ * is news.
+ */
 async function updateSent(tx: Queryable, rows: readonly DeliveryOutcome[]): Promise<Set<string>> {
   if (rows.length === 0) return new Set();
   const changed = await tx.query<{ notification_id: string; channel: string }>(updateSentDeliveries, [
@@ -238,7 +246,10 @@ function eventsOf(outcomes: readonly DeliveryOutcome[]): NewEvent[] {
   return events;
 }
 
-/** Whom it concerns is added when the event is read (events/expand.ts): it follows from the broadcast and the user. */
+/**
+ * Whom it concerns is added when the event is read (events/expand.ts): it follows from the broadcast and the
+ * user.
+ */
 function detailsOf(outcome: DeliveryOutcome): EventDetails {
   const { channel, provider, attempts, durationMs, targets } = outcome;
   return {
@@ -260,10 +271,12 @@ function figuresOf({ accepted, gone, failed }: Targets): Record<string, number> 
   return { accepted, gone, failed };
 }
 
-// Primary key (user_id, notification_id, channel). A final state stays, and an attempt that was written down already is not written again:
-// only what is news is answered, so that each state has one event and each end is counted once, however often it is reported. Nor is one that was
-// begun anew since: how it had gone before is no news of it. Who was asked last is kept where nobody was asked this time. Of a broadcast that was
-// deleted while its messages were on their way nothing is written: its deliveries went with it, and nobody would delete these (primary key of broadcasts).
+// Primary key (user_id, notification_id, channel). A final state stays, and an attempt that was written down
+// already is not written again: only what is news is answered, so that each state has one event and each end
+// is counted once, however often it is reported. Nor is one that was begun anew since: how it had gone before
+// is no news of it. Who was asked last is kept where nobody was asked this time. Of a broadcast that was
+// deleted while its messages were on their way nothing is written: its deliveries went with it, and nobody
+// would delete these (primary key of broadcasts).
 const upsertDeliveries = sql(
   'record_outcomes',
   `insert into deliveries as d (
@@ -289,7 +302,8 @@ const upsertDeliveries = sql(
         and (excluded.state <> 'retrying' or excluded.attempts > d.attempts)
   returning d.notification_id, d.channel`,
 );
-// Primary key. Only while targets are left; the same attempt is written once, unless it says that none is left any more.
+// Primary key. Only while targets are left; the same attempt is written once, unless it says that none is
+// left any more.
 const updateSentDeliveries = sql(
   'record_further_targets',
   `update deliveries d

@@ -15,8 +15,8 @@ export interface Timed {
 }
 
 /**
- * Until when a message has to wait for its window, in unix milliseconds; undefined when it may go out at `nowMs`. What users have said is read by one statement, and
- * only in projects where some have.
+ * Until when a message has to wait for its window, in unix milliseconds; undefined when it may go out at
+ * `nowMs`. What users have said is read by one statement, and only in projects where some have.
  */
 export async function closedUntil(
   db: Queryable,
@@ -27,7 +27,8 @@ export async function closedUntil(
   const timed = messages.filter(({ channel, category }) => mayClose(windows, channel, category));
   if (timed.length === 0) return () => undefined;
   const ofUsers = windows.ofUsers ? await loadOfUsers(db, timed) : new Map<string, OwnWindows>();
-  // Temporal takes 40 ms and 8 MB to load: who has no windows does without. Of the same windows in the same zone the answer is the same.
+  // Temporal takes 40 ms and 8 MB to load: who has no windows does without. Of the same windows in the same
+  // zone the answer is the same.
   const { nextOpening } = await import('../../lib/weekly-hours.ts');
   const known = new Map<readonly Window[], Map<string, number | undefined>>();
   return ({ userId, channel, category, customAttributes }) => {
@@ -43,7 +44,10 @@ export async function closedUntil(
   };
 }
 
-/** The windows that count: the user's own word, else the category's, else the project's; none for what is critical. Pure. */
+/**
+ * The windows that count: the user's own word, else the category's, else the project's; none for what is
+ * critical. Pure.
+ */
 function applyingWindows(
   project: OwnWindows,
   own: OwnWindows | undefined,

@@ -14,7 +14,9 @@ export function problemsOfWindows(given: unknown): string[] {
   ];
 }
 
-/** What is wrong with channels and their windows: one that is named twice, and times that do not go together. */
+/**
+ * What is wrong with channels and their windows: one that is named twice, and times that do not go together.
+ */
 export function problemsOfChannels(channels: readonly unknown[]): string[] {
   return [
     ...problemsOfRepeats(channels),

@@ -7,8 +7,8 @@ import type { WindowsOwner } from './get.ts';
 import { problemsOfWindows } from './problems.ts';
 
 /**
- * Saves when the project's messages go out, or when they reach the user, in the place of what was said before. The same again changes nothing;
- * a user who is gone is ignored.
+ * Saves when the project's messages go out, or when they reach the user, in the place of what was said
+ * before. The same again changes nothing; a user who is gone is ignored.
  */
 export async function saveWindows(
   { db, bus }: { db: Queryable; bus: Bus },

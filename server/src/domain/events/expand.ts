@@ -2,7 +2,10 @@ import type { Event, EventType } from '../../contract/event.ts';
 import { notificationId, timeOf } from '../../lib/ids.ts';
 import type { EventDetails } from './record.ts';
 
-/** A row of events as it is read, one type of it: all events of that type, or those from number `first` on that were asked for. */
+/**
+ * A row of events as it is read, one type of it: all events of that type, or those from number `first` on
+ * that were asked for.
+ */
 export interface EventRow {
   id: string;
   type: EventType;

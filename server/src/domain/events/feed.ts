@@ -6,9 +6,10 @@ import { type EventRow, eventId, expand, splitEventId } from './expand.ts';
 import { PARTS } from './stored-types.ts';
 
 /**
- * A place in a project's feed: behind the event `eventId`, which the transaction `xact` wrote. The feed's order is that of transactions, then of
- * ids, and it ends before the oldest transaction that still runs. So nothing ever appears behind a place that was read already, which cannot
- * be said of the order of ids: they are taken before the commit.
+ * A place in a project's feed: behind the event `eventId`, which the transaction `xact` wrote. The feed's
+ * order is that of transactions, then of ids, and it ends before the oldest transaction that still runs. So
+ * nothing ever appears behind a place that was read already, which cannot be said of the order of ids: they
+ * are taken before the commit.
  */
 export interface FeedPosition {
   xact: string;
@@ -76,8 +77,9 @@ export function positionText({ xact, eventId: id }: FeedPosition): string {
 }
 
 /**
- * The place that a client names: by a text of `positionText`, or by an event's id alone. `certain` is false where events after it may be gone
- * since, or cannot be told from others: then it is the nearest place that there is.
+ * The place that a client names: by a text of `positionText`, or by an event's id alone. `certain` is false
+ * where events after it may be gone since, or cannot be told from others: then it is the nearest place that
+ * there is.
  */
 export async function findPosition(
   db: Queryable,
@@ -95,7 +97,8 @@ export async function findPosition(
     xact ?? null,
   ]);
   const horizon = row?.horizon ?? '0';
-  // Where the event is, its own transaction counts: the number that a client kept may be of the server that a backup came from.
+  // Where the event is, its own transaction counts: the number that a client kept may be of the server that a
+  // backup came from.
   if (typeof row?.xact === 'string') return { position: { xact: row.xact, eventId: named }, certain: true };
   if (xact === undefined || row?.later !== false)
     return { position: { xact: horizon, eventId: OLDEST }, certain: false };
@@ -113,8 +116,9 @@ interface FeedRow extends EventRow {
   cut: boolean;
 }
 
-// Index events_feed (project_id, xact, id), as far as transactions have ended. Of a stretch only what is wanted is answered, and its last row,
-// which says how far it went. Of the row in which a reader stopped, the rest.
+// Index events_feed (project_id, xact, id), as far as transactions have ended. Of a stretch only what is
+// wanted is answered, and its last row, which says how far it went. Of the row in which a reader stopped, the
+// rest.
 const selectFeed = sql(
   'read_feed',
   `select r.request::int as request, f.place::int as place, f.xact, f.id, f.base, f.size, f.wanted, f.type, f.first,

@@ -5,7 +5,8 @@ import type { Logger } from '../../lib/log.ts';
 import type { Bus } from '../realtime/messages.ts';
 import { type FeedPart, type FeedPosition, type FeedRequest, readFeed } from './feed.ts';
 
-// Most of what is recorded is announced on the bus; the poll finds the rest, and what had to wait for an older transaction.
+// Most of what is recorded is announced on the bus; the poll finds the rest, and what had to wait for an
+// older transaction.
 const POLL_MS = 500;
 // Those who follow read together, at most so often: under load thousands of changes a second are announced.
 const LINGER_MS = 20;
@@ -39,7 +40,9 @@ export class FeedFollower {
     this.#unsubscribe = bus.subscribe(() => this.wake());
   }
 
-  /** Tells the reader of everything after this place. `end` ends that; `position` says how far it has come. */
+  /**
+   * Tells the reader of everything after this place. `end` ends that; `position` says how far it has come.
+   */
   follow(reader: FeedReader, from: FeedPosition): { position(): FeedPosition; end(): void } {
     const following = new Following(reader, from, this.#batcher, (error) =>
       this.#log.warn({ err: error }, 'the events could not be read; the next poll tries again'),

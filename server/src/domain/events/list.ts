@@ -15,8 +15,8 @@ export interface EventFilter {
 }
 
 /**
- * Up to `limit` events of the project beyond the cursor, nearest first. Reads about as many rows as that takes, and of a row
- * only the users of the events that are answered.
+ * Up to `limit` events of the project beyond the cursor, nearest first. Reads about as many rows as that
+ * takes, and of a row only the users of the events that are answered.
  */
 export async function listEvents(
   db: Queryable,
@@ -38,9 +38,10 @@ export async function listEvents(
   return rows.flatMap((row) => (direction === 'older' ? expand(row).reverse() : expand(row)));
 }
 
-// Primary key (project_id, id); of some types, index events_of_type (project_id, type, id), each type by itself. A part of a row has at least one
-// event, so `limit` parts are enough; `before` counts the events that are nearer than the part's, and ends the reading of users and details,
-// which may be long. Of the cursor's own row only the events beyond the cursor are left.
+// Primary key (project_id, id); of some types, index events_of_type (project_id, type, id), each type by
+// itself. A part of a row has at least one event, so `limit` parts are enough; `before` counts the events
+// that are nearer than the part's, and ends the reading of users and details, which may be long. Of the
+// cursor's own row only the events beyond the cursor are left.
 function listText(direction: Cursor['direction'], ofTypes: boolean): string {
   const older = direction === 'older';
   const order = older ? 'desc' : 'asc';

@@ -12,7 +12,10 @@ export interface EventDetails {
   payload?: Readonly<Record<string, unknown>>;
 }
 
-/** An event, or, with `userIds`, the same event for each of these users: one row whatever their number (at most 1000). */
+/**
+ * An event, or, with `userIds`, the same event for each of these users: one row whatever their number (at
+ * most 1000).
+ */
 export interface NewEvent {
   projectId: string;
   type: EventType;

@@ -1,8 +1,8 @@
 import type { EventType } from '../../contract/event.ts';
 
 /**
- * Two events of the same users, stored as one row: their notifications were created, and the inbox showed them at once.
- * The events of the second type are numbered after those of the first.
+ * Two events of the same users, stored as one row: their notifications were created, and the inbox showed
+ * them at once. The events of the second type are numbered after those of the first.
  */
 export const CREATED_AND_SENT = 'notification.created+delivery.sent';
 
@@ -11,7 +11,10 @@ function typesStoredAs(storedType: string): EventType[] {
   return storedType.split('+') as EventType[];
 }
 
-/** For each of these types what rows with events of it are stored as, and its place among the types of such a row. */
+/**
+ * For each of these types what rows with events of it are stored as, and its place among the types of such a
+ * row.
+ */
 export function whereStored(types: readonly EventType[]): { stored: string; place: number }[] {
   const both = typesStoredAs(CREATED_AND_SENT);
   return types.flatMap((type) => [
@@ -38,9 +41,9 @@ export function numbersOf(
 }
 
 /**
- * SQL: the parts of a row `e` of events: one, or two where it is stored for two types. `base` is the number of the first
- * event of the part. The `details` of a row with two types are those of the second. Two constant rows instead of
- * `unnest(string_to_array(…))`, which made lists of events take half as long again.
+ * SQL: the parts of a row `e` of events: one, or two where it is stored for two types. `base` is the number
+ * of the first event of the part. The `details` of a row with two types are those of the second. Two constant
+ * rows instead of `unnest(string_to_array(…))`, which made lists of events take half as long again.
  */
 export const PARTS = `lateral (
     select split_part(e.type, '+', 1) as type, 0 as base, case when strpos(e.type, '+') = 0 then e.details end as details

@@ -18,8 +18,10 @@ const MAX_NAME = 255;
 const NOBODY: SigningConfig = { webhook_signing_secret: 'nobody' };
 
 /**
- * Takes in a vendor's webhook for the integration with this id: records it as an event of the project, once, however often it is delivered
- * within a day, and under whatever delivery id where the vendor does not sign that. Throws `invalid_signature` for one that the vendor has not signed, and for an integration that there is not: who asks cannot tell.
+ * Takes in a vendor's webhook for the integration with this id: records it as an event of the project, once,
+ * however often it is delivered within a day, and under whatever delivery id where the vendor does not sign
+ * that. Throws `invalid_signature` for one that the vendor has not signed, and for an integration that there
+ * is not: who asks cannot tell.
  */
 export async function receiveWebhook(
   context: { db: Database; sealer: Sealer; clock: Clock },
@@ -45,7 +47,8 @@ export async function receiveWebhook(
   });
   await answerOnce(context, keyed(deliveryId, 'inbound'), async (tx) => {
     const done = { status: 201, body: '{}' };
-    // Whoever has seen a request can send it again under an id of their own. The response is the same as for the first.
+    // Whoever has seen a request can send it again under an id of their own. The response is the same as for
+    // the first.
     if (signature !== undefined) {
       const isNew = await isFirstUse({ tx, clock: context.clock }, keyed(signature, 'inbound-signature'));
       if (!isNew) return done;

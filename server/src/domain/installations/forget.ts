@@ -4,8 +4,8 @@ import type { Sealer } from '../../lib/seal.ts';
 import { EVERYBODY, openRecord, type StoredInstallation, sealRecord } from './record.ts';
 
 /**
- * Deletes the users' own installations, and from those that serve everybody who it was that installed them, with that person's own
- * tokens: the workspace stays connected.
+ * Deletes the users' own installations, and from those that serve everybody who it was that installed them,
+ * with that person's own tokens: the workspace stays connected.
  */
 export async function forgetInstallations(
   tx: Queryable,

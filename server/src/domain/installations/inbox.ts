@@ -7,7 +7,10 @@ import { openRecord, sealRecord } from './record.ts';
 
 type InboxConfig = IntegrationConfig<'inbox'>;
 
-/** Saves how a user's own inbox looks, in the place of what the project has decided. Answers it with all its keys. */
+/**
+ * Saves how a user's own inbox looks, in the place of what the project has decided. Answers it with all its
+ * keys.
+ */
 export async function saveInboxInstallation(
   { db, sealer }: { db: Pick<Database, 'transaction'>; sealer: Sealer },
   { projectId, userId }: { projectId: string; userId: string },
@@ -23,7 +26,9 @@ export async function saveInboxInstallation(
   return complete;
 }
 
-/** How a user's inbox looks: as the user has it, else as the project has it, else nothing is said about it. */
+/**
+ * How a user's inbox looks: as the user has it, else as the project has it, else nothing is said about it.
+ */
 export async function inboxConfigOf(
   deps: { db: Queryable; sealer: Sealer },
   { projectId, userId }: { projectId: string; userId: string },

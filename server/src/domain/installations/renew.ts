@@ -44,11 +44,13 @@ const KEEP_FOR_MS = 30_000;
 const LEASE_SPARE_MS = 15_000;
 
 /**
- * Renews the tokens of an installation that was just read. A lease on its row, and no transaction, keeps others from it meanwhile:
- * Slack is asked in between. The new pair is written only over the refresh token that bought it, whoever holds the lease by then.
+ * Renews the tokens of an installation that was just read. A lease on its row, and no transaction, keeps
+ * others from it meanwhile: Slack is asked in between. The new pair is written only over the refresh token
+ * that bought it, whoever holds the lease by then.
  *
- * An answer of Slack's that is lost takes the new pair with it. The next attempt finds the old refresh token refused; the installation
- * is broken then, which an event tells, and its last token is used until it runs out.
+ * An answer of Slack's that is lost takes the new pair with it. The next attempt finds the old refresh token
+ * refused; the installation is broken then, which an event tells, and its last token is used until it runs
+ * out.
  */
 export async function renewInstallation(deps: RenewDeps, held: HeldInstallation): Promise<Renewed> {
   const { key, record } = held;
@@ -116,7 +118,8 @@ async function keep(
         const current = await lockRecord(tx, deps.sealer, key, used);
         if (current === undefined) return; // installed anew meanwhile: that is what counts
         const { refresh_token: _used, expires_in: _former, ...rest } = current;
-        // A pair without a new refresh token would be against Slack's own rules; the old one is worth a try then.
+        // A pair without a new refresh token would be against Slack's own rules; the old one is worth a try
+        // then.
         const renewed = { refresh_token: used, ...rest, ...tokens };
         await tx.query(keepPair, [...columns(key), sealRecord(deps.sealer, key, renewed), expiresAt]);
       });

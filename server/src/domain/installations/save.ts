@@ -31,8 +31,8 @@ interface Installer {
 }
 
 /**
- * Saves what Slack has just granted. That it did proves that the user may speak for the workspace, so it takes the place of what the
- * project had of it, for all its users.
+ * Saves what Slack has just granted. That it did proves that the user may speak for the workspace, so it
+ * takes the place of what the project had of it, for all its users.
  */
 export async function saveGranted(
   deps: Deps,
@@ -49,8 +49,9 @@ export async function saveGranted(
 }
 
 /**
- * Saves what a user says an installation is: for that user alone, since anybody can say anything. The same tokens again change nothing
- * about those that have been renewed since, and tokens that Slack granted here stay what serves everybody.
+ * Saves what a user says an installation is: for that user alone, since anybody can say anything. The same
+ * tokens again change nothing about those that have been renewed since, and tokens that Slack granted here
+ * stay what serves everybody.
  */
 export async function saveStated(
   deps: Deps,

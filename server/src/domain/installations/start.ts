@@ -25,7 +25,10 @@ export interface Installing {
   signingKeys: Project['signingKeys'];
 }
 
-/** Where to send a user who wants to connect Slack. Throws `validation_failed` for an app that the project does not have. */
+/**
+ * Where to send a user who wants to connect Slack. Throws `validation_failed` for an app that the project
+ * does not have.
+ */
 export async function startInstallation(
   deps: SlackDeps,
   { signingKeys, ...installer }: Installing,

@@ -32,8 +32,8 @@ export interface InstallationOfUser {
   id: string;
 }
 
-// A token that is about to run out is renewed this long before: for that time an answer of Slack's can be lost, or Slack be down, and
-// messages go out all the same. Of short lives it is the half.
+// A token that is about to run out is renewed this long before: for that time an answer of Slack's can be
+// lost, or Slack be down, and messages go out all the same. Of short lives it is the half.
 const RENEW_BEFORE_MS = 60 * 60_000;
 // A token that would run out on its way is none.
 const LEEWAY_MS = 30_000;
@@ -41,8 +41,9 @@ const WAIT_MS = 10_000; // for another node that is renewing it; a message tried
 const POLL_MS = 100;
 
 /**
- * A token that the bot of an installation can post with: the user's own installation, or the one that serves everybody. Renews tokens
- * that are about to run out, one caller at a time on all nodes. `expired` is the token that Slack has just called expired.
+ * A token that the bot of an installation can post with: the user's own installation, or the one that serves
+ * everybody. Renews tokens that are about to run out, one caller at a time on all nodes. `expired` is the
+ * token that Slack has just called expired.
  */
 export async function installationToken(
   deps: RenewDeps,
@@ -74,7 +75,10 @@ export const NOT_INSTALLED: InstallationToken = {
 
 type Judged = InstallationToken | { kind: 'due'; usable: string | undefined };
 
-/** What can be said without asking anybody: `due` where the token is to be renewed, and may still be usable meanwhile. */
+/**
+ * What can be said without asking anybody: `due` where the token is to be renewed, and may still be usable
+ * meanwhile.
+ */
 export function judgeInstallation(
   clock: Clock,
   { record, expiresAt, retryAt, brokenCode }: HeldInstallation,
@@ -115,7 +119,10 @@ export function judgeInstallation(
 
 const OF_REFRESH_TOKENS: ReadonlySet<string> = new Set(['invalid_refresh_token', 'invalid_grant']);
 
-/** The installation that a user's messages go by: the user's own before the one that serves everybody, one that works before either. */
+/**
+ * The installation that a user's messages go by: the user's own before the one that serves everybody, one
+ * that works before either.
+ */
 async function findInstallation(
   { db, sealer }: { db: Queryable; sealer: Sealer },
   { projectId, userId, provider, id }: InstallationOfUser,

@@ -11,8 +11,9 @@ import {
 } from './token.ts';
 
 /**
- * The tokens of all these installations, as `installationToken` answers them: found by one statement, and each renewed once that is about to
- * run out, whoever of its users asks. The answer takes the very objects that were given.
+ * The tokens of all these installations, as `installationToken` answers them: found by one statement, and
+ * each renewed once that is about to run out, whoever of its users asks. The answer takes the very objects
+ * that were given.
  */
 export async function installationTokens(
   deps: RenewDeps,

@@ -11,9 +11,9 @@ import type { Bus } from '../realtime/messages.ts';
 const AUTH_TOKEN_MS = 60 * 60_000; // long enough for a person to decide about the browser's question
 
 /**
- * What a browser needs to subscribe: the project's public VAPID key, of a pair that is made when there is none, and a User JWT of the
- * caller for whatever saves the subscription. It may be handed on in an address, so it ends within the hour, and never after the token
- * that it was asked for with.
+ * What a browser needs to subscribe: the project's public VAPID key, of a pair that is made when there is
+ * none, and a User JWT of the caller for whatever saves the subscription. It may be handed on in an address,
+ * so it ends within the hour, and never after the token that it was asked for with.
  */
 export async function startWebPush(
   deps: {
@@ -33,7 +33,10 @@ export async function startWebPush(
   return { auth_token: authToken(deps, token), public_key: config.public_key };
 }
 
-/** The token that the caller has, and the key that signed it: the new one is signed with the same, so that it ends with it. */
+/**
+ * The token that the caller has, and the key that signed it: the new one is signed with the same, so that it
+ * ends with it.
+ */
 interface AskingToken {
   claims: Claims;
   expiresAtMs: number;

@@ -29,8 +29,9 @@ export async function hasIntegration(
 }
 
 /**
- * The integrations of a provider with this id, of whatever project: for requests that name nothing else. Projects choose ids of their
- * own, so there can be several; the right one is whose secret the request was signed with.
+ * The integrations of a provider with this id, of whatever project: for requests that name nothing else.
+ * Projects choose ids of their own, so there can be several; the right one is whose secret the request was
+ * signed with.
  */
 export async function findIntegrationsById<Name extends IntegrationName>(
   { db, sealer }: { db: Queryable; sealer: Sealer },

@@ -18,8 +18,8 @@ export interface SavedIntegration {
 }
 
 /**
- * The integrations of a project, or those of one provider, beyond the cursor with their secrets, by their ids: for the Project JWT
- * alone.
+ * The integrations of a project, or those of one provider, beyond the cursor with their secrets, by their
+ * ids: for the Project JWT alone.
  */
 export async function listIntegrations(
   { db, sealer }: { db: Queryable; sealer: Sealer },
@@ -79,7 +79,8 @@ const PAUSE = `
   order by p.party
   limit 1`;
 
-// Index integrations_of_project (project_id, id); a project has few, so those of other providers are passed over.
+// Index integrations_of_project (project_id, id); a project has few, so those of other providers are passed
+// over.
 const selectOlder = sql(
   'list_integrations_older',
   `select i.id, i.provider, i.sealed_config, p.party, p.since, p.until, p.code, p.reason

@@ -26,8 +26,8 @@ const FRESH_MS = 10_000;
 const MAX_PROJECTS = 5_000;
 
 /**
- * The delivering integrations of the projects in use, in the order of failover, in memory. Those that cannot be
- * opened come last: a message waits for one of them only if no other takes it.
+ * The delivering integrations of the projects in use, in the order of failover, in memory. Those that cannot
+ * be opened come last: a message waits for one of them only if no other takes it.
  */
 export class IntegrationCache {
   readonly #deps: { db: Queryable; sealer: Sealer; log: Logger };

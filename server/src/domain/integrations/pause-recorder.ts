@@ -6,8 +6,8 @@ import { endPauses, type Pause, type PauseKey, writePauses } from './pauses.ts';
 const RETRY_EVERY_MS = 1_000;
 
 /**
- * Writes which integrations are paused, where the API, `doctor` and other nodes see it. Of changes that come while the database is busy or
- * away only the last one of each integration is written.
+ * Writes which integrations are paused, where the API, `doctor` and other nodes see it. Of changes that come
+ * while the database is busy or away only the last one of each integration is written.
  */
 export class PauseRecorder {
   readonly #db: Database;

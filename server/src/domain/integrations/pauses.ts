@@ -9,7 +9,10 @@ export interface PauseKey {
   party: string;
 }
 
-/** A pause of an integration: until then nothing is sent over it. Then one message probes whether it works again. */
+/**
+ * A pause of an integration: until then nothing is sent over it. Then one message probes whether it works
+ * again.
+ */
 export interface Pause extends PauseKey {
   /** Of the config that it is about: see `OpenedIntegration`. */
   version: string;
@@ -34,7 +37,10 @@ export async function loadPauses(db: Queryable): Promise<Pause[]> {
   }));
 }
 
-/** Writes pauses; one that goes on keeps the time since when it is. Those of integrations that were deleted or saved again are left out. */
+/**
+ * Writes pauses; one that goes on keeps the time since when it is. Those of integrations that were deleted or
+ * saved again are left out.
+ */
 export async function writePauses(db: Queryable, pauses: readonly Pause[]): Promise<void> {
   await db.query(upsertPauses, [
     uuidArray(pauses.map(({ projectId }) => projectId)),
@@ -58,8 +64,8 @@ export async function endPauses(db: Queryable, keys: readonly PauseKey[]): Promi
 }
 
 /**
- * A condition of SQL: the pause `p` is of the current config of the integration `i`. Versions are times in milliseconds, and a save moves
- * `updated_at` by a millisecond at least.
+ * A condition of SQL: the pause `p` is of the current config of the integration `i`. Versions are times in
+ * milliseconds, and a save moves `updated_at` by a millisecond at least.
  */
 export const IS_CURRENT = "i.updated_at < p.version + interval '1 millisecond'";
 

@@ -20,8 +20,9 @@ interface Deps {
 }
 
 /**
- * Saves a config, sealed: over the integration with this id, or as a new one under it; without an id over the first that the
- * project has of this provider, or as its first. Answers the id, or undefined when it is one of another provider.
+ * Saves a config, sealed: over the integration with this id, or as a new one under it; without an id over the
+ * first that the project has of this provider, or as its first. Answers the id, or undefined when it is one
+ * of another provider.
  */
 export async function saveIntegration(
   { db, bus, sealer, config: { BRAND } }: Deps,
@@ -40,7 +41,10 @@ export async function saveIntegration(
   return saved;
 }
 
-/** The project's first integration of a provider, made of `make` when there is none yet; whoever asks at the same time gets the same. */
+/**
+ * The project's first integration of a provider, made of `make` when there is none yet; whoever asks at the
+ * same time gets the same.
+ */
 export async function integrationOrNew<Name extends IntegrationName>(
   { db, bus, sealer, config: { BRAND } }: Deps,
   { projectId, provider, make }: { projectId: string; provider: Name; make: () => IntegrationConfig<Name> },
@@ -63,7 +67,10 @@ export async function integrationOrNew<Name extends IntegrationName>(
 const UNREADABLE =
   'The integration of this project cannot be opened: this server lacks the SECRET_KEY that it was sealed with';
 
-/** Writes the row; false when the project has one of another provider under this id. Throws for one too many. The project is locked. */
+/**
+ * Writes the row; false when the project has one of another provider under this id. Throws for one too many.
+ * The project is locked.
+ */
 async function keep(
   tx: Queryable,
   sealer: Sealer,

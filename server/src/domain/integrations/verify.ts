@@ -2,7 +2,10 @@ import { ClientError } from '../../errors.ts';
 import { type Integration, secretsOf, type VerifyDeps } from '../../providers/provider.ts';
 import { withoutSecrets } from '../../providers/vendor-words.ts';
 
-/** Tries a config out where its provider can be asked. Throws `verification_failed` with every finding, without the secrets. */
+/**
+ * Tries a config out where its provider can be asked. Throws `verification_failed` with every finding,
+ * without the secrets.
+ */
 export async function verifyIntegration(
   { egress, clock, transport }: VerifyDeps,
   integration: Integration,

@@ -12,8 +12,9 @@ export type BulkAction = 'read' | 'seen' | 'archive';
 const BATCH = 5_000;
 
 /**
- * Does it to every notification of the user that the filter means, archived ones too, and tells the user's inboxes once. A
- * hundred thousand take a number of statements; all carry the same time. Doing it again changes nothing and tells nobody.
+ * Does it to every notification of the user that the filter means, archived ones too, and tells the user's
+ * inboxes once. A hundred thousand take a number of statements; all carry the same time. Doing it again
+ * changes nothing and tells nobody.
  */
 export async function changeAllNotifications(
   { db, bus }: { db: Queryable; bus: Bus },
@@ -106,9 +107,10 @@ const STATEMENTS = Object.fromEntries(
   ]),
 ) as unknown as Record<BulkAction, readonly Statement[]>;
 
-// The partial index of the standing; locked in the order of the inbox, newest first, so that two that mark all at once wait
-// for each other in the same order. Then the primary key, by the user_id of each that was picked: with `user_id = $1`, where
-// statistics say that nobody has many, each of the user's rows would be compared with each that was picked.
+// The partial index of the standing; locked in the order of the inbox, newest first, so that two that mark
+// all at once wait for each other in the same order. Then the primary key, by the user_id of each that was
+// picked: with `user_id = $1`, where statistics say that nobody has many, each of the user's rows would be
+// compared with each that was picked.
 function batchText({ event, set, due }: Action, standing: keyof typeof STANDING): string {
   return `with picked as (
     select user_id, id, ${PLACE} as place,

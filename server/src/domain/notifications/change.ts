@@ -7,8 +7,8 @@ import type { Bus, ChangeName } from '../realtime/messages.ts';
 export type NotificationAction = 'read' | 'unread' | 'seen' | 'archive' | 'unarchive' | 'delete';
 
 /**
- * Does it, records the event and tells the user's inboxes. Doing it again changes nothing and tells nobody. False when the user
- * has no such notification, or discarded it.
+ * Does it, records the event and tells the user's inboxes. Doing it again changes nothing and tells nobody.
+ * False when the user has no such notification, or discarded it.
  */
 export async function changeNotification(
   { db, bus }: { db: Queryable; bus: Bus },
@@ -85,8 +85,8 @@ const STATEMENTS = Object.fromEntries(
   Object.entries(ACTIONS).map(([action, how]) => [action, sql(`${action}_notification`, changeText(how))]),
 ) as Record<NotificationAction, Statement>;
 
-// Primary key. The row is locked before it is judged, so that of two who do the same at once one changes and the other sees
-// that it is done. The time has whole milliseconds, because that is what clients are told.
+// Primary key. The row is locked before it is judged, so that of two who do the same at once one changes and
+// the other sees that it is done. The time has whole milliseconds, because that is what clients are told.
 function changeText({ event, set, due }: Action): string {
   return `with found as (
     select broadcast_id, ${due} as due, date_trunc('milliseconds', clock_timestamp()) as at

@@ -2,15 +2,17 @@ import { LRUCache } from 'lru-cache';
 import { type Queryable, sql } from '../../db/client.ts';
 import { type BroadcastContent, contentJson } from './wire.ts';
 
-// Larger ones are left out of frames, and clients fetch them: with many thousand connections every byte is multiplied.
+// Larger ones are left out of frames, and clients fetch them: with many thousand connections every byte is
+// multiplied.
 const MAX_CONTENT_BYTES = 64 * 1024;
 const CACHE_BYTES = 16 * 1024 * 1024;
 const ENTRY_BYTES = 200;
 const MAX_PER_QUERY = 256;
 
 /**
- * The part of a notification that is the same for all users of a broadcast, as members of a JSON object without the braces:
- * made once, and kept for a while because the pages of a broadcast and the users who come back ask for the same few.
+ * The part of a notification that is the same for all users of a broadcast, as members of a JSON object
+ * without the braces: made once, and kept for a while because the pages of a broadcast and the users who come
+ * back ask for the same few.
  */
 export class BroadcastContents {
   readonly #db: Queryable;
@@ -35,7 +37,9 @@ export class BroadcastContents {
     return content;
   }
 
-  /** The contents of these broadcasts, in a statement for every 256. A broadcast that does not exist has none. */
+  /**
+   * The contents of these broadcasts, in a statement for every 256. A broadcast that does not exist has none.
+   */
   async load(broadcastIds: Iterable<string>): Promise<Map<string, string>> {
     const found = new Map<string, string>();
     const unknown: string[] = [];

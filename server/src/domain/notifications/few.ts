@@ -4,8 +4,9 @@ import { findFewBroadcasts } from '../broadcasts/find-few.ts';
 import type { NotificationFilter } from './row.ts';
 
 /**
- * The ids of all notifications that a filter can mean, where the project has sent few broadcasts of that category or topic; undefined where
- * it has sent many, or nothing is filtered. With them a large inbox need not be walked for what is hardly ever in it.
+ * The ids of all notifications that a filter can mean, where the project has sent few broadcasts of that
+ * category or topic; undefined where it has sent many, or nothing is filtered. With them a large inbox need
+ * not be walked for what is hardly ever in it.
  */
 export async function findFewNotifications(
   db: Queryable,

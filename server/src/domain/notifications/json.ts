@@ -4,13 +4,14 @@ import type { BroadcastContents } from './contents.ts';
 import type { NotificationRow } from './row.ts';
 import { contentJson, notificationJson } from './wire.ts';
 
-// What the texts of one answer may have together. A notification's own may be 10 MiB, and a page of a hundred of those would
-// take the memory of the whole server: such a page ends earlier, and `links.next` goes on from there.
+// What the texts of one answer may have together. A notification's own may be 10 MiB, and a page of a hundred
+// of those would take the memory of the whole server: such a page ends earlier, and `links.next` goes on from
+// there.
 const MAX_PAGE_CHARACTERS = 16 * 1024 * 1024;
 
 /**
- * The wire form of notifications as JSON texts, in their order: of as many, and of at least one, as an answer can hold. What a
- * broadcast says is put in as it is stored, without being parsed.
+ * The wire form of notifications as JSON texts, in their order: of as many, and of at least one, as an answer
+ * can hold. What a broadcast says is put in as it is stored, without being parsed.
  */
 export async function notificationsJson(
   { db, contents }: { db: Queryable; contents: BroadcastContents },
@@ -21,7 +22,8 @@ export async function notificationsJson(
   let characters = 0;
   for (const row of rows) {
     const known = said.get(row.broadcast_id);
-    // Empty: too large to be remembered. These are read one at a time, so that there is never more than one to spare.
+    // Empty: too large to be remembered. These are read one at a time, so that there is never more than one
+    // to spare.
     const text = rowJson(row, known ? known : await largeContent(db, row.broadcast_id));
     characters += text.length;
     if (texts.length > 0 && characters > MAX_PAGE_CHARACTERS) break;

@@ -36,7 +36,10 @@ export async function listNotifications(
 }
 
 type Listed = NotificationStatus | 'live';
-/** Which part of a list: `newest` is the first page, the one that is read most, which has no cursor to look up. */
+/**
+ * Which part of a list: `newest` is the first page, the one that is read most, which has no cursor to look
+ * up.
+ */
 type Part = 'newest' | Cursor['direction'];
 
 // Where the list goes on: at the place of the notification whose id is the cursor (primary key). For one that
@@ -65,8 +68,8 @@ function statements(
   ) as ReturnType<typeof statements>;
 }
 
-// Each standing is read from its partial index, which is in the order of the list. What is not archived is unread or read:
-// the two are merged, and each stops at the limit.
+// Each standing is read from its partial index, which is in the order of the list. What is not archived is
+// unread or read: the two are merged, and each stops at the limit.
 function walkText(listed: Listed, part: Part): string {
   const { beyond, order } = PARTS[part];
   const of = (standing: NotificationStatus) =>

@@ -7,8 +7,8 @@ const BROADCASTS = 500;
 const PAGES = 5;
 
 /**
- * Deletes a batch of the broadcasts whose ids are lower, with the notifications and deliveries that they made; answers whether there may be
- * more. A broadcast that has pending deliveries stays.
+ * Deletes a batch of the broadcasts whose ids are lower, with the notifications and deliveries that they
+ * made; answers whether there may be more. A broadcast that has pending deliveries stays.
  */
 export async function purgeNotifications(
   db: Pick<Database, 'query' | 'transaction'>,
@@ -48,7 +48,8 @@ const expired = `select b.id
       limit $2
     ) b
     limit $2`;
-// Index broadcasts_of_project (project_id, id); primary key of broadcast_users (broadcast_id, page). What another node has in hand is left to it.
+// Index broadcasts_of_project (project_id, id); primary key of broadcast_users (broadcast_id, page). What
+// another node has in hand is left to it.
 const claimPages = sql(
   'purge_claim_pages',
   `with expired as materialized (

@@ -22,8 +22,8 @@ export const COLUMNS =
 export const PLACE = 'coalesce(place, id)';
 
 /**
- * Where a notification stands, in the words of its indexes: a condition has to be that of a partial index for the planner to
- * take it. Discarded ones stand nowhere.
+ * Where a notification stands, in the words of its indexes: a condition has to be that of a partial index for
+ * the planner to take it. Discarded ones stand nowhere.
  */
 export const STANDING = {
   /** Index inbox_unread. */
@@ -35,8 +35,8 @@ export const STANDING = {
 } as const;
 
 /**
- * The `discarded_at` of a notification that the inbox does not show, or not yet, because its category or its user has it so. As any other
- * that is discarded it stands nowhere.
+ * The `discarded_at` of a notification that the inbox does not show, or not yet, because its category or its
+ * user has it so. As any other that is discarded it stands nowhere.
  */
 export const HELD_BACK = `'infinity'::timestamptz`;
 
@@ -49,7 +49,10 @@ export interface NotificationFilter {
 /** A filter with, where they are known and few, the ids of all that it can mean (few.ts). */
 export type KnownFilter = NotificationFilter & { among?: readonly string[] | undefined };
 
-/** The condition of a filter whose values are the parameters from number `first` on, as `filterValues` gives them. */
+/**
+ * The condition of a filter whose values are the parameters from number `first` on, as `filterValues` gives
+ * them.
+ */
 export function filterCondition(first: number): string {
   const [category, none, topic] = [`$${first}::text`, `$${first + 1}::boolean`, `$${first + 2}::text`];
   return `(${category} is null or category = ${category}) and (not ${none} or category is null) and (${topic} is null or topic = ${topic})`;

@@ -20,8 +20,8 @@ export interface BroadcastContent {
 }
 
 /**
- * The wire form of notifications of one broadcast that have the same times, as JSON text: what is the same for all is put together
- * once. `content` is what `contentJson` made.
+ * The wire form of notifications of one broadcast that have the same times, as JSON text: what is the same
+ * for all is put together once. `content` is what `contentJson` made.
  */
 export function notificationJson(
   createdAtMs: number,
@@ -36,7 +36,10 @@ export function notificationJson(
   return (id, userId) => `{"id":"${id}","user_id":"${userId}",${same}`;
 }
 
-/** What a broadcast says in the inbox, its overrides for it merged in: members of a JSON object without the braces. */
+/**
+ * What a broadcast says in the inbox, its overrides for it merged in: members of a JSON object without the
+ * braces.
+ */
 export function contentJson({ message, inApp, category, topic }: BroadcastContent): string {
   const text = unpackJson(message);
   const said = inApp === null ? text : withOverride(text, unpackJson(inApp));

@@ -8,8 +8,9 @@ type Categories = Preferences['categories'];
 type ChannelName = Categories[number]['channels'][number]['name'];
 
 /**
- * On which channels the user gets which categories: those that the project has configured, and not disabled, with the channels that they
- * go out on; and whatever the user has said something about, other categories with the channels that are set up.
+ * On which channels the user gets which categories: those that the project has configured, and not disabled,
+ * with the channels that they go out on; and whatever the user has said something about, other categories
+ * with the channels that are set up.
  */
 export async function getPreferences(
   {

@@ -13,9 +13,9 @@ export interface Preference {
 }
 
 /**
- * Switches categories on and off on channels for a user: all of it or nothing, by one statement. What is that way already is no change,
- * and without a change there is no event. A user who is gone is ignored. Throws `validation_failed` for one of whom
- * more than `most` would be kept.
+ * Switches categories on and off on channels for a user: all of it or nothing, by one statement. What is that
+ * way already is no change, and without a change there is no event. A user who is gone is ignored. Throws
+ * `validation_failed` for one of whom more than `most` would be kept.
  */
 export async function savePreferences(
   { db, bus }: { db: Queryable; bus: Bus },
@@ -43,8 +43,9 @@ export async function savePreferences(
   if (row?.news) bus.publish({ type: 'project_changed', projectId });
 }
 
-// Primary keys. In the order of the key, so that two who save the same at once wait for one another instead of deadlocking. What nobody
-// switched off is on: saying so for the first time (xmax = 0: the row is new) is kept, to be listed, but changes nothing.
+// Primary keys. In the order of the key, so that two who save the same at once wait for one another instead
+// of deadlocking. What nobody switched off is on: saying so for the first time (xmax = 0: the row is new) is
+// kept, to be listed, but changes nothing.
 const upsertPreferences = sql(
   'save_preferences',
   `with given as (

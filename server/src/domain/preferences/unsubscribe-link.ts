@@ -14,8 +14,8 @@ export interface Unsubscription {
 }
 
 /**
- * The public address that switches a category's messages on a channel off for a user. It needs no login and does not expire: an
- * e-mail may be read years later.
+ * The public address that switches a category's messages on a channel off for a user. It needs no login and
+ * does not expire: an e-mail may be read years later.
  */
 export function unsubscribeUrl(
   config: Config,
@@ -27,7 +27,10 @@ export function unsubscribeUrl(
   return `${base}/unsubscribe/${unsubscribeToken(project.signingKey, what)}`;
 }
 
-/** The signed text of a link: version, project, user, channel and category, then 128 bits of HMAC-SHA256 over all of it. */
+/**
+ * The signed text of a link: version, project, user, channel and category, then 128 bits of HMAC-SHA256 over
+ * all of it.
+ */
 export function unsubscribeToken(
   signingKey: KeyObject,
   { projectId, userId, channel, category }: Unsubscription,
@@ -42,8 +45,8 @@ export function unsubscribeToken(
 }
 
 /**
- * What a link means; undefined when it was not made by us. The signing keys are the named project's, so they are asked for when the
- * name is known.
+ * What a link means; undefined when it was not made by us. The signing keys are the named project's, so they
+ * are asked for when the name is known.
  */
 export async function readUnsubscribeToken(
   projects: {

@@ -26,18 +26,21 @@ export interface Project {
   readonly revokedTokens: ReadonlySet<string>;
 }
 
-// A change on another node is known here at the latest after FRESH_MS even if its message was lost. Until STALE_MS the old
-// entry still answers while it is read anew, so that no request waits; an older one is not trusted.
+// A change on another node is known here at the latest after FRESH_MS even if its message was lost. Until
+// STALE_MS the old entry still answers while it is read anew, so that no request waits; an older one is not
+// trusted.
 const FRESH_MS = 5_000;
 const STALE_MS = 30_000;
-// A token that no known key has signed may be signed with a key that this node has not heard of. Somebody who sends wrong tokens causes
-// one or two statements in this time: all that wait share one.
+// A token that no known key has signed may be signed with a key that this node has not heard of. Somebody who
+// sends wrong tokens causes one or two statements in this time: all that wait share one.
 const REREAD_EVERY_MS = 1_000;
 const MAX_PROJECTS = 10_000;
 // Keys that do not exist are remembered apart, so that made-up ones can push out nothing but each other.
 const MAX_UNKNOWN = 10_000;
 
-/** The projects in use, in memory. Look-ups answer at once when they can; all that wait share one statement. */
+/**
+ * The projects in use, in memory. Look-ups answer at once when they can; all that wait share one statement.
+ */
 export class ProjectCache {
   readonly #deps: { db: Queryable; sealer: Sealer; clock: Clock };
   readonly #entries = new LRUCache<string, Entry>(cacheLimit(MAX_PROJECTS));
@@ -73,7 +76,8 @@ export class ProjectCache {
     if (age >= STALE_MS) return this.#fetch(id);
     if (!entry.refreshing) {
       entry.refreshing = true;
-      // Nobody waits for it. Should it fail, the entry ages until a request waits for the database itself and is told.
+      // Nobody waits for it. Should it fail, the entry ages until a request waits for the database itself and
+      // is told.
       this.#fetch(id).catch(() => {
         entry.refreshing = false;
       });
@@ -82,8 +86,9 @@ export class ProjectCache {
   }
 
   /**
-   * The project as the database has it now, for a token that none of the keys of `known` has signed: a key may have been rolled a moment
-   * ago. Returns what is cached where that is newer than `known`, and where the database had nothing newer within the last second.
+   * The project as the database has it now, for a token that none of the keys of `known` has signed: a key
+   * may have been rolled a moment ago. Returns what is cached where that is newer than `known`, and where the
+   * database had nothing newer within the last second.
    */
   newerThan(known: Project): Project | undefined | Promise<Project | undefined> {
     const entry = this.#entries.get(known.id);
@@ -200,7 +205,9 @@ export class ProjectCache {
   }
 }
 
-/** A former key that cannot be opened, because its SECRET_KEY is gone, must not take the current one with it. */
+/**
+ * A former key that cannot be opened, because its SECRET_KEY is gone, must not take the current one with it.
+ */
 function ifOpened(open: () => ProjectKey): ProjectKey[] {
   try {
     return [open()];
@@ -215,7 +222,9 @@ interface Entry {
   fingerprint: string;
   loadedAt: number;
   refreshing: boolean;
-  /** When the database was asked because of a token that none of the keys has signed, and had nothing newer. */
+  /**
+   * When the database was asked because of a token that none of the keys has signed, and had nothing newer.
+   */
   rereadInVainAt: number;
 }
 

@@ -2,7 +2,10 @@ import { type Queryable, sql } from '../../db/client.ts';
 import { CannotOpen, type Sealer } from '../../lib/seal.ts';
 import { sealingPurpose } from './keys.ts';
 
-/** Tries one project of each key that projects are sealed with: of how many keys, and why those that failed did. */
+/**
+ * Tries one project of each key that projects are sealed with: of how many keys, and why those that failed
+ * did.
+ */
 export async function checkKeys({
   db,
   sealer,

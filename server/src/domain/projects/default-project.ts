@@ -19,8 +19,9 @@ export interface Credentials {
 const NAME = 'default';
 
 /**
- * The credentials of the project `default`, which is made where there is no project at all. Each call issues a new token and revokes
- * the one of the call before for the same place. Returns `undefined` when there are projects but none of that name.
+ * The credentials of the project `default`, which is made where there is no project at all. Each call issues
+ * a new token and revokes the one of the call before for the same place. Returns `undefined` when there are
+ * projects but none of that name.
  */
 export async function defaultCredentials(
   deps: { db: Database; sealer: Sealer; clock: Clock; bus: Bus },

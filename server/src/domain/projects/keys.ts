@@ -1,7 +1,10 @@
 import { createHash, createSecretKey, type KeyObject } from 'node:crypto';
 import { CannotOpen, type Sealer } from '../../lib/seal.ts';
 
-/** `api_secret` signs User JWTs, on the integrator's servers. `signing_key` signs Project JWTs and links, here. */
+/**
+ * `api_secret` signs User JWTs, on the integrator's servers. `signing_key` signs Project JWTs and links,
+ * here.
+ */
 export type KeyKind = 'api_secret' | 'signing_key';
 
 /** A key that verifies what was signed for a project. */
@@ -42,7 +45,9 @@ export interface SealedKey {
   validUntilMs: number;
 }
 
-/** Names a key: 12 hexadecimal digits of a digest. The keys are random, so nobody can find one by its digest. */
+/**
+ * Names a key: 12 hexadecimal digits of a digest. The keys are random, so nobody can find one by its digest.
+ */
 function keyId(key: Buffer): string {
   return createHash('sha256').update('belfry project key').update(key).digest('hex').slice(0, 12);
 }

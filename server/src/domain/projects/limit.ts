@@ -8,7 +8,10 @@ export interface LimitChange {
   writes?: number | null;
 }
 
-/** Gives a project rate limits of its own; what is not named stays. Answers those that it has then, `undefined` for an unknown project. */
+/**
+ * Gives a project rate limits of its own; what is not named stays. Answers those that it has then,
+ * `undefined` for an unknown project.
+ */
 export async function limitProject(
   { db, bus }: { db: Queryable; bus: Bus },
   projectId: string,

@@ -6,7 +6,9 @@ import { type KeyKind, openKey } from './keys.ts';
 export interface ProjectKeyInfo {
   id: string;
   kind: KeyKind;
-  /** `ended`: verifies no tokens any more. A signing key that has ended still verifies the links in messages. */
+  /**
+   * `ended`: verifies no tokens any more. A signing key that has ended still verifies the links in messages.
+   */
   state: 'current' | 'valid' | 'ended';
   createdAt: Date;
   /** `null` for the current key. */
@@ -16,8 +18,8 @@ export interface ProjectKeyInfo {
 }
 
 /**
- * The keys of a project, the current ones first. Former keys need not be opened, so that one whose SECRET_KEY is lost can be found and
- * removed. Throws `CannotOpen` where a current key cannot be opened.
+ * The keys of a project, the current ones first. Former keys need not be opened, so that one whose SECRET_KEY
+ * is lost can be found and removed. Throws `CannotOpen` where a current key cannot be opened.
  */
 export async function listKeys(
   { db, sealer }: { db: Queryable; sealer: Sealer },

@@ -14,8 +14,9 @@ export interface RolledKey {
 }
 
 /**
- * Gives a project a new key. All former keys of the kind are valid for another `overlapMs` at most; with 0 they end now. Returns
- * undefined for an unknown project. Other nodes learn of it by a message, or within seconds without.
+ * Gives a project a new key. All former keys of the kind are valid for another `overlapMs` at most; with 0
+ * they end now. Returns undefined for an unknown project. Other nodes learn of it by a message, or within
+ * seconds without.
  */
 export async function rollKey(
   { db, sealer, bus }: { db: Pick<Database, 'transaction'>; sealer: Sealer; bus: Bus },
@@ -23,7 +24,8 @@ export async function rollKey(
 ): Promise<RolledKey | undefined> {
   const key = kind === 'api_secret' ? newApiSecret() : newSigningKey();
   const rolled = await db.transaction(async (tx) => {
-    // Locked: of two rolls at once the second finds the first one's key. A token that is being issued waits, or is waited for.
+    // Locked: of two rolls at once the second finds the first one's key. A token that is being issued waits,
+    // or is waited for.
     const [row] = await tx.query<{ sealed: Buffer }>(lockKey[kind], [projectId]);
     if (row === undefined) return undefined;
     const id = idOfSealed(sealer, { projectId, kind, sealed: row.sealed });

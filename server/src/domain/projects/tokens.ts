@@ -20,8 +20,8 @@ export interface IssuedToken {
 }
 
 /**
- * Issues a Project JWT with no end for one place that keeps it, and revokes the earlier one of that place: whoever still has it does
- * not have it any more.
+ * Issues a Project JWT with no end for one place that keeps it, and revokes the earlier one of that place:
+ * whoever still has it does not have it any more.
  */
 export async function replaceToken(
   { db, bus, ...deps }: { db: Database; sealer: Sealer; clock: Clock; bus: Bus },
@@ -35,7 +35,10 @@ export async function replaceToken(
   return issued?.token;
 }
 
-/** Issues a Project JWT: `iss`, `sub` = the project, `jti`, `role`, `iat`, and `exp` if it has an end. Answers `undefined` for an unknown project. */
+/**
+ * Issues a Project JWT: `iss`, `sub` = the project, `jti`, `role`, `iat`, and `exp` if it has an end. Answers
+ * `undefined` for an unknown project.
+ */
 export async function issueToken(
   { db, sealer, clock }: { db: Queryable; sealer: Sealer; clock: Clock },
   {
@@ -74,7 +77,10 @@ export async function listTokens({ db }: { db: Queryable }, projectId?: string):
   return (await db.query<TokenRow>(selectTokens, [projectId ?? null])).map(toToken);
 }
 
-/** Revokes a token, at once on this node and within seconds on the others. Answers `undefined` if there is none; revoking twice changes nothing. */
+/**
+ * Revokes a token, at once on this node and within seconds on the others. Answers `undefined` if there is
+ * none; revoking twice changes nothing.
+ */
 export async function revokeToken(
   { db, clock, bus }: { db: Queryable; clock: Clock; bus: Bus },
   jti: string,
@@ -108,8 +114,8 @@ function toToken(row: TokenRow): IssuedToken {
   };
 }
 
-// projects_pkey; no row where the project is unknown. Locked, so that a key that is being rolled is not used after its end was noted in its
-// tokens.
+// projects_pkey; no row where the project is unknown. Locked, so that a key that is being rolled is not used
+// after its end was noted in its tokens.
 const insertToken = sql(
   'insert_project_token',
   `with project as (

@@ -4,11 +4,12 @@ import type { Bus, RealtimeMessage } from './messages.ts';
 import { decodeMessages, encodeMessages } from './wire.ts';
 
 const CHANNEL = 'belfry_realtime';
-// What is published within it shares a transaction. A commit with NOTIFY takes a lock that all such commits share, so
-// 200 of them a second are cheap, and 5 ms are nobody's delay.
+// What is published within it shares a transaction. A commit with NOTIFY takes a lock that all such commits
+// share, so 200 of them a second are cheap, and 5 ms are nobody's delay.
 const GATHER_MS = 5;
-// The link says that it lives this often; without an answer in time it is taken for dead. Both together have to stay well
-// below the margin of a resume (resume-cursor.ts), which covers what was published before the loss was noticed.
+// The link says that it lives this often; without an answer in time it is taken for dead. Both together have
+// to stay well below the margin of a resume (resume-cursor.ts), which covers what was published before the
+// loss was noticed.
 const HEARTBEAT_MS = 8_000;
 const ANSWER_TIMEOUT_MS = 5_000;
 const FIRST_RETRY_MS = 100;
@@ -32,7 +33,10 @@ export interface BusOptions {
   log: Logger;
   /** Tells this node's own messages from those of the others. */
   nodeId: string;
-  /** Whether other nodes serve users of this database. When not, only what a command line may cause is exchanged. */
+  /**
+   * Whether other nodes serve users of this database. When not, only what a command line may cause is
+   * exchanged.
+   */
   shared: boolean;
 }
 
@@ -42,8 +46,9 @@ export function createBus(options: BusOptions): PostgresBus {
 }
 
 /**
- * Messages go to this node's subscribers at once and to other nodes by LISTEN/NOTIFY, on a connection of its own and
- * never in the writing transaction: there, the lock of NOTIFY would make all writers commit one after another.
+ * Messages go to this node's subscribers at once and to other nodes by LISTEN/NOTIFY, on a connection of its
+ * own and never in the writing transaction: there, the lock of NOTIFY would make all writers commit one after
+ * another.
  */
 export class PostgresBus implements Bus {
   readonly #db: Database;
@@ -113,7 +118,10 @@ export class PostgresBus implements Bus {
     if (this.#client !== undefined) this.#timer ??= setTimeout(() => void this.#flush(), GATHER_MS);
   }
 
-  /** Sends all that waits, one transaction after another, so that messages arrive in the order in which they were published. */
+  /**
+   * Sends all that waits, one transaction after another, so that messages arrive in the order in which they
+   * were published.
+   */
   #flush(): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;
@@ -170,7 +178,8 @@ export class PostgresBus implements Bus {
     this.#closing.signal.addEventListener('abort', stop, { once: true });
     let heartbeat: NodeJS.Timeout | undefined;
     try {
-      // A NOTIFY writes a commit record; nothing is lost that the database does not hold, so it need not reach the disk.
+      // A NOTIFY writes a commit record; nothing is lost that the database does not hold, so it need not
+      // reach the disk.
       await withTimeout(client.query(`set synchronous_commit = off; listen ${CHANNEL}`));
       const lostAtMs = this.#aliveAtMs;
       this.#aliveAtMs = await databaseTime(client);
@@ -228,11 +237,14 @@ export class PostgresBus implements Bus {
   }
 }
 
-// Several notifications in one transaction arrive in the order of their calls; identical ones of a transaction arrive once.
+// Several notifications in one transaction arrive in the order of their calls; identical ones of a
+// transaction arrive once.
 const notify =
   'select pg_notify($1, payload) from unnest($2::text[]) with ordinality as p (payload, n) order by n';
 
-/** What to send in place of messages that may or may not have gone out; receivers know what they had already. */
+/**
+ * What to send in place of messages that may or may not have gone out; receivers know what they had already.
+ */
 function afterFailure(
   error: unknown,
   messages: RealtimeMessage[],
@@ -244,7 +256,10 @@ function afterFailure(
   return [{ type: 'missed', sinceMs }];
 }
 
-/** Ends a connection that may be half dead, without waiting for it. With a query under way the driver cuts it off. */
+/**
+ * Ends a connection that may be half dead, without waiting for it. With a query under way the driver cuts it
+ * off.
+ */
 function drop(client: Client): void {
   client.end().catch(() => {}); // it is gone either way
 }

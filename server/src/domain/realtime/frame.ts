@@ -16,8 +16,9 @@ export interface Frame {
 }
 
 /**
- * Builds the frames of a broadcast's new notifications: everything that is the same for all users is serialized once, here.
- * `content` is what `BroadcastContents` made; an empty one leaves the notification out, and clients fetch it.
+ * Builds the frames of a broadcast's new notifications: everything that is the same for all users is
+ * serialized once, here. `content` is what `BroadcastContents` made; an empty one leaves the notification
+ * out, and clients fetch it.
  */
 export function newFrames(broadcastId: string, sentAtMs: number, content: string): (userId: string) => Frame {
   const times = {
@@ -58,7 +59,9 @@ export function missedNewFrame(state: NotificationState, content: string): Frame
   return stateFrame('new', state, state.sentAtMs, deliveryKey(state.id), content);
 }
 
-/** The frame that tells a client of the last change that it missed: which one it was is read off the times. */
+/**
+ * The frame that tells a client of the last change that it missed: which one it was is read off the times.
+ */
 export function missedChangeFrame(state: NotificationState, atMs: number, content: string): Frame {
   return stateFrame(lastChange(state), state, atMs, deliveryKey(state.id, atMs), content);
 }

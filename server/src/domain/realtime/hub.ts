@@ -20,7 +20,8 @@ import { type Connection, Subscription, type SubscriptionDeps } from './subscrip
 const MAX_CONNECTIONS_PER_USER = 100;
 // Messages that share a query for what they lack.
 const MAX_PER_LOAD = 512;
-// Waiting for the database longer than so many messages take to come: everybody reads from the database instead.
+// Waiting for the database longer than so many messages take to come: everybody reads from the database
+// instead.
 const MAX_WAITING = 20_000;
 
 export interface HubDeps {
@@ -40,7 +41,10 @@ export interface HubCounts {
   frames: number;
 }
 
-/** The connections of this node, by user: it hears of everything on the bus and writes to whom it concerns, in order. */
+/**
+ * The connections of this node, by user: it hears of everything on the bus and writes to whom it concerns, in
+ * order.
+ */
 export class Hub {
   readonly #db: Queryable;
   readonly #log: Logger;
@@ -74,12 +78,13 @@ export class Hub {
   }
 
   /**
-   * Tells a connection everything since the event id `resumeFrom`, or from now on without one. Resolves when the database has
-   * said what that is; rejects, with the connection untouched, when it does not answer.
+   * Tells a connection everything since the event id `resumeFrom`, or from now on without one. Resolves when
+   * the database has said what that is; rejects, with the connection untouched, when it does not answer.
    */
   async addFrom(connection: Connection, resumeFrom: string | undefined): Promise<() => void> {
     const subscription = new Subscription(this.#deps, connection);
-    // Entered before the database is asked: what is committed after the answer arrives here, and is held until then.
+    // Entered before the database is asked: what is committed after the answer arrives here, and is held
+    // until then.
     const opened = subscription.open(resumeFrom);
     this.#enter(subscription);
     try {
@@ -190,7 +195,10 @@ export class Hub {
     return this.#users.size > 0 && userIds.some((userId) => this.#users.has(userId));
   }
 
-  /** Everything goes through one queue: what a user is told keeps its order although some of it has to be loaded first. */
+  /**
+   * Everything goes through one queue: what a user is told keeps its order although some of it has to be
+   * loaded first.
+   */
   #queue(waiting: Waiting): void {
     this.#waiting.push(waiting);
     if (this.#waiting.length > MAX_WAITING) this.#giveUpWaiting();

@@ -1,6 +1,9 @@
 import type { BroadcastContent } from '../notifications/wire.ts';
 
-/** What one part of the server tells the others, on this node and on the rest, after the commit that made it true. */
+/**
+ * What one part of the server tells the others, on this node and on the rest, after the commit that made it
+ * true.
+ */
 export type RealtimeMessage =
   | NotificationsNew
   | NotificationsNewElsewhere
@@ -25,13 +28,20 @@ export interface NotificationsNew {
   projectId: string;
   broadcastId: string;
   userIds: readonly string[];
-  /** The page of recipients that is meant (broadcast_users.page); all of the broadcast's where it is left out. */
+  /**
+   * The page of recipients that is meant (broadcast_users.page); all of the broadcast's where it is left out.
+   */
   page?: number;
-  /** Only these of the broadcast's users: the list has to be sent along to other nodes, whatever its length. */
+  /**
+   * Only these of the broadcast's users: the list has to be sent along to other nodes, whatever its length.
+   */
   only?: true;
   /** `sent_at` of the notifications, by the database's clock. */
   sentAtMs: number;
-  /** What is said, where the publisher has it at hand; spares this node a query, and is not sent to the others. */
+  /**
+   * What is said, where the publisher has it at hand; spares this node a query, and is not sent to the
+   * others.
+   */
   content?: BroadcastContent;
 }
 
@@ -82,21 +92,32 @@ export type ChangeName =
   | 'seen/all'
   | 'archive/all';
 
-/** The link to the other nodes is down: what they publish does not arrive here. Made by the bus, for this node alone. */
+/**
+ * The link to the other nodes is down: what they publish does not arrive here. Made by the bus, for this node
+ * alone.
+ */
 export interface MessagesMissing {
   type: 'missing';
   /** The last time, by the database's clock, at which the link was known to work. */
   sinceMs: number;
 }
 
-/** The link is back, or another node lost what it had to say: drop what is cached, and look into the database. */
+/**
+ * The link is back, or another node lost what it had to say: drop what is cached, and look into the database.
+ */
 export interface MessagesMissed {
   type: 'missed';
-  /** Notifications that came or changed after this time may have gone by. `undefined`: none can have, only cached settings. */
+  /**
+   * Notifications that came or changed after this time may have gone by. `undefined`: none can have, only
+   * cached settings.
+   */
   sinceMs: number | undefined;
 }
 
-/** Carries messages to every node. Publishing never fails and never waits: what is lost is found again in the database. */
+/**
+ * Carries messages to every node. Publishing never fails and never waits: what is lost is found again in the
+ * database.
+ */
 export interface Bus {
   publish(message: RealtimeMessage): void;
   /** Calls `handler` for every message from now on; the answer ends that. */

@@ -8,7 +8,8 @@ import { deliveryKey, RESUME_MARGIN_MS, type ResumeCursor } from './resume-curso
 
 /** Who has missed more is better served by the list itself. */
 const MAX_MISSED = 1_000;
-// A notification's id has the time at which its broadcast was accepted, its sent_at the time of the fan-out: so much later at most.
+// A notification's id has the time at which its broadcast was accepted, its sent_at the time of the fan-out:
+// so much later at most.
 const LONGEST_FAN_OUT_MS = 24 * 60 * 60 * 1000;
 
 export interface MissedRequest {
@@ -74,7 +75,8 @@ export function missedEvents(
         frame: (content) => missedNewFrame(state, content),
       });
     }
-    // What was held back counts as changed when it is shown, so that it is found here; that is not to be told besides.
+    // What was held back counts as changed when it is shown, so that it is found here; that is not to be told
+    // besides.
     const shownThen = updatedAtMs === sentAtMs;
     if (
       updatedAtMs !== null &&
@@ -161,7 +163,8 @@ function toState(row: Row): NotificationState {
 }
 
 // The first part reads the primary key (user_id, id) from the newest down, the second notifications_changed
-// (user_id, updated_at). One statement, so that both see the same moment: a change cannot overtake its notification.
+// (user_id, updated_at). One statement, so that both see the same moment: a change cannot overtake its
+// notification.
 const selectMissed = sql(
   'select_missed',
   `select r.request::int as request, statement_timestamp() as now, r.user_id, m.*

@@ -18,7 +18,8 @@ function resumed(text: string, all: readonly Thing[]): Thing[] | 'resync' {
   return all.filter(({ key, atMs }) => atMs > cursor.sinceMs && !cursor.has(key));
 }
 
-// Things happen within a few margins, and become visible up to 30 s later: the order in which they are delivered.
+// Things happen within a few margins, and become visible up to 30 s later: the order in which they are
+// delivered.
 const happenings = (maxLength: number) =>
   fc
     .array(

@@ -4,7 +4,10 @@ const LATEST_COMMIT_MS = 30_000;
 export const NOTICE_MS = 15_000;
 /** How far back a resume looks behind the newest thing that was delivered. */
 export const RESUME_MARGIN_MS = LATEST_COMMIT_MS + NOTICE_MS;
-/** So many deliveries within the margin are remembered one by one: 6 bytes each in every event id of a busy user. */
+/**
+ * So many deliveries within the margin are remembered one by one: 6 bytes each in every event id of a busy
+ * user.
+ */
 export const MAX_REMEMBERED = 128;
 
 const VERSION = 1;
@@ -13,8 +16,8 @@ const KEY_BYTES = 6;
 const HALF = 0x1000000;
 
 /**
- * What a connection has delivered, short enough to be an event id: the database time of the newest thing, and which of the
- * things within the margin before it. From it alone any node can tell what was missed.
+ * What a connection has delivered, short enough to be an event id: the database time of the newest thing, and
+ * which of the things within the margin before it. From it alone any node can tell what was missed.
  */
 export class ResumeCursor {
   /** The newest delivery by the database's clock, in milliseconds; 0 before the first. */
@@ -60,7 +63,10 @@ export class ResumeCursor {
     return this.newestMs - RESUME_MARGIN_MS;
   }
 
-  /** Whether more was delivered within the margin than is remembered, so that missed and delivered cannot be told apart. */
+  /**
+   * Whether more was delivered within the margin than is remembered, so that missed and delivered cannot be
+   * told apart.
+   */
   get uncertain(): boolean {
     return this.#forgottenMs > this.sinceMs;
   }
@@ -70,8 +76,8 @@ export class ResumeCursor {
   }
 
   /**
-   * Notes a delivery. `ceilingMs` holds the newest time back while other deliveries may be missing that are not newer
-   * than it, so that a later resume still finds them.
+   * Notes a delivery. `ceilingMs` holds the newest time back while other deliveries may be missing that are
+   * not newer than it, so that a later resume still finds them.
    */
   add(key: number, atMs: number, ceilingMs = Number.POSITIVE_INFINITY): void {
     this.advance(Math.min(atMs, ceilingMs));
@@ -101,8 +107,8 @@ export class ResumeCursor {
 }
 
 /**
- * 48 bits that stand for a delivery: of a new notification (`atMs` 0), or of its change at a time. The end of an id is
- * random already, so mixing in the time is all the hashing there is to do.
+ * 48 bits that stand for a delivery: of a new notification (`atMs` 0), or of its change at a time. The end of
+ * an id is random already, so mixing in the time is all the hashing there is to do.
  */
 export function deliveryKey(id: string, atMs = 0): number {
   const high = Number.parseInt(id.slice(24, 30), 16) ^ (atMs % HALF);

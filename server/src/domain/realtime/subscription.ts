@@ -14,7 +14,10 @@ export interface Connection {
   readonly exclusive?: boolean;
   /** Writes without waiting. Never throws; a reader that is too slow is closed by the connection itself. */
   send(frame: Frame, cursor: ResumeCursor): void;
-  /** The database has answered: what follows is complete from `cursor` on. Before the first frame, if caught up at all. */
+  /**
+   * The database has answered: what follows is complete from `cursor` on. Before the first frame, if caught
+   * up at all.
+   */
   begin(cursor: ResumeCursor): void;
   /** More was missed than can be told: the client has to fetch its list. */
   resync(cursor: ResumeCursor): void;
@@ -34,7 +37,8 @@ export type CloseReason =
 
 // Frames that wait while a client is brought up to date. Beyond it the client starts anew.
 const MAX_HELD = 1_000;
-// Contents are loaded for so many frames at a time, so that a client with much to catch up on costs little memory.
+// Contents are loaded for so many frames at a time, so that a client with much to catch up on costs little
+// memory.
 const EVENTS_PER_LOAD = 50;
 
 export interface SubscriptionDeps {
@@ -43,8 +47,8 @@ export interface SubscriptionDeps {
 }
 
 /**
- * One connection's place in the stream of its user: it passes frames on, or holds them back while it looks into the
- * database for what came before them, so that nothing is told twice or left out.
+ * One connection's place in the stream of its user: it passes frames on, or holds them back while it looks
+ * into the database for what came before them, so that nothing is told twice or left out.
  */
 export class Subscription {
   readonly connection: Connection;
@@ -65,13 +69,17 @@ export class Subscription {
   deliver(frame: Frame, ceilingMs: number): void {
     if (this.#ended) return;
     if (this.#held === undefined) {
-      // A new notification may be announced twice, when a node could not tell whether its message had arrived.
+      // A new notification may be announced twice, when a node could not tell whether its message had
+      // arrived.
       if (frame.name !== 'notifications/new' || !this.#cursor.has(frame.key)) this.#pass(frame, ceilingMs);
     } else if (this.#held.length < MAX_HELD) this.#held.push({ frame, ceilingMs });
     else this.close('behind');
   }
 
-  /** Starts with what the client has missed since `resumeFrom`. Rejects, with nothing written, when the database does not answer. */
+  /**
+   * Starts with what the client has missed since `resumeFrom`. Rejects, with nothing written, when the
+   * database does not answer.
+   */
   async open(resumeFrom: string | undefined): Promise<void> {
     this.#held = [];
     const begun = Promise.withResolvers<void>();
@@ -88,7 +96,8 @@ export class Subscription {
   }
 
   /**
-   * Looks for what went by since `lostAtMs`. `heldBack`: the cursor was held back from then on, because the loss was noticed.
+   * Looks for what went by since `lostAtMs`. `heldBack`: the cursor was held back from then on, because the
+   * loss was noticed.
    */
   catchUp(lostAtMs: number, heldBack: boolean): void {
     if (this.#ended) return;
@@ -159,8 +168,8 @@ export class Subscription {
     for (const { key, atMs } of keysOf(known.states)) this.#cursor.add(key, Math.min(atMs, known.nowMs));
     this.connection.begin(this.#cursor);
     if (resync) this.connection.resync(this.#cursor);
-    // A client that is new may have read its list before what is held here was committed: it is told all of it. After a
-    // resync it reads the list again.
+    // A client that is new may have read its list before what is held here was committed: it is told all of
+    // it. After a resync it reads the list again.
     await this.#release(resync ? keysOf(known.states) : undefined);
   }
 
@@ -183,7 +192,10 @@ export class Subscription {
     }
   }
 
-  /** Passes on what was held, less what was told already (all of it where that is undefined), and goes on live. */
+  /**
+   * Passes on what was held, less what was told already (all of it where that is undefined), and goes on
+   * live.
+   */
   async #release(told: { key: number }[] | undefined): Promise<void> {
     const keys = new Set(told?.map(({ key }) => key));
     for (let next = this.#held?.shift(); next !== undefined; next = this.#held?.shift()) {

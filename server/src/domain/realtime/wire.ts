@@ -6,8 +6,8 @@ const MAX_PAYLOAD_BYTES = 7_900;
 const MAX_INLINE_USERS = 16;
 
 /**
- * The payloads that carry these messages to other nodes, each short enough for one NOTIFY: a JSON array of the sending
- * node and its messages, in order.
+ * The payloads that carry these messages to other nodes, each short enough for one NOTIFY: a JSON array of
+ * the sending node and its messages, in order.
  */
 export function encodeMessages(nodeId: string, messages: readonly RealtimeMessage[]): string[] {
   const start = `[${JSON.stringify(nodeId)}`;
@@ -31,7 +31,10 @@ export function encodeMessages(nodeId: string, messages: readonly RealtimeMessag
   return payloads;
 }
 
-/** What a payload says; `undefined` when it is not one of ours or of a release that this one does not understand. */
+/**
+ * What a payload says; `undefined` when it is not one of ours or of a release that this one does not
+ * understand.
+ */
 export function decodeMessages(payload: string): { nodeId: string; messages: RealtimeMessage[] } | undefined {
   try {
     const [nodeId, ...messages] = JSON.parse(payload) as [unknown, ...unknown[]];

@@ -2,8 +2,8 @@ import { LRUCache } from 'lru-cache';
 import type { Transport } from '../../providers/transport.ts';
 
 /**
- * The certificate, in PEM, that stands at an address of a vendor's, kept for the next who asks; undefined when it cannot be had. Who asks
- * for it is not known yet, so that it is not there is kept for a while, too.
+ * The certificate, in PEM, that stands at an address of a vendor's, kept for the next who asks; undefined
+ * when it cannot be had. Who asks for it is not known yet, so that it is not there is kept for a while, too.
  */
 export async function certificateAt(
   transport: Pick<Transport, 'vendor'>,

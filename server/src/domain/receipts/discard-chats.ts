@@ -16,8 +16,9 @@ interface Deps {
 }
 
 /**
- * Ends what Slack says is gone: an installation with the tokens that post by it, or the tokens of one channel. Without a project, in all
- * projects that have this installation. What was installed or saved since then stays.
+ * Ends what Slack says is gone: an installation with the tokens that post by it, or the tokens of one
+ * channel. Without a project, in all projects that have this installation. What was installed or saved since
+ * then stays.
  */
 export async function discardChats(
   { db, config, discarder }: Deps,
@@ -117,7 +118,8 @@ function publicIdOf({ installationId, channelId }: GoneChat): string {
 
 const NONE = '00000000-0000-0000-0000-000000000000';
 
-// Index installations_by_id. An event of Slack's may come late: who has installed the app anew since then has a newer record.
+// Index installations_by_id. An event of Slack's may come late: who has installed the app anew since then has
+// a newer record.
 const breakThem = sql(
   'break_gone_installations',
   `update installations i

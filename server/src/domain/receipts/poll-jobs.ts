@@ -32,7 +32,10 @@ export function takenMessages(
   });
 }
 
-/** The jobs that ask later what became of messages; none where the provider tells by itself, or knows nothing. Pure. */
+/**
+ * The jobs that ask later what became of messages; none where the provider tells by itself, or knows nothing.
+ * Pure.
+ */
 export function receiptJobs(taken: readonly TakenMessage[]): NewJob<'poll_receipts'>[] {
   const groups = Map.groupBy(taken, (one) => `${one.projectId} ${one.integrationId}`);
   return [...groups.values()].flatMap((group) => {

@@ -17,7 +17,10 @@ const LIFETIME_MS = 24 * 3_600_000;
 type Deps = Context & { discarder: Pick<TokenDiscarder, 'discard'> };
 type PollJob = Job<'poll_receipts'>;
 
-/** Asks providers that report nothing by themselves what became of messages. A request for each job, few at a time: nobody waits for them. */
+/**
+ * Asks providers that report nothing by themselves what became of messages. A request for each job, few at a
+ * time: nobody waits for them.
+ */
 export function pollHandler(deps: Deps): Handler<'poll_receipts'> {
   return {
     slots: 4,

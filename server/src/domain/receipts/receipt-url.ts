@@ -3,8 +3,9 @@ import type { Config } from '../../config.ts';
 import { readReference } from '../deliveries/reference.ts';
 
 /**
- * The address at which a vendor can report on one message, for vendors that are told one with each. Nobody can guess it, so who calls it is
- * the vendor, or somebody whom the vendor has told. Undefined where the server is not known to the internet.
+ * The address at which a vendor can report on one message, for vendors that are told one with each. Nobody
+ * can guess it, so who calls it is the vendor, or somebody whom the vendor has told. Undefined where the
+ * server is not known to the internet.
  */
 export function receiptUrl(
   { PUBLIC_URL }: Pick<Config, 'PUBLIC_URL'>,
@@ -18,8 +19,8 @@ export function receiptUrl(
 }
 
 /**
- * The reference that the token of such an address holds; undefined when it is not one that was made for this integration of the project.
- * Former keys count too, also ended ones: vendors report for days.
+ * The reference that the token of such an address holds; undefined when it is not one that was made for this
+ * integration of the project. Former keys count too, also ended ones: vendors report for days.
  */
 export function readReceiptToken(
   signingKeys: readonly { readonly key: KeyObject }[],

@@ -20,9 +20,10 @@ export interface ReceiptSource {
 }
 
 /**
- * Writes down what a vendor reports, in the caller's transaction and by one statement for all deliveries: the receipt beside each, its
- * event, and which addresses are to get nothing any more. A receipt that says no more than is known already changes nothing. One that
- * comes before the outcome of the sending itself is written down like any other: the outcome will not touch it.
+ * Writes down what a vendor reports, in the caller's transaction and by one statement for all deliveries: the
+ * receipt beside each, its event, and which addresses are to get nothing any more. A receipt that says no
+ * more than is known already changes nothing. One that comes before the outcome of the sending itself is
+ * written down like any other: the outcome will not touch it.
  */
 export async function recordReceipts(
   { tx, bus, addressKeys }: { tx: Queryable; bus: Bus; addressKeys: AddressKeys },
@@ -62,7 +63,10 @@ function deliveryOf({ reference }: Receipt): Delivery | undefined {
   return referred && { ...referred, notificationId: notificationId(referred.broadcastId, referred.userId) };
 }
 
-/** What counts of several receipts for one delivery. Of a user's devices one is enough; of an address, the worst. */
+/**
+ * What counts of several receipts for one delivery. Of a user's devices one is enough; of an address, the
+ * worst.
+ */
 function ranksOf(channel: string): readonly ReceiptKind[] {
   return channel === 'mobile_push'
     ? ['delivered', ...RECEIPTS.filter((kind) => kind !== 'delivered')]
@@ -71,7 +75,10 @@ function ranksOf(channel: string): readonly ReceiptKind[] {
 
 type Strongest = { delivery: Delivery; receipt: Receipt };
 
-/** One statement can touch a row once. In the order in which outcomes are written, so that the two wait for each other and not in a circle. */
+/**
+ * One statement can touch a row once. In the order in which outcomes are written, so that the two wait for
+ * each other and not in a circle.
+ */
 function strongestOf(channel: string, named: readonly Named[]): Strongest[] {
   const ranks: readonly string[] = [...ranksOf(channel), 'unsubscribed'];
   const chosen = new Map<string, Strongest>();
@@ -160,8 +167,9 @@ function detailsOf(receipt: Receipt, context: { channel: string; provider: strin
 const MAX_REASON_CHARACTERS = 500;
 
 /**
- * What was said, without whom it is about: events outlive users. A receiving server may name others, too: whom a mail was forwarded to. All
- * words are looked at, each once: to look for addresses themselves takes long where there is none.
+ * What was said, without whom it is about: events outlive users. A receiving server may name others, too:
+ * whom a mail was forwarded to. All words are looked at, each once: to look for addresses themselves takes
+ * long where there is none.
  */
 function anonymous({ suppress }: Receipt, reason: string): string {
   const address = suppress !== undefined && isAddress(suppress.address) ? suppress.address : undefined;
@@ -170,7 +178,9 @@ function anonymous({ suppress }: Receipt, reason: string): string {
   return oneLine(told, MAX_REASON_CHARACTERS);
 }
 
-/** Only with what is news: an address that was put right since is not suppressed again by what is told twice. */
+/**
+ * Only with what is news: an address that was put right since is not suppressed again by what is told twice.
+ */
 function suppressionsOf(
   { projectId, provider, channel }: ReceiptSource,
   named: readonly Named[],
@@ -198,9 +208,10 @@ function isAddress(text: string): boolean {
   return text.length <= 320 && text.isWellFormed() && !text.includes('\0');
 }
 
-// Primary keys of broadcasts, notifications and deliveries; looked up one by one, for the tables are large and the receipts few. A receipt
-// can come before the outcome: then the row is made here, as one whose attempt is not written down yet. Not where nothing of the
-// broadcast is pending, which is when every delivery has its row.
+// Primary keys of broadcasts, notifications and deliveries; looked up one by one, for the tables are large
+// and the receipts few. A receipt can come before the outcome: then the row is made here, as one whose
+// attempt is not written down yet. Not where nothing of the broadcast is pending, which is when every
+// delivery has its row.
 const writeReceipts = sql(
   'record_receipts',
   `with given as (

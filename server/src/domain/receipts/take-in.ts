@@ -37,8 +37,9 @@ export interface Reporting {
 }
 
 /**
- * Takes in what a vendor reports for the integration with this id, and answers the text that it wants back, if it does. Throws
- * `invalid_signature` for what the vendor has not signed, and for an integration that there is not: who asks cannot tell.
+ * Takes in what a vendor reports for the integration with this id, and answers the text that it wants back,
+ * if it does. Throws `invalid_signature` for what the vendor has not signed, and for an integration that
+ * there is not: who asks cannot tell.
  */
 export async function takeInReport(
   deps: Deps,

@@ -12,8 +12,9 @@ export interface Unsubscribed {
 }
 
 /**
- * Switches categories off on a channel for the users who have said so to a vendor, in the caller's transaction and by one statement for all of
- * them. What a user has decided since then stays: vendors repeat what they report. A user who is gone is ignored.
+ * Switches categories off on a channel for the users who have said so to a vendor, in the caller's
+ * transaction and by one statement for all of them. What a user has decided since then stays: vendors repeat
+ * what they report. A user who is gone is ignored.
  */
 export async function unsubscribe(
   { db, bus }: { db: Queryable; bus: Bus },

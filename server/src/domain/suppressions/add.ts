@@ -5,7 +5,9 @@ import type { AddressKeys } from './address-keys.ts';
 import { type SuppressionRow, suppressionOf } from './list.ts';
 import { suppressAddresses } from './suppress.ts';
 
-/** Suppresses an address by the project's own decision, or changes what is said about one; answers its record. */
+/**
+ * Suppresses an address by the project's own decision, or changes what is said about one; answers its record.
+ */
 export function addSuppression(
   { db, addressKeys }: { db: Pick<Database, 'transaction'>; addressKeys: AddressKeys },
   projectId: string,

@@ -22,8 +22,8 @@ export class AddressKeys {
   }
 
   /**
-   * The keys of those of the projects that have one; who has none has never suppressed anything. Nor is one here that cannot be opened: that
-   * is an error in the log, once.
+   * The keys of those of the projects that have one; who has none has never suppressed anything. Nor is one
+   * here that cannot be opened: that is an error in the log, once.
    */
   async find(db: Queryable, projectIds: readonly string[]): Promise<Map<string, KeyObject>> {
     const found = new Map<string, KeyObject>();
@@ -45,7 +45,10 @@ export class AddressKeys {
     return found;
   }
 
-  /** The keys of all of the projects, but of those whose key cannot be opened; those that are new come with the caller's transaction. */
+  /**
+   * The keys of all of the projects, but of those whose key cannot be opened; those that are new come with
+   * the caller's transaction.
+   */
   async findOrMake(tx: Queryable, projectIds: readonly string[]): Promise<Map<string, KeyObject>> {
     const found = await this.find(tx, projectIds);
     const missing = [...new Set(projectIds)].filter((id) => !found.has(id)).sort();
@@ -87,7 +90,8 @@ export function addressKeyPurpose(projectId: string): string {
   return `project:${projectId}:address_key`;
 }
 
-// Primary key. What this transaction itself has made has its time, and may yet be undone: it is not remembered.
+// Primary key. What this transaction itself has made has its time, and may yet be undone: it is not
+// remembered.
 const selectKeys = sql(
   'select_suppression_keys',
   `select project_id, sealed_key, created_at < now() as lasting

@@ -8,7 +8,9 @@ export interface Address {
   address: string;
 }
 
-/** The one spelling of an address: an e-mail address as users are found by it, a phone number as E.164 has it. */
+/**
+ * The one spelling of an address: an e-mail address as users are found by it, a phone number as E.164 has it.
+ */
 export function canonicalAddress({ kind, address }: Address): string {
   return kind === 'email' ? identityValue('email', address) : `+${address.replace(/[^0-9]/g, '')}`;
 }

@@ -2,7 +2,10 @@ import { textArray, uuidArray } from '../../db/arrays.ts';
 import { type Queryable, sql } from '../../db/client.ts';
 import { canonicalAddress } from './address.ts';
 
-/** Takes the phone numbers of users who are being erased out of the suppressions, which stay: see `forgetAddresses`. */
+/**
+ * Takes the phone numbers of users who are being erased out of the suppressions, which stay: see
+ * `forgetAddresses`.
+ */
 export async function forgetPhoneNumbers(
   tx: Queryable,
   users: readonly { id: string; project_id: string; phone_numbers: readonly string[] }[],
@@ -27,8 +30,9 @@ export async function forgetPhoneNumbers(
 }
 
 /**
- * Takes the addresses of users who are being erased out of the suppressions: the e-mail addresses that they ever had, and what was met with
- * them. A suppression stays and works, by its hash. An address that somebody else is known to have stays, too, until they are erased.
+ * Takes the addresses of users who are being erased out of the suppressions: the e-mail addresses that they
+ * ever had, and what was met with them. A suppression stays and works, by its hash. An address that somebody
+ * else is known to have stays, too, until they are erased.
  */
 export async function forgetAddresses(tx: Queryable, userIds: readonly string[]): Promise<void> {
   await forget(tx, userIds, await tx.query<Found>(findByUsers, [uuidArray(userIds)]));
@@ -70,8 +74,9 @@ const findByUsers = sql(
   where u.id = any ($1::uuid[])
   order by project_id, hash`,
 );
-// Primary keys of suppressions and user_keys. In the order that they come in, which is that in which all lock them. A statement of its own:
-// how many have a user in common is guessed far too high, and then it was planned to read all that the project has.
+// Primary keys of suppressions and user_keys. In the order that they come in, which is that in which all lock
+// them. A statement of its own: how many have a user in common is guessed far too high, and then it was
+// planned to read all that the project has.
 const forgetFound = sql(
   'forget_suppressed_addresses',
   `with locked as (

@@ -60,7 +60,10 @@ export async function suppressionOf(
   return (await db.query<SuppressionRow>(selectByHash, [projectId, addressHash(key, address)]))[0];
 }
 
-/** Up to `limit` of the project's suppressions beyond the cursor, nearest first: all, or those of a kind, a reason, an address. */
+/**
+ * Up to `limit` of the project's suppressions beyond the cursor, nearest first: all, or those of a kind, a
+ * reason, an address.
+ */
 export async function listSuppressions(
   deps: { db: Queryable; addressKeys: AddressKeys },
   projectId: string,
@@ -90,7 +93,8 @@ const selectByHash = sql(
   'get_suppression_by_hash',
   `select ${COLUMNS} from suppressions where project_id = $1 and hash = $2`,
 );
-// Index suppressions_listed: once for each kind and reason, ten at most, so that no filter wades through what it leaves out.
+// Index suppressions_listed: once for each kind and reason, ten at most, so that no filter wades through what
+// it leaves out.
 const listText = (beyond: '<' | '>', order: 'desc' | 'asc') =>
   `select one.*
   from unnest($2::text[]) as k (kind)

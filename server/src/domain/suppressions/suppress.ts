@@ -26,9 +26,10 @@ export interface NewSuppression extends Address {
 const MAX_DETAIL_CHARACTERS = 1_000;
 
 /**
- * Suppresses the addresses in the caller's transaction, by one statement for all of them, with their events. One that is suppressed
- * already keeps its record, with the stronger of both reasons. The address itself is kept where a user has it, or somebody has entered
- * it `byHand`; then also the note, where one is given. Of a project whose key cannot be opened nothing is written.
+ * Suppresses the addresses in the caller's transaction, by one statement for all of them, with their events.
+ * One that is suppressed already keeps its record, with the stronger of both reasons. The address itself is
+ * kept where a user has it, or somebody has entered it `byHand`; then also the note, where one is given. Of a
+ * project whose key cannot be opened nothing is written.
  */
 export async function suppressAddresses(
   { db, addressKeys }: { db: Queryable; addressKeys: AddressKeys },
@@ -121,9 +122,10 @@ const RANKS = `array[${SUPPRESSION_REASONS.map((reason) => `'${reason}'`).join('
 const IS_STRONGER = `array_position(${RANKS}, excluded.reason) > array_position(${RANKS}, s.reason)`;
 const IS_NEW_NOTE = '($12 and s.note is distinct from excluded.note)';
 
-// Unique index suppressions_by_hash, in its order, so that two who write the same wait for each other and not in a circle; primary keys of
-// users and user_keys, looked up one by one: of an `exists` beside an `or` a hash of all the project's keys is made. What comes back of a
-// message after its user was erased must not bring the address back.
+// Unique index suppressions_by_hash, in its order, so that two who write the same wait for each other and not
+// in a circle; primary keys of users and user_keys, looked up one by one: of an `exists` beside an `or` a
+// hash of all the project's keys is made. What comes back of a message after its user was erased must not
+// bring the address back.
 const upsert = sql(
   'suppress_addresses',
   `insert into suppressions as s (

@@ -10,7 +10,10 @@ export interface Suppressed {
   reason: SuppressionReason;
 }
 
-/** Looks up which of the addresses the project must not send to, in one statement; the answer takes them in any spelling. */
+/**
+ * Looks up which of the addresses the project must not send to, in one statement; the answer takes them in
+ * any spelling.
+ */
 export async function findSuppressed(
   { db, addressKeys }: { db: Queryable; addressKeys: AddressKeys },
   projectId: string,

@@ -14,14 +14,20 @@ import { isId } from '../../lib/ids.ts';
 export interface TokenChannel<Body> {
   /** As it stands in tokens.channel: the collection's path, with the brand as the contract spells it. */
   name: string;
-  /** A device has one owner at a time and moves to whoever saves it last; a chat destination may be shared by users. */
+  /**
+   * A device has one owner at a time and moves to whoever saves it last; a chat destination may be shared by
+   * users.
+   */
   kind: 'device' | 'shared';
   identity(body: Body): Identity;
   /** The members that are stored and answered; those that are nullable as `null`. */
   stored(body: Body): Record<string, unknown>;
 }
 
-/** What makes two tokens the same: a text, or the id that clients know the token by, where the token itself makes that. */
+/**
+ * What makes two tokens the same: a text, or the id that clients know the token by, where the token itself
+ * makes that.
+ */
 export type Identity = { text: string } | { publicId: string };
 
 export const inboxTokens: TokenChannel<SaveInboxToken> = {
@@ -76,7 +82,8 @@ function chat(name: string): TokenChannel<SaveChatToken> {
     identity({ oauth, webhook }) {
       if (oauth === undefined) return { text: webhook?.url ?? '' };
       const id = `${oauth.installation_id}-${oauth.channel_id}`;
-      // Nothing of Slack's looks like one of our ids. What does gets one, so that an id never means two tokens.
+      // Nothing of Slack's looks like one of our ids. What does gets one, so that an id never means two
+      // tokens.
       return isId(id) ? { text: `oauth:${id}` } : { publicId: id };
     },
     stored: (body) => body,

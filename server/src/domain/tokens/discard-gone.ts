@@ -17,13 +17,14 @@ interface Deps {
 
 const LINGER_MS = 50;
 const MAX_TOKENS = 1_000;
-// While the database is away they are kept. What is forgotten after that is told again with the next message to the token.
+// While the database is away they are kept. What is forgotten after that is told again with the next message
+// to the token.
 const KEEP_TRYING_MS = 120_000;
 const RETRY_EVERY_MS = 250;
 
 /**
- * Discards the tokens that providers say are gone, in batches: a transaction for up to a thousand, whoever reports them. One that was
- * saved after it was gone is there again, and stays.
+ * Discards the tokens that providers say are gone, in batches: a transaction for up to a thousand, whoever
+ * reports them. One that was saved after it was gone is there again, and stays.
  */
 export class TokenDiscarder {
   readonly #deps: Deps;
@@ -209,7 +210,8 @@ const discardTokens = sql(
   )
   select project_id, user_id, channel, id, public_id, place from done`,
 );
-// Index tokens_of_installation. Slack's own ids have no hyphen: with one it is a channel of another installation, whose id begins like this.
+// Index tokens_of_installation. Slack's own ids have no hyphen: with one it is a channel of another
+// installation, whose id begins like this.
 const selectOfInstallation = sql(
   'tokens_of_gone_installation',
   `select t.public_id, t.user_id, t.id

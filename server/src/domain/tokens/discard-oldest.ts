@@ -3,8 +3,9 @@ import type { NewEvent } from '../events/record.ts';
 import { discarded } from './events.ts';
 
 /**
- * How many active tokens a user has on a channel: more than anybody has browsers and devices, yet so few that a message to the user
- * stays a few requests, to whatever addresses the tokens name. Clients that save another one with every page leave the old ones behind.
+ * How many active tokens a user has on a channel: more than anybody has browsers and devices, yet so few that
+ * a message to the user stays a few requests, to whatever addresses the tokens name. Clients that save
+ * another one with every page leave the old ones behind.
  */
 export const MAX_ACTIVE_TOKENS = 100;
 
@@ -18,9 +19,10 @@ export interface Discarded {
 }
 
 /**
- * Discards the oldest active tokens of the user on the channel, `savedId` not among them, as many as are too many. The last that a
- * transaction does: whoever waits for their turn here holds locks that nobody asks for who has theirs. So after the turn nothing is
- * waited for, and a token that somebody else has in hand is passed over: it moves, or goes anyway, or was just saved.
+ * Discards the oldest active tokens of the user on the channel, `savedId` not among them, as many as are too
+ * many. The last that a transaction does: whoever waits for their turn here holds locks that nobody asks for
+ * who has theirs. So after the turn nothing is waited for, and a token that somebody else has in hand is
+ * passed over: it moves, or goes anyway, or was just saved.
  */
 export async function discardOldest(
   tx: Queryable,
@@ -51,7 +53,8 @@ interface Gone {
   public_id: string | null;
 }
 
-// One save of a user and channel at a time, until its commit: each sees what the one before has left, and the limit is exact.
+// One save of a user and channel at a time, until its commit: each sees what the one before has left, and the
+// limit is exact.
 const takeTurn = sql(
   'take_turn_to_discard_tokens',
   "select pg_advisory_xact_lock(hashtextextended('tokens ' || $1::uuid || ' ' || $2::text, 0))",

@@ -4,8 +4,9 @@ import type { Bus } from '../realtime/messages.ts';
 import { discarded } from './events.ts';
 
 /**
- * Discards a token of the user for good and closes what hangs on it. Answers the id that clients know it by and when that was: of
- * a token that was discarded before, then. Undefined for a token that the user does not have on this channel.
+ * Discards a token of the user for good and closes what hangs on it. Answers the id that clients know it by
+ * and when that was: of a token that was discarded before, then. Undefined for a token that the user does not
+ * have on this channel.
  */
 export async function discardToken(
   { db, bus }: { db: Pick<Database, 'transaction'>; bus: Bus },

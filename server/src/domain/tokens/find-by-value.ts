@@ -3,7 +3,10 @@ import type { Sealer } from '../../lib/seal.ts';
 import { inboxTokens, tokenHash } from './channels.ts';
 import { openToken } from './sealed.ts';
 
-/** Whose active inbox token this is, and whether that user is deleted; undefined for one that is unknown or discarded. */
+/**
+ * Whose active inbox token this is, and whether that user is deleted; undefined for one that is unknown or
+ * discarded.
+ */
 export async function findInboxToken(
   { db, sealer }: { db: Queryable; sealer: Sealer },
   projectId: string,

@@ -38,8 +38,8 @@ export async function getToken(
 }
 
 /**
- * The id of the record that clients know by `shownId`; undefined where the user has none such on this channel. A UUID is the
- * record's own id, whether there is one or not.
+ * The id of the record that clients know by `shownId`; undefined where the user has none such on this
+ * channel. A UUID is the record's own id, whether there is one or not.
  */
 export async function recordId(
   db: Queryable,

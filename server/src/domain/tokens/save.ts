@@ -12,9 +12,9 @@ import { openToken, sealToken } from './sealed.ts';
 const MAX_ROUNDS = 10;
 
 /**
- * Saves a token of the user and answers what is stored. The same token again makes no second record; a device's token that
- * another user had moves here: that record is discarded, and what hangs on it is told. A new token takes the place of the
- * user's oldest on the channel when there are too many.
+ * Saves a token of the user and answers what is stored. The same token again makes no second record; a
+ * device's token that another user had moves here: that record is discarded, and what hangs on it is told. A
+ * new token takes the place of the user's oldest on the channel when there are too many.
  */
 export async function saveToken<Body>(
   { db, bus, sealer }: { db: Pick<Database, 'transaction'>; bus: Bus; sealer: Sealer },
@@ -61,8 +61,9 @@ interface Owner {
 }
 
 /**
- * Makes the user the owner; answers the records that were discarded for it, and undefined when the owner vanished meanwhile.
- * The row of token_owners is locked first, here as in `discardToken`, so that all who touch a token queue up at the same door.
+ * Makes the user the owner; answers the records that were discarded for it, and undefined when the owner
+ * vanished meanwhile. The row of token_owners is locked first, here as in `discardToken`, so that all who
+ * touch a token queue up at the same door.
  */
 async function claim(tx: Queryable, save: Save): Promise<Owner[] | undefined> {
   const { projectId, userId, channel, hash } = save;
@@ -89,7 +90,10 @@ async function claim(tx: Queryable, save: Save): Promise<Owner[] | undefined> {
   return [owner, ...oldest];
 }
 
-/** Saves a token that others may have as well; answers as `claim` does: undefined when the user's record vanished meanwhile. */
+/**
+ * Saves a token that others may have as well; answers as `claim` does: undefined when the user's record
+ * vanished meanwhile.
+ */
 async function share(tx: Queryable, save: Save): Promise<Owner[] | undefined> {
   const { userId, channel, publicId, hash } = save;
   const id = newId();
@@ -109,7 +113,9 @@ async function share(tx: Queryable, save: Save): Promise<Owner[] | undefined> {
   return makeRoom(tx, save, 'shared', id, [saved(save, publicId ?? id)]);
 }
 
-/** Makes room for a token that is active from now on, and records the events of all; answers what had to go. */
+/**
+ * Makes room for a token that is active from now on, and records the events of all; answers what had to go.
+ */
 async function makeRoom(
   tx: Queryable,
   save: Save,
@@ -127,7 +133,10 @@ interface Stored {
   sealed_data: Buffer;
 }
 
-/** Writes what is new about a record that the caller has locked; where nothing is, only that it was saved: the device has it still. */
+/**
+ * Writes what is new about a record that the caller has locked; where nothing is, only that it was saved: the
+ * device has it still.
+ */
 async function update(tx: Queryable, save: Save, { id, sealed_data }: Stored): Promise<void> {
   const { sealer, userId, publicId, json } = save;
   if (openToken(sealer, userId, id, sealed_data) === json) {
@@ -142,7 +151,8 @@ function rowOf({ sealer, userId, projectId, channel, publicId, hash, json }: Sav
   return [userId, id, projectId, channel, publicId, hash, sealToken(sealer, userId, id, json)];
 }
 
-// Primary key of token_owners: of two users who save a token at once, the second waits here for the first one's commit.
+// Primary key of token_owners: of two users who save a token at once, the second waits here for the first
+// one's commit.
 const insertOwner = sql(
   'insert_token_owner',
   `insert into token_owners (project_id, channel, hash, user_id, token_id)

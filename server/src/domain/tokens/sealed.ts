@@ -6,8 +6,8 @@ export function sealToken(sealer: Sealer, userId: string, id: string, json: stri
 }
 
 /**
- * A stored token's own members as JSON text; undefined when the key that sealed them is not at hand. Such a token must
- * not hold up the others. It is not a missing one either: the key may come back.
+ * A stored token's own members as JSON text; undefined when the key that sealed them is not at hand. Such a
+ * token must not hold up the others. It is not a missing one either: the key may come back.
  */
 export function openToken(sealer: Sealer, userId: string, id: string, sealed: Buffer): string | undefined {
   try {

@@ -3,7 +3,9 @@ import { type Queryable, sql } from '../../db/client.ts';
 import { newEventId } from '../events/record.ts';
 import { type SubscriptionRow, subscriptionOf } from './list.ts';
 
-/** Forgets all that a user has said about a topic, and answers what that was; undefined where it was nothing. */
+/**
+ * Forgets all that a user has said about a topic, and answers what that was; undefined where it was nothing.
+ */
 export async function deleteSubscription(
   { db }: { db: Queryable },
   { projectId, userId }: { projectId: string; userId: string },

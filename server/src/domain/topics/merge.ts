@@ -6,8 +6,9 @@ export type Categories = Record<string, Pick<Category, 'status' | 'reason'>>;
 type Category = Subscription['categories'][number];
 
 /**
- * What is stored after a user has said this. Each category is for itself; to leave `*` is to leave the topic, which takes back what was
- * said about single categories before. A reason stays until another is given, or the status is another. Pure.
+ * What is stored after a user has said this. Each category is for itself; to leave `*` is to leave the topic,
+ * which takes back what was said about single categories before. A reason stays until another is given, or
+ * the status is another. Pure.
  */
 export function merged(stored: Categories, given: SaveSubscription['categories'] = []): Categories {
   const said = given.length === 0 ? [{ slug: EVERY_CATEGORY }] : given;

@@ -11,8 +11,8 @@ import { type Categories, merged } from './merge.ts';
 const MAX_CATEGORIES = 1_000;
 
 /**
- * Subscribes a user to a topic, or to categories of it, or takes that back; answers what holds now. What is not named stays as it is, and
- * saying the same again changes nothing.
+ * Subscribes a user to a topic, or to categories of it, or takes that back; answers what holds now. What is
+ * not named stays as it is, and saying the same again changes nothing.
  */
 export async function saveSubscription(
   { db }: { db: Pick<Database, 'transaction'> },

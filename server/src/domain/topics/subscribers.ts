@@ -4,10 +4,13 @@ import { OLDEST } from '../../lib/cursor.ts';
 
 /** How many subscribers a page has at most. */
 export const SUBSCRIBERS_PER_PAGE = 1_000;
-// So many are looked at for them: of a topic of which hardly anybody is subscribed to a category, a page soon ends, too.
+// So many are looked at for them: of a topic of which hardly anybody is subscribed to a category, a page soon
+// ends, too.
 const LOOKED_AT = 10_000;
 
-/** Whose subscribers are asked for, and behind which user they begin; from the first on where it is left out. */
+/**
+ * Whose subscribers are asked for, and behind which user they begin; from the first on where it is left out.
+ */
 export interface WantedSubscribers {
   broadcastId: string;
   projectId: string;
@@ -25,8 +28,8 @@ export interface SubscriberPage {
 }
 
 /**
- * The next page of subscribers for each of these, by one statement. Users who are deleted are left out, and so are those of the broadcast's
- * first page: who is named has it already.
+ * The next page of subscribers for each of these, by one statement. Users who are deleted are left out, and
+ * so are those of the broadcast's first page: who is named has it already.
  */
 export async function nextSubscribers(
   db: Queryable,
@@ -48,9 +51,9 @@ export async function nextSubscribers(
   return pages;
 }
 
-// Index subscriptions_of_topic (project_id, topic, user_id): the page is read from where it begins, and no further than until it is full.
-// Primary keys of users and of broadcast_users. Whether a user is deleted is asked in the place of a value, so that it is
-// looked up for those who are read, and never read for all.
+// Index subscriptions_of_topic (project_id, topic, user_id): the page is read from where it begins, and no
+// further than until it is full. Primary keys of users and of broadcast_users. Whether a user is deleted is
+// asked in the place of a value, so that it is looked up for those who are read, and never read for all.
 const selectSubscribers = sql(
   'next_subscribers',
   `select w.place::int as place,

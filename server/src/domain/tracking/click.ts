@@ -4,8 +4,8 @@ import { newEventId } from '../events/record.ts';
 import { MAX_CLICK_EVENTS } from './record.ts';
 
 /**
- * Records that a user has clicked a notification, where the project wants to know. False when the user has no such notification in the
- * inbox, or was sent none by that channel.
+ * Records that a user has clicked a notification, where the project wants to know. False when the user has no
+ * such notification in the inbox, or was sent none by that channel.
  */
 export async function recordClick(
   { db }: { db: Queryable },

@@ -7,8 +7,9 @@ const MAX_PROJECTS = 10_000;
 type Keys = Project['signingKeys'];
 
 /**
- * The keys that tracked links are signed with: a project's current one and its former ones, also those that have ended. One that was known is known for as long as this process runs, also while the database is
- * away: a link in an e-mail has to lead to where it says.
+ * The keys that tracked links are signed with: a project's current one and its former ones, also those that
+ * have ended. One that was known is known for as long as this process runs, also while the database is away:
+ * a link in an e-mail has to lead to where it says.
  */
 export class LinkKeys {
   readonly #projects: Pick<ProjectCache, 'byId'>;
@@ -18,7 +19,9 @@ export class LinkKeys {
     this.#projects = projects;
   }
 
-  /** The keys of a project; undefined where there is none. A promise only where the database has to be asked. */
+  /**
+   * The keys of a project; undefined where there is none. A promise only where the database has to be asked.
+   */
   of(projectId: string): Keys | undefined | Promise<Keys | undefined> {
     const project = this.#projects.byId(projectId);
     if (!(project instanceof Promise)) return this.#keep(projectId, project);

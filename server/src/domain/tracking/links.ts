@@ -15,8 +15,8 @@ const LETTERS = { email: 'e', web_push: 'w' } as const;
 type TrackedChannel = keyof typeof LETTERS;
 
 /**
- * The tracked addresses of a delivery, as far as the project wants to know; undefined where it does not, and where the server does not know
- * its own address.
+ * The tracked addresses of a delivery, as far as the project wants to know; undefined where it does not, and
+ * where the server does not know its own address.
  */
 export function linksOf(
   { PUBLIC_URL }: { PUBLIC_URL: string | undefined },
@@ -61,7 +61,9 @@ export interface ReadToken extends TrackedDelivery {
   isSigned(key: KeyObject, kind: Kind, target: string): boolean;
 }
 
-/** Reads the token of a tracked address; undefined for what is none. Who has signed it is still to be asked. */
+/**
+ * Reads the token of a tracked address; undefined for what is none. Who has signed it is still to be asked.
+ */
 export function readTrackedToken(token: string): ReadToken | undefined {
   if (!TOKEN.test(token)) return undefined;
   const head = token.slice(0, HEAD_CHARACTERS);
@@ -92,7 +94,8 @@ function idOf(text: string): string {
   return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
 }
 
-// The same key signs other things, none of which begins with this word. What follows the head has no fixed length, and is the last.
+// The same key signs other things, none of which begins with this word. What follows the head has no fixed
+// length, and is the last.
 function macOf(key: KeyObject, kind: Kind, head: string, target: string): string {
   return createHmac('sha256', key)
     .update(`track ${kind} ${head} ${target}`)

@@ -1,4 +1,7 @@
-/** Why this server cannot track as it is asked to: links need an address that recipients reach it at. Given whatever was sent. */
+/**
+ * Why this server cannot track as it is asked to: links need an address that recipients reach it at. Given
+ * whatever was sent.
+ */
 export function problemsOfTracking(
   { PUBLIC_URL }: { PUBLIC_URL: string | undefined },
   tracking: { opens?: unknown; clicks?: unknown },

@@ -96,8 +96,9 @@ export class HitRecorder {
 export const MAX_CLICK_EVENTS = 100;
 
 /**
- * Writes hits down in the caller's transaction, by a statement for all deliveries: figures and first times beside each, the event of the first
- * open, one of each click. What the project does not want to know at this moment, whenever its message was sent, is passed over; so is what users do who are deleted.
+ * Writes hits down in the caller's transaction, by a statement for all deliveries: figures and first times
+ * beside each, the event of the first open, one of each click. What the project does not want to know at this
+ * moment, whenever its message was sent, is passed over; so is what users do who are deleted.
  */
 export async function recordHits(tx: Queryable, hits: readonly Hit[]): Promise<void> {
   const wanted = await wantedOf(tx, hits);
@@ -149,7 +150,10 @@ async function wantedOf(tx: Queryable, hits: readonly Hit[]): Promise<Hit[]> {
   );
 }
 
-/** One statement can touch a row once. In the order in which outcomes are written, so that the two wait for each other and not in a circle. */
+/**
+ * One statement can touch a row once. In the order in which outcomes are written, so that the two wait for
+ * each other and not in a circle.
+ */
 function perDelivery(hits: readonly Hit[]): HitDelivery[] {
   const groups = Map.groupBy(hits, ({ channel, broadcastId, userId }) => `${userId}${broadcastId}${channel}`);
   const deliveries = [...groups.values()].flatMap((group): HitDelivery[] => {
@@ -212,9 +216,10 @@ const selectTracking = sql(
   'tracking_of_projects',
   'select project_id, opens, clicks from tracking where project_id = any ($1::uuid[])',
 );
-// Primary keys of broadcasts, users, deliveries and notifications. A hit can come before the outcome of the sending itself: then the row is
-// made here, as one whose attempt is not written down yet. Not where nothing of the broadcast is pending: then every delivery has its row.
-// Written so that nothing but a look-up for each is possible: joins and `exists` were planned as hashes of whole tables while these were empty.
+// Primary keys of broadcasts, users, deliveries and notifications. A hit can come before the outcome of the
+// sending itself: then the row is made here, as one whose attempt is not written down yet. Not where nothing
+// of the broadcast is pending: then every delivery has its row. Written so that nothing but a look-up for
+// each is possible: joins and `exists` were planned as hashes of whole tables while these were empty.
 const writeHits = sql(
   'record_hits',
   `with ours as (

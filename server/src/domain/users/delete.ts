@@ -6,8 +6,9 @@ import { cachedKeysOf, markKeys, type NamedUser } from './keys.ts';
 import { Changed, undisturbed } from './undisturbed.ts';
 
 /**
- * Deletes one of the project's users: hidden at once, nothing is delivered any more and what is open to them is closed; purged seven days
- * later (purge.ts) unless they come back before. Answers whether there was such a user.
+ * Deletes one of the project's users: hidden at once, nothing is delivered any more and what is open to them
+ * is closed; purged seven days later (purge.ts) unless they come back before. Answers whether there was such
+ * a user.
  */
 export async function deleteUser(
   { db, bus, clock }: { db: Pick<Database, 'transaction'>; bus: Bus; clock: Clock },

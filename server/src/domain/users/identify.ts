@@ -5,8 +5,8 @@ import { resolveUsers, tellOthers } from './resolve.ts';
 import { restoreUser } from './restore.ts';
 
 /**
- * The user that a User JWT names, created at first use, and restored if deleted: a request of theirs says that they are back. A known
- * user costs no statement.
+ * The user that a User JWT names, created at first use, and restored if deleted: a request of theirs says
+ * that they are back. A known user costs no statement.
  */
 export async function identifyUser(
   deps: { db: Database; identities: Identities; bus: Bus },
@@ -14,7 +14,8 @@ export async function identifyUser(
   named: { externalId?: string | undefined; email?: string | undefined },
 ): Promise<{ userId: string }> {
   const { db, identities, bus } = deps;
-  // The external id wins. For a user who is known by it the address in the token says nothing: tokens live long and addresses change.
+  // The external id wins. For a user who is known by it the address in the token says nothing: tokens live
+  // long and addresses change.
   const { externalId, email } = named;
   const [kind, value]: [IdentityKind, string] =
     externalId !== undefined ? ['external_id', externalId] : ['email', email ?? ''];

@@ -7,11 +7,14 @@ export type IdentityKind = 'external_id' | 'email';
 
 // About 30 MB when full. A project's active users fit; what does not is looked up by primary key.
 const MAX_ENTRIES = 200_000;
-// An identity hardly ever moves to another user. Other nodes hear of it on the bus; where that message is lost, it is noticed after this
-// long at the latest.
+// An identity hardly ever moves to another user. Other nodes hear of it on the bus; where that message is
+// lost, it is noticed after this long at the latest.
 const TTL_MS = 60_000;
 
-/** Remembers which user an identity means, so that a broadcast to known users needs no look-up. Only committed facts go in. */
+/**
+ * Remembers which user an identity means, so that a broadcast to known users needs no look-up. Only committed
+ * facts go in.
+ */
 export class Identities {
   readonly #unsubscribe: () => void;
   readonly #ids = new LRUCache<string, string>({
@@ -57,7 +60,10 @@ export class Identities {
   }
 }
 
-/** The one spelling of an identity. E-mail addresses are compared without regard to case; external ids as they are. */
+/**
+ * The one spelling of an identity. E-mail addresses are compared without regard to case; external ids as they
+ * are.
+ */
 export function identityKey(projectId: string, kind: IdentityKind, value: string): string {
   return `${projectId}${kind === 'email' ? 'm' : 'x'}${identityValue(kind, value)}`;
 }
@@ -67,7 +73,9 @@ export function identityValue(kind: IdentityKind, value: string): string {
   return kind === 'email' ? value.trim().toLowerCase() : value;
 }
 
-/** The keys of both names of somebody: spelt once, because each is looked up many times on the way to a user. */
+/**
+ * The keys of both names of somebody: spelt once, because each is looked up many times on the way to a user.
+ */
 export interface Names {
   id: string | undefined;
   email: string | undefined;

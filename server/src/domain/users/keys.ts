@@ -40,12 +40,18 @@ export function keyColumns(keys: readonly UserKey[]): string[] {
   ];
 }
 
-/** Says of the users' identities whether they are those of somebody who is deleted. Locks them, in the order in which all do. */
+/**
+ * Says of the users' identities whether they are those of somebody who is deleted. Locks them, in the order
+ * in which all do.
+ */
 export async function markKeys(tx: Queryable, users: readonly NamedUser[], deleted: boolean): Promise<void> {
   await tx.query(mark, [...keyColumns(users.flatMap(keysOf)), deleted]);
 }
 
-/** `gone` are identities that a user had: they stay known until the user's end, because they are named in what was sent to them. */
+/**
+ * `gone` are identities that a user had: they stay known until the user's end, because they are named in what
+ * was sent to them.
+ */
 export const KEEP_FORMER = `insert into former_user_keys (user_id, kind, value)
   select user_id, kind, value
   from gone

@@ -3,13 +3,14 @@ import { type Cursor, NEWEST, OLDEST } from '../../lib/cursor.ts';
 import { USER_COLUMNS, type UserRow } from './get.ts';
 import { identityValue } from './identities.ts';
 
-// So many external ids, and so many addresses, are looked at for a query. What begins with a letter or two may be a million users; a page
-// in the order of ids would have to sort them all, or walk the project for the few that are beyond the cursor.
+// So many external ids, and so many addresses, are looked at for a query. What begins with a letter or two
+// may be a million users; a page in the order of ids would have to sort them all, or walk the project for the
+// few that are beyond the cursor.
 const MAX_MATCHES = 500;
 
 /**
- * Up to `limit` of the project's users beyond the cursor, nearest first: all, or those whose external id or e-mail address
- * begins with `query`; of too many, those whose identity comes first.
+ * Up to `limit` of the project's users beyond the cursor, nearest first: all, or those whose external id or
+ * e-mail address begins with `query`; of too many, those whose identity comes first.
  */
 export async function listUsers(
   db: Queryable,
@@ -30,13 +31,16 @@ export async function listUsers(
   ]);
 }
 
-/** The end of the range of texts that begin with this one, in the order of bytes: nothing sorts after the last code point. */
+/**
+ * The end of the range of texts that begin with this one, in the order of bytes: nothing sorts after the last
+ * code point.
+ */
 function beyondPrefix(prefix: string): string {
   return `${prefix}\u{10ffff}`;
 }
 
-// Index users_of_project (project_id, id). The places are compared as pairs, and ordered by: else the primary key would do for the order,
-// and be read through all that younger projects have.
+// Index users_of_project (project_id, id). The places are compared as pairs, and ordered by: else the primary
+// key would do for the order, and be read through all that younger projects have.
 const allText = (direction: Cursor['direction']) =>
   direction === 'older'
     ? `select ${USER_COLUMNS}
@@ -54,7 +58,8 @@ const allText = (direction: Cursor['direction']) =>
   order by u.project_id, u.id
   limit $3`;
 
-// Primary keys: of user_keys, whose values are in the order of bytes, and of users, by ids that are sorted first, up to the limit.
+// Primary keys: of user_keys, whose values are in the order of bytes, and of users, by ids that are sorted
+// first, up to the limit.
 const matchingText = (direction: Cursor['direction']) =>
   `select ${USER_COLUMNS}
   from users u

@@ -32,7 +32,10 @@ export interface Plan {
   changed: Map<string, { externalId?: string; email?: string }>;
   /** Names that contradict one another: which person, and why. External id wins. */
   conflicts: { person: number; message: string }[];
-  /** The persons, by number, whose user is deleted, and that user. Nothing is written of them, unless they are to be restored. */
+  /**
+   * The persons, by number, whose user is deleted, and that user. Nothing is written of them, unless they are
+   * to be restored.
+   */
   deleted: Map<number, string>;
   /** Deleted users who lose their address to whoever has it now. */
   released: Set<string>;
@@ -46,13 +49,14 @@ export interface AddedKey {
 }
 
 /**
- * Decides who is who. `owner` tells which user an identity key means today, `known` what is stored of a user (it is asked only about
- * users whose identities may change), `isDeleted` whether one is deleted. Pure: the same answers give the same plan, apart from the ids
- * of new users.
+ * Decides who is who. `owner` tells which user an identity key means today, `known` what is stored of a user
+ * (it is asked only about users whose identities may change), `isDeleted` whether one is deleted. Pure: the
+ * same answers give the same plan, apart from the ids of new users.
  *
- * The rules: the external id wins over the e-mail address. A user known by the address alone receives the external id. A user known by
- * the external id receives the address, in place of the former one. An address that belongs to somebody else stays there, and the conflict is reported,
- * but a deleted user keeps no address from anybody: who signs up again under another external id has it.
+ * The rules: the external id wins over the e-mail address. A user known by the address alone receives the
+ * external id. A user known by the external id receives the address, in place of the former one. An address
+ * that belongs to somebody else stays there, and the conflict is reported, but a deleted user keeps no
+ * address from anybody: who signs up again under another external id has it.
  */
 export function planUsers(
   people: readonly Person[],
@@ -175,7 +179,8 @@ function removeEmail(plan: Plan, lookUp: LookUp, projectId: string, userId: stri
   if (before === null) return;
   const key = identityKey(projectId, 'email', before);
   plan.addedKeys.delete(key);
-  // Whoever is said to own it: that may have been read, or remembered, before it was this user's. It is removed from this user only.
+  // Whoever is said to own it: that may have been read, or remembered, before it was this user's. It is
+  // removed from this user only.
   if (!plan.removedKeys.has(key))
     plan.removedKeys.set(key, { projectId, kind: 'email', value: before, userId });
 }

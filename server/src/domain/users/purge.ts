@@ -21,12 +21,14 @@ const LEAST_ROWS = 10;
 const TOKENS = 1_000;
 
 /**
- * Takes a step in erasing users whose seven days are over; answers whether there may be more to do. Whatever was known about them goes: only
- * their bare id stays, in events, in lists of whom a broadcast reached and in what became of it.
+ * Takes a step in erasing users whose seven days are over; answers whether there may be more to do. Whatever
+ * was known about them goes: only their bare id stays, in events, in lists of whom a broadcast reached and in
+ * what became of it.
  *
- * First, in one transaction, they lose their names, and with these every way back: `deleted_at` is '-infinity' then. The rest goes in small
- * transactions, and the row of the user last, so that a purge which is stopped goes on where it was, on whichever node. A step that has
- * many of them ends early when the signal says so.
+ * First, in one transaction, they lose their names, and with these every way back: `deleted_at` is
+ * '-infinity' then. The rest goes in small transactions, and the row of the user last, so that a purge which
+ * is stopped goes on where it was, on whichever node. A step that has many of them ends early when the signal
+ * says so.
  */
 export async function purgeUsers({
   db,
@@ -55,7 +57,10 @@ export async function purgeUsers({
   return more;
 }
 
-/** Takes the names of those whose time is over. Names first, as everywhere: who is restored at this moment keeps all of them. */
+/**
+ * Takes the names of those whose time is over. Names first, as everywhere: who is restored at this moment
+ * keeps all of them.
+ */
 async function begin(tx: Queryable, before: Date): Promise<void> {
   const due = await tx.query<NamedUser & { phone_numbers: string[] }>(selectDue, [before, USERS]);
   if (due.length === 0) return;
@@ -76,7 +81,10 @@ async function begin(tx: Queryable, before: Date): Promise<void> {
 
 interface Step {
   more: boolean;
-  /** Those in whose deliveries and events something is left to be redacted, which is done in transactions of its own. */
+  /**
+   * Those in whose deliveries and events something is left to be redacted, which is done in transactions of
+   * its own.
+   */
   unredacted?: readonly string[];
 }
 
@@ -191,7 +199,8 @@ const lockBegun = sql(
   order by id
   for update skip locked`,
 );
-// Primary keys of notifications (user_id, id) and refused_recipients (user_id, broadcast_id), some of each user.
+// Primary keys of notifications (user_id, id) and refused_recipients (user_id, broadcast_id), some of each
+// user.
 const selectMentions = sql(
   'purge_mentions',
   `select one.user_id, mention.broadcast_id, mention.notification_id

@@ -10,7 +10,10 @@ export interface RefusedRecipient {
 /** What the project is told about such a recipient. */
 export const USER_WAS_DELETED = 'this user was deleted; PUT /users with the same identity brings them back';
 
-/** Notes whom broadcasts have named in vain: the purge finds them by it, as it finds others by their notifications. */
+/**
+ * Notes whom broadcasts have named in vain: the purge finds them by it, as it finds others by their
+ * notifications.
+ */
 export async function refuseRecipients(tx: Queryable, refused: readonly RefusedRecipient[]): Promise<void> {
   await tx.query(insertRefused, [
     uuidArray(refused.map(({ userId }) => userId)),

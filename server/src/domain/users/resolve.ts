@@ -7,7 +7,10 @@ import { type KnownUser, type Person, type Plan, planUsers } from './plan.ts';
 import { writeIdentities } from './write-identities.ts';
 import { writeUsers } from './write-users.ts';
 
-/** Who the people are. `remember` puts what was learnt into the cache: call it after the commit, and only then. */
+/**
+ * Who the people are. `remember` puts what was learnt into the cache: call it after the commit, and only
+ * then.
+ */
 export interface Resolved {
   userIds: string[];
   created: ReadonlySet<string>;
@@ -23,14 +26,15 @@ export interface Resolved {
   remember(): void;
 }
 
-// Two processes that name the same new user at the same moment: one wins, the other looks again and finds it. A crowd that renames,
-// deletes and restores the same few users all the time has been seen to take more than eight.
+// Two processes that name the same new user at the same moment: one wins, the other looks again and finds it.
+// A crowd that renames, deletes and restores the same few users all the time has been seen to take more than
+// eight.
 const MAX_ROUNDS = 20;
 
 /**
- * Finds or creates the user of every person, all in a handful of statements, and writes what is said about them: a member that is
- * given replaces the stored one, an absent one stays. Users who are deleted are restored by it, or left as they are. Runs in the caller's
- * transaction.
+ * Finds or creates the user of every person, all in a handful of statements, and writes what is said about
+ * them: a member that is given replaces the stored one, an absent one stays. Users who are deleted are
+ * restored by it, or left as they are. Runs in the caller's transaction.
  */
 export async function resolveUsers(
   tx: Queryable,
@@ -129,7 +133,10 @@ async function findOwners(
   return { owners, deleted, learnt };
 }
 
-/** What is stored of users whose two identities are named together and do not both lead to them: only there can one change. */
+/**
+ * What is stored of users whose two identities are named together and do not both lead to them: only there
+ * can one change.
+ */
 async function findDetails(
   tx: Queryable,
   names: readonly Names[],

@@ -6,9 +6,9 @@ import { markKeys, type NamedUser } from './keys.ts';
 import { Changed, undisturbed } from './undisturbed.ts';
 
 /**
- * Brings deleted users back, in the caller's transaction: of many who do it at once, one records it. `gone` are users whose purge has
- * begun: nothing is left to bring back. After `changed`, which is that one of them was renamed at this moment, the caller has to undo what
- * was written.
+ * Brings deleted users back, in the caller's transaction: of many who do it at once, one records it. `gone`
+ * are users whose purge has begun: nothing is left to bring back. After `changed`, which is that one of them
+ * was renamed at this moment, the caller has to undo what was written.
  */
 export async function restoreUsers(
   tx: Queryable,

@@ -11,8 +11,8 @@ import { type Resolved, resolveUsers, tellOthers } from './resolve.ts';
 import { Changed, undisturbed } from './undisturbed.ts';
 
 /**
- * Creates the user or writes what is said about them: a member that is given replaces the stored one, an absent one stays,
- * null clears. Throws 422 when the identities name two different users.
+ * Creates the user or writes what is said about them: a member that is given replaces the stored one, an
+ * absent one stays, null clears. Throws 422 when the identities name two different users.
  */
 export async function saveUser(
   { db, identities, bus }: { db: Pick<Database, 'transaction'>; identities: Identities; bus: Bus },
@@ -61,8 +61,9 @@ function personOf(projectId: string, given: SaveUser): Person {
 }
 
 /**
- * What a recipient of a broadcast cannot say and an upsert can: that an identity is gone, and how an address is spelled. Answers the
- * identities that are gone. One request is one event, so nothing is told where the change of other members was.
+ * What a recipient of a broadcast cannot say and an upsert can: that an identity is gone, and how an address
+ * is spelled. Answers the identities that are gone. One request is one event, so nothing is told where the
+ * change of other members was.
  */
 async function adjust(
   tx: Queryable,

@@ -6,8 +6,9 @@ const MAX_ROUNDS = 8;
 export class Changed extends Error {}
 
 /**
- * Runs a transaction until nobody has come between: again, when it throws `Changed`, and when the database has undone it because it and
- * another waited for each other. Names are locked before their users, but who takes a name away cannot always keep to that.
+ * Runs a transaction until nobody has come between: again, when it throws `Changed`, and when the database
+ * has undone it because it and another waited for each other. Names are locked before their users, but who
+ * takes a name away cannot always keep to that.
  */
 export async function undisturbed<Result>(transaction: () => Promise<Result>): Promise<Result> {
   for (let round = 1; ; round += 1) {

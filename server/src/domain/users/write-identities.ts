@@ -6,8 +6,9 @@ import type { AddedKey, KnownUser, Plan } from './plan.ts';
 import { restoreUsers } from './restore.ts';
 
 /**
- * Writes the identities, locks the users whose own change by it, and brings back who is to be restored. Answers false, with nothing
- * written, when somebody else took one of them, or changed such a user, since we looked.
+ * Writes the identities, locks the users whose own change by it, and brings back who is to be restored.
+ * Answers false, with nothing written, when somebody else took one of them, or changed such a user, since we
+ * looked.
  */
 export async function writeIdentities(
   tx: Queryable,
@@ -47,7 +48,10 @@ async function writeKeys(tx: Queryable, plan: Plan): Promise<boolean> {
   return row?.count === added.length;
 }
 
-/** Locks users; answers whether they still go by the names that the plan was made of: another would leave them two of a kind. */
+/**
+ * Locks users; answers whether they still go by the names that the plan was made of: another would leave them
+ * two of a kind.
+ */
 async function stillAs(
   tx: Queryable,
   details: ReadonlyMap<string, KnownUser>,
@@ -67,7 +71,8 @@ async function stillAs(
   });
 }
 
-// In one order everywhere: two transactions that want the same identities then wait for each other, and never in a circle.
+// In one order everywhere: two transactions that want the same identities then wait for each other, and never
+// in a circle.
 function sorted(keys: Iterable<AddedKey>): AddedKey[] {
   const position = (key: AddedKey) => `${key.projectId}${key.kind}${identityValue(key.kind, key.value)}`;
   return [...keys]
@@ -80,8 +85,8 @@ const savepoint = sql('users_savepoint', 'savepoint identities');
 const releaseSavepoint = sql('users_release', 'release savepoint identities');
 const rollbackToSavepoint = sql('users_rollback', 'rollback to savepoint identities');
 
-// Primary key of users. In the order of ids, and after the identities, as in every other transaction. What it answers is what others
-// committed while it waited.
+// Primary key of users. In the order of ids, and after the identities, as in every other transaction. What it
+// answers is what others committed while it waited.
 const lockDetails = sql(
   'lock_identities',
   `select id, external_id, email, deleted_at is not null as deleted
@@ -125,7 +130,8 @@ const clearReleased = sql(
   from released
   where u.id = released.id`,
 );
-// The primary key decides who creates a user: the loser waits here for the winner's commit, and then gets no row.
+// The primary key decides who creates a user: the loser waits here for the winner's commit, and then gets no
+// row.
 const insertKeys = sql(
   'insert_keys',
   `with written as (

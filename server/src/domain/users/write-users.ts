@@ -3,7 +3,10 @@ import { type Queryable, sql } from '../../db/client.ts';
 import { type NewEvent, recordEvents } from '../events/record.ts';
 import type { Person, Plan } from './plan.ts';
 
-/** Creates users and writes what is said about others, each with its event. Answers which of those who exist were changed by it. */
+/**
+ * Creates users and writes what is said about others, each with its event. Answers which of those who exist
+ * were changed by it.
+ */
 export async function writeUsers(
   tx: Queryable,
   people: readonly Person[],
@@ -121,8 +124,8 @@ const insertUsers = sql(
   from unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[])
     as u (id, project_id, external_id, email, first_name, last_name, custom_attributes, phone_numbers)`,
 );
-// What a column is to hold: what was said about it, or else what it holds. `u` is the row as it is when it is written, so that what
-// another transaction said meanwhile about other columns stays.
+// What a column is to hold: what was said about it, or else what it holds. `u` is the row as it is when it is
+// written, so that what another transaction said meanwhile about other columns stays.
 const told = (column: string, stored = `u.${column}`, said = `said ->> '${column}'`) =>
   `case when said ? '${column}' then ${said} else ${stored} end`;
 const TOLD = {
@@ -137,8 +140,9 @@ const TOLD = {
     "array(select jsonb_array_elements_text(said -> 'phone_numbers'))",
   ),
 };
-// A row is only written, or even locked, when something about it is new: most requests repeat what is known. The rows are locked in
-// the order of ids, so that two transactions that change the same users wait instead of deadlocking. Primary key of users.
+// A row is only written, or even locked, when something about it is new: most requests repeat what is known.
+// The rows are locked in the order of ids, so that two transactions that change the same users wait instead
+// of deadlocking. Primary key of users.
 const updateUsers = sql(
   'update_users',
   `with said as (

@@ -13,7 +13,8 @@ import { openSecrets, type SecretRow } from './secret.ts';
 import { type Attempt, messageSender } from './send.ts';
 import { unreadableSecret } from './unreadable.ts';
 
-// What has not begun by then waits for the webhook's next turn: one that takes its time over each response would keep a slot for an hour.
+// What has not begun by then waits for the webhook's next turn: one that takes its time over each response
+// would keep a slot for an hour.
 const TURN_MS = 20_000;
 // What could not be handed over within a day has failed; it can be replayed.
 const LIFETIME_MS = 24 * 3_600_000;
@@ -24,8 +25,8 @@ const MAX_WEIGHT = 200;
 const BATCHES_PER_WEBHOOK = 3;
 
 /**
- * Sends the messages of webhooks. The queue takes turns over webhooks, so a slow one holds up its own messages only; a batch that waits for
- * one that hangs gives up its slot.
+ * Sends the messages of webhooks. The queue takes turns over webhooks, so a slow one holds up its own
+ * messages only; a batch that waits for one that hangs gives up its slot.
  */
 export function webhookHandler(context: Context, recorder: MessageRecorder): Handler<'webhook'> {
   const endpoints = new Endpoints(context);
@@ -115,14 +116,19 @@ function secretsOf(context: Context, webhook: Webhook): string[] | { unreadable:
   }
 }
 
-/** An attempt that ended before anything was sent. Later the key may be there, or another server that has it takes its turn. */
+/**
+ * An attempt that ended before anything was sent. Later the key may be there, or another server that has it
+ * takes its turn.
+ */
 function unsigned(reason: string, atMs: number): Attempt {
   return { accepted: false, gone: false, status: null, reason, retryAfterMs: null, durationMs: 0, atMs };
 }
 
 type Result = { id: string; event: Event | undefined; attempt: Attempt | PutOff | undefined };
 
-/** Sends the events of a job and records what became of each; those that are to be tried again become a job. */
+/**
+ * Sends the events of a job and records what became of each; those that are to be tried again become a job.
+ */
 async function deliverJob(batch: Batch, job: WebhookJob): Promise<void> {
   const { context, recorder, leaseId, sent, events, send, progress } = batch;
   const { payload } = job;
@@ -149,7 +155,10 @@ async function deliverJob(batch: Batch, job: WebhookJob): Promise<void> {
   await recorder.report({ finished: { jobId: job.id, leaseId, outcomes, retries } });
 }
 
-/** When what is left of a job is tried again: after a pause of its own, and not before the webhook takes messages again. */
+/**
+ * When what is left of a job is tried again: after a pause of its own, and not before the webhook takes
+ * messages again.
+ */
 function dueAt({ payload }: WebhookJob, results: readonly Result[], nowMs: number): number {
   const attempts = results.flatMap(({ attempt }) => attempt ?? []);
   const wishes = attempts.flatMap((one) =>
@@ -213,7 +222,10 @@ export function webhookJob(payload: Job<'webhook'>['payload'], dueAtMs?: number)
   };
 }
 
-/** The messages of these jobs that were sent since, if a job was begun before: it ended with a crash, or another worker has lost its lease. */
+/**
+ * The messages of these jobs that were sent since, if a job was begun before: it ended with a crash, or
+ * another worker has lost its lease.
+ */
 async function loadSent(db: Queryable, webhookId: string, jobs: readonly WebhookJob[]): Promise<Set<string>> {
   const begun = jobs.filter(({ attempt }) => attempt > 1);
   if (begun.length === 0) return new Set();

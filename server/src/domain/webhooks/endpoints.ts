@@ -7,12 +7,15 @@ import type { Attempt } from './send.ts';
 
 // Requests open to one webhook at the same time, from this server. More are hard on a small receiver.
 const CONCURRENCY = 8;
-// A webhook at which so many requests failed in a row is down. Its messages are put off, so that they do not wait for a timeout each.
+// A webhook at which so many requests failed in a row is down. Its messages are put off, so that they do not
+// wait for a timeout each.
 const FAILURES_IN_A_ROW = 8;
-// One at which all requests have been open for so long without any response is hanging. What waits for a permit is put off.
+// One at which all requests have been open for so long without any response is hanging. What waits for a
+// permit is put off.
 const PATIENCE_MS = 5_000;
 const HANGING_HOLD_MS = 15_000;
-// A webhook that is down gets one request after a pause: up to 1 s, 5 s, 30 s, and then every minute at the latest.
+// A webhook that is down gets one request after a pause: up to 1 s, 5 s, 30 s, and then every minute at the
+// latest.
 const LONGEST_PAUSE_MS = 60_000;
 const WHILE_PROBING_MS = 5_000;
 // Of others the state is forgotten, those that were not used for longest first. 500 bytes each.
@@ -92,7 +95,10 @@ export class Endpoint {
     return { putOffUntilMs: this.#clock.now() + backoff(1) };
   }
 
-  /** Everyone who waits behind requests that hang is put off; where responses came meanwhile they go on waiting. */
+  /**
+   * Everyone who waits behind requests that hang is put off; where responses came meanwhile they go on
+   * waiting.
+   */
   #afterPatience(): void {
     this.#patience = undefined;
     if (this.#isHanging()) this.#limiter.sendAway();

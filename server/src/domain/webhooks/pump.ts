@@ -14,7 +14,8 @@ import { type ClaimedWebhook, MAX_EVENTS, type Stretch, wantedBy } from './stret
 const POLL_MS = 1_000;
 // Under load thousands of changes a second are announced.
 const PAUSE_MS = 100;
-// The feed is not read on for a webhook with more unfinished messages: what waits, waits as the events that it is.
+// The feed is not read on for a webhook with more unfinished messages: what waits, waits as the events that
+// it is.
 const MAX_PENDING = 5_000;
 const MAX_WEBHOOKS = 50; // a turn
 // Of one webhook's feed in a turn, and of all together unless they are more than can have so few each.
@@ -22,11 +23,13 @@ const MAX_ROWS = { each: 500, together: 2_500 };
 const EVENTS_PER_JOB = 50;
 
 /**
- * Turns the events of projects into jobs for their webhooks. Each webhook has its own place in the feed, which moves in the transaction that
- * adds the jobs: no event is left out or taken twice, whatever is killed. Projects without webhooks cost nothing.
+ * Turns the events of projects into jobs for their webhooks. Each webhook has its own place in the feed,
+ * which moves in the transaction that adds the jobs: no event is left out or taken twice, whatever is killed.
+ * Projects without webhooks cost nothing.
  *
- * A webhook's row is locked by the pump of one server at a time, and by next to nothing else: those that record outcomes write it only
- * when the webhook begins or ceases to fail. So a row that is locked is in good hands, and `skip locked` leaves nothing behind.
+ * A webhook's row is locked by the pump of one server at a time, and by next to nothing else: those that
+ * record outcomes write it only when the webhook begins or ceases to fail. So a row that is locked is in good
+ * hands, and `skip locked` leaves nothing behind.
  */
 export class WebhookPump {
   readonly #db: Database;
@@ -175,8 +178,9 @@ interface FeedRow {
   size: number;
 }
 
-// Index webhooks_active; of each webhook a look into events_feed (project_id, xact, id), the primary key of webhook_replays and, if there is
-// something, jobs_of_webhooks (project_id). A webhook that another server's pump has locked is left to it.
+// Index webhooks_active; of each webhook a look into events_feed (project_id, xact, id), the primary key of
+// webhook_replays and, if there is something, jobs_of_webhooks (project_id). A webhook that another server's
+// pump has locked is left to it.
 const claimWebhooks = sql(
   'claim_webhooks',
   `select w.id, w.project_id, w.event_types

@@ -5,7 +5,9 @@ import { firstIdAt } from '../../lib/ids.ts';
 const KEPT_MS = 30 * 24 * 3_600_000;
 const BATCH = 1_000;
 
-/** Deletes a batch of old messages, and of what deleted webhooks have left; answers whether there may be more. */
+/**
+ * Deletes a batch of old messages, and of what deleted webhooks have left; answers whether there may be more.
+ */
 export async function purgeWebhooks(db: Queryable, nowMs: number): Promise<boolean> {
   const old = await db.query(deleteOldMessages, [firstIdAt(Math.max(0, nowMs - KEPT_MS)), BATCH]);
   const left = await db.query(deleteLeftMessages, [BATCH]);
@@ -14,7 +16,8 @@ export async function purgeWebhooks(db: Queryable, nowMs: number): Promise<boole
   return old.length === BATCH || left.length === BATCH;
 }
 
-// Primary keys of webhooks and of webhook_messages (webhook_id, id). What is still being tried stays, and what is sent again this moment.
+// Primary keys of webhooks and of webhook_messages (webhook_id, id). What is still being tried stays, and
+// what is sent again this moment.
 const deleteOldMessages = sql(
   'purge_webhook_messages',
   `delete from webhook_messages

@@ -5,7 +5,10 @@ import { type ClaimedWebhook, MAX_EVENTS, type Stretch, wantedBy } from './stret
 
 const MAX_ROWS = 50; // of events, in a turn
 
-/** Reads on in the oldest replay of each of these webhooks, and moves it or ends it. For the pump, which has them locked. */
+/**
+ * Reads on in the oldest replay of each of these webhooks, and moves it or ends it. For the pump, which has
+ * them locked.
+ */
 export async function readReplays(tx: Queryable, webhooks: readonly ClaimedWebhook[]): Promise<Stretch[]> {
   const replays = await tx.query<ReplayRow>(selectReplays, [webhooks.map(({ id }) => id)]);
   if (replays.length === 0) return [];

@@ -44,14 +44,16 @@ export type WebhookReport = { accepted: MessageOutcome } | { finished: FinishedJ
 const MAX_REPORTS = 500;
 // A webhook at which everything has failed for so long is disabled …
 const DISABLED_AFTER_MS = 5 * 24 * 3_600_000;
-// … unless nothing was tried for a while in between: two failures far apart do not show that it was down all the time.
+// … unless nothing was tried for a while in between: two failures far apart do not show that it was down all
+// the time.
 const LONGEST_GAP_MS = 36 * 3_600_000;
 // The time of a webhook's last failure is not written more often.
 const FAILURE_GRAIN_MS = 60_000;
 
 /**
- * Records what became of messages of all webhooks, in batches. That a message was accepted is a fact, recorded as it comes and whoever holds
- * the lease. A webhook that is gone, or has failed for days, is disabled.
+ * Records what became of messages of all webhooks, in batches. That a message was accepted is a fact,
+ * recorded as it comes and whoever holds the lease. A webhook that is gone, or has failed for days, is
+ * disabled.
  */
 export class MessageRecorder {
   readonly #writer: OutcomeWriter<WebhookReport>;
@@ -186,8 +188,8 @@ async function noteHealth(
   return rows.flatMap(({ reason, ...row }) => (reason === null ? [] : [{ ...row, reason }]));
 }
 
-// Primary key (webhook_id, id); in its order, so that two servers that write the same wait for each other and not in a circle. That a message
-// was accepted stays, whatever a twin of its job reports later.
+// Primary key (webhook_id, id); in its order, so that two servers that write the same wait for each other and
+// not in a circle. That a message was accepted stays, whatever a twin of its job reports later.
 const upsertMessages = sql(
   'record_webhook_messages',
   `insert into webhook_messages as m (
@@ -217,8 +219,8 @@ const failMessages = sql(
   from unnest($1::uuid[], $2::uuid[], $3::text[]) as gone (webhook_id, id, reason)
   where m.webhook_id = gone.webhook_id and m.id = gone.id and m.state = 'retrying'`,
 );
-// Primary key. A webhook that accepts messages and was not failing is not written, nor locked: this runs with every batch. Returns
-// a reason where this update is what disables it.
+// Primary key. A webhook that accepts messages and was not failing is not written, nor locked: this runs with
+// every batch. Returns a reason where this update is what disables it.
 const updateHealth = sql(
   'note_webhook_health',
   `with tried as (

@@ -11,7 +11,10 @@ import { getWebhook } from './get.ts';
 // One after the other is as fast, and says what it does.
 const MAX_REPLAYS = 10;
 
-/** Sends events to a webhook once more. Throws what the client is told when the event, or the webhook, is not there or is disabled. */
+/**
+ * Sends events to a webhook once more. Throws what the client is told when the event, or the webhook, is not
+ * there or is disabled.
+ */
 export function replayMessages(
   { db, clock }: { db: Pick<Database, 'transaction'>; clock: Clock },
   projectId: string,

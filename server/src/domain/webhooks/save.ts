@@ -17,7 +17,10 @@ interface Deps {
   sealer: Sealer;
 }
 
-/** Makes a webhook with a secret of its own, or changes the one with this id; undefined when the project has none such. */
+/**
+ * Makes a webhook with a secret of its own, or changes the one with this id; undefined when the project has
+ * none such.
+ */
 export function saveWebhook(
   { db, sealer }: Deps,
   projectId: string,
@@ -83,7 +86,8 @@ async function change(
   return webhook;
 }
 
-// Index webhooks_of_project. It begins with the oldest transaction that still runs: nothing that happens from now on is left out.
+// Index webhooks_of_project. It begins with the oldest transaction that still runs: nothing that happens from
+// now on is left out.
 const insertWebhook = sql(
   'insert_webhook',
   `insert into webhooks (

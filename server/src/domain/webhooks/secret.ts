@@ -17,8 +17,8 @@ export interface SecretRow {
 }
 
 /**
- * The secrets that messages are signed with at this time, the newest first. Throws `CannotOpen` for the current one; a former one that cannot be
- * opened must not take it along.
+ * The secrets that messages are signed with at this time, the newest first. Throws `CannotOpen` for the
+ * current one; a former one that cannot be opened must not take it along.
  */
 export function openSecrets(
   { sealer, clock }: { sealer: Sealer; clock: Clock },
@@ -42,7 +42,10 @@ function ifOpened(open: () => string): string[] {
   }
 }
 
-/** The webhook's secrets, for the Project JWT alone; undefined when the project has no such webhook. Throws where it cannot be opened. */
+/**
+ * The webhook's secrets, for the Project JWT alone; undefined when the project has no such webhook. Throws
+ * where it cannot be opened.
+ */
 export async function getSecret(
   deps: { db: Queryable; sealer: Sealer; clock: Clock },
   projectId: string,
@@ -64,7 +67,10 @@ function readable(open: () => string[]): string[] {
   }
 }
 
-/** Gives the webhook a new secret; the one before signs along for a day. Answers until when; undefined when there is no such webhook. */
+/**
+ * Gives the webhook a new secret; the one before signs along for a day. Answers until when; undefined when
+ * there is no such webhook.
+ */
 export function rotateSecret(
   { db, sealer, clock }: { db: Pick<Database, 'transaction'>; sealer: Sealer; clock: Clock },
   projectId: string,

@@ -17,10 +17,14 @@ export interface Attempt {
 }
 
 const MAX_REASON = 200;
-// Of an answer little more than its status matters. Hundreds are read at the same time, and a stranger may answer with any amount.
+// Of an answer little more than its status matters. Hundreds are read at the same time, and a stranger may
+// answer with any amount.
 const MAX_ANSWER_BYTES = 16 * 1024;
 
-/** Returns what sends an event to a webhook, signed; `put off` if the server stops before it is known how that ended. Never rejects. */
+/**
+ * Returns what sends an event to a webhook, signed; `put off` if the server stops before it is known how that
+ * ended. Never rejects.
+ */
 export function messageSender(
   { transport, clock }: { transport: Pick<Transport, 'at'>; clock: Clock },
   { url, secrets }: { url: string; secrets: readonly string[] },

@@ -14,8 +14,8 @@ export function newSecret(): string {
 export type Sign = (message: { id: string; atMs: number; body: string }) => Record<string, string>;
 
 /**
- * Signs messages by the rules of Standard Webhooks (https://www.standardwebhooks.com): with each of the secrets, so that a receiver who has
- * any of them can verify it.
+ * Signs messages by the rules of Standard Webhooks (https://www.standardwebhooks.com): with each of the
+ * secrets, so that a receiver who has any of them can verify it.
  */
 export function signer(secrets: readonly string[]): Sign {
   // Key objects: given bytes, Node makes one for each HMAC, which takes 17 µs instead of 3.

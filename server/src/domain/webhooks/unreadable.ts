@@ -18,7 +18,10 @@ export function unreadableSecret(keyId: string | undefined): string {
     : `The secret was sealed with the key ${keyId}, which this server does not have: add it to SECRET_KEY, or rotate the secret`;
 }
 
-/** The webhooks of all projects that nothing is sent to, because the sealer has no key for their secrets: a line for each key. */
+/**
+ * The webhooks of all projects that nothing is sent to, because the sealer has no key for their secrets: a
+ * line for each key.
+ */
 export async function describeUnreadableWebhooks({
   db,
   sealer,

@@ -20,7 +20,10 @@ export type SocketAuthenticator = (given: {
   token: string;
 }) => Promise<SocketCaller | undefined>;
 
-/** An authenticator by API key and inbox token. To open a socket is a request of the user: it brings back one who was deleted. */
+/**
+ * An authenticator by API key and inbox token. To open a socket is a request of the user: it brings back one
+ * who was deleted.
+ */
 export function createSocketAuthenticator({
   db,
   bus,

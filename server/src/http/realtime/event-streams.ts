@@ -59,7 +59,10 @@ export class EventStreams {
     });
   }
 
-  /** Takes the request over. Rejects, with nothing answered yet, when the database does not say where to begin. */
+  /**
+   * Takes the request over. Rejects, with nothing answered yet, when the database does not say where to
+   * begin.
+   */
   async open(reply: FastifyReply, caller: EventStreamCaller): Promise<void> {
     const { db, follower } = this.#options;
     const { projectId, tokenId, credential, types, lastEventId } = caller;
@@ -81,7 +84,8 @@ export class EventStreams {
     );
     const stream = { projectId, tokenId, keyId: credential.key.id, sse };
     this.#enter(stream);
-    // A client that wants few types would otherwise come back with an event of long ago, and all since would have to be read again.
+    // A client that wants few types would otherwise come back with an event of long ago, and all since would
+    // have to be read again.
     let told = position;
     sse.onBeat = () => {
       const now = following.position();

@@ -1,9 +1,15 @@
 import type { Duplex } from 'node:stream';
 
-/** What may wait for a slow reader. Beyond it the connection is closed: the reader comes back and asks for what it missed. */
+/**
+ * What may wait for a slow reader. Beyond it the connection is closed: the reader comes back and asks for
+ * what it missed.
+ */
 export const MAX_PENDING_BYTES = 1024 * 1024;
 
-/** Waits until a reader has taken what was written, where that is more than a little; `undefined` where it is not. */
+/**
+ * Waits until a reader has taken what was written, where that is more than a little; `undefined` where it is
+ * not.
+ */
 export function whenDrained(socket: Duplex): Promise<void> | undefined {
   if (!socket.writableNeedDrain || socket.writableLength < MAX_PENDING_BYTES / 4) return undefined;
   return new Promise((resolve) => {
@@ -27,8 +33,8 @@ export const realEvery: Every = (ms, tick) => {
 };
 
 /**
- * Visits every member once a period, a 25th of them at a time: a beat for ten thousand connections at once would hold up
- * everything else for as long as it takes.
+ * Visits every member once a period, a 25th of them at a time: a beat for ten thousand connections at once
+ * would hold up everything else for as long as it takes.
  */
 export class Rounds<Member> {
   static readonly SLICES = 25;

@@ -19,7 +19,9 @@ const CLOSE_TIMEOUT_MS = 5_000;
 const SHUTDOWN_TIMEOUT_MS = 800;
 const MAX_TOKEN_CHARACTERS = 4_096;
 
-/** What a client is told when its socket is closed, with the status code of RFC 6455 (4000 and up are ours). */
+/**
+ * What a client is told when its socket is closed, with the status code of RFC 6455 (4000 and up are ours).
+ */
 export const CLOSINGS: Record<CloseReason, [code: number, reason: string]> = {
   token_discarded: [4001, 'the token was discarded'],
   user_deleted: [4004, 'the user was deleted'],
@@ -40,7 +42,10 @@ export interface SocketOptions {
   every?: Every;
 }
 
-/** Serves WebSockets at `/` of the HTTP server: `?api_key=…&token=…[&connection_id=…]`. Close it before the server. */
+/**
+ * Serves WebSockets at `/` of the HTTP server: `?api_key=…&token=…[&connection_id=…]`. Close it before the
+ * server.
+ */
 export function serveSockets(options: SocketOptions): Sockets {
   return new Sockets(options);
 }
@@ -55,7 +60,8 @@ export class Sockets {
     clientTracking: false,
     perMessageDeflate: false, // costs 300 kB a connection
     maxPayload: MAX_INCOMING_BYTES,
-    // A client that does not answer to the end of the connection is cut off then. The types lag behind the library here.
+    // A client that does not answer to the end of the connection is cut off then. The types lag behind the
+    // library here.
     ...{ closeTimeout: CLOSE_TIMEOUT_MS },
   });
   readonly #onUpgrade = (request: IncomingMessage, socket: Duplex, head: Buffer) =>
@@ -196,8 +202,8 @@ class Socket implements Connection {
   }
 
   /**
-   * Writes the frame to the TCP connection itself: one buffer for all of a user's sockets, one system call. Without
-   * compression the library keeps no state between frames that this could disturb.
+   * Writes the frame to the TCP connection itself: one buffer for all of a user's sockets, one system call.
+   * Without compression the library keeps no state between frames that this could disturb.
    */
   send(frame: Frame): void {
     if (this.#webSocket.readyState !== this.#webSocket.OPEN) return;

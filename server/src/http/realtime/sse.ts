@@ -6,7 +6,8 @@ import { type Every, MAX_PENDING_BYTES, Rounds, realEvery, whenDrained } from '.
 
 // Below the 20 s after which some mobile networks forget a connection on which nothing moves.
 const HEARTBEAT_EVERY_MS = 15_000;
-// How long a client waits before it connects again. Browsers have 3 s; ours adds what spreads a crowd after a restart.
+// How long a client waits before it connects again. Browsers have 3 s; ours adds what spreads a crowd after a
+// restart.
 const RETRY_MS = 2_000;
 const RETRY_SPREAD_MS = 3_000;
 const SHUTDOWN_TIMEOUT_MS = 800;
@@ -33,7 +34,8 @@ export class SseConnection {
   begin(id: string): void {
     this.#response ??= this.#takeOver();
     const retryMs = RETRY_MS + Math.floor(Math.random() * RETRY_SPREAD_MS);
-    // An id alone is no event, but a client that loses the connection before its first event comes back with it.
+    // An id alone is no event, but a client that loses the connection before its first event comes back with
+    // it.
     this.#write(`retry: ${retryMs}\nid: ${id}\n\n`);
   }
 
@@ -68,7 +70,10 @@ export class SseConnection {
     this.#socket.destroy();
   }
 
-  /** Shows proxies and the client that the connection lives; ends it with the token, and with a client that takes nothing. */
+  /**
+   * Shows proxies and the client that the connection lives; ends it with the token, and with a client that
+   * takes nothing.
+   */
   beat(nowMs: number): void {
     if (nowMs >= this.#expiresAtMs) {
       this.close();
@@ -100,7 +105,10 @@ export class SseConnections {
     this.#rounds = new Rounds(HEARTBEAT_EVERY_MS, (one) => one.beat(clock.now()), every ?? realEvery);
   }
 
-  /** Keeps the connection until it is closed, from whichever side; then `leave` is called. It may be called before, too. */
+  /**
+   * Keeps the connection until it is closed, from whichever side; then `leave` is called. It may be called
+   * before, too.
+   */
   hold(connection: SseConnection, socket: Socket, leave: () => void): void {
     const leaveRounds = this.#rounds.add(connection);
     this.#open.add(connection);
@@ -140,7 +148,9 @@ export function answerHead(reply: FastifyReply): boolean {
   return true;
 }
 
-/** Sends the head. Without a length or chunks, the body is whatever follows until the connection is closed. */
+/**
+ * Sends the head. Without a length or chunks, the body is whatever follows until the connection is closed.
+ */
 function takeOver(reply: FastifyReply): ServerResponse {
   const headers = reply.getHeaders();
   reply.hijack();

@@ -35,7 +35,10 @@ export class Streams {
     this.#connections = new SseConnections(options);
   }
 
-  /** Takes the request over. Rejects, with nothing answered yet, when the database does not say where to begin. */
+  /**
+   * Takes the request over. Rejects, with nothing answered yet, when the database does not say where to
+   * begin.
+   */
   async open(
     reply: FastifyReply,
     { projectId, userId, credential, lastEventId }: StreamCaller,

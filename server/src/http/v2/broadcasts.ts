@@ -11,8 +11,9 @@ import { pageThatFits } from '../pagination.ts';
 import { rawJson } from '../reply.ts';
 import { type App, projectRoute } from '../route.ts';
 
-// The longest content has 10,485,760 characters, and JSON may spell one as \uXXXX\uXXXX, which makes 126 MB; overrides and a thousand
-// recipients come on top. V8 ends the process, not only a thread, when one text does not fit the heap: a small heap has a lower limit.
+// The longest content has 10,485,760 characters, and JSON may spell one as \uXXXX\uXXXX, which makes 126 MB;
+// overrides and a thousand recipients come on top. V8 ends the process, not only a thread, when one text does
+// not fit the heap: a small heap has a lower limit.
 const BODY_LIMIT_BYTES = Math.min(192 * 1024 * 1024, bodyBytesForHeap());
 
 /** POST, GET and list of /broadcasts. */

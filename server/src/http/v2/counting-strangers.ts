@@ -2,7 +2,10 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { ClientError } from '../../errors.ts';
 import type { App } from '../route.ts';
 
-/** Does the work; who is refused by it for a wrong signature is counted, and refused for that when it is too often. */
+/**
+ * Does the work; who is refused by it for a wrong signature is counted, and refused for that when it is too
+ * often.
+ */
 export async function countingStrangers<Result>(
   { limits }: App,
   request: FastifyRequest,

@@ -90,7 +90,10 @@ export function deliveryRoutes(app: App): void {
   });
 }
 
-/** What is wrong with a request to send anew what was skipped that does not say for whom, of whatever shape it is. */
+/**
+ * What is wrong with a request to send anew what was skipped that does not say for whom, of whatever shape it
+ * is.
+ */
 function namesNobody(body: unknown): string[] {
   return memberOf(body, 'state') === 'skipped' && memberOf(body, 'user_ids') === undefined
     ? ["Param 'user_ids' is missing: needed where state is skipped"]

@@ -35,8 +35,8 @@ export async function inboundRoutes(app: App): Promise<void> {
       refuseManyValues(body);
       return body;
     });
-    // A vendor sends for many projects from few addresses: counted is only who fails to sign, and from where that has been too often nothing
-    // is read or verified.
+    // A vendor sends for many projects from few addresses: counted is only who fails to sign, and from where
+    // that has been too often nothing is read or verified.
     const uncounted = {
       ...app,
       fastify: scope,

@@ -48,8 +48,9 @@ export function preferenceRoutes(app: App): void {
 }
 
 /**
- * The preferences in a body, each once. Throws `validation_failed` when it contradicts itself or switches off a critical category. That a
- * critical category is on is not stored: an opt-out from before counts again when the category is no longer critical.
+ * The preferences in a body, each once. Throws `validation_failed` when it contradicts itself or switches off
+ * a critical category. That a critical category is on is not stored: an opt-out from before counts again when
+ * the category is no longer critical.
  */
 function preferencesIn(body: SavePreferences, configured: ReadonlyMap<string, Category>): Preference[] {
   const problems = [...contradictionsIn(body), ...requiredIn(body, configured)];

@@ -3,9 +3,10 @@ import type { Streams } from '../realtime/stream.ts';
 import { type App, userRoute } from '../route.ts';
 
 /**
- * Registers `GET /notifications/stream`: what happens to a user's notifications, as Server-Sent Events that resume with
- * `Last-Event-ID`. The token comes in the header only: in an address it would stand in logs, histories and referrers. An
- * EventSource that takes a `fetch` of one's own can send it, and browsers have the WebSocket with its inbox token besides.
+ * Registers `GET /notifications/stream`: what happens to a user's notifications, as Server-Sent Events that
+ * resume with `Last-Event-ID`. The token comes in the header only: in an address it would stand in logs,
+ * histories and referrers. An EventSource that takes a `fetch` of one's own can send it, and browsers have
+ * the WebSocket with its inbox token besides.
  */
 export function streamRoute(app: App, streams: Streams): void {
   userRoute(app, {

@@ -25,7 +25,10 @@ const tags: [string] = ['Webhooks'];
 const ById = Type.Object({ webhook_id: Id });
 const HOSTS = [urlMember('url')];
 
-/** The project's webhooks: saving, reading, deleting them, their secrets, what was sent to them, and sending it again. */
+/**
+ * The project's webhooks: saving, reading, deleting them, their secrets, what was sent to them, and sending
+ * it again.
+ */
 export function webhookRoutes(app: App): void {
   recordRoutes(app);
   secretRoutes(app);

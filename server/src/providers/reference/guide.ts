@@ -1,7 +1,10 @@
 import type { AnyProvider } from '../provider.ts';
 import type { HttpReply } from '../transport.ts';
 
-/** What the reference page of a provider says besides what its config and its rates say. Loaded by nothing that delivers. */
+/**
+ * What the reference page of a provider says besides what its config and its rates say. Loaded by nothing
+ * that delivers.
+ */
 export type Guide<P extends { classify(reply: never): unknown } = AnyProvider> = {
   /** What people call it. */
   title: string;

@@ -36,7 +36,8 @@ const NO_LINKS: ReadonlySet<string> = new Set(['mobile_push', 'web_push']);
 
 type Override = { title?: string; content?: string; action_url?: string | null };
 
-// A broadcast to half a million users comes by in thousands of batches, and plain text of long HTML takes 50 ms.
+// A broadcast to half a million users comes by in thousands of batches, and plain text of long HTML takes 50
+// ms.
 const MAX_CHARACTERS = 4_000_000;
 const PER_ENTRY = 200; // of memory, beside the text
 

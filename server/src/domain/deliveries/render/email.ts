@@ -1,11 +1,12 @@
 /**
- * A notification as an e-mail. `prepareEmail` does the work that is the same for all recipients of a broadcast, once;
- * `finishEmail` puts in what differs, the unsubscribe link and tracked ones, and costs a concatenation and their signatures.
+ * A notification as an e-mail. `prepareEmail` does the work that is the same for all recipients of a
+ * broadcast, once; `finishEmail` puts in what differs, the unsubscribe link and tracked ones, and costs a
+ * concatenation and their signatures.
  *
- * Content is HTML by contract, so HTML goes in as the sender wrote it. Many senders write plain text all the same:
- * content without any known HTML element or character reference is taken for that, escaped, and its line breaks
- * kept. A content that is a whole HTML document is somebody's own design: it is left alone but for the
- * button and the footer at its end.
+ * Content is HTML by contract, so HTML goes in as the sender wrote it. Many senders write plain text all the
+ * same: content without any known HTML element or character reference is taken for that, escaped, and its
+ * line breaks kept. A content that is a whole HTML document is somebody's own design: it is left alone but
+ * for the button and the footer at its end.
  */
 import { clean, htmlToText, looksLikeHtml } from './plain-text.ts';
 import { type CutHtml, cutAtLinks, fill, pictureHtml, type TrackedLinks } from './tracked.ts';
@@ -27,7 +28,9 @@ export type PreparedEmail = {
   text: string;
 };
 
-/** Does everything that is the same for every recipient. Pure, and linear in the content whatever is in it. */
+/**
+ * Does everything that is the same for every recipient. Pure, and linear in the content whatever is in it.
+ */
 export function prepareEmail({ title, content, actionUrl, lang = 'en' }: EmailContent): PreparedEmail {
   const subject = clean(title).replace(/\s+/g, ' ').trim();
   const body = clean(content ?? '');
@@ -98,7 +101,10 @@ export function emailHeaders({
   };
 }
 
-/** Schemes that run something or read the reader's machine. All others are left to the mail program: apps have their own. */
+/**
+ * Schemes that run something or read the reader's machine. All others are left to the mail program: apps have
+ * their own.
+ */
 const UNSAFE_SCHEMES = new Set([
   'javascript:',
   'vbscript:',
@@ -112,7 +118,9 @@ const UNSAFE_SCHEMES = new Set([
   'jar:',
 ]);
 
-/** The URL, normalised; nothing for an unsafe scheme and for a relative URL, which an e-mail has no base for. */
+/**
+ * The URL, normalised; nothing for an unsafe scheme and for a relative URL, which an e-mail has no base for.
+ */
 function safeLink(actionUrl: string | null): string | undefined {
   const url = actionUrl === null ? null : URL.parse(clean(actionUrl).trim());
   return url === null || UNSAFE_SCHEMES.has(url.protocol) ? undefined : url.href;

@@ -1,16 +1,24 @@
 import { createRequire } from 'node:module';
 import type { FormatCallback, HtmlToTextOptions } from 'html-to-text';
 
-/** Whether the text says in brackets where its links lead, or nothing of it: where nobody could follow them. */
+/**
+ * Whether the text says in brackets where its links lead, or nothing of it: where nobody could follow them.
+ */
 export type Targets = 'shown' | 'hidden';
 
-/** A broadcast's content, HTML or not, as plain text. Linear in the content whatever is in it, and up to 50 ms for long HTML: once for a broadcast. */
+/**
+ * A broadcast's content, HTML or not, as plain text. Linear in the content whatever is in it, and up to 50 ms
+ * for long HTML: once for a broadcast.
+ */
 export function plainText(content: string | null, targets: Targets): string {
   const body = clean(content ?? '');
   return looksLikeHtml(body) ? htmlToText(body, targets) : body.trim();
 }
 
-/** Text that can be shown anywhere: no half characters, no NUL, no control characters but line breaks and tabs. */
+/**
+ * Text that can be shown anywhere: no half characters, no NUL, no control characters but line breaks and
+ * tabs.
+ */
 export function clean(text: string): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is being removed
   return text.toWellFormed().replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f]/g, '');
@@ -30,7 +38,10 @@ export function looksLikeHtml(content: string): boolean {
 const TEXT_SOURCE_LIMIT = 200_000; // characters of HTML
 const MAX_DEPTH = 100; // the converter recurses; real mail nests tables some 20 deep
 
-/** A row of a table is a line, and its cells are separated: the converter's own way would write them as one word. */
+/**
+ * A row of a table is a line, and its cells are separated: the converter's own way would write them as one
+ * word.
+ */
 const cell: FormatCallback = (element, walk, builder) => {
   walk(element.children, builder);
   builder.addInline(CELL_SEPARATOR);
@@ -53,7 +64,8 @@ const options = (targets: Targets): HtmlToTextOptions => ({
   ],
 });
 
-// Loaded when the first HTML is sent: it holds 2 MB, of which a server that sends none has no use. `require`, because it can wait for nothing.
+// Loaded when the first HTML is sent: it holds 2 MB, of which a server that sends none has no use. `require`,
+// because it can wait for nothing.
 const require = createRequire(import.meta.url);
 const converters: { [targets in Targets]?: (html: string) => string } = {};
 function convert(html: string, targets: Targets): string {

@@ -37,8 +37,9 @@ export function pictureHtml(url: string): string {
 }
 
 /**
- * Cuts the parts of one document at the links that can be tracked: http and https in `a` and `area`. Links of the server's own, with a name or
- * password in them, that are too long for mail programs once they are tracked, or that say `data-tracking="off"`, stay as they are.
+ * Cuts the parts of one document at the links that can be tracked: http and https in `a` and `area`. Links of
+ * the server's own, with a name or password in them, that are too long for mail programs once they are
+ * tracked, or that say `data-tracking="off"`, stay as they are.
  */
 export function cutAtLinks(parts: readonly [string, string], publicUrl: string): [CutHtml, CutHtml] {
   const [before, after] = parts;
@@ -74,7 +75,8 @@ function cut(html: string, spots: readonly (Href & { link: Link })[]): CutHtml {
 
 // Each is signed for each recipient.
 const MAX_LINKS = 500;
-// Outlook cuts addresses after 2083 characters; a token and the address of the server stand before the target.
+// Outlook cuts addresses after 2083 characters; a token and the address of the server stand before the
+// target.
 const MAX_TARGET = 1_500;
 const MAX_ENCODED = 1_900;
 
@@ -106,7 +108,10 @@ interface Href {
 // Loaded with the first e-mail that is tracked.
 const require = createRequire(import.meta.url);
 
-/** The links of a document as a browser would find them: not in comments, scripts or styles. Linear, whatever is in it. */
+/**
+ * The links of a document as a browser would find them: not in comments, scripts or styles. Linear, whatever
+ * is in it.
+ */
 function findHrefs(html: string): Href[] {
   const found: Href[] = [];
   let link = false; // in the tag of one
@@ -174,7 +179,10 @@ function findHrefs(html: string): Href[] {
 const NO_VALUE = 0;
 const UNQUOTED = 1;
 
-/** Where the value of an attribute begins, its quote if it has one: behind the name, an equals sign and blanks. */
+/**
+ * Where the value of an attribute begins, its quote if it has one: behind the name, an equals sign and
+ * blanks.
+ */
 function valueStart(html: string, nameEnd: number): number {
   let at = nameEnd;
   while (/[\s=]/.test(html[at] ?? '')) {
