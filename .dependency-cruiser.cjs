@@ -50,6 +50,20 @@ const layers = Object.entries(MAY_IMPORT).map(([name, others]) => ({
   },
 }));
 
+/** The wings of domain, the lowest first: each imports only itself and what stands below it. */
+const WINGS = ['ground', 'setup', 'people', 'line', 'after'];
+
+const wings = WINGS.slice(0, -1).map((wing, floor) => ({
+  name: `wing-${wing}`,
+  comment: `domain/${wing} may import only ${WINGS.slice(0, floor + 1).join(', ')}`,
+  severity: 'error',
+  from: { path: `^server/src/domain/${wing}/`, pathNot: TESTS },
+  to: {
+    path: '^server/src/domain/',
+    pathNot: `^server/src/domain/(${WINGS.slice(0, floor + 1).join('|')})/`,
+  },
+}));
+
 const translators = ['v2', 'v1', 'graphql'].map((name) => ({
   name: `${name}-is-a-translator-of-its-own`,
   comment:
@@ -62,7 +76,15 @@ const translators = ['v2', 'v1', 'graphql'].map((name) => ({
 module.exports = {
   forbidden: [
     ...layers,
+    ...wings,
     ...translators,
+    {
+      name: 'known-wings-only',
+      comment: 'a new folder of domain has to be given its floor in WINGS above',
+      severity: 'error',
+      from: { path: '^server/src/domain/[^/]+/', pathNot: `^server/src/domain/(${WINGS.join('|')})/` },
+      to: {},
+    },
     {
       name: 'known-parts-only',
       comment: 'a new folder or file in server/src has to be given its place in MAY_IMPORT above',

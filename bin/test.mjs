@@ -26,6 +26,13 @@ const CHECKS = [
     'node_modules/dependency-cruiser/bin/dependency-cruiser.mjs',
     '{server,bench,examples,sdk,dashboard,inbox}/**/*.{ts,tsx}',
   ],
+  [
+    'folder cycles',
+    'node_modules/dependency-cruiser/bin/dependency-cruiser.mjs',
+    '--config',
+    '.dependency-cruiser.folders.cjs',
+    'server/src/domain',
+  ],
   ['unused code', 'node_modules/knip/bin/knip.js', '--no-progress'],
   ['licences', 'bin/licences.mjs'],
   ['links', 'bin/links.mjs'],

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { sql } from '../../server/src/db/client.ts';
-import { createProject } from '../../server/src/domain/projects/create.ts';
-import { issueToken } from '../../server/src/domain/projects/tokens.ts';
+import { createProject } from '../../server/src/domain/setup/projects/create.ts';
+import { issueToken } from '../../server/src/domain/setup/projects/tokens.ts';
 import { systemClock } from '../../server/src/lib/clock.ts';
 import { createSealer, loadOrCreateKey } from '../../server/src/lib/seal.ts';
 import { type Belfry, startBelfry, until } from '../support/belfry.ts';

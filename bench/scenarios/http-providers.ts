@@ -2,15 +2,19 @@ import { createSecretKey } from 'node:crypto';
 import { Agent } from 'undici';
 import { systemClock } from '../../server/src/lib/clock.ts';
 import { createEgressGuard } from '../../server/src/lib/egress.ts';
-import { mailgun } from '../../server/src/providers/mailgun.ts';
-import { pingEmail } from '../../server/src/providers/ping-email.ts';
+import { mailgun } from '../../server/src/providers/mailgun/index.ts';
+import { pingEmail } from '../../server/src/providers/ping-email/index.ts';
 import type { EmailMessage, NotificationContent, Outcome } from '../../server/src/providers/provider.ts';
-import { sendgrid } from '../../server/src/providers/sendgrid.ts';
-import { ses } from '../../server/src/providers/ses.ts';
-import { slack } from '../../server/src/providers/slack.ts';
-import { teams } from '../../server/src/providers/teams.ts';
-import { createTransport, type HttpRequest, type Transport } from '../../server/src/providers/transport.ts';
-import { twilio } from '../../server/src/providers/twilio.ts';
+import { sendgrid } from '../../server/src/providers/sendgrid/index.ts';
+import { ses } from '../../server/src/providers/ses/index.ts';
+import {
+  createTransport,
+  type HttpRequest,
+  type Transport,
+} from '../../server/src/providers/shared/transport.ts';
+import { slack } from '../../server/src/providers/slack/index.ts';
+import { teams } from '../../server/src/providers/teams/index.ts';
+import { twilio } from '../../server/src/providers/twilio/index.ts';
 import { measured, type Rate } from '../support/in-flight.ts';
 import type { Bench, Scenario } from '../support/scenario.ts';
 import { median } from '../support/statistics.ts';

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import type { Queryable, Statement } from '../../server/src/db/client.ts';
-import { countUnread } from '../../server/src/domain/notifications/count-unread.ts';
-import { listNotifications } from '../../server/src/domain/notifications/list.ts';
+import { countUnread } from '../../server/src/domain/line/notifications/count-unread.ts';
+import { listNotifications } from '../../server/src/domain/line/notifications/list.ts';
 import { NEWEST } from '../../server/src/lib/cursor.ts';
 import { type Belfry, startBelfry } from '../support/belfry.ts';
 import { Connection, requestBytes } from '../support/connection.ts';

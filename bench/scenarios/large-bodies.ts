@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { issueToken } from '../../server/src/domain/projects/tokens.ts';
+import { issueToken } from '../../server/src/domain/setup/projects/tokens.ts';
 import { systemClock } from '../../server/src/lib/clock.ts';
 import { createSealer, loadOrCreateKey } from '../../server/src/lib/seal.ts';
 import { waitMs } from '../../server/src/lib/wait.ts';

@@ -3,9 +3,9 @@ import { createRequire } from 'node:module';
 import type { Clock } from '../../server/src/lib/clock.ts';
 import { createEgressGuard } from '../../server/src/lib/egress.ts';
 import type { WebPushMessage } from '../../server/src/providers/provider.ts';
-import type { Endpoint, Transport } from '../../server/src/providers/transport.ts';
-import { webPush } from '../../server/src/providers/web-push.ts';
-import { createVapidKeys } from '../../server/src/providers/web-push-vapid.ts';
+import type { Endpoint, Transport } from '../../server/src/providers/shared/transport.ts';
+import { webPush } from '../../server/src/providers/web-push/index.ts';
+import { createVapidKeys } from '../../server/src/providers/web-push/vapid.ts';
 import type { Scenario } from '../support/scenario.ts';
 import { median } from '../support/statistics.ts';
 

@@ -1,7 +1,7 @@
 import { sql } from '../../server/src/db/client.ts';
-import { recordEvents } from '../../server/src/domain/events/record.ts';
-import { createProject } from '../../server/src/domain/projects/create.ts';
-import { issueToken } from '../../server/src/domain/projects/tokens.ts';
+import { recordEvents } from '../../server/src/domain/ground/events/record.ts';
+import { createProject } from '../../server/src/domain/setup/projects/create.ts';
+import { issueToken } from '../../server/src/domain/setup/projects/tokens.ts';
 import { systemClock } from '../../server/src/lib/clock.ts';
 import { createSealer, loadOrCreateKey } from '../../server/src/lib/seal.ts';
 import { type Belfry, startBelfry, startSecondNode, until } from '../support/belfry.ts';

@@ -1,6 +1,6 @@
-import { planJson } from '../../server/src/domain/broadcasts/page-plan.ts';
-import { addressHash } from '../../server/src/domain/suppressions/address.ts';
-import { AddressKeys } from '../../server/src/domain/suppressions/address-keys.ts';
+import { addressHash } from '../../server/src/domain/ground/identities/address.ts';
+import { AddressKeys } from '../../server/src/domain/ground/suppressions/address-keys.ts';
+import { planJson } from '../../server/src/domain/line/ledger/page-plan.ts';
 import { createLogger } from '../../server/src/lib/log.ts';
 import { packJson } from '../../server/src/lib/packed-json.ts';
 import { BROADCASTS, FEW, type Fill, inSteps, MANY } from './fill.ts';

@@ -1,5 +1,5 @@
-import { fcmTokens, tokenHash } from '../../server/src/domain/tokens/channels.ts';
-import { sealToken } from '../../server/src/domain/tokens/sealed.ts';
+import { fcmTokens, tokenHash } from '../../server/src/domain/people/tokens/channels.ts';
+import { sealToken } from '../../server/src/domain/people/tokens/sealed.ts';
 import { newId } from '../../server/src/lib/ids.ts';
 import { createSealer, loadOrCreateKey } from '../../server/src/lib/seal.ts';
 import type { Belfry } from './belfry.ts';

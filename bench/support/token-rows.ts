@@ -9,7 +9,7 @@ import {
   teamsTokens,
   tokenHash,
   webPushTokens,
-} from '../../server/src/domain/tokens/channels.ts';
+} from '../../server/src/domain/people/tokens/channels.ts';
 
 const channel = <Body>(of: TokenChannel<Body>, body: (unique: string) => Body) => ({
   name: of.name,

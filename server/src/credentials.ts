@@ -1,9 +1,9 @@
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
-import { type Credentials, defaultCredentials } from './domain/projects/default-project.ts';
-import { findProject } from './domain/projects/find.ts';
-import { issueToken } from './domain/projects/tokens.ts';
+import { type Credentials, defaultCredentials } from './domain/setup/projects/default-project.ts';
+import { findProject } from './domain/setup/projects/find.ts';
+import { issueToken } from './domain/setup/projects/tokens.ts';
 import { verifyJwt } from './lib/jwt.ts';
 import type { Opened } from './open.ts';
 

@@ -24,25 +24,25 @@ import {
   readSchema,
 } from './db/usability.ts';
 import { WriteFailures } from './db/write-failures.ts';
-import { FreshRecipients } from './domain/broadcasts/fresh-recipients.ts';
-import { CategoryCache } from './domain/categories/of-project.ts';
+import { describeUnreadableWebhooks } from './domain/after/webhooks/unreadable.ts';
 import type { Context } from './domain/context.ts';
-import { IntegrationCache } from './domain/integrations/of-project.ts';
-import { describeUnreadable, unreadableIntegrations } from './domain/integrations/unreadable.ts';
-import { BroadcastContents } from './domain/notifications/contents.ts';
-import { ProjectCache } from './domain/projects/cache.ts';
-import { createBus, type PostgresBus } from './domain/realtime/bus.ts';
-import { claimSealingKey, keysInUse } from './domain/sealing-key.ts';
-import { AddressKeys } from './domain/suppressions/address-keys.ts';
-import { Identities } from './domain/users/identities.ts';
-import { describeUnreadableWebhooks } from './domain/webhooks/unreadable.ts';
+import { createBus, type PostgresBus } from './domain/ground/bus/bus.ts';
+import { Identities } from './domain/ground/identities/identities.ts';
+import { describeUnreadable, unreadableIntegrations } from './domain/ground/secrets/unreadable.ts';
+import { AddressKeys } from './domain/ground/suppressions/address-keys.ts';
+import { FreshRecipients } from './domain/line/context/fresh-recipients.ts';
+import { BroadcastContents } from './domain/line/notifications/contents.ts';
+import { CategoryCache } from './domain/setup/categories/of-project.ts';
+import { IntegrationCache } from './domain/setup/integrations/of-project.ts';
+import { ProjectCache } from './domain/setup/projects/cache.ts';
+import { claimSealingKey, keysInUse } from './domain/setup/projects/sealing-key.ts';
 import { type Clock, systemClock } from './lib/clock.ts';
 import { createEgressGuard } from './lib/egress.ts';
 import { newId } from './lib/ids.ts';
 import type { Logger } from './lib/log.ts';
 import { CannotOpen, createSealer, keyPath, loadKey, loadOrCreateKey, type Sealer } from './lib/seal.ts';
-import type { Timeouts } from './providers/transport.ts';
-import { createTransport } from './providers/transport.ts';
+import type { Timeouts } from './providers/shared/transport.ts';
+import { createTransport } from './providers/shared/transport.ts';
 
 /** The domain's context on an open database of this release's schema, and its end. */
 export interface Opened extends Context {

@@ -1,8 +1,8 @@
 import { renewCredentials } from '../credentials.ts';
-import type { KeyKind } from '../domain/projects/keys.ts';
-import { listKeys, type ProjectKeyInfo } from '../domain/projects/list-keys.ts';
-import { removeKey } from '../domain/projects/remove-key.ts';
-import { rollKey } from '../domain/projects/roll-key.ts';
+import type { KeyKind } from '../domain/setup/projects/keys.ts';
+import { listKeys, type ProjectKeyInfo } from '../domain/setup/projects/list-keys.ts';
+import { removeKey } from '../domain/setup/projects/remove-key.ts';
+import { rollKey } from '../domain/setup/projects/roll-key.ts';
 import type { Opened } from '../open.ts';
 import { CommandError } from './command.ts';
 import { linked } from './linked.ts';

@@ -1,5 +1,5 @@
 import { readConfig } from '../config.ts';
-import { type LimitChange, limitProject } from '../domain/projects/limit.ts';
+import { type LimitChange, limitProject } from '../domain/setup/projects/limit.ts';
 import { CommandError } from './command.ts';
 import { linked } from './linked.ts';
 import { print, printJson, printMembers } from './output.ts';

@@ -1,5 +1,5 @@
-import { prepareEmail } from '../domain/deliveries/render/email.ts';
-import { signUserToken } from '../domain/projects/user-token.ts';
+import { prepareEmail } from '../domain/line/rendering/email.ts';
+import { signUserToken } from '../domain/setup/projects/user-token.ts';
 import { systemClock } from '../lib/clock.ts';
 import { ApiError, baseUrlOf, credentials, request, type Target } from './api.ts';
 import { follow, note } from './follow.ts';

@@ -1,4 +1,4 @@
-import { findProject, listProjects, type ProjectSummary } from '../domain/projects/find.ts';
+import { findProject, listProjects, type ProjectSummary } from '../domain/setup/projects/find.ts';
 import type { Opened } from '../open.ts';
 import { CommandError, UsageError } from './command.ts';
 import { plain } from './output.ts';

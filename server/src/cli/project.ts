@@ -1,8 +1,8 @@
 import { type Config, readConfig } from '../config.ts';
 import { readCredentials } from '../credentials.ts';
-import { createProject } from '../domain/projects/create.ts';
-import { listProjects } from '../domain/projects/find.ts';
-import { issueToken } from '../domain/projects/tokens.ts';
+import { createProject } from '../domain/setup/projects/create.ts';
+import { listProjects } from '../domain/setup/projects/find.ts';
+import { issueToken } from '../domain/setup/projects/tokens.ts';
 import { CommandError } from './command.ts';
 import { print, printJson, printMembers, printTable } from './output.ts';
 import { withContext } from './with-context.ts';

@@ -1,4 +1,4 @@
-import { type ResealedColumn, reseal } from '../domain/reseal.ts';
+import { type ResealedColumn, reseal } from '../domain/after/sealing/reseal.ts';
 import type { Opened } from '../open.ts';
 import { nodesWithoutKey } from '../queue/lease.ts';
 import { CommandError } from './command.ts';

@@ -1,5 +1,5 @@
-import { type IssuedToken, issueToken, listTokens, revokeToken } from '../domain/projects/tokens.ts';
-import { apiSecretOf, signUserToken } from '../domain/projects/user-token.ts';
+import { type IssuedToken, issueToken, listTokens, revokeToken } from '../domain/setup/projects/tokens.ts';
+import { apiSecretOf, signUserToken } from '../domain/setup/projects/user-token.ts';
 import { isEmailAddress } from '../lib/email-address.ts';
 import { isExternalId } from '../lib/external-id.ts';
 import { isId } from '../lib/ids.ts';

@@ -1,10 +1,10 @@
 import type { Database } from '../db/client.ts';
-import type { Acceptor } from '../domain/broadcasts/accept.ts';
+import type { HitRecorder } from '../domain/after/tracking/record.ts';
 import type { Context } from '../domain/context.ts';
-import type { KeyUses } from '../domain/projects/key-uses.ts';
-import type { TokenDiscarder } from '../domain/tokens/discard-gone.ts';
-import type { HitRecorder } from '../domain/tracking/record.ts';
-import type { LastSeen } from '../domain/users/last-seen.ts';
+import type { Acceptor } from '../domain/line/accept/accept.ts';
+import type { TokenDiscarder } from '../domain/people/tokens/discard-gone.ts';
+import type { LastSeen } from '../domain/people/users/last-seen.ts';
+import type { KeyUses } from '../domain/setup/projects/key-uses.ts';
 import type { EventStreams } from './realtime/event-streams.ts';
 import type { Streams } from './realtime/stream.ts';
 

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { FastifyRequest } from 'fastify';
 import type { Queryable } from '../db/client.ts';
+import type { RealtimeMessage } from '../domain/ground/bus/messages.ts';
 import {
   answerClaimed,
   answerOnce,
@@ -8,8 +9,7 @@ import {
   type KeptAnswer,
   keptResponsePurpose,
   requestHash,
-} from '../domain/idempotency.ts';
-import type { RealtimeMessage } from '../domain/realtime/messages.ts';
+} from '../domain/ground/requests/idempotency.ts';
 import { ClientError } from '../errors.ts';
 import { bearerToken } from './auth.ts';
 import type { CallContext, HttpContext } from './context.ts';

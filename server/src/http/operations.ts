@@ -2,7 +2,7 @@ import type { FastifyInstance } from 'fastify';
 import { type Queryable, sql } from '../db/client.ts';
 import { diskProblem } from '../db/embedded/disk.ts';
 import { migrations } from '../db/migrate.ts';
-import { IS_CURRENT } from '../domain/integrations/pauses.ts';
+import { IS_CURRENT } from '../domain/setup/integrations/pauses.ts';
 import { databaseConnections, integrationsPaused, queueAge, queueJobs, registry } from '../metrics.ts';
 import type { HttpContext } from './context.ts';
 

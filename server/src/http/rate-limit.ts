@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Config } from '../config.ts';
-import type { RateWindows } from '../domain/rate-windows.ts';
+import type { RateWindows } from '../domain/ground/requests/rate-windows.ts';
 import { ClientError } from '../errors.ts';
 import type { Taken } from '../lib/sliding-window.ts';
 import type { Caller } from './auth.ts';

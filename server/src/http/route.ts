@@ -1,8 +1,8 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from 'fastify';
 import type { Static, TNull, TObject, TSchema } from 'typebox';
 import type { Page, PageQuery } from '../contract/common.ts';
-import type { IdempotencyKey } from '../domain/idempotency.ts';
-import type { Project } from '../domain/projects/cache.ts';
+import type { IdempotencyKey } from '../domain/ground/requests/idempotency.ts';
+import type { Project } from '../domain/setup/projects/cache.ts';
 import { ClientError, type ErrorCode } from '../errors.ts';
 import type { Cursor, Stretch } from '../lib/cursor.ts';
 import type { JsonLimits } from '../lib/json-member.ts';

@@ -5,7 +5,7 @@ import Fastify, {
   type FastifyRequest,
   LogController,
 } from 'fastify';
-import { OwnWindows } from '../domain/rate-windows.ts';
+import { OwnWindows } from '../domain/ground/requests/rate-windows.ts';
 import { ClientError } from '../errors.ts';
 import { newId } from '../lib/ids.ts';
 import { httpSeconds } from '../metrics.ts';

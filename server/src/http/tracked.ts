@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { LinkKeys } from '../domain/tracking/keys.ts';
-import { type Kind, readTrackedToken, type TrackedDelivery } from '../domain/tracking/links.ts';
+import { type Kind, readTrackedToken, type TrackedDelivery } from '../domain/ground/links/links.ts';
+import { LinkKeys } from '../domain/setup/projects/link-keys.ts';
 import { sendPage } from './page.ts';
 import type { App } from './route.ts';
 

@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { savePreferences } from '../domain/preferences/save.ts';
-import { readUnsubscribeToken, type Unsubscription } from '../domain/preferences/unsubscribe-link.ts';
+import { readUnsubscribeToken, type Unsubscription } from '../domain/ground/links/unsubscribe-link.ts';
+import { savePreferences } from '../domain/setup/preferences/save.ts';
 import { type Page, sendPage } from './page.ts';
 import type { App } from './route.ts';
 

@@ -3,9 +3,9 @@ import { Ajv } from 'ajv';
 import addFormats from 'ajv-formats';
 import { describe, expect, test } from 'vitest';
 import { integrationConfigs as EXAMPLES } from '../../test/support/integration-configs.ts';
+import { guides } from './guides.ts';
 import { delivering, integrations, wireNameOf } from './index.ts';
 import { maskSecrets } from './provider.ts';
-import { guides } from './reference/index.ts';
 
 const ajv = addFormats.default(new Ajv({ allErrors: true, strict: true, keywords: ['x-problem'] }));
 

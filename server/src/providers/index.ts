@@ -1,23 +1,23 @@
 /** The only list of providers: an integration whose name is not here does not exist. */
 import type { Static } from 'typebox';
-import { apns } from './apns.ts';
-import { eventsource } from './eventsource.ts';
-import { expo } from './expo.ts';
-import { fcm } from './fcm.ts';
-import { github } from './github.ts';
-import { inbox } from './inbox.ts';
-import { mailgun } from './mailgun.ts';
-import { pingEmail } from './ping-email.ts';
+import { apns } from './apns/index.ts';
+import { eventsource } from './eventsource/index.ts';
+import { expo } from './expo/index.ts';
+import { fcm } from './fcm/index.ts';
+import { github } from './github/index.ts';
+import { inbox } from './inbox/index.ts';
+import { mailgun } from './mailgun/index.ts';
+import { pingEmail } from './ping-email/index.ts';
 import type { AnyProvider, Integration } from './provider.ts';
-import { sendgrid } from './sendgrid.ts';
-import { ses } from './ses.ts';
-import { slack } from './slack.ts';
-import { slackbot } from './slackbot.ts';
-import { smtp } from './smtp.ts';
-import { stripe } from './stripe.ts';
-import { teams } from './teams.ts';
-import { twilio } from './twilio.ts';
-import { webPush } from './web-push.ts';
+import { sendgrid } from './sendgrid/index.ts';
+import { ses } from './ses/index.ts';
+import { slack } from './slack/index.ts';
+import { slackbot } from './slack/slackbot.ts';
+import { smtp } from './smtp/index.ts';
+import { stripe } from './stripe/index.ts';
+import { teams } from './teams/index.ts';
+import { twilio } from './twilio/index.ts';
+import { webPush } from './web-push/index.ts';
 
 /** Every kind of integration that a project can set up, by the name that it is stored under. */
 export const integrations = {

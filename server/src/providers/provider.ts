@@ -11,7 +11,7 @@ import { type Static, type TObject, type TString, Type } from 'typebox';
 import type { Clock } from '../lib/clock.ts';
 import type { EgressGuard } from '../lib/egress.ts';
 import type { NamedHost } from '../lib/named-host.ts';
-import type { Timeouts, Transport } from './transport.ts';
+import type { Timeouts, Transport } from './shared/transport.ts';
 
 /** Every channel that a notification can go out on. */
 export type Channel = 'in_app' | 'email' | 'sms' | 'mobile_push' | 'web_push' | 'slack' | 'teams';

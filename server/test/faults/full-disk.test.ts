@@ -1,7 +1,7 @@
 import { expect, onTestFinished, test } from 'vitest';
 import { startService } from '../../src/app.ts';
 import { sql } from '../../src/db/client.ts';
-import { recordEvents } from '../../src/domain/events/record.ts';
+import { recordEvents } from '../../src/domain/ground/events/record.ts';
 import { newId } from '../../src/lib/ids.ts';
 import { startHttpStandIn } from '../support/http-stand-in.ts';
 import { startTestService, type TestService, until } from '../support/service.ts';

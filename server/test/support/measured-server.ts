@@ -1,7 +1,7 @@
 import { startService } from '../../src/app.ts';
 import { readConfig } from '../../src/config.ts';
-import { createProject } from '../../src/domain/projects/create.ts';
-import { issueToken } from '../../src/domain/projects/tokens.ts';
+import { createProject } from '../../src/domain/setup/projects/create.ts';
+import { issueToken } from '../../src/domain/setup/projects/tokens.ts';
 import { createLogger } from '../../src/lib/log.ts';
 import type { MeasuredKeys } from './start-measured-server.ts';
 

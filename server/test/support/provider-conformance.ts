@@ -13,7 +13,7 @@ import {
   type Timeouts,
   type Transport,
   type Vendor,
-} from '../../src/providers/transport.ts';
+} from '../../src/providers/shared/transport.ts';
 import { type Expected, FAULT_NAMES, FAULTS, type FaultName } from './fault-table.ts';
 import { type Exchange, startNoVendor, startScriptedVendor } from './scripted-vendor.ts';
 import { testAuthority } from './smtp-stand-in.ts';

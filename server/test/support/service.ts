@@ -4,11 +4,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Service, startService } from '../../src/app.ts';
 import { readConfig } from '../../src/config.ts';
-import { createProject } from '../../src/domain/projects/create.ts';
-import { issueToken } from '../../src/domain/projects/tokens.ts';
+import { createProject } from '../../src/domain/setup/projects/create.ts';
+import { issueToken } from '../../src/domain/setup/projects/tokens.ts';
 import type { Clock } from '../../src/lib/clock.ts';
 import { createLogger } from '../../src/lib/log.ts';
-import type { Timeouts } from '../../src/providers/transport.ts';
+import type { Timeouts } from '../../src/providers/shared/transport.ts';
 import { createTestDatabase } from './database.ts';
 import { noVendors } from './no-vendors.ts';
 

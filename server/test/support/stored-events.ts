@@ -1,4 +1,4 @@
-import { PARTS } from '../../src/domain/events/stored-types.ts';
+import { PARTS } from '../../src/domain/ground/events/stored-types.ts';
 
 /** SQL: the rows of events by type; a row that is stored for two types is two. */
 export const STORED_EVENTS = `(

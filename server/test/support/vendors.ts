@@ -1,5 +1,5 @@
 import { generateKeyPairSync } from 'node:crypto';
-import { createVapidKeys } from '../../src/providers/web-push-vapid.ts';
+import { createVapidKeys } from '../../src/providers/web-push/vapid.ts';
 import { type ApnsStandIn, startApnsStandIn } from './apns-stand-in.ts';
 import { type ExpoStandIn, startExpoStandIn } from './expo-stand-in.ts';
 import { type FcmStandIn, startFcmStandIn } from './fcm-stand-in.ts';

@@ -1,8 +1,8 @@
 import type { Config } from '../../config.ts';
 import { type Database, sql } from '../../db/client.ts';
-import { sealedFor } from '../../domain/integrations/of-project.ts';
-import { IS_CURRENT } from '../../domain/integrations/pauses.ts';
-import { sealingPurpose } from '../../domain/projects/keys.ts';
+import { sealedFor } from '../../domain/setup/integrations/of-project.ts';
+import { IS_CURRENT } from '../../domain/setup/integrations/pauses.ts';
+import { sealingPurpose } from '../../domain/setup/projects/keys.ts';
 import { createEgressGuard, EgressRefused } from '../../lib/egress.ts';
 import { createSealer, loadKey, type Sealer } from '../../lib/seal.ts';
 import { delivering } from '../../providers/index.ts';

@@ -1,8 +1,8 @@
 import type { Config } from '../../config.ts';
 import type { Queryable } from '../../db/client.ts';
-import { describeUnreadable, unreadableIntegrations } from '../../domain/integrations/unreadable.ts';
-import { keyFit, keysInUse } from '../../domain/sealing-key.ts';
-import { describeUnreadableWebhooks } from '../../domain/webhooks/unreadable.ts';
+import { describeUnreadableWebhooks } from '../../domain/after/webhooks/unreadable.ts';
+import { describeUnreadable, unreadableIntegrations } from '../../domain/ground/secrets/unreadable.ts';
+import { keyFit, keysInUse } from '../../domain/setup/projects/sealing-key.ts';
 import { keyPath, type Sealer } from '../../lib/seal.ts';
 import { type Finding, problem } from './finding.ts';
 

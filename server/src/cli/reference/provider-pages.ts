@@ -1,8 +1,8 @@
+import { guides } from '../../providers/guides.ts';
 import { delivering, integrations } from '../../providers/index.ts';
 import type { Integration } from '../../providers/provider.ts';
 import { type AnyProvider, isRejection, type Outcome, type Rate } from '../../providers/provider.ts';
-import type { Guide } from '../../providers/reference/guide.ts';
-import { guides } from '../../providers/reference/index.ts';
+import type { Guide } from '../../providers/shared/guide.ts';
 import { configFields } from './config-fields.ts';
 import { EXAMPLE_MESSAGES } from './example-messages.ts';
 import { code, page, table } from './markdown.ts';

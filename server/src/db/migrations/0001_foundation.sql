@@ -41,7 +41,8 @@ create table users (
   created_at timestamptz not null,
   updated_at timestamptz not null,
   last_seen_at timestamptz,
-  -- Hidden since; cleared away 7 days later (domain/users/purge.ts), '-infinity' while that is under way.
+  -- Hidden since; cleared away 7 days later (domain/after/erasure/purge-users.ts), '-infinity' while that is
+  -- under way.
   deleted_at timestamptz
 );
 create index users_of_project on users (project_id, id) where deleted_at is null;
@@ -78,7 +79,7 @@ create table tokens (
   channel text not null,
   -- the id that clients know it by, where the token itself makes that (a channel of Slack)
   public_id text,
-  -- of what makes two tokens the same (domain/tokens/channels.ts)
+  -- of what makes two tokens the same (domain/people/tokens/channels.ts)
   hash bytea not null,
   sealed_data bytea not null,
   created_at timestamptz not null,

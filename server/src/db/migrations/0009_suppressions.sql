@@ -7,7 +7,7 @@ create table suppressions (
   project_id uuid not null,
   id uuid not null,
   kind text not null check (kind in ('email', 'phone')),
-  -- HMAC-SHA256 of kind and canonical address (domain/suppressions/address.ts) with the project's key
+  -- HMAC-SHA256 of kind and canonical address (domain/ground/identities/address.ts) with the project's key
   hash bytea not null,
   -- the canonical address; null when it is nobody's any more
   address text collate "C",

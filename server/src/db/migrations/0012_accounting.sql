@@ -1,6 +1,6 @@
 -- Accounting: what was planned for every user on every channel, and what became of it.
 
--- What a fan-out decided for the page's users on each channel: see domain/broadcasts/page-plan.ts. Null: the
+-- What a fan-out decided for the page's users on each channel: see domain/line/ledger/page-plan.ts. Null: the
 -- inbox for all, at once.
 alter table broadcast_users add column plan json;
 

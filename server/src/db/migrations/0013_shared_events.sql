@@ -1,4 +1,4 @@
--- One row of events for what happened to several broadcasts at once: see domain/events/record.ts.
+-- One row of events for what happened to several broadcasts at once: see domain/ground/events/record.ts.
 
 -- The broadcast of each event of a row; null where all are of broadcast_id, or of none.
 alter table events add column broadcast_ids uuid[];

@@ -8,7 +8,7 @@ alter table projects
 
 create table former_project_keys (
   project_id uuid not null references projects (id),
-  -- a digest of the key (domain/projects/keys.ts)
+  -- a digest of the key (domain/setup/projects/keys.ts)
   id text not null,
   kind text not null check (kind in ('api_secret', 'signing_key')),
   sealed_key bytea not null,

@@ -1,5 +1,5 @@
 -- A broadcast is processed when every delivery that was due at once has had its first attempt; see
--- domain/broadcasts/finish.ts.
+-- domain/line/ledger/finish.ts.
 
 -- What is still awaited: such deliveries, and one for all the pages of subscribers that follow the first.
 -- `pending` are the deliveries on any channel that have not ended, and nothing else.

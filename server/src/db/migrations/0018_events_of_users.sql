@@ -1,5 +1,5 @@
 -- The events that say something about a user beside the user's id, by user: they are redacted when the user
--- is erased (domain/users/purge.ts).
+-- is erased (domain/after/erasure/purge-users.ts).
 create index events_of_users on events (user_ids)
 where type in (
     'token.saved', 'token.discarded', 'delivery.clicked', 'installation.saved', 'installation.broken', 'subscription.saved',

@@ -1,9 +1,9 @@
 import type { Database } from '../../db/client.ts';
-import type { ProjectCache } from '../../domain/projects/cache.ts';
-import type { Bus } from '../../domain/realtime/messages.ts';
-import { findInboxToken } from '../../domain/tokens/find-by-value.ts';
-import type { LastSeen } from '../../domain/users/last-seen.ts';
-import { restoreUser } from '../../domain/users/restore.ts';
+import type { Bus } from '../../domain/ground/bus/messages.ts';
+import { findInboxToken } from '../../domain/people/tokens/find-by-value.ts';
+import type { LastSeen } from '../../domain/people/users/last-seen.ts';
+import { restoreUser } from '../../domain/people/users/restore.ts';
+import type { ProjectCache } from '../../domain/setup/projects/cache.ts';
 import type { Sealer } from '../../lib/seal.ts';
 
 /** Who opens a socket. */

@@ -1,11 +1,11 @@
 import type { FastifyReply } from 'fastify';
 import type { EventType } from '../../contract/event.ts';
 import type { Queryable } from '../../db/client.ts';
-import { feedEnd, findPosition, positionText } from '../../domain/events/feed.ts';
-import type { FeedFollower } from '../../domain/events/follow.ts';
-import type { ProjectCache } from '../../domain/projects/cache.ts';
-import { isValidKey } from '../../domain/projects/keys.ts';
-import type { Bus } from '../../domain/realtime/messages.ts';
+import type { Bus } from '../../domain/ground/bus/messages.ts';
+import { feedEnd, findPosition, positionText } from '../../domain/ground/events/feed.ts';
+import type { FeedFollower } from '../../domain/ground/events/follow.ts';
+import type { ProjectCache } from '../../domain/setup/projects/cache.ts';
+import { isValidKey } from '../../domain/setup/projects/keys.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { sockets } from '../../metrics.ts';
 import type { Credential } from '../auth.ts';

@@ -1,10 +1,10 @@
 import type { FastifyReply } from 'fastify';
-import type { ProjectCache } from '../../domain/projects/cache.ts';
-import { isValidKey } from '../../domain/projects/keys.ts';
-import type { Frame } from '../../domain/realtime/frame.ts';
-import type { Hub } from '../../domain/realtime/hub.ts';
-import type { ResumeCursor } from '../../domain/realtime/resume-cursor.ts';
-import type { Connection } from '../../domain/realtime/subscription.ts';
+import type { Frame } from '../../domain/after/realtime/frame.ts';
+import type { Hub } from '../../domain/after/realtime/hub.ts';
+import type { ResumeCursor } from '../../domain/after/realtime/resume-cursor.ts';
+import type { Connection } from '../../domain/after/realtime/subscription.ts';
+import type { ProjectCache } from '../../domain/setup/projects/cache.ts';
+import { isValidKey } from '../../domain/setup/projects/keys.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { Credential } from '../auth.ts';
 import type { Every } from './pending.ts';

@@ -1,9 +1,9 @@
 import { Type } from 'typebox';
 import { BroadcastSchema, NewBroadcastSchema } from '../../contract/broadcast.ts';
 import { Id, PageQuery, page } from '../../contract/common.ts';
-import { broadcastsJson, getBroadcast, listBroadcasts } from '../../domain/broadcasts/get.ts';
-import { overrideProblems } from '../../domain/broadcasts/override-problems.ts';
-import { topicProblems } from '../../domain/broadcasts/recipients.ts';
+import { broadcastsJson, getBroadcast, listBroadcasts } from '../../domain/line/broadcasts/get.ts';
+import { overrideProblems } from '../../domain/line/broadcasts/override-problems.ts';
+import { topicProblems } from '../../domain/line/broadcasts/recipients.ts';
 import { ClientError } from '../../errors.ts';
 import { jsonMember } from '../../lib/json-member.ts';
 import { bodyBytesForHeap } from '../body-budget.ts';

@@ -1,9 +1,9 @@
 import { Type } from 'typebox';
 import { CategoryConfig, CategoryPage, CategoryPageQuery } from '../../contract/category.ts';
 import { NoContent } from '../../contract/common.ts';
-import { deleteCategory } from '../../domain/categories/delete.ts';
-import { getCategory, listCategories } from '../../domain/categories/list.ts';
-import { categoryProblems, saveCategory } from '../../domain/categories/save.ts';
+import { deleteCategory } from '../../domain/setup/categories/delete.ts';
+import { getCategory, listCategories } from '../../domain/setup/categories/list.ts';
+import { categoryProblems, saveCategory } from '../../domain/setup/categories/save.ts';
 import { ClientError } from '../../errors.ts';
 import { isId } from '../../lib/ids.ts';
 import { rawJson } from '../reply.ts';

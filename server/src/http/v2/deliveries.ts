@@ -6,11 +6,11 @@ import {
   ReplayDeliveries,
   ReplayedDeliveries,
 } from '../../contract/delivery.ts';
-import { broadcastExists } from '../../domain/broadcasts/exists.ts';
-import { explainWaiting } from '../../domain/deliveries/explain-waiting.ts';
-import { listDeliveries } from '../../domain/deliveries/list.ts';
-import { deliveriesOfNotification } from '../../domain/deliveries/of-notification.ts';
-import { replayDeliveries } from '../../domain/deliveries/replay.ts';
+import { replayDeliveries } from '../../domain/after/replay/replay.ts';
+import { broadcastExists } from '../../domain/line/broadcasts/exists.ts';
+import { explainWaiting } from '../../domain/line/ledger/explain-waiting.ts';
+import { listDeliveries } from '../../domain/line/ledger/list.ts';
+import { deliveriesOfNotification } from '../../domain/line/ledger/of-notification.ts';
 import { ClientError } from '../../errors.ts';
 import { memberOf } from '../../lib/members.ts';
 import { type App, projectRoute } from '../route.ts';

@@ -1,8 +1,8 @@
 import { ProjectDeliveryWindows, UserDeliveryWindows } from '../../contract/delivery-windows.ts';
-import { getWindows } from '../../domain/delivery-windows/get.ts';
-import { problemsOfWindows } from '../../domain/delivery-windows/problems.ts';
-import { saveWindows } from '../../domain/delivery-windows/save.ts';
-import type { Project } from '../../domain/projects/cache.ts';
+import { getWindows } from '../../domain/setup/delivery-windows/get.ts';
+import { problemsOfWindows } from '../../domain/setup/delivery-windows/problems.ts';
+import { saveWindows } from '../../domain/setup/delivery-windows/save.ts';
+import type { Project } from '../../domain/setup/projects/cache.ts';
 import { rawJson } from '../reply.ts';
 import { type App, projectRoute, userRoute } from '../route.ts';
 

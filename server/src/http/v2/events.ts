@@ -9,8 +9,8 @@ import {
   type EventType,
   typesOf,
 } from '../../contract/event.ts';
-import { getEvent } from '../../domain/events/get.ts';
-import { listEvents } from '../../domain/events/list.ts';
+import { getEvent } from '../../domain/ground/events/get.ts';
+import { listEvents } from '../../domain/ground/events/list.ts';
 import { ClientError } from '../../errors.ts';
 import { memberOf } from '../../lib/members.ts';
 import { type App, projectRoute } from '../route.ts';

@@ -6,15 +6,15 @@ import {
   StartInstallation,
 } from '../../contract/installation.ts';
 import { webPushToken } from '../../contract/token.ts';
-import type { SlackProvider } from '../../domain/installations/app.ts';
-import { finishInstallation } from '../../domain/installations/finish.ts';
-import { inboxConfigOf, saveInboxInstallation } from '../../domain/installations/inbox.ts';
-import { saveStated } from '../../domain/installations/save.ts';
-import { requireApp, startInstallation } from '../../domain/installations/start.ts';
-import { startWebPush } from '../../domain/installations/web-push.ts';
-import { privateHostProblems, rejectPrivateHosts } from '../../domain/private-hosts.ts';
-import { webPushTokens } from '../../domain/tokens/channels.ts';
-import { saveToken } from '../../domain/tokens/save.ts';
+import { privateHostProblems, rejectPrivateHosts } from '../../domain/ground/requests/private-hosts.ts';
+import type { SlackProvider } from '../../domain/people/installations/app.ts';
+import { finishInstallation } from '../../domain/people/installations/finish.ts';
+import { inboxConfigOf, saveInboxInstallation } from '../../domain/people/installations/inbox.ts';
+import { saveStated } from '../../domain/people/installations/save.ts';
+import { requireApp, startInstallation } from '../../domain/people/installations/start.ts';
+import { startWebPush } from '../../domain/people/installations/web-push.ts';
+import { webPushTokens } from '../../domain/people/tokens/channels.ts';
+import { saveToken } from '../../domain/people/tokens/save.ts';
 import { decodeJwt } from '../../lib/jwt.ts';
 import { integrations, wireNameOf } from '../../providers/index.ts';
 import { bearerToken } from '../auth.ts';

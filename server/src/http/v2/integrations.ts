@@ -8,11 +8,11 @@ import {
   integrationRecord,
   SaveIntegrationQuery,
 } from '../../contract/integration.ts';
-import { deleteIntegrations } from '../../domain/integrations/delete.ts';
-import { listIntegrations, type SavedIntegration } from '../../domain/integrations/list.ts';
-import { saveIntegration } from '../../domain/integrations/save.ts';
-import { verifyIntegration } from '../../domain/integrations/verify.ts';
-import { privateHostProblems, rejectPrivateHosts } from '../../domain/private-hosts.ts';
+import { privateHostProblems, rejectPrivateHosts } from '../../domain/ground/requests/private-hosts.ts';
+import { deleteIntegrations } from '../../domain/setup/integrations/delete.ts';
+import { listIntegrations, type SavedIntegration } from '../../domain/setup/integrations/list.ts';
+import { saveIntegration } from '../../domain/setup/integrations/save.ts';
+import { verifyIntegration } from '../../domain/setup/integrations/verify.ts';
 import { ClientError } from '../../errors.ts';
 import type { Cursor } from '../../lib/cursor.ts';
 import { integrations, wireNameOf } from '../../providers/index.ts';

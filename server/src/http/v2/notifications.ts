@@ -8,15 +8,15 @@ import {
   UnreadCount,
 } from '../../contract/notification.ts';
 import { Click } from '../../contract/tracking.ts';
-import { changeNotification, type NotificationAction } from '../../domain/notifications/change.ts';
-import { type BulkAction, changeAllNotifications } from '../../domain/notifications/change-all.ts';
-import { countUnread } from '../../domain/notifications/count-unread.ts';
-import { findFewNotifications } from '../../domain/notifications/few.ts';
-import { getNotification } from '../../domain/notifications/get.ts';
-import { notificationsJson } from '../../domain/notifications/json.ts';
-import { listNotifications } from '../../domain/notifications/list.ts';
-import type { NotificationFilter as DomainFilter } from '../../domain/notifications/row.ts';
-import { recordClick } from '../../domain/tracking/click.ts';
+import { recordClick } from '../../domain/after/tracking/click.ts';
+import { changeNotification, type NotificationAction } from '../../domain/line/notifications/change.ts';
+import { type BulkAction, changeAllNotifications } from '../../domain/line/notifications/change-all.ts';
+import { countUnread } from '../../domain/line/notifications/count-unread.ts';
+import { findFewNotifications } from '../../domain/line/notifications/few.ts';
+import { getNotification } from '../../domain/line/notifications/get.ts';
+import { notificationsJson } from '../../domain/line/notifications/json.ts';
+import { listNotifications } from '../../domain/line/notifications/list.ts';
+import type { NotificationFilter as DomainFilter } from '../../domain/line/notifications/row.ts';
 import { ClientError } from '../../errors.ts';
 import { pageThatFits } from '../pagination.ts';
 import { rawJson } from '../reply.ts';

@@ -1,8 +1,8 @@
 import { NoContent } from '../../contract/common.ts';
 import { MAX_PREFERENCES, Preferences, SavePreferences } from '../../contract/preference.ts';
-import type { Category } from '../../domain/categories/of-project.ts';
-import { categoryOf, getPreferences } from '../../domain/preferences/get.ts';
-import { type Preference, savePreferences } from '../../domain/preferences/save.ts';
+import type { Category } from '../../domain/setup/categories/of-project.ts';
+import { categoryOf, getPreferences } from '../../domain/setup/preferences/get.ts';
+import { type Preference, savePreferences } from '../../domain/setup/preferences/save.ts';
 import { ClientError } from '../../errors.ts';
 import { itemsOf, memberOf } from '../../lib/members.ts';
 import { type App, userRoute } from '../route.ts';

@@ -1,11 +1,11 @@
 import type { FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { Id } from '../../contract/common.ts';
-import { takeInReport, takeInServerReport } from '../../domain/receipts/take-in.ts';
+import { takeInReport, takeInServerReport } from '../../domain/after/receipts/take-in.ts';
 import type { ErrorCode } from '../../errors.ts';
 import { type IntegrationName, integrations, wireNameOf } from '../../providers/index.ts';
 import type { Integration, ReportRequest } from '../../providers/provider.ts';
-import { slackReceipts } from '../../providers/slack-receipts.ts';
+import { slackReceipts } from '../../providers/slack/receipts.ts';
 import { type App, publicRoute } from '../route.ts';
 import { countingStrangers } from './counting-strangers.ts';
 

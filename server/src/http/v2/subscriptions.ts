@@ -1,9 +1,9 @@
 import { Type } from 'typebox';
 import { PageQuery } from '../../contract/common.ts';
 import { SaveSubscription, Subscription, SubscriptionPage } from '../../contract/topic.ts';
-import { deleteSubscription } from '../../domain/topics/delete.ts';
-import { listSubscriptions, subscriptionOf } from '../../domain/topics/list.ts';
-import { repeatsIn, saveSubscription } from '../../domain/topics/save.ts';
+import { deleteSubscription } from '../../domain/people/topics/delete.ts';
+import { listSubscriptions, subscriptionOf } from '../../domain/people/topics/list.ts';
+import { repeatsIn, saveSubscription } from '../../domain/people/topics/save.ts';
 import { ClientError } from '../../errors.ts';
 import { type App, userRoute } from '../route.ts';
 

@@ -6,9 +6,9 @@ import {
   SuppressionListQuery,
   SuppressionPage,
 } from '../../contract/suppression.ts';
-import { addSuppression } from '../../domain/suppressions/add.ts';
-import { liftSuppression } from '../../domain/suppressions/lift.ts';
-import { getSuppression, listSuppressions, toSuppression } from '../../domain/suppressions/list.ts';
+import { addSuppression } from '../../domain/ground/suppressions/add.ts';
+import { liftSuppression } from '../../domain/ground/suppressions/lift.ts';
+import { getSuppression, listSuppressions, toSuppression } from '../../domain/ground/suppressions/list.ts';
 import { ClientError } from '../../errors.ts';
 import { type App, projectRoute } from '../route.ts';
 

@@ -14,7 +14,7 @@ import {
   UserInPath,
   webPushToken,
 } from '../../contract/token.ts';
-import { privateHostProblems, rejectPrivateHosts } from '../../domain/private-hosts.ts';
+import { privateHostProblems, rejectPrivateHosts } from '../../domain/ground/requests/private-hosts.ts';
 import {
   apnsTokens,
   expoTokens,
@@ -25,12 +25,12 @@ import {
   type TokenChannel,
   teamsTokens,
   webPushTokens,
-} from '../../domain/tokens/channels.ts';
-import { discardToken } from '../../domain/tokens/discard.ts';
-import { MAX_ACTIVE_TOKENS } from '../../domain/tokens/discard-oldest.ts';
-import { getToken, listTokens, recordId, tokenJson } from '../../domain/tokens/list.ts';
-import { saveToken } from '../../domain/tokens/save.ts';
-import { userExists } from '../../domain/users/exists.ts';
+} from '../../domain/people/tokens/channels.ts';
+import { discardToken } from '../../domain/people/tokens/discard.ts';
+import { MAX_ACTIVE_TOKENS } from '../../domain/people/tokens/discard-oldest.ts';
+import { getToken, listTokens, recordId, tokenJson } from '../../domain/people/tokens/list.ts';
+import { saveToken } from '../../domain/people/tokens/save.ts';
+import { userExists } from '../../domain/people/users/exists.ts';
 import { ClientError } from '../../errors.ts';
 import { type NamedHost, urlMember } from '../../lib/named-host.ts';
 import { type RawJson, rawJson } from '../reply.ts';

@@ -1,10 +1,10 @@
 import { Type } from 'typebox';
 import { Id, NoContent } from '../../contract/common.ts';
 import { SaveUser, User, UserListQuery, UserPage } from '../../contract/user.ts';
-import { deleteUser } from '../../domain/users/delete.ts';
-import { getUser, userJson } from '../../domain/users/get.ts';
-import { listUsers } from '../../domain/users/list.ts';
-import { saveUser } from '../../domain/users/save.ts';
+import { deleteUser } from '../../domain/after/erasure/delete-user.ts';
+import { getUser, userJson } from '../../domain/people/users/get.ts';
+import { listUsers } from '../../domain/people/users/list.ts';
+import { saveUser } from '../../domain/people/users/save.ts';
 import { ClientError } from '../../errors.ts';
 import { rawJson } from '../reply.ts';
 import { type App, projectRoute } from '../route.ts';

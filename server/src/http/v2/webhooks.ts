@@ -10,13 +10,13 @@ import {
   WebhookPage,
   WebhookSecret,
 } from '../../contract/webhook.ts';
-import { privateHostProblems, rejectPrivateHosts } from '../../domain/private-hosts.ts';
-import { deleteWebhook } from '../../domain/webhooks/delete.ts';
-import { getWebhook, listWebhooks, toWebhook } from '../../domain/webhooks/get.ts';
-import { listMessages, toDelivery } from '../../domain/webhooks/messages.ts';
-import { replayMessages } from '../../domain/webhooks/replay.ts';
-import { saveWebhook } from '../../domain/webhooks/save.ts';
-import { getSecret, rotateSecret } from '../../domain/webhooks/secret.ts';
+import { deleteWebhook } from '../../domain/after/webhooks/delete.ts';
+import { getWebhook, listWebhooks, toWebhook } from '../../domain/after/webhooks/get.ts';
+import { listMessages, toDelivery } from '../../domain/after/webhooks/messages.ts';
+import { replayMessages } from '../../domain/after/webhooks/replay.ts';
+import { saveWebhook } from '../../domain/after/webhooks/save.ts';
+import { getSecret, rotateSecret } from '../../domain/after/webhooks/secret.ts';
+import { privateHostProblems, rejectPrivateHosts } from '../../domain/ground/requests/private-hosts.ts';
 import { ClientError } from '../../errors.ts';
 import { urlMember } from '../../lib/named-host.ts';
 import { type App, projectRoute } from '../route.ts';

@@ -1,0 +1,60 @@
+import { type Database, type Queryable, sql } from '../../../db/client.ts';
+import type { Clock } from '../../../lib/clock.ts';
+import type { Bus } from '../../ground/bus/messages.ts';
+import { recordEvents } from '../../ground/events/record.ts';
+import { cachedKeysOf, markKeys, type NamedUser } from '../../ground/identities/keys.ts';
+import { Changed, undisturbed } from '../../people/users/undisturbed.ts';
+
+/**
+ * Deletes one of the project's users: hidden at once, nothing is delivered any more and what is open to them
+ * is closed; purged seven days later (purge.ts) unless they come back before. Answers whether there was such
+ * a user.
+ */
+export async function deleteUser(
+  { db, bus, clock }: { db: Pick<Database, 'transaction'>; bus: Bus; clock: Clock },
+  projectId: string,
+  id: string,
+): Promise<boolean> {
+  const deleted = await undisturbed(() =>
+    db.transaction((tx) => attempt(tx, projectId, id, new Date(clock.now()))),
+  );
+  if (deleted === undefined) return false;
+  bus.publish({ type: 'identities_changed', keys: cachedKeysOf(deleted) });
+  bus.publish({ type: 'user_deleted', userId: id });
+  return true;
+}
+
+/** The user as it was; undefined where there is none. */
+async function attempt(
+  tx: Queryable,
+  projectId: string,
+  id: string,
+  at: Date,
+): Promise<NamedUser | undefined> {
+  const [user] = await tx.query<NamedUser>(selectUser, [id, projectId]);
+  if (user === undefined) return undefined;
+  // The identities first, as everywhere.
+  await markKeys(tx, [user], true);
+  const hidden = await tx.query(hide, [id, at, user.external_id, user.email]);
+  if (hidden.length === 0) throw new Changed(); // named otherwise, or deleted by somebody else, at this moment
+  await recordEvents(tx, [{ projectId, type: 'user.deleted', userIds: [id] }]);
+  return user;
+}
+
+// Primary key, both.
+const selectUser = sql(
+  'user_to_delete',
+  `select id, project_id, external_id, email
+  from users
+  where id = $1 and project_id = $2 and deleted_at is null`,
+);
+const hide = sql(
+  'delete_user',
+  `update users
+  set deleted_at = $2
+  where id = $1
+    and deleted_at is null
+    and external_id is not distinct from $3
+    and email is not distinct from $4
+  returning id`,
+);

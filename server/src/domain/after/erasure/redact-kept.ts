@@ -1,0 +1,143 @@
+import { textArray, uuidArray } from '../../../db/arrays.ts';
+import { type Database, type Queryable, sql } from '../../../db/client.ts';
+
+// Which rows they are is read for so many at a time, and written for so many in a transaction.
+const KEYS = 10_000;
+const ROWS = 500;
+
+/** Whether there is anything to redact in what is kept of these users. */
+export async function hasUnredacted(tx: Queryable, userIds: readonly string[]): Promise<boolean> {
+  for (const { select } of [deliveries, events])
+    if ((await tx.query(select, [uuidArray(userIds), 1])).length > 0) return true;
+  return false;
+}
+
+/**
+ * Takes out of what is kept of users who are being purged, deliveries and events, what tells about them; in
+ * small transactions, each going on behind the one before instead of reading again what is redacted. Ends
+ * early when the signal says so, and where another node has them in hand; may be begun anew at any time.
+ */
+export async function redactKept(
+  db: Pick<Database, 'query' | 'transaction'>,
+  userIds: readonly string[],
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  for (const one of [deliveries, events]) {
+    let left = userIds;
+    while (left.length > 0) {
+      const keys = await db.query<Key>(one.select, [uuidArray(left), KEYS]);
+      for (let start = 0; start < keys.length; start += ROWS) {
+        const some = keys.slice(start, start + ROWS);
+        if (signal?.aborted || !(await db.transaction((tx) => redact(tx, one, some)))) return;
+      }
+      // The last one may have more.
+      left = keys.length < KEYS ? [] : left.slice(left.indexOf(keys.at(-1)?.user_id ?? ''));
+    }
+  }
+}
+
+async function redact(tx: Queryable, { update }: typeof deliveries, keys: readonly Key[]): Promise<boolean> {
+  const userIds = [...new Set(keys.map((key) => key.user_id))];
+  if ((await tx.query(lockUsers, [uuidArray(userIds)])).length < userIds.length) return false;
+  await tx.query(update, [
+    uuidArray(keys.map((key) => key.of)),
+    uuidArray(keys.map((key) => key.id)),
+    textArray(keys.map((key) => key.part)),
+  ]);
+  return true;
+}
+
+/** The primary key of a delivery (user_id, notification_id, channel) or of an event (project_id, id). */
+interface Key {
+  user_id: string;
+  of: string;
+  id: string;
+  part: string | null;
+}
+
+const lockUsers = sql(
+  'lock_users_to_redact',
+  `select id
+  from users
+  where id = any ($1::uuid[]) and deleted_at = '-infinity'
+  order by id
+  for update skip locked`,
+);
+
+// User by user, in the order in which they are given. Primary keys, unless it says otherwise.
+
+// What a provider said may name the user. That there was a delivery, and how it ended, is a part of its
+// broadcast's accounts.
+const deliveries = {
+  select: sql(
+    'deliveries_to_redact',
+    `select gone.user_id, gone.user_id as of, kept.id, kept.part
+    from unnest($1::uuid[]) with ordinality as gone (user_id, place)
+    cross join lateral (
+      select d.notification_id as id, d.channel as part
+      from deliveries d
+      where d.user_id = gone.user_id and (d.reason is not null or d.provider_id is not null)
+      limit $2
+    ) kept
+    order by gone.place
+    limit $2`,
+  ),
+  update: sql(
+    'redact_deliveries',
+    `update deliveries d
+    set reason = null, provider_id = null, targets = (targets::jsonb || '{"provider_ids": []}')::json, progress = null
+    from unnest($1::uuid[], $2::uuid[], $3::text[]) as gone (user_id, notification_id, channel)
+    where d.user_id = gone.user_id and d.notification_id = gone.notification_id and d.channel = gone.channel`,
+  ),
+};
+
+// Index events_of_users, whose condition is repeated word for word. What a user did tells about the user:
+// which workspace was connected, which topics and categories were chosen, where a link led. That it happened
+// stays, and on which channel.
+const events = {
+  select: sql(
+    'events_to_redact',
+    `select gone.user_id, kept.project_id as of, kept.id, null as part
+    from unnest($1::uuid[]) with ordinality as gone (user_id, place)
+    cross join lateral (
+      select e.project_id, e.id
+      from events e
+      where e.user_ids = array[gone.user_id]
+        and (
+          e.type in (
+            'token.saved', 'token.discarded', 'delivery.clicked', 'installation.saved', 'installation.broken', 'subscription.saved',
+            'subscription.deleted', 'preferences.updated', 'delivery_windows.saved'
+          )
+          or (e.type in ('notification.seen', 'notification.read', 'notification.archived') and e.details is not null)
+        )
+        and (
+          json_typeof(e.details) = 'array'
+          or e.details -> 'payload' is not null
+          or e.details -> 'log' is not null
+          or e.details -> 'context' -> 'token_id' is not null
+        )
+      limit $2
+    ) kept
+    order by gone.place
+    limit $2`,
+  ),
+  update: sql(
+    'redact_events',
+    `with told as (
+      select e.project_id, e.id,
+        case json_typeof(e.details) when 'array' then e.details -> 0 else e.details end as details
+      from unnest($1::uuid[], $2::uuid[], $3::text[]) as gone (project_id, id)
+      join events e using (project_id, id)
+    )
+    update events e
+    set details = json_strip_nulls(
+      json_build_object(
+        'code', told.details -> 'code',
+        'level', told.details -> 'level',
+        'context', (told.details -> 'context')::jsonb - 'token_id'
+      )
+    )
+    from told
+    where e.project_id = told.project_id and e.id = told.id`,
+  ),
+};

@@ -1,0 +1,123 @@
+import { isSubscribers, type Recipient } from '../../../contract/broadcast.ts';
+import { textArray, uuidArray } from '../../../db/arrays.ts';
+import { type Queryable, sql } from '../../../db/client.ts';
+import { jsonElements } from '../../../lib/json-elements.ts';
+import { packJson, unpackJson } from '../../../lib/packed-json.ts';
+import { identityKey, namesOf } from '../../ground/identities/identities.ts';
+
+/** A broadcast that names, or named, a user who is being purged. */
+export interface Mention {
+  user_id: string;
+  broadcast_id: string;
+}
+
+// At a time: a broadcast may have a thousand recipients, each with as much about them as its sender liked.
+const BROADCASTS = 20;
+
+/**
+ * Takes purged users out of the recipients that their broadcasts keep, and of what was said about these. Who
+ * they were stays visible by the id alone, `{"external_id": "deleted:<user id>"}`; everybody else's entry
+ * stays as it was written. The users' names are those in former_user_keys.
+ */
+export async function redactRecipients(tx: Queryable, mentions: readonly Mention[]): Promise<void> {
+  const userIds = uuidArray([...new Set(mentions.map((mention) => mention.user_id))]);
+  const names = await tx.query<FormerName>(selectNames, [userIds]);
+  const namesOfUser = Map.groupBy(names, (name) => name.user_id);
+  const byBroadcast = Map.groupBy(mentions, (mention) => mention.broadcast_id);
+  // In the order of ids, in which all lock broadcasts.
+  const ids = [...byBroadcast.keys()].sort();
+  for (let start = 0; start < ids.length; start += BROADCASTS) {
+    const rows = await tx.query<Row>(lockBroadcasts, [uuidArray(ids.slice(start, start + BROADCASTS))]);
+    const redacted = rows.flatMap((row) => {
+      const users = (byBroadcast.get(row.id) ?? []).map(({ user_id }) => user_id);
+      return redact(
+        row,
+        users.flatMap((userId) => namesOfUser.get(userId) ?? []),
+      );
+    });
+    if (redacted.length === 0) continue;
+    await tx.query(updateBroadcasts, [
+      uuidArray(redacted.map(({ id }) => id)),
+      redacted.map(({ recipients }) => recipients),
+      textArray(redacted.map(({ errors }) => errors)),
+    ]);
+  }
+}
+
+interface FormerName {
+  user_id: string;
+  kind: 'external_id' | 'email';
+  value: string;
+}
+
+interface Row {
+  id: string;
+  project_id: string;
+  recipients: Buffer;
+  errors: string | null;
+}
+
+function redact(
+  { id, project_id: projectId, recipients, errors }: Row,
+  names: readonly FormerName[],
+): { id: string; recipients: Buffer; errors: string | null }[] {
+  const owners = new Map(
+    names.map(({ kind, value, user_id }) => [identityKey(projectId, kind, value), user_id]),
+  );
+  const gone = new Set<number>();
+  const entries = jsonElements(Buffer.from(unpackJson(recipients))).map((text, position) => {
+    const userId = ownerOf(projectId, JSON.parse(text.toString()) as Recipient, owners);
+    if (userId === undefined) return text;
+    gone.add(position);
+    return `{"external_id":"deleted:${userId}"}`;
+  });
+  if (gone.size === 0) return [];
+  return [{ id, recipients: packJson(`[${entries.join(',')}]`), errors: withoutNames(errors, gone) }];
+}
+
+/** The purged user that an entry named: by the external id, or, where it had none, by the address. */
+function ownerOf(
+  projectId: string,
+  recipient: Recipient,
+  owners: ReadonlyMap<string, string>,
+): string | undefined {
+  if (isSubscribers(recipient)) return undefined;
+  const { external_id, email } = recipient;
+  const names = namesOf({ projectId, externalId: external_id ?? undefined, email: email ?? undefined });
+  return owners.get(names.id ?? names.email ?? '');
+}
+
+/** What was wrong with an entry may repeat a part of it. */
+function withoutNames(errors: string | null, gone: ReadonlySet<number>): string | null {
+  if (errors === null) return null;
+  const told = JSON.parse(errors) as { message: string }[];
+  return JSON.stringify(
+    told.map(({ message }) => {
+      const position = /^recipients\.(\d+): /.exec(message)?.[1];
+      return position !== undefined && gone.has(Number(position))
+        ? { message: `recipients.${position}: this user is deleted` }
+        : { message };
+    }),
+  );
+}
+
+// Primary keys.
+const selectNames = sql(
+  'names_of_purged_users',
+  'select user_id, kind, value from former_user_keys where user_id = any ($1::uuid[])',
+);
+const lockBroadcasts = sql(
+  'broadcasts_to_redact',
+  `select id, project_id, recipients, errors
+  from broadcasts
+  where id = any ($1::uuid[]) and recipients is not null
+  order by id
+  for no key update`,
+);
+const updateBroadcasts = sql(
+  'redact_broadcasts',
+  `update broadcasts b
+  set recipients = redacted.recipients, errors = redacted.errors::json
+  from unnest($1::uuid[], $2::bytea[], $3::text[]) as redacted (id, recipients, errors)
+  where b.id = redacted.id`,
+);

@@ -1,0 +1,66 @@
+import { createHash } from 'node:crypto';
+import type { Database } from '../../../db/client.ts';
+import { ClientError } from '../../../errors.ts';
+import type { Clock } from '../../../lib/clock.ts';
+import type { Sealer } from '../../../lib/seal.ts';
+import type { ReceivedRequest, Receiver } from '../../../providers/provider.ts';
+import { recordEvents } from '../../ground/events/record.ts';
+import { answerOnce, isFirstUse } from '../../ground/requests/idempotency.ts';
+import { findIntegrationsById } from '../../setup/integrations/find.ts';
+
+/** The integrations whose vendors send webhooks that are signed with this. */
+export type ReceivingProvider = 'eventsource' | 'github' | 'stripe';
+
+type SigningConfig = { webhook_signing_secret?: string };
+
+const MAX_NAME = 255;
+// Compared with where there is no integration, so that this takes as long as a wrong signature.
+const NOBODY: SigningConfig = { webhook_signing_secret: 'nobody' };
+
+/**
+ * Takes in a vendor's webhook for the integration with this id: records it as an event of the project, once,
+ * however often it is delivered within a day, and under whatever delivery id where the vendor does not sign
+ * that. Throws `invalid_signature` for one that the vendor has not signed, and for an integration that there
+ * is not: who asks cannot tell.
+ */
+export async function receiveWebhook(
+  context: { db: Database; sealer: Sealer; clock: Clock },
+  { provider, receiver }: { provider: ReceivingProvider; receiver: Receiver<SigningConfig> },
+  id: string,
+  request: ReceivedRequest,
+): Promise<void> {
+  // Projects choose ids of their own: the right one is the one whose secret it is.
+  const candidates = await findIntegrationsById(context, provider, id);
+  const found = candidates.find(({ config }) => receiver.isSigned(request, config));
+  if (candidates.length === 0) receiver.isSigned(request, NOBODY);
+  if (found === undefined) throw new ClientError('invalid_signature');
+  const received = receiver.read(request);
+  if (received === undefined || !isName(received.event) || !isName(received.deliveryId))
+    throw new ClientError('validation_failed', ['The webhook cannot be read']);
+  const { event, deliveryId, signature, payload } = received;
+  const keyed = (key: string, scope: string) => ({
+    projectId: found.projectId,
+    scope: `${scope}:${provider}:${found.id}`,
+    key,
+    // A delivery that is repeated may differ in what it says of deliveries.
+    requestHash: createHash('sha256').update(key).digest(),
+  });
+  await answerOnce(context, keyed(deliveryId, 'inbound'), async (tx) => {
+    const done = { status: 201, body: '{}' };
+    // Whoever has seen a request can send it again under an id of their own. The response is the same as for
+    // the first.
+    if (signature !== undefined) {
+      const isNew = await isFirstUse({ tx, clock: context.clock }, keyed(signature, 'inbound-signature'));
+      if (!isNew) return done;
+    }
+    const about = { provider, integration_id: found.id, event, delivery_id: deliveryId };
+    await recordEvents(tx, [
+      { projectId: found.projectId, type: 'integration.received', details: { context: about, payload } },
+    ]);
+    return done;
+  });
+}
+
+function isName(text: string): boolean {
+  return text.length > 0 && text.length <= MAX_NAME && text.isWellFormed() && !text.includes('\0');
+}

@@ -1,0 +1,322 @@
+import { LRUCache } from 'lru-cache';
+import { type Queryable, sql } from '../../../db/client.ts';
+import { cacheLimit } from '../../../lib/cache-limit.ts';
+import type { Clock } from '../../../lib/clock.ts';
+import type { Logger } from '../../../lib/log.ts';
+import { sockets } from '../../../metrics.ts';
+import type {
+  Bus,
+  NotificationChanged,
+  NotificationsNew,
+  NotificationsNewElsewhere,
+  RealtimeMessage,
+} from '../../ground/bus/messages.ts';
+import type { BroadcastContents } from '../../line/notifications/contents.ts';
+import { changeFrame, newFrames } from './frame.ts';
+import { createMissedReader } from './missed.ts';
+import { type Connection, Subscription, type SubscriptionDeps } from './subscription.ts';
+
+// A person has a few windows open. Who has more has a program that forgets to close them.
+const MAX_CONNECTIONS_PER_USER = 100;
+// Messages that share a query for what they lack.
+const MAX_PER_LOAD = 512;
+// Waiting for the database longer than so many messages take to come: everybody reads from the database
+// instead.
+const MAX_WAITING = 20_000;
+
+export interface HubDeps {
+  db: Queryable;
+  bus: Bus;
+  clock: Clock;
+  log: Logger;
+  contents: BroadcastContents;
+}
+
+const TRANSPORT = { socket: 'websocket', stream: 'sse' } as const;
+
+/** What is connected now, and what has been written since the start. */
+export interface HubCounts {
+  socket: number;
+  stream: number;
+  frames: number;
+}
+
+/**
+ * The connections of this node, by user: it hears of everything on the bus and writes to whom it concerns, in
+ * order.
+ */
+export class Hub {
+  readonly #db: Queryable;
+  readonly #log: Logger;
+  readonly #contents: BroadcastContents;
+  readonly #deps: SubscriptionDeps;
+  readonly #users = new Map<string, Set<Subscription>>();
+  readonly #counts: HubCounts = { socket: 0, stream: 0, frames: 0 };
+  readonly #unsubscribe: () => void;
+  // A token may be discarded between the look-up of a socket's owner and its entry here.
+  readonly #discarded = new LRUCache<string, true>({ ...cacheLimit(10_000), ttl: 60_000 });
+  // And a user may be deleted then.
+  readonly #deleted = new LRUCache<string, true>({ ...cacheLimit(10_000), ttl: 60_000 });
+  #waiting: Waiting[] = [];
+  #pumping = false;
+  // While the link between nodes is down: the time after which something may have gone by.
+  #ceilingMs = Number.POSITIVE_INFINITY;
+
+  constructor({ db, bus, clock, log, contents }: HubDeps) {
+    this.#db = db;
+    this.#log = log;
+    this.#contents = contents;
+    this.#deps = { contents: this.#contents, readMissed: createMissedReader({ db, clock }) };
+    this.#unsubscribe = bus.subscribe((message) => this.#receive(message));
+  }
+
+  /** Tells a connection everything from now on. The answer ends that; call it when the connection is gone. */
+  add(connection: Connection): () => void {
+    const subscription = new Subscription(this.#deps, connection);
+    this.#enter(subscription);
+    return () => this.#leave(subscription);
+  }
+
+  /**
+   * Tells a connection everything since the event id `resumeFrom`, or from now on without one. Resolves when
+   * the database has said what that is; rejects, with the connection untouched, when it does not answer.
+   */
+  async addFrom(connection: Connection, resumeFrom: string | undefined): Promise<() => void> {
+    const subscription = new Subscription(this.#deps, connection);
+    // Entered before the database is asked: what is committed after the answer arrives here, and is held
+    // until then.
+    const opened = subscription.open(resumeFrom);
+    this.#enter(subscription);
+    try {
+      await opened;
+    } catch (error) {
+      this.#leave(subscription);
+      throw error;
+    }
+    return () => this.#leave(subscription);
+  }
+
+  counts(): Readonly<HubCounts> {
+    return { ...this.#counts };
+  }
+
+  /** Closes all connections and hears of nothing any more. */
+  close(): void {
+    this.#unsubscribe();
+    this.#waiting = [];
+    for (const subscriptions of [...this.#users.values()])
+      for (const one of [...subscriptions]) one.close('shutdown');
+  }
+
+  #enter(subscription: Subscription): void {
+    const { userId, kind, exclusive, tokenId } = subscription.connection;
+    const others = this.#users.get(userId) ?? new Set();
+    this.#users.set(userId, others);
+    const replaced = exclusive ? [...others].filter(({ connection }) => connection.tokenId === tokenId) : [];
+    others.add(subscription);
+    this.#counts[kind] += 1;
+    sockets.inc({ transport: TRANSPORT[kind] });
+    for (const one of replaced) this.#dismiss(one, 'replaced');
+    if (tokenId !== undefined && this.#discarded.has(tokenId)) this.#dismiss(subscription, 'token_discarded');
+    if (this.#deleted.has(userId)) this.#dismiss(subscription, 'user_deleted');
+    if (others.size > MAX_CONNECTIONS_PER_USER) {
+      const [oldest] = others;
+      if (oldest !== undefined) this.#dismiss(oldest, 'too_many');
+    }
+  }
+
+  #leave(subscription: Subscription): void {
+    subscription.end();
+    const { userId, kind } = subscription.connection;
+    const others = this.#users.get(userId);
+    if (others?.delete(subscription) !== true) return;
+    this.#counts[kind] -= 1;
+    sockets.dec({ transport: TRANSPORT[kind] });
+    if (others.size === 0) this.#users.delete(userId);
+  }
+
+  #dismiss(
+    subscription: Subscription,
+    reason: 'replaced' | 'too_many' | 'token_discarded' | 'user_deleted',
+  ): void {
+    subscription.close(reason);
+    this.#leave(subscription);
+  }
+
+  #receive(message: RealtimeMessage): void {
+    switch (message.type) {
+      case 'new':
+        if (this.#anyConnected(message.userIds))
+          this.#queue(toWaiting(message, this.#contentAtHand(message)));
+        return;
+      case 'new_elsewhere':
+        if (this.#users.size > 0) this.#queue(toWaiting(message, this.#contents.get(message.broadcastId)));
+        return;
+      case 'changed':
+        if (this.#users.has(message.userId)) this.#queue({ kind: 'changed', message });
+        return;
+      case 'token_discarded':
+        this.#discarded.set(message.tokenId, true);
+        for (const one of [...(this.#users.get(message.userId) ?? [])]) {
+          if (one.connection.tokenId === message.tokenId) this.#dismiss(one, 'token_discarded');
+        }
+        return;
+      case 'user_deleted':
+        this.#deleted.set(message.userId, true);
+        for (const one of [...(this.#users.get(message.userId) ?? [])]) this.#dismiss(one, 'user_deleted');
+        return;
+      case 'user_restored':
+        this.#deleted.delete(message.userId);
+        return;
+      case 'missing':
+        this.#ceilingMs = Math.min(this.#ceilingMs, message.sinceMs);
+        return;
+      case 'missed':
+        if (message.sinceMs !== undefined) this.#catchUp(message.sinceMs, this.#ceilingMs <= message.sinceMs);
+        if (message.sinceMs === undefined || this.#ceilingMs <= message.sinceMs)
+          this.#ceilingMs = Number.POSITIVE_INFINITY;
+        return;
+      default: // other parts' business
+    }
+  }
+
+  #contentAtHand({ broadcastId, content }: NotificationsNew): string | undefined {
+    const known = this.#contents.get(broadcastId);
+    if (known !== undefined || content === undefined) return known;
+    return this.#contents.put(broadcastId, content);
+  }
+
+  #catchUp(sinceMs: number, heldBack: boolean): void {
+    for (const subscriptions of this.#users.values())
+      for (const one of subscriptions) one.catchUp(sinceMs, heldBack);
+  }
+
+  #anyConnected(userIds: readonly string[]): boolean {
+    return this.#users.size > 0 && userIds.some((userId) => this.#users.has(userId));
+  }
+
+  /**
+   * Everything goes through one queue: what a user is told keeps its order although some of it has to be
+   * loaded first.
+   */
+  #queue(waiting: Waiting): void {
+    this.#waiting.push(waiting);
+    if (this.#waiting.length > MAX_WAITING) this.#giveUpWaiting();
+    if (!this.#pumping) void this.#pump();
+  }
+
+  async #pump(): Promise<void> {
+    this.#pumping = true;
+    for (;;) {
+      let done = 0;
+      for (const waiting of this.#waiting) {
+        if (!this.#tell(waiting)) break;
+        done += 1;
+      }
+      this.#waiting.splice(0, done);
+      if (this.#waiting.length === 0) break;
+      // What else is published in this turn of the event loop shares the query.
+      await new Promise<void>((resolve) => setImmediate(resolve));
+      await this.#load(this.#waiting.slice(0, MAX_PER_LOAD));
+    }
+    this.#pumping = false;
+  }
+
+  /** Whether it could be told; if not, something has to be loaded. */
+  #tell(waiting: Waiting): boolean {
+    if (waiting.kind === 'changed') {
+      this.#deliver([waiting.message.userId], () => changeFrame(waiting.message));
+      return true;
+    }
+    if (waiting.userIds === undefined) return false;
+    if (waiting.content === undefined) return !this.#anyConnected(waiting.userIds);
+    this.#deliver(waiting.userIds, newFrames(waiting.broadcastId, waiting.sentAtMs, waiting.content));
+    return true;
+  }
+
+  #deliver(userIds: readonly string[], frameOf: (userId: string) => ReturnType<typeof changeFrame>): void {
+    for (const userId of userIds) {
+      const subscriptions = this.#users.get(userId);
+      if (subscriptions === undefined) continue;
+      const frame = frameOf(userId);
+      for (const one of subscriptions) one.deliver(frame, this.#ceilingMs);
+      this.#counts.frames += subscriptions.size;
+    }
+  }
+
+  async #load(batch: readonly Waiting[]): Promise<void> {
+    try {
+      await this.#loadUsers(
+        batch.filter((one) => one.kind === 'new' && one.userIds === undefined) as WaitingNew[],
+      );
+      const lacking = batch.filter(
+        (one) => one.kind === 'new' && one.content === undefined && this.#anyConnected(one.userIds ?? []),
+      ) as WaitingNew[];
+      const contents = await this.#contents.load(lacking.map(({ broadcastId }) => broadcastId));
+      for (const one of lacking) one.content = contents.get(one.broadcastId) ?? '';
+    } catch (error) {
+      this.#log.error(
+        { err: error },
+        'what was published could not be loaded; its readers look for it themselves',
+      );
+      this.#giveUpWaiting();
+    }
+  }
+
+  async #loadUsers(batch: readonly WaitingNew[]): Promise<void> {
+    if (batch.length === 0) return;
+    const rows = await this.#db.query<{ broadcast_id: string; page: number; user_ids: string[] }>(
+      selectUsers,
+      [batch.map(({ broadcastId }) => broadcastId), batch.map(({ page }) => page ?? null)],
+    );
+    const connected = rows.map((row) => ({
+      ...row,
+      user_ids: row.user_ids.filter((userId) => this.#users.has(userId)),
+    }));
+    for (const one of batch) {
+      one.userIds = connected
+        .filter(
+          (row) => row.broadcast_id === one.broadcastId && (one.page === undefined || row.page === one.page),
+        )
+        .flatMap((row) => row.user_ids);
+    }
+  }
+
+  #giveUpWaiting(): void {
+    const times = this.#waiting.map((one) => (one.kind === 'new' ? one.sentAtMs : one.message.atMs));
+    this.#waiting = [];
+    if (times.length > 0)
+      this.#catchUp(
+        times.reduce((a, b) => Math.min(a, b)),
+        false,
+      );
+  }
+}
+
+type Waiting = WaitingNew | { kind: 'changed'; message: NotificationChanged };
+
+interface WaitingNew {
+  kind: 'new';
+  broadcastId: string;
+  page: number | undefined;
+  sentAtMs: number;
+  userIds: readonly string[] | undefined;
+  content: string | undefined;
+}
+
+function toWaiting(
+  message: NotificationsNew | NotificationsNewElsewhere,
+  content: string | undefined,
+): WaitingNew {
+  const { broadcastId, page, sentAtMs } = message;
+  const userIds = message.type === 'new' ? message.userIds : undefined;
+  return { kind: 'new', broadcastId, page, sentAtMs, userIds, content };
+}
+
+// Primary key of broadcast_users (broadcast_id, page).
+const selectUsers = sql(
+  'select_realtime_users',
+  `select b.broadcast_id, b.page, b.user_ids
+  from (select distinct broadcast_id, page from unnest($1::uuid[], $2::integer[]) as w (broadcast_id, page)) w
+  join broadcast_users b on b.broadcast_id = w.broadcast_id and (w.page is null or b.page = w.page)`,
+);

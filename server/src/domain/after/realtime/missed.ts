@@ -1,0 +1,194 @@
+import { type Queryable, sql } from '../../../db/client.ts';
+import { Batcher } from '../../../lib/batcher.ts';
+import type { Clock } from '../../../lib/clock.ts';
+import { firstIdAt } from '../../../lib/ids.ts';
+import { HELD_BACK } from '../../line/notifications/row.ts';
+import { type Frame, missedChangeFrame, missedNewFrame, type NotificationState } from './frame.ts';
+import { deliveryKey, RESUME_MARGIN_MS, type ResumeCursor } from './resume-cursor.ts';
+
+/** Who has missed more is better served by the list itself. */
+const MAX_MISSED = 1_000;
+// A notification's id has the time at which its broadcast was accepted, its sent_at the time of the fan-out:
+// so much later at most.
+const LONGEST_FAN_OUT_MS = 24 * 60 * 60 * 1000;
+
+export interface MissedRequest {
+  userId: string;
+  /** From when on to look; `undefined`: the last margin. */
+  sinceMs: number | undefined;
+}
+
+/** What stands in the database. */
+export interface Missed {
+  /** The database's time just before it looked. */
+  nowMs: number;
+  /** Notifications that came or changed since then, in no particular order. */
+  states: NotificationState[];
+  /** There are more than `MAX_MISSED`; `states` has only some. */
+  tooMany: boolean;
+}
+
+/**
+ * Looks up what users missed. Many who ask at once, as after a restart, share a statement.
+ */
+export function createMissedReader({
+  db,
+  clock,
+}: {
+  db: Queryable;
+  clock: Clock;
+}): (request: MissedRequest) => Promise<Missed> {
+  const batcher = new Batcher<MissedRequest, Missed>({
+    run: (requests) => readMissed(db, clock, requests),
+    concurrency: 2,
+    // A thousand rows each, at most: 20 MB of rows in the worst case.
+    maxItems: 100,
+  });
+  return (request) => batcher.add(request);
+}
+
+/** One thing to tell, and from which notification; the frame is made when its turn has come. */
+export interface MissedEvent {
+  atMs: number;
+  broadcastId: string;
+  frame(content: string): Frame;
+}
+
+/** What a client with this cursor has not been told yet, in the order in which it happened. */
+export function missedEvents(
+  states: readonly NotificationState[],
+  cursor: ResumeCursor,
+  sinceMs: number,
+): MissedEvent[] {
+  const events: (MissedEvent & { change: 0 | 1; id: string })[] = [];
+  for (const state of states) {
+    const { id, broadcastId, sentAtMs, updatedAtMs, discardedAtMs } = state;
+    const isNew = sentAtMs > sinceMs && !cursor.has(deliveryKey(id));
+    // Came and went in the meantime: nothing to tell.
+    if (isNew && discardedAtMs !== null) continue;
+    if (isNew) {
+      events.push({
+        id,
+        broadcastId,
+        atMs: sentAtMs,
+        change: 0,
+        frame: (content) => missedNewFrame(state, content),
+      });
+    }
+    // What was held back counts as changed when it is shown, so that it is found here; that is not to be told
+    // besides.
+    const shownThen = updatedAtMs === sentAtMs;
+    if (
+      updatedAtMs !== null &&
+      updatedAtMs > sinceMs &&
+      !shownThen &&
+      !knowsChange(cursor, state, updatedAtMs)
+    ) {
+      const frame = (content: string) => missedChangeFrame(state, updatedAtMs, content);
+      events.push({ id, broadcastId, atMs: updatedAtMs, change: 1, frame });
+    }
+  }
+  return events.sort((a, b) => a.atMs - b.atMs || a.change - b.change || (a.id < b.id ? -1 : 1));
+}
+
+/** Every key under which these notifications and their last changes are told one by one, with its time. */
+export function keysOf(states: readonly NotificationState[]): { key: number; atMs: number }[] {
+  return states.flatMap(({ id, sentAtMs, updatedAtMs }) => [
+    { key: deliveryKey(id), atMs: sentAtMs },
+    ...(updatedAtMs === null ? [] : [{ key: deliveryKey(id, updatedAtMs), atMs: updatedAtMs }]),
+  ]);
+}
+
+// A change of all notifications was told once, in the user's name, and gave all of them the same time.
+function knowsChange(cursor: ResumeCursor, { id, userId }: NotificationState, atMs: number): boolean {
+  return cursor.has(deliveryKey(id, atMs)) || cursor.has(deliveryKey(userId, atMs));
+}
+
+async function readMissed(
+  db: Queryable,
+  clock: Clock,
+  requests: readonly MissedRequest[],
+): Promise<Missed[]> {
+  const since = requests.map(({ sinceMs }) =>
+    sinceMs === undefined ? null : new Date(Math.max(0, sinceMs)).toISOString(),
+  );
+  const firstIds = requests.map(({ sinceMs }) =>
+    firstIdAt(Math.max(0, (sinceMs ?? clock.now() - RESUME_MARGIN_MS) - LONGEST_FAN_OUT_MS)),
+  );
+  const rows = await db.query<Row>(selectMissed, [
+    requests.map(({ userId }) => userId),
+    since,
+    firstIds,
+    MAX_MISSED + 1,
+    RESUME_MARGIN_MS,
+  ]);
+  const answers = requests.map((): Missed => ({ nowMs: 0, states: [], tooMany: false }));
+  for (const row of rows) {
+    const answer = answers[row.request - 1];
+    if (answer === undefined) continue;
+    answer.nowMs = row.now.getTime();
+    if (row.id !== null) answer.states.push(toState(row));
+  }
+  for (const answer of answers) answer.tooMany = answer.states.length > MAX_MISSED;
+  return answers;
+}
+
+interface Row {
+  request: number;
+  now: Date;
+  user_id: string;
+  /** Null where a user missed nothing; then the rest is too. */
+  id: string | null;
+  broadcast_id: string;
+  sent_at: Date;
+  seen_at: Date | null;
+  read_at: Date | null;
+  archived_at: Date | null;
+  discarded_at: Date | null;
+  updated_at: Date | null;
+}
+
+function toState(row: Row): NotificationState {
+  return {
+    id: row.id ?? '',
+    userId: row.user_id,
+    broadcastId: row.broadcast_id,
+    sentAtMs: row.sent_at.getTime(),
+    seenAtMs: row.seen_at?.getTime() ?? null,
+    readAtMs: row.read_at?.getTime() ?? null,
+    archivedAtMs: row.archived_at?.getTime() ?? null,
+    discardedAtMs: row.discarded_at?.getTime() ?? null,
+    updatedAtMs: row.updated_at?.getTime() ?? null,
+  };
+}
+
+// The first part reads the primary key (user_id, id) from the newest down, the second notifications_changed
+// (user_id, updated_at). One statement, so that both see the same moment: a change cannot overtake its
+// notification.
+const selectMissed = sql(
+  'select_missed',
+  `select r.request::int as request, statement_timestamp() as now, r.user_id, m.*
+  from unnest($1::uuid[], $2::timestamptz[], $3::uuid[])
+    with ordinality as r (user_id, since, first_id, request)
+  left join lateral (
+    (
+      select id, broadcast_id, sent_at, seen_at, read_at, archived_at, discarded_at, updated_at
+      from notifications
+      where user_id = r.user_id
+        and id >= r.first_id
+        and sent_at >= coalesce(r.since, statement_timestamp() - $5 * interval '1 millisecond')
+        and discarded_at is distinct from ${HELD_BACK}
+      order by id desc
+      limit $4
+    )
+    union
+    (
+      select id, broadcast_id, sent_at, seen_at, read_at, archived_at, discarded_at, updated_at
+      from notifications
+      where user_id = r.user_id
+        and updated_at >= coalesce(r.since, statement_timestamp() - $5 * interval '1 millisecond')
+      order by updated_at desc
+      limit $4
+    )
+  ) m on true`,
+);

@@ -1,0 +1,47 @@
+import { LRUCache } from 'lru-cache';
+import type { Transport } from '../../../providers/shared/transport.ts';
+
+/**
+ * The certificate, in PEM, that stands at an address of a vendor's, kept for the next who asks; undefined
+ * when it cannot be had. Who asks for it is not known yet, so that it is not there is kept for a while, too.
+ */
+export async function certificateAt(
+  transport: Pick<Transport, 'vendor'>,
+  url: string,
+): Promise<string | undefined> {
+  const kept = keptBy(transport);
+  const known = kept.get(url);
+  if (known !== undefined) return known;
+  const fetching = fetchCertificate(transport, url);
+  kept.set(url, fetching);
+  if ((await fetching) === undefined) kept.set(url, fetching, { ttl: MISSING_MS });
+  return fetching;
+}
+
+// A vendor has one for each region, and changes it once a year or so.
+const KEPT = 50;
+const KEPT_MS = 24 * 3_600_000;
+const MISSING_MS = 10_000;
+const MAX_BYTES = 64 * 1024;
+
+type Kept = LRUCache<string, Promise<string | undefined>>;
+const byTransport = new WeakMap<object, Kept>();
+
+function keptBy(transport: object): Kept {
+  const known = byTransport.get(transport);
+  if (known !== undefined) return known;
+  const made: Kept = new LRUCache({ max: KEPT, ttl: KEPT_MS });
+  byTransport.set(transport, made);
+  return made;
+}
+
+async function fetchCertificate(
+  transport: Pick<Transport, 'vendor'>,
+  url: string,
+): Promise<string | undefined> {
+  const { origin, pathname } = new URL(url);
+  const answer = await transport
+    .vendor('sns', origin)
+    .request({ method: 'GET', path: pathname, maxAnswerBytes: MAX_BYTES });
+  return 'error' in answer || answer.status !== 200 ? undefined : answer.text;
+}

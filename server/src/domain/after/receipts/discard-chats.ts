@@ -1,0 +1,143 @@
+import { textArray, uuidArray } from '../../../db/arrays.ts';
+import { type Database, type Queryable, sql } from '../../../db/client.ts';
+import { wireNameOf } from '../../../providers/index.ts';
+import type { GoneChat } from '../../../providers/provider.ts';
+import { recordEvents } from '../../ground/events/record.ts';
+import type { SlackProvider } from '../../people/installations/app.ts';
+import { EVERYBODY } from '../../people/installations/record.ts';
+import { slackbotTokens, slackTokens } from '../../people/tokens/channels.ts';
+import type { TokenDiscarder } from '../../people/tokens/discard-gone.ts';
+import type { GoneToken } from '../../people/tokens/gone-token.ts';
+
+interface Deps {
+  db: Database;
+  config: { readonly BRAND: string };
+  discarder: Pick<TokenDiscarder, 'discard'>;
+}
+
+/**
+ * Ends what Slack says is gone: an installation with the tokens that post by it, or the tokens of one
+ * channel. Without a project, in all projects that have this installation. What was installed or saved since
+ * then stays.
+ */
+export async function discardChats(
+  { db, config, discarder }: Deps,
+  { projectId, provider }: { projectId?: string; provider: SlackProvider },
+  gone: readonly GoneChat[],
+): Promise<void> {
+  if (gone.length === 0) return;
+  const whole = gone.filter(({ channelId }) => channelId === undefined);
+  await db.transaction((tx) => breakInstallations(tx, config.BRAND, { projectId, provider }, whole));
+  const projectIds = projectId === undefined ? await projectsWith(db, provider, gone) : [projectId];
+  await discarder.discard(await tokensOf(db, { projectIds, provider }, gone));
+}
+
+/** Notes on the installations that they are of no use any more, with an event for each. */
+async function breakInstallations(
+  tx: Queryable,
+  brand: string,
+  { projectId, provider }: { projectId: string | undefined; provider: SlackProvider },
+  gone: readonly GoneChat[],
+): Promise<void> {
+  if (gone.length === 0) return;
+  const broken = await tx.query<{ project_id: string; id: string; owner_id: string; broken_code: string }>(
+    breakThem,
+    [
+      provider,
+      textArray(gone.map(({ installationId }) => installationId)),
+      textArray(gone.map(({ code }) => code)),
+      gone.map(({ goneAt }) => goneAt),
+      projectId ?? null,
+    ],
+  );
+  const name = wireNameOf(provider, brand);
+  await recordEvents(
+    tx,
+    broken.map(({ project_id, id, owner_id, broken_code: code }) => ({
+      projectId: project_id,
+      type: 'installation.broken' as const,
+      ...(owner_id === EVERYBODY ? {} : { userIds: [owner_id] }),
+      details: {
+        level: 'error' as const,
+        log: `Slack reports ${code}. The app has to be installed anew.`,
+        context: { provider: name, code },
+        payload: { id, name },
+      },
+    })),
+  );
+}
+
+async function projectsWith(
+  db: Queryable,
+  provider: SlackProvider,
+  gone: readonly GoneChat[],
+): Promise<string[]> {
+  const ids = gone.map(({ installationId }) => installationId);
+  const rows = await db.query<{ project_id: string }>(selectProjects, [provider, textArray(ids)]);
+  return rows.map((row) => row.project_id);
+}
+
+/** An installation stands for all its tokens; those of a channel are looked up. */
+async function tokensOf(
+  db: Queryable,
+  { projectIds, provider }: { projectIds: readonly string[]; provider: SlackProvider },
+  gone: readonly GoneChat[],
+): Promise<GoneToken[]> {
+  const channel = (provider === 'slack' ? slackTokens : slackbotTokens).name;
+  const why = ({ code, goneAt }: GoneChat) => ({ channel, code, goneAt, reason: `Slack reports ${code}` });
+  const installations = gone.flatMap((one) =>
+    one.channelId !== undefined
+      ? []
+      : projectIds.map((projectId) => ({
+          projectId,
+          userId: EVERYBODY,
+          tokenId: NONE,
+          installationId: one.installationId,
+          scope: 'installation' as const,
+          ...why(one),
+        })),
+  );
+  const chats = gone.filter(({ channelId }) => channelId !== undefined);
+  if (chats.length === 0) return installations;
+  const rows = await db.query<{ public_id: string; project_id: string; user_id: string; id: string }>(
+    selectTokens,
+    [uuidArray(projectIds), textArray(chats.map(publicIdOf)), channel],
+  );
+  const byId = new Map(chats.map((chat) => [publicIdOf(chat), chat]));
+  const tokens = rows.flatMap(({ public_id, project_id: projectId, user_id: userId, id: tokenId }) => {
+    const chat = byId.get(public_id);
+    return chat === undefined ? [] : [{ projectId, userId, tokenId, scope: 'token' as const, ...why(chat) }];
+  });
+  return [...installations, ...tokens];
+}
+
+/** As domain/people/tokens/channels.ts makes it. */
+function publicIdOf({ installationId, channelId }: GoneChat): string {
+  return `${installationId}-${channelId}`;
+}
+
+const NONE = '00000000-0000-0000-0000-000000000000';
+
+// Index installations_by_id. An event of Slack's may come late: who has installed the app anew since then has
+// a newer record.
+const breakThem = sql(
+  'break_gone_installations',
+  `update installations i
+  set broken_code = g.code, renewing_until = null, retry_at = null, updated_at = now()
+  from unnest($2::text[], $3::text[], $4::timestamptz[]) as g (id, code, gone_at)
+  where i.provider = $1 and i.id = g.id and i.broken_code is null and i.updated_at <= g.gone_at
+    and ($5::uuid is null or i.project_id = $5)
+  returning i.project_id, i.id, i.owner_id, i.broken_code`,
+);
+const selectProjects = sql(
+  'projects_of_installations',
+  'select distinct project_id from installations where provider = $1 and id = any ($2::text[])',
+);
+// Index tokens_of_installation.
+const selectTokens = sql(
+  'tokens_of_gone_chats',
+  `select t.public_id, t.project_id, t.user_id, t.id
+  from tokens t
+  where t.project_id = any ($1::uuid[]) and t.public_id collate "C" = any ($2::text[]) and t.channel = $3
+    and t.public_id is not null and t.discarded_at is null`,
+);

@@ -1,0 +1,165 @@
+import type { PolledReceipt, Receipt, ReceiptPoll } from '../../../providers/provider.ts';
+import { backoff } from '../../../queue/backoff.ts';
+import { enqueue } from '../../../queue/enqueue.ts';
+import type { Job, NewJob } from '../../../queue/jobs.ts';
+import type { Handler } from '../../../queue/lane.ts';
+import { settle } from '../../../queue/settle.ts';
+import type { Context } from '../../context.ts';
+import { referenceOf } from '../../ground/links/reference.ts';
+import { pollsOf } from '../../line/deliver/poll-jobs.ts';
+import type { TokenDiscarder } from '../../people/tokens/discard-gone.ts';
+import type { GoneToken } from '../../people/tokens/gone-token.ts';
+import { recordReceipts } from './record.ts';
+
+// What could not be asked for within a day is not to be had any more.
+const LIFETIME_MS = 24 * 3_600_000;
+
+type Deps = Context & { discarder: Pick<TokenDiscarder, 'discard'> };
+type PollJob = Job<'poll_receipts'>;
+
+/**
+ * Asks providers that report nothing by themselves what became of messages. A request for each job, few at a
+ * time: nobody waits for them.
+ */
+export function pollHandler(deps: Deps): Handler<'poll_receipts'> {
+  return {
+    slots: 4,
+    slotsPerProject: 1,
+    gatherBelow: 0,
+    maxJobs: 1,
+    maxWeight: 1_000,
+    maxProjects: 1,
+    async run(jobs, leaseId) {
+      for (const job of jobs) await poll(deps, job, leaseId);
+    },
+    giveUp: (job, leaseId) => settle(deps.db, leaseId, [job.id]),
+  };
+}
+
+async function poll(deps: Deps, job: PollJob, leaseId: string): Promise<void> {
+  const { payload, projectId } = job;
+  const polls = pollsOf(payload.provider);
+  const integrations = await deps.integrations.of(projectId);
+  const integration = integrations.find(
+    ({ id, provider }) => id === payload.integration_id && provider === payload.provider,
+  );
+  // Deleted meanwhile: there is nobody to ask as.
+  if (polls === undefined || integration === undefined) return settle(deps.db, leaseId, [job.id]);
+  if (integration.unreadable !== undefined)
+    return end(deps, { job, leaseId, again: afterFailure(job, deps.clock.now(), {}) });
+  const ids = payload.sent.map(({ id }) => id);
+  const answer = await polls.ask(ids, integration.config, deps);
+  if (answer.kind === 'failed') {
+    const wish = answer.retryAfterMs === undefined ? {} : { retryAfterMs: answer.retryAfterMs };
+    const again = afterFailure(job, deps.clock.now(), wish);
+    deps.log.debug(
+      { projectId, provider: payload.provider, reason: answer.reason },
+      'no receipts were to be had',
+    );
+    return end(deps, { job, leaseId, again });
+  }
+  // Before the job ends, and again should it run twice: a token that is gone stays so.
+  await deps.discarder.discard(goneOf(job, integration.channel, answer.receipts));
+  const receipts = receiptsOf(job, answer.receipts, new Date(deps.clock.now()));
+  const again = nextRound(job, polls, answer.receipts, deps.clock.now());
+  await end(deps, { job, leaseId, again, channel: integration.channel, receipts });
+}
+
+async function end(
+  deps: Deps,
+  {
+    job: { id, projectId, payload },
+    leaseId,
+    again,
+    channel = '',
+    receipts = [],
+  }: {
+    job: PollJob;
+    leaseId: string;
+    again: readonly NewJob<'poll_receipts'>[];
+    channel?: string;
+    receipts?: readonly Receipt[];
+  },
+): Promise<void> {
+  const source = { projectId, integrationId: payload.integration_id, provider: payload.provider, channel };
+  await deps.db.transaction(async (tx) => {
+    await settle(tx, leaseId, [id]);
+    if (receipts.length > 0) await recordReceipts({ ...deps, tx }, source, receipts);
+    await enqueue(tx, again);
+  });
+}
+
+type Polled = ReadonlyMap<string, PolledReceipt>;
+
+function receiptsOf({ payload }: PollJob, polled: Polled, at: Date): Receipt[] {
+  return payload.sent.flatMap(({ id, broadcast_id: broadcastId, user_id: userId }) => {
+    const said = polled.get(id);
+    if (said === undefined) return [];
+    const { kind, code, reason } = said;
+    return [
+      {
+        kind,
+        at,
+        reference: referenceOf({ broadcastId, userId }),
+        ...(code === undefined ? {} : { code }),
+        ...(reason === undefined ? {} : { reason }),
+      },
+    ];
+  });
+}
+
+/** The tokens of devices that are gone; not of one that has said since then that it is there. */
+function goneOf({ payload, projectId }: PollJob, channel: string, polled: Polled): GoneToken[] {
+  const goneAt = new Date(payload.sent_ms);
+  return payload.sent.flatMap(({ id, user_id: userId, token_id: tokenId }) => {
+    const said = polled.get(id);
+    if (said?.tokenGone !== true) return [];
+    const { code, reason = `${payload.provider} reports that the device is gone` } = said;
+    const token = { projectId, userId, tokenId, channel: `${channel}/${payload.provider}` };
+    return [{ ...token, scope: 'token' as const, goneAt, reason, ...(code === undefined ? {} : { code }) }];
+  });
+}
+
+/** Those that are not known yet are asked for later, until it is no use any more. */
+function nextRound(
+  job: PollJob,
+  { afterMs }: Pick<ReceiptPoll<never>, 'afterMs'>,
+  polled: Polled,
+  nowMs: number,
+): NewJob<'poll_receipts'>[] {
+  const { payload } = job;
+  const sent = payload.sent.filter(({ id }) => !polled.has(id));
+  const round = payload.round + 1;
+  const after = afterMs[round];
+  if (sent.length === 0 || after === undefined) return [];
+  const dueAtMs = Math.max(payload.sent_ms + after, nowMs + MIN_PAUSE_MS);
+  return [anew(job, dueAtMs, { sent, round, failures: 0 })];
+}
+
+const MIN_PAUSE_MS = 60_000;
+
+function afterFailure(
+  job: PollJob,
+  nowMs: number,
+  wish: { retryAfterMs?: number },
+): NewJob<'poll_receipts'>[] {
+  const failures = job.payload.failures + 1;
+  const dueAtMs = nowMs + backoff(failures, wish);
+  return dueAtMs > job.payload.sent_ms + LIFETIME_MS ? [] : [anew(job, dueAtMs, { failures })];
+}
+
+function anew(
+  { projectId, priority, payload }: PollJob,
+  dueAtMs: number,
+  changes: Partial<PollJob['payload']>,
+): NewJob<'poll_receipts'> {
+  const changed = { ...payload, ...changes };
+  return {
+    kind: 'poll_receipts',
+    projectId,
+    priority,
+    weight: changed.sent.length,
+    dueAtMs,
+    payload: changed,
+  };
+}

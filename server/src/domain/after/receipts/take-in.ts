@@ -1,0 +1,154 @@
+import { createHash } from 'node:crypto';
+import type { Database, Queryable } from '../../../db/client.ts';
+import { ClientError } from '../../../errors.ts';
+import type { Clock } from '../../../lib/clock.ts';
+import type { Sealer } from '../../../lib/seal.ts';
+import type { IntegrationName } from '../../../providers/index.ts';
+import type { ReceiptReader, Report, ReportRequest } from '../../../providers/provider.ts';
+import type { Transport } from '../../../providers/shared/transport.ts';
+import type { Bus, RealtimeMessage } from '../../ground/bus/messages.ts';
+import { readReceiptToken } from '../../ground/links/receipt-url.ts';
+import { answerOnce } from '../../ground/requests/idempotency.ts';
+import type { AddressKeys } from '../../ground/suppressions/address-keys.ts';
+import type { TokenDiscarder } from '../../people/tokens/discard-gone.ts';
+import { findIntegrationsById } from '../../setup/integrations/find.ts';
+import type { ProjectCache } from '../../setup/projects/cache.ts';
+import { certificateAt } from './certificate.ts';
+import { discardChats } from './discard-chats.ts';
+import { type ReceiptSource, recordReceipts } from './record.ts';
+
+interface Deps {
+  db: Database;
+  sealer: Sealer;
+  clock: Clock;
+  bus: Bus;
+  projects: ProjectCache;
+  transport: Transport;
+  addressKeys: AddressKeys;
+  config: { readonly BRAND: string };
+  discarder: Pick<TokenDiscarder, 'discard'>;
+}
+
+/** A provider whose vendor reports what became of messages. */
+export interface Reporting {
+  name: IntegrationName;
+  channel: string;
+  reader: ReceiptReader<Record<string, unknown>>;
+}
+
+/**
+ * Takes in what a vendor reports for the integration with this id, and answers the text that it wants back,
+ * if it does. Throws `invalid_signature` for what the vendor has not signed, and for an integration that
+ * there is not: who asks cannot tell.
+ */
+export async function takeInReport(
+  deps: Deps,
+  { name, channel, reader }: Reporting,
+  id: string,
+  request: Omit<ReportRequest, 'nowMs'>,
+): Promise<{ challenge?: string }> {
+  const given = { ...request, nowMs: deps.clock.now() };
+  // Projects choose ids of their own: the right one is the one whose secret it is.
+  for (const { projectId, config } of await findIntegrationsById(deps, name, id)) {
+    const judged = await withProofs(deps, reader, { projectId, id, config }, given);
+    if (!reader.isSigned(judged, config)) continue;
+    const report = readOrThrow(reader, judged);
+    const source = { projectId, integrationId: id, provider: name, channel };
+    if (report.gone) await discardChats(deps, { projectId, provider: name as 'slack' }, report.gone);
+    if (report.receipts) await record(deps, source, report, given.body);
+    if (report.confirmUrl !== undefined) await confirm(deps.transport, report.confirmUrl);
+    return report.challenge === undefined ? {} : { challenge: report.challenge };
+  }
+  throw new ClientError('invalid_signature');
+}
+
+/** The same of an app that is the server's own: what is reported of it is meant for every project. */
+export async function takeInServerReport(
+  deps: Deps,
+  { name, reader }: Pick<Reporting, 'reader'> & { name: 'slackbot' },
+  config: Record<string, unknown>,
+  request: Omit<ReportRequest, 'nowMs'>,
+): Promise<{ challenge?: string }> {
+  const given = { ...request, nowMs: deps.clock.now() };
+  if (!reader.isSigned(given, config)) throw new ClientError('invalid_signature');
+  const { gone, challenge } = readOrThrow(reader, given);
+  if (gone) await discardChats(deps, { provider: name }, gone);
+  return challenge === undefined ? {} : { challenge };
+}
+
+/** The request with what its signature is judged by, as far as that has to be looked up. */
+async function withProofs(
+  { projects, transport }: Pick<Deps, 'projects' | 'transport'>,
+  reader: ReceiptReader<Record<string, unknown>>,
+  { projectId, id, config }: { projectId: string; id: string; config: Record<string, unknown> },
+  request: ReportRequest,
+): Promise<ReportRequest> {
+  const token = URL.parse(request.url)?.searchParams.get('token');
+  const project = token ? await projects.byId(projectId) : undefined;
+  const reference = token && project ? readReceiptToken(project.signingKeys, id, token) : undefined;
+  const url = reader.certificateUrl?.(request, config);
+  const certificate = url === undefined ? undefined : await certificateAt(transport, url);
+  return {
+    ...request,
+    ...(reference === undefined ? {} : { reference }),
+    ...(certificate === undefined ? {} : { certificate }),
+  };
+}
+
+function readOrThrow(reader: ReceiptReader<Record<string, unknown>>, request: ReportRequest): Report {
+  const report = reader.read(request);
+  if (report === undefined) throw new ClientError('validation_failed', ['The webhook cannot be read']);
+  return report;
+}
+
+const MAX_ONCE_CHARACTERS = 255;
+
+/** All of it or nothing, so that a vendor who was not told that it was taken in can repeat all of it. */
+async function record(
+  deps: Deps,
+  source: ReceiptSource,
+  { receipts = [], once }: Report,
+  body: Buffer,
+): Promise<void> {
+  if (receipts.length === 0) return;
+  const held: RealtimeMessage[] = [];
+  const bus: Bus = {
+    publish: (message) => void held.push(message),
+    subscribe: (handler) => deps.bus.subscribe(handler),
+  };
+  const work = (tx: Queryable) => recordReceipts({ ...deps, tx, bus }, source, receipts);
+  if (once === undefined) await deps.db.transaction(work);
+  else await onceOnly(deps, source, { once, body }, work);
+  for (const message of held) deps.bus.publish(message);
+}
+
+/** For the first who comes with a text that is good for one request; the same request again is no harm. */
+async function onceOnly(
+  deps: Deps,
+  { projectId, provider, integrationId }: ReceiptSource,
+  { once, body }: { once: string; body: Buffer },
+  work: (tx: Queryable) => Promise<void>,
+): Promise<void> {
+  if (once.length > MAX_ONCE_CHARACTERS || !once.isWellFormed() || once.includes('\0'))
+    throw new ClientError('invalid_signature');
+  const requestHash = createHash('sha256').update(body).digest();
+  const key = { projectId, scope: `receipts:${provider}:${integrationId}`, key: once, requestHash };
+  try {
+    await answerOnce(deps, key, async (tx) => {
+      await work(tx);
+      return { status: 200, body: '{}' };
+    });
+  } catch (error) {
+    const isReplay = error instanceof ClientError && error.code === 'idempotency_conflict';
+    throw isReplay ? new ClientError('invalid_signature') : error;
+  }
+}
+
+async function confirm(transport: Transport, confirmUrl: string): Promise<void> {
+  const { origin, pathname, search } = new URL(confirmUrl);
+  const answer = await transport
+    .vendor('sns', origin)
+    .request({ method: 'GET', path: `${pathname}${search}` });
+  if (!('error' in answer) && answer.status === 200) return;
+  throw new ClientError('service_unavailable', ['The subscription could not be confirmed: try again later']);
+}

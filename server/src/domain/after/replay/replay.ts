@@ -1,0 +1,115 @@
+import type { ReplayDeliveries } from '../../../contract/delivery.ts';
+import { textArray, uuidArray } from '../../../db/arrays.ts';
+import { type Database, type Queryable, sql } from '../../../db/client.ts';
+import { ClientError } from '../../../errors.ts';
+import type { Clock } from '../../../lib/clock.ts';
+import { notificationId } from '../../../lib/ids.ts';
+import { unpackJson } from '../../../lib/packed-json.ts';
+import { fanOutWeight } from '../../../queue/jobs.ts';
+import { locate } from '../../line/ledger/locate.ts';
+import { replayAllFailed } from './replay-failed.ts';
+import { type DeliveryKey, sendAnew } from './send-anew.ts';
+
+/**
+ * Replays deliveries of a broadcast that failed or, of users who are named, were skipped. They start over,
+ * with another day to succeed, and are `pending` in the figures of the broadcast, which stays `processed`.
+ * Returns how many they are; the rest of a large broadcast follows by a job. What is requested twice at the
+ * same time is done once. Throws `not_found` if the project has no such broadcast.
+ */
+export function replayDeliveries(
+  { db, clock }: { db: Pick<Database, 'transaction'>; clock: Clock },
+  projectId: string,
+  broadcastId: string,
+  { state = 'failed', channel, user_ids: userIds }: ReplayDeliveries,
+): Promise<number> {
+  return db.transaction(async (tx) => {
+    const found = await findBroadcast(tx, projectId, broadcastId);
+    if (found === undefined) throw new ClientError('not_found');
+    const broadcast = { id: broadcastId, projectId, textWeight: found.textWeight };
+    if (userIds === undefined)
+      return replayAllFailed(tx, broadcast, { channel, askedAt: found.askedAt, nowMs: clock.now() });
+    const people = [...new Set(userIds.map((id) => id.toLowerCase()))];
+    const keys =
+      state === 'failed'
+        ? await failedOf(tx, broadcastId, people, channel)
+        : await skippedOf(tx, broadcastId, people, channel);
+    return sendAnew(tx, { ...broadcast, recipients: keys.length }, { state, keys, nowMs: clock.now() });
+  });
+}
+
+async function findBroadcast(
+  tx: Queryable,
+  projectId: string,
+  id: string,
+): Promise<{ textWeight: number; askedAt: string } | undefined> {
+  const [row] = await tx.query<{ message: Buffer; overrides: Buffer | null; asked_at: string }>(
+    selectBroadcast,
+    [id, projectId],
+  );
+  if (row === undefined) return undefined;
+  const characters =
+    unpackJson(row.message).length + (row.overrides === null ? 0 : unpackJson(row.overrides).length);
+  return { textWeight: fanOutWeight({ recipients: 0, characters }), askedAt: row.asked_at };
+}
+
+async function failedOf(
+  tx: Queryable,
+  broadcastId: string,
+  userIds: readonly string[],
+  channel: string | undefined,
+): Promise<DeliveryKey[]> {
+  const rows = await tx.query<{ user_id: string; channel: string }>(selectFailed, [
+    uuidArray(userIds),
+    uuidArray(userIds.map((userId) => notificationId(broadcastId, userId))),
+    channel ?? null,
+  ]);
+  return rows.map((row) => ({ userId: row.user_id, channel: row.channel }));
+}
+
+/** What the plan passed over has no row yet: it gets one, as skipped. What was skipped later has one. */
+async function skippedOf(
+  tx: Queryable,
+  broadcastId: string,
+  userIds: readonly string[],
+  channel: string | undefined,
+): Promise<DeliveryKey[]> {
+  const located = await locate(
+    tx,
+    broadcastId,
+    userIds.map((userId) => notificationId(broadcastId, userId)),
+  );
+  const planned = located.flatMap(({ userId, notificationId: id, plan, place }) =>
+    plan
+      .filter((one) => channel === undefined || one.channel === channel)
+      .map((one) => ({ userId, id, channel: one.channel, passedOver: one.skippedAt(place) !== undefined })),
+  );
+  const passedOver = planned.filter((one) => one.passedOver).sort((a, b) => (a.userId < b.userId ? -1 : 1));
+  await tx.query(insertSkipped, [
+    broadcastId,
+    uuidArray(passedOver.map((one) => one.userId)),
+    uuidArray(passedOver.map((one) => one.id)),
+    textArray(passedOver.map((one) => one.channel)),
+  ]);
+  return planned.map((one) => ({ userId: one.userId, channel: one.channel }));
+}
+
+// Primary key.
+const selectBroadcast = sql(
+  'broadcast_to_replay',
+  'select message, overrides, now()::text as asked_at from broadcasts where id = $1 and project_id = $2',
+);
+// Primary key (user_id, notification_id, channel).
+const selectFailed = sql(
+  'failed_deliveries_of_users',
+  `select d.user_id, d.channel
+  from unnest($1::uuid[], $2::uuid[]) as wanted (user_id, notification_id)
+  join deliveries d using (user_id, notification_id)
+  where d.state = 'failed' and ($3::text is null or d.channel = $3)`,
+);
+const insertSkipped = sql(
+  'insert_skipped_deliveries',
+  `insert into deliveries (user_id, notification_id, channel, broadcast_id, state, attempts, first_attempt_at, last_attempt_at)
+  select user_id, notification_id, channel, $1, 'skipped', 0, now(), now()
+  from unnest($2::uuid[], $3::uuid[], $4::text[]) as s (user_id, notification_id, channel)
+  on conflict do nothing`,
+);

@@ -1,0 +1,97 @@
+import { textArray, uuidArray } from '../../../db/arrays.ts';
+import { type Queryable, sql } from '../../../db/client.ts';
+import { notificationId } from '../../../lib/ids.ts';
+import { enqueue } from '../../../queue/enqueue.ts';
+import { type NewEvent, recordEvents } from '../../ground/events/record.ts';
+import { addPending } from '../../line/ledger/finish.ts';
+import { deliveryJobs, type JobsOf } from '../../line/routing/delivery-jobs.ts';
+
+/** A delivery of a broadcast. */
+export interface DeliveryKey {
+  userId: string;
+  channel: string;
+}
+
+// An event is of at most so many users.
+const USERS_OF_EVENT = 1_000;
+
+/**
+ * Replays those of these deliveries that are in this state, as if they had not been tried: with jobs, events
+ * and the figures of the broadcast, in the caller's transaction, of which it is the last step. Returns how
+ * many they are, without those that another transaction replays now.
+ */
+export async function sendAnew(
+  tx: Queryable,
+  broadcast: JobsOf,
+  { state, keys, nowMs }: { state: 'failed' | 'skipped'; keys: readonly DeliveryKey[]; nowMs: number },
+): Promise<number> {
+  if (keys.length === 0) return 0;
+  const rows = await tx.query<{ user_id: string; channel: string; replays: number }>(beginAnew, [
+    uuidArray(keys.map(({ userId }) => userId)),
+    uuidArray(keys.map(({ userId }) => notificationId(broadcast.id, userId))),
+    textArray(keys.map(({ channel }) => channel)),
+    state,
+  ]);
+  const byChannel = Map.groupBy(rows, (row) => row.channel);
+  const users = [...byChannel].map(
+    ([channel, some]) => [channel, some.map((row) => row.user_id).sort()] as const,
+  );
+  const alike = Map.groupBy(rows, (row) => `${row.channel} ${row.replays}`);
+  await enqueue(
+    tx,
+    [...alike.values()].flatMap((group) => {
+      const [first] = group;
+      if (first === undefined) return [];
+      const userIds = group.map((row) => row.user_id).sort();
+      const about = { dueAtMs: nowMs, later: false, replay: first.replays };
+      return deliveryJobs(broadcast, first.channel, userIds, about);
+    }),
+  );
+  await recordEvents(
+    tx,
+    users.flatMap(([channel, userIds]) => eventsOf(broadcast, channel, userIds)),
+  );
+  const replayed = rows.map(({ user_id: userId }) => ({
+    userId,
+    notificationId: notificationId(broadcast.id, userId),
+  }));
+  if (rows.length > 0)
+    await addPending(tx, broadcast.id, {
+      deliveries: rows.length,
+      failed: state === 'failed' ? replayed : [],
+    });
+  return rows.length;
+}
+
+function eventsOf({ projectId, id }: JobsOf, channel: string, userIds: readonly string[]): NewEvent[] {
+  const events: NewEvent[] = [];
+  for (let start = 0; start < userIds.length; start += USERS_OF_EVENT)
+    events.push({
+      projectId,
+      type: 'delivery.replayed',
+      broadcastId: id,
+      userIds: userIds.slice(start, start + USERS_OF_EVENT),
+      details: { level: 'info', context: { channel } },
+    });
+  return events;
+}
+
+// Primary key (user_id, notification_id, channel); in the order of users, in which outcomes are written, too.
+// Who waits for a row finds it begun anew, and leaves it.
+const beginAnew = sql(
+  'begin_deliveries_anew',
+  `with locked as (
+    select d.user_id, d.notification_id, d.channel
+    from unnest($1::uuid[], $2::uuid[], $3::text[]) as wanted (user_id, notification_id, channel)
+    join deliveries d using (user_id, notification_id, channel)
+    where d.state = $4
+    order by d.user_id, d.notification_id, d.channel
+    for update of d
+  )
+  update deliveries d
+  set state = 'retrying', replays = least(d.replays + 1, 32767), attempts = 0, integration_id = null, provider = null, provider_id = null, code = null, reason = null,
+    targets = null, progress = null, unsure = 0, receipt = null, receipt_at = null, first_attempt_at = now(), last_attempt_at = now()
+  from locked
+  where d.user_id = locked.user_id and d.notification_id = locked.notification_id and d.channel = locked.channel
+  returning d.user_id, d.channel, d.replays`,
+);

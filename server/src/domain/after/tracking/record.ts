@@ -1,0 +1,265 @@
+import type { Tracking } from '../../../contract/tracking.ts';
+import { textArray, uuidArray } from '../../../db/arrays.ts';
+import { type Database, isDatabaseUnavailable, type Queryable, sql } from '../../../db/client.ts';
+import { Batcher } from '../../../lib/batcher.ts';
+import { notificationId } from '../../../lib/ids.ts';
+import type { Logger } from '../../../lib/log.ts';
+import { waitMs } from '../../../lib/wait.ts';
+import { type NewEvent, recordEvents } from '../../ground/events/record.ts';
+import type { TrackedDelivery } from '../../ground/links/links.ts';
+
+/** Something that a recipient did. */
+export type Hit = TrackedDelivery & { atMs: number } & (
+    | { kind: 'open' }
+    /** `url` where the link of an e-mail was followed. */
+    | { kind: 'click'; url?: string }
+  );
+
+// What a crash loses; and what one statement writes.
+const LINGER_MS = 100;
+const MAX_HITS = 1_000;
+// While the database is away. What comes besides is lost: nobody waits for it, and it would fill the memory.
+const MAX_HELD = 20_000;
+const KEEP_TRYING_MS = 120_000;
+const RETRY_EVERY_MS = 250;
+
+/** Writes down what recipients do, in batches, away from their requests. */
+export class HitRecorder {
+  readonly #db: Pick<Database, 'transaction'>;
+  readonly #log: Logger;
+  readonly #batcher: Batcher<Hit, undefined>;
+  #held = 0;
+  #lost = 0;
+  #closing = false;
+
+  constructor({ db, log }: { db: Pick<Database, 'transaction'>; log: Logger }) {
+    this.#db = db;
+    this.#log = log;
+    this.#batcher = new Batcher({
+      run: (hits) => this.#write(hits),
+      concurrency: 1,
+      maxItems: MAX_HITS,
+      lingerMs: LINGER_MS,
+    });
+  }
+
+  /** Notes it. Never waits, never fails. */
+  note(hit: Hit): void {
+    if (this.#held >= MAX_HELD) {
+      this.#lost += 1;
+      return;
+    }
+    this.#held += 1;
+    void this.#batcher.add(hit);
+  }
+
+  /** Resolves when all that was noted is written, or lost. */
+  drained(): Promise<void> {
+    return this.#batcher.drained();
+  }
+
+  /** Writes what was noted, unless the database is away, and stops. */
+  async close(): Promise<void> {
+    this.#closing = true;
+    await this.drained();
+  }
+
+  async #write(hits: Hit[]): Promise<undefined[]> {
+    const until = performance.now() + KEEP_TRYING_MS;
+    for (;;) {
+      try {
+        await this.#db.transaction((tx) => recordHits(tx, hits));
+        break;
+      } catch (error) {
+        if (isDatabaseUnavailable(error) && !this.#closing && performance.now() < until) {
+          await waitMs(RETRY_EVERY_MS);
+          continue;
+        }
+        this.#lost += hits.length;
+        this.#log.warn({ err: error, hits: hits.length }, 'opens and clicks could not be recorded');
+        break;
+      }
+    }
+    this.#held -= hits.length;
+    if (this.#lost > 0 && this.#held < MAX_HELD) {
+      this.#log.warn(
+        { hits: this.#lost },
+        'opens and clicks were lost: too many came while the database was away',
+      );
+      this.#lost = 0;
+    }
+    return hits.map(() => undefined);
+  }
+}
+
+// Of one delivery. Who opens a link again and again has nothing new to tell.
+export const MAX_CLICK_EVENTS = 100;
+
+/**
+ * Writes hits down in the caller's transaction, by a statement for all deliveries: figures and first times
+ * beside each, the event of the first open, one of each click. What the project does not want to know at this
+ * moment, whenever its message was sent, is passed over; so is what users do who are deleted.
+ */
+export async function recordHits(tx: Queryable, hits: readonly Hit[]): Promise<void> {
+  const wanted = await wantedOf(tx, hits);
+  if (wanted.length === 0) return;
+  const deliveries = perDelivery(wanted);
+  const rows = await tx.query<Written>(writeHits, [
+    uuidArray(deliveries.map((one) => one.projectId)),
+    uuidArray(deliveries.map((one) => one.userId)),
+    uuidArray(deliveries.map((one) => one.notificationId)),
+    uuidArray(deliveries.map((one) => one.broadcastId)),
+    textArray(deliveries.map((one) => one.channel)),
+    deliveries.map((one) => one.opens.length),
+    deliveries.map((one) => timeOf(one.opens)),
+    deliveries.map((one) => one.clicks.length),
+    deliveries.map((one) => timeOf(one.clicks)),
+  ]);
+  const written = new Map(rows.map((row) => [row.notification_id + row.channel, row]));
+  const known = deliveries.flatMap((one) => {
+    const row = written.get(one.notificationId + one.channel);
+    return row === undefined ? [] : [{ ...one, row }];
+  });
+  await recordEvents(tx, [...openEvents(known), ...known.flatMap(clickEvents)]);
+}
+
+interface HitDelivery extends TrackedDelivery {
+  notificationId: string;
+  opens: readonly Hit[];
+  clicks: readonly Extract<Hit, { kind: 'click' }>[];
+}
+
+type KnownDelivery = HitDelivery & { row: Written };
+
+interface Written {
+  notification_id: string;
+  channel: string;
+  provider: string | null;
+  /** These included. */
+  opens: number;
+  clicks: number;
+}
+
+/** Those that their projects want to know of. */
+async function wantedOf(tx: Queryable, hits: readonly Hit[]): Promise<Hit[]> {
+  const projectIds = [...new Set(hits.map(({ projectId }) => projectId))];
+  const rows = await tx.query<Tracking & { project_id: string }>(selectTracking, [projectIds]);
+  const tracking = new Map(rows.map((row) => [row.project_id, row]));
+  return hits.filter(
+    ({ kind, projectId }) => tracking.get(projectId)?.[kind === 'open' ? 'opens' : 'clicks'],
+  );
+}
+
+/**
+ * One statement can touch a row once. In the order in which outcomes are written, so that the two wait for
+ * each other and not in a circle.
+ */
+function perDelivery(hits: readonly Hit[]): HitDelivery[] {
+  const groups = Map.groupBy(hits, ({ channel, broadcastId, userId }) => `${userId}${broadcastId}${channel}`);
+  const deliveries = [...groups.values()].flatMap((group): HitDelivery[] => {
+    const [first] = group;
+    if (first === undefined) return [];
+    const { projectId, broadcastId, userId, channel } = first;
+    return [
+      {
+        projectId,
+        broadcastId,
+        userId,
+        channel,
+        notificationId: notificationId(broadcastId, userId),
+        opens: group.filter(({ kind }) => kind === 'open'),
+        clicks: group.filter((hit) => hit.kind === 'click'),
+      },
+    ];
+  });
+  return deliveries.sort((a, b) => (a.userId < b.userId ? -1 : 1));
+}
+
+function timeOf([first]: readonly Hit[]): Date | null {
+  return first === undefined ? null : new Date(first.atMs);
+}
+
+function openEvents(known: readonly KnownDelivery[]): NewEvent[] {
+  const first = known.filter(({ opens, row }) => opens.length > 0 && row.opens === opens.length);
+  return [...Map.groupBy(first, ({ broadcastId }) => broadcastId)].map(([broadcastId, group]) => ({
+    projectId: group[0]?.projectId ?? '',
+    type: 'delivery.opened',
+    broadcastId,
+    userIds: group.map(({ userId }) => userId),
+    details: group.map(({ row }) => ({ level: 'info', context: contextOf(row) })),
+  }));
+}
+
+/** Each in a row of its own, by which they are found when the user is purged. */
+function clickEvents({ projectId, broadcastId, userId, clicks, row }: KnownDelivery): NewEvent[] {
+  const before = row.clicks - clicks.length;
+  const room = Math.max(0, MAX_CLICK_EVENTS - before);
+  return clicks.slice(0, room).map(({ url }) => ({
+    projectId,
+    type: 'delivery.clicked',
+    broadcastId,
+    userIds: [userId],
+    details: {
+      level: 'info',
+      context: contextOf(row),
+      ...(url === undefined ? {} : { payload: { url } }),
+    },
+  }));
+}
+
+function contextOf({ channel, provider }: Written): Record<string, string> {
+  return { channel, ...(provider === null ? {} : { provider }) };
+}
+
+// Primary key.
+const selectTracking = sql(
+  'tracking_of_projects',
+  'select project_id, opens, clicks from tracking where project_id = any ($1::uuid[])',
+);
+// Primary keys of broadcasts, users, deliveries and notifications. A hit can come before the outcome of the
+// sending itself: then the row is made here, as one whose attempt is not written down yet. Not where nothing
+// of the broadcast is pending: then every delivery has its row. Written so that nothing but a look-up for
+// each is possible: joins and `exists` were planned as hashes of whole tables while these were empty.
+const writeHits = sql(
+  'record_hits',
+  `with ours as (
+    select g.*, b.pending
+    from unnest(
+      $1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::text[], $6::int[], $7::timestamptz[], $8::int[], $9::timestamptz[]
+    ) as g (project_id, user_id, notification_id, broadcast_id, channel, opens, opened_at, clicks, clicked_at)
+    cross join lateral (select project_id, pending from broadcasts where id = g.broadcast_id limit 1) b
+    cross join lateral (select deleted_at from users where id = g.user_id limit 1) u
+    where b.project_id = g.project_id and u.deleted_at is null
+  ),
+  known as (
+    select *
+    from ours o
+    where coalesce(
+      (
+        select true
+        from deliveries d
+        where d.user_id = o.user_id and d.notification_id = o.notification_id and d.channel = o.channel
+        limit 1
+      ),
+      pending > 0 and (
+        select true
+        from notifications n
+        where n.user_id = o.user_id and n.id = o.notification_id
+        limit 1
+      )
+    )
+  )
+  insert into deliveries as d (
+    user_id, notification_id, channel, broadcast_id, state, attempts, first_attempt_at, last_attempt_at,
+    opens, opened_at, clicks, clicked_at
+  )
+  select user_id, notification_id, channel, broadcast_id, 'retrying', 0, now(), now(), opens, opened_at, clicks, clicked_at
+  from known
+  order by user_id, notification_id, channel
+  on conflict (user_id, notification_id, channel) do update
+  set opens = d.opens + excluded.opens,
+    opened_at = coalesce(d.opened_at, excluded.opened_at),
+    clicks = d.clicks + excluded.clicks,
+    clicked_at = coalesce(d.clicked_at, excluded.clicked_at)
+  returning notification_id, channel, provider, opens, clicks`,
+);

@@ -1,0 +1,261 @@
+import type { EventType } from '../../../contract/event.ts';
+import { textArray, uuidArray } from '../../../db/arrays.ts';
+import { type Database, type Queryable, sql } from '../../../db/client.ts';
+import type { Clock } from '../../../lib/clock.ts';
+import type { Logger } from '../../../lib/log.ts';
+import { webhookMessages } from '../../../metrics.ts';
+import { enqueue } from '../../../queue/enqueue.ts';
+import type { NewJob } from '../../../queue/jobs.ts';
+import { OutcomeWriter } from '../../../queue/outcome-writer.ts';
+import { endHeldJobs } from '../../../queue/settle.ts';
+import { recordEvents } from '../../ground/events/record.ts';
+import type { MessageState } from './messages.ts';
+import type { Attempt } from './send.ts';
+
+/** What became of a message this time. */
+export interface MessageOutcome {
+  webhookId: string;
+  projectId: string;
+  id: string;
+  /** Null where the event is gone. */
+  type: EventType | null;
+  state: MessageState;
+  /** Attempts made, this one included. */
+  attempts: number;
+  /** This one; undefined where there was none. */
+  attempt: Attempt | undefined;
+  reason: string | null;
+  nextAttemptMs: number | null;
+  /** Sent once more by request: the outcome counts although the message was accepted before. */
+  replay: boolean;
+}
+
+/** The end of a job, with what has not been accepted: that counts only if the job is still held. */
+interface FinishedJob {
+  jobId: number;
+  leaseId: string;
+  outcomes: readonly MessageOutcome[];
+  retries: readonly NewJob<'webhook'>[];
+}
+
+export type WebhookReport = { accepted: MessageOutcome } | { finished: FinishedJob };
+
+// Written at once, or after the batch that is being written: what a crash repeats is what was accepted since.
+const MAX_REPORTS = 500;
+// A webhook at which everything has failed for so long is disabled …
+const DISABLED_AFTER_MS = 5 * 24 * 3_600_000;
+// … unless nothing was tried for a while in between: two failures far apart do not show that it was down all
+// the time.
+const LONGEST_GAP_MS = 36 * 3_600_000;
+// The time of a webhook's last failure is not written more often.
+const FAILURE_GRAIN_MS = 60_000;
+
+/**
+ * Records what became of messages of all webhooks, in batches. That a message was accepted is a fact,
+ * recorded as it comes and whoever holds the lease. A webhook that is gone, or has failed for days, is
+ * disabled.
+ */
+export class MessageRecorder {
+  readonly #writer: OutcomeWriter<WebhookReport>;
+
+  constructor({
+    db,
+    clock,
+    log,
+    onRecorded,
+    onUnblocked,
+  }: {
+    db: Database;
+    clock: Clock;
+    log: Logger;
+    /** Called when jobs have ended: the feeds of their webhooks may be read on. */
+    onRecorded: () => void;
+    /** Called when messages may be sent again. */
+    onUnblocked: () => void;
+  }) {
+    this.#writer = new OutcomeWriter({
+      async commit(reports) {
+        const finished = reports.flatMap((report) => ('finished' in report ? [report.finished] : []));
+        const accepted = reports.flatMap((report) => ('accepted' in report ? [report.accepted] : []));
+        const outcomes = await db.transaction((tx) => write(tx, accepted, finished, clock.now()));
+        for (const { state } of outcomes) webhookMessages.inc({ outcome: state });
+        if (finished.length > 0) onRecorded();
+      },
+      maxReports: MAX_REPORTS,
+      log,
+      onUnblocked,
+    });
+  }
+
+  /** While true, nothing may be sent: see OutcomeWriter. */
+  get isBlocked(): boolean {
+    return this.#writer.isBlocked;
+  }
+
+  /** Resolves when the report is committed. */
+  report(report: WebhookReport): Promise<void> {
+    return this.#writer.report(report);
+  }
+
+  close(): void {
+    this.#writer.close();
+  }
+}
+
+async function write(
+  tx: Queryable,
+  accepted: readonly MessageOutcome[],
+  finished: readonly FinishedJob[],
+  nowMs: number,
+): Promise<readonly MessageOutcome[]> {
+  const ended = await endHeldJobs(tx, finished);
+  const held = finished.filter(({ jobId }) => ended.has(jobId));
+  await enqueue(
+    tx,
+    held.flatMap(({ retries }) => retries),
+  );
+  const outcomes = [...accepted, ...held.flatMap((job) => job.outcomes)];
+  await upsert(tx, outcomes);
+  const disabled = await noteHealth(tx, outcomes, nowMs);
+  await recordEvents(
+    tx,
+    disabled.map(({ id, project_id: projectId, reason }) => ({
+      projectId,
+      type: 'webhook.disabled',
+      details: { level: 'error', log: reason, context: { webhook_id: id } },
+    })),
+  );
+  return outcomes;
+}
+
+/** One row for each message; of one that was sent twice at the same time, what came last. */
+async function upsert(tx: Queryable, outcomes: readonly MessageOutcome[]): Promise<void> {
+  const nameOf = ({ webhookId, id }: MessageOutcome) => webhookId + id;
+  const known = new Map(outcomes.filter(({ type }) => type !== null).map((one) => [nameOf(one), one]));
+  const rows = [...known.values()];
+  if (rows.length > 0) {
+    await tx.query(upsertMessages, [
+      uuidArray(rows.map((row) => row.webhookId)),
+      uuidArray(rows.map((row) => row.id)),
+      textArray(rows.map((row) => row.type)),
+      textArray(rows.map((row) => row.state)),
+      rows.map((row) => row.attempts),
+      rows.map((row) => row.attempt?.status ?? null),
+      textArray(rows.map((row) => row.reason)),
+      rows.map((row) => row.attempt?.durationMs ?? null),
+      rows.map((row) => (row.attempt === undefined ? null : new Date(row.attempt.atMs))),
+      rows.map((row) => (row.nextAttemptMs === null ? null : new Date(row.nextAttemptMs))),
+      rows.map((row) => row.replay),
+    ]);
+  }
+  const gone = outcomes.filter(({ type }) => type === null);
+  if (gone.length > 0) {
+    await tx.query(failMessages, [
+      uuidArray(gone.map(({ webhookId }) => webhookId)),
+      uuidArray(gone.map(({ id }) => id)),
+      textArray(gone.map(({ reason }) => reason)),
+    ]);
+  }
+}
+
+interface Disabled {
+  id: string;
+  project_id: string;
+  reason: string;
+}
+
+/** Keeps since when webhooks have been failing; returns those that were disabled for it. */
+async function noteHealth(
+  tx: Queryable,
+  outcomes: readonly MessageOutcome[],
+  nowMs: number,
+): Promise<readonly Disabled[]> {
+  const tried = Map.groupBy(
+    outcomes.filter(({ attempt }) => attempt !== undefined),
+    ({ webhookId }) => webhookId,
+  );
+  if (tried.size === 0) return [];
+  const all = [...tried.values()];
+  const rows = await tx.query<Omit<Disabled, 'reason'> & { reason: string | null }>(updateHealth, [
+    uuidArray([...tried.keys()]),
+    all.map((of) => of.some(({ attempt }) => attempt?.accepted)),
+    all.map((of) => of.some(({ attempt }) => attempt?.gone)),
+    new Date(nowMs),
+    new Date(nowMs - DISABLED_AFTER_MS),
+    new Date(nowMs - LONGEST_GAP_MS),
+    new Date(nowMs - FAILURE_GRAIN_MS),
+  ]);
+  return rows.flatMap(({ reason, ...row }) => (reason === null ? [] : [{ ...row, reason }]));
+}
+
+// Primary key (webhook_id, id); in its order, so that two servers that write the same wait for each other and
+// not in a circle. That a message was accepted stays, whatever a twin of its job reports later.
+const upsertMessages = sql(
+  'record_webhook_messages',
+  `insert into webhook_messages as m (
+    webhook_id, id, type, state, attempts, status, reason, duration_ms, last_attempt_at, next_attempt_at
+  )
+  select webhook_id, id, type, state, attempts, status, reason, duration_ms, last_attempt_at, next_attempt_at
+  from unnest(
+    $1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::int[], $6::int[], $7::text[], $8::int[], $9::timestamptz[], $10::timestamptz[],
+    $11::bool[]
+  ) as o (webhook_id, id, type, state, attempts, status, reason, duration_ms, last_attempt_at, next_attempt_at, replay)
+  order by webhook_id, id
+  on conflict (webhook_id, id) do update
+  set state = excluded.state, attempts = excluded.attempts, status = excluded.status, reason = excluded.reason,
+    duration_ms = excluded.duration_ms, last_attempt_at = coalesce(excluded.last_attempt_at, m.last_attempt_at),
+    next_attempt_at = excluded.next_attempt_at
+  where m.state <> 'sent' or excluded.state = 'sent'
+    or (
+      select replay from unnest($1::uuid[], $2::uuid[], $11::bool[]) as o (webhook_id, id, replay)
+      where o.webhook_id = m.webhook_id and o.id = m.id
+    )`,
+);
+// Primary key. An event that is gone is not recorded for the first time.
+const failMessages = sql(
+  'fail_webhook_messages',
+  `update webhook_messages m
+  set state = 'failed', reason = gone.reason, next_attempt_at = null
+  from unnest($1::uuid[], $2::uuid[], $3::text[]) as gone (webhook_id, id, reason)
+  where m.webhook_id = gone.webhook_id and m.id = gone.id and m.state = 'retrying'`,
+);
+// Primary key. A webhook that accepts messages and was not failing is not written, nor locked: this runs with
+// every batch. Returns a reason where this update is what disables it.
+const updateHealth = sql(
+  'note_webhook_health',
+  `with tried as (
+    select * from unnest($1::uuid[], $2::bool[], $3::bool[]) as t (id, accepted, gone)
+  ),
+  judged as (
+    select w.id, disabled_at, accepted, gone,
+      case
+        when accepted then null
+        when failing_since is null or last_failure_at < $6 then $4::timestamptz
+        else failing_since
+      end as failing_since,
+      case when accepted then last_failure_at else $4::timestamptz end as last_failure_at
+    from tried
+    join webhooks w on w.id = tried.id
+    where gone
+      or (accepted and failing_since is not null)
+      or (not accepted and (failing_since is null or last_failure_at < $7 or failing_since <= $5))
+    order by w.id
+    for update of w
+  ),
+  decided as (
+    select *,
+      case
+        when disabled_at is not null then null
+        when gone then 'It answered 410 Gone'
+        when not accepted and failing_since <= $5 then 'It has not accepted anything for 5 days'
+      end as reason
+    from judged
+  )
+  update webhooks w
+  set failing_since = d.failing_since, last_failure_at = d.last_failure_at,
+    disabled_at = case when d.reason is null then w.disabled_at else $4 end,
+    disabled_reason = coalesce(d.reason, w.disabled_reason)
+  from decided d
+  where w.id = d.id
+  returning w.id, w.project_id, d.reason`,
+);

@@ -1,0 +1,84 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { newId } from '../../../lib/ids.ts';
+import { newToThese, type RealtimeMessage } from './messages.ts';
+import { decodeMessages, encodeMessages } from './wire.ts';
+
+const NODE = 'host-1';
+const id = fc.uuid();
+const message: fc.Arbitrary<RealtimeMessage> = fc.oneof(
+  fc.record({
+    type: fc.constant('new' as const),
+    projectId: id,
+    broadcastId: id,
+    userIds: fc.array(id, { maxLength: 16 }),
+    sentAtMs: fc.nat(),
+  }),
+  fc.record(
+    {
+      type: fc.constant('changed' as const),
+      userId: id,
+      name: fc.constantFrom('read' as const, 'seen/all' as const),
+      id,
+      atMs: fc.nat(),
+      clientId: fc.string({ unit: 'binary', maxLength: 300 }),
+    },
+    { requiredKeys: ['type', 'userId', 'name', 'id', 'atMs'] },
+  ),
+  fc.record({ type: fc.constant('token_discarded' as const), userId: id, tokenId: fc.string() }),
+  fc.record({ type: fc.constant('project_changed' as const), projectId: id }),
+);
+
+const decodeAll = (payloads: readonly string[]) =>
+  payloads.flatMap((payload) => decodeMessages(payload)?.messages ?? []);
+
+test('what is sent arrives, in order, in payloads that PostgreSQL takes', () => {
+  fc.assert(
+    fc.property(fc.array(message, { maxLength: 200 }), (messages) => {
+      const payloads = encodeMessages(NODE, messages);
+      for (const payload of payloads) {
+        expect(Buffer.byteLength(payload)).toBeLessThan(8_000);
+        expect(decodeMessages(payload)?.nodeId).toBe(NODE);
+      }
+      expect(decodeAll(payloads)).toEqual(messages);
+    }),
+  );
+});
+
+test('a long list of users and the content stay at home', () => {
+  const userIds = Array.from({ length: 1_000 }, () => newId());
+  const content = { category: null, topic: null, message: Buffer.alloc(50_000), inApp: null };
+  const sent = { projectId: newId(), broadcastId: newId(), sentAtMs: 5, page: 3 };
+  const payloads = encodeMessages(NODE, [{ type: 'new', userIds, content, ...sent }]);
+  expect(decodeAll(payloads)).toEqual([{ type: 'new_elsewhere', ...sent }]);
+});
+
+test("a client's name for itself that is too long is left out", () => {
+  const changed = { type: 'changed' as const, userId: newId(), name: 'read' as const, id: newId(), atMs: 1 };
+  expect(decodeAll(encodeMessages(NODE, [{ ...changed, clientId: '\0'.repeat(9_000) }]))).toEqual([changed]);
+});
+
+test('what others write into the channel is left aside', () => {
+  for (const payload of [
+    '',
+    'null',
+    '[]',
+    '{}',
+    '"x"',
+    '[1]',
+    '["a",null,1,{"type":"new"},{"type":"__proto__"}]',
+  ]) {
+    expect(decodeMessages(payload)?.messages ?? []).toEqual([]);
+  }
+  fc.assert(fc.property(fc.string(), (payload) => void decodeMessages(payload)));
+});
+
+test('what is new for a part of the users of a broadcast arrives with their names, however many they are', () => {
+  const userIds = Array.from({ length: 1_000 }, () => newId());
+  const messages = newToThese({ projectId: newId(), broadcastId: newId(), sentAtMs: Date.now() }, userIds);
+  const payloads = encodeMessages(NODE, messages);
+  for (const payload of payloads) expect(Buffer.byteLength(payload)).toBeLessThan(8_000);
+  const arrived = decodeAll(payloads);
+  expect(arrived).toEqual(messages);
+  expect(arrived.flatMap((one) => (one.type === 'new' ? one.userIds : []))).toEqual(userIds);
+});

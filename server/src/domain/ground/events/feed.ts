@@ -1,0 +1,169 @@
+import type { Event, EventType } from '../../../contract/event.ts';
+import { type Queryable, sql } from '../../../db/client.ts';
+import { OLDEST } from '../../../lib/cursor.ts';
+import { isId } from '../../../lib/ids.ts';
+import { type EventRow, eventId, expand, splitEventId } from './expand.ts';
+import { PARTS } from './stored-types.ts';
+
+/**
+ * A place in a project's feed: behind the event `eventId`, which the transaction `xact` wrote. The feed's
+ * order is that of transactions, then of ids, and it ends before the oldest transaction that still runs. So
+ * nothing ever appears behind a place that was read already, which cannot be said of the order of ids: they
+ * are taken before the commit.
+ */
+export interface FeedPosition {
+  xact: string;
+  eventId: string;
+}
+
+/** A reader's question: what comes after this place? */
+export interface FeedRequest {
+  projectId: string;
+  after: FeedPosition;
+  /** Events of other types are passed over. */
+  types?: readonly EventType[] | undefined;
+}
+
+/** A stretch of the feed. */
+export interface FeedPart {
+  /** In the order of the feed, each with its place. */
+  events: { event: Event; position: FeedPosition }[];
+  /** Its end, whether or not that event was asked for. */
+  position: FeedPosition;
+  /** Whether it ended because it was long enough. */
+  more: boolean;
+}
+
+// Rows of a part: what is passed over counts too, it has been read.
+const MAX_ROWS = 50;
+// A row stands for up to 1000 events, mostly for a few; the part ends with the row that reaches so many.
+const MAX_EVENTS = 1_000;
+
+/** Reads on from each of these places, by one statement; one part for each request. */
+export async function readFeed(db: Queryable, requests: readonly FeedRequest[]): Promise<FeedPart[]> {
+  const from = requests.map(({ after }) => splitEventId(after.eventId));
+  const rows = await db.query<FeedRow>(selectFeed, [
+    requests.map(({ projectId }) => projectId),
+    requests.map(({ after }) => after.xact),
+    from.map(({ rowId }) => rowId),
+    from.map(({ number }) => number),
+    requests.map(({ types }) => (types === undefined ? null : `{${types.join(',')}}`)),
+    MAX_ROWS,
+    MAX_EVENTS,
+  ]);
+  const parts = requests.map(({ after }): FeedPart => ({ events: [], position: after, more: false }));
+  for (const row of rows) {
+    const part = parts[row.request - 1];
+    if (part === undefined) continue;
+    if (row.wanted) {
+      for (const event of expand(row))
+        part.events.push({ event, position: { xact: row.xact, eventId: event.id } });
+    }
+    part.position = { xact: row.xact, eventId: eventId(row.id, row.base + row.size - 1) };
+    part.more = row.place === MAX_ROWS || row.cut;
+  }
+  return parts;
+}
+
+/** The end of all feeds: what commits from now on comes after it, and a little of what just did may, too. */
+export async function feedEnd(db: Queryable): Promise<FeedPosition> {
+  const [row] = await db.query<{ horizon: string }>(selectHorizon);
+  return { xact: row?.horizon ?? '0', eventId: OLDEST };
+}
+
+/** A place as a short text for a client to come back with. */
+export function positionText({ xact, eventId: id }: FeedPosition): string {
+  return `${xact}.${id}`;
+}
+
+/**
+ * The place that a client names: by a text of `positionText`, or by an event's id alone. `certain` is false
+ * where events after it may be gone since, or cannot be told from others: then it is the nearest place that
+ * there is.
+ */
+export async function findPosition(
+  db: Queryable,
+  projectId: string,
+  text: string,
+): Promise<{ position: FeedPosition; certain: boolean }> {
+  const [, xact, id = ''] = /^(?:(\d{1,19})\.)?([0-9a-f-]{36})$/i.exec(text) ?? [];
+  if (!isId(id)) return { position: await feedEnd(db), certain: false };
+  const named = id.toLowerCase();
+  const { rowId, number } = splitEventId(named);
+  const [row] = await db.query<{ xact: string | null; horizon: string; later: boolean }>(selectPosition, [
+    projectId,
+    rowId,
+    number,
+    xact ?? null,
+  ]);
+  const horizon = row?.horizon ?? '0';
+  // Where the event is, its own transaction counts: the number that a client kept may be of the server that a
+  // backup came from.
+  if (typeof row?.xact === 'string') return { position: { xact: row.xact, eventId: named }, certain: true };
+  if (xact === undefined || row?.later !== false)
+    return { position: { xact: horizon, eventId: OLDEST }, certain: false };
+  return { position: { xact, eventId: named }, certain: rowId === OLDEST };
+}
+
+interface FeedRow extends EventRow {
+  request: number;
+  place: number;
+  xact: string;
+  base: number;
+  size: number;
+  wanted: boolean;
+  /** The part ends here although there are more rows. */
+  cut: boolean;
+}
+
+// Index events_feed (project_id, xact, id), as far as transactions have ended. Of a stretch only what is
+// wanted is answered, and its last row, which says how far it went. Of the row in which a reader stopped, the
+// rest.
+const selectFeed = sql(
+  'read_feed',
+  `select r.request::int as request, f.place::int as place, f.xact, f.id, f.base, f.size, f.wanted, f.type, f.first,
+    f.next_before is not null and f.next_before >= $7 as cut,
+    case when f.wanted then f.broadcast_id end as broadcast_id,
+    case when f.wanted then f.broadcast_ids[f.first - f.base + 1 :] end as broadcast_ids,
+    case when f.wanted then f.user_ids[f.first - f.base + 1 :] end as user_ids,
+    case when f.wanted then f.details end as details
+  from unnest($1::uuid[], $2::xid8[], $3::uuid[], $4::int[], $5::text[])
+    with ordinality as r (project_id, xact, row_id, number, types, request)
+  cross join lateral (
+    select *, lead(before) over (order by place) as next_before
+    from (
+      select *, row_number() over stretch as place,
+        coalesce(sum(case when wanted then size else 0 end) over (
+          stretch rows between unbounded preceding and 1 preceding
+        ), 0) as before
+      from (
+        select e.xact, e.id, e.size, e.broadcast_id, e.broadcast_ids, e.user_ids, part.*,
+          case when e.id = r.row_id then greatest(r.number + 1, part.base) else part.base end as first,
+          r.types is null or part.type = any (r.types::text[]) as wanted
+        from events e
+        cross join ${PARTS}
+        where e.project_id = r.project_id
+          and (e.xact, e.id) >= (r.xact, r.row_id)
+          and e.xact < pg_snapshot_xmin(pg_current_snapshot())
+          and (e.id <> r.row_id or part.base + e.size > r.number + 1)
+        order by e.xact, e.id, part.base
+        limit $6
+      ) e
+      window stretch as (order by xact, id, base)
+    ) counted
+  ) f
+  where f.before < $7 and (f.wanted or f.next_before is null or f.next_before >= $7)
+  order by r.request, f.place`,
+);
+const selectHorizon = sql('feed_end', 'select pg_snapshot_xmin(pg_current_snapshot())::text as horizon');
+// Primary key (project_id, id).
+const selectPosition = sql(
+  'find_feed_position',
+  `select pg_snapshot_xmin(pg_current_snapshot())::text as horizon,
+    $4::xid8 > pg_snapshot_xmax(pg_current_snapshot()) as later,
+    (
+      select xact::text
+      from events e
+      where project_id = $1 and id = $2 and size * cardinality(string_to_array(type, '+')) > $3::int
+    ) as xact`,
+);

@@ -1,0 +1,53 @@
+import type { EventType } from '../../../contract/event.ts';
+import { textArray, uuidArray } from '../../../db/arrays.ts';
+import { type Queryable, sql } from '../../../db/client.ts';
+import { newId } from '../../../lib/ids.ts';
+
+/** The part of an event that is its own: never a secret, a whole token or a provider's config in it. */
+export interface EventDetails {
+  code?: string;
+  level?: 'info' | 'warn' | 'error';
+  log?: string;
+  context?: Readonly<Record<string, unknown>>;
+  payload?: Readonly<Record<string, unknown>>;
+}
+
+/**
+ * An event, or, with `userIds`, the same event for each of these users: one row whatever their number (at
+ * most 1000).
+ */
+export interface NewEvent {
+  projectId: string;
+  type: EventType;
+  broadcastId?: string;
+  userIds?: readonly string[];
+  /** One for all, or one for each of `userIds`, in their order. */
+  details?: EventDetails | readonly EventDetails[];
+}
+
+/** Writes events in the caller's transaction: what happened and the record of it are committed together. */
+export async function recordEvents(tx: Queryable, events: readonly NewEvent[]): Promise<void> {
+  if (events.length === 0) return;
+  await tx.query(insertEvents, [
+    uuidArray(events.map((event) => event.projectId)),
+    uuidArray(events.map(newEventId)),
+    textArray(events.map((event) => event.type)),
+    textArray(events.map((event) => event.broadcastId)),
+    textArray(events.map((event) => event.userIds && uuidArray(event.userIds))),
+    textArray(events.map((event) => event.details && JSON.stringify(event.details))),
+  ]);
+}
+
+// An array of arrays must be rectangular for unnest, so each list of users travels as the text of an array.
+const insertEvents = sql(
+  'insert_events',
+  `insert into events (project_id, id, type, broadcast_id, user_ids, details)
+  select project_id, id, type, broadcast_id, user_ids::uuid[], details::json
+  from unnest($1::uuid[], $2::uuid[], $3::text[], $4::uuid[], $5::text[], $6::text[])
+    as e (project_id, id, type, broadcast_id, user_ids, details)`,
+);
+
+/** An id whose low 16 bits are zero: they number the users of the row. */
+export function newEventId(): string {
+  return `${newId().slice(0, -4)}0000`;
+}

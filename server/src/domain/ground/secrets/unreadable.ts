@@ -1,0 +1,54 @@
+import { type Queryable, sql } from '../../../db/client.ts';
+import { CannotOpen, type Sealer } from '../../../lib/seal.ts';
+
+/** An integration whose config was sealed with a key that is not at hand: it sends nothing. */
+export interface UnreadableIntegration {
+  id: string;
+  provider: string;
+  /** The name of its project. */
+  project: string;
+  key_id: string;
+}
+
+/** The integrations of all projects that the sealer has no key for, those of one key after the other. */
+export function unreadableIntegrations({
+  db,
+  sealer,
+}: {
+  db: Queryable;
+  sealer: Pick<Sealer, 'keyIds'>;
+}): Promise<UnreadableIntegration[]> {
+  return db.query<UnreadableIntegration>(selectUnreadable, [sealer.keyIds]);
+}
+
+const MOST_NAMED = 10;
+
+/** Why a config cannot be opened, and what to do about it. */
+export function unreadableConfig(error: unknown): string {
+  const keyId = error instanceof CannotOpen ? error.keyId : undefined;
+  return keyId === undefined
+    ? 'The config of this integration cannot be opened: it was changed in the database. Save the integration again'
+    : `The config of this integration cannot be opened: it was sealed with the key ${keyId}, which this server does not have. Add that key to SECRET_KEY, or save the integration again`;
+}
+
+/** One line for each missing key: how many integrations need it, and which. */
+export function describeUnreadable(found: readonly UnreadableIntegration[]): string[] {
+  return [...Map.groupBy(found, ({ key_id }) => key_id)].map(([keyId, those]) => {
+    const names = those
+      .slice(0, MOST_NAMED)
+      .map(({ provider, project, id }) => `${provider} of project ${project} (${id})`);
+    const more = those.length > MOST_NAMED ? ` and ${those.length - MOST_NAMED} more` : '';
+    const count = `${those.length} integration${those.length === 1 ? '' : 's'}`;
+    return `${count} sealed with the key ${keyId}, which this server does not have: ${names.join(', ')}${more}`;
+  });
+}
+
+// The whole table, when a server starts and for doctor. Bytes 2 to 5 of what is sealed name the key.
+const selectUnreadable = sql(
+  'select_unreadable_integrations',
+  `select i.id, i.provider, p.name as project, encode(substring(i.sealed_config from 2 for 4), 'hex') as key_id
+  from integrations i
+  join projects p on p.id = i.project_id
+  where encode(substring(i.sealed_config from 2 for 4), 'hex') <> all ($1::text[])
+  order by key_id, p.name, i.provider, i.id`,
+);

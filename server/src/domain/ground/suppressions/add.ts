@@ -1,0 +1,32 @@
+import type { SaveSuppression } from '../../../contract/suppression.ts';
+import type { Database } from '../../../db/client.ts';
+import type { Address } from '../identities/address.ts';
+import type { AddressKeys } from './address-keys.ts';
+import { type SuppressionRow, suppressionOf } from './list.ts';
+import { suppressAddresses } from './suppress.ts';
+
+/**
+ * Suppresses an address by the project's own decision, or changes what is said about one; answers its record.
+ */
+export function addSuppression(
+  { db, addressKeys }: { db: Pick<Database, 'transaction'>; addressKeys: AddressKeys },
+  projectId: string,
+  given: SaveSuppression,
+): Promise<SuppressionRow> {
+  const address = addressOf(given);
+  const { reason = 'manual', note } = given;
+  return db.transaction(async (tx) => {
+    const deps = { db: tx, addressKeys };
+    const suppression = { projectId, ...address, reason, detail: null, provider: null };
+    await suppressAddresses(deps, [suppression], { byHand: { note } });
+    const row = await suppressionOf(deps, projectId, address);
+    if (row === undefined) throw new Error('a suppression is not there after it was saved');
+    return row;
+  });
+}
+
+function addressOf({ email, phone_number }: SaveSuppression): Address {
+  if (email) return { kind: 'email', address: email };
+  if (phone_number) return { kind: 'phone', address: phone_number };
+  throw new Error('the contract lets no suppression through that names no address');
+}

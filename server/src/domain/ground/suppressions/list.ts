@@ -1,0 +1,114 @@
+import {
+  SUPPRESSION_KINDS,
+  SUPPRESSION_REASONS,
+  type Suppression,
+  type SuppressionKind,
+  type SuppressionListQuery,
+  type SuppressionReason,
+} from '../../../contract/suppression.ts';
+import { type Queryable, type Statement, sql } from '../../../db/client.ts';
+import type { Cursor } from '../../../lib/cursor.ts';
+import { type Address, addressHash } from '../identities/address.ts';
+import type { AddressKeys } from './address-keys.ts';
+
+/** A suppression as it stands in the database. */
+export interface SuppressionRow {
+  id: string;
+  kind: SuppressionKind;
+  address: string | null;
+  reason: SuppressionReason;
+  provider: string | null;
+  detail: string | null;
+  note: string | null;
+  created_at: Date;
+  updated_at: Date;
+}
+
+/** A suppression as clients see it. */
+export function toSuppression(row: SuppressionRow): Suppression {
+  return {
+    id: row.id,
+    kind: row.kind,
+    email: row.kind === 'email' ? row.address : null,
+    phone_number: row.kind === 'phone' ? row.address : null,
+    reason: row.reason,
+    provider: row.provider,
+    detail: row.detail,
+    note: row.note,
+    created_at: row.created_at.toISOString(),
+    updated_at: row.updated_at.toISOString(),
+  };
+}
+
+/** The project's suppression with this id. */
+export async function getSuppression(
+  db: Queryable,
+  projectId: string,
+  id: string,
+): Promise<SuppressionRow | undefined> {
+  return (await db.query<SuppressionRow>(selectSuppression, [projectId, id]))[0];
+}
+
+/** The project's suppression of this address, also where it does not show it any more. */
+export async function suppressionOf(
+  { db, addressKeys }: { db: Queryable; addressKeys: AddressKeys },
+  projectId: string,
+  address: Address,
+): Promise<SuppressionRow | undefined> {
+  const key = (await addressKeys.find(db, [projectId])).get(projectId);
+  if (key === undefined) return undefined;
+  return (await db.query<SuppressionRow>(selectByHash, [projectId, addressHash(key, address)]))[0];
+}
+
+/**
+ * Up to `limit` of the project's suppressions beyond the cursor, nearest first: all, or those of a kind, a
+ * reason, an address.
+ */
+export async function listSuppressions(
+  deps: { db: Queryable; addressKeys: AddressKeys },
+  projectId: string,
+  { kind, reason, query }: Pick<SuppressionListQuery, 'kind' | 'reason' | 'query'>,
+  { direction, id, limit }: Cursor,
+): Promise<SuppressionRow[]> {
+  const kinds = kind === undefined ? [...SUPPRESSION_KINDS] : [kind];
+  const reasons = reason === undefined ? [...SUPPRESSION_REASONS] : [reason];
+  if (!query) return deps.db.query<SuppressionRow>(LIST[direction], [projectId, kinds, reasons, id, limit]);
+  const row = await suppressionOf(deps, projectId, {
+    kind: query.includes('@') ? 'email' : 'phone',
+    address: query,
+  });
+  if (row === undefined || !kinds.includes(row.kind) || !reasons.includes(row.reason)) return [];
+  return (direction === 'older' ? row.id < id : row.id > id) ? [row] : [];
+}
+
+const COLUMNS = 'id, kind, address, reason, provider, detail, note, created_at, updated_at';
+
+// Primary key.
+const selectSuppression = sql(
+  'get_suppression',
+  `select ${COLUMNS} from suppressions where project_id = $1 and id = $2`,
+);
+// Unique index suppressions_by_hash.
+const selectByHash = sql(
+  'get_suppression_by_hash',
+  `select ${COLUMNS} from suppressions where project_id = $1 and hash = $2`,
+);
+// Index suppressions_listed: once for each kind and reason, ten at most, so that no filter wades through what
+// it leaves out.
+const listText = (beyond: '<' | '>', order: 'desc' | 'asc') =>
+  `select one.*
+  from unnest($2::text[]) as k (kind)
+  cross join unnest($3::text[]) as r (reason)
+  cross join lateral (
+    select ${COLUMNS}
+    from suppressions s
+    where s.project_id = $1 and s.kind = k.kind and s.reason = r.reason and s.id ${beyond} $4
+    order by s.id ${order}
+    limit $5
+  ) one
+  order by one.id ${order}
+  limit $5`;
+const LIST: Record<Cursor['direction'], Statement> = {
+  older: sql('list_older_suppressions', listText('<', 'desc')),
+  newer: sql('list_newer_suppressions', listText('>', 'asc')),
+};

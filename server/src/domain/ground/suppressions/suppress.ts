@@ -1,0 +1,168 @@
+import {
+  SUPPRESSION_REASONS,
+  type SuppressionKind,
+  type SuppressionReason,
+} from '../../../contract/suppression.ts';
+import { textArray, uuidArray } from '../../../db/arrays.ts';
+import { type Queryable, sql } from '../../../db/client.ts';
+import { newId } from '../../../lib/ids.ts';
+import { withoutAddress } from '../../../lib/without-address.ts';
+import { recordEvents } from '../events/record.ts';
+import { type Address, addressHash, canonicalAddress } from '../identities/address.ts';
+import type { AddressKeys } from './address-keys.ts';
+import { suppressionEvent } from './events.ts';
+
+/** An address that a project is to send nothing to any more. */
+export interface NewSuppression extends Address {
+  projectId: string;
+  reason: SuppressionReason;
+  /** What the provider said. */
+  detail: string | null;
+  provider: string | null;
+  /** Whose address it is, where that is known. */
+  userId?: string;
+}
+
+const MAX_DETAIL_CHARACTERS = 1_000;
+
+/**
+ * Suppresses the addresses in the caller's transaction, by one statement for all of them, with their events.
+ * One that is suppressed already keeps its record, with the stronger of both reasons. The address itself is
+ * kept where a user has it, or somebody has entered it `byHand`; then also the note, where one is given. Of a
+ * project whose key cannot be opened nothing is written.
+ */
+export async function suppressAddresses(
+  { db, addressKeys }: { db: Queryable; addressKeys: AddressKeys },
+  list: readonly NewSuppression[],
+  { byHand }: { byHand?: { note?: string | null | undefined } } = {},
+): Promise<void> {
+  if (list.length === 0) return;
+  const keys = await addressKeys.findOrMake(
+    db,
+    list.map(({ projectId }) => projectId),
+  );
+  const rows = new Map<string, Row>();
+  for (const one of list) {
+    const key = keys.get(one.projectId);
+    if (key === undefined) continue;
+    const row = rowOf(one, addressHash(key, one));
+    const name = `${one.projectId}${row.hash.toString('hex')}`;
+    rows.set(name, merged(rows.get(name), row));
+  }
+  if (rows.size === 0) return;
+  const made = [...rows.values()];
+  const written = await db.query<Written>(upsert, [
+    uuidArray(made.map((row) => row.projectId)),
+    uuidArray(made.map((row) => row.id)),
+    made.map((row) => row.kind),
+    made.map((row) => row.hash),
+    textArray(made.map((row) => row.address)),
+    made.map((row) => row.reason),
+    textArray(made.map((row) => row.provider)),
+    textArray(made.map((row) => row.detail)),
+    textArray(made.map((row) => uuidArray(row.userIds))),
+    byHand !== undefined,
+    byHand?.note ?? null,
+    byHand?.note !== undefined,
+  ]);
+  const added = new Set(made.map(({ id }) => id));
+  await recordEvents(
+    db,
+    written.flatMap((row) => {
+      if (added.has(row.id)) return [suppressionEvent('suppression.added', row)];
+      return row.changed ? [suppressionEvent('suppression.updated', row)] : [];
+    }),
+  );
+}
+
+interface Row {
+  projectId: string;
+  id: string;
+  kind: SuppressionKind;
+  hash: Buffer;
+  address: string;
+  reason: SuppressionReason;
+  provider: string | null;
+  detail: string | null;
+  userIds: readonly string[];
+}
+
+interface Written {
+  project_id: string;
+  id: string;
+  kind: SuppressionKind;
+  user_ids: string[];
+  changed: boolean;
+}
+
+function rowOf(one: NewSuppression, hash: Buffer): Row {
+  const { projectId, kind, reason, provider, userId } = one;
+  const address = canonicalAddress(one);
+  const detail = one.detail === null ? null : storable(withoutAddress(one.detail, address));
+  const userIds = userId === undefined ? [] : [userId];
+  return { projectId, id: newId(), kind, hash, address, reason, provider, detail, userIds };
+}
+
+function storable(text: string): string {
+  return text.replaceAll('\0', '').slice(0, MAX_DETAIL_CHARACTERS).toWellFormed();
+}
+
+/** One statement can touch a row once. */
+function merged(held: Row | undefined, row: Row): Row {
+  if (held === undefined) return row;
+  const stronger = strength(row) > strength(held) ? row : held;
+  return { ...stronger, userIds: [...new Set([...held.userIds, ...row.userIds])] };
+}
+
+function strength({ reason }: { reason: SuppressionReason }): number {
+  return SUPPRESSION_REASONS.indexOf(reason);
+}
+
+const RANKS = `array[${SUPPRESSION_REASONS.map((reason) => `'${reason}'`).join(', ')}]`;
+const IS_STRONGER = `array_position(${RANKS}, excluded.reason) > array_position(${RANKS}, s.reason)`;
+const IS_NEW_NOTE = '($12 and s.note is distinct from excluded.note)';
+
+// Unique index suppressions_by_hash, in its order, so that two who write the same wait for each other and not
+// in a circle; primary keys of users and user_keys, looked up one by one: of an `exists` beside an `or` a
+// hash of all the project's keys is made. What comes back of a message after its user was erased must not
+// bring the address back.
+const upsert = sql(
+  'suppress_addresses',
+  `insert into suppressions as s (
+    project_id, id, kind, hash, address, reason, provider, detail, user_ids, note, created_at, updated_at
+  )
+  select g.project_id, g.id, g.kind, g.hash,
+    case
+      when $10
+        or (
+          select true
+          from users u
+          where u.id = any (g.user_ids::uuid[]) and u.deleted_at is distinct from '-infinity'
+          limit 1
+        )
+        or (
+          select true
+          from user_keys k
+          where k.project_id = g.project_id and k.kind = 'email' and k.value = g.address
+          limit 1
+        )
+      then g.address
+    end,
+    g.reason, g.provider, g.detail, g.user_ids::uuid[], $11, now(), now()
+  from unnest($1::uuid[], $2::uuid[], $3::text[], $4::bytea[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[])
+    as g (project_id, id, kind, hash, address, reason, provider, detail, user_ids)
+  order by g.project_id, g.hash
+  on conflict (project_id, hash) do update
+  set reason = case when ${IS_STRONGER} then excluded.reason else s.reason end,
+    provider = case when ${IS_STRONGER} then excluded.provider else s.provider end,
+    detail = case when ${IS_STRONGER} then excluded.detail else s.detail end,
+    note = case when $12 then excluded.note else s.note end,
+    updated_at = case when ${IS_STRONGER} or ${IS_NEW_NOTE} then now() else s.updated_at end,
+    address = coalesce(s.address, excluded.address),
+    user_ids = array(select unnest(s.user_ids) union select unnest(excluded.user_ids))
+  where ${IS_STRONGER}
+    or ${IS_NEW_NOTE}
+    or (s.address is null and excluded.address is not null)
+    or not excluded.user_ids <@ s.user_ids
+  returning s.project_id, s.id, s.kind, s.user_ids, s.updated_at = now() as changed`,
+);

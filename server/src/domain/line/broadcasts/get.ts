@@ -1,0 +1,122 @@
+import { type Queryable, sql } from '../../../db/client.ts';
+import { type Cursor, NEWEST, OLDEST } from '../../../lib/cursor.ts';
+import type { JsonText } from '../../../lib/json-text.ts';
+import { type BroadcastRow, broadcastJson } from './wire.ts';
+
+/** One of the project's broadcasts as JSON text; undefined when there is none with this id. */
+export async function getBroadcast(
+  db: Queryable,
+  projectId: string,
+  id: string,
+): Promise<JsonText | undefined> {
+  const [row] = await db.query<BroadcastRow>(selectBroadcast, [id, projectId]);
+  return row && broadcastJson(row);
+}
+
+/**
+ * A broadcast as a list finds it: what it says is read when it is known how much of the list fits into an
+ * answer.
+ */
+export interface ListedBroadcast {
+  id: string;
+  /** How long its texts are as they are stored. */
+  bytes: number;
+}
+
+/** Up to `limit` of the project's broadcasts beyond the cursor, nearest first. */
+export async function listBroadcasts(
+  db: Queryable,
+  projectId: string,
+  { direction, id, limit }: Cursor,
+): Promise<ListedBroadcast[]> {
+  return db.query<ListedBroadcast>(direction === 'older' ? selectOlder : selectNewer, [projectId, id, limit]);
+}
+
+// A broadcast may have 10 MiB, and a page a hundred of them: more than the memory of the server, and than a
+// string can hold.
+const MAX_PAGE_BYTES = 16 * 1024 * 1024;
+
+/**
+ * The wire form of listed broadcasts as JSON texts, in their order: of as many, and of at least one, as an
+ * answer can hold.
+ */
+export async function broadcastsJson(
+  db: Queryable,
+  projectId: string,
+  listed: readonly ListedBroadcast[],
+): Promise<JsonText[]> {
+  const ids: string[] = [];
+  let bytes = 0;
+  for (const one of listed) {
+    bytes += one.bytes;
+    if (ids.length > 0 && bytes > MAX_PAGE_BYTES) break;
+    ids.push(one.id);
+  }
+  const rows = await db.query<BroadcastRow>(selectBroadcasts, [ids, projectId]);
+  const byId = new Map(rows.map((row) => [row.id, row]));
+  const texts: JsonText[] = [];
+  let characters = 0;
+  for (const id of ids) {
+    const row = byId.get(id);
+    if (row === undefined) throw new Error(`broadcast ${id} is gone`);
+    // One by one, because a text may be a thousand times as long as what is stored of it.
+    const text = await broadcastJson(row);
+    characters += text.length;
+    if (texts.length > 0 && characters > MAX_PAGE_BYTES) break;
+    texts.push(text);
+  }
+  return texts;
+}
+
+// Only the events and the list of deliveries have more failures than these.
+const MAX_ERRORS = 1_000;
+
+// The errors are what was wrong before anything was sent, then the deliveries that have failed so far: index
+// deliveries_failed (broadcast_id, user_id, channel), read only where there are any, and no further than the
+// limit. An erased user's failure has no reason.
+const COLUMNS = `id, category, topic, message, overrides, recipients, status, total, failures + failed_users as failures, pending,
+    case
+      when failed_users = 0 then errors
+      else (coalesce(errors::jsonb, '[]') || coalesce((
+        select jsonb_agg(
+          jsonb_build_object('message', channel || ' to user ' || user_id || ' failed' || coalesce(': ' || reason, ''))
+          order by user_id, channel
+        )
+        from (
+          select user_id, channel, reason
+          from deliveries d
+          where d.broadcast_id = broadcasts.id and d.state = 'failed'
+          order by user_id, channel
+          limit ${MAX_ERRORS}
+        ) failed
+      ), '[]'))::json
+    end as errors`;
+
+// Primary key.
+const selectBroadcast = sql(
+  'select_broadcast',
+  `select ${COLUMNS} from broadcasts where id = $1 and project_id = $2`,
+);
+const selectBroadcasts = sql(
+  'select_broadcasts',
+  `select ${COLUMNS} from broadcasts where id = any ($1::uuid[]) and project_id = $2`,
+);
+// Index broadcasts_of_project (project_id, id): see users/list.ts for the pairs. The length of a text that is
+// stored apart is known without reading it.
+const LISTED = `id, octet_length(message) + coalesce(octet_length(overrides), 0) + coalesce(octet_length(recipients), 0) as bytes`;
+const selectOlder = sql(
+  'select_older_broadcasts',
+  `select ${LISTED}
+  from broadcasts
+  where (project_id, id) < ($1, $2) and (project_id, id) >= ($1, '${OLDEST}')
+  order by project_id desc, id desc
+  limit $3`,
+);
+const selectNewer = sql(
+  'select_newer_broadcasts',
+  `select ${LISTED}
+  from broadcasts
+  where (project_id, id) > ($1, $2) and (project_id, id) <= ($1, '${NEWEST}')
+  order by project_id, id
+  limit $3`,
+);

@@ -1,0 +1,34 @@
+import type { Config } from '../../../config.ts';
+import type { Database } from '../../../db/client.ts';
+import type { Clock } from '../../../lib/clock.ts';
+import type { EgressGuard } from '../../../lib/egress.ts';
+import type { Logger } from '../../../lib/log.ts';
+import type { Sealer } from '../../../lib/seal.ts';
+import type { Transport } from '../../../providers/shared/transport.ts';
+import type { Bus } from '../../ground/bus/messages.ts';
+import type { Identities } from '../../ground/identities/identities.ts';
+import type { AddressKeys } from '../../ground/suppressions/address-keys.ts';
+import type { CategoryCache } from '../../setup/categories/of-project.ts';
+import type { IntegrationCache } from '../../setup/integrations/of-project.ts';
+import type { ProjectCache } from '../../setup/projects/cache.ts';
+import type { FreshRecipients } from './fresh-recipients.ts';
+
+/**
+ * What the line of a broadcast works with. Functions take the parts they need: `({ db, clock }, input)`.
+ */
+export interface LineContext {
+  readonly config: Config;
+  readonly db: Database;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly sealer: Sealer;
+  readonly egress: EgressGuard;
+  readonly transport: Transport;
+  readonly bus: Bus;
+  readonly identities: Identities;
+  readonly addressKeys: AddressKeys;
+  readonly projects: ProjectCache;
+  readonly integrations: IntegrationCache;
+  readonly categories: CategoryCache;
+  readonly fresh: FreshRecipients;
+}

@@ -1,0 +1,47 @@
+import { uuidArray } from '../../../db/arrays.ts';
+import { type Queryable, sql } from '../../../db/client.ts';
+import type { OpenedIntegration } from '../../setup/integrations/of-project.ts';
+import { MAX_UNREAD_COUNT } from '../notifications/count-unread.ts';
+import { STANDING } from '../notifications/row.ts';
+
+/** What the number on an app's icon can be. */
+export interface Badge {
+  unread: number;
+  unseen: number;
+}
+
+/** Of a user who was not counted. */
+export const NO_BADGE: Badge = { unread: 0, unseen: 0 };
+
+/**
+ * Counts for all these users at once. Who has not seen a notification is known by its row alone, so that is
+ * counted only where an integration shows it; where it is not asked for it is given as the unread ones are.
+ */
+export async function countBadges(
+  db: Queryable,
+  integrations: readonly OpenedIntegration[],
+  userIds: ReadonlySet<string>,
+): Promise<ReadonlyMap<string, Badge>> {
+  if (userIds.size === 0) return new Map();
+  const unseen = integrations.some(({ config }) => config.badge === 'unseen');
+  const rows = await db.query<Badge & { user_id: string }>(unseen ? countBoth : countUnread, [
+    uuidArray([...userIds]),
+  ]);
+  return new Map(rows.map(({ user_id, ...badge }) => [user_id, badge]));
+}
+
+const count = (columns: string, figures: string) => `select w.user_id, ${figures}
+  from unnest($1::uuid[]) as w (user_id)
+  cross join lateral (
+    select ${columns}
+    from notifications
+    where user_id = w.user_id and ${STANDING.unread}
+    limit ${MAX_UNREAD_COUNT}
+  ) n
+  group by w.user_id`;
+// Index inbox_unread alone; and with it the rows.
+const countUnread = sql('count_badges', count('', 'count(*)::int as unread, count(*)::int as unseen'));
+const countBoth = sql(
+  'count_badges_unseen',
+  count('seen_at', 'count(*)::int as unread, (count(*) filter (where n.seen_at is null))::int as unseen'),
+);

@@ -1,0 +1,60 @@
+import { uuidArray } from '../../../db/arrays.ts';
+import { sql } from '../../../db/client.ts';
+import { notificationId } from '../../../lib/ids.ts';
+import { newToThese } from '../../ground/bus/messages.ts';
+import type { LineContext } from '../context/context.ts';
+import { HELD_BACK } from '../notifications/row.ts';
+
+/**
+ * Shows notifications that were held back in the inboxes of these users, as new ones of this moment, and
+ * tells who is connected. Doing it again changes nothing but tells them again: the one who did it before may
+ * have been stopped before it came to that.
+ */
+export async function showInInbox(
+  { db, bus }: Pick<LineContext, 'db' | 'bus'>,
+  { projectId, broadcastId, userIds }: { projectId: string; broadcastId: string; userIds: readonly string[] },
+): Promise<void> {
+  if (userIds.length === 0) return;
+  const sorted = [...userIds].sort();
+  const rows = await db.query<{ user_id: string; sent_at: Date }>(release, [
+    uuidArray(sorted),
+    uuidArray(sorted.map((userId) => notificationId(broadcastId, userId))),
+  ]);
+  for (const [sentAtMs, group] of Map.groupBy(rows, (row) => row.sent_at.getTime())) {
+    const shown = group.map((row) => row.user_id);
+    for (const message of newToThese({ projectId, broadcastId, sentAtMs }, shown)) bus.publish(message);
+  }
+}
+
+// Primary key. Whoever looks for what was missed finds it by updated_at, however old its id is. `place` is
+// the id, with the milliseconds that it begins with replaced by those of `sent_at`.
+const release = sql(
+  'show_in_inbox',
+  `with wanted as (
+    select user_id, id
+    from unnest($1::uuid[], $2::uuid[]) as w (user_id, id)
+  ),
+  shown as (
+    update notifications n
+    set discarded_at = null,
+      sent_at = date_trunc('milliseconds', now()),
+      updated_at = date_trunc('milliseconds', now()),
+      place = overlay(
+        replace(n.id::text, '-', '')
+        placing lpad(to_hex(floor(extract(epoch from now()) * 1000)::bigint), 12, '0')
+        from 1
+      )::uuid
+    from wanted
+    where n.user_id = wanted.user_id
+      and n.id = wanted.id
+      and n.discarded_at = ${HELD_BACK}
+    returning n.user_id, n.sent_at
+  )
+  select user_id, sent_at
+  from shown
+  union all
+  select n.user_id, n.sent_at
+  from wanted
+  join notifications n using (user_id, id)
+  where n.discarded_at is null`,
+);

@@ -1,0 +1,115 @@
+import { describe, expect, test } from 'vitest';
+import { nextOpening } from '../../../lib/weekly-hours.ts';
+import { waitForWindow } from './wait-for-window.ts';
+
+const NOW = Date.UTC(2026, 6, 15, 22);
+const MORNING = Date.UTC(2026, 6, 16, 8);
+const NOON = Date.UTC(2026, 6, 16, 12);
+const HOUR_MS = 3_600_000;
+
+type Given = Parameters<typeof waitForWindow>[0];
+
+/** A job for four users, whose text weighs 10. */
+function job(payload: Partial<Given['payload']> = {}): Given {
+  return {
+    projectId: 'p',
+    priority: 3,
+    weight: 14,
+    payload: {
+      broadcast_id: 'b',
+      channel: 'mobile_push',
+      user_ids: ['u1', 'u2', 'u3', 'u4'],
+      attempt: 2,
+      first_attempt_ms: NOW - HOUR_MS,
+      ...payload,
+    },
+  };
+}
+
+describe('what waits', () => {
+  const LAST = 1 - Number.EPSILON; // Math.random never gives 1
+
+  test.each([0, 0.5, LAST])(
+    'comes while the shortest window there is is open, never before (%f)',
+    (chance) => {
+      // No shorter one can be saved.
+      const shortest = [{ from: 8 * 60, to: 8 * 60 + 10 }];
+      const opening = nextOpening(shortest, 'UTC', NOW) ?? Number.NaN;
+      expect(opening).toBe(MORNING);
+      const { jobs } = waitForWindow(job(), new Map([['u1', opening]]), NOW, () => chance);
+      const dueAtMs = jobs[0]?.dueAtMs ?? Number.NaN;
+      expect(dueAtMs).toBeGreaterThanOrEqual(opening);
+      expect(nextOpening(shortest, 'UTC', dueAtMs)).toBe(dueAtMs);
+    },
+  );
+
+  test('does not come all at the same moment', () => {
+    const chances = [0, LAST].values();
+    const openings = new Map([
+      ['u1', MORNING],
+      ['u2', NOON],
+    ]);
+    const { jobs } = waitForWindow(job(), openings, NOW, () => chances.next().value ?? 0);
+    expect(jobs.map(({ dueAtMs }) => dueAtMs)).toEqual([MORNING, NOON + 299_999]);
+  });
+
+  test('is one job for each opening, with the weight of its users, and told with it', () => {
+    const openings = new Map([
+      ['u1', MORNING],
+      ['u3', NOON],
+      ['u4', MORNING],
+    ]);
+    const { jobs, events } = waitForWindow(job(), openings, NOW, () => 0);
+    expect(jobs).toEqual(
+      [
+        { userIds: ['u1', 'u4'], dueAtMs: MORNING, weight: 12 },
+        { userIds: ['u3'], dueAtMs: NOON, weight: 11 },
+      ].map(({ userIds, dueAtMs, weight }) => ({
+        kind: 'deliver',
+        projectId: 'p',
+        priority: 3,
+        weight,
+        dueAtMs,
+        payload: {
+          broadcast_id: 'b',
+          channel: 'mobile_push',
+          user_ids: userIds,
+          attempt: 2,
+          first_attempt_ms: dueAtMs,
+          back: 'waited',
+        },
+      })),
+    );
+    expect(events).toMatchObject([
+      { userIds: ['u1', 'u4'], details: { payload: { due_at: '2026-07-16T08:00:00.000Z' } } },
+      { userIds: ['u3'], details: { payload: { due_at: '2026-07-16T12:00:00.000Z' } } },
+    ]);
+  });
+
+  test('lives on from its opening; what was begun in a window before has as much left as it had', () => {
+    const openings = new Map([['u1', MORNING]]);
+    const firstAttemptOf = (payload: Partial<Given['payload']>) =>
+      waitForWindow(job(payload), openings, NOW, () => 0).jobs[0]?.payload.first_attempt_ms;
+    expect(firstAttemptOf({})).toBe(MORNING);
+    expect(firstAttemptOf({ back: 'waited' })).toBe(MORNING);
+    expect(firstAttemptOf({ back: 'begun' })).toBe(MORNING - HOUR_MS);
+  });
+
+  test('keeps what is known of it, and nothing of the others', () => {
+    const [u1, u2] = [1, 2].map((accepted) => ({ left: { t: NOW }, accepted, gone: 0, failed: 0 }));
+    if (u1 === undefined || u2 === undefined) throw new Error('two');
+    const given = job({ replay: 3, back: 'begun', progress: { u1, u2 } });
+    const openings = new Map([
+      ['u1', MORNING],
+      ['u3', NOON],
+    ]);
+    const [first, second] = waitForWindow(given, openings, NOW, () => 0).jobs;
+    expect(first?.payload).toMatchObject({ replay: 3, back: 'begun', attempt: 2, progress: { u1 } });
+    expect(Object.keys(first?.payload.progress ?? {})).toEqual(['u1']);
+    expect(second?.payload).not.toHaveProperty('progress');
+  });
+});
+
+test('where nobody waits there is nothing to write', () => {
+  expect(waitForWindow(job(), new Map(), NOW)).toEqual({ jobs: [], events: [] });
+});

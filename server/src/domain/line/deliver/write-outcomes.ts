@@ -1,0 +1,317 @@
+import type { EventType } from '../../../contract/event.ts';
+import { textArray, uuidArray } from '../../../db/arrays.ts';
+import { type Queryable, sql } from '../../../db/client.ts';
+import { enqueue } from '../../../queue/enqueue.ts';
+import type { NewJob, Progress } from '../../../queue/jobs.ts';
+import { endHeldJobs } from '../../../queue/settle.ts';
+import { type EventDetails, type NewEvent, recordEvents } from '../../ground/events/record.ts';
+import type { AddressKeys } from '../../ground/suppressions/address-keys.ts';
+import { type NewSuppression, suppressAddresses } from '../../ground/suppressions/suppress.ts';
+import { countDown, type Tally } from '../ledger/finish.ts';
+import type { Targets } from './conclude.ts';
+import { receiptJobs, type TakenMessage } from './poll-jobs.ts';
+import { type Marked, unmarkTexts } from './text-marks.ts';
+
+type DeliveryState = 'sent' | 'failed' | 'skipped' | 'retrying';
+
+/** How one attempt to reach one user on one channel ended. */
+export interface DeliveryOutcome {
+  projectId: string;
+  broadcastId: string;
+  userId: string;
+  notificationId: string;
+  channel: string;
+  /**
+   * How often it had been begun anew, as its job has it. Of one that was once more since then it says
+   * nothing.
+   */
+  replay?: number | undefined;
+  state: DeliveryState;
+  /** Attempts made, this one included. */
+  attempts: number;
+  integrationId: string | null;
+  provider: string | null;
+  providerId: string | null;
+  code: string | null;
+  reason: string | null;
+  firstAttemptMs: number;
+  durationMs: number;
+  /** The broadcast awaits the first attempt of it, as its job has it. */
+  awaited?: boolean | undefined;
+  /** Of a delivery to several targets. */
+  targets?: Targets | undefined;
+  /** The targets that are left to be tried. */
+  progress?: Progress | undefined;
+  /** It was `sent` before; this is what became of further targets. */
+  continues?: boolean | undefined;
+  /** Addresses of the user that the provider refused for good. */
+  refused?: readonly { kind: 'email' | 'phone'; address: string; reason: string }[];
+  /** A text message that was written down as about to be sent, and surely was not. */
+  notSent?: boolean;
+  /** What providers have taken in this attempt, who are to be asked what became of it. */
+  taken?: readonly TakenMessage[];
+}
+
+/** The end of a job: it is deleted, and what is left of it becomes new jobs. */
+export interface FinishedJob {
+  jobId: number;
+  leaseId: string;
+  retries: readonly NewJob<'deliver'>[];
+  /** Deliveries that the retries will make, of a broadcast that awaited their first attempt by this job. */
+  deferred?: { broadcastId: string; deliveries: number } | undefined;
+  /** The questions what became of what was sent without an outcome. */
+  polls?: readonly NewJob<'poll_receipts'>[];
+  /** What is to be told of those that are done later. */
+  events?: readonly NewEvent[];
+  /** Text messages that were written down as about to be sent, and were not even tried. */
+  untried?: readonly Marked[];
+}
+
+/**
+ * Writes down what became of deliveries, and the ends of their jobs, in the caller's transaction; answers
+ * which of it is news, and how many retries were added. `isRepeat`: it was written before, and may be
+ * committed.
+ */
+export async function writeOutcomes(
+  { tx, addressKeys, isRepeat }: { tx: Queryable; addressKeys: AddressKeys; isRepeat: boolean },
+  reported: readonly DeliveryOutcome[],
+  finished: readonly FinishedJob[],
+): Promise<{ written: DeliveryOutcome[]; retries: number }> {
+  const outcomes = onePerDelivery(reported);
+  const changed = new Set([
+    ...(await upsert(
+      tx,
+      outcomes.filter(({ continues }) => !continues),
+    )),
+    ...(await updateSent(
+      tx,
+      outcomes.filter(({ continues }) => continues),
+    )),
+  ]);
+  const written = outcomes.filter((one) => changed.has(nameOf(one.notificationId, one.channel)));
+  await recordEvents(tx, eventsOf(written));
+  // Not with the end of the job: whoever repeats it after a crash finds the outcome, and would never ask.
+  await enqueue(tx, receiptJobs(written.flatMap(({ taken = [] }) => taken)));
+  await suppressAddresses({ db: tx, addressKeys }, reported.flatMap(suppressionsOf));
+  const held = await endJobs(tx, finished);
+  // Each attempt takes back its own mark, also one that is reported twice by two workers; but when this is a
+  // repeat, only where it is news: a mark that is taken back twice is another's, and a text message would be
+  // sent a third time.
+  await unmarkTexts(tx, [
+    ...(isRepeat ? written : reported).filter(({ notSent }) => notSent),
+    ...(isRepeat ? held : finished).flatMap(({ untried = [] }) => untried),
+  ]);
+  const retries = held.reduce((sum, job) => sum + job.retries.length, 0);
+  await countDown(tx, talliesOf(written, held));
+  return { written, retries };
+}
+
+/**
+ * One statement can touch a row once. Of a delivery that is reported twice, by a worker that lost its lease
+ * and by the one that has it now, the first final outcome counts: were it the last, a retry that nobody will
+ * make could take the place of an end. Of one that was begun anew only what was made of it since then counts.
+ */
+function onePerDelivery(outcomes: readonly DeliveryOutcome[]): DeliveryOutcome[] {
+  const chosen = new Map<string, DeliveryOutcome>();
+  for (const outcome of outcomes) {
+    const name = nameOf(outcome.notificationId, outcome.channel);
+    const before = chosen.get(name);
+    const [since = 0, now = 0] = [before?.replay, outcome.replay];
+    if (before === undefined || now > since || (now === since && before.state === 'retrying'))
+      chosen.set(name, outcome);
+  }
+  return [...chosen.values()].sort((a, b) => (a.userId < b.userId ? -1 : 1));
+}
+
+const nameOf = (notificationId: string, channel: string) => `${notificationId}${channel}`;
+
+/** What outcomes and ended jobs change about their broadcasts. */
+function talliesOf(
+  written: readonly DeliveryOutcome[],
+  ended: readonly FinishedJob[],
+): ReadonlyMap<string, Tally> {
+  const tallies = new Map<string, { ended: number; attempted: number; failed: DeliveryOutcome[] }>();
+  const tallyOf = (broadcastId: string) => {
+    const tally = tallies.get(broadcastId) ?? { ended: 0, attempted: 0, failed: [] };
+    tallies.set(broadcastId, tally);
+    return tally;
+  };
+  for (const outcome of written) {
+    if (outcome.state === 'retrying' || outcome.continues) continue;
+    const tally = tallyOf(outcome.broadcastId);
+    tally.ended += 1;
+    if (outcome.awaited) tally.attempted += 1;
+    if (outcome.state === 'failed') tally.failed.push(outcome);
+  }
+  for (const { deferred } of ended)
+    if (deferred !== undefined) tallyOf(deferred.broadcastId).attempted += deferred.deliveries;
+  return tallies;
+}
+
+function suppressionsOf({ projectId, userId, provider, refused = [] }: DeliveryOutcome): NewSuppression[] {
+  return refused.map(({ kind, address, reason }) => ({
+    projectId,
+    kind,
+    address,
+    reason: 'rejected',
+    detail: reason,
+    provider,
+    userId,
+  }));
+}
+
+/** Writes the outcomes; answers the names of the deliveries whose state is news. */
+async function upsert(tx: Queryable, rows: readonly DeliveryOutcome[]): Promise<Set<string>> {
+  if (rows.length === 0) return new Set();
+  const changed = await tx.query<{ notification_id: string; channel: string }>(upsertDeliveries, [
+    uuidArray(rows.map((row) => row.userId)),
+    uuidArray(rows.map((row) => row.notificationId)),
+    textArray(rows.map((row) => row.channel)),
+    uuidArray(rows.map((row) => row.broadcastId)),
+    textArray(rows.map((row) => row.state)),
+    textArray(rows.map((row) => String(row.attempts))),
+    textArray(rows.map((row) => row.integrationId)),
+    textArray(rows.map((row) => row.provider)),
+    textArray(rows.map((row) => row.providerId)),
+    textArray(rows.map((row) => row.code)),
+    textArray(rows.map((row) => row.reason)),
+    textArray(rows.map((row) => new Date(row.firstAttemptMs).toISOString())),
+    textArray(rows.map((row) => row.targets && JSON.stringify(row.targets))),
+    rows.map((row) => row.replay ?? 0),
+    uuidArray([...new Set(rows.map((row) => row.broadcastId))]),
+    textArray(rows.map((row) => row.progress && JSON.stringify(row.progress))),
+  ]);
+  return new Set(changed.map((row) => nameOf(row.notification_id, row.channel)));
+}
+
+/**
+ * Writes what became of further targets of deliveries that are `sent`; returns the names of those of which it
+ * is news.
+ */
+async function updateSent(tx: Queryable, rows: readonly DeliveryOutcome[]): Promise<Set<string>> {
+  if (rows.length === 0) return new Set();
+  const changed = await tx.query<{ notification_id: string; channel: string }>(updateSentDeliveries, [
+    uuidArray(rows.map((row) => row.userId)),
+    uuidArray(rows.map((row) => row.notificationId)),
+    textArray(rows.map((row) => row.channel)),
+    rows.map((row) => row.replay ?? 0),
+    rows.map((row) => row.attempts),
+    textArray(rows.map((row) => row.targets && JSON.stringify(row.targets))),
+    textArray(rows.map((row) => row.progress && JSON.stringify(row.progress))),
+  ]);
+  return new Set(changed.map((row) => nameOf(row.notification_id, row.channel)));
+}
+
+/** Ends the jobs that are still held and adds their retries; answers which they are. */
+async function endJobs(tx: Queryable, finished: readonly FinishedJob[]): Promise<readonly FinishedJob[]> {
+  if (finished.length === 0) return [];
+  const ended = await endHeldJobs(tx, finished);
+  const held = finished.filter((job) => ended.has(job.jobId));
+  await enqueue(
+    tx,
+    held.flatMap(({ retries, polls = [] }) => [...retries, ...polls]),
+  );
+  await recordEvents(
+    tx,
+    held.flatMap(({ events = [] }) => events),
+  );
+  return held;
+}
+
+const EVENT_TYPES = {
+  sent: 'delivery.sent',
+  failed: 'delivery.failed',
+  skipped: 'delivery.skipped',
+  retrying: 'delivery.retried',
+} as const;
+
+/** A delivery is `sent` once; what becomes of its further targets is a retry. */
+function typeOf({ state, continues }: DeliveryOutcome): EventType {
+  return continues ? 'delivery.retried' : EVENT_TYPES[state];
+}
+
+function eventsOf(outcomes: readonly DeliveryOutcome[]): NewEvent[] {
+  const events: NewEvent[] = [];
+  for (const group of Map.groupBy(outcomes, (one) => `${one.broadcastId}${typeOf(one)}`).values()) {
+    const [first] = group;
+    if (first === undefined) continue;
+    events.push({
+      projectId: first.projectId,
+      type: typeOf(first),
+      broadcastId: first.broadcastId,
+      userIds: group.map((one) => one.userId),
+      details: group.map(detailsOf),
+    });
+  }
+  return events;
+}
+
+/**
+ * Whom it concerns is added when the event is read (events/expand.ts): it follows from the broadcast and the
+ * user.
+ */
+function detailsOf(outcome: DeliveryOutcome): EventDetails {
+  const { channel, provider, attempts, durationMs, targets } = outcome;
+  return {
+    ...(outcome.code === null ? {} : { code: outcome.code }),
+    ...(outcome.reason === null ? {} : { log: outcome.reason }),
+    level: outcome.state === 'failed' ? 'error' : outcome.state === 'retrying' ? 'warn' : 'info',
+    context: {
+      channel,
+      ...(provider === null ? {} : { provider }),
+      attempt: attempts,
+      duration_ms: durationMs,
+    },
+    ...(targets === undefined ? {} : { payload: figuresOf(targets) }),
+  };
+}
+
+/** Not the vendor's ids of the messages: by them the vendor names the recipient, and events outlive users. */
+function figuresOf({ accepted, gone, failed }: Targets): Record<string, number> {
+  return { accepted, gone, failed };
+}
+
+// Primary key (user_id, notification_id, channel). A final state stays, and an attempt that was written down
+// already is not written again: only what is news is answered, so that each state has one event and each end
+// is counted once, however often it is reported. Nor is one that was begun anew since: how it had gone before
+// is no news of it. Who was asked last is kept where nobody was asked this time. Of a broadcast that was
+// deleted while its messages were on their way nothing is written: its deliveries went with it, and nobody
+// would delete these (primary key of broadcasts).
+const upsertDeliveries = sql(
+  'record_outcomes',
+  `insert into deliveries as d (
+      user_id, notification_id, channel, broadcast_id, state, attempts, integration_id, provider, provider_id, code, reason,
+      first_attempt_at, last_attempt_at, targets, replays, progress
+    )
+    select user_id, notification_id, channel, broadcast_id, state, attempts, integration_id, provider, provider_id, code, reason,
+      first_attempt_at, now(), targets::json, replay, progress::json
+    from unnest(
+      $1::uuid[], $2::uuid[], $3::text[], $4::uuid[], $5::text[], $6::int[], $7::uuid[], $8::text[], $9::text[], $10::text[], $11::text[],
+      $12::timestamptz[], $13::text[], $14::int[], $16::text[]
+    ) as o (
+      user_id, notification_id, channel, broadcast_id, state, attempts, integration_id, provider, provider_id, code, reason, first_attempt_at,
+      targets, replay, progress
+    )
+    where broadcast_id in (select id from broadcasts where id = any ($15::uuid[]))
+    on conflict (user_id, notification_id, channel) do update
+      set state = excluded.state, attempts = excluded.attempts,
+        integration_id = coalesce(excluded.integration_id, d.integration_id), provider = coalesce(excluded.provider, d.provider),
+        provider_id = excluded.provider_id, code = excluded.code, reason = excluded.reason,
+        last_attempt_at = excluded.last_attempt_at, targets = excluded.targets, progress = excluded.progress
+      where d.state = 'retrying' and d.replays = excluded.replays
+        and (excluded.state <> 'retrying' or excluded.attempts > d.attempts)
+  returning d.notification_id, d.channel`,
+);
+// Primary key. Only while targets are left; the same attempt is written once, unless it says that none is
+// left any more.
+const updateSentDeliveries = sql(
+  'record_further_targets',
+  `update deliveries d
+  set attempts = o.attempts, targets = o.targets::json, progress = o.progress::json, last_attempt_at = now()
+  from unnest($1::uuid[], $2::uuid[], $3::text[], $4::int[], $5::int[], $6::text[], $7::text[])
+    as o (user_id, notification_id, channel, replay, attempts, targets, progress)
+  where d.user_id = o.user_id and d.notification_id = o.notification_id and d.channel = o.channel
+    and d.state = 'sent' and d.replays = o.replay and d.progress is not null
+    and (o.attempts > d.attempts or o.progress is null)
+  returning d.notification_id, d.channel`,
+);

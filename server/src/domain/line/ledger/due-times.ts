@@ -1,0 +1,44 @@
+import { uuidArray } from '../../../db/arrays.ts';
+import { type Queryable, sql } from '../../../db/client.ts';
+
+// A broadcast with more deferred jobs than this shows its planned times beyond: nobody waits for a list that
+// reads all of them.
+const MOST_JOBS = 1_000;
+
+/**
+ * When deferred deliveries of these broadcasts are attempted next; undefined for those that are not deferred,
+ * or are being attempted.
+ */
+export async function dueTimes(
+  db: Queryable,
+  deliveries: readonly { broadcastId: string; userId: string }[],
+): Promise<(userId: string, broadcastId: string, channel: string) => Date | undefined> {
+  if (deliveries.length === 0) return () => undefined;
+  const rows = await db.query<{ user_id: string; broadcast_id: string; channel: string; due_at: Date }>(
+    selectDeferred,
+    [
+      uuidArray([...new Set(deliveries.map((one) => one.broadcastId))]),
+      [...new Set(deliveries.map((one) => one.userId))],
+      MOST_JOBS,
+    ],
+  );
+  const name = (userId: string, broadcastId: string, channel: string) =>
+    `${userId} ${broadcastId} ${channel}`;
+  const due = new Map(rows.map((row) => [name(row.user_id, row.broadcast_id, row.channel), row.due_at]));
+  return (...delivery) => due.get(name(...delivery));
+}
+
+// Index jobs_deferred, whose condition is repeated word for word.
+const selectDeferred = sql(
+  'deferred_deliveries',
+  `select member.user_id, job.payload ->> 'broadcast_id' as broadcast_id, job.payload ->> 'channel' as channel, job.due_at
+  from (
+    select due_at, payload
+    from jobs
+    where kind = 'deliver' and due_at is not null and payload ->> 'back' is not null
+      and (payload ->> 'broadcast_id')::uuid = any ($1::uuid[])
+    limit $3
+  ) job
+  cross join lateral json_array_elements_text(job.payload -> 'user_ids') as member (user_id)
+  where member.user_id = any ($2::text[])`,
+);

@@ -1,0 +1,71 @@
+import type { Delivery } from '../../../contract/delivery.ts';
+import { type Queryable, sql } from '../../../db/client.ts';
+import { delivering, wireNameOf } from '../../../providers/index.ts';
+import { IS_CURRENT } from '../../setup/integrations/pauses.ts';
+
+// While a message probes whether an integration works again, the others wait for so long at most (see
+// breaker.ts).
+const AFTER_PAUSE_MS = 15_000;
+
+/**
+ * Adds to scheduled deliveries why they wait, where they become due while the integrations of their channel
+ * are paused. Taken from what is known of the integrations, so nothing is written for each delivery when an
+ * integration is paused.
+ */
+export async function explainWaiting(
+  { db, brand }: { db: Queryable; brand: string },
+  projectId: string,
+  deliveries: readonly Delivery[],
+): Promise<Delivery[]> {
+  if (!deliveries.some(({ state }) => state === 'scheduled')) return [...deliveries];
+  const rows = await db.query<Row>(selectIntegrations, [projectId]);
+  const byChannel = Map.groupBy(
+    rows,
+    ({ provider }): string | undefined => delivering.get(provider)?.channel,
+  );
+  return deliveries.map((one) => {
+    if (one.state !== 'scheduled') return one;
+    const pause = pauseOf(one.channel, byChannel.get(one.channel) ?? []);
+    const dueMs = one.due_at === null ? 0 : Date.parse(one.due_at);
+    if (pause === undefined || dueMs > pause.until.getTime() + AFTER_PAUSE_MS) return one;
+    const { id, provider, until, reason } = pause;
+    const name = wireNameOf(provider, brand);
+    return {
+      ...one,
+      code: 'integration_paused',
+      reason: `the integration ${name} is paused: ${reason}`,
+      provider: name,
+      integration_id: id,
+      due_at: new Date(Math.max(dueMs, until.getTime())).toISOString(),
+    };
+  });
+}
+
+/**
+ * Which integration of a channel its deliveries wait for: any of one whose targets name their integration,
+ * else only when all are paused.
+ */
+function pauseOf(channel: Delivery['channel'], rows: readonly Row[]): Paused | undefined {
+  const paused = rows.filter((row): row is Paused => row.until !== null);
+  if (!OWN_TARGETS.has(channel) && paused.length < rows.length) return undefined;
+  return paused.toSorted((a, b) => a.until.getTime() - b.until.getTime())[0];
+}
+
+const OWN_TARGETS: ReadonlySet<string> = new Set(['mobile_push', 'slack', 'teams', 'web_push']);
+
+interface Row {
+  id: string;
+  provider: string;
+  until: Date | null;
+  reason: string | null;
+}
+type Paused = Row & { until: Date; reason: string };
+
+// Index integrations_of_project; primary key (project_id, integration_id, party) of the pauses.
+const selectIntegrations = sql(
+  'integrations_with_pauses',
+  `select i.id, i.provider, p.until, p.reason
+  from integrations i
+  left join integration_pauses p on p.project_id = i.project_id and p.integration_id = i.id and ${IS_CURRENT}
+  where i.project_id = $1`,
+);

@@ -1,0 +1,188 @@
+import { uuidArray } from '../../../db/arrays.ts';
+import { type Queryable, sql } from '../../../db/client.ts';
+import { type NewEvent, recordEvents } from '../../ground/events/record.ts';
+
+/*
+ * A broadcast is `processed` when nothing is awaited any more: each delivery that was due at once has had its first attempt, or was deferred,
+ * and all pages of subscribers are written. What is left of a job after that is done by jobs that nobody awaits, as is what was due
+ * later. So an outcome counts as awaited by the payload of its job (`awaited`), and what a job leaves over counts when the job ends, in the
+ * transaction that deletes it: exactly once, whoever is killed. If a worker lost its lease, both it and its successor may count a delivery;
+ * then the broadcast is processed that much too early. It never goes back to `processing`.
+ */
+
+/** What a transaction did to the deliveries of a broadcast. */
+export interface Tally {
+  /** Deliveries that reached their final state. */
+  ended: number;
+  /** How much of what was awaited happened: first attempts, deferrals, or the last page of subscribers. */
+  attempted: number;
+  /** The deliveries that failed. */
+  failed: readonly { userId: string; notificationId: string }[];
+}
+
+/** The last page of subscribers is written. */
+export const PAGES_WRITTEN: Tally = { ended: 0, attempted: 1, failed: [] };
+
+/** Ends broadcasts that an error of ours stopped: everybody is counted as failed. */
+export async function finishBroadcasts(
+  tx: Queryable,
+  broken: readonly { projectId: string; broadcastId: string; error: string }[],
+): Promise<void> {
+  for (const { projectId, broadcastId, error } of broken) {
+    const [row] = await tx.query<{ total: number }>(failBroadcast, [
+      broadcastId,
+      JSON.stringify([{ message: error }]),
+    ]);
+    if (row)
+      await recordEvents(tx, [
+        broadcastProcessed(projectId, broadcastId, { total: row.total, failures: row.total, pending: 0 }),
+      ]);
+  }
+}
+
+/**
+ * Subtracts from broadcasts what ended and what was attempted, and counts the users whose first failure this
+ * is. A broadcast for which nothing is awaited any more becomes `processed`. To be called last in a
+ * transaction: it holds the broadcasts locked.
+ */
+export async function countDown(tx: Queryable, tallies: ReadonlyMap<string, Tally>): Promise<void> {
+  const ids = [...tallies.keys()];
+  if (ids.length === 0) return;
+  const open = await lockBroadcasts(tx, ids);
+  const failed = ids.flatMap((id) => (tallies.get(id)?.failed ?? []).map((one) => ({ id, ...one })));
+  const rows = await tx.query<Counted>(subtract, [
+    ids,
+    ids.map((id) => tallies.get(id)?.ended),
+    ids.map((id) => tallies.get(id)?.attempted),
+    uuidArray(failed.map(({ id }) => id)),
+    uuidArray(failed.map(({ userId }) => userId)),
+    uuidArray(failed.map(({ notificationId }) => notificationId)),
+  ]);
+  await recordEvents(
+    tx,
+    rows
+      .filter(({ id, status }) => status === 'processed' && open.has(id))
+      .map(({ id, project_id: projectId, total, failures, pending }) =>
+        broadcastProcessed(projectId, id, { total, failures, pending }),
+      ),
+  );
+}
+
+interface Counted {
+  id: string;
+  project_id: string;
+  status: string;
+  total: number;
+  failures: number;
+  pending: number;
+}
+
+/**
+ * Locks broadcasts until the transaction ends: whoever changes several does this before, and whoever counts
+ * their failures. Returns those that are not processed yet.
+ */
+export async function lockBroadcasts(tx: Queryable, ids: readonly string[]): Promise<ReadonlySet<string>> {
+  const rows = await tx.query<{ id: string; status: string }>(selectForUpdate, [ids]);
+  return new Set(rows.flatMap(({ id, status }) => (status === 'processed' ? [] : [id])));
+}
+
+/**
+ * Counts deliveries that are replayed as pending again, and the users of whose deliveries none has failed any
+ * more.
+ */
+export async function addPending(
+  tx: Queryable,
+  broadcastId: string,
+  replayed: { deliveries: number; failed: readonly { userId: string; notificationId: string }[] },
+): Promise<void> {
+  await lockBroadcasts(tx, [broadcastId]);
+  await tx.query(addReplayed, [
+    broadcastId,
+    replayed.deliveries,
+    uuidArray(replayed.failed.map(({ userId }) => userId)),
+    uuidArray(replayed.failed.map(({ notificationId }) => notificationId)),
+  ]);
+}
+
+/** Notes what went wrong with a broadcast beside its deliveries. */
+export async function addError(tx: Queryable, broadcastId: string, message: string): Promise<void> {
+  await tx.query(appendError, [broadcastId, JSON.stringify([{ message }])]);
+}
+
+export function broadcastProcessed(
+  projectId: string,
+  broadcastId: string,
+  summary: { total: number; failures: number; pending: number },
+): NewEvent {
+  return { projectId, type: 'broadcast.processed', broadcastId, details: { payload: summary } };
+}
+
+// In the order of ids, so that two workers that count down the same broadcasts wait instead of deadlocking.
+const selectForUpdate = sql(
+  'lock_broadcasts',
+  'select id, status from broadcasts where id = any ($1::uuid[]) order by id for update',
+);
+// Primary keys. A statement of its own behind the lock, so that it sees what others have counted: a user has
+// failed for the first time if all its failures are of this transaction. Where nothing is pending, only
+// further pages of subscribers can be awaited, which count as one and are of a topic; a higher count was left
+// by a server of the release before, which made deliveries of the broadcast and does not count it.
+const subtract = sql(
+  'count_down_broadcasts',
+  `with first_failures as (
+    select broadcast_id, count(*)::int as users
+    from (
+      select broadcast_id, user_id, notification_id, count(*) as failures
+      from unnest($4::uuid[], $5::uuid[], $6::uuid[]) as f (broadcast_id, user_id, notification_id)
+      group by broadcast_id, user_id, notification_id
+    ) f
+    where failures = (
+      select count(*)
+      from deliveries d
+      where d.user_id = f.user_id and d.notification_id = f.notification_id and d.state = 'failed'
+    )
+    group by broadcast_id
+  )
+  update broadcasts b
+  set pending = b.pending - t.ended,
+    awaited = b.awaited - t.attempted,
+    failed_users = b.failed_users + coalesce(f.users, 0),
+    status = case
+      when b.awaited - t.attempted <= 0 then 'processed'
+      when b.pending - t.ended <= 0 and (b.awaited - t.attempted > 1 or b.topic is null) then 'processed'
+      else b.status
+    end
+  from unnest($1::uuid[], $2::int[], $3::int[]) as t (id, ended, attempted)
+  left join first_failures f on f.broadcast_id = t.id
+  where b.id = t.id
+  returning b.id, b.project_id, b.status, b.total, b.failures + b.failed_users as failures, b.pending`,
+);
+// Primary keys.
+const addReplayed = sql(
+  'add_replayed_deliveries',
+  `update broadcasts
+  set pending = pending + $2,
+    failed_users = failed_users - (
+      select count(*)
+      from (select distinct user_id, notification_id from unnest($3::uuid[], $4::uuid[]) as r (user_id, notification_id)) r
+      where not exists (
+        select
+        from deliveries d
+        where d.user_id = r.user_id and d.notification_id = r.notification_id and d.state = 'failed'
+      )
+    )
+  where id = $1`,
+);
+const failBroadcast = sql(
+  'fail_broadcast',
+  `update broadcasts
+  set status = 'processed', failures = total, errors = $2::json
+  where id = $1 and status <> 'processed'
+  returning total`,
+);
+// Primary key.
+const appendError = sql(
+  'append_broadcast_error',
+  `update broadcasts
+  set errors = (coalesce(errors::jsonb, '[]') || $2::jsonb)::json
+  where id = $1`,
+);

@@ -1,0 +1,51 @@
+import type { Delivery } from '../../../contract/delivery.ts';
+import type { Queryable } from '../../../db/client.ts';
+import { ClientError } from '../../../errors.ts';
+import { NEWEST, OLDEST } from '../../../lib/cursor.ts';
+import { notificationId } from '../../../lib/ids.ts';
+import { locate } from './locate.ts';
+
+/** A delivery, and its place in the list as a cursor. */
+export interface ListedDelivery {
+  id: string;
+  delivery: Delivery;
+}
+
+/** Where a delivery stands in the list of its broadcast. */
+export interface Place {
+  /** Of the broadcast's users; undefined where nobody asked for it. */
+  page: number | undefined;
+  userId: string;
+  channel: string;
+}
+
+/**
+ * A place as a cursor: with it a page of the list is found at once, which cannot be said of the delivery's
+ * id.
+ */
+export function cursorOf({ page, userId, channel }: Place): string {
+  return `${page ?? 'failed'}-${userId}.${channel}`;
+}
+
+/**
+ * The place that a cursor names: one of `cursorOf`, or a delivery's id, or one of the two ends. Throws
+ * `validation_failed`, naming the `param`, where it names none of the broadcast.
+ */
+export async function readPlace(
+  db: Queryable,
+  broadcastId: string,
+  cursor: string,
+  { withPage, param }: { withPage: boolean; param: string },
+): Promise<Place | 'start' | 'end'> {
+  if (cursor === NEWEST) return 'start';
+  if (cursor === OLDEST) return 'end';
+  const [, page, id = '', channel = ''] = /^(?:(\d+|failed)-)?([0-9a-f-]{36})\.([a-z_]+)$/.exec(cursor) ?? [];
+  if (page !== undefined && page !== 'failed') return { page: Number(page), userId: id, channel };
+  if (page === 'failed' && !withPage) return { page: undefined, userId: id, channel };
+  const [found] = await locate(db, broadcastId, [page === 'failed' ? notificationId(broadcastId, id) : id]);
+  if (found === undefined || !found.plan.some((plan) => plan.channel === channel))
+    throw new ClientError('validation_failed', [
+      `Param '${param}' is not the id of a delivery of this broadcast`,
+    ]);
+  return { page: found.page, userId: found.userId, channel };
+}

@@ -1,0 +1,60 @@
+import { type Queryable, type Statement, sql } from '../../../db/client.ts';
+import { type Cursor, NEWEST, OLDEST, type Stretch } from '../../../lib/cursor.ts';
+import { cursorOf, type ListedDelivery, type Place } from './list-cursor.ts';
+import { COLUMNS, type DeliveryRow, storedDelivery } from './wire.ts';
+
+/**
+ * Up to `limit` of a broadcast's failed deliveries beyond a place, or from an end on, nearest first, in the
+ * order of users' ids.
+ */
+export async function listFailed(
+  db: Queryable,
+  {
+    broadcastId,
+    channel,
+    from,
+    direction,
+    limit,
+  }: {
+    broadcastId: string;
+    channel: string | undefined;
+    from: Place | undefined;
+    direction: Cursor['direction'];
+    limit: number;
+  },
+): Promise<Stretch<ListedDelivery>> {
+  const rows = await db.query<DeliveryRow>(
+    STATEMENTS[channel === undefined ? 'all' : 'onChannel'][direction],
+    [
+      broadcastId,
+      from?.userId ?? (direction === 'older' ? OLDEST : NEWEST),
+      from?.channel ?? '',
+      limit,
+      ...(channel === undefined ? [] : [channel]),
+    ],
+  );
+  return {
+    rows: rows.map((row) => ({
+      id: cursorOf({ page: undefined, userId: row.user_id, channel: row.channel }),
+      delivery: storedDelivery(row),
+    })),
+  };
+}
+
+// Index deliveries_failed (broadcast_id, user_id, channel).
+const listText = (direction: Cursor['direction'], condition: string) => {
+  const [beyond, order] = direction === 'older' ? ['>', ''] : ['<', 'desc'];
+  return `select ${COLUMNS}
+  from deliveries
+  where broadcast_id = $1 and state = 'failed' and (user_id, channel) ${beyond} ($2, $3) ${condition}
+  order by user_id ${order}, channel ${order}
+  limit $4`;
+};
+const both = (name: string, condition: string): Record<Cursor['direction'], Statement> => ({
+  older: sql(`list_${name}_onwards`, listText('older', condition)),
+  newer: sql(`list_${name}_backwards`, listText('newer', condition)),
+});
+const STATEMENTS = {
+  all: both('failed_deliveries', ''),
+  onChannel: both('failed_deliveries_on', 'and channel = $5'),
+};

@@ -1,0 +1,41 @@
+import type { Delivery } from '../../../contract/delivery.ts';
+import { type Queryable, sql } from '../../../db/client.ts';
+import { locate } from './locate.ts';
+import { readPlanned } from './read-planned.ts';
+
+/**
+ * What became of a notification of the project on each channel that was planned, in their order; undefined
+ * where there is no such notification.
+ */
+export async function deliveriesOfNotification(
+  { db, brand }: { db: Queryable; brand: string },
+  projectId: string,
+  id: string,
+): Promise<Delivery[] | undefined> {
+  const half = id.slice(0, TIME_CHARACTERS);
+  // The half that it has of its broadcast. Two nodes may make a broadcast in the same moment.
+  const broadcasts = await db.query<{ id: string }>(selectBroadcasts, [
+    projectId,
+    `${half}0000-000000000000`,
+    `${half}ffff-ffffffffffff`,
+  ]);
+  for (const { id: broadcastId } of broadcasts) {
+    const [found] = await locate(db, broadcastId, [id]);
+    if (found === undefined) continue;
+    const planned = found.plan.map((plan) => ({ ...found, broadcastId, plan }));
+    const read = await readPlanned(db, planned, { state: undefined, limit: planned.length, brand });
+    return read.map(({ delivery }) => delivery);
+  }
+  return undefined;
+}
+
+const TIME_CHARACTERS = 19;
+
+// Index broadcasts_of_project (project_id, id).
+const selectBroadcasts = sql(
+  'broadcasts_of_notification',
+  `select id
+  from broadcasts
+  where (project_id, id) >= ($1, $2) and (project_id, id) <= ($1, $3)
+  order by project_id, id`,
+);

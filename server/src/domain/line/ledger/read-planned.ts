@@ -1,0 +1,86 @@
+import type { Delivery, DeliveryStatus } from '../../../contract/delivery.ts';
+import { textArray, uuidArray } from '../../../db/arrays.ts';
+import { type Queryable, sql } from '../../../db/client.ts';
+import { dueTimes } from './due-times.ts';
+import {
+  COLUMNS,
+  type DeliveryRow,
+  isPlainInbox,
+  type Planned,
+  plannedDelivery,
+  type ShownRow,
+  stateOf,
+} from './wire.ts';
+
+/**
+ * What became of planned deliveries: of those in this state, or of all, at most `limit`, in their order, each
+ * with what it was planned as. Two statements, whatever their number, and one more where some have not ended.
+ */
+export async function readPlanned<One extends Planned>(
+  db: Queryable,
+  planned: readonly One[],
+  { state, limit, brand }: { state: DeliveryStatus | undefined; limit: number; brand: string },
+): Promise<{ planned: One; delivery: Delivery }[]> {
+  const rows = await readRows(
+    db,
+    planned.filter((one) => !isPlainInbox(one)),
+  );
+  const rowOf = (one: Planned) => rows.get(`${one.notificationId}.${one.plan.channel}`);
+  const listed = planned
+    .filter((one) => state === undefined || stateOf(one, rowOf(one)) === state)
+    .slice(0, limit);
+  const shown = await readShown(
+    db,
+    listed.filter(({ plan }) => plan.channel === 'in_app'),
+  );
+  const due = await dueTimes(
+    db,
+    listed.filter((one) => isOpen(stateOf(one, rowOf(one)))),
+  );
+  return listed.map((one) => ({
+    planned: one,
+    delivery: plannedDelivery(one, {
+      row: rowOf(one),
+      shown: one.plan.channel === 'in_app' ? shown.get(one.notificationId) : undefined,
+      dueAt: due(one.userId, one.broadcastId, one.plan.channel),
+      brand,
+    }),
+  }));
+}
+
+function isOpen(state: DeliveryStatus): boolean {
+  return state === 'scheduled' || state === 'retrying';
+}
+
+async function readRows(db: Queryable, planned: readonly Planned[]): Promise<Map<string, DeliveryRow>> {
+  if (planned.length === 0) return new Map();
+  const rows = await db.query<DeliveryRow>(selectRows, [
+    uuidArray(planned.map((one) => one.userId)),
+    uuidArray(planned.map((one) => one.notificationId)),
+    textArray(planned.map((one) => one.plan.channel)),
+  ]);
+  return new Map(rows.map((row) => [`${row.notification_id}.${row.channel}`, row]));
+}
+
+async function readShown(db: Queryable, planned: readonly Planned[]): Promise<Map<string, ShownRow>> {
+  if (planned.length === 0) return new Map();
+  const rows = await db.query<ShownRow>(selectShown, [
+    uuidArray(planned.map((one) => one.userId)),
+    uuidArray(planned.map((one) => one.notificationId)),
+  ]);
+  return new Map(rows.map((row) => [row.id, row]));
+}
+
+// Primary keys of deliveries (user_id, notification_id, channel) and notifications (user_id, id).
+const selectRows = sql(
+  'read_deliveries',
+  `select ${COLUMNS}
+  from unnest($1::uuid[], $2::uuid[], $3::text[]) as wanted (user_id, notification_id, channel)
+  join deliveries using (user_id, notification_id, channel)`,
+);
+const selectShown = sql(
+  'read_shown',
+  `select n.id, n.sent_at, n.clicked_at, n.clicks
+  from unnest($1::uuid[], $2::uuid[]) as wanted (user_id, id)
+  join notifications n using (user_id, id)`,
+);

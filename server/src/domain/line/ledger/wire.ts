@@ -1,0 +1,149 @@
+import type { Delivery, DeliveryStatus, RECEIPTS } from '../../../contract/delivery.ts';
+import { reasonInWords, type SkipReason } from '../routing/choose-channels.ts';
+import type { ChannelPlan } from './page-plan.ts';
+
+/** A stored delivery: there is one from the first outcome on. */
+export interface DeliveryRow {
+  user_id: string;
+  notification_id: string;
+  channel: string;
+  broadcast_id: string;
+  state: 'retrying' | 'sent' | 'failed' | 'skipped';
+  attempts: number;
+  replays: number;
+  integration_id: string | null;
+  provider: string | null;
+  provider_id: string | null;
+  code: string | null;
+  reason: string | null;
+  /** JSON text, as the contract has it. */
+  targets: string | null;
+  first_attempt_at: Date;
+  last_attempt_at: Date;
+  receipt: (typeof RECEIPTS)[number] | null;
+  receipt_at: Date | null;
+  opened_at: Date | null;
+  opens: number;
+  clicked_at: Date | null;
+  clicks: number;
+}
+
+export const COLUMNS =
+  'user_id, notification_id, channel, broadcast_id, state, attempts, replays, integration_id, provider, provider_id, code, reason, targets, ' +
+  'first_attempt_at, last_attempt_at, receipt, receipt_at, opened_at, opens, clicked_at, clicks';
+
+/** A notification on a channel, as its broadcast's plan has it. */
+export interface Planned {
+  broadcastId: string;
+  userId: string;
+  notificationId: string;
+  plan: ChannelPlan;
+  /** In the page, from 0 on. */
+  place: number;
+}
+
+/** When the inbox had it, and what is known of clicks on it there. */
+export interface ShownRow {
+  id: string;
+  sent_at: Date;
+  clicked_at: Date | null;
+  clicks: number | null;
+}
+
+/** What became of it beside a row of its own. */
+export interface Known {
+  row: DeliveryRow | undefined;
+  /** The notification, of what is in the inbox and is not gone. */
+  shown: ShownRow | undefined;
+  /** When it is attempted next, of what was deferred or is retried. */
+  dueAt: Date | undefined;
+  /** What the inbox is called as a provider. */
+  brand: string;
+}
+
+/** In the inbox from the start: there is no job and no row, the notification is the delivery. */
+export function isPlainInbox({ plan, place }: Planned): boolean {
+  return plan.channel === 'in_app' && plan.dueAtMs === undefined && plan.skippedAt(place) === undefined;
+}
+
+/** The state of a planned delivery. */
+export function stateOf(planned: Planned, row: DeliveryRow | undefined): DeliveryStatus {
+  if (row !== undefined) return row.state;
+  if (planned.plan.skippedAt(planned.place) !== undefined) return 'skipped';
+  return isPlainInbox(planned) ? 'sent' : 'scheduled';
+}
+
+/** A planned delivery as clients see it. */
+export function plannedDelivery(planned: Planned, { row, shown, dueAt, brand }: Known): Delivery {
+  const clicked = { clicked_at: iso(shown?.clicked_at), clicks: shown?.clicks ?? 0 };
+  if (row !== undefined) {
+    const due_at = row.state === 'retrying' ? iso(dueAt) : null;
+    return { ...storedDelivery(row), due_at, ...(shown === undefined ? {} : clicked) };
+  }
+  const { plan, place } = planned;
+  const state = stateOf(planned, undefined);
+  const code = plan.skippedAt(place) ?? null;
+  const inbox = state === 'sent';
+  const at = inbox ? iso(shown?.sent_at) : null;
+  return {
+    id: `${planned.notificationId}.${plan.channel}`,
+    notification_id: planned.notificationId,
+    broadcast_id: planned.broadcastId,
+    user_id: planned.userId,
+    channel: plan.channel as Delivery['channel'],
+    state,
+    code,
+    reason: code === null ? null : reasonInWords(code as SkipReason, plan.channel),
+    provider: inbox ? brand : null,
+    integration_id: null,
+    provider_id: null,
+    attempts: inbox ? 1 : 0,
+    replays: 0,
+    targets: null,
+    due_at: state === 'scheduled' ? iso(dueAt ?? plannedTime(plan)) : null,
+    first_attempt_at: at,
+    last_attempt_at: at,
+    receipt: null,
+    receipt_at: null,
+    opened_at: null,
+    opens: 0,
+    ...clicked,
+  };
+}
+
+function plannedTime({ dueAtMs }: ChannelPlan): Date | undefined {
+  return dueAtMs === undefined ? undefined : new Date(dueAtMs);
+}
+
+/** A stored delivery as clients see it. */
+export function storedDelivery(row: DeliveryRow): Delivery {
+  return {
+    id: `${row.notification_id}.${row.channel}`,
+    notification_id: row.notification_id,
+    broadcast_id: row.broadcast_id,
+    user_id: row.user_id,
+    channel: row.channel as Delivery['channel'],
+    state: row.state,
+    code: row.code,
+    reason: row.reason,
+    provider: row.provider,
+    integration_id: row.integration_id,
+    provider_id: row.provider_id,
+    attempts: row.attempts,
+    replays: row.replays,
+    targets: row.targets === null ? null : (JSON.parse(row.targets) as Delivery['targets']),
+    due_at: null,
+    first_attempt_at: row.attempts === 0 ? null : iso(row.first_attempt_at),
+    last_attempt_at: row.attempts === 0 && row.state === 'retrying' ? null : iso(row.last_attempt_at),
+    receipt: row.receipt,
+    receipt_at: iso(row.receipt_at),
+    opened_at: iso(row.opened_at),
+    opens: row.opens,
+    clicked_at: iso(row.clicked_at),
+    clicks: row.clicks,
+  };
+}
+
+function iso(time: Date | null | undefined): string | null {
+  return time?.toISOString() ?? null;
+}

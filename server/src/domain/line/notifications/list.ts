@@ -1,0 +1,105 @@
+import { uuidArray } from '../../../db/arrays.ts';
+import { type Queryable, type Statement, sql } from '../../../db/client.ts';
+import { type Cursor, NEWEST } from '../../../lib/cursor.ts';
+import {
+  COLUMNS,
+  filterCondition,
+  filterValues,
+  type KnownFilter,
+  type NotificationRow,
+  PLACE,
+  STANDING,
+} from './row.ts';
+
+const LIVE = 'archived_at is null and discarded_at is null';
+
+export type NotificationStatus = keyof typeof STANDING;
+
+/**
+ * Up to `limit` of the user's notifications beyond the cursor, nearest first: those of a status, or all that
+ * are not archived. The order is that of their arrival (`PLACE`).
+ *
+ * A filter by category or topic is applied on the way, so a page of what the user has rarely got costs a look
+ * at every newer notification (0.2 µs each). An index that leads with the category would make every insert a
+ * third dearer. Where the ids are known of all that can be meant, these are looked up instead.
+ */
+export async function listNotifications(
+  db: Queryable,
+  userId: string,
+  { status, among, ...filter }: KnownFilter & { status?: NotificationStatus },
+  { direction, id, limit }: Cursor,
+): Promise<NotificationRow[]> {
+  const name = `${status ?? 'live'}_${id === NEWEST ? 'newest' : direction}` as const;
+  const values = [userId, id, limit, ...filterValues(filter)];
+  if (among === undefined) return db.query<NotificationRow>(WALKS[name], values);
+  return among.length === 0 ? [] : db.query<NotificationRow>(LOOK_UPS[name], [...values, uuidArray(among)]);
+}
+
+type Listed = NotificationStatus | 'live';
+/**
+ * Which part of a list: `newest` is the first page, the one that is read most, which has no cursor to look
+ * up.
+ */
+type Part = 'newest' | Cursor['direction'];
+
+// Where the list goes on: at the place of the notification whose id is the cursor (primary key). For one that
+// was not shown later, and one that does not exist any more, that is the id itself.
+const CURSOR_PLACE = 'coalesce((select place from notifications where user_id = $1 and id = $2), $2)';
+const PARTS = {
+  newest: { beyond: `${PLACE} < $2`, order: 'desc' },
+  older: { beyond: `${PLACE} < ${CURSOR_PLACE}`, order: 'desc' },
+  newer: { beyond: `${PLACE} > ${CURSOR_PLACE}`, order: 'asc' },
+} as const satisfies Record<Part, object>;
+
+const WALKS = statements('', walkText);
+const LOOK_UPS = statements('few_', lookUpText);
+
+function statements(
+  name: string,
+  text: (listed: Listed, part: Part) => string,
+): Record<`${Listed}_${Part}`, Statement> {
+  return Object.fromEntries(
+    (['live', 'unread', 'read', 'archived'] as const).flatMap((listed) =>
+      (['newest', 'older', 'newer'] as const).map((part) => [
+        `${listed}_${part}`,
+        sql(`list_${name}notifications_${listed}_${part}`, text(listed, part)),
+      ]),
+    ),
+  ) as ReturnType<typeof statements>;
+}
+
+// Each standing is read from its partial index, which is in the order of the list. What is not archived is
+// unread or read: the two are merged, and each stops at the limit.
+function walkText(listed: Listed, part: Part): string {
+  const { beyond, order } = PARTS[part];
+  const of = (standing: NotificationStatus) =>
+    `select ${COLUMNS}, ${PLACE} as place
+    from notifications
+    where user_id = $1
+      and ${beyond}
+      and ${STANDING[standing]}
+      and ${filterCondition(4)}
+    order by ${PLACE} ${order}
+    limit $3`;
+  const shown = listed === 'live' ? `(${of('unread')}) union all (${of('read')})` : of(listed);
+  return `select ${COLUMNS}
+  from (
+    ${shown}
+  ) shown
+  order by place ${order}
+  limit $3`;
+}
+
+// Primary key, by the ids.
+function lookUpText(listed: Listed, part: Part): string {
+  const { beyond, order } = PARTS[part];
+  return `select ${COLUMNS}
+  from notifications
+  where user_id = $1
+    and id = any ($7::uuid[])
+    and ${beyond}
+    and ${listed === 'live' ? LIVE : STANDING[listed]}
+    and ${filterCondition(4)}
+  order by ${PLACE} ${order}
+  limit $3`;
+}

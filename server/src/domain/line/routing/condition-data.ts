@@ -1,0 +1,157 @@
+import { uuidArray } from '../../../db/arrays.ts';
+import { type Queryable, sql } from '../../../db/client.ts';
+import { type ConditionData, ConditionError } from '../../../lib/expression.ts';
+import { notificationId, timeOf } from '../../../lib/ids.ts';
+
+/** What a broadcast says, as it is stored. */
+export interface BroadcastTexts {
+  id: string;
+  category: string | null;
+  topic: string | null;
+  message: {
+    title: string;
+    content: string | null;
+    action_url: string | null;
+    custom_attributes?: Record<string, unknown> | null;
+  };
+}
+
+/**
+ * What conditions can ask about these users' notifications of these broadcasts, as it stands now, by two
+ * statements.
+ */
+export async function loadConditionData(
+  db: Queryable,
+  pairs: readonly { broadcast: BroadcastTexts; userId: string }[],
+): Promise<(broadcastId: string, userId: string) => ConditionData> {
+  const userIds = [...new Set(pairs.map(({ userId }) => userId))];
+  const [users, notifications] = await Promise.all([
+    db.query<UserRow>(selectUsers, [uuidArray(userIds)]),
+    db.query<NotificationRow>(selectNotifications, [
+      uuidArray(pairs.map(({ userId }) => userId)),
+      uuidArray(pairs.map(({ broadcast, userId }) => notificationId(broadcast.id, userId))),
+    ]),
+  ]);
+  const userOf = new Map(users.map((row) => [row.id, userData(row)]));
+  const stateOf = new Map(notifications.map((row) => [row.id, row]));
+  const broadcastOf = new Map(pairs.map(({ broadcast }) => [broadcast.id, broadcast]));
+  return (broadcastId, userId) => {
+    const broadcast = broadcastOf.get(broadcastId);
+    const state = stateOf.get(notificationId(broadcastId, userId));
+    const said = broadcast && saidBy(broadcast);
+    return {
+      user: userOf.get(userId) ?? null,
+      notification: said && state ? said(notificationData(state)) : null,
+      input: said?.({}) ?? null,
+    };
+  };
+}
+
+// As JSON. To list the members of a larger object takes so long that a condition that does so twenty times
+// would hold up everybody.
+const MAX_ATTRIBUTES_CHARACTERS = 128 * 1024;
+
+/**
+ * Adds attributes that are read when a condition asks for them, and only if they are not too large to be
+ * judged.
+ */
+function withAttributes<Of extends object>(of: Of, read: () => { json: string; value?: unknown } | null): Of {
+  let found: { value: unknown } | undefined;
+  return Object.defineProperty(of, 'custom_attributes', {
+    enumerable: true,
+    get() {
+      if (found !== undefined) return found.value;
+      const attributes = read();
+      if (attributes !== null && attributes.json.length > MAX_ATTRIBUTES_CHARACTERS)
+        throw new ConditionError(`custom_attributes have more than ${MAX_ATTRIBUTES_CHARACTERS} characters`);
+      found = { value: attributes === null ? null : (attributes.value ?? JSON.parse(attributes.json)) };
+      return found.value;
+    },
+  });
+}
+
+/** What a broadcast says, with what else is told beside it. */
+function saidBy({ message, category, topic }: BroadcastTexts): (besides: object) => object {
+  const { custom_attributes: attributes, ...texts } = message;
+  const read = () => (attributes ? { json: JSON.stringify(attributes), value: attributes } : null);
+  return (besides) => withAttributes({ ...texts, category, topic, ...besides }, read);
+}
+
+interface UserRow {
+  id: string;
+  external_id: string | null;
+  email: string | null;
+  first_name: string | null;
+  last_name: string | null;
+  custom_attributes: string | null;
+  phone_numbers: string[];
+  created_at: Date;
+  last_seen_at: Date | null;
+}
+
+function userData({ custom_attributes: json, created_at, last_seen_at, ...row }: UserRow): object {
+  const data = {
+    ...row,
+    created_at: created_at.toISOString(),
+    last_seen_at: last_seen_at?.toISOString() ?? null,
+  };
+  return withAttributes(data, () => (json === null ? null : { json }));
+}
+
+interface NotificationRow {
+  id: string;
+  user_id: string;
+  sent_at: Date;
+  seen_at: Date | null;
+  read_at: Date | null;
+  archived_at: Date | null;
+  /** By the user. */
+  deleted: boolean;
+}
+
+/** Who has deleted a notification has seen it, and whoever has archived it as well. */
+function notificationData({
+  id,
+  user_id,
+  sent_at,
+  seen_at,
+  read_at,
+  archived_at,
+  deleted,
+}: NotificationRow): object {
+  const read = read_at !== null;
+  const archived = archived_at !== null;
+  const seen = seen_at !== null || read || archived || deleted;
+  return {
+    id,
+    user_id,
+    status: archived ? 'archived' : read ? 'read' : seen ? 'unread' : 'unseen',
+    seen,
+    unseen: !seen,
+    read,
+    unread: !read,
+    archived,
+    deleted,
+    created_at: new Date(timeOf(id)).toISOString(),
+    sent_at: sent_at.toISOString(),
+    seen_at: seen_at?.toISOString() ?? null,
+    read_at: read_at?.toISOString() ?? null,
+    archived_at: archived_at?.toISOString() ?? null,
+  };
+}
+
+// Primary keys.
+const selectUsers = sql(
+  'condition_users',
+  `select id, external_id, email, first_name, last_name, custom_attributes::text as custom_attributes, phone_numbers, created_at,
+    last_seen_at
+  from users
+  where id = any ($1::uuid[])`,
+);
+const selectNotifications = sql(
+  'condition_notifications',
+  `select n.id, n.user_id, n.sent_at, n.seen_at, n.read_at, n.archived_at,
+    coalesce(isfinite(n.discarded_at), false) as deleted
+  from unnest($1::uuid[], $2::uuid[]) as wanted (user_id, id)
+  join notifications n using (user_id, id)`,
+);

@@ -1,0 +1,133 @@
+import { textArray, uuidArray } from '../../../db/arrays.ts';
+import { type Queryable, sql } from '../../../db/client.ts';
+import {
+  apnsTokens,
+  expoTokens,
+  fcmTokens,
+  slackbotTokens,
+  slackTokens,
+  teamsTokens,
+  webPushTokens,
+} from '../../people/tokens/channels.ts';
+import type { OpenedIntegration } from '../../setup/integrations/of-project.ts';
+
+/**
+ * By what users can be reached: their address, one of their numbers, tokens of a collection (tokens.channel),
+ * or a destination of the project that serves all users without one of their own.
+ */
+export type Way = string;
+const ADDRESS = 'email';
+const PHONE = 'sms';
+const PROJECTS_OWN = 'project';
+
+/**
+ * By what each channel that these integrations deliver on reaches users, in the order of the integrations.
+ */
+export function waysOf(integrations: readonly OpenedIntegration[]): ReadonlyMap<string, readonly Way[]> {
+  const ways = new Map<string, Way[]>();
+  for (const integration of integrations) {
+    const { channel } = integration;
+    const way = channel === ADDRESS || channel === PHONE ? channel : collectionOf(integration);
+    if (way === undefined) continue;
+    const others = ways.get(channel) ?? [];
+    ways.set(channel, others);
+    if (!others.includes(way)) others.push(way);
+    if (hasDestination(integration) && !others.includes(PROJECTS_OWN)) others.push(PROJECTS_OWN);
+  }
+  return ways;
+}
+
+/**
+ * The collection of the tokens that an integration delivers to; undefined where it needs none, or is switched
+ * off.
+ */
+export function collectionOf({ provider, config }: OpenedIntegration): string | undefined {
+  return config.enabled === false ? undefined : COLLECTIONS.get(provider);
+}
+
+/**
+ * Whether messages for users without a destination of their own have one, which the project has set up. An
+ * integration that cannot be opened may have it.
+ */
+export function hasDestination(integration: OpenedIntegration): boolean {
+  const { webhook } = integration.config as { webhook?: { url?: string } };
+  const mayHaveOne = webhook?.url !== undefined || integration.unreadable !== undefined;
+  return collectionOf(integration) === teamsTokens.name && mayHaveOne;
+}
+
+const COLLECTIONS: ReadonlyMap<string, string> = new Map([
+  ['apns', apnsTokens.name],
+  ['expo', expoTokens.name],
+  ['fcm', fcmTokens.name],
+  ['slack', slackTokens.name],
+  ['slackbot', slackbotTokens.name],
+  ['teams', teamsTokens.name],
+  ['web_push', webPushTokens.name],
+]);
+
+/** Whether a user can be reached by one of these ways. */
+export type Reachable = (userId: string, ways: readonly Way[]) => boolean;
+
+/**
+ * Who of these users can be reached how, by one statement for addresses and numbers and one for tokens, or
+ * none where nobody asks.
+ */
+export async function findReachable(
+  db: Queryable,
+  groups: readonly { userIds: readonly string[]; ways: readonly Way[] }[],
+): Promise<Reachable> {
+  const named = new Set<string>();
+  const holders = new Set<string>();
+  const collections = new Set<string>();
+  for (const { userIds, ways } of groups)
+    for (const way of ways) {
+      if (way === PROJECTS_OWN) continue;
+      const personal = way === ADDRESS || way === PHONE;
+      if (!personal) collections.add(way);
+      for (const userId of userIds) (personal ? named : holders).add(userId);
+    }
+  const reached = new Set<string>();
+  // One after the other: it may be one connection.
+  if (named.size > 0)
+    for (const { id, email, phone } of await db.query<AddressRow>(selectWithAddress, [
+      uuidArray([...named]),
+    ])) {
+      if (email) reached.add(id + ADDRESS);
+      if (phone) reached.add(id + PHONE);
+    }
+  if (holders.size > 0)
+    for (const { user_id, channel } of await db.query<TokenRow>(selectWithTokens, [
+      uuidArray([...holders]),
+      textArray([...collections]),
+    ]))
+      reached.add(user_id + channel);
+  return (userId, ways) => ways.some((way) => way === PROJECTS_OWN || reached.has(userId + way));
+}
+
+interface AddressRow {
+  id: string;
+  email: boolean;
+  phone: boolean;
+}
+
+interface TokenRow {
+  user_id: string;
+  channel: string;
+}
+
+// Primary key.
+const selectWithAddress = sql(
+  'users_with_address',
+  `select id, email is not null as email, phone_numbers <> '{}' as phone
+  from users
+  where id = any ($1::uuid[])
+    and deleted_at is null
+    and (email is not null or phone_numbers <> '{}')`,
+);
+// Index tokens_listed alone: what it has of a user is read, the rows are not.
+const selectWithTokens = sql(
+  'users_with_tokens',
+  `select distinct user_id, channel
+  from tokens
+  where user_id = any ($1::uuid[]) and channel = any ($2::text[]) and discarded_at is null`,
+);

@@ -1,0 +1,220 @@
+import { type Database, type Queryable, sql } from '../../../db/client.ts';
+import type { Clock } from '../../../lib/clock.ts';
+import type { Logger } from '../../../lib/log.ts';
+import type { Sealer } from '../../../lib/seal.ts';
+import { waitMs } from '../../../lib/wait.ts';
+import { wireNameOf } from '../../../providers/index.ts';
+import type { Transport } from '../../../providers/shared/transport.ts';
+import { type RenewedTokens, renewTokens } from '../../../providers/slack/oauth.ts';
+import { recordEvents } from '../../ground/events/record.ts';
+import { findSlackApp, type SlackbotSettings } from './app.ts';
+import {
+  EVERYBODY,
+  expiryOf,
+  type HeldInstallation,
+  type InstallationKey,
+  openRecord,
+  type StoredInstallation,
+  sealRecord,
+} from './record.ts';
+
+export interface RenewDeps {
+  db: Database;
+  sealer: Sealer;
+  clock: Clock;
+  log: Logger;
+  transport: Transport;
+  config: SlackbotSettings;
+}
+
+/** How it went: `busy` where another node is at it, `changed` where the installation is to be read again. */
+export type Renewed =
+  | { kind: 'token'; token: string }
+  | { kind: 'busy' }
+  | { kind: 'changed' }
+  | { kind: 'retry'; reason: string; retryAfterMs: number }
+  | { kind: 'config'; reason: string; code: string };
+
+// What Slack says of the app, not of the installation.
+const OF_THE_APP = new Set(['bad_client_secret', 'invalid_client_id']);
+const CONFIG_RETRY_MS = 5 * 60_000;
+// Keeping what Slack has given matters more than anything: the token that bought it is used up.
+const KEEP_FOR_MS = 30_000;
+// What the lease has beyond the call and the keeping.
+const LEASE_SPARE_MS = 15_000;
+
+/**
+ * Renews the tokens of an installation that was just read. A lease on its row, and no transaction, keeps
+ * others from it meanwhile: Slack is asked in between. The new pair is written only over the refresh token
+ * that bought it, whoever holds the lease by then.
+ *
+ * An answer of Slack's that is lost takes the new pair with it. The next attempt finds the old refresh token
+ * refused; the installation is broken then, which an event tells, and its last token is used until it runs
+ * out.
+ */
+export async function renewInstallation(deps: RenewDeps, held: HeldInstallation): Promise<Renewed> {
+  const { key, record } = held;
+  if (record?.refresh_token === undefined) return { kind: 'changed' };
+  const { projectId, provider } = key;
+  const app = await findSlackApp(deps, { projectId, provider, appId: record.app_id });
+  if ('problem' in app) return { kind: 'config', code: 'no_app', reason: app.problem };
+  const leased = await lease(deps, held, record.refresh_token);
+  if (leased !== true) return leased;
+  const answer = await renewTokens(deps.transport, app, record.refresh_token);
+  switch (answer.kind) {
+    case 'granted':
+      await keep(deps, key, record.refresh_token, answer.grant);
+      return { kind: 'token', token: answer.grant.access_token };
+    case 'failed':
+      await giveBack(deps, held, answer.retryAfterMs);
+      return { kind: 'retry', reason: answer.reason, retryAfterMs: answer.retryAfterMs };
+    case 'refused': {
+      const { code } = answer;
+      if (OF_THE_APP.has(code)) {
+        await giveBack(deps, held, CONFIG_RETRY_MS);
+        return { kind: 'config', code, reason: `Slack does not accept the credentials of the app: ${code}` };
+      }
+      await markBroken(deps, key, record.refresh_token, code);
+      return { kind: 'changed' };
+    }
+  }
+}
+
+/** Takes the lease, if the installation is still the one that was read. */
+async function lease(
+  { db, sealer, transport: { timeouts } }: RenewDeps,
+  { key, expiresAt }: HeldInstallation,
+  refreshToken: string,
+): Promise<true | Renewed> {
+  const leaseMs = timeouts.connectMs + 2 * timeouts.replyMs + KEEP_FOR_MS + LEASE_SPARE_MS;
+  const [taken] = await db.query<Row>(takeLease, [...columns(key), leaseMs, expiresAt]);
+  if (taken === undefined) return { kind: 'busy' };
+  if (openRecord<StoredInstallation>(sealer, key, taken.sealed_record)?.refresh_token === refreshToken)
+    return true;
+  await db.query(endLease, [...columns(key), null, expiresAt]);
+  return { kind: 'changed' };
+}
+
+async function giveBack(
+  { db, clock }: RenewDeps,
+  { key, expiresAt }: HeldInstallation,
+  retryAfterMs: number,
+): Promise<void> {
+  await db.query(endLease, [...columns(key), new Date(clock.now() + retryAfterMs), expiresAt]);
+}
+
+/** Writes the new pair in the place of the old one, and does not give up because it fails for a moment. */
+async function keep(
+  deps: RenewDeps,
+  key: InstallationKey,
+  used: string,
+  tokens: RenewedTokens,
+): Promise<void> {
+  const expiresAt = expiryOf(tokens, deps.clock.now());
+  const startedAt = performance.now();
+  for (let pauseMs = 100; ; pauseMs *= 2) {
+    try {
+      await deps.db.transaction(async (tx) => {
+        const current = await lockRecord(tx, deps.sealer, key, used);
+        if (current === undefined) return; // installed anew meanwhile: that is what counts
+        const { refresh_token: _used, expires_in: _former, ...rest } = current;
+        // A pair without a new refresh token would be against Slack's own rules; the old one is worth a try
+        // then.
+        const renewed = { refresh_token: used, ...rest, ...tokens };
+        await tx.query(keepPair, [...columns(key), sealRecord(deps.sealer, key, renewed), expiresAt]);
+      });
+      return;
+    } catch (error) {
+      const about = { err: error, projectId: key.projectId, installationId: key.id };
+      const over = performance.now() - startedAt + pauseMs > KEEP_FOR_MS;
+      if (over) {
+        deps.log.error(
+          about,
+          'renewed tokens of Slack could not be kept; the app has to be installed anew when the present one runs out',
+        );
+        return; // the caller can still post with what is in its hand
+      }
+      deps.log.warn(about, 'renewed tokens of Slack could not be kept yet; trying again');
+      await waitMs(pauseMs);
+    }
+  }
+}
+
+/** Notes that Slack has refused the refresh token, unless it is another one by now. */
+async function markBroken(deps: RenewDeps, key: InstallationKey, used: string, code: string): Promise<void> {
+  const { projectId, provider, id, ownerId } = key;
+  const name = wireNameOf(provider, deps.config.BRAND);
+  await deps.db.transaction(async (tx) => {
+    if ((await lockRecord(tx, deps.sealer, key, used)) === undefined) return;
+    await tx.query(breakInstallation, [...columns(key), code]);
+    await recordEvents(tx, [
+      {
+        projectId,
+        type: 'installation.broken',
+        ...(ownerId === EVERYBODY ? {} : { userIds: [ownerId] }),
+        details: {
+          level: 'error',
+          log: `Slack does not renew the installation: ${code}. It has to be installed anew.`,
+          context: { provider: name, code },
+          payload: { id, name },
+        },
+      },
+    ]);
+  });
+}
+
+/** The record, locked, if it still has this refresh token. */
+async function lockRecord(
+  tx: Queryable,
+  sealer: Sealer,
+  key: InstallationKey,
+  refreshToken: string,
+): Promise<StoredInstallation | undefined> {
+  const [row] = await tx.query<Row>(lockInstallation, columns(key));
+  const record = row && openRecord<StoredInstallation>(sealer, key, row.sealed_record);
+  return record?.refresh_token === refreshToken ? record : undefined;
+}
+
+function columns({ projectId, provider, id, ownerId }: InstallationKey): string[] {
+  return [projectId, provider, id, ownerId];
+}
+
+interface Row {
+  sealed_record: Buffer;
+}
+
+// Primary key, all of them. The lease is measured by the database's clock, which all nodes share.
+const takeLease = sql(
+  'lease_installation',
+  `update installations
+  set renewing_until = clock_timestamp() + $5 * interval '1 millisecond'
+  where project_id = $1 and provider = $2 and id = $3 and owner_id = $4
+    and (renewing_until is null or renewing_until < clock_timestamp())
+    and broken_code is null and expires_at is not distinct from $6
+  returning sealed_record`,
+);
+const endLease = sql(
+  'end_installation_lease',
+  `update installations
+  set renewing_until = null, retry_at = $5
+  where project_id = $1 and provider = $2 and id = $3 and owner_id = $4 and expires_at is not distinct from $6`,
+);
+const lockInstallation = sql(
+  'lock_installation_record',
+  `select sealed_record
+  from installations
+  where project_id = $1 and provider = $2 and id = $3 and owner_id = $4
+  for no key update`,
+);
+const keepPair = sql(
+  'keep_renewed_tokens',
+  `update installations
+  set sealed_record = $5, expires_at = $6, renewing_until = null, retry_at = null, broken_code = null, updated_at = now()
+  where project_id = $1 and provider = $2 and id = $3 and owner_id = $4`,
+);
+const breakInstallation = sql(
+  'break_installation',
+  `update installations
+  set broken_code = $5, renewing_until = null, retry_at = null, updated_at = now()
+  where project_id = $1 and provider = $2 and id = $3 and owner_id = $4`,
+);

@@ -1,0 +1,176 @@
+import { type Queryable, sql } from '../../../db/client.ts';
+import type { Clock } from '../../../lib/clock.ts';
+import type { Sealer } from '../../../lib/seal.ts';
+import { waitMs } from '../../../lib/wait.ts';
+import type { SlackProvider } from './app.ts';
+import {
+  EVERYBODY,
+  type HeldInstallation,
+  type InstallationKey,
+  openRecord,
+  type StoredInstallation,
+} from './record.ts';
+import { type RenewDeps, renewInstallation } from './renew.ts';
+
+/** The bot's token of an installation, or why there is none. */
+export type InstallationToken =
+  | { kind: 'token'; token: string }
+  /** Not now: Slack is out of reach, or somebody else is renewing it. */
+  | { kind: 'retry'; reason: string; retryAfterMs: number }
+  /** Not before this server has the key that the installation was sealed with. */
+  | { kind: 'unreadable'; reason: string }
+  /** Not before somebody installs the app anew; `code` is Slack's word, or ours. */
+  | { kind: 'gone'; reason: string; code: string }
+  /** Not before the project, or the operator, puts the app's credentials right. */
+  | { kind: 'config'; reason: string; code: string };
+
+/** A user's installation. */
+export interface InstallationOfUser {
+  projectId: string;
+  userId: string;
+  provider: SlackProvider;
+  id: string;
+}
+
+// A token that is about to run out is renewed this long before: for that time an answer of Slack's can be
+// lost, or Slack be down, and messages go out all the same. Of short lives it is the half.
+const RENEW_BEFORE_MS = 60 * 60_000;
+// A token that would run out on its way is none.
+const LEEWAY_MS = 30_000;
+const WAIT_MS = 10_000; // for another node that is renewing it; a message tried again later costs no more than that
+const POLL_MS = 100;
+
+/**
+ * A token that the bot of an installation can post with: the user's own installation, or the one that serves
+ * everybody. Renews tokens that are about to run out, one caller at a time on all nodes. `expired` is the
+ * token that Slack has just called expired.
+ */
+export async function installationToken(
+  deps: RenewDeps,
+  of: InstallationOfUser,
+  { expired }: { expired?: string } = {},
+): Promise<InstallationToken> {
+  for (let waitedMs = 0; ; waitedMs += POLL_MS) {
+    const held = await findInstallation(deps, of);
+    if (held === undefined) return NOT_INSTALLED;
+    const judged = judgeInstallation(deps.clock, held, expired);
+    if (judged.kind !== 'due') return judged;
+    const renewed = await shareFlight(deps.db, held.key, () => renewInstallation(deps, held));
+    if (renewed.kind === 'token') return renewed;
+    if (renewed.kind === 'changed') continue; // perhaps for the worse: the token at hand may be good no more
+    if (judged.usable !== undefined) return { kind: 'token', token: judged.usable };
+    if (renewed.kind === 'retry' || renewed.kind === 'config') return renewed;
+    if (waitedMs >= WAIT_MS)
+      return { kind: 'retry', reason: 'The token is being renewed', retryAfterMs: 1_000 };
+    await waitMs(POLL_MS);
+  }
+}
+
+/** Nobody has installed the app there, or not any more. */
+export const NOT_INSTALLED: InstallationToken = {
+  kind: 'gone',
+  code: 'not_installed',
+  reason: 'There is no such installation',
+};
+
+type Judged = InstallationToken | { kind: 'due'; usable: string | undefined };
+
+/**
+ * What can be said without asking anybody: `due` where the token is to be renewed, and may still be usable
+ * meanwhile.
+ */
+export function judgeInstallation(
+  clock: Clock,
+  { record, expiresAt, retryAt, brokenCode }: HeldInstallation,
+  expired?: string,
+): Judged {
+  if (record === undefined)
+    return {
+      kind: 'unreadable',
+      reason:
+        'The installation cannot be opened: it was sealed with a key that this server does not have. Add that key to SECRET_KEY, or install the app again',
+    };
+  const { access_token: token, refresh_token: refreshToken, expires_in: lifetime = 0 } = record;
+  const leftMs = token === expired ? 0 : (expiresAt?.getTime() ?? Number.POSITIVE_INFINITY) - clock.now();
+  const usable = leftMs > LEEWAY_MS ? token : undefined;
+  if (brokenCode !== null) {
+    // A refresh token that is no more says nothing about the token that it once bought.
+    return usable !== undefined && OF_REFRESH_TOKENS.has(brokenCode)
+      ? { kind: 'token', token: usable }
+      : { kind: 'gone', code: brokenCode, reason: `Slack does not renew the installation: ${brokenCode}` };
+  }
+  if (usable !== undefined && leftMs > Math.min(RENEW_BEFORE_MS, (lifetime * 1000) / 2))
+    return { kind: 'token', token: usable };
+  if (refreshToken === undefined) {
+    return usable === undefined
+      ? {
+          kind: 'gone',
+          code: 'token_expired',
+          reason: 'The token has run out and there is nothing to renew it with',
+        }
+      : { kind: 'token', token: usable };
+  }
+  const waitMore = retryAt === null ? 0 : retryAt.getTime() - clock.now();
+  if (waitMore <= 0) return { kind: 'due', usable };
+  return usable === undefined
+    ? { kind: 'retry', reason: 'The token could not be renewed', retryAfterMs: waitMore }
+    : { kind: 'token', token: usable };
+}
+
+const OF_REFRESH_TOKENS: ReadonlySet<string> = new Set(['invalid_refresh_token', 'invalid_grant']);
+
+/**
+ * The installation that a user's messages go by: the user's own before the one that serves everybody, one
+ * that works before either.
+ */
+async function findInstallation(
+  { db, sealer }: { db: Queryable; sealer: Sealer },
+  { projectId, userId, provider, id }: InstallationOfUser,
+): Promise<HeldInstallation | undefined> {
+  const [row] = await db.query<Row>(selectInstallation, [projectId, provider, id, [userId, EVERYBODY]]);
+  if (row === undefined) return undefined;
+  const key = { projectId, provider, id, ownerId: row.owner_id };
+  return {
+    key,
+    record: openRecord<StoredInstallation>(sealer, key, row.sealed_record),
+    expiresAt: row.expires_at,
+    retryAt: row.retry_at,
+    brokenCode: row.broken_code,
+  };
+}
+
+const flights = new WeakMap<object, Map<string, Promise<unknown>>>();
+
+/** Runs the work once for all who ask for it meanwhile on this node. */
+function shareFlight<Result>(
+  node: object,
+  key: InstallationKey,
+  work: () => Promise<Result>,
+): Promise<Result> {
+  const underWay = flights.get(node) ?? new Map<string, Promise<unknown>>();
+  flights.set(node, underWay);
+  const name = JSON.stringify(key);
+  const joined = underWay.get(name) as Promise<Result> | undefined;
+  if (joined !== undefined) return joined;
+  const flight = work().finally(() => underWay.delete(name));
+  underWay.set(name, flight);
+  return flight;
+}
+
+interface Row {
+  owner_id: string;
+  sealed_record: Buffer;
+  expires_at: Date | null;
+  retry_at: Date | null;
+  broken_code: string | null;
+}
+
+// Primary key; two rows at most. The nil UUID comes last.
+const selectInstallation = sql(
+  'find_installation',
+  `select owner_id, sealed_record, expires_at, retry_at, broken_code
+  from installations
+  where project_id = $1 and provider = $2 and id = $3 and owner_id = any($4::uuid[])
+  order by broken_code is not null, owner_id desc
+  limit 1`,
+);

@@ -1,0 +1,94 @@
+import { type Queryable, type Statement, sql } from '../../../db/client.ts';
+import type { Cursor } from '../../../lib/cursor.ts';
+import { isId } from '../../../lib/ids.ts';
+import type { Sealer } from '../../../lib/seal.ts';
+import { tokenHash } from './channels.ts';
+import { openToken } from './sealed.ts';
+
+/** A stored token. */
+export interface TokenRow {
+  user_id: string;
+  id: string;
+  public_id: string | null;
+  sealed_data: Buffer;
+  created_at: Date;
+  updated_at: Date | null;
+  discarded_at: Date | null;
+}
+
+/** Up to `limit` of the user's active tokens of a channel beyond the cursor, nearest first. */
+export async function listTokens(
+  db: Queryable,
+  userId: string,
+  channel: string,
+  { direction, id, limit }: Cursor,
+): Promise<TokenRow[]> {
+  return db.query<TokenRow>(LIST[direction], [userId, channel, id, limit]);
+}
+
+/** A token of the user, active or discarded, by the id of its record. */
+export async function getToken(
+  db: Queryable,
+  userId: string,
+  channel: string,
+  id: string,
+): Promise<TokenRow | undefined> {
+  const [row] = await db.query<TokenRow>(selectToken, [userId, id, channel]);
+  return row;
+}
+
+/**
+ * The id of the record that clients know by `shownId`; undefined where the user has none such on this
+ * channel. A UUID is the record's own id, whether there is one or not.
+ */
+export async function recordId(
+  db: Queryable,
+  userId: string,
+  channel: string,
+  shownId: string,
+): Promise<string | undefined> {
+  if (isId(shownId)) return shownId.toLowerCase();
+  const [row] = await db.query<{ id: string }>(selectId, [
+    userId,
+    channel,
+    tokenHash({ publicId: shownId }),
+    shownId,
+  ]);
+  return row?.id;
+}
+
+/** The wire form of a token, as JSON text; undefined when it was sealed with a key that is gone. */
+export function tokenJson(sealer: Sealer, row: TokenRow): string | undefined {
+  const { user_id, id, public_id, sealed_data, created_at, updated_at, discarded_at } = row;
+  const json = openToken(sealer, user_id, id, sealed_data);
+  if (json === undefined) return undefined;
+  const members = json === '{}' ? '' : `,${json.slice(1, -1)}`;
+  const times = JSON.stringify({ created_at, updated_at, discarded_at });
+  return `{"id":${JSON.stringify(public_id ?? id)}${members},${times.slice(1)}`;
+}
+
+const COLUMNS = 'user_id, id, public_id, sealed_data, created_at, updated_at, discarded_at';
+
+// Index tokens_listed.
+const listText = (beyond: '<' | '>', order: 'desc' | 'asc') =>
+  `select ${COLUMNS}
+  from tokens
+  where user_id = $1 and channel = $2 and discarded_at is null and id ${beyond} $3
+  order by id ${order}
+  limit $4`;
+const LIST: Record<Cursor['direction'], Statement> = {
+  older: sql('list_older_tokens', listText('<', 'desc')),
+  newer: sql('list_newer_tokens', listText('>', 'asc')),
+};
+// Primary key.
+const selectToken = sql(
+  'get_token',
+  `select ${COLUMNS} from tokens where user_id = $1 and id = $2 and channel = $3`,
+);
+// Unique index tokens_unique: its condition is implied by the last one.
+const selectId = sql(
+  'find_token_by_public_id',
+  `select id
+  from tokens
+  where user_id = $1 and channel = $2 and hash = $3 and public_id = $4`,
+);

@@ -1,0 +1,54 @@
+import { type Database, sql } from '../../../db/client.ts';
+import type { Bus } from '../../ground/bus/messages.ts';
+import {
+  type Identities,
+  type IdentityKind,
+  identityKey,
+  identityValue,
+} from '../../ground/identities/identities.ts';
+import { resolveUsers, tellOthers } from './resolve.ts';
+import { restoreUser } from './restore.ts';
+
+/**
+ * The user that a User JWT names, created at first use, and restored if deleted: a request of theirs says
+ * that they are back. A known user costs no statement.
+ */
+export async function identifyUser(
+  deps: { db: Database; identities: Identities; bus: Bus },
+  projectId: string,
+  named: { externalId?: string | undefined; email?: string | undefined },
+): Promise<{ userId: string }> {
+  const { db, identities, bus } = deps;
+  // The external id wins. For a user who is known by it the address in the token says nothing: tokens live
+  // long and addresses change.
+  const { externalId, email } = named;
+  const [kind, value]: [IdentityKind, string] =
+    externalId !== undefined ? ['external_id', externalId] : ['email', email ?? ''];
+  const key = identityKey(projectId, kind, value);
+  const cached = identities.get(key);
+  if (cached !== undefined) return { userId: cached };
+  const { forgotten } = identities;
+  const [known] = await db.query<{ user_id: string; deleted: boolean }>(selectOwner, [
+    projectId,
+    kind,
+    identityValue(kind, value),
+  ]);
+  if (known !== undefined && (!known.deleted || (await restoreUser(deps, known.user_id)))) {
+    if (!known.deleted && identities.forgotten === forgotten) identities.remember(key, known.user_id);
+    return { userId: known.user_id };
+  }
+  const resolved = await db.transaction((tx) =>
+    resolveUsers(tx, identities, [{ projectId, externalId, email }], 'is restored'),
+  );
+  resolved.remember();
+  tellOthers(bus, resolved);
+  const userId = resolved.userIds[0];
+  if (userId === undefined) throw new Error('a person without a user');
+  return { userId };
+}
+
+// Primary key of user_keys.
+const selectOwner = sql(
+  'select_user_by_identity',
+  'select user_id, deleted from user_keys where project_id = $1 and kind = $2 and value = $3',
+);

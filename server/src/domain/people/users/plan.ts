@@ -1,0 +1,207 @@
+import { identityKey, type Names, namesOf } from '../../ground/identities/identities.ts';
+
+/** A user as somebody names and describes them. A member that is absent says nothing; null clears. */
+export interface Person {
+  projectId: string;
+  externalId?: string | undefined;
+  email?: string | undefined;
+  firstName?: string | null | undefined;
+  lastName?: string | null | undefined;
+  /** JSON text of an object. */
+  customAttributes?: string | null | undefined;
+  phoneNumbers?: readonly string[] | undefined;
+}
+
+/** What is known of a user whose identities may have to change. */
+export interface KnownUser {
+  id: string;
+  externalId: string | null;
+  email: string | null;
+}
+
+/** What has to be written so that every person is a user. */
+export interface Plan {
+  /** The user of each person, in their order. */
+  userIds: string[];
+  created: Map<string, Person>;
+  /** Identities to add: key to user. */
+  addedKeys: Map<string, AddedKey>;
+  /** Identities to remove because the user goes by another now. */
+  removedKeys: Map<string, AddedKey>;
+  /** Changed identities of users that exist. */
+  changed: Map<string, { externalId?: string; email?: string }>;
+  /** Names that contradict one another: which person, and why. External id wins. */
+  conflicts: { person: number; message: string }[];
+  /**
+   * The persons, by number, whose user is deleted, and that user. Nothing is written of them, unless they are
+   * to be restored.
+   */
+  deleted: Map<number, string>;
+  /** Deleted users who lose their address to whoever has it now. */
+  released: Set<string>;
+}
+
+export interface AddedKey {
+  projectId: string;
+  kind: 'external_id' | 'email';
+  value: string;
+  userId: string;
+}
+
+/**
+ * Decides who is who. `owner` tells which user an identity key means today, `known` what is stored of a user
+ * (it is asked only about users whose identities may change), `isDeleted` whether one is deleted. Pure: the
+ * same answers give the same plan, apart from the ids of new users.
+ *
+ * The rules: the external id wins over the e-mail address. A user known by the address alone receives the
+ * external id. A user known by the external id receives the address, in place of the former one. An address
+ * that belongs to somebody else stays there, and the conflict is reported, but a deleted user keeps no
+ * address from anybody: who signs up again under another external id has it.
+ */
+export function planUsers(
+  people: readonly Person[],
+  lookUp: {
+    owner: (key: string) => string | undefined;
+    known: (userId: string) => KnownUser | undefined;
+    isDeleted: (userId: string) => boolean;
+    /** Whether deleted users come back by being named. */
+    restoring: boolean;
+    newId: () => string;
+  },
+  names: readonly Names[] = people.map(namesOf),
+): Plan {
+  const plan: Plan = {
+    userIds: [],
+    created: new Map(),
+    addedKeys: new Map(),
+    removedKeys: new Map(),
+    changed: new Map(),
+    conflicts: [],
+    deleted: new Map(),
+    released: new Set(),
+  };
+  people.forEach((person, index) => {
+    plan.userIds.push(planPerson(plan, person, names[index] as Names, index, lookUp));
+  });
+  return plan;
+}
+
+type LookUp = Parameters<typeof planUsers>[1];
+
+function planPerson(plan: Plan, person: Person, names: Names, index: number, lookUp: LookUp): string {
+  const { projectId, externalId, email } = person;
+  const { id: idKey, email: mailKey } = names;
+  const byId = ownerOf(plan, lookUp, idKey);
+  const byMail = ownerOf(plan, lookUp, mailKey);
+
+  if (byId === undefined && byMail === undefined) {
+    const userId = create(plan, lookUp, person);
+    add(plan, idKey, { projectId, kind: 'external_id', value: externalId, userId });
+    add(plan, mailKey, { projectId, kind: 'email', value: email, userId });
+    return userId;
+  }
+  if (byId === undefined && byMail !== undefined) {
+    const isMeant = externalId === undefined || isNameless(plan, lookUp, byMail);
+    if (isMeant) {
+      if (isRefused(plan, lookUp, index, byMail) || externalId === undefined) return byMail;
+      add(plan, idKey, { projectId, kind: 'external_id', value: externalId, userId: byMail });
+      change(plan, byMail, { externalId });
+      return byMail;
+    }
+    const userId = create(plan, lookUp, { ...person, email: undefined });
+    add(plan, idKey, { projectId, kind: 'external_id', value: externalId, userId });
+    takeAddress(plan, lookUp, { person, mailKey, byMail, userId, index });
+    return userId;
+  }
+  const userId = byId as string;
+  if (isRefused(plan, lookUp, index, userId)) return userId;
+  if (email === undefined || byMail === userId) return userId;
+  if (byMail === undefined) {
+    removeEmail(plan, lookUp, projectId, userId);
+    add(plan, mailKey, { projectId, kind: 'email', value: email, userId });
+    change(plan, userId, { email });
+  } else takeAddress(plan, lookUp, { person, mailKey, byMail, userId, index });
+  return userId;
+}
+
+/** Whether nothing is to be written of a person because the user is deleted. */
+function isRefused(plan: Plan, { isDeleted, restoring }: LookUp, person: number, userId: string): boolean {
+  if (!isDeleted(userId)) return false;
+  plan.deleted.set(person, userId);
+  return !restoring;
+}
+
+/** Whether a user has no external id yet. */
+function isNameless(plan: Plan, lookUp: LookUp, userId: string): boolean {
+  return (detailsOf(plan, lookUp, userId)?.externalId ?? null) === null;
+}
+
+/** The address of a deleted user goes to the one who is named with it now; anybody else keeps theirs. */
+function takeAddress(
+  plan: Plan,
+  lookUp: LookUp,
+  to: { person: Person; mailKey: string | undefined; byMail: string; userId: string; index: number },
+): void {
+  const { person, mailKey, byMail, userId, index } = to;
+  const { projectId, email } = person;
+  if (mailKey === undefined || email === undefined) return;
+  const isBack = lookUp.restoring && [...plan.deleted.values()].includes(byMail);
+  if (!lookUp.isDeleted(byMail) || isBack) {
+    plan.conflicts.push({ person: index, message: `the e-mail address ${email} belongs to another user` });
+    return;
+  }
+  plan.released.add(byMail);
+  plan.removedKeys.set(mailKey, { projectId, kind: 'email', value: email, userId: byMail });
+  removeEmail(plan, lookUp, projectId, userId);
+  add(plan, mailKey, { projectId, kind: 'email', value: email, userId });
+  change(plan, userId, { email });
+}
+
+function ownerOf(plan: Plan, lookUp: LookUp, key: string | undefined): string | undefined {
+  if (key === undefined) return undefined;
+  const added = plan.addedKeys.get(key);
+  if (added) return added.userId;
+  return plan.removedKeys.has(key) ? undefined : lookUp.owner(key);
+}
+
+function add(
+  plan: Plan,
+  key: string | undefined,
+  entry: Omit<AddedKey, 'value'> & { value: string | undefined },
+): void {
+  if (key !== undefined && entry.value !== undefined)
+    plan.addedKeys.set(key, { ...entry, value: entry.value });
+}
+
+/** The address that a user had so far is theirs no more. */
+function removeEmail(plan: Plan, lookUp: LookUp, projectId: string, userId: string): void {
+  const before = detailsOf(plan, lookUp, userId)?.email ?? null;
+  if (before === null) return;
+  const key = identityKey(projectId, 'email', before);
+  plan.addedKeys.delete(key);
+  // Whoever is said to own it: that may have been read, or remembered, before it was this user's. It is
+  // removed from this user only.
+  if (!plan.removedKeys.has(key))
+    plan.removedKeys.set(key, { projectId, kind: 'email', value: before, userId });
+}
+
+function create(plan: Plan, lookUp: LookUp, person: Person): string {
+  const userId = lookUp.newId();
+  plan.created.set(userId, person);
+  return userId;
+}
+
+function detailsOf(plan: Plan, lookUp: LookUp, userId: string): KnownUser | undefined {
+  const created = plan.created.get(userId);
+  const base: KnownUser | undefined = created
+    ? { id: userId, externalId: created.externalId ?? null, email: created.email ?? null }
+    : lookUp.known(userId);
+  const changed = plan.changed.get(userId);
+  return base && changed ? { ...base, ...changed } : base;
+}
+
+function change(plan: Plan, userId: string, members: { externalId?: string; email?: string }): void {
+  const created = plan.created.get(userId);
+  if (created) plan.created.set(userId, { ...created, ...members });
+  else plan.changed.set(userId, { ...plan.changed.get(userId), ...members });
+}

@@ -1,0 +1,32 @@
+import { uuidArray } from '../../../db/arrays.ts';
+import { type Queryable, sql } from '../../../db/client.ts';
+
+/** Somebody who was named by a broadcast while they were deleted. */
+export interface RefusedRecipient {
+  userId: string;
+  broadcastId: string;
+}
+
+/** What the project is told about such a recipient. */
+export const USER_WAS_DELETED = 'this user was deleted; PUT /users with the same identity brings them back';
+
+/**
+ * Notes whom broadcasts have named in vain: the purge finds them by it, as it finds others by their
+ * notifications.
+ */
+export async function refuseRecipients(tx: Queryable, refused: readonly RefusedRecipient[]): Promise<void> {
+  await tx.query(insertRefused, [
+    uuidArray(refused.map(({ userId }) => userId)),
+    uuidArray(refused.map(({ broadcastId }) => broadcastId)),
+  ]);
+}
+
+// Primary key, in its order.
+const insertRefused = sql(
+  'refuse_recipients',
+  `insert into refused_recipients (user_id, broadcast_id)
+  select user_id, broadcast_id
+  from unnest($1::uuid[], $2::uuid[]) as r (user_id, broadcast_id)
+  order by user_id, broadcast_id
+  on conflict do nothing`,
+);

@@ -1,0 +1,185 @@
+import { textArray, uuidArray } from '../../../db/arrays.ts';
+import { type Queryable, sql } from '../../../db/client.ts';
+import { newId } from '../../../lib/ids.ts';
+import type { Bus } from '../../ground/bus/messages.ts';
+import {
+  type Identities,
+  type IdentityKind,
+  identityValue,
+  type Names,
+  namesOf,
+} from '../../ground/identities/identities.ts';
+import { type KnownUser, type Person, type Plan, planUsers } from './plan.ts';
+import { writeIdentities } from './write-identities.ts';
+import { writeUsers } from './write-users.ts';
+
+/**
+ * Who the people are. `remember` puts what was learnt into the cache: call it after the commit, and only
+ * then.
+ */
+export interface Resolved {
+  userIds: string[];
+  created: ReadonlySet<string>;
+  /** The users of whom something was written that differs, and told in an event. */
+  updated: ReadonlySet<string>;
+  conflicts: Plan['conflicts'];
+  /** The persons, by number, whose user is deleted: nothing was written of them. */
+  refused: Plan['deleted'];
+  /** The deleted users who are back. */
+  restored: readonly string[];
+  /** The identities that mean another user now, or nobody: other nodes have to hear of them. */
+  moved: readonly string[];
+  remember(): void;
+}
+
+// Two processes that name the same new user at the same moment: one wins, the other looks again and finds it.
+// A crowd that renames, deletes and restores the same few users all the time has been seen to take more than
+// eight.
+const MAX_ROUNDS = 20;
+
+/**
+ * Finds or creates the user of every person, all in a handful of statements, and writes what is said about
+ * them: a member that is given replaces the stored one, an absent one stays. Users who are deleted are
+ * restored by it, or left as they are. Runs in the caller's transaction.
+ */
+export async function resolveUsers(
+  tx: Queryable,
+  identities: Identities,
+  people: readonly Person[],
+  whoIsDeleted: 'is restored' | 'is refused' = 'is refused',
+): Promise<Resolved> {
+  const restoring = whoIsDeleted === 'is restored';
+  const names = people.map(namesOf);
+  for (let round = 1; round <= MAX_ROUNDS; round += 1) {
+    const forgotten = identities.forgotten;
+    // What is in memory may say that somebody is there who is to be restored.
+    const fresh = restoring || round > 1;
+    const { owners, deleted, learnt } = await findOwners(tx, identities, people, names, fresh);
+    const details = await findDetails(tx, names, owners);
+    const lookUp = {
+      owner: (key: string) => owners.get(key),
+      known: (id: string) => details.get(id),
+      isDeleted: (id: string) => deleted.has(id),
+      restoring,
+      newId,
+    };
+    const plan = planUsers(people, lookUp, names);
+    if (!(await writeIdentities(tx, plan, details, restoring))) continue;
+    const restored = restoring ? [...new Set(plan.deleted.values())] : [];
+    const updated = await writeUsers(tx, people, plan, restoring);
+    return {
+      userIds: plan.userIds,
+      created: new Set(plan.created.keys()),
+      updated,
+      conflicts: plan.conflicts,
+      refused: restoring ? new Map() : plan.deleted,
+      restored,
+      moved: [...plan.removedKeys.keys()],
+      remember: () => remember(identities, plan, identities.forgotten === forgotten ? learnt : new Map()),
+    };
+  }
+  throw new Error(`users could not be identified in ${MAX_ROUNDS} rounds`);
+}
+
+/** Publishes what resolving has changed for caches and connections, after the commit. */
+export function tellOthers(bus: Bus, { restored, moved }: Pick<Resolved, 'restored' | 'moved'>): void {
+  for (const userId of restored) bus.publish({ type: 'user_restored', userId });
+  for (let start = 0; start < moved.length; start += KEYS_PER_MESSAGE)
+    bus.publish({ type: 'identities_changed', keys: moved.slice(start, start + KEYS_PER_MESSAGE) });
+}
+
+// 1,600 bytes each at most, of 7,900 (realtime/wire.ts).
+const KEYS_PER_MESSAGE = 4;
+
+interface Owners {
+  /** By identity. */
+  owners: Map<string, string>;
+  /** Those of them who are deleted. */
+  deleted: Set<string>;
+  /** What was read of the living, and is worth remembering. */
+  learnt: Map<string, string>;
+}
+
+/** The owner of each identity that has one: from memory, or by primary key of user_keys. */
+async function findOwners(
+  tx: Queryable,
+  identities: Identities,
+  people: readonly Person[],
+  names: readonly Names[],
+  fresh: boolean,
+): Promise<Owners> {
+  const owners = new Map<string, string>();
+  const deleted = new Set<string>();
+  const learnt = new Map<string, string>();
+  const unknown = new Map<string, { projectId: string; kind: IdentityKind; value: string }>();
+  const look = (key: string | undefined, { projectId }: Person, kind: IdentityKind, value = '') => {
+    if (key === undefined || owners.has(key) || unknown.has(key)) return;
+    const cached = fresh ? undefined : identities.get(key);
+    if (cached !== undefined) owners.set(key, cached);
+    else unknown.set(key, { projectId, kind, value: identityValue(kind, value) });
+  };
+  people.forEach((person, index) => {
+    look(names[index]?.id, person, 'external_id', person.externalId);
+    look(names[index]?.email, person, 'email', person.email);
+  });
+  if (unknown.size === 0) return { owners, deleted, learnt };
+  const wanted = [...unknown.values()];
+  const rows = await tx.query<{ place: number; user_id: string; deleted: boolean }>(selectOwners, [
+    uuidArray(wanted.map((one) => one.projectId)),
+    textArray(wanted.map((one) => one.kind)),
+    textArray(wanted.map((one) => one.value)),
+  ]);
+  const keys = [...unknown.keys()];
+  for (const row of rows) {
+    const key = keys[row.place - 1] as string;
+    owners.set(key, row.user_id);
+    if (row.deleted) deleted.add(row.user_id);
+    else learnt.set(key, row.user_id);
+  }
+  return { owners, deleted, learnt };
+}
+
+/**
+ * What is stored of users whose two identities are named together and do not both lead to them: only there
+ * can one change.
+ */
+async function findDetails(
+  tx: Queryable,
+  names: readonly Names[],
+  owners: ReadonlyMap<string, string>,
+): Promise<Map<string, KnownUser>> {
+  const wanted = new Set<string>();
+  for (const { id, email } of names) {
+    if (id === undefined || email === undefined) continue;
+    const byId = owners.get(id);
+    const byMail = owners.get(email);
+    if (byId === byMail) continue;
+    if (byId !== undefined) wanted.add(byId);
+    if (byMail !== undefined) wanted.add(byMail);
+  }
+  if (wanted.size === 0) return new Map();
+  const rows = await tx.query<{ id: string; external_id: string | null; email: string | null }>(
+    selectDetails,
+    [[...wanted]],
+  );
+  return new Map(rows.map((row) => [row.id, { id: row.id, externalId: row.external_id, email: row.email }]));
+}
+
+/** What was in memory already is left alone there: to put it in anew would let it go unchecked for longer. */
+function remember(identities: Identities, plan: Plan, learnt: ReadonlyMap<string, string>): void {
+  for (const [key, owner] of learnt) identities.remember(key, owner);
+  for (const [key] of plan.removedKeys) identities.forget(key);
+  for (const [key, { userId }] of plan.addedKeys) identities.remember(key, userId);
+}
+
+// Primary key of user_keys.
+const selectOwners = sql(
+  'select_owners',
+  `select wanted.place::int as place, k.user_id, k.deleted
+  from unnest($1::uuid[], $2::text[], $3::text[]) with ordinality as wanted (project_id, kind, value, place)
+  join user_keys k using (project_id, kind, value)`,
+);
+const selectDetails = sql(
+  'select_identities',
+  'select id, external_id, email from users where id = any ($1::uuid[])',
+);

@@ -1,0 +1,47 @@
+import { isCategoryKey } from '../../../contract/category.ts';
+import { type Queryable, type Statement, sql } from '../../../db/client.ts';
+import type { Cursor } from '../../../lib/cursor.ts';
+
+/** A category's config: JSON text, as it was saved. */
+export interface CategoryRow {
+  id: string;
+  config: string;
+}
+
+/** The config with this key, as JSON text. */
+export async function getCategory(
+  db: Queryable,
+  projectId: string,
+  key: string,
+): Promise<CategoryRow | undefined> {
+  if (!isCategoryKey(key)) return undefined;
+  const [row] = await db.query<CategoryRow>(selectCategory, [projectId, key]);
+  return row;
+}
+
+/** Up to `limit` of the project's configs beyond the cursor, nearest first. */
+export async function listCategories(
+  db: Queryable,
+  projectId: string,
+  { direction, id, limit }: Cursor,
+): Promise<CategoryRow[]> {
+  return db.query<CategoryRow>(LIST[direction], [projectId, id, limit]);
+}
+
+// Primary key.
+const selectCategory = sql(
+  'get_category',
+  'select id, config::text as config from categories where project_id = $1 and key = $2',
+);
+
+// Index categories_listed.
+const listText = (beyond: '<' | '>', order: 'desc' | 'asc') =>
+  `select id, config::text as config
+  from categories
+  where project_id = $1 and id ${beyond} $2
+  order by id ${order}
+  limit $3`;
+const LIST: Record<Cursor['direction'], Statement> = {
+  older: sql('list_older_categories', listText('<', 'desc')),
+  newer: sql('list_newer_categories', listText('>', 'asc')),
+};

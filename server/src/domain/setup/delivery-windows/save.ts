@@ -1,0 +1,69 @@
+import type { DeliveryWindows } from '../../../contract/delivery-windows.ts';
+import { type Queryable, sql } from '../../../db/client.ts';
+import { ClientError } from '../../../errors.ts';
+import type { Bus } from '../../ground/bus/messages.ts';
+import { newEventId } from '../../ground/events/record.ts';
+import type { WindowsOwner } from './get.ts';
+import { problemsOfWindows } from './problems.ts';
+
+/**
+ * Saves when the project's messages go out, or when they reach the user, in the place of what was said
+ * before. The same again changes nothing; a user who is gone is ignored.
+ */
+export async function saveWindows(
+  { db, bus }: { db: Queryable; bus: Bus },
+  { projectId, userId }: WindowsOwner,
+  config: DeliveryWindows,
+): Promise<void> {
+  const problems = problemsOfWindows(config);
+  if (problems.length > 0) throw new ClientError('validation_failed', problems);
+  const values = [projectId, JSON.stringify(config), newEventId(), JSON.stringify({ payload: config })];
+  const changed = await (userId === undefined
+    ? db.query(upsertOfProject, values)
+    : db.query(upsertOfUser, [...values, userId]));
+  if (changed.length > 0) bus.publish({ type: 'project_changed', projectId });
+}
+
+// Primary keys. Configs are compared as texts, which are ours.
+const upsertOfProject = sql(
+  'save_project_delivery_windows',
+  `with saved as (
+    insert into project_delivery_windows as w (project_id, config)
+    values ($1, $2)
+    on conflict (project_id) do update
+    set config = excluded.config
+    where w.config::text <> excluded.config::text
+    returning project_id
+  )
+  insert into events (project_id, id, type, details)
+  select project_id, $3, 'delivery_windows.saved', $4
+  from saved
+  returning id`,
+);
+// The project's row is written, and answered, only by the first of its users: they would all wait for it.
+const upsertOfUser = sql(
+  'save_user_delivery_windows',
+  `with saved as (
+    insert into user_delivery_windows as w (user_id, config)
+    select id, $2
+    from users
+    where id = $5 and project_id = $1
+    on conflict (user_id) do update
+    set config = excluded.config
+    where w.config::text <> excluded.config::text
+    returning user_id
+  ),
+  event as (
+    insert into events (project_id, id, type, user_ids, details)
+    select $1, $3, 'delivery_windows.saved', array[user_id], $4
+    from saved
+  )
+  insert into project_delivery_windows as p (project_id, of_users)
+  select $1, true
+  from saved
+  where not exists (select from project_delivery_windows where project_id = $1 and of_users)
+  on conflict (project_id) do update
+  set of_users = true
+  where not p.of_users
+  returning project_id`,
+);

@@ -1,0 +1,118 @@
+import { textArray, uuidArray } from '../../../db/arrays.ts';
+import { type Queryable, sql } from '../../../db/client.ts';
+
+/** What is paused: an integration, or one downstream host or workspace of it. */
+export interface PauseKey {
+  projectId: string;
+  integrationId: string;
+  /** See `Provider.party`; '' where it is the whole integration. */
+  party: string;
+}
+
+/**
+ * A pause of an integration: until then nothing is sent over it. Then one message probes whether it works
+ * again.
+ */
+export interface Pause extends PauseKey {
+  /** Of the config that it is about: see `OpenedIntegration`. */
+  version: string;
+  sinceMs: number;
+  untilMs: number;
+  code: string | undefined;
+  reason: string;
+}
+
+/** All pauses of current configs, of all projects. */
+export async function loadPauses(db: Queryable): Promise<Pause[]> {
+  const rows = await db.query<Row>(selectPauses);
+  return rows.map((row) => ({
+    projectId: row.project_id,
+    integrationId: row.integration_id,
+    party: row.party,
+    version: row.version.toISOString(),
+    sinceMs: row.since.getTime(),
+    untilMs: row.until.getTime(),
+    code: row.code ?? undefined,
+    reason: row.reason,
+  }));
+}
+
+/**
+ * Writes pauses; one that goes on keeps the time since when it is. Those of integrations that were deleted or
+ * saved again are left out.
+ */
+export async function writePauses(db: Queryable, pauses: readonly Pause[]): Promise<void> {
+  await db.query(upsertPauses, [
+    uuidArray(pauses.map(({ projectId }) => projectId)),
+    uuidArray(pauses.map(({ integrationId }) => integrationId)),
+    textArray(pauses.map(({ party }) => party)),
+    pauses.map(({ version }) => new Date(version)),
+    pauses.map(({ sinceMs }) => new Date(sinceMs)),
+    pauses.map(({ untilMs }) => new Date(untilMs)),
+    pauses.map(({ code }) => code ?? null),
+    pauses.map(({ reason }) => reason),
+  ]);
+}
+
+/** Ends pauses. */
+export async function endPauses(db: Queryable, keys: readonly PauseKey[]): Promise<void> {
+  await db.query(deletePauses, [
+    uuidArray(keys.map(({ projectId }) => projectId)),
+    uuidArray(keys.map(({ integrationId }) => integrationId)),
+    textArray(keys.map(({ party }) => party)),
+  ]);
+}
+
+/**
+ * A condition of SQL: the pause `p` is of the current config of the integration `i`. Versions are times in
+ * milliseconds, and a save moves `updated_at` by a millisecond at least.
+ */
+export const IS_CURRENT = "i.updated_at < p.version + interval '1 millisecond'";
+
+interface Row {
+  project_id: string;
+  integration_id: string;
+  party: string;
+  version: Date;
+  since: Date;
+  until: Date;
+  code: string | null;
+  reason: string;
+}
+
+// A row for each paused integration; primary key of integrations (id, project_id).
+const selectPauses = sql(
+  'select_integration_pauses',
+  `select p.project_id, p.integration_id, p.party, p.version, p.since, p.until, p.code, p.reason
+  from integration_pauses p
+  join integrations i on i.id = p.integration_id and i.project_id = p.project_id
+  where ${IS_CURRENT}`,
+);
+
+// Primary keys. The integration is locked against being deleted meanwhile, as the foreign key would do.
+const upsertPauses = sql(
+  'upsert_integration_pauses',
+  `insert into integration_pauses as known (project_id, integration_id, party, version, since, until, code, reason)
+  select p.project_id, p.integration_id, p.party, p.version, p.since, p.until, p.code, p.reason
+  from unnest($1::uuid[], $2::uuid[], $3::text[], $4::timestamptz[], $5::timestamptz[], $6::timestamptz[], $7::text[], $8::text[])
+    as p (project_id, integration_id, party, version, since, until, code, reason)
+  join integrations i on i.id = p.integration_id and i.project_id = p.project_id
+  where ${IS_CURRENT}
+  order by 1, 2, 3
+  for key share of i
+  on conflict (project_id, integration_id, party) do update
+  set version = excluded.version,
+    since = case when known.version = excluded.version then known.since else excluded.since end,
+    until = excluded.until,
+    code = excluded.code,
+    reason = excluded.reason
+  where known.version <= excluded.version`,
+);
+
+// Primary key.
+const deletePauses = sql(
+  'delete_integration_pauses',
+  `delete from integration_pauses p
+  using unnest($1::uuid[], $2::uuid[], $3::text[]) as ended (project_id, integration_id, party)
+  where p.project_id = ended.project_id and p.integration_id = ended.integration_id and p.party = ended.party`,
+);

@@ -1,0 +1,21 @@
+import { ClientError } from '../../../errors.ts';
+import { type Integration, secretsOf, type VerifyDeps } from '../../../providers/provider.ts';
+import { withoutSecrets } from '../../../providers/shared/vendor-words.ts';
+
+/**
+ * Tries a config out where its provider can be asked. Throws `verification_failed` with every finding,
+ * without the secrets.
+ */
+export async function verifyIntegration(
+  { egress, clock, transport }: VerifyDeps,
+  integration: Integration,
+  config: Record<string, unknown>,
+): Promise<void> {
+  const findings = (await integration.verify?.(config, { egress, clock, transport })) ?? [];
+  if (findings.length === 0) return;
+  const secrets = secretsOf(integration.config, config);
+  throw new ClientError(
+    'verification_failed',
+    findings.map(({ field, problem }) => `Param '${field}' ${withoutSecrets(problem, secrets)}`),
+  );
+}

@@ -1,0 +1,271 @@
+import type { KeyObject } from 'node:crypto';
+import { LRUCache } from 'lru-cache';
+import { type Queryable, sql } from '../../../db/client.ts';
+import { Batcher } from '../../../lib/batcher.ts';
+import { cacheLimit } from '../../../lib/cache-limit.ts';
+import type { Clock } from '../../../lib/clock.ts';
+import { isId } from '../../../lib/ids.ts';
+import { CannotOpen, type Sealer } from '../../../lib/seal.ts';
+import type { Bus } from '../../ground/bus/messages.ts';
+import { isApiKey } from './create.ts';
+import { type KeyKind, openKey, type ProjectKey } from './keys.ts';
+
+/** A project as requests need it: who may speak for it, and how often. */
+export interface Project {
+  readonly id: string;
+  readonly name: string;
+  readonly apiKey: string;
+  /** The keys that User JWTs are verified with: the current one, then former ones, the newest first. */
+  readonly apiSecrets: readonly [ProjectKey, ...ProjectKey[]];
+  /** The same of Project JWTs and of the links in messages. Ended ones still verify links. */
+  readonly signingKeys: readonly [ProjectKey, ...ProjectKey[]];
+  /** The current signing key. */
+  readonly signingKey: KeyObject;
+  /** Where the project's limits differ from the server's settings. */
+  readonly rateLimits: { readonly reads?: number; readonly writes?: number };
+  readonly revokedTokens: ReadonlySet<string>;
+}
+
+// A change on another node is known here at the latest after FRESH_MS even if its message was lost. Until
+// STALE_MS the old entry still answers while it is read anew, so that no request waits; an older one is not
+// trusted.
+const FRESH_MS = 5_000;
+const STALE_MS = 30_000;
+// A token that no known key has signed may be signed with a key that this node has not heard of. Somebody who
+// sends wrong tokens causes one or two statements in this time: all that wait share one.
+const REREAD_EVERY_MS = 1_000;
+const MAX_PROJECTS = 10_000;
+// Keys that do not exist are remembered apart, so that made-up ones can push out nothing but each other.
+const MAX_UNKNOWN = 10_000;
+
+/**
+ * The projects in use, in memory. Look-ups answer at once when they can; all that wait share one statement.
+ */
+export class ProjectCache {
+  readonly #deps: { db: Queryable; sealer: Sealer; clock: Clock };
+  readonly #entries = new LRUCache<string, Entry>(cacheLimit(MAX_PROJECTS));
+  readonly #idOfKey = new LRUCache<string, string>(cacheLimit(MAX_PROJECTS));
+  readonly #unknown = new LRUCache<string, number>(cacheLimit(MAX_UNKNOWN));
+  readonly #load: Batcher<string, Row | undefined>;
+  readonly #unsubscribe: () => void;
+  // Counts the messages, so that a row read before a change is not kept after it.
+  #changes = 0;
+
+  constructor({ db, sealer, clock, bus }: { db: Queryable; sealer: Sealer; clock: Clock; bus: Bus }) {
+    this.#deps = { db, sealer, clock };
+    this.#load = new Batcher({ run: (names) => this.#read(names), concurrency: 1, maxItems: 500 });
+    this.#unsubscribe = bus.subscribe((message) => {
+      if (message.type === 'project_changed') this.#drop(message.projectId);
+      else if (message.type === 'missed') this.#dropAll();
+    });
+  }
+
+  /** The project of an API key, or `undefined`. A promise only when the database has to be asked. */
+  byApiKey(apiKey: string): Project | undefined | Promise<Project | undefined> {
+    if (!isApiKey(apiKey)) return undefined;
+    const id = this.#idOfKey.get(apiKey);
+    return id === undefined ? this.#missing(apiKey) : this.byId(id);
+  }
+
+  /** The project of an id, or `undefined`. A promise only when the database has to be asked. */
+  byId(id: string): Project | undefined | Promise<Project | undefined> {
+    const entry = this.#entries.get(id);
+    if (entry === undefined) return isId(id) ? this.#missing(id.toLowerCase()) : undefined;
+    const age = this.#deps.clock.now() - entry.loadedAt;
+    if (age < FRESH_MS) return entry.project;
+    if (age >= STALE_MS) return this.#fetch(id);
+    if (!entry.refreshing) {
+      entry.refreshing = true;
+      // Nobody waits for it. Should it fail, the entry ages until a request waits for the database itself and
+      // is told.
+      this.#fetch(id).catch(() => {
+        entry.refreshing = false;
+      });
+    }
+    return entry.project;
+  }
+
+  /**
+   * The project as the database has it now, for a token that none of the keys of `known` has signed: a key
+   * may have been rolled a moment ago. Returns what is cached where that is newer than `known`, and where the
+   * database had nothing newer within the last second.
+   */
+  newerThan(known: Project): Project | undefined | Promise<Project | undefined> {
+    const entry = this.#entries.get(known.id);
+    if (entry !== undefined && entry.project !== known) return entry.project;
+    const sinceMs = this.#deps.clock.now() - (entry?.rereadInVainAt ?? Number.NEGATIVE_INFINITY);
+    return sinceMs < REREAD_EVERY_MS ? known : this.#reread(known);
+  }
+
+  async #reread(known: Project): Promise<Project | undefined> {
+    const found = await this.#fetch(known.id);
+    const entry = this.#entries.get(known.id);
+    if (found === known && entry !== undefined) entry.rereadInVainAt = this.#deps.clock.now();
+    return found;
+  }
+
+  /** Ends the subscription; the cache is of no use afterwards. */
+  close(): void {
+    this.#unsubscribe();
+    this.#entries.clear();
+    this.#idOfKey.clear();
+    this.#unknown.clear();
+  }
+
+  #missing(name: string): undefined | Promise<Project | undefined> {
+    const askedAt = this.#unknown.get(name);
+    if (askedAt !== undefined && this.#deps.clock.now() - askedAt < FRESH_MS) return undefined;
+    return this.#fetch(name);
+  }
+
+  async #fetch(name: string): Promise<Project | undefined> {
+    for (;;) {
+      const changes = this.#changes;
+      const row = await this.#load.add(name);
+      if (changes !== this.#changes) continue;
+      if (row !== undefined) return this.#keep(row);
+      this.#unknown.set(name, this.#deps.clock.now());
+      this.#entries.delete(name);
+      return undefined;
+    }
+  }
+
+  /** Keeps the same object as long as the row is the same: what others remember with it stays valid. */
+  #keep(row: Row): Project {
+    const loadedAt = this.#deps.clock.now();
+    const fingerprint = JSON.stringify(row);
+    const known = this.#entries.get(row.id);
+    const project = known?.fingerprint === fingerprint ? known.project : this.#open(row);
+    this.#entries.set(row.id, {
+      project,
+      fingerprint,
+      loadedAt,
+      refreshing: false,
+      rereadInVainAt: known?.project === project ? known.rereadInVainAt : Number.NEGATIVE_INFINITY,
+    });
+    this.#idOfKey.set(row.api_key, row.id);
+    this.#unknown.delete(row.id);
+    this.#unknown.delete(row.api_key);
+    return project;
+  }
+
+  #open(row: Row): Project {
+    const former = row.former_keys === null ? [] : (JSON.parse(row.former_keys) as FormerKey[]);
+    const keysOf = (kind: KeyKind, sealed: Buffer): [ProjectKey, ...ProjectKey[]] => {
+      const open = (one: Buffer, validUntilMs: number) =>
+        openKey(this.#deps.sealer, { projectId: row.id, kind, sealed: one, validUntilMs });
+      return [
+        open(sealed, Number.POSITIVE_INFINITY),
+        ...former
+          .filter((one) => one.kind === kind)
+          .flatMap((one) =>
+            ifOpened(() =>
+              open(Buffer.from(one.sealed, 'base64'), one.ended ? 0 : Date.parse(one.valid_until)),
+            ),
+          ),
+      ];
+    };
+    const signingKeys = keysOf('signing_key', row.sealed_signing_key);
+    return {
+      id: row.id,
+      name: row.name,
+      apiKey: row.api_key,
+      apiSecrets: keysOf('api_secret', row.sealed_api_secret),
+      signingKeys,
+      signingKey: signingKeys[0].key,
+      rateLimits: row.rate_limits === null ? {} : (JSON.parse(row.rate_limits) as Project['rateLimits']),
+      revokedTokens: new Set(row.revoked),
+    };
+  }
+
+  #drop(id: string): void {
+    this.#changes += 1;
+    this.#entries.delete(id);
+    this.#unknown.delete(id); // made on another node a moment ago
+  }
+
+  /** The link to other nodes was down: any of them may have changed. */
+  #dropAll(): void {
+    this.#changes += 1;
+    this.#entries.clear();
+    this.#unknown.clear();
+  }
+
+  async #read(names: string[]): Promise<(Row | undefined)[]> {
+    const ids = names.filter(isId);
+    const keys = names.filter((name) => !isId(name));
+    const rows = await this.#deps.db.query<Row>(readProjects, [ids, keys]);
+    const found = new Map(
+      rows.flatMap((row) => [
+        [row.id, row],
+        [row.api_key, row],
+      ]),
+    );
+    return names.map((name) => found.get(name));
+  }
+}
+
+/**
+ * A former key that cannot be opened, because its SECRET_KEY is gone, must not take the current one with it.
+ */
+function ifOpened(open: () => ProjectKey): ProjectKey[] {
+  try {
+    return [open()];
+  } catch (error) {
+    if (error instanceof CannotOpen) return [];
+    throw error;
+  }
+}
+
+interface Entry {
+  project: Project;
+  fingerprint: string;
+  loadedAt: number;
+  refreshing: boolean;
+  /**
+   * When the database was asked because of a token that none of the keys has signed, and had nothing newer.
+   */
+  rereadInVainAt: number;
+}
+
+interface FormerKey {
+  kind: KeyKind;
+  /** As base64. */
+  sealed: string;
+  valid_until: string;
+  /** By the clock of the database: a node whose clock is behind does not extend it. */
+  ended: boolean;
+}
+
+interface Row {
+  id: string;
+  name: string;
+  api_key: string;
+  sealed_api_secret: Buffer;
+  sealed_signing_key: Buffer;
+  rate_limits: string | null;
+  revoked: string[];
+  former_keys: string | null;
+}
+
+// projects_pkey or projects_api_key_key, then project_tokens_of_project and former_project_keys_pkey.
+const readProjects = sql(
+  'read_projects',
+  `select p.id, p.name, p.api_key, p.sealed_api_secret, p.sealed_signing_key, p.rate_limits,
+    array(select t.jti::text from project_tokens t where t.project_id = p.id and t.revoked_at is not null order by t.jti) as revoked,
+    (
+      select json_agg(
+        json_build_object(
+          'kind', f.kind,
+          'sealed', translate(encode(f.sealed_key, 'base64'), E'\\n', ''),
+          'valid_until', f.valid_until,
+          'ended', f.valid_until <= now()
+        )
+        order by f.created_at desc, f.id
+      )
+      from former_project_keys f
+      where f.project_id = p.id
+    ) as former_keys
+  from projects p
+  where p.id = any($1::uuid[]) or p.api_key = any($2::text[])`,
+);

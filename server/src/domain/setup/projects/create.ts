@@ -1,0 +1,54 @@
+import { randomBytes } from 'node:crypto';
+import { type Queryable, sql } from '../../../db/client.ts';
+import { newId } from '../../../lib/ids.ts';
+import type { Sealer } from '../../../lib/seal.ts';
+import { sealingPurpose } from './keys.ts';
+
+export interface NewProject {
+  id: string;
+  name: string;
+  apiKey: string;
+  /** Told this once; the database has it sealed. */
+  apiSecret: string;
+}
+
+/** Makes a project with keys of its own. Answers `undefined` if there is one of that name. */
+export async function createProject(
+  { db, sealer }: { db: Queryable; sealer: Sealer },
+  name: string,
+): Promise<NewProject | undefined> {
+  const id = newId();
+  const apiKey = `pk_${randomBytes(18).toString('base64url')}`;
+  const apiSecret = newApiSecret();
+  const rows = await db.query(insertProject, [
+    id,
+    name,
+    apiKey,
+    sealer.seal(apiSecret, sealingPurpose(id, 'api_secret')),
+    sealer.seal(newSigningKey(), sealingPurpose(id, 'signing_key')),
+  ]);
+  return rows.length === 0 ? undefined : { id, name, apiKey, apiSecret };
+}
+
+/** A new API secret. */
+export function newApiSecret(): string {
+  return `sk_${randomBytes(32).toString('base64url')}`;
+}
+
+/** A new signing key. */
+export function newSigningKey(): Buffer {
+  return randomBytes(32);
+}
+
+/** Whether a text can be an API key at all. */
+export function isApiKey(text: string): boolean {
+  return /^pk_[A-Za-z0-9_-]{8,64}$/.test(text);
+}
+
+const insertProject = sql(
+  'insert_project',
+  `insert into projects (id, name, api_key, sealed_api_secret, sealed_signing_key)
+  values ($1, $2, $3, $4, $5)
+  on conflict (name) do nothing
+  returning id`,
+);

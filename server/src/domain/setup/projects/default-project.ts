@@ -1,0 +1,45 @@
+import type { Database } from '../../../db/client.ts';
+import { sql } from '../../../db/client.ts';
+import type { Clock } from '../../../lib/clock.ts';
+import type { Sealer } from '../../../lib/seal.ts';
+import type { Bus } from '../../ground/bus/messages.ts';
+import { createProject } from './create.ts';
+import { findProject } from './find.ts';
+import { replaceToken } from './tokens.ts';
+import { apiSecretOf } from './user-token.ts';
+
+/** What a program needs to speak for a project. */
+export interface Credentials {
+  project_id: string;
+  api_key: string;
+  api_secret: string;
+  project_jwt: string;
+}
+
+const NAME = 'default';
+
+/**
+ * The credentials of the project `default`, which is made where there is no project at all. Each call issues
+ * a new token and revokes the one of the call before for the same place. Returns `undefined` when there are
+ * projects but none of that name.
+ */
+export async function defaultCredentials(
+  deps: { db: Database; sealer: Sealer; clock: Clock; bus: Bus },
+  { issuedFor }: { issuedFor: string },
+): Promise<Credentials | undefined> {
+  const { db } = deps;
+  const [count] = await db.query<{ any: boolean }>(anyProject);
+  if (!count?.any) await createProject(deps, NAME);
+  const project = await findProject(deps, NAME);
+  if (project === undefined) return undefined;
+  const token = await replaceToken(deps, { projectId: project.id, name: 'credentials.json', issuedFor });
+  if (token === undefined) return undefined;
+  return {
+    project_id: project.id,
+    api_key: project.apiKey,
+    api_secret: await apiSecretOf(deps, project.id),
+    project_jwt: token,
+  };
+}
+
+const anyProject = sql('any_project', 'select exists (select from projects) as any');

@@ -1,0 +1,51 @@
+import { type Queryable, sql } from '../../../db/client.ts';
+import { isId } from '../../../lib/ids.ts';
+
+/** A project as an operator sees it: nothing secret. */
+export interface ProjectSummary {
+  id: string;
+  name: string;
+  apiKey: string;
+  createdAt: Date;
+}
+
+/** All projects, oldest first. */
+export async function listProjects({ db }: { db: Queryable }): Promise<ProjectSummary[]> {
+  return (await db.query<Row>(selectProjects)).map(toSummary);
+}
+
+/** The project of that name or id. */
+export async function findProject(
+  { db }: { db: Queryable },
+  nameOrId: string,
+): Promise<ProjectSummary | undefined> {
+  const [row] = await db.query<Row>(selectProject, [nameOrId, isId(nameOrId) ? nameOrId : null]);
+  return row && toSummary(row);
+}
+
+interface Row {
+  id: string;
+  name: string;
+  api_key: string;
+  created_at: Date;
+}
+
+function toSummary(row: Row): ProjectSummary {
+  return { id: row.id, name: row.name, apiKey: row.api_key, createdAt: row.created_at };
+}
+
+// The whole table: an operator's command, and there are few projects.
+const selectProjects = sql(
+  'select_projects',
+  'select id, name, api_key, created_at from projects order by id',
+);
+
+// projects_pkey, projects_name_key. A project may be named like the id of another: the id wins.
+const selectProject = sql(
+  'select_project',
+  `select id, name, api_key, created_at
+  from projects
+  where name = $1 or id = $2::uuid
+  order by id = $2::uuid desc nulls last
+  limit 1`,
+);

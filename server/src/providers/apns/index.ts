@@ -1,0 +1,303 @@
+/**
+ * Push to iOS, iPadOS and macOS.
+ * https://developer.apple.com/documentation/usernotifications/sending-notification-requests-to-apns
+ */
+import { type Static, Type } from 'typebox';
+import { appId } from '../../contract/app-id.ts';
+import { oneOf } from '../../contract/common.ts';
+import type {
+  Finding,
+  Outcome,
+  Provider,
+  PushMessage,
+  Rejection,
+  Sender,
+  SenderDeps,
+  VerifyDeps,
+} from '../provider.ts';
+import { secret } from '../provider.ts';
+import { type Asked, ask, notChecked, segment } from '../shared/ask.ts';
+import { httpOutcome, rejected, rejectedForEither, retry, type Said } from '../shared/http-outcome.ts';
+import { createHttpSender } from '../shared/http-sender.ts';
+import { Http2Pool } from '../shared/http2-pool.ts';
+import { mergeOverride } from '../shared/override.ts';
+import { buildToFit } from '../shared/shrink.ts';
+import type { HttpAnswer, HttpRequest } from '../shared/transport.ts';
+import { type ProviderToken, providerToken } from './provider-token.ts';
+
+const P8 = '^-+?\\s?BEGIN PRIVATE KEY-+\\n([A-Za-z0-9+\\/\\r\\n]+={0,2})\\n-+\\s?END PRIVATE KEY+-+\\n?$';
+
+const config = Type.Object(
+  {
+    app_id: appId('The bundle identifier of the app, for tokens that name none of their own'),
+    badge: oneOf(['unread', 'unseen'], { description: "What the number on the app's icon counts" }),
+    certificate: secret({
+      pattern: P8,
+      description: 'The signing key, as it stands in the .p8 file from Apple, with its line breaks',
+    }),
+    key_id: Type.String({ minLength: 10, maxLength: 10, description: 'The id of the signing key' }),
+    team_id: Type.String({ minLength: 10, maxLength: 10, description: 'The id of the developer team' }),
+    payload_version: Type.Optional(
+      oneOf(['1', '2'], {
+        description: 'Accepted from those who give it; the payload has one layout, the same for both',
+      }),
+    ),
+  },
+  {
+    additionalProperties: false,
+    examples: [
+      {
+        app_id: 'com.example.app',
+        badge: 'unread',
+        certificate:
+          '-----BEGIN PRIVATE KEY-----\nMIGTAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBHkwdwIBAQQg\n-----END PRIVATE KEY-----\n',
+        key_id: 'ABC123DEFG',
+        team_id: 'DEF123GHIJ',
+      },
+    ],
+  },
+);
+type Config = Static<typeof config>;
+
+/**
+ * One push, but for the token that says who sends it. Which of Apple's servers takes it depends on the
+ * device's token.
+ */
+type ApnsRequest = HttpRequest & { environment: 'production' | 'sandbox' };
+
+export const apns: Provider<'mobile_push', typeof config, ApnsRequest | Rejection, HttpAnswer> = {
+  name: 'apns',
+  channel: 'mobile_push',
+  docs: 'https://developer.apple.com/documentation/usernotifications/sending-notification-requests-to-apns',
+  config,
+  build,
+  classify,
+  connect,
+  verify,
+};
+
+const PRODUCTION = 'https://api.push.apple.com';
+const SANDBOX = 'https://api.sandbox.push.apple.com';
+const MAX_PAYLOAD_BYTES = 4096;
+/** In flight at once, from where on more of them only wait longer. */
+const CONCURRENCY = 1000;
+const UUID = /^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/i;
+
+function connect(config: Config, { transport, clock }: SenderDeps): Sender<PushMessage> {
+  // Of one team: APNs lets no connection be used for two.
+  const pools = {
+    production: new Http2Pool(transport.vendor('apns', PRODUCTION), transport.timeouts),
+    sandbox: new Http2Pool(transport.vendor('apns_sandbox', SANDBOX), transport.timeouts),
+  };
+  const token = providerToken(config, { clock, owner: transport });
+  const sender = createHttpSender<PushMessage, ApnsRequest>({
+    concurrency: CONCURRENCY,
+    secrets: () => (token === undefined ? [] : [token.current()]), // the key itself is never sent
+    build: (message) => (token === undefined ? NO_KEY : build(message, config)),
+    exchange: (request) => exchange(pools[request.environment], request, token),
+    classify,
+  });
+  return {
+    ...sender,
+    async close(options) {
+      await sender.close(options);
+      await Promise.all([pools.production.close({ graceMs: 0 }), pools.sandbox.close({ graceMs: 0 })]);
+    },
+  };
+}
+
+const NO_KEY: Rejection = {
+  kind: 'rejected',
+  scope: 'config',
+  code: 'bad_certificate',
+  reason: 'the certificate is not a key of APNs: EC on the curve P-256, as in a .p8 file',
+};
+
+/** Sends it; and again with another token where APNs finds this one too old. */
+async function exchange(
+  pool: Http2Pool,
+  { method, path, headers, body = '' }: HttpRequest,
+  token: ProviderToken | undefined,
+): Promise<HttpAnswer> {
+  const signed = (jwt: string) =>
+    pool.request({ method, path, headers: { ...headers, authorization: `bearer ${jwt}` }, body });
+  const jwt = token?.current() ?? '';
+  const answer = await signed(jwt);
+  if ('error' in answer || answer.status !== 403 || !answer.text.includes('"ExpiredProviderToken"'))
+    return answer;
+  const another = token?.insteadOf(jwt);
+  return another === undefined ? answer : signed(another);
+}
+
+function build(message: PushMessage, config: Config): ApnsRequest | Rejection {
+  return buildToFit(message, {
+    build: (shortened) => requestFor(shortened, config),
+    bytesOf: ({ body = '' }) => Buffer.byteLength(body),
+    maxBytes: MAX_PAYLOAD_BYTES,
+  });
+}
+
+/**
+ * They stand in the payload until the override is merged into it, because that is where an override names
+ * them.
+ */
+const LIFTED = ['apns-push-type', 'apns-priority', 'apns-expiration', 'apns-collapse-id'];
+
+function requestFor(message: PushMessage, config: Config): ApnsRequest | Rejection {
+  const { token, deliveryId } = message;
+  const merged = mergeOverride(payloadOf(message, config), message.override, { locked: [] });
+  if ('kind' in merged) return merged;
+  // Apart from the rest, and not deleted from it: an object that something was deleted from is written
+  // slowly.
+  const {
+    'apns-push-type': type,
+    'apns-priority': priority,
+    'apns-expiration': expiration,
+    'apns-collapse-id': collapseId,
+    ...payload
+  } = merged.payload;
+  const headers: Record<string, string> = { 'apns-topic': token.appId ?? config.app_id };
+  if (UUID.test(deliveryId)) headers['apns-id'] = deliveryId; // APNs takes nothing else
+  const lifted = [type, priority, expiration, collapseId];
+  for (const [index, name] of LIFTED.entries()) {
+    const value = lifted[index];
+    if (value === undefined) continue;
+    if (!isHeaderValue(value)) return badHeader(name);
+    headers[name] = String(value);
+  }
+  headers['content-type'] = 'application/json';
+  return {
+    environment: token.installationId === 'development' ? 'sandbox' : 'production',
+    method: 'POST',
+    path: `/3/device/${segment(token.deviceToken)}`,
+    headers,
+    body: JSON.stringify(payload),
+  };
+}
+
+function payloadOf(message: PushMessage, { badge }: Config): Record<string, unknown> {
+  const { title, text, category, topic, actionUrl, customAttributes } = message;
+  return {
+    'apns-push-type': 'alert',
+    'apns-priority': 10,
+    'apns-expiration': Math.floor(message.expiresAt.getTime() / 1000),
+    // A push that is sent twice replaces itself.
+    'apns-collapse-id': message.notificationId,
+    aps: {
+      alert: { title, ...(text === '' ? {} : { body: text }) },
+      badge: message.badge[badge],
+      sound: 'default',
+      'mutable-content': 1,
+      ...(topic === null ? {} : { 'thread-id': topic }),
+    },
+    id: message.notificationId,
+    ...(actionUrl === null ? {} : { action_url: actionUrl }),
+    ...(category === null ? {} : { category }),
+    ...(topic === null ? {} : { topic }),
+    ...(customAttributes === null ? {} : { custom_attributes: customAttributes }),
+  };
+}
+
+function isHeaderValue(value: unknown): value is string | number {
+  return typeof value === 'number' || (typeof value === 'string' && /^[\x21-\x7e]{1,64}$/.test(value));
+}
+
+function badHeader(name: string): Rejection {
+  const reason = `the override's ${name} must be a number, or up to 64 letters, digits and signs of ASCII`;
+  return { kind: 'rejected', scope: 'message', code: 'bad_override', reason };
+}
+
+function classify(answer: HttpAnswer): Outcome {
+  return httpOutcome(answer, 'APNs', meaning);
+}
+
+function meaning(said: Said): Outcome | undefined {
+  const { status, headers, json } = said;
+  const id = headers['apns-id'];
+  if (status === 200) return { kind: 'sent', ...(id === undefined ? {} : { providerId: id }) };
+  const { reason } = said;
+  const { reason: word, timestamp } = json as { reason?: unknown; timestamp?: unknown };
+  const code = typeof word === 'string' ? word : String(status);
+  const gone = { kind: 'token_gone', scope: 'token', reason, code } as const;
+  if (status === 410) {
+    const goneAt = new Date(typeof timestamp === 'number' ? timestamp : Number.NaN);
+    return Number.isNaN(goneAt.getTime()) ? gone : { ...gone, goneAt };
+  }
+  if (GONE.has(code)) return gone;
+  // Also said of every token of the other environment, or of another app.
+  if (SUSPECT.has(code)) return { ...gone, suspect: 'config' };
+  if (code === 'ExpiredProviderToken')
+    return rejected('config', { status, reason: `${reason}. Is the clock of this server right?` }, code);
+  if (EITHER.has(code)) return rejectedForEither(said, code);
+  if (status === 403) return rejected('config', said, code);
+  if (status === 429 || status === 503 || status === 500 || code === 'IdleTimeout')
+    return retry(said, { code });
+  if (status === 400 || status === 404 || status === 405 || status === 413)
+    return rejected('message', said, code);
+  return undefined;
+}
+
+const GONE = new Set(['MissingDeviceToken', 'BadPath']);
+const SUSPECT = new Set(['BadDeviceToken', 'DeviceTokenNotForTopic']);
+/** A token may name its own app, and whether it is one of development. */
+const EITHER = new Set([
+  'BadTopic',
+  'MissingTopic',
+  'TopicDisallowed',
+  'BadCertificateEnvironment',
+  'BadEnvironmentKeyIdInToken',
+]);
+
+const NO_DEVICE = '0'.repeat(64);
+
+/** Sends a notification to a device that cannot be: who is told so has been let in. */
+async function verify(config: Config, { transport, clock }: VerifyDeps): Promise<Finding[]> {
+  const token = providerToken(config, { clock, owner: transport });
+  if (token === undefined)
+    return [
+      { field: 'certificate', problem: 'is not a key of APNs: EC on the curve P-256, as in a .p8 file' },
+    ];
+  const endpoint = transport.vendor('apns', PRODUCTION);
+  const pool = new Http2Pool(endpoint, transport.timeouts);
+  const answer = await ask(pool, {
+    method: 'POST',
+    path: `/3/device/${NO_DEVICE}`,
+    headers: {
+      authorization: `bearer ${token.current()}`,
+      'apns-topic': config.app_id,
+      'apns-push-type': 'alert',
+      'apns-expiration': '0',
+    },
+    body: '{"aps":{"alert":"test"}}',
+  });
+  await pool.close({ graceMs: 0 });
+  return findings(answer);
+}
+
+function findings(answer: Asked): Finding[] {
+  const { reason } = answer.json as { reason?: unknown };
+  if (answer.status === 200 || GOOD.has(String(reason))) return [];
+  const field = FIELDS[String(reason)];
+  return field === undefined
+    ? [notChecked('APNs', answer)]
+    : [{ field, problem: `was refused by APNs: ${answer.said}` }];
+}
+
+/**
+ * Said only to those whose token is right. The last: a key for the sandbox alone, which is where tokens of
+ * development go.
+ */
+const GOOD = new Set([
+  'BadDeviceToken',
+  'DeviceTokenNotForTopic',
+  'Unregistered',
+  'BadEnvironmentKeyIdInToken',
+]);
+
+const FIELDS: Readonly<Record<string, string>> = {
+  InvalidProviderToken: 'key_id',
+  UnrelatedKeyIdInToken: 'key_id',
+  Forbidden: 'key_id',
+  BadTopic: 'app_id',
+  TopicDisallowed: 'app_id',
+};

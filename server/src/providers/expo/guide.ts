@@ -1,0 +1,43 @@
+import { answered, type Guide, SHORTENED } from '../shared/guide.ts';
+import type { expo } from './index.ts';
+
+const ticket = (error: string) =>
+  [
+    `a ticket of \`${error}\``,
+    answered(200, { data: [{ status: 'error', message: error, details: { error } }] }),
+  ] as const;
+const refused = (status: number, code: string) =>
+  [`${status} \`${code}\``, answered(status, { errors: [{ code, message: code }] })] as const;
+
+export const expoGuide: Guide<typeof expo> = {
+  title: 'Expo push',
+  override: { into: 'the message', locked: ['`to`'] },
+  buildsMessage: true,
+  limits: [
+    ['message without its token', '4096 bytes', SHORTENED],
+    ['messages in one request', '100, gathered for 50 ms at most', 'the others go with the next request'],
+    ['requests at once', '6', 'more wait'],
+    [
+      'projects in one request',
+      '1',
+      'Expo says which belong together, and they are sent again so; a message that spoils a request is found by halves',
+    ],
+  ],
+  answers: [
+    [
+      'a ticket of `ok`',
+      answered(200, { data: [{ status: 'ok', id: '0197a3c4-5b6e-7f01-8a2b-3c4d5e6f7081' }] }),
+    ],
+    ticket('DeviceNotRegistered'),
+    ticket('InvalidCredentials'),
+    ticket('MismatchSenderId'),
+    ticket('MessageTooBig'),
+    ticket('MessageRateExceeded'),
+    ticket('DeveloperError'),
+    ticket('ExpoError'),
+    ticket('ProviderError'),
+    refused(401, 'UNAUTHORIZED'),
+    refused(400, 'VALIDATION_ERROR'),
+    refused(429, 'TOO_MANY_REQUESTS'),
+  ],
+};

@@ -1,0 +1,166 @@
+/** Push to apps made with Expo. https://docs.expo.dev/push-notifications/sending-notifications/ */
+import { type Static, Type } from 'typebox';
+import type {
+  Finding,
+  Outcome,
+  Provider,
+  PushMessage,
+  Rejection,
+  Sender,
+  SenderDeps,
+  VerifyDeps,
+} from '../provider.ts';
+import { isRejection, secret } from '../provider.ts';
+import { ask, isRefusal, notChecked } from '../shared/ask.ts';
+import { httpOutcome, rejected, rejectedForEither, retry, type Said } from '../shared/http-outcome.ts';
+import { mergeOverride } from '../shared/override.ts';
+import { buildToFit, bytesAtMost } from '../shared/shrink.ts';
+import { tidy } from '../shared/vendor-words.ts';
+import { createExpoBatches, type ExpoMessage, type ExpoReply, expoError, PER_SECOND } from './batches.ts';
+import { expoReceipts } from './receipts.ts';
+
+const config = Type.Object(
+  {
+    access_token: secret({
+      minLength: 1,
+      description: 'An access token of the Expo account that owns the app',
+    }),
+  },
+  { additionalProperties: false, examples: [{ access_token: 'secret' }] },
+);
+
+type Config = Static<typeof config>;
+
+export const expo: Provider<'mobile_push', typeof config, ExpoMessage | Rejection, ExpoReply> = {
+  name: 'expo',
+  channel: 'mobile_push',
+  docs: 'https://docs.expo.dev/push-notifications/sending-notifications/',
+  config,
+  build,
+  classify,
+  rates: { integration: () => [{ limit: PER_SECOND, windowMs: 1000 }] },
+  connect,
+  verify,
+  polls: expoReceipts,
+};
+
+const ORIGIN = 'https://exp.host';
+/** Of a message without its token. */
+const MAX_MESSAGE_BYTES = 4096;
+/** Six requests of a hundred: a second's worth of what Expo takes. */
+const CONCURRENCY = 600;
+/**
+ * The tokens that Expo makes, and those of devices that were registered by others. One of another form has a
+ * whole request refused.
+ */
+const TOKEN = /^(?:Expo(?:nent)?PushToken\[.+\]|[a-zA-Z\d]{8}-(?:[a-zA-Z\d]{4}-){3}[a-zA-Z\d]{12})$/;
+
+function connect({ access_token }: Config, { transport }: SenderDeps): Sender<PushMessage> {
+  const { send, close } = createExpoBatches(transport.vendor('expo', ORIGIN), access_token, classify);
+  return {
+    concurrency: CONCURRENCY,
+    close,
+    send(message) {
+      if (!TOKEN.test(message.token.deviceToken)) return Promise.resolve(MALFORMED);
+      const built = build(message);
+      return isRejection(built) ? Promise.resolve(built) : send(built);
+    },
+  };
+}
+
+const MALFORMED: Outcome = {
+  kind: 'token_gone',
+  scope: 'token',
+  code: 'malformed_token',
+  reason: 'this is not a push token of Expo',
+};
+
+function build(message: PushMessage): ExpoMessage | Rejection {
+  return buildToFit<PushMessage, ExpoMessage>(message, {
+    build(shortened) {
+      // The message is the request itself: with a kind it could pass for a rejection.
+      const merged = mergeOverride(messageFor(shortened), shortened.override, { locked: ['to', 'kind'] });
+      return 'payload' in merged ? merged.payload : merged;
+    },
+    bytesOf(built) {
+      const atMost = bytesAtMost(built);
+      if (atMost <= MAX_MESSAGE_BYTES) return atMost;
+      const { to: _, ...rest } = built;
+      return Buffer.byteLength(JSON.stringify(rest));
+    },
+    maxBytes: MAX_MESSAGE_BYTES,
+  });
+}
+
+function messageFor(message: PushMessage): ExpoMessage {
+  const { token, title, text, notificationId, actionUrl, category, topic, customAttributes } = message;
+  return {
+    to: token.deviceToken,
+    title,
+    ...(text === '' ? {} : { body: text }),
+    data: {
+      id: notificationId,
+      ...(actionUrl === null ? {} : { action_url: actionUrl }),
+      ...(category === null ? {} : { category }),
+      ...(topic === null ? {} : { topic }),
+      ...(customAttributes === null ? {} : { custom_attributes: customAttributes }),
+    },
+    badge: message.badge.unread,
+    sound: 'default',
+    priority: 'high',
+    expiration: Math.floor(message.expiresAt.getTime() / 1000),
+    // A push that is sent twice replaces itself: on Android by the one, on Apple's devices by the other.
+    tag: notificationId,
+    collapseId: notificationId,
+  };
+}
+
+function classify(reply: ExpoReply): Outcome {
+  const { ticketId } = reply;
+  return ticketId === undefined
+    ? httpOutcome(reply, 'Expo', meaning)
+    : { kind: 'sent', providerId: ticketId };
+}
+
+/** The answer to a request of one message: its ticket, or what was wrong with the request. */
+function meaning(said: Said): Outcome | undefined {
+  const { status, json } = said;
+  const { data } = json as { data?: unknown };
+  if (status === 200 && Array.isArray(data) && data.length === 1) return meaningOf(data[0], said);
+  const { code = String(status) } = expoError(said.text);
+  if (status === 401) return rejected('config', said, code);
+  // The access token may not send to these push tokens, which can be those of a stranger's app.
+  if (status === 403 || code === 'UNAUTHORIZED') return rejectedForEither(said, code);
+  if (status === 429) return retry(said, { code });
+  if (status === 400 || status === 413) return rejected('message', said, code);
+  return undefined;
+}
+
+function meaningOf(ticket: unknown, said: Said): Outcome | undefined {
+  if (typeof ticket !== 'object' || ticket === null) return undefined;
+  const { status, id, message, details } = ticket as Record<string, unknown>;
+  if (status === 'ok') return { kind: 'sent', ...(typeof id === 'string' ? { providerId: id } : {}) };
+  if (status !== 'error') return undefined;
+  const { error } = (details ?? {}) as { error?: unknown };
+  const code = typeof error === 'string' ? error : 'error';
+  const reason = `Expo refused it: ${typeof message === 'string' ? tidy(message) : code}`;
+  if (code === 'DeviceNotRegistered') return { kind: 'token_gone', scope: 'token', reason, code };
+  if (code === 'InvalidCredentials' || code === 'MismatchSenderId')
+    return rejectedForEither({ ...said, reason }, code); // of the app that this token belongs to
+  if (code === 'MessageRateExceeded' || code === 'ExpoError' || code === 'ProviderError')
+    return retry({ ...said, reason }, { code });
+  return rejected('message', { ...said, reason }, code);
+}
+
+/** Asks for no receipts at all. */
+async function verify({ access_token }: Config, { transport }: VerifyDeps): Promise<Finding[]> {
+  const answer = await ask(transport.vendor('expo', ORIGIN), {
+    method: 'POST',
+    path: '/--/api/v2/push/getReceipts',
+    headers: { authorization: `Bearer ${access_token}`, 'content-type': 'application/json' },
+    body: '{"ids":[]}',
+  });
+  if (isRefusal(answer)) return [{ field: 'access_token', problem: `was refused by Expo: ${answer.said}` }];
+  // 400: it minds that there is nothing to look up, which it says only to those that it knows.
+  return answer.status === 200 || answer.status === 400 ? [] : [notChecked('Expo', answer)];
+}

@@ -1,0 +1,54 @@
+/**
+ * What Expo knows of pushes that it has taken.
+ * https://docs.expo.dev/push-notifications/sending-notifications/#push-receipts
+ */
+
+import type { PolledReceipt, ReceiptPoll } from '../provider.ts';
+import { ask } from '../shared/ask.ts';
+import { membersOf, wordOf } from '../shared/inbound.ts';
+import { tidy } from '../shared/vendor-words.ts';
+
+const MINUTE_MS = 60_000;
+const HOUR_MS = 60 * MINUTE_MS;
+
+/** Receipts are there after a quarter of an hour mostly, and for a day. */
+export const expoReceipts: ReceiptPoll<{ access_token: string }> = {
+  afterMs: [15 * MINUTE_MS, HOUR_MS, 4 * HOUR_MS, 12 * HOUR_MS, 23 * HOUR_MS],
+  maxIds: 300,
+  async ask(ids, { access_token }, { transport }) {
+    const answer = await ask(transport.vendor('expo', 'https://exp.host'), {
+      method: 'POST',
+      path: '/--/api/v2/push/getReceipts',
+      headers: { authorization: `Bearer ${access_token}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ ids }),
+    });
+    const { data } = answer.json as { data?: unknown };
+    const retryAfterMs = Number(answer.headers['retry-after']) * 1000;
+    if (answer.status !== 200 || typeof data !== 'object' || data === null)
+      return { kind: 'failed', reason: answer.said, ...(retryAfterMs > 0 ? { retryAfterMs } : {}) };
+    const receipts = Object.entries(data).flatMap(([id, value]): [string, PolledReceipt][] => {
+      const receipt = receiptOf(membersOf(value));
+      return receipt === undefined ? [] : [[id, receipt]];
+    });
+    return { kind: 'answered', receipts: new Map(receipts) };
+  },
+};
+
+/** Whoever has a push token can push to the device. */
+const TOKEN = /Expo(?:nent)?PushToken\[[^\]]*\]|\b[a-z\d]{8}(?:-[a-z\d]{4}){3}-[a-z\d]{12}\b/gi;
+
+function receiptOf({
+  status,
+  message,
+  details,
+}: Readonly<Record<string, unknown>>): PolledReceipt | undefined {
+  if (status === 'ok') return { kind: 'delivered' };
+  if (status !== 'error') return undefined;
+  const code = wordOf(membersOf(details).error) ?? 'error';
+  return {
+    kind: code === 'DeviceNotRegistered' ? 'bounced' : 'dropped',
+    code,
+    ...(typeof message === 'string' ? { reason: tidy(message).replace(TOKEN, '[token]') } : {}),
+    ...(code === 'DeviceNotRegistered' ? { tokenGone: true } : {}),
+  };
+}

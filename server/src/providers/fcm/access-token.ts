@@ -1,0 +1,118 @@
+/**
+ * Access tokens of a service account: https://developers.google.com/identity/protocols/oauth2/service-account
+ */
+import type { KeyObject } from 'node:crypto';
+import { isIP } from 'node:net';
+import type { Clock } from '../../lib/clock.ts';
+import { createEgressGuard } from '../../lib/egress.ts';
+import { signJwt } from '../shared/sign-jwt.ts';
+import type { HttpAnswer, HttpRequest, Transport } from '../shared/transport.ts';
+import { objectIn } from '../shared/vendor-words.ts';
+
+type ServiceAccount = { client_email: string; private_key_id: string; token_uri: string };
+
+/** The access token that a service account has at the moment. */
+export type AccessToken = {
+  /** The token, if there is one that will do. */
+  current(): string | undefined;
+  /** The token, or what Google answered instead. Who asks while it is being fetched gets the same. */
+  get(): Promise<string | HttpAnswer>;
+  /** Throws this token away, for a request was refused with it. */
+  refused(token: string): void;
+  /** The last that there was; empty before the first. */
+  latest(): string;
+};
+
+const SCOPE = 'https://www.googleapis.com/auth/firebase.messaging';
+const LIFETIME_SECONDS = 3600; // the longest that Google takes
+const RENEWED_BEFORE_MS = 5 * 60_000;
+
+/** Fetches nothing before it is asked. */
+export function createAccessToken(
+  account: ServiceAccount,
+  { key, transport, clock }: { key: KeyObject; transport: Transport; clock: Clock },
+): AccessToken {
+  const endpoint = transport.at(account.token_uri);
+  let known: { token: string; untilMs: number } | undefined;
+  let latest = '';
+  let fetching: Promise<string | HttpAnswer> | undefined;
+
+  async function fetched(): Promise<string | HttpAnswer> {
+    const nowMs = clock.now();
+    const problem = problemOf(account.token_uri);
+    const answer =
+      problem === undefined ? await endpoint.request(tokenRequest(account, key, nowMs)) : refusal(problem);
+    const found = tokenIn(answer);
+    if (found === undefined) return known !== undefined && nowMs < known.untilMs ? known.token : answer;
+    known = { token: found.token, untilMs: nowMs + found.lifetimeMs };
+    latest = found.token;
+    return latest;
+  }
+
+  const current = () =>
+    known !== undefined && clock.now() < known.untilMs - RENEWED_BEFORE_MS ? known.token : undefined;
+
+  return {
+    current,
+    async get() {
+      const token = current();
+      if (token !== undefined) return token;
+      fetching ??= fetched().finally(() => {
+        fetching = undefined;
+      });
+      return fetching;
+    },
+    refused(token) {
+      if (known?.token === token) known = undefined;
+    },
+    latest: () => latest,
+  };
+}
+
+/** The request for a token: an assertion of who asks, signed with the account's key. */
+export function tokenRequest(account: ServiceAccount, key: KeyObject, nowMs: number): HttpRequest {
+  const iat = Math.floor(nowMs / 1000);
+  const { client_email: iss, private_key_id: kid, token_uri: aud } = account;
+  const assertion = signJwt({
+    header: { alg: 'RS256', typ: 'JWT', kid },
+    claims: { iss, scope: SCOPE, aud, iat, exp: iat + LIFETIME_SECONDS },
+    key,
+  });
+  return {
+    method: 'POST',
+    path: '',
+    headers: { 'content-type': 'application/x-www-form-urlencoded' },
+    body: new URLSearchParams({
+      grant_type: 'urn:ietf:params:oauth:grant-type:jwt-bearer',
+      assertion,
+    }).toString(),
+  };
+}
+
+/**
+ * Why no token is asked for there, if so. The address is Google's, or one that the operator has opened
+ * (`EGRESS_ALLOW`): a literal one that without being opened could not be reached. Names and public addresses
+ * of others have no business with a key of Google.
+ */
+export function problemOf(tokenUri: string): string | undefined {
+  const url = URL.parse(tokenUri);
+  if (url === null) return undefined; // the transport says so
+  const host = url.hostname.replace(/^\[|\]$/g, '');
+  const isGoogle = url.protocol === 'https:' && /(?:^|\.)googleapis\.com$/.test(host);
+  const isInternal = isIP(host) !== 0 && NOTHING_OPENED.check(host) !== undefined;
+  return isGoogle || isInternal ? undefined : 'is not an address of Google: https://…googleapis.com';
+}
+
+const NOTHING_OPENED = createEgressGuard();
+
+function refusal(problem: string): HttpAnswer {
+  return { error: { code: 'ERR_INVALID_URL', message: `token_uri ${problem}` }, written: false };
+}
+
+function tokenIn(answer: HttpAnswer): { token: string; lifetimeMs: number } | undefined {
+  if ('error' in answer || answer.status !== 200) return undefined;
+  const { access_token: token, expires_in: seconds } = objectIn(answer.text) as Record<string, unknown>;
+  if (typeof token !== 'string' || !/^[\x21-\x7e]+$/.test(token)) return undefined;
+  const lifetime = typeof seconds === 'number' && seconds > 0 ? seconds : LIFETIME_SECONDS;
+  return { token, lifetimeMs: Math.min(lifetime, LIFETIME_SECONDS) * 1000 };
+}

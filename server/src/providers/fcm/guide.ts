@@ -1,0 +1,47 @@
+import { answered, type Guide, SHORTENED } from '../shared/guide.ts';
+import type { fcm } from './index.ts';
+
+const refused = (status: number, name: string, errorCode?: string, details: object[] = []) => {
+  const all = [...details, ...(errorCode === undefined ? [] : [{ errorCode }])];
+  const said = [name, ...(errorCode === undefined ? [] : [errorCode])].map((word) => `\`${word}\``).join(' ');
+  const body = { error: { code: status, message: name, status: name, details: all } };
+  return [`${status} ${said}`, answered(status, body)] as const;
+};
+
+export const fcmGuide: Guide<typeof fcm> = {
+  title: 'Firebase Cloud Messaging',
+  override: {
+    into: 'the `message` of the request, in snake_case or camelCase',
+    locked: ['`token`', '`topic`', '`condition`'],
+    notes:
+      'Values in `data` become strings, objects their JSON. Names that FCM keeps for itself (`from`, `message_type`, `google.…`, `gcm.…`) are refused.',
+  },
+  limits: [
+    ['message without its token', '4096 bytes', SHORTENED],
+    ['time to live', '28 days', 'it is 28 days'],
+    ['connections', '4, with as many streams as FCM allows', 'more pushes wait'],
+  ],
+  answers: [
+    ['200', answered(200, { name: 'projects/example/messages/0:1' })],
+    refused(404, 'NOT_FOUND', 'UNREGISTERED'),
+    refused(403, 'PERMISSION_DENIED', 'SENDER_ID_MISMATCH'),
+    [
+      '400 `INVALID_ARGUMENT` of `message.token`',
+      answered(400, {
+        error: { status: 'INVALID_ARGUMENT', details: [{ fieldViolations: [{ field: 'message.token' }] }] },
+      }),
+    ],
+    refused(400, 'INVALID_ARGUMENT', 'INVALID_ARGUMENT'),
+    refused(401, 'UNAUTHENTICATED'),
+    refused(401, 'UNAUTHENTICATED', 'THIRD_PARTY_AUTH_ERROR'),
+    refused(403, 'PERMISSION_DENIED'),
+    refused(404, 'NOT_FOUND'),
+    refused(429, 'RESOURCE_EXHAUSTED', 'QUOTA_EXCEEDED'),
+    refused(500, 'INTERNAL', 'INTERNAL'),
+    refused(503, 'UNAVAILABLE', 'UNAVAILABLE'),
+    [
+      '400 `invalid_grant` of Google’s token endpoint',
+      { ...answered(400, { error: 'invalid_grant' }), of: 'token' },
+    ],
+  ],
+};

@@ -1,0 +1,254 @@
+/**
+ * Push to Android, and by Firebase to iOS and the web.
+ * https://firebase.google.com/docs/reference/fcm/rest/v1/projects.messages
+ */
+import { type Static, Type } from 'typebox';
+import { oneOf } from '../../contract/common.ts';
+import { urlMember } from '../../lib/named-host.ts';
+import type {
+  Finding,
+  Outcome,
+  Provider,
+  PushMessage,
+  Rejection,
+  Sender,
+  SenderDeps,
+  VerifyDeps,
+} from '../provider.ts';
+import { isRejection, secret } from '../provider.ts';
+import { ask, notChecked, segment } from '../shared/ask.ts';
+import { httpOutcome, rejected, rejectedForEither, retry, type Said } from '../shared/http-outcome.ts';
+import { createHttpSender } from '../shared/http-sender.ts';
+import { Http2Pool } from '../shared/http2-pool.ts';
+import { buildToFit } from '../shared/shrink.ts';
+import { privateKey } from '../shared/sign-jwt.ts';
+import type { HttpAnswer } from '../shared/transport.ts';
+import { type AccessToken, createAccessToken, problemOf, tokenRequest } from './access-token.ts';
+import { type FcmMessage, fcmMessage, withTimeToLive } from './message.ts';
+
+const PEM = '^-+?\\s?BEGIN[A-Z ]+-+\\n([A-Za-z0-9+\\/\\r\\n]+={0,2})\\n-+\\s?END[A-Z ]+-+\\n?$';
+const text = (description: string) => Type.String({ description });
+
+const config = Type.Object(
+  {
+    type: oneOf(['service_account'], { description: 'The kind of credentials: service_account' }),
+    project_id: text('The Firebase project'),
+    private_key_id: text('The id of the private key'),
+    private_key: secret({ pattern: PEM, description: 'The private key in PEM, with its line breaks' }),
+    client_email: text('The e-mail address of the service account'),
+    client_id: text('The id of the service account'),
+    auth_uri: text("Google's address for logging in"),
+    token_uri: text("Google's address for access tokens: https://oauth2.googleapis.com/token"),
+    auth_provider_x509_cert_url: text("Google's certificates"),
+    client_x509_cert_url: text("The service account's certificates"),
+    universe_domain: text("googleapis.com, but for clouds that are not Google's own"),
+  },
+  {
+    additionalProperties: false,
+    description: 'The JSON file of a service account, as the Firebase console gives it, whole.',
+    examples: [
+      {
+        type: 'service_account',
+        project_id: 'example',
+        private_key_id: '0123456789abcdef',
+        private_key:
+          '-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC\n-----END PRIVATE KEY-----\n',
+        client_email: 'firebase-adminsdk@example.iam.gserviceaccount.com',
+        client_id: '123456789',
+        auth_uri: 'https://accounts.google.com/o/oauth2/auth',
+        token_uri: 'https://oauth2.googleapis.com/token',
+        auth_provider_x509_cert_url: 'https://www.googleapis.com/oauth2/v1/certs',
+        client_x509_cert_url: 'https://www.googleapis.com/robot/v1/metadata/x509/firebase-adminsdk',
+        universe_domain: 'googleapis.com',
+      },
+    ],
+  },
+);
+type Config = Static<typeof config>;
+
+/** One push, but for who sends it. */
+type FcmRequest = { path: string; body: string; message: FcmMessage };
+
+/**
+ * What came of it: the answer of FCM; or that of Google's token endpoint, when the message was not sent at
+ * all.
+ */
+type FcmReply = HttpAnswer & { of?: 'token' };
+
+export const fcm: Provider<'mobile_push', typeof config, FcmRequest | Rejection, FcmReply> = {
+  name: 'fcm',
+  channel: 'mobile_push',
+  docs: 'https://firebase.google.com/docs/reference/fcm/rest/v1/projects.messages',
+  config,
+  hosts: [
+    urlMember('token_uri'),
+    {
+      field: 'universe_domain',
+      hostOf: (domain) => URL.parse(originOf({ universe_domain: domain }))?.hostname,
+    },
+  ],
+  build,
+  classify,
+  connect,
+  verify,
+};
+
+/** Of the message without the device's token. FCM counts less, depending on where it goes. */
+const MAX_MESSAGE_BYTES = 4096;
+const CONCURRENCY = 1000;
+
+function connect(config: Config, { transport, clock }: SenderDeps): Sender<PushMessage> {
+  const pool = new Http2Pool(transport.vendor('fcm', originOf(config)), transport.timeouts);
+  const key = privateKey(config.private_key, 'rsa');
+  const token = key === undefined ? undefined : createAccessToken(config, { key, transport, clock });
+  const sender = createHttpSender<PushMessage, FcmRequest>({
+    concurrency: CONCURRENCY,
+    secrets: () => (token === undefined ? [] : [token.latest()]), // the key itself is never sent
+    build: (message) => (token === undefined ? NO_KEY : build(message, config, clock.now())),
+    exchange: (request) => (token === undefined ? Promise.resolve(NOT_SENT) : exchange(pool, request, token)),
+    classify,
+  });
+  return {
+    ...sender,
+    async close(options) {
+      await sender.close(options);
+      await pool.close({ graceMs: 0 });
+    },
+  };
+}
+
+const NO_KEY: Rejection = {
+  kind: 'rejected',
+  scope: 'config',
+  code: 'bad_private_key',
+  reason: 'the private key is not an RSA key in PEM',
+};
+const NOT_SENT: FcmReply = { error: { code: 'CLOSED', message: 'not sent' }, written: false };
+
+function originOf({ universe_domain: domain }: Pick<Config, 'universe_domain'>): string {
+  return `https://fcm.${/^[a-z\d.-]+$/i.test(domain) ? domain : 'googleapis.com'}`;
+}
+
+/** Sends it; and again with another access token where FCM does not take this one. */
+async function exchange(
+  pool: Http2Pool,
+  { path, body }: { path: string; body: string },
+  accessToken: AccessToken,
+): Promise<FcmReply> {
+  let answer: FcmReply | undefined;
+  for (let attempt = 1; attempt <= 2; attempt += 1) {
+    const token = accessToken.current() ?? (await accessToken.get());
+    if (typeof token !== 'string') return { ...token, of: 'token' };
+    answer = await pool.request({
+      method: 'POST',
+      path,
+      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+      body,
+    });
+    // A key of Apple's that does not work is no matter of the access token.
+    if ('error' in answer || answer.status !== 401 || answer.text.includes('THIRD_PARTY_AUTH_ERROR')) break;
+    accessToken.refused(token);
+  }
+  return answer ?? NOT_SENT;
+}
+
+/** With the time that is left to it at this moment; without a moment it says nothing of that. */
+function build(message: PushMessage, config: Config, nowMs?: number): FcmRequest | Rejection {
+  const path = `/v1/projects/${segment(config.project_id)}/messages:send`;
+  return buildToFit<PushMessage, FcmRequest>(message, {
+    build(shortened) {
+      const plain = fcmMessage(shortened);
+      if (isRejection(plain)) return plain;
+      const built = nowMs === undefined ? plain : withTimeToLive(plain, message.expiresAt, nowMs);
+      return { path, body: JSON.stringify({ message: built }), message: built };
+    },
+    bytesOf({ body, message: { token } }) {
+      const whole = Buffer.byteLength(body);
+      // Without the token the rest has braces of its own, and no comma before it.
+      return whole <= MAX_MESSAGE_BYTES
+        ? whole
+        : whole - Buffer.byteLength(JSON.stringify({ message: { token } })) + 1;
+    },
+    maxBytes: MAX_MESSAGE_BYTES,
+  });
+}
+
+function classify(reply: FcmReply): Outcome {
+  return reply.of === 'token' ? classifyToken(reply) : httpOutcome(reply, 'FCM', meaning);
+}
+
+/** Without an access token nothing was sent, whatever else is the matter. */
+function classifyToken(reply: HttpAnswer): Outcome {
+  const outcome = httpOutcome(reply, 'Google', (said) => {
+    const { error } = said.json as { error?: unknown };
+    if (said.status !== 400 && said.status !== 401) return undefined;
+    return rejected('config', said, typeof error === 'string' ? error : undefined);
+  });
+  return outcome.kind === 'retry' ? { ...outcome, ambiguous: false } : outcome;
+}
+
+function meaning(said: Said): Outcome | undefined {
+  const { status, json } = said;
+  if (status === 200) {
+    const { name } = json as { name?: unknown };
+    return typeof name === 'string' ? { kind: 'sent', providerId: name } : undefined;
+  }
+  const { reason } = said;
+  const { code = String(status), isAboutToken, retryAfterMs } = problemIn(json);
+  const gone = { kind: 'token_gone', scope: 'token', reason, code } as const;
+  if (code === 'UNREGISTERED') return gone;
+  // Also said of every token when the service account is of another project.
+  if (code === 'SENDER_ID_MISMATCH') return { ...gone, suspect: 'config' };
+  if (status === 400)
+    return isAboutToken || /not a valid FCM registration token/i.test(reason)
+      ? gone
+      : rejected('message', said, code);
+  // A token of iOS in a project without Apple's key: those of Android are none the worse for it.
+  if (code === 'THIRD_PARTY_AUTH_ERROR') return rejectedForEither(said, code);
+  // The project, or something that has to do with the token.
+  if (status === 404) return rejectedForEither(said, code);
+  if (status === 401 || status === 403) return rejected('config', said, code);
+  const wait = retryAfterMs ?? (status === 429 ? QUOTA_MS : undefined);
+  const asks = said.headers['retry-after'] !== undefined || wait === undefined;
+  if (status === 429 || status === 500 || status === 503)
+    return retry(said, { code, ...(asks ? {} : { retryAfterMs: wait }) });
+  return undefined;
+}
+
+/** FCM asks for a minute of patience where it does not say how long. */
+const QUOTA_MS = 60_000;
+
+type Problem = { code?: string; isAboutToken: boolean; retryAfterMs?: number };
+
+/** What an error of Google's says of itself: https://cloud.google.com/apis/design/errors */
+function problemIn(json: object): Problem {
+  const { error } = json as { error?: { status?: unknown; details?: unknown } | null };
+  const details: unknown[] = Array.isArray(error?.details) ? error.details : [];
+  const all = details.filter((one) => typeof one === 'object' && one !== null) as Record<string, unknown>[];
+  const named = all.map(({ errorCode }) => errorCode).find((one) => typeof one === 'string');
+  const code = named ?? (typeof error?.status === 'string' ? error.status : undefined);
+  const violations = all.flatMap(({ fieldViolations: some }) => (Array.isArray(some) ? some : []));
+  const delay = all.map(({ retryDelay }) => /^(\d+(?:\.\d+)?)s$/.exec(String(retryDelay))?.[1]).find(Boolean);
+  return {
+    ...(code === undefined ? {} : { code }),
+    isAboutToken: violations.some((one: { field?: unknown } | null) => one?.field === 'message.token'),
+    ...(delay === undefined ? {} : { retryAfterMs: Number(delay) * 1000 }),
+  };
+}
+
+/** Gets an access token, as every send does. */
+async function verify(config: Config, { transport, clock }: VerifyDeps): Promise<Finding[]> {
+  const key = privateKey(config.private_key, 'rsa');
+  if (key === undefined) return [{ field: 'private_key', problem: 'is not an RSA key in PEM' }];
+  const problem = problemOf(config.token_uri);
+  if (problem !== undefined) return [{ field: 'token_uri', problem }];
+  const request = tokenRequest(config, key, clock.now());
+  const answer = await ask(transport.at(config.token_uri), {
+    ...request,
+    secrets: [new URLSearchParams(String(request.body)).get('assertion') ?? ''],
+  });
+  if (answer.status === 200) return [];
+  if (answer.status === 400 || answer.status === 401)
+    return [{ field: 'private_key', problem: `was refused by Google: ${answer.said}` }];
+  return [{ ...notChecked('Google', answer), ...(answer.status === 0 ? { field: 'token_uri' } : {}) }];
+}

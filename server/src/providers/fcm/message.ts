@@ -1,0 +1,125 @@
+/**
+ * The message as FCM has it: https://firebase.google.com/docs/reference/fcm/rest/v1/projects.messages#Message
+ */
+
+import type { Override, PushMessage, Rejection } from '../provider.ts';
+import { mergeOverride } from '../shared/override.ts';
+
+/** What is sent, but for how long it may be kept, which is counted from when it is sent. */
+export type FcmMessage = { [member: string]: unknown } & {
+  token: string;
+  android?: Record<string, unknown>;
+  webpush?: Record<string, unknown>;
+};
+
+/** The message with what its override says of it. */
+export function fcmMessage(message: PushMessage): FcmMessage | Rejection {
+  if (message.override === undefined) return plainMessage(message);
+  const override = inSnakeCase(message.override) as Override;
+  // A message goes to one of the three; which is not for an override to say. With a kind it could pass for a
+  // rejection.
+  const locked = ['token', 'topic', 'condition', 'kind'];
+  const merged = mergeOverride(plainMessage(message), override, { locked });
+  if ('kind' in merged) return merged;
+  const data = merged.payload.data;
+  if (typeof data !== 'object' || data === null) return merged.payload;
+  const reserved = Object.keys(data).find((name) => RESERVED.test(name));
+  return reserved === undefined
+    ? { ...merged.payload, data: inStrings(data) }
+    : bad(`must not have ${reserved} in its data: FCM keeps the name for itself`);
+}
+
+/** The message with the time that is left to it, where it says nothing of that itself. */
+export function withTimeToLive(message: FcmMessage, expiresAt: Date, nowMs: number): FcmMessage {
+  const left = Math.ceil((expiresAt.getTime() - nowMs) / 1000);
+  const seconds = Math.min(LONGEST_SECONDS, Math.max(0, left));
+  const { android, webpush } = message;
+  const headers = isRecord(webpush?.headers) ? webpush.headers : {};
+  return {
+    ...message,
+    ...(isRecord(android) ? { android: { ttl: `${seconds}s`, ...android } } : {}),
+    ...(isRecord(webpush) ? { webpush: { ...webpush, headers: { TTL: String(seconds), ...headers } } } : {}),
+  };
+}
+
+const LONGEST_SECONDS = 28 * 86_400;
+const RESERVED = /^(?:from$|message_type$|google\.|gcm\.)/;
+
+function plainMessage(message: PushMessage): FcmMessage {
+  const { token, title, text, notificationId, topic, category, actionUrl, customAttributes } = message;
+  const expiration = Math.floor(message.expiresAt.getTime() / 1000);
+  // FCM refuses a link that is not.
+  const link = actionUrl !== null && /^https:\/\//i.test(actionUrl) ? actionUrl : null;
+  return {
+    token: token.deviceToken,
+    notification: { title, ...(text === '' ? {} : { body: text }) },
+    data: {
+      id: notificationId,
+      ...(actionUrl === null ? {} : { action_url: actionUrl }),
+      ...(category === null ? {} : { category }),
+      ...(topic === null ? {} : { topic }),
+      ...(customAttributes === null ? {} : { custom_attributes: JSON.stringify(customAttributes) }),
+    },
+    // By the tag, and on Apple's devices by the collapse id, a push that is sent twice replaces itself.
+    android: { priority: 'HIGH', notification: { tag: notificationId } },
+    apns: {
+      headers: {
+        'apns-priority': '10',
+        'apns-expiration': String(expiration),
+        'apns-collapse-id': notificationId,
+      },
+      payload: {
+        aps: {
+          badge: message.badge.unread,
+          sound: 'default',
+          'mutable-content': 1,
+          ...(topic === null ? {} : { 'thread-id': topic }),
+        },
+      },
+    },
+    webpush: {
+      notification: { tag: notificationId },
+      ...(link === null ? {} : { fcm_options: { link } }),
+    },
+  };
+}
+
+/** Whose members have no names of FCM's: those of the app, of Apple and of browsers. */
+const OTHERS = new Set([
+  'data',
+  'android.data',
+  'apns.headers',
+  'apns.payload',
+  'webpush.headers',
+  'webpush.data',
+  'webpush.notification',
+]);
+
+/** FCM takes members in either spelling, but refuses one that is there in both. */
+function inSnakeCase(value: unknown, path = ''): unknown {
+  if (Array.isArray(value)) return value.map((one) => inSnakeCase(one, path));
+  if (!isRecord(value) || OTHERS.has(path)) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([name, below]) => {
+      const plain = name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+      return [plain, inSnakeCase(below, path === '' ? plain : `${path}.${plain}`)];
+    }),
+  );
+}
+
+function inStrings(data: object): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(data).map(([name, value]) => [
+      name,
+      typeof value === 'string' ? value : JSON.stringify(value),
+    ]),
+  );
+}
+
+function bad(problem: string): Rejection {
+  return { kind: 'rejected', scope: 'message', code: 'bad_override', reason: `the override ${problem}` };
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,46 @@
+/**
+ * Webhooks of GitHub, which start workflows.
+ * https://docs.github.com/en/webhooks/using-webhooks/validating-webhook-deliveries
+ */
+import { type Static, Type } from 'typebox';
+import { type Integration, type ReceivedRequest, type Receiver, secret } from '../provider.ts';
+import { hasSignature, objectOf, textOf } from '../shared/inbound.ts';
+
+const config = Type.Object(
+  {
+    webhook_signing_secret: secret({
+      minLength: 1,
+      maxLength: 100,
+      description:
+        "The secret that was given when the webhook was made: GitHub's requests are verified with it",
+    }),
+  },
+  { additionalProperties: false, examples: [{ webhook_signing_secret: 'secret' }] },
+);
+
+const receives: Receiver<Static<typeof config>> = {
+  isSigned({ headers, body }, { webhook_signing_secret: key }) {
+    return hasSignature(body, key, signatureOf(headers) ?? '');
+  },
+  read({ headers, body }) {
+    const isForm = /^application\/x-www-form-urlencoded\b/i.test(textOf(headers['content-type']));
+    const text = body.toString();
+    const payload = objectOf(isForm ? (new URLSearchParams(text).get('payload') ?? '') : text);
+    const [event, deliveryId] = [textOf(headers['x-github-event']), textOf(headers['x-github-delivery'])];
+    if (payload === undefined || event === '' || deliveryId === '') return undefined;
+    const signature = signatureOf(headers);
+    return { event, deliveryId, payload, ...(signature === undefined ? {} : { signature }) };
+  },
+};
+
+/** In lower case, so that it is the same text however it is written. */
+function signatureOf(headers: ReceivedRequest['headers']): string | undefined {
+  return /^sha256=([0-9a-f]{64})$/i.exec(textOf(headers['x-hub-signature-256']))?.[1]?.toLowerCase();
+}
+
+export const github: Integration<typeof config> = {
+  name: 'github',
+  docs: 'https://docs.github.com/en/webhooks/using-webhooks/validating-webhook-deliveries',
+  config,
+  receives,
+};

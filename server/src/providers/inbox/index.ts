@@ -1,0 +1,111 @@
+/**
+ * The in-app inbox: nothing is sent by it, the inbox widget only asks how it should look. The keys are the
+ * widget's own and stay camelCase.
+ */
+import { type Static, type TProperties, Type } from 'typebox';
+import type { Integration } from '../provider.ts';
+
+const css = (description: string) => Type.String({ description: `${description}, a CSS value` });
+const closed = <P extends TProperties>(properties: P) =>
+  Type.Object(properties, { additionalProperties: false });
+
+const hover = closed({ backgroundColor: css('Background under the pointer') });
+const state = closed({ color: css('Colour of the dot that marks the state') });
+
+const theme = closed({
+  notification: Type.Optional(
+    closed({
+      default: closed({
+        margin: css('Space around a notification'),
+        fontFamily: css('Typeface'),
+        fontSize: css('Text size'),
+        textColor: css('Text colour'),
+        borderRadius: css('Corner radius'),
+        backgroundColor: css('Background'),
+        hover: Type.Optional(hover),
+        state: Type.Optional(state),
+      }),
+      hover: Type.Optional(hover),
+      state: Type.Optional(state),
+      unseen: closed({
+        textColor: css('Text colour'),
+        backgroundColor: css('Background'),
+        hover: Type.Optional(hover),
+        state: Type.Optional(state),
+      }),
+      unread: closed({
+        textColor: css('Text colour'),
+        backgroundColor: css('Background'),
+        hover: Type.Optional(hover),
+        state: Type.Optional(state),
+      }),
+    }),
+  ),
+  banner: Type.Optional(
+    closed({
+      backgroundColor: css('Background'),
+      backgroundOpacity: Type.Optional(Type.Number({ description: 'Opacity of the background, 0 to 1' })),
+      fontSize: css('Text size'),
+      textColor: css('Text colour'),
+    }),
+  ),
+  dialog: Type.Optional(
+    closed({
+      accentColor: css('Colour of switches'),
+      backgroundColor: css('Background'),
+      textColor: css('Text colour'),
+    }),
+  ),
+  footer: Type.Optional(
+    closed({
+      backgroundColor: css('Background'),
+      borderRadius: css('Corner radius'),
+      fontSize: css('Text size'),
+      textColor: css('Text colour'),
+    }),
+  ),
+  header: Type.Optional(
+    closed({
+      backgroundColor: css('Background'),
+      borderRadius: css('Corner radius'),
+      fontFamily: css('Typeface'),
+      fontSize: css('Text size'),
+      textColor: css('Text colour'),
+    }),
+  ),
+  icon: Type.Optional(closed({ borderColor: css('Outline'), width: css('Width') })),
+  unseenBadge: Type.Optional(closed({ backgroundColor: css('Background') })),
+});
+
+const config = closed({
+  images: Type.Optional(
+    Type.Union([
+      closed({ emptyInboxUrl: Type.String({ description: 'Picture shown while there is nothing to read' }) }),
+      Type.Null(),
+    ]),
+  ),
+  locale: Type.Optional(
+    Type.Union([
+      Type.String({ minLength: 2, description: 'Language of the widget, an ISO tag' }),
+      Type.Null(),
+    ]),
+  ),
+  theme: Type.Optional(Type.Union([theme, Type.Null()])),
+});
+
+export const inbox: Integration<typeof config> & { channel: 'in_app' } = {
+  name: 'inbox',
+  channel: 'in_app',
+  docs: 'https://www.rfc-editor.org/rfc/rfc5646',
+  config,
+  complete,
+};
+
+/** All three keys are always there, `null` when not set, as the widget reads them without looking. */
+function complete({
+  images = null,
+  locale = null,
+  theme = null,
+}: Static<typeof config>): Static<typeof config> {
+  return { images, locale, theme };
+}

@@ -1,0 +1,206 @@
+/** E-mail by Mailgun. https://documentation.mailgun.com/docs/mailgun/api-reference/send/mailgun/messages */
+import { type Static, Type } from 'typebox';
+import { oneOf } from '../../contract/common.ts';
+import {
+  type EmailMessage,
+  type Finding,
+  isRejection,
+  type Outcome,
+  type Provider,
+  type Rejection,
+  type Sender,
+  type SenderDeps,
+  secret,
+  secretsOf,
+  type VerifyDeps,
+} from '../provider.ts';
+import { type Asked, ask, isRefusal, notChecked, segment } from '../shared/ask.ts';
+import { neverEncoded } from '../shared/encoded-words.ts';
+import {
+  httpDate,
+  httpOutcome,
+  rejected,
+  rejectedForEither,
+  retry,
+  untilDate,
+} from '../shared/http-outcome.ts';
+import { createHttpSender } from '../shared/http-sender.ts';
+import { mailbox, messageId, NO_ADDRESS, NO_SENDER, written } from '../shared/mailbox.ts';
+import { maxPerSecond, rateOf } from '../shared/max-per-second.ts';
+import { isMailbox } from '../shared/mime.ts';
+import { multipart } from '../shared/multipart.ts';
+import { mergeOverride } from '../shared/override.ts';
+import { tooBig } from '../shared/shrink.ts';
+import type { Endpoint, HttpAnswer, HttpRequest, Transport } from '../shared/transport.ts';
+import { mailgunReceipts } from './receipts.ts';
+
+const config = Type.Object(
+  {
+    api_key: secret({
+      minLength: 1,
+      description: "An API key of the account, or the domain's own sending key",
+    }),
+    domain: Type.String({ minLength: 1, description: 'The domain to send from, as Mailgun lists it' }),
+    region: oneOf(['us', 'eu'], { description: 'Where the domain is hosted' }),
+    from: Type.Optional(mailbox('Sender of every e-mail, at the domain')),
+    webhook_signing_key: Type.Optional(
+      secret({
+        minLength: 1,
+        description: 'The HTTP webhook signing key, not the API key: bounces and complaints are taken by it',
+      }),
+    ),
+    max_per_second: maxPerSecond,
+  },
+  {
+    additionalProperties: false,
+    examples: [
+      {
+        api_key: 'key-xxxxxxxx',
+        domain: 'mg.example.com',
+        region: 'eu',
+        from: { email: 'hello@mg.example.com', name: 'Example' },
+      },
+    ],
+  },
+);
+type Config = Static<typeof config>;
+
+export const mailgun: Provider<'email', typeof config, HttpRequest | Rejection, HttpAnswer> = {
+  name: 'mailgun',
+  channel: 'email',
+  docs: 'https://documentation.mailgun.com/docs/mailgun/api-reference/send/mailgun/messages',
+  config,
+  build,
+  classify,
+  rates: { integration: rateOf },
+  connect,
+  verify,
+  receipts: mailgunReceipts,
+};
+
+const MAX_BYTES = 25_000_000;
+
+function connect(config: Config, { transport }: SenderDeps): Sender<EmailMessage> {
+  const endpoint = api(transport, config.region);
+  return createHttpSender({
+    concurrency: 32,
+    secrets: [...secretsOf(mailgun.config, config), `api:${config.api_key}`],
+    build: (message) => build(message, config),
+    exchange: endpoint.request,
+    classify,
+  });
+}
+
+function build(message: EmailMessage, { api_key, domain, from }: Config): HttpRequest | Rejection {
+  const { deliveryId, reference, to, subject, text, html, headers } = message;
+  if (!isMailbox(to.email)) return NO_ADDRESS;
+  const all = {
+    ...headers,
+    ...(from === undefined ? {} : { 'Message-Id': messageId(deliveryId, from) }),
+  };
+  const merged = mergeOverride(
+    {
+      ...(from === undefined ? {} : { from: written(from) }),
+      to: written(to),
+      subject: neverEncoded(subject),
+      ...(text === '' ? {} : { text }),
+      html,
+      ...Object.fromEntries(Object.entries(all).map(([name, value]) => [`h:${name}`, value])),
+      'v:reference': reference, // events of the webhook name it
+    },
+    message.override,
+    { locked: ['to', 'v:reference'] },
+  );
+  if (isRejection(merged)) return merged;
+  if (merged.payload.from === undefined) return NO_SENDER;
+  const { contentType, body } = multipart(fields(merged.payload), deliveryId);
+  if (Buffer.byteLength(body) > MAX_BYTES) return tooBig(MAX_BYTES);
+  return {
+    method: 'POST',
+    path: `/v3/${segment(domain)}/messages`,
+    headers: {
+      authorization: `Basic ${Buffer.from(`api:${api_key}`).toString('base64')}`,
+      'content-type': contentType,
+    },
+    body,
+  };
+}
+
+/** Form fields have texts: a list is the field several times, an object its JSON. */
+function fields(payload: object): [name: string, value: string][] {
+  return Object.entries(payload).flatMap(([name, given]: [string, unknown]) =>
+    (Array.isArray(given) ? given : [given]).map((value: unknown): [string, string] => [
+      name,
+      textOf(name, value),
+    ]),
+  );
+}
+
+function textOf(name: string, value: unknown): string {
+  // Not every option takes true, but each that is a switch takes yes.
+  if (typeof value === 'boolean' && /^(?:o:|t:text$)/.test(name)) return value ? 'yes' : 'no';
+  return typeof value === 'string' ? value : JSON.stringify(value);
+}
+
+function classify(answer: HttpAnswer): Outcome {
+  return httpOutcome(answer, 'Mailgun', (said) => {
+    const { status, headers } = said;
+    if (status === 200) {
+      const { id } = said.json as { id?: unknown };
+      return typeof id === 'string' ? { kind: 'sent', providerId: id.replace(/^<|>$/g, '') } : undefined;
+    }
+    const { reason } = said;
+    if (status === 402 || status === 404) return rejected('config', said);
+    if (status === 400 && /\bto\b'? parameter is not a valid/i.test(reason)) return rejected('address', said);
+    if (status === 400 && /\bfrom\b'? parameter/i.test(reason)) return rejected('config', said);
+    // A sandbox domain takes authorized recipients only, and says so in the words in which a disabled domain
+    // takes none.
+    if (status === 403 || (status === 400 && /not allowed to send/i.test(reason)))
+      return rejectedForEither(said);
+    const after = /try again after (.{10,40})$/i.exec(reason)?.[1];
+    if (status === 429 && after !== undefined)
+      return retry(said, { retryAfterMs: untilDate(httpDate(after), headers) });
+    return undefined;
+  });
+}
+
+function api(transport: Transport, region: Config['region']): Endpoint {
+  return transport.vendor('mailgun', `https://api.${region === 'eu' ? 'eu.' : ''}mailgun.net`);
+}
+
+/**
+ * Asks for the domain. A domain's own sending key may not: it may only send, and shows that it may by being
+ * told what the message lacks, here everything, instead of being refused.
+ */
+async function verify(config: Config, { transport }: VerifyDeps): Promise<Finding[]> {
+  const { api_key, domain, region } = config;
+  const endpoint = api(transport, region);
+  const authorization = `Basic ${Buffer.from(`api:${api_key}`).toString('base64')}`;
+  const name = segment(domain);
+  const asked = await ask(endpoint, {
+    method: 'GET',
+    path: `/v3/domains/${name}`,
+    headers: { authorization },
+  });
+  if (!isRefusal(asked)) return asked.status === 200 ? stateOf(asked) : findings(asked);
+  const tried = await ask(endpoint, {
+    method: 'POST',
+    path: `/v3/${name}/messages`,
+    headers: { authorization, 'content-type': 'application/x-www-form-urlencoded' },
+    body: '',
+  });
+  return tried.status === 400 ? [] : findings(tried);
+}
+
+function stateOf({ json }: Asked): Finding[] {
+  const { state } = (json as { domain?: { state?: unknown } }).domain ?? {};
+  if (state !== 'unverified' && state !== 'disabled') return [];
+  return [{ field: 'domain', problem: `cannot send: at Mailgun it is ${state}` }];
+}
+
+function findings(answer: Asked): Finding[] {
+  if (isRefusal(answer)) return [{ field: 'api_key', problem: `was refused by Mailgun: ${answer.said}` }];
+  if (answer.status === 404)
+    return [{ field: 'domain', problem: `is not known to Mailgun in this region: ${answer.said}` }];
+  return [notChecked('Mailgun', answer)];
+}

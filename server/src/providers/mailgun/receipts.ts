@@ -1,0 +1,86 @@
+/** What Mailgun reports. https://documentation.mailgun.com/docs/mailgun/user-manual/webhooks/webhooks */
+
+import type { Receipt, ReceiptReader } from '../provider.ts';
+import { hasSignature, isRecent, membersOf, objectOf, timeOfSeconds, wordOf } from '../shared/inbound.ts';
+
+/**
+ * Webhooks of one event each. What is signed is a time and a token, not the event: with one signature
+ * anything could be said, so each token is good for one request.
+ */
+export const mailgunReceipts: ReceiptReader<{ webhook_signing_key?: string }> = {
+  isSigned({ body, nowMs }, { webhook_signing_key: key }) {
+    const { timestamp, token, signature } = membersOf(objectOf(body.toString())?.signature);
+    const [time, word, mac] = [String(timestamp ?? ''), wordOf(token), wordOf(signature)];
+    if (key === undefined || word === undefined || mac === undefined) return false;
+    return hasSignature(Buffer.from(time + word), key, mac) && isRecent(time, nowMs, GOOD_FOR_MS);
+  },
+  read({ body, nowMs }) {
+    const said = objectOf(body.toString());
+    const once = wordOf(membersOf(said?.signature).token);
+    const event = membersOf(said?.['event-data']);
+    if (once === undefined || typeof event.event !== 'string') return undefined;
+    const receipt = receiptOf(event, nowMs);
+    return { once, receipts: receipt === undefined ? [] : [receipt] };
+  },
+};
+
+// Longer than Mailgun repeats a request, which is eight hours, and less than the day for which it is known
+// that a token was used.
+const GOOD_FOR_MS = 23 * 3_600_000;
+
+function receiptOf(event: Readonly<Record<string, unknown>>, nowMs: number): Receipt | undefined {
+  const meaning = meaningOf(event);
+  if (meaning === undefined) return undefined;
+  const { kind, why } = meaning;
+  const status = membersOf(event['delivery-status']);
+  const reference = wordOf(membersOf(event['user-variables']).reference);
+  const address = wordOf(event.recipient);
+  const code =
+    wordOf(status['enhanced-code']) ?? (typeof status.code === 'number' ? `${status.code}` : undefined);
+  const reason =
+    wordOf(status.description) ?? wordOf(status.message) ?? wordOf(membersOf(event.reject).reason);
+  const failed = kind === 'bounced' || kind === 'dropped';
+  return {
+    kind,
+    at: timeOfSeconds(event.timestamp, nowMs),
+    ...(reference === undefined ? {} : { reference }),
+    ...(failed && code !== undefined ? { code } : {}),
+    ...(failed && reason !== undefined ? { reason } : {}),
+    ...(why === undefined || address === undefined ? {} : { suppress: { address, reason: why } }),
+  };
+}
+
+type Meaning = { kind: Receipt['kind']; why?: NonNullable<Receipt['suppress']>['reason'] };
+
+function meaningOf(event: Readonly<Record<string, unknown>>): Meaning | undefined {
+  switch (event.event) {
+    case 'delivered':
+      return { kind: 'delivered' };
+    case 'complained':
+      return { kind: 'complained', why: 'complained' };
+    case 'unsubscribed':
+      return { kind: 'unsubscribed' };
+    case 'rejected':
+      return { kind: 'dropped' };
+    case 'failed':
+      return event.severity === 'permanent' ? failure(event) : undefined; // else Mailgun goes on trying
+    default:
+      return undefined;
+  }
+}
+
+function failure(event: Readonly<Record<string, unknown>>): Meaning {
+  const listed = SUPPRESSED_THERE.get(String(event.reason));
+  if (listed !== undefined) return { kind: 'dropped', why: listed };
+  // Not each mail that came back says that there is no such address: a full mailbox does so, too, after days.
+  const type = membersOf(event['delivery-status'])['bounce-type'];
+  const isHard = type === undefined ? event.reason === 'bounce' : type === 'hard';
+  return isHard ? { kind: 'bounced', why: 'bounced' } : { kind: 'bounced' };
+}
+
+/** Mailgun keeps lists of addresses that it sends nothing to. */
+const SUPPRESSED_THERE: ReadonlyMap<string, NonNullable<Meaning['why']>> = new Map([
+  ['suppress-bounce', 'bounced'],
+  ['suppress-complaint', 'complained'],
+  ['suppress-unsubscribe', 'unsubscribed'],
+]);

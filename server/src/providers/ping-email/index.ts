@@ -1,0 +1,165 @@
+/**
+ * E-mail by a mailer of the project's own, which is sent each notification as JSON.
+ * https://www.rfc-editor.org/rfc/rfc9110#POST
+ */
+import { createHmac } from 'node:crypto';
+import { type Static, Type } from 'typebox';
+import { urlMember } from '../../lib/named-host.ts';
+import type {
+  EmailMessage,
+  Finding,
+  NotificationRecord,
+  Outcome,
+  Provider,
+  Sender,
+  SenderDeps,
+  VerifyDeps,
+} from '../provider.ts';
+import { httpOutcome, isTlsFailure, rejected } from '../shared/http-outcome.ts';
+import { createHttpSender } from '../shared/http-sender.ts';
+import { maxPerSecond, rateOf } from '../shared/max-per-second.ts';
+import { reachable } from '../shared/reachable.ts';
+import type { HttpAnswer, HttpRequest } from '../shared/transport.ts';
+
+const config = Type.Object(
+  {
+    url: Type.String({
+      format: 'uri',
+      minLength: 1,
+      maxLength: 100,
+      description: 'The address of your mailer; it is sent each notification with a POST',
+    }),
+    max_per_second: maxPerSecond,
+  },
+  { additionalProperties: false, examples: [{ url: 'https://mailer.example.com/notifications' }] },
+);
+type Config = Static<typeof config>;
+
+export const pingEmail: Provider<'email', typeof config, HttpRequest, HttpAnswer> = {
+  name: 'ping_email',
+  channel: 'email',
+  docs: 'https://www.rfc-editor.org/rfc/rfc9110#POST',
+  config,
+  hosts: [urlMember('url')],
+  build,
+  classify,
+  rates: { integration: rateOf },
+  connect,
+  verify,
+};
+
+function connect({ url }: Config, { transport, clock }: SenderDeps): Sender<EmailMessage> {
+  const endpoint = transport.at(URL.parse(url)?.origin ?? '');
+  const { password = '' } = URL.parse(url) ?? {};
+  const target = targetOf(url);
+  return createHttpSender({
+    concurrency: 16,
+    secrets: [password, decoded(password)],
+    build: (message) => requestTo(target, message),
+    // Signed when it is sent: a mailer that looks at the time refuses what is old.
+    exchange: (request, { signing }) =>
+      endpoint.request(signed(request, signing, Math.floor(clock.now() / 1000))),
+    classify,
+  });
+}
+
+function build(message: EmailMessage, { url }: Config): HttpRequest {
+  return requestTo(targetOf(url), message);
+}
+
+/** Where the requests go, and by whom: the same for all. */
+function targetOf(url: string): { path: string; headers: Record<string, string> } {
+  const { pathname, search, username, password } = URL.parse(url) ?? new URL('invalid:');
+  const account = `${decoded(username)}:${decoded(password)}`;
+  return {
+    path: pathname + search,
+    headers: account === ':' ? {} : { authorization: `Basic ${Buffer.from(account).toString('base64')}` },
+  };
+}
+
+function requestTo({ path, headers }: ReturnType<typeof targetOf>, message: EmailMessage): HttpRequest {
+  return {
+    method: 'POST',
+    path,
+    headers: {
+      'content-type': 'application/json',
+      'idempotency-key': message.deliveryId,
+      ...headers,
+    },
+    body: JSON.stringify({ notifications: [wire(message.notification())], total: 1 }),
+  };
+}
+
+/** What an address has in percent-encoding; as it stands where that is broken. */
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+/**
+ * As it is in the API. Moments as texts already: JSON.stringify takes twice as long to make them of dates.
+ */
+function wire({ recipient, ...notification }: NotificationRecord): object {
+  return {
+    id: notification.id,
+    title: notification.title,
+    content: notification.content,
+    action_url: notification.actionUrl,
+    category: notification.category,
+    topic: notification.topic,
+    custom_attributes: notification.customAttributes,
+    overrides: notification.overrides,
+    updated_at: notification.updatedAt.toISOString(),
+    recipient: {
+      id: recipient.id,
+      external_id: recipient.externalId,
+      email: recipient.email,
+      first_name: recipient.firstName,
+      last_name: recipient.lastName,
+      custom_attributes: recipient.customAttributes,
+      phone_numbers: recipient.phoneNumbers,
+      created_at: recipient.createdAt.toISOString(),
+      updated_at: recipient.updatedAt.toISOString(),
+      last_seen_at: recipient.lastSeenAt?.toISOString() ?? null,
+      last_notified_at: recipient.lastNotifiedAt?.toISOString() ?? null,
+    },
+  };
+}
+
+/**
+ * With the time and the HMAC-SHA256 of `<time>.<body>`, by each of the project's API secrets that are valid:
+ * the current one is the first.
+ */
+function signed(
+  { headers, body = '', ...request }: HttpRequest,
+  { header, keys }: EmailMessage['signing'],
+  seconds: number,
+): HttpRequest {
+  const macs = keys.map(
+    (key) => `,v1=${createHmac('sha256', key).update(`${seconds}.`).update(body).digest('hex')}`,
+  );
+  return { ...request, headers: { ...headers, [header]: `t=${seconds}${macs.join('')}` }, body };
+}
+
+function classify(answer: HttpAnswer): Outcome {
+  if ('error' in answer && isTlsFailure(answer.error)) {
+    const { code, message } = answer.error;
+    return { kind: 'rejected', scope: 'config', reason: `TLS with the mailer failed: ${message}`, code };
+  }
+  return httpOutcome(answer, 'the mailer', (said) => {
+    const { status, json } = said;
+    if (status >= 200 && status < 300) {
+      const { id } = json as { id?: unknown };
+      return { kind: 'sent', ...(typeof id === 'string' ? { providerId: id } : {}) };
+    }
+    return status === 404 || status === 410 ? rejected('config', said) : undefined;
+  });
+}
+
+/** Any request would be an e-mail to somebody; so only whether the host can be called. */
+async function verify({ url }: Config, { egress }: VerifyDeps): Promise<Finding[]> {
+  return reachable(egress, 'url', url);
+}

@@ -1,0 +1,188 @@
+/** E-mail by Twilio SendGrid. https://www.twilio.com/docs/sendgrid/api-reference/mail-send/mail-send */
+import { type Static, Type } from 'typebox';
+import { oneOf } from '../../contract/common.ts';
+import {
+  type EmailMessage,
+  type Finding,
+  isRejection,
+  type Outcome,
+  type Provider,
+  type Rejection,
+  type Sender,
+  type SenderDeps,
+  secret,
+  secretsOf,
+  type VerifyDeps,
+} from '../provider.ts';
+import { ask, isRefusal, notChecked } from '../shared/ask.ts';
+import { neverEncoded } from '../shared/encoded-words.ts';
+import {
+  httpOutcome,
+  rejected,
+  rejectedForEither,
+  retry,
+  type Said,
+  untilDate,
+} from '../shared/http-outcome.ts';
+import { createHttpSender } from '../shared/http-sender.ts';
+import { mailbox, messageId, NO_ADDRESS, NO_SENDER, named } from '../shared/mailbox.ts';
+import { maxPerSecond, rateOf } from '../shared/max-per-second.ts';
+import { isMailbox, withAsciiDomain } from '../shared/mime.ts';
+import { mergeOverride } from '../shared/override.ts';
+import { tooBig } from '../shared/shrink.ts';
+import type { Endpoint, HttpAnswer, HttpRequest, Transport } from '../shared/transport.ts';
+import { publicKey, sendgridReceipts } from './receipts.ts';
+
+const config = Type.Object(
+  {
+    api_key: secret({ description: 'An API key with the permission Mail Send' }),
+    from: Type.Optional(mailbox('Sender of every e-mail, one that SendGrid has verified')),
+    reply_to: Type.Optional(mailbox('Where answers go, if not to the sender')),
+    region: Type.Optional(
+      oneOf(['global', 'eu'], {
+        description: 'Where the account is: eu for EU subusers. Left out: global',
+      }),
+    ),
+    webhook_public_key: Type.Optional(
+      Type.String({
+        minLength: 1,
+        description:
+          'The verification key of the signed event webhook, in base64: bounces and complaints are taken by it',
+      }),
+    ),
+    max_per_second: maxPerSecond,
+  },
+  {
+    additionalProperties: false,
+    examples: [{ api_key: 'SG.xxxxxxxx.yyyyyyyy', from: { email: 'hello@example.com', name: 'Example' } }],
+  },
+);
+type Config = Static<typeof config>;
+
+export const sendgrid: Provider<'email', typeof config, HttpRequest | Rejection, HttpAnswer> = {
+  name: 'sendgrid',
+  channel: 'email',
+  docs: 'https://www.twilio.com/docs/sendgrid/api-reference/mail-send/mail-send',
+  config,
+  build,
+  classify,
+  rates: { integration: rateOf },
+  connect,
+  verify,
+  receipts: sendgridReceipts,
+};
+
+const MAX_BYTES = 30_000_000;
+
+function connect(config: Config, { transport }: SenderDeps): Sender<EmailMessage> {
+  const endpoint = api(transport, config.region);
+  return createHttpSender({
+    concurrency: 32,
+    secrets: secretsOf(sendgrid.config, config),
+    build: (message) => build(message, config),
+    exchange: endpoint.request,
+    classify,
+  });
+}
+
+function build(message: EmailMessage, { api_key, from, reply_to }: Config): HttpRequest | Rejection {
+  const { deliveryId, reference, to, subject, text, html, headers, critical } = message;
+  if (!isMailbox(to.email)) return NO_ADDRESS;
+  const content = [
+    { type: 'text/plain', value: text },
+    { type: 'text/html', value: html },
+  ];
+  const merged = mergeOverride(
+    {
+      personalizations: [
+        {
+          to: [{ ...named(to), email: withAsciiDomain(to.email) }],
+          custom_args: { reference }, // events of the webhook name it
+        },
+      ],
+      ...(from === undefined ? {} : { from: named(from) }),
+      ...(reply_to === undefined ? {} : { reply_to: named(reply_to) }),
+      subject: neverEncoded(subject),
+      content: content.filter(({ value }) => value !== ''), // an empty part is refused
+      headers: { ...headers, ...(from === undefined ? {} : { 'Message-ID': messageId(deliveryId, from) }) },
+      ...(critical ? CRITICAL : {}),
+    },
+    message.override,
+    { locked: ['personalizations/0/to', 'personalizations/0/custom_args/reference'] },
+  );
+  if (isRejection(merged)) return merged;
+  if (merged.payload.from === undefined) return NO_SENDER;
+  const body = JSON.stringify(merged.payload);
+  if (Buffer.byteLength(body) > MAX_BYTES) return tooBig(MAX_BYTES);
+  return {
+    method: 'POST',
+    path: '/v3/mail/send',
+    headers: { authorization: `Bearer ${api_key}`, 'content-type': 'application/json' },
+    body,
+  };
+}
+
+/**
+ * No link of SendGrid's own to unsubscribe, and not stopped by its global list of those who have; bounces and
+ * spam reports still are.
+ */
+const CRITICAL = {
+  tracking_settings: { subscription_tracking: { enable: false } },
+  mail_settings: { bypass_unsubscribe_management: { enable: true } },
+};
+
+function classify(answer: HttpAnswer): Outcome {
+  return httpOutcome(answer, 'SendGrid', (said) => {
+    const { status, headers } = said;
+    if (status === 202) {
+      const id = headers['x-message-id'];
+      return { kind: 'sent', ...(id === undefined ? {} : { providerId: id }) };
+    }
+    if (status === 402 || /maximum credits exceeded/i.test(said.reason)) return rejected('config', said);
+    if (status === 400 && isAboutRecipient(said)) return rejected('address', said);
+    if (status === 403 && isAboutRecipient(said)) return rejectedForEither(said);
+    // When the minute ends, in seconds.
+    const reset = Number(headers['x-ratelimit-reset'] ?? Number.NaN) * 1000;
+    if (status === 429 && headers['retry-after'] === undefined)
+      return retry(said, { retryAfterMs: untilDate(reset, headers) });
+    return undefined;
+  });
+}
+
+function isAboutRecipient({ json }: Said): boolean {
+  const { errors } = json as { errors?: unknown };
+  if (!Array.isArray(errors)) return false;
+  return errors.some(
+    (error: { field?: unknown } | null) =>
+      typeof error?.field === 'string' && /^personalizations\.\d+\.to\b/.test(error.field),
+  );
+}
+
+function api(transport: Transport, region: Config['region']): Endpoint {
+  return transport.vendor('sendgrid', `https://api.${region === 'eu' ? 'eu.' : ''}sendgrid.com`);
+}
+
+/** Asks what the key may do, which every key may. */
+async function verify(config: Config, deps: VerifyDeps): Promise<Finding[]> {
+  const { webhook_public_key: key } = config;
+  const findings = await verifyApiKey(config, deps);
+  if (key !== undefined && publicKey(key) === undefined)
+    findings.push({
+      field: 'webhook_public_key',
+      problem: 'is no verification key of the signed event webhook',
+    });
+  return findings;
+}
+
+async function verifyApiKey({ api_key, region }: Config, { transport }: VerifyDeps): Promise<Finding[]> {
+  const answer = await ask(api(transport, region), {
+    method: 'GET',
+    path: '/v3/scopes',
+    headers: { authorization: `Bearer ${api_key}` },
+  });
+  if (isRefusal(answer)) return [{ field: 'api_key', problem: `was refused by SendGrid: ${answer.said}` }];
+  if (answer.status !== 200) return [notChecked('SendGrid', answer)];
+  const { scopes } = answer.json as { scopes?: unknown };
+  if (Array.isArray(scopes) && scopes.includes('mail.send')) return [];
+  return [{ field: 'api_key', problem: 'lacks the permission mail.send of SendGrid' }];
+}

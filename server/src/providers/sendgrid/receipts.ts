@@ -1,0 +1,99 @@
+/** What SendGrid reports. https://www.twilio.com/docs/sendgrid/for-developers/tracking-events/event */
+import { createPublicKey, type KeyObject, verify } from 'node:crypto';
+import type { Receipt, ReceiptReader } from '../provider.ts';
+import { isRecent, membersOf, REPEATED_FOR_MS, textOf, timeOfSeconds, wordOf } from '../shared/inbound.ts';
+
+/** The signed event webhook: a list of events, signed with a key whose public half is in the config. */
+export const sendgridReceipts: ReceiptReader<{ webhook_public_key?: string }> = {
+  isSigned({ headers, body, nowMs }, { webhook_public_key: text }) {
+    const key = text === undefined ? undefined : publicKey(text);
+    const time = textOf(headers['x-twilio-email-event-webhook-timestamp']);
+    const signature = textOf(headers['x-twilio-email-event-webhook-signature']);
+    if (key === undefined || !isRecent(time, nowMs, REPEATED_FOR_MS)) return false;
+    const signed = Buffer.concat([Buffer.from(time), body]);
+    return verify('sha256', signed, { key, dsaEncoding: 'der' }, Buffer.from(signature, 'base64'));
+  },
+  read({ body, nowMs }) {
+    const events = listOf(body.toString());
+    return events && { receipts: events.flatMap((event) => receiptOf(membersOf(event), nowMs) ?? []) };
+  },
+};
+
+/**
+ * The key as SendGrid shows it, DER in base64, with or without the lines around it that make it PEM;
+ * undefined for what is none.
+ */
+export function publicKey(text: string): KeyObject | undefined {
+  try {
+    const der = Buffer.from(text.replace(/-----[A-Z ]+-----/g, ''), 'base64');
+    const key = createPublicKey({ key: der, format: 'der', type: 'spki' });
+    return key.asymmetricKeyType === 'ec' ? key : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function listOf(text: string): unknown[] | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return Array.isArray(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function receiptOf(event: Readonly<Record<string, unknown>>, nowMs: number): Receipt | undefined {
+  const meaning = meaningOf(event);
+  if (meaning === undefined) return undefined;
+  const { kind, why } = meaning;
+  const address = wordOf(event.email);
+  const reference = wordOf(event.reference); // of our custom_args, which stand among the event's own members
+  const code = wordOf(event.status);
+  const reason = wordOf(event.reason) ?? wordOf(event.response);
+  return {
+    kind,
+    at: timeOfSeconds(event.timestamp, nowMs),
+    ...(reference === undefined ? {} : { reference }),
+    ...(code === undefined ? {} : { code }),
+    ...(reason === undefined || kind === 'delivered' ? {} : { reason }),
+    ...(why === undefined || address === undefined ? {} : { suppress: { address, reason: why } }),
+  };
+}
+
+type Meaning = { kind: Receipt['kind']; why?: NonNullable<Receipt['suppress']>['reason'] };
+
+function meaningOf({
+  event,
+  type,
+  reason,
+  asm_group_id,
+}: Readonly<Record<string, unknown>>): Meaning | undefined {
+  switch (event) {
+    case 'delivered':
+      return { kind: 'delivered' };
+    case 'bounce':
+      // blocked: this message was not wanted, or not then. The address may be as good as ever.
+      return type === 'blocked' ? { kind: 'bounced' } : { kind: 'bounced', why: 'bounced' };
+    case 'dropped': {
+      const why = WHY_DROPPED.find(([pattern]) => pattern.test(String(reason)))?.[1];
+      // Who has left one group of SendGrid's still gets what is in no group.
+      const ofGroup = why === 'unsubscribed' && asm_group_id !== undefined;
+      return why === undefined || ofGroup ? { kind: 'dropped' } : { kind: 'dropped', why };
+    }
+    case 'spamreport':
+      return { kind: 'complained', why: 'complained' };
+    case 'unsubscribe':
+    case 'group_unsubscribe':
+      return { kind: 'unsubscribed' };
+    default:
+      return undefined; // on its way still, or about what the recipient did
+  }
+}
+
+/** SendGrid keeps lists of addresses that it sends nothing to. */
+const WHY_DROPPED: [RegExp, Meaning['why']][] = [
+  [/^bounced address/i, 'bounced'],
+  [/^spam reporting address/i, 'complained'],
+  [/^unsubscribed address/i, 'unsubscribed'],
+  [/^invalid$/i, 'rejected'],
+];

@@ -1,0 +1,34 @@
+import { answered, type Guide, TOO_BIG } from '../shared/guide.ts';
+import type { ses } from './index.ts';
+
+const refused = (status: number, type: string, message = type) =>
+  [
+    `${status} \`${type}\`${message === type ? '' : ` “${message}”`}`,
+    answered(status, { message }, { 'x-amzn-errortype': type }),
+  ] as const;
+
+export const sesGuide: Guide<typeof ses> = {
+  title: 'Amazon SES',
+  override: {
+    into: 'the body of `SendEmail`, API version 2',
+    locked: ['`Destination.ToAddresses`', 'the tag of ours in `EmailTags`'],
+  },
+  limits: [['request', '40 MB', TOO_BIG]],
+  answers: [
+    ['200', answered(200, { MessageId: '0100' })],
+    refused(400, 'BadRequestException', "Missing final '@domain'"),
+    refused(400, 'BadRequestException'),
+    refused(400, 'MessageRejected', 'Email address is not verified'),
+    refused(400, 'MessageRejected'),
+    refused(400, 'MailFromDomainNotVerifiedException'),
+    refused(400, 'AccountSuspendedException'),
+    refused(400, 'SendingPausedException'),
+    refused(404, 'NotFoundException'),
+    refused(403, 'SignatureDoesNotMatch'),
+    refused(403, 'AccessDeniedException'),
+    refused(429, 'TooManyRequestsException', 'Maximum sending rate exceeded.'),
+    refused(429, 'TooManyRequestsException', 'Daily message quota exceeded.'),
+    refused(400, 'ThrottlingException'),
+    refused(500, 'InternalServiceErrorException'),
+  ],
+};

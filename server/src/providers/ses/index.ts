@@ -1,0 +1,279 @@
+/**
+ * E-mail by Amazon SES, API version 2.
+ * https://docs.aws.amazon.com/ses/latest/APIReference-V2/API_SendEmail.html
+ */
+import { type Static, Type } from 'typebox';
+import {
+  type EmailMessage,
+  type Finding,
+  isRejection,
+  type Outcome,
+  type Provider,
+  type Rejection,
+  type Sender,
+  type SenderDeps,
+  secret,
+  secretsOf,
+  type VerifyDeps,
+} from '../provider.ts';
+import { ask, notChecked } from '../shared/ask.ts';
+import { neverEncoded } from '../shared/encoded-words.ts';
+import {
+  httpDate,
+  httpOutcome,
+  rejected,
+  rejectedForEither,
+  retry,
+  type Said,
+} from '../shared/http-outcome.ts';
+import { createHttpSender } from '../shared/http-sender.ts';
+import { mailbox, NO_ADDRESS, NO_SENDER, written } from '../shared/mailbox.ts';
+import { maxPerSecond, rateOf } from '../shared/max-per-second.ts';
+import { isMailbox } from '../shared/mime.ts';
+import { mergeOverride } from '../shared/override.ts';
+import { tooBig } from '../shared/shrink.ts';
+import type { Endpoint, HttpAnswer, HttpRequest, Transport } from '../shared/transport.ts';
+import { objectIn } from '../shared/vendor-words.ts';
+import { sesReceipts } from './receipts.ts';
+import { awsSigner, signAws } from './sign-aws.ts';
+
+const config = Type.Object(
+  {
+    key_id: Type.String({
+      minLength: 1,
+      description: 'The access key id of an IAM user that may send e-mail',
+    }),
+    secret_key: secret({ minLength: 1, description: 'The secret access key that belongs to it' }),
+    region: Type.String({
+      minLength: 1,
+      description: 'The region of the verified identity, such as eu-west-1',
+    }),
+    from: Type.Optional(mailbox('Sender of every e-mail, one that SES has verified')),
+    configuration_set: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 64,
+        description: 'The configuration set that every e-mail is sent with',
+      }),
+    ),
+    topic_arn: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 2048,
+        description:
+          'The SNS topic that the configuration set publishes bounces and complaints to: they are taken from this topic alone',
+      }),
+    ),
+    max_per_second: maxPerSecond,
+  },
+  {
+    additionalProperties: false,
+    examples: [
+      {
+        key_id: 'AKIAXXXXXXXXXXXXXXXX',
+        secret_key: 'secret',
+        region: 'eu-west-1',
+        from: { email: 'hello@example.com', name: 'Example' },
+      },
+    ],
+  },
+);
+type Config = Static<typeof config>;
+
+export const ses: Provider<'email', typeof config, HttpRequest | Rejection, HttpAnswer> = {
+  name: 'ses',
+  channel: 'email',
+  docs: 'https://docs.aws.amazon.com/ses/latest/APIReference-V2/API_SendEmail.html',
+  config,
+  build,
+  classify,
+  rates: { integration: rateOf },
+  connect,
+  verify,
+  receipts: sesReceipts,
+};
+
+const MAX_BYTES = 40_000_000;
+
+function connect(config: Config, { transport, clock }: SenderDeps): Sender<EmailMessage> {
+  const endpoint = api(transport, config.region);
+  const sign = signerFor(endpoint, config);
+  // How far AWS's clock is ahead of ours: it refuses signatures that are more than five minutes off.
+  let aheadMs = 0;
+  async function exchange(request: HttpRequest): Promise<HttpAnswer> {
+    const body = Buffer.from(String(request.body)); // once, for the signature and for the way
+    const send = () => endpoint.request({ ...request, headers: sign(body, clock.now() + aheadMs), body });
+    const answer = await send();
+    const offMs = clockDifference(answer, clock.now() + aheadMs);
+    if (offMs === undefined) return answer;
+    aheadMs += offMs;
+    return send();
+  }
+  return createHttpSender({
+    concurrency: 32,
+    secrets: secretsOf(ses.config, config),
+    build: (message) => build(message, config),
+    exchange,
+    classify,
+  });
+}
+
+const TOLERATED_MS = 4 * 60_000;
+
+/** How far the clock is off by which a request was signed, where AWS refused it for that. */
+function clockDifference(answer: HttpAnswer, nowMs: number): number | undefined {
+  if ('error' in answer || answer.status !== 403) return undefined;
+  if (!/Skewed|Signature|Expired/.test(errorType(answer.headers['x-amzn-errortype'], objectIn(answer.text))))
+    return undefined;
+  const offMs = httpDate(answer.headers.date ?? '') - nowMs;
+  return Math.abs(offMs) > TOLERATED_MS ? offMs : undefined;
+}
+
+function signerFor({ base }: Endpoint, { key_id, secret_key, region }: Config): ReturnType<typeof awsSigner> {
+  const { host, pathname } = URL.parse(base) ?? { host: '', pathname: '' };
+  const path = `${pathname.replace(/\/+$/, '')}${SENDING.path}`; // with what the operator may have put before it
+  return awsSigner({ ...SENDING, host, path, service: 'ses', region, keyId: key_id, secretKey: secret_key });
+}
+
+const SENDING = {
+  method: 'POST',
+  path: '/v2/email/outbound-emails',
+  headers: { 'content-type': 'application/json' },
+} as const;
+
+function build(message: EmailMessage, { region, from, configuration_set }: Config): HttpRequest | Rejection {
+  if (!REGION.test(region))
+    return { kind: 'rejected', scope: 'config', reason: 'the region is none of AWS, such as eu-west-1' };
+  const { reference, to, subject, text, html, headers } = message;
+  if (!isMailbox(to.email)) return NO_ADDRESS;
+  const utf8 = (value: string) => ({ Data: value, Charset: 'UTF-8' });
+  const tag = { Name: 'reference', Value: reference }; // events that SES publishes name it
+  const merged = mergeOverride(
+    {
+      ...(from === undefined ? {} : { FromEmailAddress: written(from) }),
+      Destination: { ToAddresses: [written(to)] },
+      Content: {
+        Simple: {
+          Subject: utf8(neverEncoded(subject)),
+          Body: { Html: utf8(html), ...(text === '' ? {} : { Text: utf8(text) }) },
+          // Not the Message-ID: SES makes its own, and answers it.
+          Headers: Object.entries(headers).map(([Name, Value]) => ({ Name, Value })),
+        },
+      },
+      EmailTags: [tag],
+      ...(configuration_set === undefined ? {} : { ConfigurationSetName: configuration_set }),
+    },
+    message.override,
+    { locked: ['Destination/ToAddresses'] },
+  );
+  if (isRejection(merged)) return merged;
+  const { payload } = merged;
+  if (payload.FromEmailAddress === undefined) return NO_SENDER;
+  const tags: readonly { Name: string }[] = Array.isArray(payload.EmailTags) ? payload.EmailTags : [];
+  const EmailTags = [...tags.filter((one) => one?.Name !== tag.Name), tag];
+  const body = JSON.stringify(message.override === undefined ? payload : { ...payload, EmailTags });
+  if (body.length > MAX_BYTES / 3 && Buffer.byteLength(body) > MAX_BYTES) return tooBig(MAX_BYTES);
+  return { ...SENDING, body };
+}
+
+function classify(answer: HttpAnswer): Outcome {
+  return httpOutcome(answer, 'SES', (said) => {
+    if (said.status === 200) {
+      const { MessageId: id } = said.json as { MessageId?: unknown };
+      return typeof id === 'string' ? { kind: 'sent', providerId: id } : undefined;
+    }
+    const type = errorType(said.headers['x-amzn-errortype'], said.json);
+    return type === '' ? undefined : classifyError(type, { ...said, reason: `${said.reason} (${type})` });
+  });
+}
+
+function classifyError(type: string, said: Said): Outcome | undefined {
+  if (type.startsWith('TooManyRequests')) {
+    const isDaily = /daily|quota/i.test(said.reason);
+    return retry(said, { code: type, retryAfterMs: isDaily ? 3_600_000 : 1_000 });
+  }
+  if (type.startsWith('Throttling') || type === 'LimitExceededException') return retry(said, { code: type });
+  if (said.status >= 500) return undefined;
+  // In the sandbox both name recipients that are not verified, as they name a sender that is not.
+  if (type === 'AccessDeniedException' || (type === 'MessageRejected' && /not verified/i.test(said.reason)))
+    return rejectedForEither(said, type);
+  if (said.status === 403 || said.status === 401 || CONFIG_ERRORS.has(type))
+    return rejected('config', said, type);
+  if (type === 'BadRequestException' && ABOUT_ADDRESS.test(said.reason))
+    return rejected('address', said, type);
+  return rejected('message', said, type);
+}
+
+const CONFIG_ERRORS = new Set([
+  'AccountSuspendedException',
+  'ExpiredTokenException',
+  'InvalidClientTokenId',
+  'MailFromDomainNotVerifiedException',
+  'NotFoundException',
+  'SendingPausedException',
+  'SignatureDoesNotMatch',
+  'UnrecognizedClientException',
+]);
+const ABOUT_ADDRESS =
+  /local address contains|illegal address|missing final '@domain'|(?:local|domain) name contains|domain (?:contains|starts|ends)|missing local name/i;
+
+function api(transport: Transport, region: string): Endpoint {
+  return transport.vendor('ses', `https://email.${region}.amazonaws.com`);
+}
+
+/** It becomes a part of a host name, and must not make another host of it. */
+const REGION = /^[a-z0-9-]{1,32}$/;
+
+/**
+ * Asks for the account. A key that may send and nothing else is refused that by name, which shows that the
+ * key is right.
+ */
+async function verify(
+  { key_id, secret_key, region }: Config,
+  { transport, clock }: VerifyDeps,
+): Promise<Finding[]> {
+  if (!REGION.test(region))
+    return [{ field: 'region', problem: 'is not a region of AWS, such as eu-west-1' }];
+  const endpoint = api(transport, region);
+  const request = { method: 'GET' as const, path: '/v2/email/account' };
+  const answer = await ask(endpoint, {
+    ...request,
+    headers: signAws({
+      ...request,
+      host: new URL(endpoint.base).host,
+      service: 'ses',
+      region,
+      keyId: key_id,
+      secretKey: secret_key,
+      nowMs: clock.now(),
+    }),
+  });
+  if (answer.code === 'ENOTFOUND')
+    return [{ field: 'region', problem: `has no SES: ${new URL(endpoint.base).host} does not exist` }];
+  const type = errorType(answer.headers['x-amzn-errortype'], answer.json);
+  if (answer.status === 200) {
+    const { SendingEnabled } = answer.json as { SendingEnabled?: unknown };
+    return SendingEnabled === false
+      ? [{ field: 'key_id', problem: 'belongs to an account that SES lets send nothing' }]
+      : [];
+  }
+  if (type === 'AccessDeniedException') return [];
+  const field = FIELDS[type];
+  return field === undefined
+    ? [notChecked('SES', answer)]
+    : [{ field, problem: `was refused by SES: ${type}: ${answer.said}` }];
+}
+
+const FIELDS: Readonly<Record<string, string>> = {
+  UnrecognizedClientException: 'key_id',
+  InvalidClientTokenId: 'key_id',
+  InvalidSignatureException: 'secret_key',
+  SignatureDoesNotMatch: 'secret_key',
+};
+
+/** `AccessDeniedException:http://…` and `com.amazonaws.ses#AccessDeniedException` by their own name. */
+function errorType(header: string | undefined, body: unknown): string {
+  const { __type } = body as { __type?: unknown };
+  const type = header ?? (typeof __type === 'string' ? __type : '');
+  return type.replace(/:.*$/s, '').replace(/^.*#/s, '');
+}

@@ -1,0 +1,132 @@
+/**
+ * AWS Signature Version 4.
+ * https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html
+ */
+import { createHmac, hash } from 'node:crypto';
+import { LRUCache } from 'lru-cache';
+import { hmacText } from '../shared/hmac.ts';
+
+/**
+ * What requests to AWS have in common: `path` begins with a slash and may end with a query; every header of
+ * `headers` is signed.
+ */
+type AwsRequests = {
+  method: string;
+  host: string;
+  path: string;
+  headers?: Readonly<Record<string, string>>;
+  service: string;
+  region: string;
+  keyId: string;
+  secretKey: string;
+};
+
+/** The request's headers with those that prove who sends it. */
+export function signAws({
+  body = '',
+  nowMs,
+  ...request
+}: AwsRequests & { body?: string | Buffer; nowMs: number }): Record<string, string> {
+  return awsSigner(request)(body, nowMs);
+}
+
+/**
+ * `signAws` for many requests that differ in nothing but body and time: all else of what is hashed is made
+ * once.
+ */
+export function awsSigner({
+  method,
+  host,
+  path,
+  headers = {},
+  service,
+  region,
+  keyId,
+  secretKey,
+}: AwsRequests): (body: string | Buffer, nowMs: number) => Record<string, string> {
+  const signed = Object.entries<string>({ ...headers, host, 'x-amz-date': '' })
+    .map(([name, value]) => [name.toLowerCase(), value.trim().replace(/ +/g, ' ')] as const)
+    .sort(([a], [b]) => (a < b ? -1 : 1));
+  const names = signed.map(([name]) => name).join(';');
+  const lines = signed.map(([name, value]) => `${name}:${value}`);
+  const place = lines.indexOf('x-amz-date:');
+  const before = [method, ...canonicalPath(path), ...lines.slice(0, place), 'x-amz-date:'].join('\n');
+  const after = ['', ...lines.slice(place + 1), '', names, ''].join('\n');
+  let second = Number.NaN; // the one that the rest is of
+  let at = '';
+  let scope = '';
+  let key = Buffer.alloc(0);
+
+  function turnTo(nowSecond: number): void {
+    second = nowSecond;
+    at = new Date(nowSecond * 1000).toISOString().replace(/[-:]|\.\d{3}/g, '');
+    scope = `${at.slice(0, 8)}/${region}/${service}/aws4_request`;
+    key = signingKey(secretKey, scope);
+  }
+
+  return (body, nowMs) => {
+    const nowSecond = Math.floor(nowMs / 1000);
+    if (nowSecond !== second) turnTo(nowSecond);
+    const canonical = `${before}${at}${after}${sha256(body)}`;
+    const text = `AWS4-HMAC-SHA256\n${at}\n${scope}\n${sha256(canonical)}`;
+    const signature = hmacText(key, text, 'hex');
+    return {
+      ...headers,
+      'x-amz-date': at,
+      authorization: `AWS4-HMAC-SHA256 Credential=${keyId}/${scope}, SignedHeaders=${names}, Signature=${signature}`,
+    };
+  };
+}
+
+/** The path and the query as they are signed: the same for all e-mails. */
+function canonicalPath(path: string): readonly [path: string, query: string] {
+  const held = canonicalPaths.get(path);
+  if (held !== undefined) return held;
+  const { pathname, searchParams } = new URL(path, 'https://host');
+  const canonical = [
+    // The path as it travels is escaped; AWS signs it escaped once more, for every service but S3.
+    pathname.split('/').map(escaped).join('/'),
+    // By name, then by value: a whole pair sorts differently where one name begins with another.
+    [...searchParams]
+      .map(([name, value]) => [escaped(name), escaped(value)] as const)
+      .sort(([a, x], [b, y]) => (a === b ? order(x, y) : order(a, b)))
+      .map((pair) => pair.join('='))
+      .join('&'),
+  ] as const;
+  canonicalPaths.set(path, canonical);
+  return canonical;
+}
+
+const canonicalPaths = new LRUCache<string, readonly [path: string, query: string]>({ max: 100 });
+
+function escaped(text: string): string {
+  return encodeURIComponent(text).replace(
+    /[!'()*]/g,
+    (one) => `%${one.charCodeAt(0).toString(16).toUpperCase()}`,
+  );
+}
+
+function order(a: string, b: string): number {
+  return a < b ? -1 : Number(a > b);
+}
+
+/** Of the day, the region and the service: it is the same for all requests of a day. */
+function signingKey(secretKey: string, scope: string): Buffer<ArrayBuffer> {
+  const name = `${scope}/${secretKey}`;
+  const held = signingKeys.get(name);
+  if (held !== undefined) return held;
+  // The secret may be longer than a block, and so is hashed first.
+  const key = scope.split('/').reduce<string | Buffer>(hmacOfAny, `AWS4${secretKey}`) as Buffer<ArrayBuffer>;
+  signingKeys.set(name, key);
+  return key;
+}
+
+const signingKeys = new LRUCache<string, Buffer<ArrayBuffer>>({ max: 1_000 });
+
+function sha256(text: string | Buffer): string {
+  return hash('sha256', text);
+}
+
+function hmacOfAny(key: string | Buffer, text: string): Buffer {
+  return createHmac('sha256', key).update(text).digest();
+}

@@ -1,0 +1,62 @@
+import { domainToASCII } from 'node:url';
+import { Type } from 'typebox';
+import { nullable } from '../../contract/common.ts';
+import { oneLine } from '../../lib/one-line.ts';
+import type { Rejection } from '../provider.ts';
+import { encodedWords, looksEncoded, neverEncoded } from './encoded-words.ts';
+import { withAsciiDomain } from './mime.ts';
+
+/** Who an e-mail is from, or answered to, as the vendors' integrations have it. */
+export function mailbox(description: string) {
+  return Type.Object(
+    {
+      email: Type.String({ format: 'email', description: 'E-mail address' }),
+      name: Type.Optional(nullable(Type.String({ description: 'Name shown beside the address' }))),
+    },
+    { additionalProperties: false, description },
+  );
+}
+
+/** For an e-mail to what is no address. */
+export const NO_ADDRESS: Rejection = {
+  kind: 'rejected',
+  scope: 'address',
+  reason: 'this is not an e-mail address',
+};
+
+/** For an integration that names no sender, when no override does. */
+export const NO_SENDER: Rejection = {
+  kind: 'rejected',
+  scope: 'config',
+  reason: 'the integration has no sender: set its from',
+};
+
+type Mailbox = { email: string; name?: string | null };
+
+/** The mailbox with its name only where it has one. */
+export function named({ email, name }: Mailbox): { email: string; name?: string } {
+  const shown = oneLine(name ?? '').trim();
+  return shown === '' ? { email } : { email, name: neverEncoded(shown) };
+}
+
+/**
+ * The mailbox as the headers of an e-mail have it, in ASCII but for a local part that is not:
+ * `"Ada L" <ada@example.com>` (RFC 5322, RFC 2047).
+ */
+export function written({ email, name }: Mailbox): string {
+  const address = withAsciiDomain(email);
+  const shown = oneLine(name ?? '')
+    .trim()
+    .slice(0, MAX_NAME_LENGTH);
+  if (shown === '') return address;
+  if (/^\p{ASCII}*$/u.test(shown) && !looksEncoded(shown))
+    return `"${shown.replace(/["\\]/g, '\\$&')}" <${address}>`;
+  return `${encodedWords(shown)} <${address}>`;
+}
+
+/** The Message-ID that every attempt of a delivery has. */
+export function messageId(deliveryId: string, { email }: Mailbox): string {
+  return `<${deliveryId}@${domainToASCII(email.slice(email.lastIndexOf('@') + 1))}>`;
+}
+
+const MAX_NAME_LENGTH = 128; // with its address it shall be one line of a mail still

@@ -1,0 +1,348 @@
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { createServer, type ServerResponse } from 'node:http';
+import { createServer as createHttpsServer } from 'node:https';
+import { type AddressInfo, createServer as createTcpServer, type Socket } from 'node:net';
+import { getCACertificates, setDefaultCACertificates } from 'node:tls';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { testAuthority } from '../../../test/support/smtp-stand-in.ts';
+import { startVendor, type VendorStandIn } from '../../../test/support/vendor-stand-in.ts';
+import { createEgressGuard } from '../../lib/egress.ts';
+import { createTransport, type Transport } from './transport.ts';
+
+const open = createEgressGuard({ allow: '127.0.0.0/8' });
+const timeouts = { connectMs: 1_000, replyMs: 200, idleMs: 1_000 };
+
+let vendor: VendorStandIn;
+let transport: Transport;
+beforeAll(async () => {
+  vendor = await startVendor();
+});
+afterAll(() => vendor.stop());
+beforeEach(() => {
+  transport = createTransport({ egress: open, timeouts });
+});
+afterEach(() => transport.close());
+
+const get = { method: 'GET', path: '/x' } as const;
+
+test('a request arrives as it was given, and its answer comes back', async () => {
+  vendor.answer({ status: 201, headers: { 'X-Two': 'a' }, body: { ok: true } });
+  const answer = await transport.at(`${vendor.address}/base/`).request({
+    method: 'POST',
+    path: '/v1/send?a=%20b',
+    headers: { authorization: 'Bearer t', 'content-type': 'application/json' },
+    body: '{"ä":1}',
+  });
+  expect(answer).toMatchObject({ status: 201, headers: { 'x-two': 'a' }, text: '{"ok":true}' });
+  expect(vendor.requests).toMatchObject([
+    {
+      method: 'POST',
+      path: '/base/v1/send?a=%20b',
+      headers: {
+        authorization: 'Bearer t',
+        'content-type': 'application/json',
+        'content-length': '8',
+        'user-agent': 'Belfry',
+      },
+      body: '{"ä":1}',
+    },
+  ]);
+});
+
+describe('the egress guard', () => {
+  test('stands before what a customer names, and before the vendors', async () => {
+    const closed = createTransport({ egress: createEgressGuard(), timeouts });
+    vendor.answer({ status: 200 });
+    for (const endpoint of [closed.at(vendor.address), closed.vendor('twilio', vendor.address)]) {
+      expect(await endpoint.request(get)).toEqual({
+        error: { code: 'EGRESS_REFUSED', message: expect.stringContaining('a loopback address') },
+        written: false,
+      });
+    }
+    expect(vendor.requests).toEqual([]);
+    await closed.close();
+  });
+
+  test('lets pass where the operator has moved a vendor to, for that vendor alone', async () => {
+    const moved = createTransport({
+      egress: createEgressGuard(),
+      origins: { twilio: `${vendor.address}/twilio` },
+      timeouts,
+    });
+    vendor.answer({ status: 200 });
+    expect(await moved.vendor('twilio', 'https://api.twilio.com').request(get)).toMatchObject({
+      status: 200,
+    });
+    expect(vendor.requests.map(({ path }) => path)).toEqual(['/twilio/x']);
+    // The same address, named by a customer, also when a connection to it is open already.
+    for (const endpoint of [moved.at(`${vendor.address}/twilio`), moved.vendor('expo', vendor.address)])
+      expect(await endpoint.request(get)).toMatchObject({ error: { code: 'EGRESS_REFUSED' } });
+    await moved.close();
+  });
+});
+
+test('a redirect is an answer like any other', async () => {
+  vendor.answer({ status: 302, headers: { location: 'http://169.254.169.254/' } });
+  expect(await transport.at(vendor.address).request(get)).toMatchObject({ status: 302 });
+  expect(vendor.requests).toHaveLength(1);
+});
+
+describe('no answer', () => {
+  test('is told, with whether the request may have arrived', async () => {
+    const gone = await startVendor();
+    await gone.stop();
+    expect(await transport.at(gone.address).request(get)).toMatchObject({
+      error: { code: 'ECONNREFUSED' },
+      written: false,
+    });
+    vendor.answer('cut');
+    expect(await transport.at(vendor.address).request(get)).toMatchObject({ error: {}, written: true });
+    vendor.answer('hang');
+    expect(await transport.at(vendor.address).request(get)).toMatchObject({
+      error: { code: 'UND_ERR_HEADERS_TIMEOUT' },
+      written: true,
+    });
+  });
+
+  test.each(['', 'nonsense', 'ftp://127.0.0.1', 'file:///etc/passwd', 'http://['])(
+    'from %j',
+    async (base) => {
+      expect(await transport.at(base).request(get)).toMatchObject({
+        error: { code: 'ERR_INVALID_URL' },
+        written: false,
+      });
+    },
+  );
+
+  test('because a header cannot be one, is an answer too', async () => {
+    vendor.answer({ status: 200 });
+    const answer = await transport
+      .at(vendor.address)
+      .request({ ...get, headers: { authorization: 'a\nb: c' } });
+    expect(answer).toMatchObject({ error: { code: 'UND_ERR_INVALID_ARG' }, written: false });
+    expect(vendor.requests).toEqual([]);
+  });
+
+  test('after the transport was closed, and at once to what was under way', async () => {
+    vendor.answer('hang');
+    const asked = transport.at(vendor.address).request(get);
+    await expect.poll(() => vendor.requests.length).toBe(1);
+    await transport.close();
+    expect(await asked).toMatchObject({ error: {}, written: true });
+    expect(await transport.at(vendor.address).request(get)).toMatchObject({ error: { code: 'CLOSED' } });
+  });
+});
+
+describe('a server that does not stop', () => {
+  const answers = {
+    /** As fast as it goes. */
+    endless: (response: ServerResponse) => {
+      const chunk = Buffer.alloc(64 * 1024, 'x');
+      const pump = () => {
+        while (response.write(chunk));
+      };
+      response.on('drain', pump);
+      pump();
+    },
+    /** Often enough that no wait for the next byte is ever over. */
+    trickling: (response: ServerResponse) => {
+      const timer = setInterval(() => response.write('x'), 20);
+      response.on('close', () => clearInterval(timer));
+    },
+  };
+
+  test.each(['endless', 'trickling'] as const)('%s, is left', async (kind) => {
+    const server = createServer((_request, response) => answers[kind](response));
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const left = new Promise((resolve) =>
+      server.once('connection', (socket) => socket.once('close', resolve)),
+    );
+    const impatient = createTransport({
+      egress: open,
+      timeouts: { connectMs: 100, replyMs: 200, idleMs: 1_000 },
+    });
+    const { port } = server.address() as AddressInfo;
+    const answer = await impatient.at(`http://127.0.0.1:${port}`).request(get);
+    if (kind === 'endless') expect(answer).toMatchObject({ status: 200, text: 'x'.repeat(1024 * 1024) });
+    else expect(answer).toMatchObject({ error: { code: 'ETIMEDOUT' }, written: true });
+    await left;
+    await impatient.close();
+    server.close();
+  });
+});
+
+test('a request that waited for a connection until its time was over was not written, and is not any more', async () => {
+  vendor.answer({ status: 200 });
+  const gate = Promise.withResolvers<void>();
+  const slow: typeof open = {
+    ...open,
+    connect: async (options) => {
+      await gate.promise;
+      return open.connect(options);
+    },
+  };
+  const impatient = createTransport({
+    egress: slow,
+    timeouts: { connectMs: 100, replyMs: 100, idleMs: 1_000 },
+  });
+  const endpoint = impatient.at(vendor.address);
+  expect(await endpoint.request({ ...get, path: '/late' })).toMatchObject({
+    error: { code: 'ETIMEDOUT' },
+    written: false,
+  });
+  const next = endpoint.request({ ...get, path: '/next' });
+  gate.resolve();
+  expect(await next).toMatchObject({ status: 200 });
+  expect(vendor.requests.map(({ path }) => path)).toEqual(['/next']);
+  await impatient.close();
+});
+
+test('a connection without work is closed when we say, not when the other side does', async () => {
+  const server = createServer((_request, response) => {
+    response.writeHead(204, { connection: 'keep-alive', 'keep-alive': 'timeout=600' }).end();
+  });
+  server.keepAliveTimeout = 0; // never
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const closed = once(server, 'connection').then(([socket]) => once(socket as Socket, 'close'));
+  const { port } = server.address() as AddressInfo;
+  const brief = createTransport({ egress: open, timeouts: { ...timeouts, idleMs: 100 } });
+  expect(await brief.at(`http://127.0.0.1:${port}`).request(get)).toMatchObject({ status: 204 });
+  await closed;
+  await brief.close();
+  server.close();
+});
+
+test('connections are kept and used again', async () => {
+  const server = createServer((_request, response) => response.end('ok'));
+  let connections = 0;
+  server.on('connection', () => connections++);
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const endpoint = transport.at(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+  for (let count = 0; count < 20; count += 1)
+    expect(await endpoint.request(get)).toMatchObject({ text: 'ok' });
+  // Two at times: a request may come before the connection knows that the answer before was the whole of it.
+  expect(connections).toBeLessThanOrEqual(2);
+  server.close();
+});
+
+describe('an origin that cannot be reached', () => {
+  /** Takes connections and says nothing, like a host behind a firewall that swallows packets. */
+  async function startSilent() {
+    const sockets: Socket[] = [];
+    const server = createTcpServer((socket) => sockets.push(socket.on('error', () => {})));
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const { port } = server.address() as AddressInfo;
+    return {
+      origin: `https://127.0.0.1:${port}`,
+      sockets,
+      async stop() {
+        for (const socket of sockets) socket.destroy();
+        server.close();
+        await once(server, 'close');
+      },
+    };
+  }
+
+  test('makes requests in parallel fail together, not one after another', async () => {
+    const silent = await startSilent();
+    const patient = createTransport({ egress: open, timeouts: { ...timeouts, connectMs: 60_000 } });
+    const endpoint = patient.at(silent.origin);
+    const answers = Promise.all(Array.from({ length: 20 }, () => endpoint.request(get)));
+    // All are being connected at the same time, while none of them has failed.
+    await expect.poll(() => silent.sockets.length).toBe(20);
+    for (const socket of silent.sockets) socket.destroy();
+    for (const answer of await answers) expect(answer).toMatchObject({ error: {}, written: false });
+    expect(silent.sockets).toHaveLength(20);
+    await patient.close();
+    await silent.stop();
+  });
+
+  test('does not delay requests to other origins', async () => {
+    const silent = await startSilent();
+    vendor.answer({ status: 200 });
+    const patient = createTransport({ egress: open, timeouts: { ...timeouts, connectMs: 60_000 } });
+    const waiting = Promise.all(Array.from({ length: 100 }, () => patient.at(silent.origin).request(get)));
+    for (let count = 0; count < 20; count += 1)
+      expect(await patient.at(vendor.address).request(get)).toMatchObject({ status: 200 });
+    await patient.close();
+    for (const answer of await waiting) expect(answer).toMatchObject({ error: { code: 'CLOSED' } });
+    await silent.stop();
+  });
+
+  test('is not tried again within a second, and used again at once when it is back', async () => {
+    const silent = await startSilent();
+    const endpoint = transport.at(silent.origin.replace('https', 'http'));
+    const port = Number(new URL(silent.origin).port);
+    await silent.stop();
+    const refused = { error: { code: 'ECONNREFUSED' }, written: false };
+    expect(await endpoint.request(get)).toMatchObject(refused);
+    const back = createServer((_request, response) => response.end('ok'));
+    back.listen(port, '127.0.0.1');
+    await once(back, 'listening');
+    let connections = 0;
+    back.on('connection', () => connections++);
+    // As the first failure: the same error, and nothing was written.
+    const burst = await Promise.all(Array.from({ length: 20 }, () => endpoint.request(get)));
+    for (const answer of burst) expect(answer).toMatchObject(refused);
+    expect(connections).toBe(0);
+    await expect.poll(() => endpoint.request(get), { timeout: 10_000 }).toMatchObject({ text: 'ok' });
+    const all = await Promise.all(Array.from({ length: 20 }, () => endpoint.request(get)));
+    for (const answer of all) expect(answer).toMatchObject({ text: 'ok' });
+    back.close();
+  });
+
+  test('by name is looked up once for a burst of requests', async () => {
+    let lookups = 0;
+    const resolver = async () => {
+      lookups += 1;
+      throw Object.assign(new Error('getaddrinfo ENOTFOUND gone.example'), { code: 'ENOTFOUND' });
+    };
+    const nameless = createTransport({ egress: createEgressGuard({ resolver }), timeouts });
+    const endpoint = nameless.at('https://gone.example');
+    for (let burst = 0; burst < 5; burst += 1) {
+      const answers = await Promise.all(Array.from({ length: 20 }, () => endpoint.request(get)));
+      for (const answer of answers)
+        expect(answer).toMatchObject({ error: { code: 'ENOTFOUND' }, written: false });
+    }
+    expect(lookups).toBe(1);
+    await nameless.close();
+  });
+});
+
+describe('TLS', () => {
+  const authorities = getCACertificates('default');
+  afterEach(() => setDefaultCACertificates(authorities));
+
+  test('is spoken with servers that prove who they are, and with no others', async () => {
+    const file = (name: string) => readFileSync(new URL(`../../test/support/tls/${name}`, import.meta.url));
+    const server = createHttpsServer(
+      { key: file('server.key'), cert: file('server.crt') },
+      (_request, response) => response.end('safe'),
+    );
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const { port } = server.address() as AddressInfo;
+    const endpoint = transport.at(`https://localhost:${port}`);
+    expect(await endpoint.request(get)).toMatchObject({
+      error: { code: expect.stringMatching(/UNABLE_TO|SELF_SIGNED/) },
+      written: false,
+    });
+    setDefaultCACertificates([...authorities, testAuthority]);
+    // The refusal is remembered for a second.
+    await expect.poll(() => endpoint.request(get), { timeout: 10_000 }).toMatchObject({ text: 'safe' });
+    await transport.close();
+    server.close();
+  });
+
+  test('that is never set up is not waited for', async () => {
+    vendor.answer('hang');
+    const impatient = createTransport({ egress: open, timeouts: { ...timeouts, connectMs: 100 } });
+    const answer = await impatient.at(vendor.address.replace('http:', 'https:')).request(get);
+    expect(answer).toMatchObject({ error: {}, written: false });
+    await impatient.close();
+  });
+});

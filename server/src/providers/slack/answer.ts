@@ -1,0 +1,81 @@
+/** What Slack says to a message. https://docs.slack.dev/reference/methods/chat.postMessage#errors */
+
+import type { Outcome } from '../provider.ts';
+import { httpOutcome, rejected, rejectedForEither, retry, type Said } from '../shared/http-outcome.ts';
+import type { HttpAnswer } from '../shared/transport.ts';
+
+/** What Slack answered: the API in JSON, a webhook in one word. */
+export function classifySlackAnswer(answer: HttpAnswer): Outcome {
+  return httpOutcome(answer, 'Slack', meaning);
+}
+
+// The words of the API and those of webhooks, which have nothing in common but some of their meanings.
+const INSTALLATION_GONE = new Set([
+  'account_inactive',
+  'token_revoked',
+  'invalid_auth',
+  'invalid_refresh_token',
+  'user_removed_from_team',
+]);
+const TOKEN_GONE = new Set([
+  'channel_not_found',
+  'is_archived',
+  'not_in_channel',
+  'no_service',
+  'no_service_id',
+  'no_team',
+  'no_active_hooks',
+  'invalid_token',
+  'team_disabled',
+  'channel_is_archived',
+  'user_not_found',
+]);
+/** What the app asks for when it is installed, or what one workspace made of it. */
+const EITHER = new Set(['missing_scope', 'not_allowed_token_type', 'not_authed']);
+/** Rules of one workspace, of which others know nothing: they do not stop the integration. */
+const FORBIDDEN = new Set([
+  'ekm_access_denied',
+  'org_login_required',
+  'team_access_not_granted',
+  'restricted_action',
+  'action_prohibited',
+  'posting_to_general_channel_denied',
+]);
+const PASSING = new Set([
+  'ratelimited',
+  'rate_limited',
+  'message_limit_exceeded',
+  'service_unavailable',
+  'request_timeout',
+  'team_added_to_org',
+  'rollup_error',
+]);
+/** "It is possible that some aspect of the operation succeeded." */
+const AMBIGUOUS = new Set(['fatal_error', 'internal_error']);
+/** The engine renews the installation's tokens, and sends again. */
+const TOKEN_EXPIRED = 'token_expired';
+
+function meaning(said: Said): Outcome | undefined {
+  const { ok, ts, error } = said.json as { ok?: unknown; ts?: unknown; error?: unknown };
+  if (said.status === 200 && ok === true)
+    return typeof ts === 'string' ? { kind: 'sent', providerId: ts } : { kind: 'sent' };
+  if (said.status === 200 && said.text.trim() === 'ok') return { kind: 'sent' };
+  const code = wordOf(typeof error === 'string' ? error : said.text);
+  if (code === undefined) return undefined;
+  const gone = { kind: 'token_gone', reason: said.reason, code } as const;
+  if (said.status === 429 || PASSING.has(code)) return retry(said, { code });
+  if (AMBIGUOUS.has(code)) return retry(said, { code, ambiguous: true });
+  if (code === TOKEN_EXPIRED) return retry(said, { code });
+  if (INSTALLATION_GONE.has(code)) return { ...gone, scope: 'installation' };
+  if (TOKEN_GONE.has(code)) return { ...gone, scope: 'token' };
+  if (EITHER.has(code)) return rejectedForEither(said, code);
+  if (FORBIDDEN.has(code)) return rejected('message', said, code);
+  if (said.status >= 500) return undefined;
+  // A word that says no, and none of those above: it is about what was sent.
+  return ok === false || said.status >= 400 ? rejected('message', said, code) : undefined;
+}
+
+/** Slack's word for an error, where the text is one. */
+function wordOf(text: string): string | undefined {
+  return /^\s*([a-z][a-z_]{1,99})\s*$/.exec(text)?.[1];
+}

@@ -1,0 +1,41 @@
+import { answered, type Guide } from '../shared/guide.ts';
+import type { slack } from './index.ts';
+
+const api = (error: string) => [`\`${error}\` by the API`, answered(200, { ok: false, error })] as const;
+const webhook = (status: number, word: string) =>
+  [`${status} \`${word}\` by a webhook`, answered(status, word)] as const;
+
+export const slackGuide: Guide<typeof slack> = {
+  title: 'Slack',
+  override: {
+    into: 'the body of `chat.postMessage`, or what is posted to the webhook',
+    locked: ['`channel`', '`token`'],
+  },
+  limits: [
+    ['title', '150 characters', 'it is cut with `…`'],
+    ['content', '3000 characters', 'it is cut with `…`'],
+    ['link', '3000 characters, `https:` or `http:`', 'it is left out'],
+  ],
+  answers: [
+    ['`ok: true` by the API', answered(200, { ok: true, ts: '1782993600.000100' })],
+    ['200 `ok` by a webhook', answered(200, 'ok')],
+    api('channel_not_found'),
+    api('is_archived'),
+    api('not_in_channel'),
+    api('token_revoked'),
+    api('account_inactive'),
+    api('missing_scope'),
+    api('restricted_action'),
+    api('invalid_blocks'),
+    api('msg_too_long'),
+    api('ratelimited'),
+    api('fatal_error'),
+    api('token_expired'),
+    webhook(404, 'no_service'),
+    webhook(403, 'invalid_token'),
+    webhook(410, 'channel_is_archived'),
+    webhook(403, 'action_prohibited'),
+    webhook(400, 'invalid_payload'),
+    ['429 with `Retry-After: 30`', answered(429, '', { 'retry-after': '30' })],
+  ],
+};

@@ -1,0 +1,47 @@
+/** Slack, by an app of the project's own. https://api.slack.com/apps */
+import { Type } from 'typebox';
+import { type Provider, type Rejection, secret } from '../provider.ts';
+import type { HttpAnswer } from '../shared/transport.ts';
+import { classifySlackAnswer } from './answer.ts';
+import { buildSlackMessage, type SlackRequest } from './message.ts';
+import { slackParty, slackRates } from './rates.ts';
+import { slackReceipts } from './receipts.ts';
+import { connectSlack } from './sender.ts';
+
+const config = Type.Object(
+  {
+    app_id: Type.String({ pattern: '^[0-9A-Z]+$', description: 'The id of the app' }),
+    client_id: Type.String({ pattern: '^[0-9]+\\.[0-9]+$', description: 'The client id of the app' }),
+    client_secret: secret({ minLength: 32, maxLength: 32, description: 'The client secret of the app' }),
+    signing_secret: secret({
+      minLength: 32,
+      maxLength: 32,
+      description: 'The signing secret of the app: what Slack reports is verified with it',
+    }),
+  },
+  {
+    additionalProperties: false,
+    examples: [
+      {
+        app_id: 'A0123456789',
+        client_id: '1234567890.1234567890',
+        client_secret: '0123456789abcdef0123456789abcdef',
+        signing_secret: '0123456789abcdef0123456789abcdef',
+      },
+    ],
+  },
+);
+
+/** Cannot be verified: Slack tells nothing to an app that nobody has installed. */
+export const slack: Provider<'slack', typeof config, SlackRequest | Rejection, HttpAnswer> = {
+  name: 'slack',
+  channel: 'slack',
+  docs: 'https://api.slack.com/apps',
+  config,
+  build: buildSlackMessage,
+  classify: classifySlackAnswer,
+  rates: slackRates,
+  party: slackParty,
+  connect: (_config, deps) => connectSlack(deps),
+  receipts: slackReceipts,
+};

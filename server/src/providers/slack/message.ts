@@ -1,0 +1,108 @@
+/** A notification as a message to Slack. https://docs.slack.dev/reference/methods/chat.postMessage */
+
+import type { Rejection, SlackMessage } from '../provider.ts';
+import { mergeOverride } from '../shared/override.ts';
+import { cut } from '../shared/shrink.ts';
+import type { HttpRequest } from '../shared/transport.ts';
+import { cutMrkdwn, escapeMrkdwn, htmlToMrkdwn } from './mrkdwn.ts';
+
+/** What is posted, and where: at an address of its own, or by the API. */
+export type SlackRequest = HttpRequest & { webhookUrl?: string };
+
+// Slack's limits, in characters. Of a text it takes ten times as much, and then cuts it; for a few lines that
+// is what it recommends.
+const MAX_HEADER = 150;
+const MAX_SECTION = 3000;
+const MAX_URL = 3000;
+const MAX_TEXT = 4000;
+
+/**
+ * The message as blocks, and once more as one text, which is what Slack shows in its own notifications and
+ * reads aloud.
+ */
+export function buildSlackMessage(message: SlackMessage): SlackRequest | Rejection {
+  const { to, override } = message;
+  const blocks = blocksOf(message);
+  const payload = {
+    ...('channelId' in to ? { channel: to.channelId } : {}),
+    text: textOf(message),
+    ...(blocks.length === 0 ? {} : { blocks }),
+    unfurl_links: false,
+    ...('channelId' in to ? { metadata: metadataOf(message) } : {}),
+  };
+  const merged = mergeOverride(payload, override, { locked: ['channel', 'token'] });
+  if ('kind' in merged) return merged;
+  const body = JSON.stringify(merged.payload);
+  if ('webhookUrl' in to)
+    return {
+      webhookUrl: to.webhookUrl,
+      method: 'POST',
+      path: '',
+      headers: { 'content-type': 'application/json; charset=utf-8' },
+      body,
+    };
+  return {
+    method: 'POST',
+    path: '/chat.postMessage',
+    headers: {
+      'content-type': 'application/json; charset=utf-8',
+      authorization: `Bearer ${to.accessToken}`,
+    },
+    body,
+  };
+}
+
+function blocksOf(message: SlackMessage): object[] {
+  const header = cut(message.title.replace(/\s+/g, ' ').trim(), MAX_HEADER);
+  const content = cutMrkdwn(contentOf(message), MAX_SECTION);
+  const url = linkOf(message);
+  return [
+    ...(header === '' ? [] : [{ type: 'header', text: { type: 'plain_text', text: header, emoji: true } }]),
+    ...(content === '' ? [] : [{ type: 'section', text: { type: 'mrkdwn', text: content } }]),
+    ...(url === undefined
+      ? []
+      : [
+          {
+            type: 'actions',
+            elements: [{ type: 'button', text: { type: 'plain_text', text: 'Open' }, url }],
+          },
+        ]),
+  ];
+}
+
+/** The link is never what is cut. */
+function textOf(message: SlackMessage): string {
+  const title = escapeMrkdwn(message.title.replace(/\s+/g, ' ').trim());
+  const url = linkOf(message);
+  const link = url === undefined ? '' : `\n${escapeMrkdwn(url)}`;
+  const words = [title === '' ? '' : `*${title}*`, contentOf(message)]
+    .filter((part) => part !== '')
+    .join('\n');
+  return `${cutMrkdwn(words, MAX_TEXT - link.length)}${link}`;
+}
+
+/** The text is the content itself where that is no HTML. */
+function contentOf({ content, text }: SlackMessage): string {
+  if (content === null) return '';
+  const isHtml = content.trim() !== text.trim() && /<[a-z!/]|&[a-z#]/i.test(content);
+  return isHtml ? htmlToMrkdwn(content) : escapeMrkdwn(content.trim().slice(0, MAX_TEXT + 1));
+}
+
+/** Slack refuses a whole message for a link that it cannot open. */
+function linkOf({ actionUrl }: SlackMessage): string | undefined {
+  const url = actionUrl === null ? null : URL.parse(actionUrl);
+  const opens = url?.protocol === 'https:' || url?.protocol === 'http:';
+  return opens && url.href.length <= MAX_URL ? url.href : undefined;
+}
+
+/** For the apps of the workspace; nobody sees it. */
+function metadataOf({ notificationId, category, topic }: SlackMessage): object {
+  return {
+    event_type: 'notification',
+    event_payload: {
+      id: notificationId,
+      ...(category === null ? {} : { category }),
+      ...(topic === null ? {} : { topic }),
+    },
+  };
+}

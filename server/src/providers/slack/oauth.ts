@@ -1,0 +1,224 @@
+/**
+ * How a Slack app gets into workspaces, and how its tokens are renewed.
+ * https://docs.slack.dev/authentication/installing-with-oauth
+ */
+import type { SlackInstallation } from '../../contract/installation.ts';
+import { type Asked, ask } from '../shared/ask.ts';
+import type { Transport } from '../shared/transport.ts';
+
+/** A Slack app, as it speaks for itself. */
+export type SlackApp = { appId: string; clientId: string; clientSecret: string };
+
+/** What Slack gives for a code: all that there is to know of an installation but its id. */
+export type SlackGrant = Omit<SlackInstallation, 'id'>;
+
+/** What Slack gives for a refresh token, which is used up with it. */
+export type RenewedTokens = { access_token: string; refresh_token?: string; expires_in?: number };
+
+/**
+ * How asking for tokens ended: `code` is Slack's own word. After `failed` it is not known whether Slack has
+ * done it all the same.
+ */
+export type Answered<Granted> =
+  | { kind: 'granted'; grant: Granted }
+  | { kind: 'refused'; code: string }
+  | { kind: 'failed'; reason: string; retryAfterMs: number };
+
+// Posting as the bot, and the webhook of a channel that the user picks.
+const SCOPES = ['chat:write', 'incoming-webhook'];
+
+/** What is asked for: what posting needs and what the caller wants besides. */
+export function scopesWith(extra: readonly string[]): string[] {
+  return [...new Set([...SCOPES, ...extra])];
+}
+
+/**
+ * The address at which a user lets the app in. `base` replaces Slack's own; what its query has besides stays.
+ */
+export function authorizeUrl(
+  transport: Pick<Transport, 'vendor'>,
+  request: {
+    clientId: string;
+    scopes: readonly string[];
+    state: string;
+    redirectUrl?: string;
+    base?: string;
+  },
+): string {
+  const own = transport.vendor('slack_authorize', 'https://slack.com/oauth/v2/authorize').base;
+  const url = new URL(request.base ?? own);
+  url.searchParams.set('client_id', request.clientId);
+  url.searchParams.set('scope', request.scopes.join(','));
+  if (request.redirectUrl !== undefined) url.searchParams.set('redirect_uri', request.redirectUrl);
+  url.searchParams.set('state', request.state);
+  return url.href;
+}
+
+/** Exchanges the code that Slack sent a user back with. A code is good for one time. */
+export async function exchangeCode(
+  transport: Pick<Transport, 'vendor'>,
+  app: SlackApp,
+  { code, redirectUrl }: { code: string; redirectUrl?: string },
+): Promise<Answered<SlackGrant>> {
+  const form = { code, ...(redirectUrl === undefined ? {} : { redirect_uri: redirectUrl }) };
+  return classify(await access(transport, app, form, [code]), grantIn);
+}
+
+/**
+ * Exchanges a refresh token for new tokens. Once Slack has taken it, it is of no use any more, whether its
+ * answer arrives or not.
+ */
+export async function renewTokens(
+  transport: Pick<Transport, 'vendor'>,
+  app: SlackApp,
+  refreshToken: string,
+): Promise<Answered<RenewedTokens>> {
+  const form = { grant_type: 'refresh_token', refresh_token: refreshToken };
+  return classify(await access(transport, app, form, [refreshToken]), tokensIn);
+}
+
+function access(
+  transport: Pick<Transport, 'vendor'>,
+  { clientId, clientSecret }: SlackApp,
+  form: Record<string, string>,
+  secrets: string[],
+): Promise<Asked> {
+  return ask(transport.vendor('slack_api', 'https://slack.com/api'), {
+    method: 'POST',
+    path: '/oauth.v2.access',
+    headers: {
+      authorization: `Basic ${Buffer.from(`${clientId}:${clientSecret}`).toString('base64')}`,
+      'content-type': 'application/x-www-form-urlencoded',
+      accept: 'application/json',
+    },
+    body: new URLSearchParams(form).toString(),
+    secrets: [...secrets, clientSecret],
+  });
+}
+
+// Slack's words for troubles of its own, which may pass.
+const PASSING = new Set([
+  'fatal_error',
+  'internal_error',
+  'ratelimited',
+  'rate_limited',
+  'request_timeout',
+  'service_unavailable',
+  'team_added_to_org',
+]);
+const RETRY_AFTER_MS = 30_000;
+
+function classify<Granted>(
+  { status, headers, json, said }: Asked,
+  read: (json: Members) => Granted | undefined,
+): Answered<Granted> {
+  const failed = (reason: string): Answered<Granted> => ({
+    kind: 'failed',
+    reason,
+    retryAfterMs: retryAfterMs(headers['retry-after']),
+  });
+  if (status === 0) return failed(`Slack did not answer: ${said}`);
+  const members = json as Members;
+  const error = members.ok === false ? codeIn(members.error) : undefined;
+  if (status === 429 || status >= 500) return failed(`Slack answered ${status}`);
+  if (members.ok === true) {
+    const grant = read(members);
+    return grant === undefined ? { kind: 'refused', code: 'no_bot_token' } : { kind: 'granted', grant };
+  }
+  if (error === undefined) return failed(`Slack answered ${status} without saying why`);
+  return PASSING.has(error) ? failed(`Slack answered ${error}`) : { kind: 'refused', code: error };
+}
+
+type Members = Readonly<Record<string, unknown>>;
+
+/** Slack's word for an error; it is shown to people, so it has to look like one. */
+function codeIn(error: unknown): string {
+  return typeof error === 'string' && /^\w{1,100}$/.test(error) ? error : 'unknown_error';
+}
+
+/**
+ * The grant in an answer, with what the record of an installation has a place for; undefined where there is
+ * no bot in it.
+ */
+function grantIn(json: Members): SlackGrant | undefined {
+  const tokens = tokensIn(json);
+  const team = objectIn(json.team);
+  const enterprise = objectIn(json.enterprise);
+  const webhook = objectIn(json.incoming_webhook);
+  const workspace = idAndName(team) ?? idAndName(enterprise); // an organisation's answer names no workspace
+  const installer = wordIn(objectIn(json.authed_user)?.id);
+  const appId = wordIn(json.app_id);
+  if (tokens === undefined || workspace === undefined || installer === undefined || appId === undefined)
+    return undefined;
+  const organisation = idAndName(enterprise);
+  return {
+    ...tokens,
+    ...words(json, ['bot_user_id', 'scope', 'token_type']),
+    app_id: appId,
+    authed_user: {
+      id: installer,
+      ...words(objectIn(json.authed_user), ['access_token', 'refresh_token', 'scope', 'token_type']),
+      ...lifetimeIn(objectIn(json.authed_user)),
+    },
+    team: workspace,
+    ...(organisation === undefined ? {} : { enterprise: { name: organisation.id, ...organisation } }),
+    ...(typeof json.is_enterprise_install === 'boolean'
+      ? { is_enterprise_install: json.is_enterprise_install }
+      : {}),
+    ...webhookIn(webhook),
+  };
+}
+
+function tokensIn(json: Members): RenewedTokens | undefined {
+  const token = wordIn(json.access_token);
+  if (token === undefined) return undefined;
+  return { access_token: token, ...words(json, ['refresh_token']), ...lifetimeIn(json) };
+}
+
+function webhookIn(webhook: Members | undefined): Pick<SlackGrant, 'incoming_webhook'> {
+  const url = wordIn(webhook?.url);
+  const channel = wordIn(webhook?.channel);
+  const configuration = wordIn(webhook?.configuration_url);
+  if (url === undefined || channel === undefined || configuration === undefined) return {};
+  return {
+    incoming_webhook: { url, channel, configuration_url: configuration, ...words(webhook, ['channel_id']) },
+  };
+}
+
+function idAndName(value: Members | undefined): { id: string; name?: string } | undefined {
+  const id = wordIn(value?.id);
+  return id === undefined ? undefined : { id, ...words(value, ['name']) };
+}
+
+function lifetimeIn(value: Members | undefined): { expires_in?: number } {
+  const lifetime = value?.expires_in;
+  return typeof lifetime === 'number' && Number.isInteger(lifetime) && lifetime >= 0
+    ? { expires_in: lifetime }
+    : {};
+}
+
+/** Those of these members that are texts and not empty. */
+function words<Name extends string>(
+  value: Members | undefined,
+  names: readonly Name[],
+): { [One in Name]?: string } {
+  const found = names.flatMap((name) => {
+    const word = wordIn(value?.[name]);
+    return word === undefined ? [] : [[name, word]];
+  });
+  return Object.fromEntries(found) as { [One in Name]?: string };
+}
+
+function wordIn(value: unknown): string | undefined {
+  return typeof value === 'string' && value !== '' && value.length <= 4096 ? value : undefined;
+}
+
+function objectIn(value: unknown): Members | undefined {
+  return typeof value === 'object' && value !== null ? (value as Members) : undefined;
+}
+
+/** Slack says it in seconds; an hour at most is believed. */
+function retryAfterMs(header: string | undefined): number {
+  const seconds = Number(header);
+  return header !== undefined && seconds > 0 ? Math.min(seconds, 3_600) * 1_000 : RETRY_AFTER_MS;
+}

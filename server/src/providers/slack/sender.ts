@@ -1,0 +1,28 @@
+import type { Sender, SenderDeps, SlackMessage } from '../provider.ts';
+import { destinationOutcome, secretsOfAddress } from '../shared/destination.ts';
+import { createHttpSender } from '../shared/http-sender.ts';
+import { classifySlackAnswer } from './answer.ts';
+import { buildSlackMessage } from './message.ts';
+
+const CONCURRENCY = 64; // to all channels together; how often one may be posted to, the engine knows
+
+/** Posts messages, whoever's app it is: everything that differs is in the message. */
+export function connectSlack({ transport }: SenderDeps): Sender<SlackMessage> {
+  const api = transport.vendor('slack_api', 'https://slack.com/api');
+  const sender = createHttpSender({
+    concurrency: CONCURRENCY,
+    secrets: ({ to }: SlackMessage) =>
+      'webhookUrl' in to ? secretsOfAddress(to.webhookUrl) : [to.accessToken],
+    build: buildSlackMessage,
+    exchange: ({ webhookUrl, ...request }) =>
+      (webhookUrl === undefined ? api : transport.at(webhookUrl)).request(request),
+    classify: classifySlackAnswer,
+  });
+  return {
+    ...sender,
+    async send(message) {
+      const outcome = await sender.send(message);
+      return 'webhookUrl' in message.to ? destinationOutcome(outcome) : outcome;
+    },
+  };
+}

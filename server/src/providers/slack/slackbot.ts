@@ -1,0 +1,28 @@
+/** Slack, by the app of whoever runs this server. https://api.slack.com/authentication/oauth-v2 */
+import { Type } from 'typebox';
+import type { Provider, Rejection } from '../provider.ts';
+import type { HttpAnswer } from '../shared/transport.ts';
+import { classifySlackAnswer } from './answer.ts';
+import { buildSlackMessage, type SlackRequest } from './message.ts';
+import { slackParty, slackRates } from './rates.ts';
+import { connectSlack } from './sender.ts';
+
+const config = Type.Object(
+  {
+    enabled: Type.Boolean({ description: "Whether users may connect Slack by the server's own app" }),
+  },
+  { additionalProperties: false, examples: [{ enabled: true }] },
+);
+
+export const slackbot: Provider<'slack', typeof config, SlackRequest | Rejection, HttpAnswer> = {
+  name: 'slackbot',
+  wireName: '<brand>_slackbot',
+  channel: 'slack',
+  docs: 'https://api.slack.com/authentication/oauth-v2',
+  config,
+  build: buildSlackMessage,
+  classify: classifySlackAnswer,
+  rates: slackRates,
+  party: slackParty,
+  connect: (_config, deps) => connectSlack(deps),
+};

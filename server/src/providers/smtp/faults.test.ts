@@ -1,0 +1,91 @@
+/**
+ * SMTP in the table of faults: what stands there in the words of HTTP, brought about as a mail server does
+ * it.
+ */
+import { getCACertificates, setDefaultCACertificates } from 'node:tls';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { emailMessage } from '../../../test/support/email-message.ts';
+import { type Expected, FAULTS, type FaultName } from '../../../test/support/fault-table.ts';
+import { startNoVendor } from '../../../test/support/scripted-vendor.ts';
+import { type Stage, type Step, startSmtpScript } from '../../../test/support/smtp-script.ts';
+import { testAuthority } from '../../../test/support/smtp-stand-in.ts';
+import { systemClock } from '../../lib/clock.ts';
+import { createEgressGuard } from '../../lib/egress.ts';
+import { createTransport, type Timeouts } from '../shared/transport.ts';
+import { smtp } from './index.ts';
+
+/** What the server does, or what is there instead of one; undefined where SMTP knows nothing like it. */
+type Act = Partial<Record<Stage, Step>> | Parameters<typeof startNoVendor>[0] | undefined;
+
+const ACTS: Record<FaultName, Act> = {
+  'connection refused': 'nobody',
+  'timeout before the write': { GREETING: 'hang' },
+  'bad TLS': 'stranger',
+  'timeout after the write': { END: 'hang' },
+  'slow body': { END: 'trickle' },
+  reset: { END: 'reset' },
+  'half-closed': { END: 'end' },
+  'half-closed within the answer': { END: 'half' },
+  'another protocol': 'mumble',
+  '429': { RCPT: '450 4.7.1 too many messages' },
+  '429 with Retry-After in seconds': undefined,
+  '429 with Retry-After as a date': undefined,
+  '429 with Retry-After of a day': undefined,
+  '429 with Retry-After that is none': { RCPT: '450 4.7.1 try again in 7 seconds' },
+  '500': { END: '451 4.3.0 local error' },
+  '503': { END: '421 4.3.2 shutting down' },
+  '503 with Retry-After in seconds': undefined,
+  '502': undefined, // a relay answers for itself
+  '504': undefined,
+  'a redirect': { RCPT: '551 5.1.6 not here, try <ann@example.net>' },
+  'garbage body': { END: '\u0000\ufffd{"' },
+  'a page as body': { END: '<!doctype html><title>Welcome</title>' },
+  'wrong content type': undefined,
+};
+
+const EXCEPT: Partial<Record<FaultName, Expected>> = {
+  // It is the project's own server: its certificate is the project's to repair.
+  'bad TLS': { kind: 'rejected', scope: 'config' },
+  // The address is given up, and nothing is sent to where the server says.
+  'a redirect': { kind: 'rejected', scope: 'address' },
+};
+
+const PATIENT: Timeouts = { connectMs: 5_000, replyMs: 5_000, idleMs: 5_000 };
+const LIMITS: Partial<Record<FaultName, Partial<Timeouts>>> = {
+  'timeout before the write': { connectMs: 200 },
+  'timeout after the write': { replyMs: 200 },
+  'slow body': { connectMs: 400, replyMs: 100 }, // the whole has twice connectMs and five times replyMs
+};
+
+beforeAll(() => setDefaultCACertificates([...getCACertificates('default'), testAuthority]));
+
+describe('smtp ends as the table of faults says, and works again afterwards:', { concurrent: true }, () => {
+  const rows = Object.entries(ACTS).filter(([, act]) => act !== undefined) as [FaultName, Act][];
+  test.each(rows)('%s', async (fault, act = {}) => {
+    const expected = EXCEPT[fault] ?? FAULTS[fault];
+    const server = typeof act === 'string' ? await startNoVendor(act) : await startSmtpScript(act);
+    const port = 'port' in server ? server.port : Number(new URL(server.address).port);
+    const egress = createEgressGuard({ allow: '127.0.0.0/8' });
+    const transport = createTransport({ egress });
+    const sender = smtp.connect(
+      {
+        host: '127.0.0.1',
+        port,
+        username: '',
+        password: '',
+        from: { email: 'noreply@example.com' },
+        ...(act === 'stranger' ? { security: 'ssl' as const } : {}),
+      },
+      { egress, clock: systemClock, transport, timeouts: { ...PATIENT, ...LIMITS[fault] } },
+    );
+    const outcome = await sender.send(emailMessage());
+    expect({ retryAfterMs: undefined, ...outcome }).toMatchObject(expected);
+    if ('heal' in server) {
+      server.heal();
+      expect(await sender.send(emailMessage())).toEqual({ kind: 'sent', providerId: '4Script' });
+    }
+    await sender.close({ graceMs: 0 });
+    await transport.close();
+    await server.stop();
+  });
+});

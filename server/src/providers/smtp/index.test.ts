@@ -1,0 +1,645 @@
+import { getCACertificates, setDefaultCACertificates } from 'node:tls';
+import type { Static } from 'typebox';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { emailMessage } from '../../../test/support/email-message.ts';
+import { type Stage, type Step, startSmtpScript } from '../../../test/support/smtp-script.ts';
+import { startSmtpStandIn, testAuthority } from '../../../test/support/smtp-stand-in.ts';
+import { systemClock } from '../../lib/clock.ts';
+import { createEgressGuard, type EgressGuard } from '../../lib/egress.ts';
+import type { EmailMessage, Outcome, Sender, SenderDeps } from '../provider.ts';
+import { maskSecrets } from '../provider.ts';
+import { createTransport, type Timeouts } from '../shared/transport.ts';
+import { smtp } from './index.ts';
+import type { SmtpReply } from './reply.ts';
+
+type Config = Static<typeof smtp.config>;
+
+const cleanups: (() => Promise<void>)[] = [];
+afterEach(async () => {
+  for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
+});
+
+const publicAuthorities = getCACertificates('default');
+beforeEach(() => setDefaultCACertificates([...publicAuthorities, testAuthority]));
+
+async function standIn(options: Parameters<typeof startSmtpStandIn>[0] = {}) {
+  const server = await startSmtpStandIn(options);
+  cleanups.push(() => server.stop());
+  return server;
+}
+
+function connect(
+  config: Partial<Config>,
+  timeouts: Partial<Timeouts> = {},
+  /** What is to be done when the test is over; tests that run at the same time have an end each. */
+  atEnd: (cleanup: () => Promise<void>) => void = (cleanup) => cleanups.push(cleanup),
+): Sender<EmailMessage> {
+  const sender = smtp.connect(
+    {
+      host: 'localhost',
+      port: 1,
+      username: '',
+      password: '',
+      from: { email: 'noreply@example.com' },
+      ...config,
+    },
+    depsOf(createEgressGuard({ allow: '127.0.0.0/8,::1' }), timeouts),
+  );
+  atEnd(() => sender.close());
+  return sender;
+}
+
+function depsOf(egress: EgressGuard, timeouts: Partial<Timeouts> = {}): SenderDeps {
+  return { egress, clock: systemClock, transport: createTransport({ egress }), timeouts };
+}
+
+const plainConfig: Config = {
+  host: 'h',
+  port: 25,
+  username: '',
+  password: '',
+  from: { email: 'noreply@example.com' },
+};
+
+function email(changes: Partial<EmailMessage> = {}): EmailMessage {
+  return emailMessage({
+    deliveryId: '01990000-0000-7000-8000-000000000001',
+    to: { email: 'ann@example.org' },
+    subject: 'Hello',
+    html: '<p>Hello</p>',
+    text: 'Hello',
+    headers: {},
+    date: new Date('2026-02-03T04:05:06Z'),
+    ...changes,
+  });
+}
+
+describe('the message', () => {
+  test('arrives exactly as it was meant', async () => {
+    const server = await standIn();
+    const sender = connect({
+      port: server.port,
+      from: { email: 'noreply@example.com', name: 'Örtchen "&" Co, Ltd' },
+      reply_to: { email: 'help@example.com', name: 'Help' },
+    });
+    const outcome = await sender.send(
+      email({
+        to: { email: 'ann@example.org', name: 'Ann 🎉' },
+        subject: 'Grüße 👩‍👩‍👧 שלום',
+        html: '<p>é = "x"</p>\n.\n..dots\n',
+        text: 'é\n.\nFrom here',
+        headers: {
+          'List-Unsubscribe': `<https://u.example/${'a'.repeat(300)}>`,
+          'List-Unsubscribe-Post': 'List-Unsubscribe=One-Click',
+          'Auto-Submitted': 'auto-generated',
+        },
+      }),
+    );
+    expect(outcome).toEqual({ kind: 'sent', providerId: '1' });
+    const [received] = await server.waitFor(1);
+    expect(received).toMatchObject({ from: 'noreply@example.com', to: 'ann@example.org' });
+    const parsed = await received?.parsed();
+    expect(parsed).toMatchObject({
+      from: { address: 'noreply@example.com', name: 'Örtchen "&" Co, Ltd' },
+      to: [{ address: 'ann@example.org', name: 'Ann 🎉' }],
+      replyTo: [{ address: 'help@example.com', name: 'Help' }],
+      subject: 'Grüße 👩‍👩‍👧 שלום',
+      messageId: '<01990000-0000-7000-8000-000000000001@example.com>',
+      date: '2026-02-03T04:05:06.000Z',
+      attachments: [],
+    });
+    expect(parsed?.html?.trim()).toBe('<p>é = "x"</p>\n.\n..dots');
+    expect(parsed?.text?.trim()).toBe('é\r\n.\r\nFrom here');
+    const headers = Object.fromEntries(parsed?.headers.map(({ key, value }) => [key, value]) ?? []);
+    expect(headers).toMatchObject({
+      'list-unsubscribe': `<https://u.example/${'a'.repeat(300)}>`,
+      'list-unsubscribe-post': 'List-Unsubscribe=One-Click',
+      'auto-submitted': 'auto-generated',
+      'mime-version': '1.0',
+    });
+  });
+
+  test('is byte for byte the same when it is sent again', async () => {
+    const server = await standIn();
+    const sender = connect({ port: server.port });
+    await sender.send(email());
+    await sender.send(email());
+    expect(server.received[1]?.raw).toEqual(server.received[0]?.raw);
+  });
+
+  test('golden', () => {
+    const config = {
+      host: 'h',
+      port: 25,
+      username: '',
+      password: '',
+      from: { email: 'noreply@bücher.example', name: 'Bücher' },
+    };
+    const { envelope, messageId, raw } = smtp.build(email({ headers: { 'X-A': 'b' } }), config);
+    expect({ envelope, messageId }).toEqual({
+      envelope: { from: 'noreply@xn--bcher-kva.example', to: 'ann@example.org' },
+      messageId: '<01990000-0000-7000-8000-000000000001@xn--bcher-kva.example>',
+    });
+    expect(raw.toString().split('\r\n')).toEqual([
+      'From: =?UTF-8?Q?B=C3=BCcher?= <noreply@xn--bcher-kva.example>',
+      'To: ann@example.org',
+      'Subject: Hello',
+      'Message-ID: <01990000-0000-7000-8000-000000000001@xn--bcher-kva.example>',
+      'Date: Tue, 03 Feb 2026 04:05:06 +0000',
+      'X-A: b',
+      'MIME-Version: 1.0',
+      'Content-Type: multipart/alternative;',
+      ' boundary="=_01990000-0000-7000-8000-000000000001"',
+      '',
+      '--=_01990000-0000-7000-8000-000000000001',
+      'Content-Type: text/plain; charset=utf-8',
+      'Content-Transfer-Encoding: quoted-printable',
+      '',
+      'Hello',
+      '--=_01990000-0000-7000-8000-000000000001',
+      'Content-Type: text/html; charset=utf-8',
+      'Content-Transfer-Encoding: quoted-printable',
+      '',
+      '<p>Hello</p>',
+      '--=_01990000-0000-7000-8000-000000000001--',
+      '',
+    ]);
+  });
+
+  test.each([
+    ['subject', { subject: 'x\r\nBcc: evil@example.net\r\n\r\nbody' }],
+    ['subject with a bare CR', { subject: 'x\rBcc: evil@example.net' }],
+    ['name', { to: { email: 'ann@example.org', name: 'x"\r\nBcc: evil@example.net' } }],
+    ['header', { headers: { 'X-A': 'x\nBcc: evil@example.net' } }],
+  ] satisfies [string, Partial<EmailMessage>][])(
+    'no header is smuggled in by the %s',
+    async (_where, changes) => {
+      const server = await standIn();
+      await connect({ port: server.port }).send(email(changes));
+      const [received] = await server.waitFor(1);
+      const parsed = await received?.parsed();
+      expect(parsed?.headers.map(({ key }) => key)).not.toContain('bcc');
+      expect(parsed?.text?.trim()).toBe('Hello');
+      expect(received?.to).toBe('ann@example.org');
+    },
+  );
+
+  test('cannot be ended early, nor another begun, by its content', async () => {
+    const server = await standIn();
+    const text =
+      'a\r\n.\r\nMAIL FROM:<evil@example.net>\r\nb\r.\rc\n.\n--=_01990000-0000-7000-8000-000000000001--\r\nd';
+    await connect({ port: server.port }).send(email({ text, html: text }));
+    const [received] = await server.waitFor(1);
+    const parsed = await received?.parsed();
+    expect(server.received).toHaveLength(1);
+    expect(parsed?.text?.trim()).toBe(text.replace(/\r\n?/g, '\n'));
+    expect(parsed?.html?.trim()).toBe(text.replace(/\r\n?/g, '\n'));
+  });
+
+  test('of 10 MiB in any script arrives whole', async () => {
+    const server = await standIn();
+    const html = 'नमस्ते '.repeat(500_000);
+    expect(await connect({ port: server.port }).send(email({ html }))).toMatchObject({ kind: 'sent' });
+    const [received] = await server.waitFor(1);
+    expect((await received?.parsed())?.html?.trim()).toBe(html.trim());
+    const lines = received?.raw.toString('latin1').split('\r\n') ?? [];
+    expect(lines.filter((line) => line.length > 998)).toEqual([]);
+  });
+
+  test('that is larger than the server takes is refused without being sent', async () => {
+    const server = await standIn({ maxSize: 10_000 });
+    const outcome = await connect({ port: server.port }).send(email({ html: 'x'.repeat(20_000) }));
+    expect(outcome).toMatchObject({
+      kind: 'rejected',
+      scope: 'message',
+      reason: expect.stringContaining('10000'),
+    });
+    expect(server.received).toEqual([]);
+  });
+});
+
+describe('addresses', () => {
+  test('of international domains go out in ASCII', async () => {
+    const server = await standIn();
+    await connect({ port: server.port }).send(email({ to: { email: 'ann@bücher.example' } }));
+    // smtp-server shows the envelope decoded, so look at the message and at what was built.
+    const [received] = await server.waitFor(1);
+    expect(received?.raw.toString()).toContain('\r\nTo: ann@xn--bcher-kva.example\r\n');
+    const { envelope } = smtp.build(email({ to: { email: 'ann@bücher.example' } }), plainConfig);
+    expect(envelope.to).toBe('ann@xn--bcher-kva.example');
+  });
+
+  test('that are not ASCII themselves go out by SMTPUTF8', async () => {
+    const server = await standIn();
+    await connect({ port: server.port }).send(email({ to: { email: 'jörg@bücher.example', name: 'Jörg' } }));
+    const [received] = await server.waitFor(1);
+    expect(received?.to).toBe('jörg@bücher.example');
+    expect((await received?.parsed())?.to).toEqual([{ address: 'jörg@bücher.example', name: 'Jörg' }]);
+  });
+
+  test('that a server without SMTPUTF8 refuses are address errors', async () => {
+    const server = await startSmtpScript({ RCPT: '501 5.5.4 Bad address syntax' });
+    cleanups.push(server.stop);
+    expect(
+      await connect({ port: server.port }).send(email({ to: { email: 'jörg@example.org' } })),
+    ).toMatchObject({
+      kind: 'rejected',
+      scope: 'address',
+    });
+  });
+
+  test.each([
+    '',
+    'ann',
+    '@example.org',
+    'ann@',
+    'a\r\nRCPT TO:<b@c.de>@example.org',
+    'a>b@example.org',
+    'a\u0000@b.de',
+    'a@b c',
+    'a b@c.de',
+  ])('%j is no address, and no server is asked', async (address) => {
+    expect(await connect({}).send(email({ to: { email: address } }))).toMatchObject({
+      kind: 'rejected',
+      scope: 'address',
+    });
+  });
+});
+
+describe('security', () => {
+  const account = { username: 'belfry', password: 'correct horse' };
+
+  test.each(['none', 'ssl', 'starttls'] as const)('%s: the message arrives', async (security) => {
+    const server = await standIn({ security, account });
+    const sender = connect({ port: server.port, security, ...account });
+    expect(await sender.send(email())).toMatchObject({ kind: 'sent' });
+  });
+
+  test('an address will do as host where the certificate is for the address', async () => {
+    const server = await standIn({ security: 'ssl' });
+    expect(
+      await connect({ host: '127.0.0.1', port: server.port, security: 'ssl' }).send(email()),
+    ).toMatchObject({
+      kind: 'sent',
+    });
+  });
+
+  test('left out: encrypted as soon as the server offers it', async () => {
+    const server = await standIn({ security: 'starttls' });
+    setDefaultCACertificates(publicAuthorities);
+    expect(await connect({ port: server.port }).send(email())).toMatchObject({
+      kind: 'rejected',
+      scope: 'config',
+    });
+    setDefaultCACertificates([...publicAuthorities, testAuthority]);
+    expect(await connect({ port: server.port }).send(email())).toMatchObject({ kind: 'sent' });
+  });
+
+  test('starttls: a server that does not offer it gets nothing', async () => {
+    const server = await standIn({ security: 'none', account });
+    const outcome = await connect({ port: server.port, security: 'starttls', ...account }).send(email());
+    expect(outcome).toMatchObject({
+      kind: 'rejected',
+      scope: 'config',
+      reason: expect.stringContaining('STARTTLS'),
+    });
+    expect(server.received).toEqual([]);
+  });
+
+  test.each(['ssl', 'starttls'] as const)(
+    '%s: a certificate by an unknown authority is refused',
+    async (security) => {
+      setDefaultCACertificates(publicAuthorities);
+      const server = await standIn({ security });
+      expect(await connect({ port: server.port, security }).send(email())).toMatchObject({
+        kind: 'rejected',
+        scope: 'config',
+        reason: expect.stringMatching(/^TLS with the mail server failed: .*certificate/),
+      });
+      expect(server.received).toEqual([]);
+    },
+  );
+
+  test.each(['ssl', 'starttls'] as const)(
+    '%s: a certificate for another name is refused',
+    async (security) => {
+      const server = await standIn({ security });
+      const egress = createEgressGuard({
+        allow: '127.0.0.0/8',
+        resolver: async () => [{ address: '127.0.0.1', family: 4 }],
+      });
+      const sender = smtp.connect(
+        {
+          host: 'mail.example',
+          port: server.port,
+          username: '',
+          password: '',
+          from: { email: 'a@b.de' },
+          security,
+        },
+        depsOf(egress),
+      );
+      cleanups.push(() => sender.close());
+      expect(await sender.send(email())).toMatchObject({
+        kind: 'rejected',
+        scope: 'config',
+        code: 'ERR_TLS_CERT_ALTNAME_INVALID',
+      });
+    },
+  );
+
+  test('ssl towards a server that speaks plainly is a config error', async () => {
+    const server = await standIn();
+    expect(await connect({ port: server.port, security: 'ssl' }).send(email())).toMatchObject({
+      kind: 'rejected',
+      scope: 'config',
+    });
+  });
+
+  test('a wrong password is a config error that does not repeat it', async () => {
+    const server = await standIn({ account });
+    server.fail({ at: 'auth', how: { reply: '535 5.7.8 belfry/hunter22 is not the password' } });
+    const outcome = await connect({ port: server.port, username: 'belfry', password: 'hunter22' }).send(
+      email(),
+    );
+    expect(outcome).toMatchObject({ kind: 'rejected', scope: 'config', code: '535 5.7.8' });
+    expect(JSON.stringify(outcome)).not.toContain('hunter22');
+  });
+
+  test.each([
+    ['as AUTH PLAIN sends it', Buffer.from('\0user\0two  blanks').toString('base64').replace(/=+$/, '')],
+    ['as AUTH LOGIN sends it', Buffer.from('two  blanks').toString('base64')],
+    ['with blanks that get lost in a reason', 'two  blanks'],
+    ['where a reason is cut off', `${'x'.repeat(285)}two  blanks`],
+  ])('a password that the server repeats %s came out in the reason', async (_how, said) => {
+    const server = await standIn({ account });
+    server.fail({ at: 'auth', how: { reply: `535 5.7.8 ${said}` } });
+    const config = { port: server.port, username: 'user', password: 'two  blanks' };
+    const outcome = await connect(config).send(email());
+    expect(outcome).toMatchObject({ kind: 'rejected', scope: 'config' });
+    const reason = outcome.kind === 'rejected' ? outcome.reason : '';
+    for (const form of [said.replace(/x{9,}/, ''), 'two', 'blank', 'dHdvICBi', 'HVzZXIAd'])
+      expect(reason).not.toContain(form);
+  });
+
+  test('the password is masked for other eyes', () => {
+    const config = { host: 'h', port: 25, username: 'u', password: 'hunter22', from: { email: 'a@b.de' } };
+    expect(maskSecrets(smtp.config, config)).toEqual({ ...config, password: '••••••' });
+  });
+});
+
+describe('failures', () => {
+  const retry = { kind: 'retry', ambiguous: false };
+  const rejected = (scope: string) => ({ kind: 'rejected', scope });
+  const either = { kind: 'rejected', scope: 'message', suspect: 'config' };
+  const FULL = { ...retry, retryAfterMs: 3_600_000 };
+
+  const REPLIES: [Stage, string, object][] = [
+    ['GREETING', '421 4.3.2 too busy', retry],
+    ['GREETING', '554 5.7.1 go away', rejected('config')],
+    ['GREETING', 'HTTP/1.1 400 Bad Request', { ...retry, suspect: 'config' }],
+    ...(['AUTH', 'MAIL', 'RCPT', 'DATA', 'END'] as const).map((stage): [Stage, string, object] => [
+      stage,
+      'what?',
+      { ...retry, ambiguous: stage === 'END', suspect: 'config', code: 'EPROTOCOL' }, // nobody's address is at fault
+    ]),
+    ['EHLO', '421 4.3.2 too busy', retry],
+    ['EHLO', '502 not implemented', { kind: 'sent' }], // HELO does
+    ['AUTH', '535 5.7.8 wrong', rejected('config')],
+    ['AUTH', '534 5.7.9 too weak', rejected('config')],
+    ['AUTH', '454 4.7.0 later', retry],
+    ['MAIL', '421 4.3.2 shutting down', retry],
+    ['MAIL', '451 4.3.0 later', retry],
+    ['MAIL', '452 4.3.1 no space', retry],
+    ['MAIL', '530 5.7.0 log in first', rejected('config')],
+    ['MAIL', '550 5.1.8 bad sender', rejected('config')],
+    ['MAIL', '552 5.3.4 too big', rejected('message')],
+    ['MAIL', '503 5.5.1 out of order', retry],
+    ['RCPT', '421 4.3.2 shutting down', retry],
+    ['RCPT', '450 4.2.1 greylisted', retry],
+    ['RCPT', '451 later', retry],
+    ['RCPT', '452 4.2.2 mailbox full', FULL],
+    ['RCPT', '552 5.2.2 mailbox full', FULL],
+    ['RCPT', '550 5.1.1 no such user', rejected('address')],
+    ['RCPT', '550 5.1.10 null MX', rejected('address')],
+    ['RCPT', '553 5.1.3 bad syntax', rejected('address')],
+    ['RCPT', '550 no such user', rejected('address')],
+    ['RCPT', '551 moved', rejected('address')],
+    ['RCPT', '556 takes no mail', rejected('address')],
+    ['RCPT', '550 5.7.1 relaying denied', either],
+    ['RCPT', '530 5.7.0 authentication required', either],
+    ['RCPT', '554 5.7.1 <ann@example.org>: Relay access denied', either],
+    ['RCPT', '550 5.7.1 looks like spam', either],
+    ['RCPT', '554 transaction failed', either],
+    ['DATA', '451 4.3.0 later', retry],
+    ['DATA', '554 5.5.1 no', rejected('message')],
+    ['END', '421 4.3.2 shutting down', retry],
+    ['END', '451 4.7.1 later', retry],
+    ['END', '552 5.2.2 mailbox full', FULL],
+    ['END', '552 5.3.4 too big', rejected('message')],
+    ['END', '554 5.7.1 spam', rejected('message')],
+    ['END', '550 5.6.0 broken', rejected('message')],
+    ['END', '550 5.1.1 no such user', rejected('address')],
+    ['END', '550 5.7.1 relay access denied', either],
+  ];
+
+  const STAGES: Stage[] = ['GREETING', 'EHLO', 'AUTH', 'MAIL', 'RCPT', 'DATA', 'BODY', 'END'];
+  const BREAKS = STAGES.flatMap((stage): [Stage, Step, object][] => [
+    [stage, 'cut', { ...retry, ambiguous: stage === 'END' }],
+    [stage, 'hang', { ...retry, ambiguous: stage === 'END', code: 'ETIMEDOUT' }],
+  ]);
+
+  const table = [false, true].flatMap((pipelining) =>
+    [...REPLIES, ...BREAKS].map((row) => [pipelining, ...row] as const),
+  );
+
+  // Those with a large message keep the process busy for longer than others would wait for an answer.
+  const isLarge = ([, stage]: (typeof table)[number]) => stage === 'BODY';
+  describe.each([
+    ['large', table.filter(isLarge), false],
+    ['small', table.filter((row) => !isLarge(row)), true],
+  ] as const)('in a conversation about a %s message:', (_size, rows, concurrent) => {
+    test.for(rows)('pipelining %s, at %s: %s', { concurrent }, async (row, { onTestFinished: atEnd }) => {
+      const [pipelining, stage, step, expected] = row;
+      const server = await startSmtpScript({ [stage]: step }, { pipelining });
+      atEnd(server.stop);
+      const sender = connect(
+        { port: server.port, username: 'user', password: 'secret' },
+        // Short only for the wait that is to run out, so that a busy machine does not end another one.
+        step !== 'hang' ? {} : stage === 'GREETING' ? { connectMs: 250 } : { replyMs: 400 },
+        atEnd,
+      );
+      // Larger than the buffers between the two, so that BODY is met before the whole of it is out.
+      const body = isLarge(row) ? 'x'.repeat(20 * 1024 * 1024) : 'x';
+      expect(await sender.send(email({ text: body }))).toMatchObject(expected);
+    });
+  });
+
+  test.each(['GREETING', 'MAIL', 'END'] as const)('a reply at %s that never ends', async (stage) => {
+    const server = await startSmtpScript({ [stage]: 'trickle' });
+    cleanups.push(server.stop);
+    const sender = connect(
+      { port: server.port },
+      stage === 'GREETING' ? { connectMs: 150 } : { connectMs: 500, replyMs: 200 },
+    );
+    expect(await sender.send(email())).toMatchObject({ ...retry, ambiguous: stage === 'END' });
+  });
+
+  test('a port that nobody listens on', async () => {
+    const server = await standIn();
+    await server.stop();
+    expect(await connect({ port: server.port }).send(email())).toEqual({
+      kind: 'retry',
+      reason: 'the mail server refused the connection',
+      code: 'ECONNREFUSED',
+      ambiguous: false,
+      suspect: 'config',
+    });
+  });
+
+  test('a host that does not exist', async () => {
+    const sender = connect({ host: 'nowhere.invalid' });
+    expect(await sender.send(email())).toMatchObject({
+      kind: 'retry',
+      ambiguous: false,
+      code: expect.stringMatching(/ENOTFOUND|EAI_AGAIN/),
+    });
+  });
+
+  test('a host that does not exist is looked up once for all messages that wait for it', async () => {
+    let lookups = 0;
+    const resolver = async () => {
+      lookups += 1;
+      throw Object.assign(new Error('getaddrinfo ENOTFOUND nowhere.invalid'), { code: 'ENOTFOUND' });
+    };
+    const sender = smtp.connect(
+      { host: 'nowhere.invalid', port: 25, username: '', password: '', from: { email: 'a@b.de' } },
+      depsOf(createEgressGuard({ resolver })),
+    );
+    cleanups.push(() => sender.close());
+    const outcomes = await Promise.all(Array.from({ length: 40 }, () => sender.send(email())));
+    for (const outcome of outcomes)
+      expect(outcome).toMatchObject({ kind: 'retry', ambiguous: false, code: 'ENOTFOUND' });
+    expect(lookups).toBe(1);
+  });
+
+  test('a host inside is not connected to', async () => {
+    const server = await standIn();
+    const sender = smtp.connect(
+      { host: '127.0.0.1', port: server.port, username: '', password: '', from: { email: 'a@b.de' } },
+      depsOf(createEgressGuard()),
+    );
+    cleanups.push(() => sender.close());
+    expect(await sender.send(email())).toEqual({
+      kind: 'rejected',
+      scope: 'config',
+      reason: '127.0.0.1 is a loopback address; set EGRESS_ALLOW=127.0.0.1/32 (or its network) to permit it',
+    });
+    expect(server.connections().opened).toBe(0);
+  });
+
+  test('one refused recipient does not disturb the others', async () => {
+    const server = await standIn();
+    server.fail({
+      at: 'rcpt',
+      how: { reply: '550 5.1.1 no such user' },
+      when: ({ to }) => to === 'user3@example.org',
+    });
+    const sender = connect({ port: server.port });
+    const outcomes = await Promise.all(
+      Array.from({ length: 50 }, (_, n) =>
+        sender.send(email({ deliveryId: `d${n}`, to: { email: `user${n}@example.org` } })),
+      ),
+    );
+    expect(outcomes.map(({ kind }) => kind)).toEqual(
+      Array.from({ length: 50 }, (_, n) => (n === 3 ? 'rejected' : 'sent')),
+    );
+    expect(server.received).toHaveLength(49);
+  });
+});
+
+describe('golden classifications', () => {
+  test.each([
+    [{ response: '250 2.0.0 Ok: queued as 4XyZ' }, { kind: 'sent', providerId: '4XyZ' }],
+    [{ response: '250 OK id=1uAbCd-0003x1-Ab' }, { kind: 'sent', providerId: '1uAbCd-0003x1-Ab' }],
+    [{ response: '250 fine' }, { kind: 'sent' }],
+    [
+      {
+        error: {
+          message: 'x',
+          code: 'EENVELOPE',
+          command: 'RCPT TO',
+          responseCode: 550,
+          response: '550-5.1.1 No\n550 5.1.1 such\tuser',
+        },
+        written: false,
+      },
+      { kind: 'rejected', scope: 'address', code: '550 5.1.1', reason: '550-5.1.1 No 550 5.1.1 such user' },
+    ],
+    [
+      {
+        error: { message: 'x', code: 'ESOCKET', originalCode: 'ECONNRESET', command: 'CONN' },
+        written: true,
+      },
+      { kind: 'retry', ambiguous: true, code: 'ECONNRESET', reason: 'the mail server broke the connection' },
+    ],
+    [
+      { error: { message: 'Message sending aborted', code: 'EABORT' }, written: false },
+      { kind: 'retry', ambiguous: false, code: 'EABORT', reason: 'the mail server did not answer in time' },
+    ],
+  ] satisfies [SmtpReply, Outcome][])('%j', (reply, outcome) => {
+    expect(smtp.classify(reply)).toEqual(outcome);
+  });
+});
+
+describe('connections', () => {
+  test('are kept and shared', async () => {
+    const server = await standIn();
+    const sender = connect({ port: server.port });
+    await Promise.all(Array.from({ length: 200 }, (_, n) => sender.send(email({ deliveryId: `d${n}` }))));
+    expect(server.received).toHaveLength(200);
+    expect(server.connections().opened).toBeLessThanOrEqual(sender.concurrency);
+    const before = server.connections().opened;
+    await sender.send(email());
+    expect(server.connections().opened).toBe(before);
+  });
+
+  test('without work are closed', async () => {
+    const server = await standIn();
+    const sender = connect({ port: server.port }, { idleMs: 50 });
+    await sender.send(email());
+    await expect.poll(() => server.connections(), { timeout: 5_000 }).toMatchObject({ opened: 1, open: 0 });
+    expect(await sender.send(email())).toMatchObject({ kind: 'sent' });
+  });
+
+  test('that the server closed meanwhile are replaced without an e-mail suffering', async () => {
+    const server = await standIn();
+    const sender = connect({ port: server.port });
+    expect(await sender.send(email())).toMatchObject({ kind: 'sent' });
+    await server.stop();
+    expect(await sender.send(email())).toMatchObject({ kind: 'retry', ambiguous: false });
+    await server.restart();
+    // That it was gone is remembered for a second.
+    await expect.poll(() => sender.send(email()), { timeout: 10_000 }).toMatchObject({ kind: 'sent' });
+    expect(server.received).toHaveLength(2);
+  });
+
+  test('closing lets what is under way finish, and takes nothing more', async () => {
+    const server = await standIn();
+    const sender = connect({ port: server.port });
+    const sends = Array.from({ length: 40 }, (_, n) => sender.send(email({ deliveryId: `d${n}` })));
+    await sender.close();
+    expect((await Promise.all(sends)).every(({ kind }) => kind === 'sent')).toBe(true);
+    expect(server.received).toHaveLength(40);
+    expect(await sender.send(email())).toMatchObject({ kind: 'retry', ambiguous: false });
+  });
+
+  test('closing does not wait for a server that has stopped answering', async () => {
+    const server = await startSmtpScript({ END: 'hang' });
+    cleanups.push(server.stop);
+    const sender = connect({ port: server.port });
+    const sending = sender.send(email());
+    await sender.close({ graceMs: 200 });
+    expect(await sending).toMatchObject({ kind: 'retry', ambiguous: true });
+  });
+});

@@ -1,0 +1,50 @@
+/** Webhooks of Stripe, which start workflows. https://docs.stripe.com/webhooks */
+import { type Static, Type } from 'typebox';
+import { type Integration, type Receiver, secret } from '../provider.ts';
+import { hasSignature, objectOf, textOf } from '../shared/inbound.ts';
+
+const config = Type.Object(
+  {
+    webhook_signing_secret: secret({
+      minLength: 1,
+      maxLength: 100,
+      description: "The endpoint's signing secret: Stripe's requests are verified with it",
+    }),
+    id: Type.Optional(
+      Type.String({
+        description: 'A name of your own for this configuration; it is kept and shown as it is',
+      }),
+    ),
+  },
+  { additionalProperties: false, examples: [{ webhook_signing_secret: 'whsec_xxxxxxxx' }] },
+);
+
+// A signature holds its time; an older one is a request that somebody repeats.
+const TOLERANCE_MS = 5 * 60_000;
+
+const receives: Receiver<Static<typeof config>> = {
+  isSigned({ headers, body, nowMs }, { webhook_signing_secret: key }) {
+    const parts = textOf(headers['stripe-signature'])
+      .split(',')
+      .map((part) => part.split('=', 2));
+    const time = parts.find(([name]) => name?.trim() === 't')?.[1] ?? '';
+    const signed = Buffer.concat([Buffer.from(`${time}.`), body]);
+    // While a secret is being replaced there is a signature for each.
+    const signatures = parts.flatMap(([name, value = '']) => (name?.trim() === 'v1' ? [value] : []));
+    const fits = signatures.slice(0, 8).some((signature) => hasSignature(signed, key, signature));
+    return fits && /^\d{1,12}$/.test(time) && Math.abs(nowMs - Number(time) * 1000) <= TOLERANCE_MS;
+  },
+  read({ body }) {
+    const payload = objectOf(body.toString());
+    const { id, type } = payload ?? {};
+    if (payload === undefined || typeof id !== 'string' || typeof type !== 'string') return undefined;
+    return { event: type, deliveryId: id, payload };
+  },
+};
+
+export const stripe: Integration<typeof config> = {
+  name: 'stripe',
+  docs: 'https://docs.stripe.com/webhooks',
+  config,
+  receives,
+};

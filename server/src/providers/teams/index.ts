@@ -1,0 +1,190 @@
+/**
+ * Microsoft Teams, by incoming webhooks.
+ * https://learn.microsoft.com/en-us/microsoftteams/platform/webhooks-and-connectors/how-to/add-incoming-webhook
+ */
+import { type Static, Type } from 'typebox';
+import { urlMember } from '../../lib/named-host.ts';
+import type {
+  Finding,
+  Outcome,
+  Provider,
+  Rejection,
+  Sender,
+  SenderDeps,
+  TeamsMessage,
+  VerifyDeps,
+} from '../provider.ts';
+import { destinationOutcome, secretsOfAddress } from '../shared/destination.ts';
+import { httpOutcome, rejected, retry, type Said } from '../shared/http-outcome.ts';
+import { createHttpSender } from '../shared/http-sender.ts';
+import { mergeOverride } from '../shared/override.ts';
+import { reachable } from '../shared/reachable.ts';
+import { buildToFit } from '../shared/shrink.ts';
+import type { HttpAnswer } from '../shared/transport.ts';
+
+const config = Type.Object(
+  {
+    webhook: Type.Optional(
+      Type.Object(
+        {
+          url: Type.String({
+            format: 'uri',
+            description: 'The address of an incoming webhook; whoever has it can post to the channel',
+          }),
+        },
+        {
+          additionalProperties: false,
+          description: 'Where messages go for users who have no destination of their own',
+        },
+      ),
+    ),
+  },
+  {
+    additionalProperties: false,
+    examples: [{ webhook: { url: 'https://example.webhook.office.com/webhookb2/xxxxxxxx' } }],
+  },
+);
+
+/** What is posted at a webhook's address. */
+export type TeamsRequest = { webhookUrl: string; body: string };
+
+/** What Microsoft lets through to one webhook. */
+const RATES = [
+  { limit: 4, windowMs: 1_000 },
+  { limit: 60, windowMs: 30_000 },
+  { limit: 100, windowMs: 3_600_000 },
+  { limit: 150, windowMs: 2 * 3_600_000 },
+  { limit: 1_800, windowMs: 24 * 3_600_000 },
+];
+
+export const teams: Provider<'teams', typeof config, TeamsRequest | Rejection, HttpAnswer> = {
+  name: 'teams',
+  channel: 'teams',
+  docs: 'https://learn.microsoft.com/en-us/microsoftteams/platform/webhooks-and-connectors/how-to/add-incoming-webhook',
+  config,
+  hosts: [urlMember('webhook.url')],
+  verify,
+  build,
+  classify,
+  rates: { destination: { key: ({ webhookUrl }) => webhookUrl, rates: RATES } },
+  party: ({ webhookUrl }) => URL.parse(webhookUrl)?.host ?? '',
+  connect,
+};
+
+/** Any request would be a message in the channel; so only whether the host can be called. */
+async function verify({ webhook }: Static<typeof config>, { egress }: VerifyDeps): Promise<Finding[]> {
+  return webhook === undefined ? [] : reachable(egress, 'webhook.url', webhook.url);
+}
+
+const MAX_BYTES = 28 * 1024;
+const CARD_TYPE = 'application/vnd.microsoft.card.adaptive';
+
+function build(message: TeamsMessage): TeamsRequest | Rejection {
+  return buildToFit(message, {
+    build: assemble,
+    bytesOf: ({ body }) => Buffer.byteLength(body),
+    maxBytes: MAX_BYTES,
+  });
+}
+
+function assemble(message: TeamsMessage): TeamsRequest | Rejection {
+  const { override, webhookUrl } = message;
+  // An override may be a whole card, which then takes the place of ours.
+  const isCard = override?.type === 'AdaptiveCard';
+  const merged = mergeOverride<object>(isCard ? {} : around(cardOf(message)), override, { locked: [] });
+  if ('kind' in merged) return merged;
+  return { webhookUrl, body: JSON.stringify(isCard ? around(merged.payload) : merged.payload) };
+}
+
+function around(card: object): object {
+  return { type: 'message', attachments: [{ contentType: CARD_TYPE, contentUrl: null, content: card }] };
+}
+
+function cardOf(message: TeamsMessage): object {
+  const url = linkOf(message);
+  return {
+    $schema: 'http://adaptivecards.io/schemas/adaptive-card.json',
+    type: 'AdaptiveCard',
+    version: '1.4',
+    msteams: { width: 'Full' },
+    body: [
+      { type: 'TextBlock', text: escaped(message.title), weight: 'Bolder', size: 'Medium', wrap: true },
+      ...(message.text === '' ? [] : [{ type: 'TextBlock', text: escaped(message.text), wrap: true }]),
+    ],
+    ...(url === undefined ? {} : { actions: [{ type: 'Action.OpenUrl', title: 'Open', url }] }),
+  };
+}
+
+/**
+ * Cards know some Markdown. A link whose words hide where it leads, nobody has asked for; and a line break
+ * takes two.
+ */
+function escaped(text: string): string {
+  return text.replaceAll('](', ']\\(').replace(/\r?\n/g, '\n\n');
+}
+
+/** Teams opens nothing else. */
+function linkOf({ actionUrl }: TeamsMessage): string | undefined {
+  const url = actionUrl === null ? null : URL.parse(actionUrl);
+  return url?.protocol === 'https:' || url?.protocol === 'http:' ? url.href : undefined;
+}
+
+function classify(answer: HttpAnswer): Outcome {
+  return httpOutcome(answer, 'Teams', meaning);
+}
+
+// A workflow that is switched off can be switched on again; there is no hurry to find out.
+const SWITCHED_OFF_RETRY_MS = 3_600_000;
+
+/** Success is 202, or 200 with `1`. A connector tells of everything else with 200 too, in words. */
+function meaning(said: Said): Outcome | undefined {
+  const { status, text } = said;
+  if (status === 202 || (status === 200 && text.trim() === '1')) return { kind: 'sent' };
+  const { reason } = said;
+  const inWords = /HTTP error (\d{3})/i.exec(text.slice(0, 10_000))?.[1];
+  const real = status === 200 && inWords !== undefined ? Number(inWords) : status;
+  const code = String(real);
+  if (real === 429) return retry(said, { code });
+  if (real >= 500 || real === 408) return status === 200 ? retry(said, { code }) : undefined;
+  if (/WorkflowTriggerIsNotEnabled/i.test(text))
+    return retry(said, { code: 'WorkflowTriggerIsNotEnabled', retryAfterMs: SWITCHED_OFF_RETRY_MS });
+  if (real === 404 || real === 410 || real === 401 || real === 403 || NO_WEBHOOK.test(text))
+    return { kind: 'token_gone', scope: 'token', reason, code };
+  if (real >= 400 || /Bad payload received|Summary or Text is required/i.test(text))
+    return rejected('message', said, code);
+  return undefined;
+}
+
+const NO_WEBHOOK = /webhook\b.{0,200}\bnot found|connector configuration not found/i;
+
+const CONCURRENCY = 64; // to all channels together; how often one may be posted to, the engine knows
+
+function connect({ webhook }: Static<typeof config>, { transport }: SenderDeps): Sender<TeamsMessage> {
+  const sender = createHttpSender({
+    concurrency: CONCURRENCY,
+    secrets: ({ webhookUrl }: TeamsMessage) => secretsOfAddress(webhookUrl),
+    build,
+    exchange: ({ webhookUrl, body }) =>
+      transport.at(webhookUrl).request({
+        method: 'POST',
+        path: '',
+        headers: { 'content-type': 'application/json; charset=utf-8' },
+        body,
+      }),
+    classify,
+  });
+  return {
+    ...sender,
+    async send(message) {
+      const outcome = await sender.send(message);
+      return message.webhookUrl === webhook?.url ? ofProject(outcome) : destinationOutcome(outcome);
+    },
+  };
+}
+
+/** The project's own webhook is a part of the config: where it is gone, no user's token is to blame. */
+function ofProject(outcome: Outcome): Outcome {
+  if (outcome.kind !== 'token_gone') return outcome;
+  const { reason, code } = outcome;
+  return { kind: 'rejected', scope: 'config', reason, ...(code === undefined ? {} : { code }) };
+}

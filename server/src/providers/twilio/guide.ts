@@ -1,0 +1,40 @@
+import { answered, type Guide } from '../shared/guide.ts';
+import type { twilio } from './index.ts';
+
+const refused = (status: number, code: number, meaning: string) =>
+  [`${status} \`${code}\`: ${meaning}`, answered(status, { code, message: meaning })] as const;
+
+export const twilioGuide: Guide<typeof twilio> = {
+  title: 'Twilio',
+  override: {
+    into: 'the fields of the form, as Twilio names them (`From`, `MessagingServiceSid`, `MediaUrl`, …)',
+    locked: ['`To`'],
+    notes: 'A list becomes the field several times. A messaging service takes the place of the number.',
+  },
+  limits: [
+    [
+      'text',
+      '1600 characters',
+      'title and content are cut with `…`, never the link; an override with more fails before Twilio is asked',
+    ],
+    [
+      'repeats',
+      'one, where it is not known whether the message was taken',
+      'the delivery fails with `ambiguous`',
+    ],
+  ],
+  answers: [
+    ['201', answered(201, { sid: 'SM00000000000000000000000000000001' })],
+    refused(400, 21_211, 'no phone number'),
+    refused(400, 21_610, 'the recipient has answered STOP'),
+    refused(400, 21_614, 'no mobile phone'),
+    refused(400, 21_408, 'the country is not switched on'),
+    refused(400, 21_606, 'the sender is none of the account'),
+    refused(400, 21_611, 'the queue of the sender is full'),
+    refused(400, 21_617, 'too long'),
+    refused(401, 20_003, 'the key is wrong'),
+    refused(429, 20_429, 'too many requests'),
+    ['500', answered(500)],
+    ['504', answered(504)],
+  ],
+};

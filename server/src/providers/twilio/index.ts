@@ -1,0 +1,206 @@
+/** SMS by Twilio. https://www.twilio.com/docs/messaging/api/message-resource */
+import { type Static, Type } from 'typebox';
+import {
+  type Finding,
+  type Outcome,
+  type Provider,
+  type Rejection,
+  type Sender,
+  type SenderDeps,
+  type SmsMessage,
+  secret,
+  type VerifyDeps,
+} from '../provider.ts';
+import { ask, notChecked, segment } from '../shared/ask.ts';
+import { httpOutcome, rejected, rejectedForEither, retry, type Said } from '../shared/http-outcome.ts';
+import { createHttpSender } from '../shared/http-sender.ts';
+import { maxPerSecond, rateOf } from '../shared/max-per-second.ts';
+import { mergeOverride } from '../shared/override.ts';
+import { cut } from '../shared/shrink.ts';
+import type { HttpAnswer, HttpRequest } from '../shared/transport.ts';
+import { twilioReceipts } from './receipts.ts';
+
+const config = Type.Object(
+  {
+    account_sid: Type.String({ minLength: 1, maxLength: 100, description: 'The account: AC and 32 digits' }),
+    api_key: Type.String({
+      minLength: 1,
+      maxLength: 100,
+      description: 'The SID of an API key of the account: SK and 32 digits',
+    }),
+    api_secret: secret({ minLength: 1, maxLength: 100, description: 'The secret of the API key' }),
+    from: Type.String({
+      minLength: 1,
+      maxLength: 100,
+      pattern: '^\\+[0-9]{1,14}$',
+      description: 'The number to send from, as +14155550100',
+    }),
+    auth_token: Type.Optional(
+      secret({
+        minLength: 1,
+        maxLength: 100,
+        description: "The account's auth token. Only reports on what became of messages are verified with it",
+      }),
+    ),
+    max_per_second: maxPerSecond,
+  },
+  {
+    additionalProperties: false,
+    examples: [
+      {
+        account_sid: 'ACxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx',
+        api_key: 'SKxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx',
+        api_secret: 'secret',
+        from: '+14155550100',
+      },
+    ],
+  },
+);
+type Config = Static<typeof config>;
+
+const ORIGIN = 'https://api.twilio.com';
+
+export const twilio: Provider<'sms', typeof config, HttpRequest | Rejection, HttpAnswer> = {
+  name: 'twilio',
+  channel: 'sms',
+  docs: 'https://www.twilio.com/docs/messaging/api/message-resource',
+  config,
+  verify,
+  build,
+  classify,
+  rates: { integration: rateOf },
+  connect,
+  receipts: twilioReceipts,
+};
+
+/**
+ * Asks for one message. Not for the account itself, which only keys of the kind Main may read. A restricted
+ * key that may send but not read is answered 403: Twilio knows it then.
+ */
+async function verify(config: Config, { transport }: VerifyDeps): Promise<Finding[]> {
+  const { account_sid } = config;
+  const answer = await ask(transport.vendor('twilio', ORIGIN), {
+    method: 'GET',
+    path: `${messagesPath(account_sid)}?PageSize=1`,
+    headers: { authorization: basicAuth(config) },
+  });
+  if (answer.status === 200 || answer.status === 403) return [];
+  if (answer.status === 401) return [{ field: 'api_key', problem: `was refused by Twilio: ${answer.said}` }];
+  if (answer.status === 404)
+    return [{ field: 'account_sid', problem: `is not known to Twilio: ${answer.said}` }];
+  return [notChecked('Twilio', answer)];
+}
+
+function messagesPath(accountSid: string): string {
+  return `/2010-04-01/Accounts/${segment(accountSid)}/Messages.json`;
+}
+
+function basicAuth({ api_key, api_secret }: Config): string {
+  return `Basic ${Buffer.from(`${api_key}:${api_secret}`).toString('base64')}`;
+}
+
+const MAX_BODY = 1600; // characters: ten segments
+
+function build(message: SmsMessage, config: Config): HttpRequest | Rejection {
+  const payload = {
+    To: message.to.replace(/[\s().-]/g, ''),
+    From: config.from,
+    Body: bodyOf(message),
+    ...(message.receiptUrl === undefined ? {} : { StatusCallback: message.receiptUrl }),
+  };
+  const merged = mergeOverride<Record<string, unknown>>(payload, message.override, { locked: ['To'] });
+  if ('kind' in merged) return merged;
+  const { Body: body } = merged.payload;
+  if (typeof body === 'string' && body.length > MAX_BODY) return TOO_LONG;
+  // The override may name another sender, which the account has to own; a messaging service takes the place
+  // of a number.
+  if (merged.payload.MessagingServiceSid !== undefined && merged.payload.From === config.from)
+    delete merged.payload.From;
+  return {
+    method: 'POST',
+    path: messagesPath(config.account_sid),
+    headers: {
+      authorization: basicAuth(config),
+      'content-type': 'application/x-www-form-urlencoded',
+      accept: 'application/json',
+    },
+    body: formOf(merged.payload).toString(),
+  };
+}
+
+const TOO_LONG: Rejection = {
+  kind: 'rejected',
+  scope: 'message',
+  code: 'too_big',
+  reason: `the text is longer than the ${MAX_BODY} characters that the provider takes`,
+};
+
+/**
+ * Title, text and link on lines of their own. A link that is cut leads nowhere, so what is before it is cut.
+ */
+function bodyOf({ title, text, actionUrl }: SmsMessage): string {
+  const words = [title, text].map((part) => part.trim()).filter((part) => part !== '');
+  if (actionUrl === null) return cut(words.join('\n'), MAX_BODY);
+  const shown = cut(words.join('\n'), MAX_BODY - actionUrl.length - 1);
+  return shown === '' ? actionUrl : `${shown}\n${actionUrl}`;
+}
+
+/** As the vendor's own libraries do it: a list is the same name several times, an object is JSON. */
+function formOf(payload: Readonly<Record<string, unknown>>): URLSearchParams {
+  const form = new URLSearchParams();
+  for (const [name, value] of Object.entries(payload))
+    for (const one of Array.isArray(value) ? value : [value])
+      form.append(name, typeof one === 'object' && one !== null ? JSON.stringify(one) : String(one));
+  return form;
+}
+
+/**
+ * https://www.twilio.com/docs/api/errors: no number, one that cannot be reached, no mobile phone, one that
+ * has answered STOP.
+ */
+const ADDRESS = new Set([21211, 21217, 21614, 21610]);
+/** The account, its key, a sender that is none. */
+const CONFIG = new Set([20003, 20008, 20404, 21603, 21212]);
+/**
+ * The region is switched off, the sender cannot reach that number or country, a trial account knows only some
+ * numbers.
+ */
+const EITHER = new Set([21408, 21606, 21608, 21612, 21659]);
+const QUEUE_FULL = 21611; // a number sends one message a second, and has a queue for four hours
+const QUEUE_FULL_RETRY_MS = 60_000;
+
+function classify(answer: HttpAnswer): Outcome {
+  return httpOutcome(answer, 'Twilio', meaning);
+}
+
+function meaning(said: Said): Outcome | undefined {
+  const { status, json } = said;
+  const { sid, code: number } = json as { sid?: unknown; code?: unknown };
+  if (status === 201 || status === 200)
+    return typeof sid === 'string' ? { kind: 'sent', providerId: sid } : undefined;
+  if (typeof number !== 'number') return status === 404 ? rejected('config', said) : undefined;
+  const code = String(number);
+  if (ADDRESS.has(number)) return rejected('address', said, code);
+  if (CONFIG.has(number)) return rejected('config', said, code);
+  if (EITHER.has(number)) return rejectedForEither(said, code);
+  if (number === QUEUE_FULL) return retry(said, { code, retryAfterMs: QUEUE_FULL_RETRY_MS });
+  if (status === 401) return rejected('config', said, code);
+  if (status === 403) return rejectedForEither(said, code); // a permission, perhaps for that number alone
+  if (status === 429) return retry(said, { code });
+  return status >= 400 && status < 500 && status !== 408 && status !== 425
+    ? rejected('message', said, code)
+    : undefined;
+}
+
+const CONCURRENCY = 64; // an account may do a hundred things at a time, and does others than ours
+
+function connect(config: Config, { transport }: SenderDeps): Sender<SmsMessage> {
+  const api = transport.vendor('twilio', ORIGIN);
+  return createHttpSender({
+    concurrency: CONCURRENCY,
+    secrets: [config.api_secret, basicAuth(config).slice('Basic '.length)],
+    build: (message: SmsMessage) => build(message, config),
+    exchange: (request) => api.request(request),
+    classify,
+  });
+}

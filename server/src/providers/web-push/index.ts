@@ -1,0 +1,295 @@
+/** Push to browsers. https://www.rfc-editor.org/rfc/rfc8030 */
+import { hash } from 'node:crypto';
+import { LRUCache } from 'lru-cache';
+import { type Static, Type } from 'typebox';
+import {
+  type Finding,
+  type Outcome,
+  type Provider,
+  type Rejection,
+  type Sender,
+  type SenderDeps,
+  secret,
+  type WebPushMessage,
+} from '../provider.ts';
+import { destinationOutcome } from '../shared/destination.ts';
+import { httpOutcome, rejectedForEither, retry, type Said } from '../shared/http-outcome.ts';
+import { createHttpSender } from '../shared/http-sender.ts';
+import { mergeOverride } from '../shared/override.ts';
+import { buildToFit, cut } from '../shared/shrink.ts';
+import type { HttpAnswer } from '../shared/transport.ts';
+import { encrypt, OVERHEAD_BYTES, type Recipient, readRecipient } from './encryption.ts';
+import { createVapid, readVapidKeys } from './vapid.ts';
+
+const config = Type.Object(
+  {
+    public_key: Type.String({
+      minLength: 8,
+      maxLength: 128,
+      description: 'The public VAPID key in base64url; browsers subscribe with it',
+    }),
+    private_key: secret({ minLength: 8, maxLength: 128, description: 'The private VAPID key in base64url' }),
+  },
+  {
+    additionalProperties: false,
+    examples: [
+      {
+        public_key: 'BDd3_hVL9fZi9Ybo2UUzA284WG5FZR30_95YeZJsiApwXKpNcF1rRPF3foIiBHXRdJI2Qhumhf6_LFTeZaNndIo',
+        private_key: 'xKZKYRNdFFn8iQIF2MH54KTfUHwH105zBdzMR7SI3xI',
+      },
+    ],
+  },
+);
+type Config = Static<typeof config>;
+
+/** A push before it is encrypted: everything that can be known without chance and without the time. */
+export type PushRequest = {
+  endpoint: string;
+  keys: WebPushMessage['keys'];
+  headers: Readonly<Record<string, string>>;
+  /** Where the override names one; else what is left until the message expires. */
+  ttlSeconds?: number;
+  /** The JSON that the service worker reads. */
+  payload: string;
+};
+
+export const webPush: Provider<'web_push', typeof config, PushRequest | Rejection, HttpAnswer> = {
+  name: 'web_push',
+  channel: 'web_push',
+  docs: 'https://www.rfc-editor.org/rfc/rfc8292',
+  config,
+  verify,
+  build,
+  classify,
+  party: ({ endpoint }) => URL.parse(endpoint)?.host ?? '',
+  connect,
+};
+
+/** No vendor to ask: the keys are a pair or they are none. */
+async function verify(config: Config): Promise<Finding[]> {
+  const keys = readVapidKeys(config);
+  return 'problem' in keys ? [keys] : [];
+}
+
+// Every push service takes a body of 4096 bytes (RFC 8030, 7.2) but for Mozilla's, for browsers that it
+// reaches through Google: 2744.
+const MAX_BYTES = 4096 - OVERHEAD_BYTES;
+const AIM_BYTES = 2744 - OVERHEAD_BYTES;
+const LAST_RESORT_BYTES = 1024;
+const SHOWN_CHARACTERS = 1000; // no system shows more of a notification's text
+const LONGEST_TTL_SECONDS = 28 * 86_400;
+const URGENCIES: readonly unknown[] = ['very-low', 'low', 'normal', 'high'];
+
+/**
+ * As much as every push service takes. But custom attributes, on which a service worker may depend, are kept
+ * for as long as nearly all take them: who cannot says so with 413.
+ */
+function build(message: WebPushMessage): PushRequest | Rejection {
+  const whole = assemble(message);
+  if ('kind' in whole || bytesOf(whole) <= AIM_BYTES) return whole;
+  if (message.trackingUrl !== undefined) return build(untracked(message));
+  if (message.customAttributes !== null) {
+    const shown = assemble({ ...message, text: cut(message.text, SHOWN_CHARACTERS) });
+    if (!('kind' in shown) && bytesOf(shown) <= MAX_BYTES) return shown;
+  }
+  const aimed = fitted(message, AIM_BYTES);
+  return 'kind' in aimed && aimed.code === 'too_big' ? fitted(message, MAX_BYTES) : aimed;
+}
+
+function fitted(message: WebPushMessage, maxBytes: number): PushRequest | Rejection {
+  return buildToFit(untracked(message), { build: assemble, bytesOf, maxBytes });
+}
+
+/** What is to be known of a message is the first that goes where not all has room. */
+function untracked({ trackingUrl: _, ...message }: WebPushMessage): WebPushMessage {
+  return message;
+}
+
+function bytesOf({ payload }: PushRequest): number {
+  return Buffer.byteLength(payload);
+}
+
+/** Three members of the override are headers; the others are the service worker's. */
+function assemble(message: WebPushMessage): PushRequest | Rejection {
+  const {
+    ttl,
+    urgency = 'normal',
+    topic_header: topic = topicOf(message),
+    ...override
+  } = message.override ?? {};
+  const problem = problemIn({ ttl, urgency, topic });
+  if (problem !== undefined)
+    return { kind: 'rejected', scope: 'message', reason: `the override's ${problem}`, code: 'bad_override' };
+  const { notificationId, title, content, text, actionUrl, category, customAttributes, trackingUrl } =
+    message;
+  const merged = mergeOverride(
+    {
+      id: notificationId,
+      title,
+      content: content === null ? null : text, // no system shows HTML
+      action_url: actionUrl,
+      category,
+      topic: message.topic,
+      custom_attributes: customAttributes,
+      ...(trackingUrl === undefined ? {} : { tracking_url: trackingUrl }),
+    },
+    override,
+    { locked: [] },
+  );
+  if ('kind' in merged) return merged;
+  return {
+    endpoint: message.endpoint,
+    keys: message.keys,
+    headers: {
+      'content-type': 'application/octet-stream',
+      'content-encoding': 'aes128gcm',
+      ...(urgency === null ? {} : { urgency: String(urgency) }),
+      ...(topic === null ? {} : { topic: String(topic) }),
+    },
+    ...(typeof ttl === 'number' ? { ttlSeconds: ttl } : {}),
+    payload: JSON.stringify(merged.payload),
+  };
+}
+
+/**
+ * A message replaces an undelivered one with the same: the older news of the same topic, or its own
+ * repetition.
+ */
+function topicOf({ topic, notificationId }: WebPushMessage): string {
+  return hash('sha256', topic ?? notificationId, 'base64url').slice(0, 32);
+}
+
+function problemIn({
+  ttl,
+  urgency,
+  topic,
+}: {
+  ttl: unknown;
+  urgency: unknown;
+  topic: unknown;
+}): string | undefined {
+  const isSeconds = Number.isInteger(ttl) && Number(ttl) >= 0 && Number(ttl) <= LONGEST_TTL_SECONDS;
+  if (ttl !== undefined && ttl !== null && !isSeconds)
+    return `ttl must be whole seconds, ${LONGEST_TTL_SECONDS} at most`;
+  if (urgency !== null && !URGENCIES.includes(urgency))
+    return `urgency must be one of ${URGENCIES.join(', ')}`;
+  if (topic !== null && !(typeof topic === 'string' && /^[\w-]{1,32}$/.test(topic)))
+    return 'topic_header must be 1 to 32 characters of base64url';
+  return undefined;
+}
+
+/** Google says that the keys are others than the browser subscribed with; so does Apple, in a word. */
+const OTHER_KEYS = /do not correspond|mismatch/i;
+
+function classify(answer: HttpAnswer): Outcome {
+  if ('error' in answer && answer.error.code === UNUSABLE_KEYS) {
+    const { message: reason, code } = answer.error;
+    return { kind: 'token_gone', scope: 'token', reason, code };
+  }
+  if ('error' in answer && answer.error.code === BAD_VAPID_KEYS) {
+    const { message: reason, code } = answer.error;
+    return { kind: 'rejected', scope: 'config', reason, code };
+  }
+  return httpOutcome(answer, 'the push service', meaning);
+}
+
+function meaning(said: Said): Outcome | undefined {
+  const { status, headers, text } = said;
+  if (status >= 200 && status <= 204) {
+    const id = headers['apns-id'] ?? headers.location?.split('/').at(-1);
+    return id === undefined || id === '' ? { kind: 'sent' } : { kind: 'sent', providerId: id.slice(0, 255) };
+  }
+  const { reason } = said;
+  const { errno } = said.json as { errno?: unknown };
+  const code = typeof errno === 'number' ? `${status} ${errno}` : String(status);
+  if (status === 404 || status === 410) return { kind: 'token_gone', scope: 'token', reason, code };
+  if ((status === 400 || status === 401 || status === 403) && OTHER_KEYS.test(text))
+    return { kind: 'token_gone', scope: 'token', reason, code, suspect: 'config' };
+  // Our keys, or a subscription that is made up or was made with others.
+  if (status === 401 || status === 403) return rejectedForEither(said, code);
+  // Keys or their headers are wrong: errno is Mozilla's, the word Google's.
+  if (status === 400 && (errno === 110 || errno === 111 || /UnauthorizedRegistration/i.test(text)))
+    return rejectedForEither(said, code);
+  if (status === 503 && errno === 202) return retry(said, { code, retryAfterMs: 0 }); // "try again at once"
+  return undefined;
+}
+
+const UNUSABLE_KEYS = 'UNUSABLE_KEYS';
+const BAD_VAPID_KEYS = 'BAD_VAPID_KEYS';
+
+/** Whose word on our keys is believed. Anyone can run a push service, and have a subscription at it saved. */
+const PUSH_SERVICES =
+  /^https:\/\/(?:[\w-]+\.)*(?:push\.services\.mozilla\.com|googleapis\.com|push\.apple\.com|notify\.windows\.com)(?:\/|$)/;
+
+const CONCURRENCY = 128;
+const KNOWN_RECIPIENTS = 2_000; // of 4 kB each; reading the keys of one is a third of the work of its first push
+
+function connect(config: Config, { transport, clock, contact }: SenderDeps): Sender<WebPushMessage> {
+  const vapidKeys = readVapidKeys(config);
+  const authorization =
+    'problem' in vapidKeys
+      ? undefined
+      : createVapid(vapidKeys, { clock, ...(contact === undefined ? {} : { contact }) });
+  const recipients = new LRUCache<string, Recipient>({ max: KNOWN_RECIPIENTS });
+
+  function recipientWith(keys: WebPushMessage['keys']): Recipient | undefined {
+    const name = `${keys.p256dh} ${keys.auth}`;
+    const known = recipients.get(name) ?? readRecipient(keys);
+    if (known !== undefined) recipients.set(name, known);
+    return known;
+  }
+
+  async function exchange(request: PushRequest, message: WebPushMessage): Promise<HttpAnswer> {
+    const answer = await push(request, message);
+    if (!('status' in answer) || answer.status !== 413) return answer;
+    const less = fitted(message, bytesOf(request) > AIM_BYTES ? AIM_BYTES : LAST_RESORT_BYTES);
+    return 'kind' in less || bytesOf(less) >= bytesOf(request) ? answer : push(less, message);
+  }
+
+  function push({ endpoint, keys, headers, ttlSeconds, payload }: PushRequest, message: WebPushMessage) {
+    const recipient = recipientWith(keys);
+    const origin = URL.parse(endpoint)?.origin;
+    if (recipient === undefined || origin === undefined)
+      return unsent(UNUSABLE_KEYS, 'nothing can be encrypted with the keys of the subscription');
+    if (authorization === undefined) return unsent(BAD_VAPID_KEYS, 'the VAPID keys are no pair');
+    const left = Math.ceil((message.expiresAt.getTime() - clock.now()) / 1000);
+    const ttl = ttlSeconds ?? Math.min(LONGEST_TTL_SECONDS, Math.max(0, left));
+    return transport.at(endpoint).request({
+      method: 'POST',
+      path: '',
+      headers: { ...headers, ttl: String(ttl), authorization: authorization(origin) },
+      body: encrypt(Buffer.from(payload), recipient),
+    });
+  }
+
+  const sender = createHttpSender({
+    concurrency: CONCURRENCY,
+    secrets: [config.private_key],
+    build,
+    exchange,
+    classify,
+  });
+  return {
+    ...sender,
+    async send(message) {
+      const outcome = await sender.send(message);
+      if (isOurs(outcome)) return outcome;
+      return PUSH_SERVICES.test(message.endpoint) ? pushServiceOutcome(outcome) : destinationOutcome(outcome);
+    },
+  };
+}
+
+function isOurs(outcome: Outcome): boolean {
+  return outcome.kind === 'rejected' && outcome.code === BAD_VAPID_KEYS;
+}
+
+/** The subscription, which a user has saved, may be made up, or made with other keys. */
+function pushServiceOutcome(outcome: Outcome): Outcome {
+  return outcome.kind === 'rejected' && outcome.scope === 'config'
+    ? { ...outcome, scope: 'message', suspect: 'config' }
+    : outcome;
+}
+
+async function unsent(code: string, message: string): Promise<HttpAnswer> {
+  return { error: { code, message }, written: false };
+}

@@ -1,0 +1,79 @@
+/** How a push service knows who sends: https://www.rfc-editor.org/rfc/rfc8292 */
+import { createECDH, createPrivateKey, type KeyObject } from 'node:crypto';
+import { LRUCache } from 'lru-cache';
+import type { Clock } from '../../lib/clock.ts';
+import { signJwt } from '../shared/sign-jwt.ts';
+
+/** A pair in base64url, as it is configured. */
+export type VapidKeys = { public_key: string; private_key: string };
+
+// The standard permits 24 hours from when the push service sees it; its clock may be slow.
+const LIFETIME_SECONDS = 18 * 3600;
+const USED_FOR_MS = 12 * 3_600_000;
+// Subscriptions name the origins: there are a handful of push services, but whoever wants can name another
+// with each.
+const MAX_ORIGINS = 200;
+
+/**
+ * The authorization for a push service, by its origin. It is signed once and used for 12 hours: a signature
+ * costs a third of what encrypting does. `contact` is where the push service writes to when something is
+ * wrong; Apple's demands one.
+ */
+export function createVapid(
+  { key, publicKey }: { key: KeyObject; publicKey: string },
+  { clock, contact }: { clock: Clock; contact?: string },
+): (origin: string) => string {
+  const signed = new LRUCache<string, { authorization: string; untilMs: number }>({ max: MAX_ORIGINS });
+  return (origin) => {
+    const nowMs = clock.now();
+    const found = signed.get(origin);
+    if (found !== undefined && nowMs < found.untilMs) return found.authorization;
+    const exp = Math.floor(nowMs / 1000) + LIFETIME_SECONDS;
+    const claims = { aud: origin, exp, ...(contact === undefined ? {} : { sub: contact }) };
+    const token = signJwt({ header: { alg: 'ES256', typ: 'JWT' }, claims, key });
+    const authorization = `vapid t=${token}, k=${publicKey}`;
+    signed.set(origin, { authorization, untilMs: nowMs + USED_FOR_MS });
+    return authorization;
+  };
+}
+
+/** The private key of a pair, and the public one as it is sent; or which of the two is wrong, and how. */
+export function readVapidKeys({
+  public_key,
+  private_key,
+}: VapidKeys): { key: KeyObject; publicKey: string } | { field: keyof VapidKeys; problem: string } {
+  const secretBytes = Buffer.from(private_key, 'base64url');
+  const pair = createECDH('prime256v1');
+  try {
+    if (secretBytes.length !== 32) throw new Error('a P-256 key has 32 bytes');
+    pair.setPrivateKey(secretBytes);
+  } catch {
+    return { field: 'private_key', problem: 'is not a VAPID key: 32 bytes in base64url' };
+  }
+  const point = pair.getPublicKey();
+  if (!point.equals(Buffer.from(public_key, 'base64url')))
+    return { field: 'public_key', problem: 'is not the public key that belongs to the private one' };
+  const key = createPrivateKey({
+    format: 'jwk',
+    key: {
+      kty: 'EC',
+      crv: 'P-256',
+      x: point.toString('base64url', 1, 33),
+      y: point.toString('base64url', 33),
+      d: secretBytes.toString('base64url'),
+    },
+  });
+  return { key, publicKey: point.toString('base64url') };
+}
+
+/** A fresh pair of VAPID keys. */
+export function createVapidKeys(): VapidKeys {
+  const pair = createECDH('prime256v1');
+  pair.generateKeys();
+  return { public_key: pair.getPublicKey('base64url'), private_key: padded(pair.getPrivateKey()) };
+}
+
+/** OpenSSL leaves leading zeros out; browsers and push services count 32 bytes. */
+function padded(key: Buffer): string {
+  return Buffer.concat([Buffer.alloc(32 - key.length), key]).toString('base64url');
+}

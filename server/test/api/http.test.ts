@@ -1,0 +1,781 @@
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { gzipSync } from 'node:zlib';
+import { Type } from 'typebox';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { FreeObject, Id, NoContent, nullable, oneOf, storedString } from '../../src/contract/common.ts';
+import { ClientError } from '../../src/errors.ts';
+import { type App, projectRoute, publicRoute, userRoute } from '../../src/http/route.ts';
+import { problemsIn, validatorFor } from '../../src/http/validation.ts';
+import { rawExchange, startTestServer, type TestServer } from '../support/http.ts';
+
+const Thing = Type.Object(
+  {
+    title: Type.String({ minLength: 1, maxLength: 5 }),
+    note: Type.Optional(storedString({ maxLength: 2_000_000 })),
+    color: Type.Optional(oneOf(['red', 'blue'])),
+    amount: Type.Optional(nullable(Type.Integer({ minimum: 1 }))),
+    mail: Type.Optional(Type.String({ format: 'email' })),
+    link: Type.Optional(Type.String({ format: 'uri' })),
+    free: Type.Optional(nullable(FreeObject)),
+    people: Type.Optional(
+      Type.Array(
+        Type.Object(
+          { id: Type.Optional(Type.String()), email: Type.Optional(Type.String()) },
+          {
+            additionalProperties: false,
+            anyOf: [{ required: ['id'] }, { required: ['email'] }],
+          },
+        ),
+        { minItems: 1, maxItems: 1000 },
+      ),
+    ),
+    target: Type.Optional(
+      Type.Union([
+        Type.Object({ a: Type.String() }, { additionalProperties: false }),
+        Type.String({ minLength: 3 }),
+      ]),
+    ),
+  },
+  { additionalProperties: false },
+);
+
+/** Routes as a resource would write them, to hold the foundation against. */
+function testRoutes(app: App): void {
+  const tags: [string] = ['Test'];
+  projectRoute(app, {
+    method: 'POST',
+    url: '/things',
+    operationId: 'createThing',
+    summary: 'Echo',
+    tags,
+    body: Thing,
+    bodyLimit: 4 * 1024 * 1024,
+    refuseUnknown: true,
+    unwrap: 'thing',
+    query: Type.Object({ known: Type.Optional(Type.String()) }),
+    reply: { 201: Thing },
+    handler: async ({ body }) => body,
+  });
+  projectRoute(app, {
+    method: 'GET',
+    url: '/things/:id',
+    operationId: 'getThing',
+    summary: 'Echo',
+    tags,
+    params: Type.Object({ id: Id }),
+    query: Type.Object({ size: Type.Optional(Type.Integer({ minimum: 1 })) }),
+    reply: { 200: Type.Object({ id: Id, size: Type.Optional(Type.Integer()) }) },
+    handler: async ({ params, query: { size } }) => ({ ...params, ...(size === undefined ? {} : { size }) }),
+  });
+  projectRoute(app, {
+    method: 'DELETE',
+    url: '/things/:id',
+    operationId: 'deleteThing',
+    summary: 'Fail on demand',
+    tags,
+    params: Type.Object({ id: Type.String() }),
+    reply: { 204: NoContent },
+    async handler({ params }) {
+      if (params.id === 'bug') throw new Error('the password is hunter2');
+      if (params.id === 'down') throw Object.assign(new Error('gone'), { code: '57P01' });
+      if (params.id === 'nul') throw Object.assign(new Error('bad byte'), { code: '22021' });
+      if (params.id === 'missing') throw new ClientError('not_found');
+    },
+  });
+  userRoute(app, {
+    method: 'PUT',
+    url: '/<brand>_me',
+    operationId: 'me',
+    summary: 'Who am I',
+    tags,
+    reply: { 200: Type.Object({ user: Id, project: Id, client: nullable(Type.String()) }) },
+    handler: async ({ user, project, clientId }) => ({
+      user: user.id,
+      project: project.id,
+      client: clientId ?? null,
+    }),
+  });
+  publicRoute(app, {
+    method: 'GET',
+    url: '/lies',
+    operationId: 'lies',
+    summary: 'Answers what it does not promise',
+    tags,
+    reply: { 200: Type.Object({ a: Type.Integer() }) },
+    handler: async () => JSON.parse('{"a":"text"}') as { a: number },
+  });
+}
+
+let it: TestServer;
+beforeAll(async () => {
+  it = await startTestServer({ routes: testRoutes, settings: { BRAND: 'acme' } });
+});
+afterAll(() => it.close());
+
+const things = (body: unknown, headers?: Record<string, string>) =>
+  it.call('POST', '/v2/things', { token: it.project.jwt, body, ...(headers ? { headers } : {}) });
+
+describe('a body', () => {
+  test('that fits is handed to the route, in either form', async () => {
+    expect((await things({ title: 'a' })).json).toEqual({ title: 'a' });
+    expect((await things({ thing: { title: 'a' } })).json).toEqual({ title: 'a' });
+  });
+
+  test('is told all its problems at once, each by its field', async () => {
+    const wrong = {
+      note: 3,
+      color: 'green',
+      amount: 'x',
+      mail: 'no',
+      link: '/x',
+      people: [{}, { id: 1, x: 1 }],
+      extra: 1,
+      free: [],
+    };
+    const answer = await things(wrong);
+    expect(answer.status).toBe(422);
+    expect(new Set(answer.codes)).toEqual(new Set(['validation_failed']));
+    expect(answer.messages.sort()).toEqual([
+      "Param '(root)' doesn't allow key: extra",
+      "Param 'amount' must be an integer or null",
+      "Param 'color' must be one of: red, blue",
+      "Param 'free' must be an object or null",
+      "Param 'link' must be an absolute URI",
+      "Param 'mail' must be an e-mail address",
+      "Param 'note' must be a string",
+      "Param 'people.0' must have id or email",
+      "Param 'people.1' doesn't allow key: x",
+      "Param 'people.1.id' must be a string",
+      "Param 'title' is missing",
+    ]);
+  });
+
+  test('is judged by the branch of a union that was meant', async () => {
+    expect((await things({ title: 'a', target: 'ab' })).messages).toEqual([
+      "Param 'target' must have at least 3 characters",
+    ]);
+    expect((await things({ title: 'a', target: { b: 1 } })).messages.sort()).toEqual([
+      "Param 'target' doesn't allow key: b",
+      "Param 'target.a' is missing",
+    ]);
+    expect((await things({ title: 'a', target: 3 })).messages).toEqual([
+      "Param 'target' must be an object or a string",
+    ]);
+  });
+
+  test('with a thousand problems is answered with a hundred', async () => {
+    const answer = await things({
+      title: 'a',
+      people: Array.from({ length: 1000 }, () => ({ id: 5, x: 1 })),
+    });
+    expect(answer.messages).toHaveLength(101);
+    expect(answer.messages.at(-1)).toBe('… and 1900 more problems');
+    expect(
+      (await things({ title: 'a', people: Array.from({ length: 1001 }, () => ({ id: 'x' })) })).messages,
+    ).toEqual(["Param 'people' must have at most 1000 items"]);
+  });
+
+  test('is measured in characters, not in bytes or UTF-16 units', async () => {
+    expect((await things({ title: '😀😀😀😀😀' })).status).toBe(201);
+    expect((await things({ title: '😀😀😀😀😀😀' })).messages).toEqual([
+      "Param 'title' must have at most 5 characters",
+    ]);
+  });
+
+  test('is measured the same whatever its length', () => {
+    for (const [text, characters] of [
+      ['', 0],
+      ['a', 1],
+      ['😀', 1],
+      ['a😀b', 3],
+      ['\ud83d', 1],
+      ['\ude00\ud83d', 2],
+      ['😀'.repeat(7), 7],
+    ] as const) {
+      for (let limit = 0; limit < 10; limit += 1) {
+        expect(validatorFor('body', { type: 'string', maxLength: limit })(text), `${text} max ${limit}`).toBe(
+          characters <= limit,
+        );
+        expect(validatorFor('body', { type: 'string', minLength: limit })(text), `${text} min ${limit}`).toBe(
+          characters >= limit,
+        );
+      }
+    }
+  });
+
+  test('that is no JSON object is refused', async () => {
+    for (const raw of [
+      '{',
+      '{"title":"a",}',
+      '',
+      'nul',
+      '{"title":"\\uZZZZ"}',
+      Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x7d]),
+    ]) {
+      const answer = await it.call('POST', '/v2/things', { token: it.project.jwt, raw });
+      expect([answer.status, answer.codes[0]], String(raw)).toEqual(
+        raw === '' ? [422, 'validation_failed'] : [400, 'invalid_json'],
+      );
+    }
+    for (const body of [[], 'x', 3, null]) {
+      expect((await things(body)).messages).toEqual(["Param '(root)' must be an object"]);
+    }
+  });
+
+  test('may begin with a mark of the byte order', async () => {
+    const raw = Buffer.from('\ufeff{"title":"a"}');
+    const answer = await it.call('POST', '/v2/things', { token: it.project.jwt, raw });
+    expect([answer.status, answer.json]).toEqual([201, { title: 'a' }]);
+    // One only, and at the beginning: anywhere else it is no JSON.
+    for (const wrong of ['\ufeff\ufeff{"title":"a"}', '{"title":\ufeff"a"}']) {
+      const refused = await it.call('POST', '/v2/things', { token: it.project.jwt, raw: Buffer.from(wrong) });
+      expect([refused.status, refused.codes]).toEqual([400, ['invalid_json']]);
+    }
+  });
+
+  test('may have members with the names of prototypes: they are data and change nothing', async () => {
+    const raw =
+      '{"title":"a","free":{"__proto__":{"polluted":1},"constructor":{"prototype":{"polluted":2}},"toString":null}}';
+    const answer = await it.call('POST', '/v2/things', { token: it.project.jwt, raw });
+    expect([answer.status, answer.text]).toEqual([201, raw]);
+    expect(({} as Record<string, unknown>).polluted).toBe(undefined);
+    const outside = await it.call('POST', '/v2/things', {
+      token: it.project.jwt,
+      raw: '{"__proto__":{"title":"a"}}',
+    });
+    expect(outside.messages.sort()).toEqual([
+      "Param '(root)' doesn't allow key: __proto__",
+      "Param 'title' is missing",
+    ]);
+  });
+
+  test('with characters that cannot be stored is refused by name; others come through unchanged', async () => {
+    const refused = "Param 'note' must not contain the character U+0000 or half of a surrogate pair";
+    expect((await things({ title: 'a', note: 'x\0' })).messages).toEqual([refused]);
+    expect(
+      (await it.call('POST', '/v2/things', { token: it.project.jwt, raw: '{"title":"a","note":"\\ud800"}' }))
+        .messages,
+    ).toEqual([refused]);
+    const note = 'é 😀 שלום مرحبا \u202e \u0001 \ufeff';
+    expect((await things({ title: 'a', note })).json).toEqual({ title: 'a', note });
+  });
+
+  test("nested beyond all measure is the client's fault", async () => {
+    const deep = `{"title":"a","free":{"x":${'['.repeat(200_000)}${']'.repeat(200_000)}}}`;
+    const answer = await it.call('POST', '/v2/things', { token: it.project.jwt, raw: deep });
+    expect([answer.status, answer.messages]).toEqual([
+      422,
+      ['The request is nested too deeply: at most 100 levels'],
+    ]);
+  });
+
+  test('over the limit of its route is 413, whether it says so or not', async () => {
+    const big = JSON.stringify({ title: 'a', note: 'x'.repeat(4 * 1024 * 1024) });
+    const answer = await it.call('POST', '/v2/things', { token: it.project.jwt, raw: big });
+    expect([answer.status, answer.codes]).toEqual([413, ['payload_too_large']]);
+    const chunk = `100000\r\n${'x'.repeat(0x100000)}\r\n`;
+    const head = `POST /v2/things HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer ${it.project.jwt}\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n`;
+    expect(await rawExchange(it.base, `${head}${chunk.repeat(6)}0\r\n\r\n`)).toContain(
+      '413 Payload Too Large',
+    );
+    const fits = await it.call('POST', '/v2/things', {
+      token: it.project.jwt,
+      body: { title: 'a', note: 'x'.repeat(1_999_999) },
+    });
+    expect(fits.status).toBe(201);
+  });
+
+  test('of another type, or packed, is 415', async () => {
+    for (const headers of [
+      { 'content-type': 'text/plain' },
+      { 'content-type': 'application/x-www-form-urlencoded' },
+      { 'content-type': 'application/xml' },
+    ]) {
+      const answer = await it.call('POST', '/v2/things', {
+        token: it.project.jwt,
+        raw: '{"title":"a"}',
+        headers,
+      });
+      expect([answer.status, answer.codes]).toEqual([415, ['unsupported_media_type']]);
+    }
+    const raw = gzipSync('{"title":"a"}');
+    const packed = await it.call('POST', '/v2/things', {
+      token: it.project.jwt,
+      raw,
+      headers: { 'content-encoding': 'gzip' },
+    });
+    expect([packed.status, packed.codes]).toEqual([415, ['unsupported_media_type']]);
+    const charset = { 'content-type': 'application/json; charset=utf-8' };
+    expect(
+      (await it.call('POST', '/v2/things', { token: it.project.jwt, raw: '{"title":"a"}', headers: charset }))
+        .status,
+    ).toBe(201);
+  });
+
+  test('that is empty may be announced as anything', async () => {
+    const id = '0197a3c4-5b6e-7f01-8a2b-3c4d5e6f7081';
+    for (const type of ['application/x-www-form-urlencoded', 'text/plain', 'application/json']) {
+      const head = `Host: x\r\nAuthorization: Bearer ${it.project.jwt}\r\nContent-Type: ${type}\r\nConnection: close\r\n`;
+      for (const length of ['', 'Content-Length: 0\r\n']) {
+        const answer = await rawExchange(it.base, `DELETE /v2/things/${id} HTTP/1.1\r\n${head}${length}\r\n`);
+        expect(answer).toMatch(/^HTTP\/1.1 204/);
+      }
+      const create = await rawExchange(
+        it.base,
+        `POST /v2/things HTTP/1.1\r\n${head}Content-Length: 0\r\n\r\n`,
+      );
+      expect(create).toMatch(/^HTTP\/1.1 422/);
+    }
+  });
+
+  test('is not read from a caller without a token', async () => {
+    const socket = connect(Number(new URL(it.base).port), '127.0.0.1');
+    socket.write(
+      'POST /v2/things HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 4000000\r\n\r\n{',
+    );
+    const [answer] = (await once(socket, 'data')) as [Buffer];
+    expect(answer.toString()).toContain('401 Unauthorized');
+    socket.destroy();
+  });
+
+  test('on GET and DELETE may be announced and missing, as v1 clients do', async () => {
+    const headers = { 'content-type': 'application/json' };
+    const id = '0197a3c4-5b6e-7f01-8a2b-3c4d5e6f7081';
+    expect((await it.call('GET', `/v2/things/${id}`, { token: it.project.jwt, headers })).status).toBe(200);
+    expect((await it.call('DELETE', '/v2/things/x', { token: it.project.jwt, headers })).status).toBe(204);
+  });
+});
+
+describe('what must be known', () => {
+  test('is refused by name where it is not: parameters, cookies, headers of the brand', async () => {
+    const answer = await it.call('POST', '/v2/things?known=1&foo=1&bar=2', {
+      token: it.project.jwt,
+      body: { title: 'a' },
+      headers: {
+        cookie: 'session=1; other=2',
+        'x-acme-foo': '1',
+        'x-service-bar': '1',
+        'x-acme-api-key': 'k',
+        'x-service-client-id': 'c',
+        traceparent: 't',
+        'x-forwarded-for': '1.1.1.1',
+      },
+    });
+    expect(answer.status).toBe(422);
+    expect(answer.messages).toEqual([
+      "Query parameter 'foo' is not known",
+      "Query parameter 'bar' is not known",
+      "Cookie 'session' is not known",
+      "Cookie 'other' is not known",
+      "Header 'x-acme-foo' is not known",
+      "Header 'x-service-bar' is not known",
+    ]);
+    const others = {
+      accept: '*/*',
+      traceparent: 't',
+      'x-forwarded-for': '1.1.1.1',
+      via: 'p',
+      'x-acme-client-user-agent': 'u',
+    };
+    expect((await things({ title: 'a' }, others)).status).toBe(201);
+  });
+
+  test('is refused together with what is wrong in the body', async () => {
+    const answer = await it.call('POST', '/v2/things?foo=1', {
+      token: it.project.jwt,
+      body: { title: '', extra: 1 },
+      headers: { cookie: 'session=1' },
+    });
+    expect([answer.status, answer.messages]).toEqual([
+      422,
+      [
+        "Query parameter 'foo' is not known",
+        "Cookie 'session' is not known",
+        "Param '(root)' doesn't allow key: extra",
+        "Param 'title' must have at least 1 character",
+      ],
+    ]);
+  });
+
+  test('is let through elsewhere', async () => {
+    const path = '/v2/things/0197a3c4-5b6e-7f01-8a2b-3c4d5e6f7081?_=123&size=7';
+    expect((await it.call('GET', path, { token: it.project.jwt, headers: { cookie: 'a=1' } })).json).toEqual({
+      id: '0197a3c4-5b6e-7f01-8a2b-3c4d5e6f7081',
+      size: 7,
+    });
+  });
+
+  test('of a query that is wrong names the parameter', async () => {
+    const path = '/v2/things/0197a3c4-5b6e-7f01-8a2b-3c4d5e6f7081';
+    for (const [query, message] of [
+      ['size=x', "Param 'size' must be an integer"],
+      ['size=0', "Param 'size' must be 1 or more"],
+      ['size=1&size=2', "Param 'size' must be an integer"],
+      ...['1e1', '0x10', '%2010', '10%20', '+10', '1.0', '١٠', 'true', ''].map((size) => [
+        `size=${size}`,
+        "Param 'size' must be an integer",
+      ]),
+    ]) {
+      const answer = await it.call('GET', `${path}?${query}`, { token: it.project.jwt });
+      expect([answer.status, answer.messages]).toEqual([422, [message]]);
+    }
+  });
+
+  test('of a path that is no uuid is 400', async () => {
+    for (const id of [
+      'x',
+      '0197a3c4-5b6e-7f01-8a2b',
+      '%00',
+      'urn:uuid:0197a3c4-5b6e-7f01-8a2b-3c4d5e6f7081',
+    ]) {
+      const answer = await it.call('GET', `/v2/things/${id}`, { token: it.project.jwt });
+      expect([answer.status, answer.codes]).toEqual([400, ['invalid_id']]);
+    }
+  });
+});
+
+describe('a path', () => {
+  test('that does not exist is 404, one with other methods 405 with Allow', async () => {
+    const missing = await it.call('GET', '/v2/nothing?token=secret');
+    expect([missing.status, missing.codes, missing.text.includes('secret')]).toEqual([
+      404,
+      ['not_found'],
+      false,
+    ]);
+    for (const type of ['application/json', 'text/plain']) {
+      const wrong = { raw: '{', headers: { 'content-type': type } };
+      expect((await it.call('POST', '/v2/nothing', wrong)).codes).toEqual(['not_found']);
+    }
+    const other = await it.call('PATCH', '/v2/things', { raw: '{' });
+    expect([other.status, other.codes, other.headers.get('allow')]).toEqual([
+      405,
+      ['method_not_allowed'],
+      'POST, OPTIONS',
+    ]);
+    expect((await it.call('POST', '/v2/things/x')).headers.get('allow')).toBe('GET, HEAD, DELETE, OPTIONS');
+    const options = await it.call('OPTIONS', '/v2/things/x');
+    expect([options.status, options.headers.get('allow')]).toEqual([204, 'GET, HEAD, DELETE, OPTIONS']);
+  });
+
+  test('has no method that nothing has: 405 with Allow', async () => {
+    const thing = '/v2/things/0197a3c4-5b6e-7f01-8a2b-3c4d5e6f7081';
+    const statusOf = async (method: string, path: string) => {
+      const answer = await rawExchange(
+        it.base,
+        `${method} ${path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`,
+      );
+      return [/^HTTP\/1.1 (\d+)/.exec(answer)?.[1], /^allow: (.*)$/im.exec(answer)?.[1]];
+    };
+    for (const method of ['TRACE', 'PROPFIND', 'PURGE']) {
+      expect(await statusOf(method, '/v2/things')).toEqual(['405', 'POST, OPTIONS']);
+      expect(await statusOf(method, `${thing}/?size=1`)).toEqual(['405', 'GET, HEAD, DELETE, OPTIONS']);
+      expect(await statusOf(method, '/v2/nothing')).toEqual(['404', undefined]);
+    }
+  });
+
+  test('may end in a slash, and answers HEAD like GET', async () => {
+    const path = '/v2/things/0197a3c4-5b6e-7f01-8a2b-3c4d5e6f7081';
+    expect((await it.call('GET', `${path}/`, { token: it.project.jwt })).status).toBe(200);
+    const head = await it.call('HEAD', path, { token: it.project.jwt });
+    expect([head.status, head.text, Number(head.headers.get('content-length')) > 0]).toEqual([200, '', true]);
+  });
+
+  test('that cannot be decoded is 400', async () => {
+    const answer = await it.call('GET', '/v2/things/%zz', { headers: { origin: 'https://a.example' } });
+    expect([answer.status, answer.codes]).toEqual([400, ['bad_request']]);
+    expect(answer.headers.get('access-control-allow-origin')).toBe('*');
+  });
+
+  test('with the brand in it has both spellings', async () => {
+    const token = it.userJwt({ user_external_id: 'ann' });
+    const [a, b] = await Promise.all(
+      ['/v2/acme_me', '/v2/service_me'].map((path) =>
+        it.call('PUT', path, { token, headers: { 'X-Service-Client-Id': 'c1' } }),
+      ),
+    );
+    expect(a?.json).toEqual(b?.json);
+    expect(a?.json).toMatchObject({ project: it.project.id, client: 'c1' });
+  });
+});
+
+describe('an error below a route', () => {
+  const failing = (id: string) => it.call('DELETE', `/v2/things/${id}`, { token: it.project.jwt });
+
+  test('that nobody foresaw is 500 without a detail, and in the log with its stack but no secret', async () => {
+    it.logged.length = 0;
+    const answer = await failing('bug');
+    expect([answer.status, answer.messages]).toEqual([500, ['Something went wrong on our side']]);
+    const line = JSON.parse(it.logged.find((text) => text.includes('hunter2')) ?? '{}');
+    expect(line).toMatchObject({
+      level: 'error',
+      status: 500,
+      request_id: answer.headers.get('x-request-id'),
+      path: '/v2/things/bug',
+    });
+    expect(line.err.stack).toContain('http.test.ts');
+    expect(it.logged.join('')).not.toContain(it.project.jwt);
+  });
+
+  test('that says the database is away is 503 with Retry-After', async () => {
+    const answer = await failing('down');
+    expect([answer.status, answer.codes, answer.headers.get('retry-after')]).toEqual([
+      503,
+      ['service_unavailable'],
+      '1',
+    ]);
+  });
+
+  test('that says a character cannot be stored is 422; one of ours is what it says', async () => {
+    expect((await failing('nul')).status).toBe(422);
+    expect((await failing('missing')).status).toBe(404);
+  });
+
+  test('of a reply that breaks its own schema shows in tests', async () => {
+    expect((await it.call('GET', '/v2/lies')).status).toBe(500);
+  });
+});
+
+describe('request ids', () => {
+  test("are the caller's if they are sane, else ours", async () => {
+    const given = async (id?: string) =>
+      (
+        await it.call('GET', '/v2/nothing', { headers: id === undefined ? {} : { 'x-request-id': id } })
+      ).headers.get('x-request-id');
+    expect(await given('abc-123')).toBe('abc-123');
+    for (const id of [undefined, 'x'.repeat(129), 'a b', '<script>'])
+      expect(await given(id)).toMatch(/^[0-9a-f-]{36}$/);
+  });
+});
+
+describe('browsers of other origins', () => {
+  test('get a preflight without token or limit, with every header by name', async () => {
+    const answer = await it.call('OPTIONS', '/v2/things', {
+      headers: {
+        origin: 'https://shop.example',
+        'access-control-request-method': 'POST',
+        'access-control-request-headers': 'authorization',
+      },
+    });
+    expect(answer.status).toBe(204);
+    expect(answer.headers.get('access-control-allow-origin')).toBe('*');
+    const allowed = answer.headers.get('access-control-allow-headers')?.split(', ');
+    for (const name of [
+      'authorization',
+      'content-type',
+      'accept',
+      'idempotency-key',
+      'accept-version',
+      'x-acme-api-key',
+      'x-service-user-hmac',
+    ]) {
+      expect(allowed).toContain(name);
+    }
+    for (const method of ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'])
+      expect(answer.headers.get('access-control-allow-methods')).toContain(method);
+    expect(Number(answer.headers.get('access-control-max-age'))).toBeGreaterThan(0);
+  });
+
+  test('may read every answer, errors too, with the headers that matter', async () => {
+    const headers = { origin: 'https://shop.example' };
+    for (const [method, path] of [
+      ['POST', '/v2/things'],
+      ['GET', '/v2/nothing'],
+      ['PATCH', '/v2/things'],
+    ] as const) {
+      const answer = await it.call(method, path, { headers });
+      expect(answer.headers.get('access-control-allow-origin')).toBe('*');
+      for (const name of ['RateLimit-Limit', 'Retry-After', 'Idempotency-Replayed', 'X-Request-Id']) {
+        expect(answer.headers.get('access-control-expose-headers')).toContain(name);
+      }
+    }
+  });
+});
+
+describe('a connection', () => {
+  test('that does not speak HTTP is told so and closed', async () => {
+    expect(await rawExchange(it.base, 'hello\r\n\r\n')).toMatch(
+      /^HTTP\/1.1 400 Bad Request\r\n[\s\S]*"bad_request"/,
+    );
+  });
+
+  test('with a head of 20 kB is told so and closed', async () => {
+    expect(
+      await rawExchange(it.base, `GET / HTTP/1.1\r\nHost: x\r\nX-A: ${'a'.repeat(20_000)}\r\n\r\n`),
+    ).toMatch(/^HTTP\/1.1 431 /);
+  });
+});
+
+describe('operations', () => {
+  test('healthz and readyz answer without a token', async () => {
+    expect((await it.call('GET', '/healthz')).json).toEqual({ status: 'ok' });
+    expect((await it.call('GET', '/readyz')).json).toEqual({ status: 'ok' });
+  });
+
+  test('metrics show the queue, the pool, the process and the requests by operation', async () => {
+    await it.db.query(
+      { name: 'job', text: "insert into jobs (kind, project_id, payload) values ('fan_out', $1, '{}')" },
+      [it.project.id],
+    );
+    await things({ title: 'a' });
+    const { text } = await it.call('GET', '/metrics');
+    expect(text).toMatch(/^belfry_queue_jobs\{kind="fan_out",state="ready"\} 1$/m);
+    expect(text).toMatch(/^belfry_queue_oldest_ready_seconds\{kind="fan_out"\} [0-9.]+$/m);
+    expect(text).toMatch(
+      /^belfry_http_request_duration_seconds_count\{operation="createThing",status="201"\} [1-9]/m,
+    );
+    for (const name of [
+      'belfry_database_connections{state="idle"}',
+      'nodejs_eventloop_lag_seconds',
+      'process_resident_memory_bytes',
+      'belfry_broadcasts_accepted_total',
+    ]) {
+      expect(text).toContain(name);
+    }
+  });
+});
+
+describe('the description', () => {
+  test('is OpenAPI 3.1 of the routes, with their errors', async () => {
+    const { json } = await it.call('GET', '/v2/openapi.json');
+    const document = json as {
+      openapi: string;
+      jsonSchemaDialect: string;
+      servers: unknown;
+      paths: Record<string, Record<string, { responses: object; security: unknown; parameters: object[] }>>;
+    };
+    expect([document.openapi, document.servers]).toEqual(['3.1.0', [{ url: '/v2' }]]);
+    expect(document.jsonSchemaDialect).toBe('http://json-schema.org/draft-07/schema#');
+    const create = document.paths['/things']?.post;
+    expect(Object.keys(create?.responses ?? {})).toEqual([
+      '201',
+      '400',
+      '401',
+      '403',
+      '409',
+      '413',
+      '415',
+      '422',
+      '429',
+      '500',
+      '503',
+    ]);
+    expect(create?.security).toEqual([{ ProjectJWT: [] }]);
+    expect(create?.parameters).toContainEqual(
+      expect.objectContaining({ in: 'header', name: 'Idempotency-Key' }),
+    );
+    expect(Object.keys(document.paths)).toContain('/acme_me');
+    expect(Object.keys(document.paths)).not.toContain('/service_me');
+    expect(Object.keys(document.paths['/things'] ?? {})).toEqual(['post']);
+  });
+
+  test('says of each schema with examples that it takes them, and of a missing integration that it is 404', async () => {
+    const { json } = await it.call('GET', '/v2/openapi.json');
+    const { paths } = json as {
+      paths: Record<string, Record<string, { responses: Record<string, object> }>>;
+    };
+    let judged = 0;
+    const judge = (value: unknown): void => {
+      if (typeof value !== 'object' || value === null) return;
+      const { type, examples, schema, example } = value as Record<string, unknown>;
+      if (typeof schema === 'object' && schema !== null && example !== undefined) {
+        expect(problemsIn(schema)(example)).toEqual([]);
+        judged += 1;
+      }
+      if (type === 'object' && Array.isArray(examples)) {
+        for (const example of examples) expect(problemsIn(value)(example)).toEqual([]);
+        judged += examples.length;
+      }
+      for (const member of Object.values(value)) judge(member);
+    };
+    judge(paths);
+    expect(judged).toBeGreaterThan(5);
+    const { put, get, delete: remove } = paths['/integrations/smtp'] ?? {};
+    expect([put, get, remove].map((operation) => '404' in (operation?.responses ?? {}))).toEqual([
+      true,
+      false,
+      true,
+    ]);
+    expect(paths['/integrations/inbox']?.put?.responses['200']).toMatchObject({
+      content: { 'application/json': { schema: { required: ['images', 'locale', 'theme'] } } },
+    });
+  });
+
+  test('is given to its page without the dialect, which the page takes for an error', async () => {
+    const published = await it.call('GET', '/v2/openapi.json');
+    const shown = await it.call('GET', '/docs/json');
+    const { jsonSchemaDialect, ...rest } = published.json as Record<string, unknown>;
+    expect(jsonSchemaDialect).toBeDefined();
+    expect(shown.json).toEqual(rest);
+  });
+
+  test('has a page that loads nothing from elsewhere', async () => {
+    const page = await it.call('GET', '/docs/');
+    expect(page.status).toBe(200);
+    expect(page.headers.get('content-security-policy')).toContain("default-src 'none'");
+    const sources = [...page.text.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, source]) => source ?? '');
+    expect(sources.length).toBeGreaterThan(3);
+    for (const source of sources) {
+      expect(source).not.toMatch(/^(https?:)?\/\//);
+      expect((await fetch(new URL(source, `${it.base}/docs/`))).status, source).toBe(200);
+    }
+  });
+});
+
+test('a request that trickles is cut off, its head sooner than its body', async () => {
+  const other = await startTestServer({ timeouts: { headMs: 150, requestMs: 400, checkEveryMs: 20 } });
+  const start = `POST /v2/broadcasts HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${other.project.jwt}\r\n`;
+  const body = `${start}Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{`;
+  const answers = await Promise.all([trickle(other.base, start), trickle(other.base, body)]);
+  for (const { text } of answers) expect(text).toMatch(/^HTTP\/1.1 408 Request Timeout/);
+  expect(answers[0]?.ms).toBeLessThan(answers[1]?.ms ?? 0);
+  await other.close();
+});
+
+/** Sends `text` and then nothing; what comes back until the other side closes, and when that is. */
+async function trickle(base: string, text: string): Promise<{ text: string; ms: number }> {
+  const started = performance.now();
+  const socket = connect(Number(new URL(base).port), '127.0.0.1');
+  socket.write(text);
+  let answer = '';
+  socket.setEncoding('utf8').on('data', (chunk: string) => {
+    answer += chunk;
+  });
+  await once(socket, 'close');
+  return { text: answer, ms: performance.now() - started };
+}
+
+test('a server that closes answers what is under way, and lets go of idle connections', async () => {
+  const entered = Promise.withResolvers<void>();
+  const released = Promise.withResolvers<void>();
+  const slow = (app: App) =>
+    publicRoute(app, {
+      method: 'GET',
+      url: '/slow',
+      operationId: 'slow',
+      summary: 'Waits',
+      tags: ['Test'],
+      reply: { 200: Type.Object({}) },
+      async handler() {
+        entered.resolve();
+        await released.promise;
+        return {};
+      },
+    });
+  const other = await startTestServer({ routes: slow });
+  const port = Number(new URL(other.base).port);
+  const idle = connect(port, '127.0.0.1');
+  idle.write('GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n');
+  const [answer] = (await once(idle, 'data')) as [Buffer];
+  expect(answer.toString()).toContain('200 OK');
+  const idleEnded = once(idle, 'close');
+  const busy = connect(port, '127.0.0.1');
+  busy.write('GET /v2/slow HTTP/1.1\r\nHost: x\r\n\r\n');
+  await entered.promise;
+  const closed = other.close();
+  await idleEnded;
+  released.resolve();
+  const [last] = (await once(busy, 'data')) as [Buffer];
+  expect(last.toString()).toMatch(/^HTTP\/1.1 200 OK\r\n[\s\S]*connection: close\r\n/i);
+  await closed;
+});

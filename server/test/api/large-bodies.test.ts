@@ -1,0 +1,90 @@
+import { once } from 'node:events';
+import { type ClientRequest, type IncomingMessage, request } from 'node:http';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { until } from '../support/service.ts';
+import { type MeasuredServer, startMeasuredServer } from '../support/start-measured-server.ts';
+
+// `npm run bench -- --only bodies` does the same with a thousand broadcasts over 128 connections.
+const HEAP_MB = 160;
+const BROADCASTS = 32;
+
+let server: MeasuredServer;
+beforeAll(async () => {
+  server = await startMeasuredServer([`--max-old-space-size=${HEAP_MB}`]);
+}, 60_000);
+afterAll(() => server.stop());
+
+const body = Buffer.from(
+  JSON.stringify({
+    title: 'Large',
+    content: '<p>a "b" 😀</p>'.repeat(480_000),
+    recipients: [{ external_id: 'a' }],
+  }),
+);
+
+function begin(jwt: string, bytes: number): ClientRequest {
+  return request(`${server.address}/v2/broadcasts`, {
+    method: 'POST',
+    headers: {
+      authorization: `Bearer ${jwt}`,
+      'content-type': 'application/json',
+      'content-length': bytes,
+    },
+  });
+}
+
+async function post(
+  jwt: string,
+  sentBody = body,
+): Promise<{ status: number; retryAfter: string | undefined }> {
+  const sent = begin(jwt, sentBody.length);
+  sent.end(sentBody);
+  const [response] = (await once(sent, 'response')) as [IncomingMessage];
+  response.resume();
+  await once(response, 'end');
+  return { status: response.statusCode ?? 0, retryAfter: response.headers['retry-after'] };
+}
+
+test('broadcasts of 10 MiB that are more than the heap together are accepted or rejected, and end nothing', async () => {
+  const [first, second, third] = server.projects;
+  if (first === undefined || second === undefined || third === undefined) throw new Error('no projects');
+  let done = false;
+  const sending = Promise.all(
+    Array.from({ length: BROADCASTS }, (_, index) => post((index % 2 === 0 ? first : second).jwt)),
+  ).finally(() => {
+    done = true;
+  });
+  // Another client is served all the time.
+  const small = { title: 'Small', recipients: [{ external_id: 'a' }] };
+  while (!done) expect((await third.call('POST', '/broadcasts', small)).status).toBe(201);
+  const answers = await sending;
+  expect(answers.filter(({ status }) => status === 201)).not.toEqual([]);
+  for (const { status, retryAfter } of answers) {
+    if (status === 201) continue;
+    expect([429, 503]).toContain(status);
+    expect(retryAfter).toBe('1');
+  }
+  // What was rejected works when the others have ended.
+  await until(
+    () => post(first.jwt),
+    ({ status }) => status === 201,
+    { withinMs: 30_000, everyMs: 100 },
+  );
+}, 90_000);
+
+test('a text that the heap has no room for is rejected, and the next broadcast is accepted', async () => {
+  const [, , third] = server.projects;
+  if (third === undefined) throw new Error('no project');
+  const text = Buffer.concat([
+    Buffer.from('{"title":"Large","recipients":[{"external_id":"a"}],"content":"€'),
+    Buffer.alloc(HEAP_MB * 2 ** 17, 'x'), // with the €, each takes two bytes of the heap
+    Buffer.from('"}'),
+  ]);
+  expect(await post(third.jwt, text)).toMatchObject({ status: 422 });
+  const tooLong = begin(third.jwt, HEAP_MB * 2 ** 19);
+  tooLong.flushHeaders(); // it is rejected before its body
+  const [{ statusCode }] = (await once(tooLong, 'response')) as [IncomingMessage];
+  expect(statusCode).toBe(413);
+  tooLong.on('error', () => {}).destroy();
+  expect(await post(third.jwt)).toMatchObject({ status: 201 });
+}, 90_000);

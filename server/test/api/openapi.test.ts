@@ -1,0 +1,102 @@
+import { readFileSync } from 'node:fs';
+import { createConfig, lintFromString } from '@redocly/openapi-core';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { startTestServer, type TestServer } from '../support/http.ts';
+import { type Description, describedBy } from '../support/operations.ts';
+
+let it: TestServer;
+let described: Description;
+beforeAll(async () => {
+  it = await startTestServer();
+  described = describedBy(it.server.swagger() as unknown as Record<string, unknown>);
+});
+afterAll(() => it.close());
+
+type Raw = Record<string, Record<string, Record<string, unknown>>>;
+
+describe('the published description', () => {
+  test('breaks no rule of the linter', async () => {
+    const config = await createConfig({ extends: ['recommended-strict'] });
+    const problems = await lintFromString({
+      source: JSON.stringify(described.document),
+      absoluteRef: '/openapi.json',
+      config,
+    });
+    const told = problems.map(
+      ({ ruleId, message, location }) => `${ruleId}: ${message} ${location[0]?.pointer}`,
+    );
+    expect(told).toEqual([]);
+  });
+
+  test('gives every operation a name of its own, a summary and a tag that is explained', () => {
+    const tags = (described.document.tags as { name: string }[]).map(({ name }) => name);
+    for (const [path, methods] of Object.entries(described.document.paths as Raw))
+      for (const [method, operation] of Object.entries(methods)) {
+        expect(operation, `${method} ${path}`).toMatchObject({
+          operationId: expect.stringMatching(/^[a-z][A-Za-z]+$/),
+          summary: expect.stringMatching(/^[A-Z].{3,}[^.]$/),
+          tags: [expect.toBeOneOf(tags)],
+        });
+      }
+    const names = described.operations.map(({ id }) => id);
+    expect(new Set(names).size).toBe(names.length);
+  });
+
+  test('tells every error that an operation can answer', () => {
+    for (const { id, caller, replies, body, parameters } of described.operations) {
+      const needed = [429, 500, 503];
+      if (caller !== 'anybody') needed.push(401, 403);
+      if (body !== undefined) needed.push(400, 413, 415, 422);
+      if (parameters.some((one) => one.in === 'path') && caller !== 'anybody') needed.push(404);
+      expect([...replies.keys()], id).toEqual(expect.arrayContaining(needed));
+    }
+  });
+
+  test('describes every parameter, and shows an example of every body and of every answer that has members', () => {
+    const lacking: string[] = [];
+    for (const [path, methods] of Object.entries(described.document.paths as Raw))
+      for (const [method, operation] of Object.entries(methods)) {
+        const where = `${method} ${path}`;
+        for (const one of (operation.parameters ?? []) as {
+          name: string;
+          in: string;
+          description?: string;
+        }[])
+          if (one.in !== 'path' && !one.description) lacking.push(`${where}: parameter ${one.name}`);
+        const request = operation.requestBody as { content?: Content } | undefined;
+        if (request && !hasExample(request.content)) lacking.push(`${where}: request`);
+        const responses = operation.responses as Record<string, { content?: Content }>;
+        for (const status of ['200', '201'])
+          if (responses[status] && !hasExample(responses[status].content))
+            lacking.push(`${where}: ${status}`);
+      }
+    expect(lacking).toEqual([]);
+  });
+});
+
+type Content = Record<
+  string,
+  {
+    example?: unknown;
+    examples?: unknown;
+    schema?: { examples?: unknown; type?: unknown; properties?: Record<string, unknown> };
+  }
+>;
+
+function hasExample(content: Content | undefined): boolean {
+  const json = content?.['application/json'];
+  if (json === undefined) return true; // a stream of events
+  if (json.schema?.properties !== undefined && Object.keys(json.schema.properties).length === 0) return true;
+  return json.example !== undefined || json.examples !== undefined || json.schema?.examples !== undefined;
+}
+
+test('every enum has a type, so that generators know what it is made of', () => {
+  const untyped: string[] = [];
+  const look = (value: unknown, path: string): void => {
+    if (typeof value !== 'object' || value === null) return;
+    if ('enum' in value && Array.isArray(value.enum) && !('type' in value)) untyped.push(path);
+    for (const [key, member] of Object.entries(value)) look(member, `${path}/${key}`);
+  };
+  look(JSON.parse(readFileSync(new URL('../../../openapi.json', import.meta.url), 'utf8')), '');
+  expect(untyped).toEqual([]);
+});

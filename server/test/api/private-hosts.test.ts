@@ -1,0 +1,91 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { startTestServer, type TestServer } from '../support/http.ts';
+import { integrationConfigs } from '../support/integration-configs.ts';
+
+let it: TestServer;
+let user: string;
+beforeAll(async () => {
+  it = await startTestServer();
+  user = it.userJwt({ user_external_id: 'ada' });
+});
+afterAll(() => it.close());
+
+const { smtp, fcm } = integrationConfigs;
+const keys = { auth: 'a', p256dh: 'p' };
+const SAVES: [path: string, field: string, body: (host: string) => object, asUser?: 'as user'][] = [
+  ['/webhooks', 'url', (host) => ({ url: `http://${host}/hook` })],
+  ['/integrations/smtp', 'host', (host) => ({ ...smtp.minimal, host })],
+  ['/integrations/ping_email', 'url', (host) => ({ url: `https://${host}:8443/mailer` })],
+  ['/integrations/teams', 'webhook.url', (host) => ({ webhook: { url: `https://${host}/` } })],
+  ['/integrations/fcm', 'token_uri', (host) => ({ ...fcm.minimal, token_uri: `https://${host}/token` })],
+  ['/channels/teams/tokens', 'webhook.url', (host) => ({ webhook: { url: `https://${host}/` } }), 'as user'],
+  ['/channels/slack/tokens', 'webhook.url', (host) => ({ webhook: { url: `https://${host}/` } }), 'as user'],
+  [
+    '/channels/slack/service_slackbot/tokens',
+    'webhook.url',
+    (host) => ({ webhook: { url: `https://${host}/` } }),
+    'as user',
+  ],
+  [
+    '/channels/web_push/tokens',
+    'endpoint',
+    (host) => ({ endpoint: `https://${host}/push`, keys }),
+    'as user',
+  ],
+  [
+    '/integrations/web_push/installations',
+    'endpoint',
+    (host) => ({ endpoint: `https://${host}/push`, keys }),
+    'as user',
+  ],
+];
+
+test.each(SAVES)('%s rejects a private host, naming %s', async (path, field, body, asUser) => {
+  const token = asUser === undefined ? it.project.jwt : user;
+  for (const host of ['10.1.2.3', '127.0.0.1', '169.254.169.254', 'localhost']) {
+    const { status, codes, messages } = await it.call('PUT', `/v2${path}`, { token, body: body(host) });
+    expect([status, codes], host).toEqual([422, ['validation_failed']]);
+    expect(messages[0]).toContain(`Param '${field}' must lead to a public address: ${host}`);
+  }
+  // With what its schema says of the rest.
+  const wrong = await it.call('PUT', `/v2${path}`, { token, body: { ...body('10.1.2.3'), more: 1 } });
+  expect(wrong.messages).toEqual([
+    "Param '(root)' doesn't allow key: more",
+    expect.stringContaining(`Param '${field}' must lead`),
+  ]);
+  expect((await it.call('PUT', `/v2${path}`, { token, body: body('1.1.1.1') })).status).toBe(200);
+});
+
+test('a cloud of FCM that has a name of its own, which is not known here, is saved', async () => {
+  const body = { ...fcm.minimal, universe_domain: 'nowhere.invalid' };
+  expect((await it.call('PUT', '/v2/integrations/fcm', { token: it.project.jwt, body })).status).toBe(200);
+});
+
+test('the host of an SMTP server is a name or an address, and nothing else', async () => {
+  const put = (host: unknown) =>
+    it.call('PUT', '/v2/integrations/smtp', { token: it.project.jwt, body: { ...smtp.minimal, host } });
+  for (const host of [
+    'mail.invalid',
+    'xn--exmple-cua.invalid',
+    'mail-1.a--b.invalid.',
+    'mail',
+    '2606:4700::1',
+  ])
+    expect((await put(host)).status, host).toBe(200);
+  for (const host of [
+    '',
+    ' ',
+    'a b',
+    'mail.invalid:25',
+    'smtp://mail.invalid',
+    'mail.invalid/x',
+    'a..b',
+    '.a',
+    '-a',
+  ])
+    expect((await put(host)).messages, host).toEqual([
+      "Param 'host' must be a host name or an IP address, without a port",
+    ]);
+  for (const slow of ['a'.repeat(200_000), 'a-'.repeat(100_000), 'a.'.repeat(100_000), ':'.repeat(200_000)])
+    expect((await put(`${slow}!`)).status).toBe(422);
+});

@@ -1,0 +1,266 @@
+/**
+ * Refusals that may be one recipient's fault: they do not stop the messages to others. By real senders, to
+ * vendors that refuse.
+ */
+import { generateKeyPairSync } from 'node:crypto';
+import { afterEach, describe, expect, test } from 'vitest';
+import type { NewEvent } from '../../src/domain/ground/events/record.ts';
+import { type Dispatched, Senders } from '../../src/domain/line/sending/senders.ts';
+import type { OpenedIntegration } from '../../src/domain/setup/integrations/of-project.ts';
+import { createEgressGuard } from '../../src/lib/egress.ts';
+import { newId } from '../../src/lib/ids.ts';
+import { delivering } from '../../src/providers/index.ts';
+import type { MessageOf, Outcome } from '../../src/providers/provider.ts';
+import { createTransport } from '../../src/providers/shared/transport.ts';
+import { emailMessage } from '../support/email-message.ts';
+import { type Blame, REFUSALS } from '../support/fault-table.ts';
+import { startFcmStandIn } from '../support/fcm-stand-in.ts';
+import { integrationConfigs } from '../support/integration-configs.ts';
+import { notificationContent } from '../support/notification-content.ts';
+import { startSmtpStandIn } from '../support/smtp-stand-in.ts';
+import { startVendor, type VendorAnswer } from '../support/vendor-stand-in.ts';
+
+describe('the table', () => {
+  const expected: Record<Blame, (outcome: Outcome) => void> = {
+    destination: (outcome) => {
+      expect(outcome).toMatchObject({ suspect: 'config' });
+      if (outcome.kind !== 'token_gone')
+        expect(outcome).toMatchObject({ kind: 'rejected', scope: 'message' });
+    },
+    integration: (outcome) => expect(outcome).toMatchObject({ kind: 'rejected', scope: 'config' }),
+    vendor: (outcome) => expect(outcome).toMatchObject({ kind: 'retry' }),
+  };
+  const rows = Object.entries(REFUSALS).flatMap(([name, refusals]) =>
+    refusals.map(([what, reply, blame]) => [name, what, blame, reply] as const),
+  );
+
+  test.each(rows)('%s, %s: blames the %s', (name, _what, blame, reply) => {
+    const provider = delivering.get(name);
+    if (provider === undefined) throw new Error(`no provider ${name}`);
+    expected[blame](provider.classify(reply as never));
+  });
+
+  test('has all providers', () => {
+    const names = [...delivering.keys()].filter((name) => name !== 'slackbot'); // answers as slack does
+    expect(Object.keys(REFUSALS).sort()).toEqual(names.sort());
+  });
+});
+
+const cleanups: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
+});
+
+/** Sends to one user: `bad` is refused. */
+type Send = (userId: string, kind: 'good' | 'bad') => Promise<Dispatched>;
+interface Scene {
+  send: Send;
+  events: NewEvent[];
+}
+
+function scene<C extends keyof MessageOf>(
+  channel: C,
+  { provider, config }: { provider: string; config: object },
+  origins: NonNullable<Parameters<typeof createTransport>[0]['origins']>,
+  message: (kind: 'good' | 'bad', id: string) => MessageOf[C],
+): Scene {
+  const egress = createEgressGuard({ allow: '127.0.0.1/32' });
+  const transport = createTransport({ egress, origins });
+  const events: NewEvent[] = [];
+  const senders = new Senders({
+    egress,
+    transport,
+    clock: { now: () => Date.now() },
+    config: { BRAND: 'belfry' },
+    onIntegration: (event) => events.push(event),
+    onPaused: () => {},
+    onResumed: () => {},
+    onTokensGone: () => {},
+    isBlocked: () => false,
+  });
+  cleanups.push(
+    () => transport.close(),
+    () => senders.close({ graceMs: 0 }),
+  );
+  const integration: OpenedIntegration = {
+    projectId: newId(),
+    id: newId(),
+    provider,
+    channel,
+    version: '1',
+    config: { ...(config as Record<string, unknown>), max_per_second: undefined },
+  };
+  return {
+    events,
+    send(userId, kind) {
+      const targetId = newId();
+      return senders.send(channel, [integration], () => message(kind, targetId), {
+        targetId,
+        userId,
+        weight: 1,
+      });
+    },
+  };
+}
+
+const mailTo = (kind: string, id: string) =>
+  emailMessage({ deliveryId: id, to: { email: `${kind}@example.com` } });
+const pushTo = (device: string) => ({
+  ...notificationContent({ expiresAt: new Date(Date.now() + 3_600_000) }),
+  token: { deviceToken: device },
+  badge: { unread: 1, unseen: 1 },
+});
+
+/** A vendor over HTTP that refuses what names the bad one. */
+async function refusing(refusal: VendorAnswer, acceptance: VendorAnswer): Promise<string> {
+  const vendor = await startVendor();
+  cleanups.push(vendor.stop);
+  vendor.answer(({ body }) => (/bad|19005550/.test(body) ? refusal : acceptance));
+  return vendor.address;
+}
+
+const twilio = async (code: number): Promise<Scene> => {
+  const address = await refusing(
+    { status: 400, body: { code, message: 'no' } },
+    { status: 201, body: { sid: 'SM1' } },
+  );
+  const { minimal: config } = integrationConfigs.twilio;
+  return scene('sms', { provider: 'twilio', config }, { twilio: address }, (kind) => ({
+    ...notificationContent(),
+    to: kind === 'bad' ? '+19005550001' : '+14155550001',
+  }));
+};
+
+const SCENES: Record<string, () => Promise<Scene>> = {
+  'Twilio 21408: the region is not enabled': () => twilio(21_408),
+  'Twilio 21612: no route to the number': () => twilio(21_612),
+  'Twilio 21608: a trial account': () => twilio(21_608),
+  'Twilio 21606: the sender cannot be used for the number': () => twilio(21_606),
+  async 'FCM THIRD_PARTY_AUTH_ERROR: an iOS token without a key of Apple'() {
+    const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
+    const account = { projectId: 'shop', clientEmail: 'push@shop.example' };
+    const google = await startFcmStandIn({ ...account, privateKey });
+    cleanups.push(google.stop);
+    google.fail('bad', {
+      status: 401,
+      body: {
+        error: {
+          status: 'UNAUTHENTICATED',
+          details: [
+            {
+              '@type': 'type.googleapis.com/google.firebase.fcm.v1.FcmError',
+              errorCode: 'THIRD_PARTY_AUTH_ERROR',
+            },
+          ],
+        },
+      },
+    });
+    const config = {
+      ...integrationConfigs.fcm.minimal,
+      project_id: account.projectId,
+      client_email: account.clientEmail,
+      private_key: privateKey.export({ type: 'pkcs8', format: 'pem' }) as string,
+      token_uri: google.tokenUri,
+    };
+    return scene('mobile_push', { provider: 'fcm', config }, { fcm: google.address }, pushTo);
+  },
+  async 'Expo InvalidCredentials of one ticket'() {
+    const vendor = await startVendor();
+    cleanups.push(vendor.stop);
+    vendor.answer(({ body }) => ({
+      status: 200,
+      body: {
+        data: (JSON.parse(body) as { to: string }[]).map(({ to }) =>
+          to.includes('bad')
+            ? { status: 'error', message: 'no', details: { error: 'InvalidCredentials' } }
+            : { status: 'ok', id: 'r1' },
+        ),
+      },
+    }));
+    const { minimal: config } = integrationConfigs.expo;
+    return scene('mobile_push', { provider: 'expo', config }, { expo: vendor.address }, (kind) =>
+      pushTo(`ExponentPushToken[${kind}]`),
+    );
+  },
+  async 'SMTP 554 5.7.1 at RCPT'() {
+    const server = await startSmtpStandIn();
+    cleanups.push(server.stop);
+    server.fail({
+      at: 'rcpt',
+      how: { reply: '554 5.7.1 Relay access denied' },
+      when: ({ to }) => to?.startsWith('bad') === true,
+    });
+    const config = {
+      host: server.host,
+      port: server.port,
+      username: '',
+      password: '',
+      from: { email: 'news@example.com' },
+      security: 'none',
+    };
+    return scene('email', { provider: 'smtp', config }, {}, mailTo);
+  },
+  async 'SES in the sandbox, naming the recipient'() {
+    const address = await refusing(
+      {
+        status: 400,
+        headers: { 'x-amzn-errortype': 'MessageRejected' },
+        body: {
+          message:
+            'Email address is not verified. The following identities failed the check in region EU-WEST-1: bad@example.com',
+        },
+      },
+      { status: 200, body: { MessageId: '1' } },
+    );
+    return scene('email', { provider: 'ses', config: integrationConfigs.ses.full }, { ses: address }, mailTo);
+  },
+  async 'SendGrid refusing the recipient'() {
+    const address = await refusing(
+      { status: 403, body: { errors: [{ field: 'personalizations.0.to.0.email', message: 'no' }] } },
+      { status: 202 },
+    );
+    const config = integrationConfigs.sendgrid.full;
+    return scene('email', { provider: 'sendgrid', config }, { sendgrid: address }, mailTo);
+  },
+  async 'Mailgun refusing who is no authorized recipient'() {
+    const address = await refusing(
+      {
+        status: 403,
+        body: {
+          message: 'Free accounts are for test purposes only. Add the address to authorized recipients',
+        },
+      },
+      { status: 200, body: { id: '<1@b.de>' } },
+    );
+    const config = integrationConfigs.mailgun.full;
+    return scene('email', { provider: 'mailgun', config }, { mailgun: address }, mailTo);
+  },
+};
+
+describe.each(Object.entries(SCENES))('%s', (_name, start) => {
+  const rejected = { kind: 'done', outcome: { kind: 'rejected', scope: 'message' } };
+  const sent = { kind: 'done', outcome: { kind: 'sent' } };
+
+  test('fails that delivery, and the next recipient gets theirs at once', async () => {
+    const { send, events } = await start();
+    expect(await send('hostile', 'bad')).toMatchObject(rejected);
+    expect(await send('another', 'good')).toMatchObject(sent);
+    expect(events).toEqual([]);
+  });
+
+  test('does not pause the integration, however often one user meets it', async () => {
+    const { send, events } = await start();
+    for (let n = 0; n < 25; n += 1) expect(await send('hostile', 'bad')).toMatchObject(rejected);
+    expect(await send('another', 'good')).toMatchObject(sent);
+    expect(events).toEqual([]);
+  });
+
+  test('pauses it when ten users in a row meet it, and only without a success in between', async () => {
+    const { send, events } = await start();
+    for (let n = 0; n < 9; n += 1) expect(await send(`user ${n}`, 'bad')).toMatchObject(rejected);
+    expect(await send('another', 'good')).toMatchObject(sent);
+    for (let n = 0; n < 10; n += 1) expect(await send(`user ${n}`, 'bad')).toMatchObject(rejected);
+    expect(events).toMatchObject([{ type: 'integration.paused' }]);
+    expect(await send('another', 'good')).toMatchObject({ kind: 'held' });
+  });
+});

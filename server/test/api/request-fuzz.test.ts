@@ -1,0 +1,224 @@
+import { Ajv, type ValidateFunction } from 'ajv';
+import addFormats from 'ajv-formats';
+import fc from 'fast-check';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { type Drawn, Explorer, send } from '../support/explorer.ts';
+import { type Description, describedBy, type Operation } from '../support/operations.ts';
+import { newSeed } from '../support/random.ts';
+import { type Answer, type Caller, startTestService, type TestService } from '../support/service.ts';
+
+// Requests made from our own description, valid and broken, for every operation in it. Whatever comes: never
+// a 5xx, every answer is what the description says, a broken request is refused, and what was accepted can be
+// read back. FAULT_SEED repeats a run.
+
+const VALID_RUNS = 25;
+const BROKEN_RUNS = 25;
+
+const seed = newSeed();
+let service: TestService;
+let described: Description;
+let ajv: Ajv;
+let explorer: Explorer;
+
+beforeAll(async () => {
+  console.info(`request fuzz: FAULT_SEED=${seed}`);
+  service = await startTestService({ settings: { PUBLIC_URL: 'https://notify.example' } });
+  const published = await fetch(`${service.address}/v2/openapi.json`);
+  described = describedBy((await published.json()) as Record<string, unknown>);
+  explorer = new Explorer(described);
+  ajv = new Ajv({ strict: false, allErrors: false, discriminator: false });
+  addFormats.default(ajv);
+  for (const format of ['text', 'cursor', 'password']) ajv.addFormat(format, true);
+  ajv.addSchema({ $id: 'document', ...described.document }, 'document');
+});
+afterAll(() => service.stop());
+
+const validators = new Map<unknown, ValidateFunction>();
+function validator(schema: object): ValidateFunction {
+  const held = validators.get(schema);
+  if (held !== undefined) return held;
+  const text = JSON.stringify(schema).replaceAll('"#/', '"document#/');
+  const made = ajv.compile(JSON.parse(text) as object);
+  validators.set(schema, made);
+  return made;
+}
+
+function callerOf(operation: Operation): Caller {
+  return operation.caller === 'project'
+    ? service.project.call
+    : service.project.as('fuzzed', { user_email: 'fuzzed@example.com' });
+}
+
+/** What holds for every answer. */
+function judge(operation: Operation, drawn: Drawn, answer: Answer): void {
+  const said = `${operation.id} ${JSON.stringify(drawn).slice(0, 800)} → ${answer.status} ${JSON.stringify(answer.body)?.slice(0, 600)}`;
+  expect(answer.status, said).toBeLessThan(500);
+  const unrouted = answer.status === 404 || answer.status === 405; // a path that leads elsewhere
+  if (!unrouted) expect([...operation.replies.keys()], said).toContain(answer.status);
+  const schema = operation.replies.get(answer.status);
+  if (schema !== undefined && answer.body !== undefined) {
+    const check = validator(schema);
+    expect(check(answer.body) ? [] : check.errors, said).toEqual([]);
+  }
+  if (answer.status >= 400) expect(answer.body?.errors?.[0]?.message, said).toEqual(expect.any(String));
+}
+
+const fuzzed = (operation: Operation) => operation.caller !== 'anybody' && !operation.streams;
+
+describe('requests made from the description', () => {
+  test('that are valid are taken or refused with a reason, and what was accepted can be read back', async () => {
+    // Writes first: so the reads meet what they wrote.
+    const order = ['PUT', 'POST', 'GET', 'PATCH', 'DELETE'];
+    const operations = described.operations
+      .filter(fuzzed)
+      .toSorted((a, b) => order.indexOf(a.method) - order.indexOf(b.method));
+    let accepted = 0;
+    for (const operation of operations) {
+      await fc.assert(
+        fc.asyncProperty(explorer.requestsOf(operation), async (drawn) => {
+          const answer = await send(callerOf(operation), operation, drawn);
+          judge(operation, drawn, answer);
+          if (answer.status >= 300) return;
+          accepted += 1;
+          explorer.learn(operation, answer);
+          await readBack(operation, drawn, answer);
+        }),
+        { seed, numRuns: VALID_RUNS, endOnFailure: true },
+      );
+    }
+    expect(accepted).toBeGreaterThan(operations.length * 3);
+  }, 300_000);
+
+  test('that are broken are refused where the description forbids them, and break nothing', async () => {
+    let refused = 0;
+    for (const operation of described.operations.filter(fuzzed)) {
+      await fc.assert(
+        fc.asyncProperty(explorer.requestsOf(operation, { broken: true }), async (drawn) => {
+          const answer = await send(callerOf(operation), operation, drawn);
+          judge(operation, drawn, answer);
+          if (operation.body === undefined || validator(operation.body)(drawn.body)) return;
+          refused += 1;
+          // Answers of another operation are possible where the path was broken, too.
+          expect(
+            answer.status,
+            `${operation.id} took ${JSON.stringify(drawn.body).slice(0, 500)}`,
+          ).toBeGreaterThanOrEqual(400);
+        }),
+        { seed, numRuns: BROKEN_RUNS, endOnFailure: true },
+      );
+    }
+    expect(refused).toBeGreaterThan(50);
+  }, 300_000);
+
+  test('every operation that saves something is read back', () => {
+    const saving = described.operations.filter(
+      (operation) => fuzzed(operation) && operation.method === 'PUT',
+    );
+    expect(
+      saving
+        .filter((operation) => READ_BACK.every(([pattern]) => !pattern.test(operation.id)))
+        .map(({ id }) => id),
+    ).toEqual([]);
+  });
+});
+
+type ReadBack = (call: Caller, operation: Operation, drawn: Drawn, answer: Answer) => Promise<void>;
+
+/** How what an operation accepted is read again, by its name. */
+const READ_BACK: [RegExp, ReadBack][] = [
+  [
+    /^saveCategoryDeliveryConfig$/,
+    async (call, _operation, _drawn, { body }) => {
+      expect((await call('GET', `/channels/${encodeURIComponent(body.key)}`)).body).toEqual(body);
+    },
+  ],
+  [
+    /^saveUserPreferences$/,
+    async (call, _operation, { body }) => {
+      const { categories = [] } = body as {
+        categories?: { key: string; channels?: { name: string; enabled: boolean }[] }[];
+      };
+      const { body: saved } = await call('GET', '/channels/user_preferences');
+      for (const { key, channels = [] } of categories)
+        for (const channel of channels)
+          expect(saved.categories.find((one: { key: string }) => one.key === key)?.channels).toContainEqual(
+            channel,
+          );
+    },
+  ],
+  [
+    /^save((User)?DeliveryWindows|Tracking)$/,
+    async (call, { path }, _drawn, { body }) => {
+      expect((await call('GET', path)).body).toEqual(body);
+    },
+  ],
+  [
+    /^saveSubscription$/,
+    async (call, _operation, _drawn, { body }) => {
+      const read = await call('GET', '/subscriptions?limit=100');
+      expect(read.body.data).toContainEqual(body);
+    },
+  ],
+  [
+    /^saveWebhook$/,
+    async (call, _operation, _drawn, { body }) => {
+      expect((await call('GET', `/webhooks/${body.id}`)).body).toEqual(body);
+    },
+  ],
+  [
+    /^saveSuppression$/,
+    async (call, _operation, _drawn, { body }) => {
+      expect((await call('GET', `/suppressions/${body.id}`)).body).toEqual(body);
+      const address = encodeURIComponent(body.email ?? body.phone_number);
+      expect((await call('GET', `/suppressions?query=${address}`)).body.data).toEqual([body]);
+    },
+  ],
+  [
+    /^saveInboxInstallation$/,
+    async (call, _operation, _drawn, { body }) => {
+      expect((await call('POST', '/integrations/inbox/installations/start')).body).toEqual(body);
+    },
+  ],
+  [
+    /^saveWebPushInstallation$/,
+    async (call, _operation, _drawn, { body }) => {
+      const { body: list } = await call('GET', '/channels/web_push/tokens?limit=100');
+      expect(list.data).toContainEqual(expect.objectContaining(body));
+    },
+  ],
+  [
+    // What holds tokens is shown to nobody: that it was saved is what can be read.
+    /^saveSlack(bot)?Installation$/,
+    async (_call, _operation, _drawn, { body }) => {
+      const { body: list } = await service.project.call('GET', '/events?type=installation.saved&limit=100');
+      expect(list.data.map((event: { payload: { id?: string } }) => event.payload.id)).toContain(body.id);
+    },
+  ],
+  [
+    /^createBroadcast$/,
+    async (call, _operation, _drawn, { body }) => {
+      const { status: _status, ...sent } = body;
+      expect((await call('GET', `/broadcasts/${body.id}`)).body).toMatchObject(sent);
+    },
+  ],
+  [
+    /^saveUser$/,
+    async (call, _operation, _drawn, { body }) => {
+      const { last_notified_at: _notified, last_seen_at: _seen, ...user } = body;
+      expect((await call('GET', `/users/${body.id}`)).body).toMatchObject(user);
+    },
+  ],
+  [
+    /^save\w+(Token|Integration)$/,
+    async (call, operation, _drawn, { body }) => {
+      const { body: list } = await call('GET', operation.path);
+      const shown = list.data.map((record: { config?: unknown }) => record.config ?? record);
+      expect(shown).toContainEqual(expect.objectContaining(body));
+    },
+  ],
+];
+
+async function readBack(operation: Operation, drawn: Drawn, answer: Answer): Promise<void> {
+  for (const [pattern, read] of READ_BACK)
+    if (pattern.test(operation.id)) await read(callerOf(operation), operation, drawn, answer);
+}

@@ -1,0 +1,357 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { Delivery } from '../../src/contract/delivery.ts';
+import type { Event } from '../../src/contract/event.ts';
+import { sql } from '../../src/db/client.ts';
+import { bringForward, devices, saveToken } from '../support/all-channels.ts';
+import { newSeed, randomFrom } from '../support/random.ts';
+import { startTestService, type TestProject, type TestService, until } from '../support/service.ts';
+import { QUEUED, startVendors, type Vendors } from '../support/vendors.ts';
+
+// Many broadcasts over every channel at once, to users who can be reached here and not there, want this and
+// not that, by vendors of which each refuses somebody and fails now and then; some of what failed is sent
+// anew. In the end every notification has one final state on every channel, and the list, the events and the
+// figures of the broadcast say the same. FAULT_SEED repeats a run.
+
+const USERS = 22;
+const BROADCASTS = 14;
+const CHANNELS = ['in_app', 'email', 'sms', 'mobile_push', 'web_push', 'slack', 'teams'];
+const FINAL = new Set(['sent', 'failed', 'skipped']);
+
+const seed = newSeed();
+const random = randomFrom(seed);
+const chance = (share: number) => random() < share;
+const some = <Item>(items: readonly Item[], share: number) => items.filter(() => chance(share));
+
+let vendors: Vendors;
+let service: TestService;
+let project: TestProject;
+
+beforeAll(async () => {
+  console.info(`accounting: FAULT_SEED=${seed}`);
+  vendors = await startVendors();
+  service = await startTestService({ settings: vendors.settings, pollMs: 50 });
+  project = service.project;
+  await vendors.setUp(project);
+  // No webhook of the project: whoever has no destination would share it, and Microsoft takes a hundred
+  // messages an hour.
+  expect((await project.call('PUT', '/integrations/teams', {})).status).toBe(200);
+});
+afterAll(async () => {
+  await service?.stop();
+  await vendors?.stop();
+});
+
+const users = Array.from({ length: USERS }, (_none, index) => `u${index}`);
+const categories = ['plain', 'mixed', 'later', 'conditional', 'off', 'inbox-last'];
+
+/** What the categories say of channels. */
+async function configureCategories(): Promise<void> {
+  const configs: Record<string, object[]> = {
+    mixed: some(CHANNELS, 0.6).map((channel) => ({ channel })),
+    later: CHANNELS.map((channel) => ({
+      channel,
+      ...(chance(0.5) ? { delay: 1 + Math.floor(random() * 900) } : {}),
+    })),
+    conditional: CHANNELS.map((channel) => ({
+      channel,
+      ...(chance(0.6) ? { if: "user.custom_attributes.plan == 'premium'", delay: chance(0.5) ? 5 : 0 } : {}),
+    })),
+    'inbox-last': [
+      { channel: 'email' },
+      { channel: 'in_app', delay: 60, if: '{{notification.unseen}} == true' },
+    ],
+  };
+  for (const [key, channels] of Object.entries(configs)) {
+    const saved = await project.call('PUT', '/channels', { key, channels });
+    expect([key, saved.status]).toEqual([key, 200]);
+  }
+  const off = { key: 'off', channels: CHANNELS.map((channel) => ({ channel })), disabled: true };
+  expect((await project.call('PUT', '/channels', off)).status).toBe(200);
+}
+
+/** Users with some of all that can be had, and wishes. */
+async function makeUser(name: string, index: number): Promise<void> {
+  const saved = await project.call('PUT', '/users', {
+    external_id: name,
+    ...(chance(0.8) ? { email: `${name}@example.com` } : {}),
+    ...(chance(0.7) ? { phone_numbers: [`+1500555${String(1000 + index)}`] } : {}),
+    custom_attributes: { plan: chance(0.5) ? 'premium' : 'free' },
+  });
+  expect(saved.status).toBe(200);
+  for (const platform of some(['apns', 'fcm', 'expo'] as const, 0.6))
+    await saveToken(project, name, `mobile_push/${platform}`, { device_token: devices[platform](name) });
+  if (chance(0.6)) {
+    const { public_key: publicKey } = vendors.configs.web_push as { public_key: string };
+    const { endpoint, keys, clientHash } = await vendors.browsers.subscribe(publicKey);
+    await saveToken(project, name, 'web_push', { endpoint, keys });
+    if (chance(0.3)) await vendors.browsers.expire(clientHash);
+  }
+  if (chance(0.5))
+    await saveToken(project, name, 'slack', { webhook: { url: `${vendors.slack.webhooksUrl}/${name}` } });
+  if (chance(0.5))
+    await saveToken(project, name, 'teams', { webhook: { url: `${vendors.teams.address}/${name}` } });
+  if (chance(0.4)) {
+    const wishes = some(categories, 0.5).map((key) => ({
+      key,
+      channels: some(CHANNELS, 0.3).map((channel) => ({ name: channel, enabled: false })),
+    }));
+    const answer = await project.as(name)('PUT', '/channels/user_preferences', {
+      categories: wishes.filter(({ channels }) => channels.length > 0),
+    });
+    expect(answer.status).toBe(204);
+  }
+}
+
+/** Of each vendor: whom it refuses for good, and whom it fails at first. */
+function breakVendors(): void {
+  const { mail, phone, apple, google, expo, slack, teams } = vendors;
+  for (const name of users) {
+    const to = `${name}@example.com`;
+    if (chance(0.15))
+      mail.fail({ at: 'rcpt', how: { reply: '550 5.1.1 No such user' }, when: (email) => email.to === to });
+    if (chance(0.15))
+      mail.fail({
+        at: 'end',
+        how: { reply: '554 5.7.1 Not this' },
+        when: (email) => email.to === to,
+        times: 3,
+      });
+    if (chance(0.3))
+      mail.fail({
+        at: 'rcpt',
+        how: { reply: '451 4.3.0 Later' },
+        when: (email) => email.to === to,
+        times: 2,
+      });
+    const fate = random();
+    if (fate < 0.15)
+      apple.fail(devices.apns(name), 410, 'Unregistered', { timestamp: Date.now() + 3_600_000 });
+    else if (fate < 0.3) apple.fail(devices.apns(name), 413, 'PayloadTooLarge');
+    if (chance(0.15))
+      google.fail(devices.fcm(name), {
+        status: 404,
+        body: { error: { code: 404, status: 'NOT_FOUND', details: [{ errorCode: 'UNREGISTERED' }] } },
+      });
+    if (chance(0.2)) expo.fail(devices.expo(name), 'MessageTooBig');
+    if (chance(0.3))
+      slack.refusals.set(`/services/${name}`, [
+        { status: 500, headers: {} },
+        { status: 404, headers: {} },
+      ]);
+  }
+  const bad = some(
+    users.map((_name, index) => `+1500555${String(1000 + index)}`),
+    0.3,
+  );
+  let asked = 0;
+  phone.answer(({ body }) => {
+    asked += 1;
+    const to = new URLSearchParams(body).get('To') ?? '';
+    if (bad.includes(to)) return { status: 400, body: { code: 21211, message: 'Invalid To', status: 400 } };
+    return asked % 5 === 0
+      ? { status: 429, body: { code: 20429, message: 'Too many', status: 429 } }
+      : QUEUED;
+  });
+  let posted = 0;
+  teams.answer(() => {
+    posted += 1;
+    return posted % 4 === 0 ? { status: 500 } : { status: posted % 7 === 0 ? 400 : 202 };
+  });
+}
+
+/** Everybody is taken in again, also whom nothing was sent to any more. */
+async function healVendors(): Promise<void> {
+  for (const { id } of await everyPage<{ id: string }>('/suppressions?limit=100'))
+    expect((await project.call('DELETE', `/suppressions/${id}`)).status).toBe(204);
+  vendors.mail.heal();
+  vendors.phone.answer(QUEUED);
+  vendors.teams.answer({ status: 202 });
+}
+
+interface Sent {
+  id: string;
+  users: ReadonlySet<string>;
+}
+
+async function sendAll(): Promise<Sent[]> {
+  const subscribers = some(users, 0.5);
+  for (const name of subscribers)
+    expect((await project.as(name)('POST', '/subscriptions', { topic: 'news' })).status).toBe(200);
+  const sent: Sent[] = [];
+  for (let number = 0; number < BROADCASTS; number += 1) {
+    const named = some(users, 0.4);
+    const topic = chance(0.3) || named.length === 0;
+    const { status, body } = await project.call('POST', '/broadcasts', {
+      title: `Number ${number}`,
+      content: 'Hello',
+      topic: 'news',
+      category: chance(0.2) ? null : categories[Math.floor(random() * categories.length)],
+      recipients: [
+        ...named.map((external_id) => ({ external_id })),
+        ...(topic ? [{ topic: { subscribers: true } }] : []),
+      ],
+    });
+    expect([status, body.errors]).toEqual([201, undefined]);
+    sent.push({ id: body.id, users: new Set([...named, ...(topic ? subscribers : [])]) });
+  }
+  return sent;
+}
+
+/** Waits until nothing is under way any more; what waits for its time has it. */
+async function allProcessed(sent: readonly Sent[]): Promise<void> {
+  await until(
+    async () => {
+      await bringForward(service);
+      const { body } = await project.call('GET', '/broadcasts?limit=100');
+      const left = body.data.filter(
+        ({ status }: { status: { status: string; summary: { pending: number } } }) =>
+          status.status !== 'processed' || status.summary.pending > 0,
+      );
+      return [body.data.length, left.length];
+    },
+    ([all, left]) => all === sent.length && left === 0,
+    { withinMs: 90_000, everyMs: 200 },
+  );
+}
+
+async function everyPage<Item>(path: string): Promise<Item[]> {
+  const found: Item[] = [];
+  for (let next: string | undefined = path; next !== undefined; ) {
+    const { status, body } = await project.call('GET', next);
+    expect([status, body.errors]).toEqual([200, undefined]);
+    found.push(...body.data);
+    const link: string | null = body.links.next;
+    next = link === null ? undefined : link.slice(link.indexOf('/v2') + 3);
+  }
+  return found;
+}
+
+type Told = Event & { context: Record<string, string> };
+
+/**
+ * The events of deliveries, oldest first, by delivery; and what was recorded when each broadcast was
+ * processed.
+ */
+async function eventsSoFar(): Promise<{
+  ofDelivery: Map<string, string[]>;
+  processed: Map<string, unknown[]>;
+}> {
+  const events = (await everyPage<Told>('/events?limit=100&type=delivery.*,broadcast.processed')).reverse();
+  const ofDelivery = new Map<string, string[]>();
+  const processed = new Map<string, unknown[]>();
+  for (const { type, context, payload } of events)
+    if (type === 'broadcast.processed') {
+      const id = context.broadcast_id ?? '';
+      processed.set(id, [...(processed.get(id) ?? []), payload]);
+    } else {
+      const id = context.delivery_id ?? '';
+      ofDelivery.set(id, [...(ofDelivery.get(id) ?? []), type.replace('delivery.', '')]);
+    }
+  return { ofDelivery, processed };
+}
+
+/**
+ * Compares what the list, the events and the broadcasts themselves say; answers how many deliveries are in
+ * which state.
+ */
+async function takeStock(sent: readonly Sent[]): Promise<Record<string, number>> {
+  const { ofDelivery, processed } = await eventsSoFar();
+  const names = await externalIds();
+  const states: Record<string, number> = {};
+  const told = new Set<string>();
+  for (const { id, users: reached } of sent) {
+    const list = await everyPage<Delivery>(`/broadcasts/${id}/deliveries?limit=100`);
+    const pairs = list.map(({ user_id, channel }) => `${names.get(user_id)} ${channel}`).toSorted();
+    const expected = [...reached]
+      .flatMap((name) => CHANNELS.map((channel) => `${name} ${channel}`))
+      .toSorted();
+    expect(pairs, `${id}: every user on every channel, once`).toEqual(expected);
+    for (const delivery of list) {
+      const { state } = delivery;
+      expect([delivery.id, FINAL.has(state) ? 'final' : state]).toEqual([delivery.id, 'final']);
+      const events = ofDelivery.get(delivery.id) ?? [];
+      const ends = events.filter((type) => FINAL.has(type));
+      told.add(delivery.id);
+      const said = `${delivery.id} is ${state}, events: ${events.join(', ')}`;
+      expect(ends.at(-1), said).toBe(state);
+      expect(ends.length, said).toBe(1 + delivery.replays);
+      expect(events.filter((type) => type === 'replayed').length, said).toBe(delivery.replays);
+      states[state] = (states[state] ?? 0) + 1;
+    }
+    const { status } = (await project.call('GET', `/broadcasts/${id}`)).body;
+    const failed = list.filter(({ state }) => state === 'failed');
+    const failures = new Set(failed.map((one) => one.user_id)).size;
+    expect([id, status.summary]).toEqual([id, { total: reached.size, failures, pending: 0 }]);
+    expect([id, processed.get(id)]).toEqual([id, [expect.objectContaining({ total: reached.size })]]);
+    expect(status.errors ?? []).toHaveLength(failed.length);
+    expect(await everyPage(`/broadcasts/${id}/deliveries?state=failed&limit=100`)).toEqual(
+      failed.toSorted((a, b) => (`${a.user_id}${a.channel}` < `${b.user_id}${b.channel}` ? -1 : 1)),
+    );
+    const one = list[Math.floor(random() * list.length)];
+    if (one !== undefined)
+      expect(await everyPage(`/notifications/${one.notification_id}/deliveries`)).toEqual(
+        list.filter((other) => other.notification_id === one.notification_id),
+      );
+  }
+  expect([...ofDelivery.keys()].filter((id) => !told.has(id))).toEqual([]);
+  // A job ends a moment after the last of its deliveries.
+  await until(
+    async () =>
+      service.context.db.query<{ pending: number; jobs: number }>(
+        sql(
+          '',
+          `select sum(abs(pending) + abs(awaited))::int as pending, (select count(*)::int from jobs where kind in ('fan_out', 'deliver', 'replay')) as jobs
+          from broadcasts`,
+        ),
+      ),
+    ([left]) => left?.pending === 0 && left.jobs === 0,
+  );
+  return states;
+}
+
+async function externalIds(): Promise<Map<string, string>> {
+  const list = await everyPage<{ id: string; external_id: string }>('/users?limit=100');
+  return new Map(list.map((user) => [user.id, user.external_id]));
+}
+
+test('every notification ends once on every channel, and list, events and figures agree; also after what failed was sent anew', async () => {
+  await configureCategories();
+  for (const [index, name] of users.entries()) await makeUser(name, index);
+  breakVendors();
+  const sent = await sendAll();
+  await allProcessed(sent);
+  const before = await takeStock(sent);
+  console.info(`accounting: ${JSON.stringify(before)}`);
+  // Of every kind there was something, so this has proved something.
+  for (const state of FINAL)
+    expect([state, before[state] ?? 0]).toEqual([state, expect.toSatisfy((n) => n > 20)]);
+
+  await healVendors();
+  let replayed = 0;
+  const ids = [...(await externalIds()).keys()];
+  await Promise.all(
+    sent.flatMap(({ id }) => {
+      if (chance(0.2)) return [];
+      const bodies = [
+        {},
+        { channel: 'email' },
+        { user_ids: some(ids, 0.5).concat(ids[0] ?? '') },
+        { state: 'skipped', user_ids: ids },
+      ];
+      const chosen = some(bodies, 0.4);
+      return [...chosen, ...(chance(0.3) ? chosen : [])].map(async (body) => {
+        const answer = await project.call('POST', `/broadcasts/${id}/deliveries/replay`, body);
+        expect([answer.status, answer.body.errors]).toEqual([202, undefined]);
+        replayed += answer.body.replayed;
+      });
+    }),
+  );
+  expect(replayed).toBeGreaterThan(20);
+  await allProcessed(sent);
+  const after = await takeStock(sent);
+  console.info(`accounting: ${replayed} replayed, then ${JSON.stringify(after)}`);
+  expect(after.failed ?? 0).toBeLessThan(before.failed ?? 0);
+  const all = sent.reduce((sum, one) => sum + one.users.size * CHANNELS.length, 0);
+  for (const states of [before, after])
+    expect(Object.values(states).reduce((sum, count) => sum + count, 0)).toBe(all);
+}, 240_000);

@@ -1,0 +1,322 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { type Database, sql } from '../../src/db/client.ts';
+import type { RealtimeMessage } from '../../src/domain/ground/bus/messages.ts';
+import { Acceptor } from '../../src/domain/line/accept/accept.ts';
+import { processed, startTestService, type TestService, until } from '../support/service.ts';
+import { STORED_EVENTS } from '../support/stored-events.ts';
+
+// A broadcast to a few users whom the server knows, and to their inboxes alone, is written with its
+// notifications, and has no job.
+
+let service: TestService;
+let call: TestService['project']['call'];
+
+const KNOWN = Array.from({ length: 12 }, (_, index) => ({
+  external_id: `known-${index}`,
+  email: `known-${index}@example.com`,
+}));
+
+beforeAll(async () => {
+  service = await startTestService();
+  call = service.project.call;
+  const { body } = await call('POST', '/broadcasts', { title: 'Who is there', recipients: KNOWN });
+  await processed(call, body.id);
+});
+afterAll(() => service.stop());
+
+async function rows<Row>(text: string, values: unknown[] = []): Promise<Row[]> {
+  return service.context.db.query<Row>(sql('', text), values);
+}
+
+/** How many jobs there have been. */
+async function jobs(): Promise<number> {
+  const [row] = await rows<{ count: number }>(
+    `select nextval(pg_get_serial_sequence('jobs', 'id')) as count`,
+  );
+  return row?.count ?? 0;
+}
+
+/** Sends to these; answers the broadcast and whether it took a job. */
+async function send(recipients: object[], members: object = {}, headers: Record<string, string> = {}) {
+  const before = await jobs();
+  const { status, body } = await call(
+    'POST',
+    '/broadcasts',
+    { title: 'Now', recipients, ...members },
+    headers,
+  );
+  expect(status).toBe(201);
+  return { id: body.id as string, body, queued: (await jobs()) - before > 1 };
+}
+
+async function summary(id: string) {
+  const { status } = (await call('GET', `/broadcasts/${id}`)).body;
+  return { status: status.status, ...status.summary, errors: status.errors };
+}
+
+describe('a broadcast to known users', () => {
+  test('is processed, and in their inboxes, when it is answered', async () => {
+    const { id, body, queued } = await send([{ external_id: 'known-0' }, { email: 'Known-1@example.com' }]);
+    expect(body.status).toEqual({
+      status: 'enqueued',
+      summary: { total: 2, failures: 0, pending: 0 },
+      errors: null,
+    });
+    expect(queued).toBe(false);
+    expect(await summary(id)).toEqual({
+      status: 'processed',
+      total: 2,
+      failures: 0,
+      pending: 0,
+      errors: null,
+    });
+    for (const user of ['known-0', 'known-1']) {
+      const inbox = await service.project.as(user)('GET', '/notifications?limit=1');
+      expect(inbox.body.data).toMatchObject([{ title: 'Now', read_at: null }]);
+    }
+  });
+
+  test('has the list of its users in their order, by which their deliveries are paged', async () => {
+    const named = [5, 2, 7, 1, 4].map((index) => ({ external_id: `known-${index}` }));
+    for (const recipients of [named, named.toReversed()]) {
+      const { id, queued } = await send(recipients);
+      expect(queued).toBe(false);
+      const [list] = await rows<{ page: number; user_ids: string[] }>(
+        'select page, user_ids from broadcast_users where broadcast_id = $1',
+        [id],
+      );
+      expect(list).toEqual({ page: 0, user_ids: list?.user_ids.toSorted() });
+      const owners = await rows<{ user_id: string }>(
+        'select user_id from notifications where broadcast_id = $1 order by user_id',
+        [id],
+      );
+      expect(owners.map((row) => row.user_id)).toEqual(list?.user_ids);
+      expect(list?.user_ids).toHaveLength(5);
+    }
+  });
+
+  test('addresses a user once who is named twice', async () => {
+    const { id, queued } = await send([
+      { external_id: 'known-2' },
+      { email: 'known-2@example.com' },
+      KNOWN[2] ?? {},
+    ]);
+    expect(queued).toBe(false);
+    expect(await summary(id)).toEqual({
+      status: 'processed',
+      total: 1,
+      failures: 0,
+      pending: 0,
+      errors: null,
+    });
+    expect(await rows('select 1 as one from notifications where broadcast_id = $1', [id])).toHaveLength(1);
+  });
+
+  test('has one effect and one answer under an Idempotency-Key, also beside others and at the same moment', async () => {
+    const post = (key: string, user: number) =>
+      call('POST', '/broadcasts', { title: key, recipients: [KNOWN[user]] }, { 'idempotency-key': key });
+    const before = await jobs();
+    const answers = await Promise.all([
+      ...Array.from({ length: 10 }, () => post('at-once-a', 3)),
+      post('at-once-b', 4),
+      post('at-once-c', 4),
+    ]);
+    answers.push(await post('at-once-a', 3));
+    expect((await jobs()) - before).toBe(1);
+    expect(new Set(answers.map(({ body }) => body.id)).size).toBe(3);
+    expect(
+      await rows(
+        `select type, sum(size)::int as count from ${STORED_EVENTS}
+        where broadcast_id = any ($1::uuid[]) or broadcast_ids && $1::uuid[]
+        group by type order by type`,
+        [answers.map(({ body }) => body.id)],
+      ),
+    ).toEqual([
+      { type: 'broadcast.created', count: 3 },
+      { type: 'broadcast.processed', count: 3 },
+      { type: 'delivery.sent', count: 3 },
+      { type: 'notification.created', count: 3 },
+    ]);
+  });
+
+  test('shares the rows of its events with others of the moment, and each event tells its own', async () => {
+    const sent = await Promise.all(
+      Array.from({ length: 60 }, (_, index) =>
+        call('POST', '/broadcasts', { title: 'Many', recipients: KNOWN.slice(0, 1 + (index % 3)) }),
+      ),
+    );
+    const ids = sent.map(({ body }) => body.id as string);
+    const stored = await rows<{ size: number }>(
+      `select size from ${STORED_EVENTS} where broadcast_id = any ($1::uuid[]) or broadcast_ids && $1::uuid[]`,
+      [ids],
+    );
+    expect(stored.reduce((sum, { size }) => sum + size, 0)).toBe(60 + 60 + 120 + 120);
+    expect(stored.length).toBeLessThan(240);
+    // biome-ignore lint/suspicious/noExplicitAny: as answered
+    const events: any[] = [];
+    for (let path = '/events?limit=7'; events.length < 360; ) {
+      const { body } = await call('GET', path);
+      events.push(...body.data);
+      path = body.links.next.replace(/^.*\/v2/, '');
+    }
+    expect(new Set(events.map(({ id }) => id)).size).toBe(events.length);
+    for (const [index, id] of ids.entries()) {
+      const own = events.filter(({ context }) => context.broadcast_id === id);
+      const total = 1 + (index % 3);
+      expect(own.map(({ type }) => type).sort()).toEqual([
+        'broadcast.created',
+        'broadcast.processed',
+        ...Array.from({ length: total }, () => 'delivery.sent'),
+        ...Array.from({ length: total }, () => 'notification.created'),
+      ]);
+      expect(own.find(({ type }) => type === 'broadcast.processed').payload).toEqual({
+        total,
+        failures: 0,
+        pending: 0,
+      });
+      const idsOf = (wanted: string) =>
+        own.flatMap(({ type, context }) => (type === wanted ? context.notification_id : [])).sort();
+      const there = await rows<{ id: string }>(
+        'select id from notifications where broadcast_id = $1 order by id',
+        [id],
+      );
+      expect(idsOf('notification.created')).toEqual(there.map((row) => row.id));
+      expect(idsOf('delivery.sent')).toEqual(there.map((row) => row.id));
+      const one = own[own.length - 1];
+      expect((await call('GET', `/events/${one.id}`)).body).toEqual(one);
+    }
+  });
+});
+
+describe('what takes more than that goes through the queue', () => {
+  test.each([
+    ['a user who is new', [{ external_id: 'new-to-all' }], { total: 1, failures: 0, pending: 0 }],
+    ['more than a few', KNOWN, { total: 12, failures: 0, pending: 0 }],
+    [
+      'names that contradict one another',
+      [{ external_id: 'known-6', email: 'known-7@example.com' }],
+      { total: 1 },
+    ],
+  ])('%s', async (_what, recipients, expected) => {
+    const { id, queued } = await send(recipients as object[]);
+    expect(queued).toBe(true);
+    await processed(call, id);
+    expect(await summary(id)).toMatchObject(expected);
+  });
+
+  test.each([
+    ['first_name', 'Ada'],
+    ['first_name', null],
+    ['last_name', 'Lovelace'],
+    ['last_name', null],
+    ['custom_attributes', { plan: 'free' }],
+    ['custom_attributes', null],
+    ['phone_numbers', ['+15005550006']],
+    ['phone_numbers', []],
+  ])('what is said about a user, which is kept: %s %j', async (member, value) => {
+    const { id, queued } = await send([{ external_id: 'known-5', [member]: value }]);
+    expect(queued).toBe(true);
+    await processed(call, id);
+    const { body } = await call('GET', '/users?limit=100');
+    const user = body.data.find((one: { external_id: string }) => one.external_id === 'known-5');
+    expect(user[member] ?? null).toEqual(value);
+  });
+
+  test.each([
+    ['is switched off', { disabled: true, channels: [{ channel: 'in_app' }] }, 0],
+    ['leaves the inbox out', { channels: [{ channel: 'email' }] }, 0],
+    ['has a condition', { channels: [{ channel: 'in_app', if: "user.external_id == 'known-6'" }] }, 1],
+  ])('a category that %s', async (_what, config, expected) => {
+    const key = `special-${Object.keys(config).length}-${expected}`;
+    expect((await call('PUT', '/channels', { key, ...config })).status).toBeLessThan(300);
+    const { id, queued } = await send([KNOWN[6] ?? {}, KNOWN[7] ?? {}], { category: key });
+    expect(queued).toBe(true);
+    await until(
+      () => summary(id),
+      ({ status }) => status === 'processed',
+    );
+    const shown = [];
+    for (const user of ['known-6', 'known-7'])
+      shown.push(...(await service.project.as(user)('GET', `/notifications?category=${key}`)).body.data);
+    expect(shown).toHaveLength(expected);
+  });
+
+  test('a project that can reach users elsewhere, too: what is left out there is told', async () => {
+    const project = await service.createProject('with devices');
+    const recipients = [{ external_id: 'known' }];
+    const sent = async () => {
+      const { body } = await project.call('POST', '/broadcasts', { title: 'Now', recipients });
+      await processed(project.call, body.id);
+      return (await project.call('GET', `/broadcasts/${body.id}/deliveries`)).body.data;
+    };
+    expect(await sent()).toMatchObject([{ channel: 'in_app', state: 'sent' }]);
+    expect((await project.call('PUT', '/integrations/expo', { access_token: 'x' })).status).toBe(200);
+    expect(await sent()).toMatchObject([
+      { channel: 'in_app', state: 'sent' },
+      { channel: 'mobile_push', state: 'skipped' },
+    ]);
+  });
+
+  test('a category that is held back or that somebody has switched off', async () => {
+    const later = { key: 'later', channels: [{ channel: 'in_app', delay: 3600 }] };
+    expect((await call('PUT', '/channels', later)).status).toBeLessThan(300);
+    const held = await send([KNOWN[8] ?? {}], { category: 'later' });
+    expect(held.queued).toBe(true);
+    // Its fan-out makes a job, too.
+    await until(
+      () => summary(held.id),
+      ({ status, pending }) => status === 'processed' && pending === 1,
+    );
+    expect((await send([KNOWN[8] ?? {}], { category: 'sooner' })).queued).toBe(false);
+    const off = { categories: [{ key: 'sooner', channels: [{ name: 'in_app', enabled: false }] }] };
+    expect((await service.project.as('known-9')('PUT', '/channels/user_preferences', off)).status).toBe(204);
+    const { id, queued } = await send([KNOWN[9] ?? {}], { category: 'sooner' });
+    expect(queued).toBe(true);
+    await processed(call, id);
+    const inbox = await service.project.as('known-9')('GET', '/notifications?category=sooner');
+    expect(inbox.body.data).toEqual([]);
+  });
+
+  test('a user who was deleted', async () => {
+    expect((await send([{ external_id: 'known-10' }])).queued).toBe(false);
+    const [user] = await rows<{ id: string }>("select id from users where external_id = 'known-10'");
+    expect((await call('DELETE', `/users/${user?.id}`)).status).toBe(204);
+    const { id, queued } = await send([{ external_id: 'known-10' }]);
+    expect(queued).toBe(true);
+    await processed(call, id);
+    expect(await summary(id)).toMatchObject({ total: 1, failures: 1, pending: 0 });
+  });
+});
+
+test('notifications whose commit was not heard of are looked for when the database is heard of again', async () => {
+  const { context } = service;
+  let cut = true;
+  const db: Pick<Database, 'query'> = {
+    async query<Row>(...asked: Parameters<Database['query']>): Promise<Row[]> {
+      const answer = await context.db.query<Row>(...asked);
+      if (cut) throw new Error('Connection terminated unexpectedly');
+      return answer;
+    },
+  };
+  const worker = { reserve: () => undefined, wake: () => {} };
+  const acceptor = new Acceptor({ ...context, db: { ...context.db, ...db } }, worker, {
+    onAccepted: () => {},
+    onNotifications: () => {},
+  });
+  const published: RealtimeMessage[] = [];
+  const unsubscribe = context.bus.subscribe((message) => published.push(message));
+  const json = JSON.stringify([{ external_id: 'known-11' }]);
+  const body = { title: 'Unheard', recipients: [{ external_id: 'known-11' }] };
+  const accept = () => acceptor.accept(service.project.id, { body, recipientsJson: Buffer.from(json) });
+  const beforeMs = Date.now();
+  await expect(accept()).rejects.toThrow('terminated');
+  expect(published).toEqual([]);
+  cut = false;
+  await accept();
+  unsubscribe();
+  expect(published.map(({ type }) => type)).toEqual(['missed', 'new']);
+  const [missed] = published;
+  expect(missed?.type === 'missed' && missed.sinceMs).toBeLessThan(beforeMs);
+  const inbox = await service.project.as('known-11')('GET', '/notifications');
+  expect(inbox.body.data.filter(({ title }: { title: string }) => title === 'Unheard')).toHaveLength(2);
+});

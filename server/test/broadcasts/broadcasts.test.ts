@@ -1,0 +1,707 @@
+import { randomBytes } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { sql } from '../../src/db/client.ts';
+import { type Answer, processed, startTestService, type TestService, until } from '../support/service.ts';
+import { STORED_EVENTS } from '../support/stored-events.ts';
+
+let service: TestService;
+let call: TestService['project']['call'];
+
+beforeAll(async () => {
+  service = await startTestService();
+  call = service.project.call;
+});
+afterAll(() => service.stop());
+
+const send = (body: object, headers?: Record<string, string>) => call('POST', '/broadcasts', body, headers);
+
+async function count(text: string, values: unknown[] = []): Promise<number> {
+  const [row] = await service.context.db.query<{ count: number }>(sql('', text), values);
+  return row?.count ?? -1;
+}
+
+const notificationsOf = (broadcastId: string) =>
+  count('select count(*) from notifications where broadcast_id = $1', [broadcastId]);
+
+describe('POST /broadcasts', () => {
+  test('answers 201 with every member of the contract, and GET answers the same with the outcome', async () => {
+    const body = {
+      title: 'Your order is on its way',
+      content: '<b>Tomorrow</b>',
+      action_url: 'https://shop.example/orders/1',
+      category: 'orders.shipped-2_a/b:c',
+      topic: 'order:1',
+      custom_attributes: { order: { id: 1, items: ['a', 'b'] } },
+      recipients: [
+        {
+          external_id: 'full-1',
+          email: 'full@example.com',
+          first_name: 'Ada',
+          last_name: null,
+          custom_attributes: { plan: 'pro' },
+          phone_numbers: ['+15005550001'],
+        },
+        { email: 'other@example.com' },
+      ],
+      overrides: {
+        channels: { in_app: { title: 'In app' }, email: { action_url: null } },
+        providers: { ses: { x: [1] } },
+      },
+    };
+    const answer = await send(body);
+    expect(answer.status).toBe(201);
+    const { id, created_at, status, ...rest } = answer.body;
+    expect(rest).toEqual(body);
+    expect(id).toMatch(/^[0-9a-f-]{36}$/);
+    expect(Math.abs(Date.parse(created_at) - Date.now())).toBeLessThan(60_000);
+    expect(status).toEqual({
+      status: 'enqueued',
+      summary: { total: 2, failures: 0, pending: 0 },
+      errors: null,
+    });
+    expect(await processed(call, id)).toEqual({
+      ...answer.body,
+      status: { status: 'processed', summary: { total: 2, failures: 0, pending: 0 }, errors: null },
+    });
+    expect(await notificationsOf(id)).toBe(2);
+  });
+
+  test('numbers in custom attributes come back, and reach the inbox, as they were written', async () => {
+    const attributes = '{"order": 12345678901234567890,\n"rate":\t0.10000000000000000001, "text": "a\\nb"}';
+    const raw = `{"title":"Exact","custom_attributes":${attributes},"recipients":[{"external_id":"exact"}],"overrides":{"channels":{"in_app":{"title":"In the inbox"}}}}`;
+    const ask = async (path: string, jwt: string, body?: string) => {
+      const response = await fetch(`${service.address}/v2${path}`, {
+        method: body === undefined ? 'GET' : 'POST',
+        headers: { authorization: `Bearer ${jwt}`, 'content-type': 'application/json' },
+        ...(body === undefined ? {} : { body }),
+      });
+      return response.text();
+    };
+    const expected = attributes.replace(/[\n\t]/g, '');
+    const { jwt, userJwt } = service.project;
+    for (const body of [raw, `{"broadcast":${raw}}`]) {
+      const accepted = await ask('/broadcasts', jwt, body);
+      expect(accepted).toContain(`"custom_attributes":${expected}`);
+      const { id } = JSON.parse(accepted);
+      await processed(call, id);
+      expect(await ask(`/broadcasts/${id}`, jwt)).toContain(`"custom_attributes":${expected}`);
+    }
+    const inbox = await ask('/notifications', userJwt({ user_external_id: 'exact' }));
+    expect(inbox.split(`"title":"In the inbox"`)).toHaveLength(3);
+    expect(inbox.split(`"custom_attributes":${expected}`)).toHaveLength(3);
+  });
+
+  test('members that were not given are null in the answer', async () => {
+    const { body } = await send({ title: 'Bare', recipients: [{ external_id: 'bare' }] });
+    expect(body).toMatchObject({
+      content: null,
+      action_url: null,
+      category: null,
+      topic: null,
+      custom_attributes: null,
+      overrides: null,
+    });
+  });
+
+  test('the body may be wrapped in the key that the rule for moving from v1 names', async () => {
+    const answer = await send({ broadcast: { title: 'Wrapped', recipients: [{ external_id: 'wrapped' }] } });
+    expect(answer).toMatchObject({ status: 201, body: { title: 'Wrapped' } });
+  });
+
+  test('a name of a recipient may be null, as clients send it of a user who has only the other', async () => {
+    const recipients = [
+      { external_id: 'null-mail', email: null, first_name: 'Ada' },
+      { external_id: null, email: 'null-id@example.com' },
+    ];
+    const { status, body } = await send({ title: 'Half a name', recipients });
+    expect([status, body.recipients]).toEqual([201, recipients]);
+    expect((await processed(call, body.id)).status).toMatchObject({
+      summary: { total: 2, failures: 0, pending: 0 },
+      errors: null,
+    });
+    const nobody = await send({ title: 'Nobody', recipients: [{ external_id: null, email: null }] });
+    expect([nobody.status, nobody.body.errors[0].message]).toEqual([
+      422,
+      "Param 'recipients.0' must have external_id or email",
+    ]);
+  });
+
+  test('a broadcast that was read can be sent again: what the server made is ignored', async () => {
+    const { body: first } = await send({ title: 'Again', recipients: [{ external_id: 'again' }] });
+    const read = await processed(call, first.id);
+    const { status, body } = await send(read);
+    expect([status, body.title, body.status.status]).toEqual([201, 'Again', 'enqueued']);
+    expect(body.id).not.toBe(first.id);
+  });
+
+  test('recipients may be null: then nobody is addressed', async () => {
+    const answer = await send({ title: 'Nobody', recipients: null });
+    expect(answer).toMatchObject({ status: 201, body: { recipients: null } });
+    expect((await processed(call, answer.body.id)).status.summary).toEqual({
+      total: 0,
+      failures: 0,
+      pending: 0,
+    });
+  });
+
+  test('a user who is named twice, by id and by address, gets one notification', async () => {
+    await processed(
+      call,
+      (await send({ title: 'Known', recipients: [{ external_id: 'twice', email: 'twice@example.com' }] }))
+        .body.id,
+    );
+    const { body } = await send({
+      title: 'Twice',
+      recipients: [
+        { external_id: 'twice' },
+        { email: 'TWICE@example.com' },
+        { external_id: 'twice', email: 'twice@example.com' },
+      ],
+    });
+    expect((await processed(call, body.id)).status.summary).toEqual({ total: 1, failures: 0, pending: 0 });
+    expect(await notificationsOf(body.id)).toBe(1);
+  });
+
+  test('what is no e-mail address is a 422 that names the recipient, also beside an external id', async () => {
+    const long = `${'a'.repeat(60)}@${'b.'.repeat(98)}com`; // 257 characters: one limit for recipients and for tokens
+    const { status, body } = await send({
+      title: 'Mixed',
+      recipients: [
+        { external_id: 'good', email: 'good@example.com' },
+        { email: 'no address' },
+        { external_id: 'id', email: 'nowhere' },
+        { email: 'ada@example.com\n' },
+        { email: long },
+        { external_id: '   ', email: 'victim@example.com' },
+        { external_id: 42, email: 'victim@example.com' },
+      ],
+    });
+    expect(status).toBe(422);
+    expect(body.errors.map(({ message }: { message: string }) => message)).toEqual([
+      "Param 'recipients.1.email' must be an e-mail address",
+      "Param 'recipients.2.email' must be an e-mail address",
+      "Param 'recipients.3.email' must be an e-mail address",
+      "Param 'recipients.4.email' must be an e-mail address",
+      "Param 'recipients.4.email' must have at most 254 characters",
+      "Param 'recipients.5.external_id' must not be blank, and must not contain the character U+0000 or half of a surrogate pair",
+      "Param 'recipients.6.external_id' must be a string or null",
+    ]);
+  });
+
+  test('when external id and address name two users the external id wins and the conflict is reported', async () => {
+    const first = await send({
+      title: 'Two',
+      recipients: [{ external_id: 'c1' }, { external_id: 'c2', email: 'c2@example.com' }],
+    });
+    await processed(call, first.body.id);
+    const { body } = await send({
+      title: 'Conflict',
+      recipients: [{ external_id: 'c1', email: 'c2@example.com' }],
+    });
+    const { status } = await processed(call, body.id);
+    expect(status.summary).toEqual({ total: 1, failures: 0, pending: 0 });
+    expect(status.errors).toEqual([
+      { message: 'recipients.0: the e-mail address c2@example.com belongs to another user' },
+    ]);
+    const found = await count(
+      "select count(*) from notifications n join users u on u.id = n.user_id where n.broadcast_id = $1 and u.external_id = 'c1'",
+      [body.id],
+    );
+    expect(found).toBe(1);
+  });
+
+  test('what a recipient says about the user is stored: given members replace, absent ones stay, null clears', async () => {
+    const user = async () => {
+      const rows = await service.context.db.query<Record<string, unknown>>(
+        sql(
+          '',
+          "select first_name, last_name, custom_attributes, phone_numbers, email from users where external_id = 'details'",
+        ),
+      );
+      return rows[0];
+    };
+    const tell = async (recipient: object) =>
+      processed(
+        call,
+        (await send({ title: 'Details', recipients: [{ external_id: 'details', ...recipient }] })).body.id,
+      );
+    await tell({
+      first_name: 'Ada',
+      last_name: 'L',
+      custom_attributes: { a: 1, b: '\u0007 \ufffe' },
+      phone_numbers: ['+15005550001'],
+    });
+    expect(await user()).toEqual({
+      first_name: 'Ada',
+      last_name: 'L',
+      custom_attributes: JSON.stringify({ a: 1, b: '\u0007 \ufffe' }),
+      phone_numbers: ['+15005550001'],
+      email: null,
+    });
+    await tell({ email: 'Details@example.com', last_name: null, custom_attributes: { c: 3 } });
+    expect(await user()).toEqual({
+      first_name: 'Ada',
+      last_name: null,
+      custom_attributes: '{"c":3}',
+      phone_numbers: ['+15005550001'],
+      email: 'Details@example.com',
+    });
+    await tell({ phone_numbers: [], custom_attributes: null });
+    expect(await user()).toMatchObject({ first_name: 'Ada', custom_attributes: null, phone_numbers: [] });
+  });
+
+  test('100 broadcasts at once that name the same new users make each user once', async () => {
+    const recipients = Array.from({ length: 20 }, (_, index) => ({
+      external_id: `race-${index}`,
+      email: `race-${index}@example.com`,
+    }));
+    const answers = await Promise.all(
+      Array.from({ length: 100 }, (_, index) =>
+        send({
+          title: `Race ${index}`,
+          recipients: index % 2 ? recipients : [...recipients].reverse().map(({ email }) => ({ email })),
+        }),
+      ),
+    );
+    for (const { body } of answers)
+      expect((await processed(call, body.id)).status).toMatchObject({
+        summary: { total: 20, failures: 0, pending: 0 },
+      });
+    expect(await count("select count(*) from users where email like 'race-%'")).toBe(20);
+    expect(await count("select count(*) from user_keys where value like 'race-%'")).toBe(40);
+    const ids = answers.map(({ body }) => body.id);
+    expect(
+      await count('select count(*) from notifications where broadcast_id = any ($1::uuid[])', [ids]),
+    ).toBe(2000);
+  });
+
+  test('a thousand recipients, and a second time the same thousand', async () => {
+    const recipients = Array.from({ length: 1000 }, (_, index) => ({ external_id: `many-${index}` }));
+    for (const title of ['New', 'Known']) {
+      const { body } = await send({ title, recipients });
+      expect((await processed(call, body.id)).status.summary).toEqual({
+        total: 1000,
+        failures: 0,
+        pending: 0,
+      });
+      expect(await notificationsOf(body.id)).toBe(1000);
+    }
+  });
+
+  test('a fan-out that was done before, as after a restored backup, changes nothing', async () => {
+    const recipients = Array.from({ length: 120 }, (_, index) => ({ external_id: `again-${index}` }));
+    const ids: string[] = [];
+    for (const some of [recipients, recipients.slice(0, 3)]) {
+      const { body } = await send({ title: 'Again', recipients: some });
+      await processed(call, body.id);
+      ids.push(body.id);
+    }
+    const rows = () =>
+      service.context.db.query<{ row: string }>(
+        sql(
+          '',
+          'select n::text as row from notifications n where broadcast_id = any ($1::uuid[]) order by 1',
+        ),
+        [ids],
+      );
+    const before = await rows();
+    await service.context.db.query(
+      sql('', "update broadcasts set status = 'enqueued', total = 0 where id = any ($1::uuid[])"),
+      [ids],
+    );
+    await service.context.db.query(
+      sql(
+        '',
+        "insert into jobs (kind, project_id, payload) select 'fan_out', project_id, json_build_object('broadcast_id', id) from broadcasts where id = any ($1::uuid[])",
+      ),
+      [ids],
+    );
+    for (const id of ids) expect((await processed(call, id)).status.summary.failures).toBe(0);
+    expect(await rows()).toEqual(before);
+    expect(before).toHaveLength(123);
+  });
+
+  test('every step leaves its event, with no row for each user', async () => {
+    const { body } = await send({
+      title: 'Events',
+      recipients: [{ external_id: 'e1' }, { external_id: 'e2' }],
+    });
+    await processed(call, body.id);
+    const rows = await service.context.db.query<{ type: string; users: number | null }>(
+      sql(
+        '',
+        `select type, cardinality(user_ids) as users from ${STORED_EVENTS} where broadcast_id = $1 order by id, base`,
+      ),
+      [body.id],
+    );
+    expect(rows).toEqual([
+      { type: 'broadcast.created', users: null },
+      { type: 'notification.created', users: 2 },
+      { type: 'delivery.sent', users: 2 },
+      { type: 'broadcast.processed', users: null },
+    ]);
+  });
+});
+
+const ok = { title: 'T', recipients: [{ external_id: '1' }] };
+
+describe('bad input is refused with all its problems, and nothing is stored', () => {
+  const cases: [string, unknown, number, string[]][] = [
+    ['broken JSON', '{"title": ', 400, ['invalid_json']],
+    ['an empty body', '', 422, ["Param '(root)'"]],
+    ['no object', [], 422, ["Param '(root)'"]],
+    ['nothing in it', {}, 422, ["Param 'title' is missing", "Param 'recipients' is missing"]],
+    ['an empty title', { ...ok, title: '' }, 422, ["Param 'title'"]],
+    ['a title of 256 characters', { ...ok, title: 'x'.repeat(256) }, 422, ["Param 'title'"]],
+    ['no recipients', { ...ok, recipients: [] }, 422, ["Param 'recipients'"]],
+    [
+      '1001 recipients',
+      { ...ok, recipients: Array.from({ length: 1001 }, (_, id) => ({ external_id: `${id}` })) },
+      422,
+      ["Param 'recipients'"],
+    ],
+    ['content that is too long', { ...ok, content: 'x'.repeat(10_485_761) }, 422, ["Param 'content'"]],
+    [
+      'an address that is too long',
+      { ...ok, action_url: `https://x/${'x'.repeat(2048)}` },
+      422,
+      ["Param 'action_url'"],
+    ],
+    ['a category with a space', { ...ok, category: 'a b' }, 422, ["Param 'category'"]],
+    ['a topic with an umlaut', { ...ok, topic: 'ä' }, 422, ["Param 'topic'"]],
+    [
+      'unknown keys at every level',
+      {
+        ...ok,
+        foo: 1,
+        overrides: { bar: 1, channels: { fax: {} } },
+        recipients: [{ external_id: '1', baz: 1 }],
+      },
+      422,
+      [
+        "Param '(root)' doesn't allow key: foo",
+        "Param 'overrides' doesn't allow key: bar",
+        "Param 'overrides.channels' doesn't allow key: fax",
+        "Param 'recipients.0' doesn't allow key: baz",
+      ],
+    ],
+    [
+      'wrong types',
+      { title: 1, content: 2, action_url: [], custom_attributes: [], recipients: {} },
+      422,
+      [
+        "Param 'title'",
+        "Param 'content'",
+        "Param 'action_url'",
+        "Param 'custom_attributes'",
+        "Param 'recipients'",
+      ],
+    ],
+    [
+      'recipients that name nobody',
+      { ...ok, recipients: [{}, { first_name: 'x' }] },
+      422,
+      ["Param 'recipients.0", "Param 'recipients.1"],
+    ],
+    [
+      'an external id with a NUL',
+      { ...ok, recipients: [{ external_id: 'a\0b' }] },
+      422,
+      ["Param 'recipients.0.external_id'"],
+    ],
+    [
+      'a name with half a character',
+      { ...ok, recipients: [{ external_id: 'a', first_name: '\ud800' }] },
+      422,
+      ["Param 'recipients.0.first_name'"],
+    ],
+    [
+      'a phone number in letters',
+      { ...ok, recipients: [{ external_id: 'a', phone_numbers: ['call me'] }] },
+      422,
+      ["Param 'recipients.0.phone_numbers.0'"],
+    ],
+  ];
+
+  test.each(cases)('%s', async (_name, body, status, messages) => {
+    const before = await count('select count(*) from broadcasts');
+    const answer = await call('POST', '/broadcasts', typeof body === 'string' ? body : JSON.stringify(body));
+    expect(answer.status).toBe(status);
+    const told = (answer.body.errors as { code: string; message: string }[]).map(
+      (error) => `${error.code} ${error.message}`,
+    );
+    for (const message of messages) expect(told.join('\n')).toContain(message);
+    expect(await count('select count(*) from broadcasts')).toBe(before);
+  });
+
+  test('unknown query parameters, cookies and brand headers are refused by name; those of HTTP and tracing pass', async () => {
+    const answer = await call('POST', '/broadcasts?dry_run=1&dry_run=2', ok, {
+      cookie: 'sid=1',
+      'x-service-foo': '1',
+      'x-service-api-key': 'k',
+    });
+    expect(answer.status).toBe(422);
+    const told = JSON.stringify(answer.body.errors);
+    for (const name of ['dry_run', 'sid', 'x-service-foo']) expect(told).toContain(name);
+    expect(told).not.toContain('x-service-api-key');
+    const passing = {
+      traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
+      'x-forwarded-for': '10.0.0.1',
+      'x-datadog-trace-id': '1',
+      'x-service-user-hmac': 'x',
+    };
+    expect((await call('POST', '/broadcasts', ok, passing)).status).toBe(201);
+  });
+
+  test('content of exactly 10485760 characters works, also where every character takes six bytes in JSON', async () => {
+    for (const character of ['x', '\u0001']) {
+      const content = character.repeat(10_485_760);
+      const { status, body } = await send({ ...ok, content });
+      expect(status).toBe(201);
+      await until(
+        () => count("select count(*) from broadcasts where id = $1 and status = 'processed'", [body.id]),
+        (done) => done === 1,
+      );
+      const stored = (await call('GET', `/broadcasts/${body.id}`)).body;
+      expect(stored.content === content).toBe(true);
+    }
+  }, 60_000);
+
+  test('strange strings come back as they went in', async () => {
+    const strange = {
+      title: '\u0007 \ufffe \u202emirror\u202c \u{1f469}\u200d\u{1f680}',
+      content: '\u0645\u0631\u062d\u0628\u0627',
+      custom_attributes: { 'a\u0001': '\u{10ffff}', constructor: { prototype: 1 }, toString: 'x' },
+      recipients: [{ external_id: 'strange', custom_attributes: { hasOwnProperty: 1 } }],
+    };
+    const { status, body } = await send(strange);
+    expect(status).toBe(201);
+    expect(await processed(call, body.id)).toMatchObject(strange);
+  });
+
+  test('what no database can store and no vendor takes is a 422 that names each place', async () => {
+    const [nul, high, low] = ['a\u0000b', 'a\ud83d', '\udc00b'];
+    const { status, body } = await send({
+      title: nul,
+      content: high,
+      action_url: low,
+      custom_attributes: { list: ['fine', nul], [`key ${nul}`]: 1, deep: { er: high } },
+      recipients: [{ external_id: 'fine' }, { email: 'b@example.com', custom_attributes: { plan: low } }],
+      overrides: {
+        channels: { sms: { content: nul } },
+        providers: { slack: { text: high, blocks: [{ text: low }] } },
+      },
+    });
+    expect(status).toBe(422);
+    const wrong = 'must not contain the character U+0000 or half of a surrogate pair';
+    expect(body.errors.map(({ message }: { message: string }) => message)).toEqual([
+      `Param 'title' ${wrong}`,
+      `Param 'content' ${wrong}`,
+      `Param 'action_url' ${wrong}`,
+      `Param 'custom_attributes.list.1' ${wrong}`,
+      `Param 'custom_attributes' has a key that ${wrong}`,
+      `Param 'custom_attributes.deep.er' ${wrong}`,
+      `Param 'recipients.1.custom_attributes.plan' ${wrong}`,
+      `Param 'overrides.channels.sms.content' ${wrong}`,
+      `Param 'overrides.providers.slack.text' ${wrong}`,
+      `Param 'overrides.providers.slack.blocks.0.text' ${wrong}`,
+    ]);
+    for (const escaped of ['\\u0000', '\\ud83d', '\\\\u0000', 'u0000', '\\u0041', '\\ud83d\\ude00']) {
+      const raw = `{"title":"${escaped}","recipients":[{"external_id":"escaped"}]}`;
+      expect((await call('POST', '/broadcasts', raw)).status, escaped).toBe(
+        escaped === '\\u0000' || escaped === '\\ud83d' ? 422 : 201,
+      );
+    }
+  });
+
+  test('recipients come back as they were written, and mean what JSON.parse makes of them', async () => {
+    const written = String.raw`[ {"external_id":"first","external_id":"wr\u0069tten","custom_attributes":{"recipients":[1],"n":1.0,"__proto__":"]}"}} ]`;
+    const raw = String.raw`{"recipients":[{"external_id":"shadowed"}],"title":"\"recipients\":[","r\u0065cipients":${written} ,"topic":"t"}`;
+    for (const body of [raw, `{"broadcast":null, "broadcast" : ${raw}}`]) {
+      const answer = await call('POST', '/broadcasts', body);
+      expect(answer.status).toBe(201);
+      expect(answer.body.recipients).toEqual(JSON.parse(written));
+      const read = await processed(call, answer.body.id);
+      expect(read.recipients).toEqual(JSON.parse(written));
+      expect(read.status.summary).toEqual({ total: 1, failures: 0, pending: 0 });
+    }
+    const externalIds = ['first', 'shadowed', 'written'];
+    const users = await service.context.db.query<{ external_id: string }>(
+      sql('', 'select external_id from users where external_id = any ($1)'),
+      [externalIds],
+    );
+    expect(users).toEqual([{ external_id: 'written' }]);
+  });
+
+  test('a __proto__ key is either kept as data or refused, and changes no prototype', async () => {
+    const text =
+      '{"title":"T","custom_attributes":{"__proto__":{"polluted":1}},"recipients":[{"external_id":"proto"}]}';
+    const answer = await call('POST', '/broadcasts', text);
+    expect([201, 400, 422]).toContain(answer.status);
+    if (answer.status === 201)
+      expect(Object.getOwnPropertyNames(answer.body.custom_attributes)).toEqual(['__proto__']);
+    expect(({} as { polluted?: number }).polluted).toBeUndefined();
+  });
+});
+
+describe('who may do what', () => {
+  test('a broadcast of another project is as unknown as one that does not exist', async () => {
+    const other = await service.createProject('other');
+    const { body } = await send(ok);
+    expect((await other.call('GET', `/broadcasts/${body.id}`)).status).toBe(404);
+    expect((await other.call('GET', '/broadcasts')).body.data).toEqual([]);
+    expect((await call('GET', '/broadcasts/01890000-0000-7000-8000-000000000000')).status).toBe(404);
+    expect((await call('GET', '/broadcasts/nonsense')).status).toBe(400);
+  });
+
+  test('a User JWT is refused', async () => {
+    const user = service.project.as('someone');
+    for (const answer of await Promise.all([user('POST', '/broadcasts', ok), user('GET', '/broadcasts')])) {
+      expect(answer).toMatchObject({ status: 403, body: { errors: [{ code: 'forbidden' }] } });
+    }
+  });
+});
+
+test('what fails one broadcast is not held against those that were accepted with it', async () => {
+  const { db } = service.context;
+  await db.query(sql('', "alter table broadcasts add constraint poison check (category <> 'poison')"));
+  try {
+    const keys = Array.from({ length: 40 }, (_, index) =>
+      index < 20 ? { 'idempotency-key': `key-${index}` } : {},
+    );
+    const answers = await Promise.all(
+      keys.map((headers, index) =>
+        send(
+          { title: `Beside ${index}`, category: index % 20 === 7 ? 'poison' : 'fine', recipients: null },
+          headers,
+        ),
+      ),
+    );
+    expect(answers.map((answer) => answer.status)).toEqual(
+      keys.map((_, index) => (index % 20 === 7 ? 500 : 201)),
+    );
+    const ids = answers.flatMap((answer) => answer.body.id ?? []);
+    expect(await count('select count(*) from broadcasts where id = any ($1)', [ids])).toBe(38);
+  } finally {
+    await db.query(sql('', 'alter table broadcasts drop constraint poison'));
+  }
+});
+
+test('long texts make a job heavy, so that few are in memory together', async () => {
+  const { db } = service.context;
+  const weightsOf = (broadcastId: string) =>
+    db.query<{ weight: number }>(sql('', "select weight from seen where payload ->> 'broadcast_id' = $1"), [
+      broadcastId,
+    ]);
+  await db.query(sql('', 'create table seen (payload json, weight int)'));
+  await db.query(
+    sql(
+      '',
+      `create function see() returns trigger language plpgsql as
+      'begin insert into seen values (new.payload, new.weight); return new; end'`,
+    ),
+  );
+  await db.query(sql('', 'create trigger see before insert on jobs for each row execute function see()'));
+  try {
+    const short = await send({ title: 'Short', recipients: [{ external_id: 'a' }, { external_id: 'b' }] });
+    const long = await send({
+      title: 'Long',
+      content: 'a'.repeat(8_192_000),
+      // One who is known would need no job.
+      recipients: [{ external_id: 'who is new' }],
+    });
+    expect(await weightsOf(short.body.id)).toEqual([{ weight: 2 }]);
+    expect(await weightsOf(long.body.id)).toEqual([{ weight: 2001 }]);
+  } finally {
+    await db.query(sql('', 'drop function see() cascade'));
+    await db.query(sql('', 'drop table seen'));
+  }
+});
+
+describe('GET /broadcasts', () => {
+  test('pages through all, newest first, in both directions', async () => {
+    const project = await service.createProject('pages');
+    const ids: string[] = [];
+    for (let index = 0; index < 7; index += 1) {
+      ids.unshift((await project.call('POST', '/broadcasts', { ...ok, title: `Page ${index}` })).body.id);
+    }
+    const path = (url: string) => url.slice(url.indexOf('/v2') + 3);
+    const forward: string[][] = [];
+    let page: Answer = await project.call('GET', '/broadcasts?limit=3');
+    for (;;) {
+      forward.push(page.body.data.map((one: { id: string }) => one.id));
+      if (page.body.links.next === null) break;
+      page = await project.call('GET', path(page.body.links.next));
+    }
+    expect(forward).toEqual([ids.slice(0, 3), ids.slice(3, 6), ids.slice(6)]);
+    page = await project.call('GET', path(page.body.links.prev));
+    expect(page.body.data.map((one: { id: string }) => one.id)).toEqual(ids.slice(3, 6));
+    page = await project.call('GET', path(page.body.links.prev));
+    expect(page.body.data.map((one: { id: string }) => one.id)).toEqual(ids.slice(0, 3));
+    expect(page.body.links.prev).toBeNull();
+    for (const query of ['limit=0', 'limit=101', 'limit=x', 'starting_after=nonsense']) {
+      expect((await project.call('GET', `/broadcasts?${query}`)).status).toBe(422);
+    }
+  });
+
+  test('a page of very long broadcasts is shorter instead of too long, and its links miss none', async () => {
+    const project = await service.createProject('long-broadcasts');
+    const sent: string[] = [];
+    // The first kind is long only when it is read, the second is also stored so.
+    for (const content of ['a'.repeat(10_000_000), randomBytes(6_000_000).toString('base64')]) {
+      for (let count = 0; count < 3; count += 1) {
+        const { body } = await project.call('POST', '/broadcasts', {
+          title: 'Long',
+          content,
+          recipients: null,
+        });
+        sent.unshift(body.id);
+      }
+    }
+    const seen: string[] = [];
+    let page: Answer = await project.call('GET', '/broadcasts?limit=100');
+    for (;;) {
+      expect(page.status).toBe(200);
+      expect(page.body.data.length).toBeLessThanOrEqual(3);
+      seen.push(...page.body.data.map((one: { id: string }) => one.id));
+      if (page.body.links.next === null) break;
+      page = await project.call('GET', page.body.links.next.replace(/^.*\/v2/, ''));
+    }
+    expect(seen).toEqual(sent);
+  }, 60_000);
+});
+
+describe('Idempotency-Key', () => {
+  const key = () => ({ 'idempotency-key': crypto.randomUUID() });
+
+  test('50 at once with one key make one broadcast and get identical answers', async () => {
+    const headers = key();
+    const before = await count('select count(*) from broadcasts');
+    const answers = await Promise.all(
+      Array.from({ length: 50 }, () => send({ ...ok, title: 'Once' }, headers)),
+    );
+    expect(new Set(answers.map(({ status, body }) => `${status}${JSON.stringify(body)}`)).size).toBe(1);
+    expect(answers[0]?.status).toBe(201);
+    expect(answers.filter(({ headers }) => headers.get('idempotency-replayed') === 'true')).toHaveLength(49);
+    expect(await count('select count(*) from broadcasts')).toBe(before + 1);
+  });
+
+  test('the same key with another body is a conflict', async () => {
+    const headers = key();
+    await send(ok, headers);
+    expect(await send({ ...ok, title: 'Other' }, headers)).toMatchObject({
+      status: 409,
+      body: { errors: [{ code: 'idempotency_conflict' }] },
+    });
+  });
+
+  test('keys are the project’s own, and a refused request leaves its key free', async () => {
+    const headers = key();
+    expect((await send({ ...ok, title: '' }, headers)).status).toBe(422);
+    expect((await send(ok, headers)).status).toBe(201);
+    const other = await service.createProject('keys');
+    const answer = await other.call('POST', '/broadcasts', ok, headers);
+    expect(answer.status).toBe(201);
+    expect(answer.headers.get('idempotency-replayed')).toBeNull();
+  });
+});

@@ -1,0 +1,311 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { sql } from '../../src/db/client.ts';
+import { startTestService, type TestProject, type TestService } from '../support/service.ts';
+
+let service: TestService;
+let project: TestProject;
+
+beforeAll(async () => {
+  service = await startTestService();
+  project = service.project;
+});
+afterAll(() => service?.stop());
+
+const get = (key: string, of = project) => of.call('GET', `/channels/${encodeURIComponent(key)}`);
+const save = (body: unknown, of = project) => of.call('PUT', '/channels', body);
+const remove = (key: string, of = project) => of.call('DELETE', `/channels/${encodeURIComponent(key)}`);
+const eventsOf = (type: string, of: TestProject) =>
+  service.context.db.query<{ details: string }>(
+    sql('', 'select details::text from events where project_id = $1 and type = $2 order by id'),
+    [of.id, type],
+  );
+
+const full = {
+  key: 'orders/shipped.v2:a_b-c',
+  disabled: false,
+  channels: [
+    { channel: 'in_app' },
+    { channel: 'email', delay: 900, if: '{{notification.unseen}} == true' },
+    { channel: 'sms', delay: 0, if: null },
+    { channel: 'mobile_push', if: "user.custom_attributes.plan == 'premium'" },
+    { channel: 'web_push', delay: 34_560_000 },
+    { channel: 'slack' },
+    { channel: 'teams', delay: 1 },
+  ],
+};
+
+describe('a category config', () => {
+  test('is saved by its key and echoed as it was saved: what is optional is left out, not null', async () => {
+    for (const body of [full, { key: 'abc', channels: [] }, { key: 'only', disabled: true, channels: [] }]) {
+      const saved = await save(body);
+      expect([saved.status, saved.body]).toEqual([200, body]);
+      const read = await get(body.key);
+      expect([read.status, read.body]).toEqual([200, body]);
+    }
+  });
+
+  test('is replaced whole by the next one with its key', async () => {
+    await save({ key: 'replaced', disabled: true, channels: [{ channel: 'email', delay: 5 }] });
+    await save({ key: 'replaced', channels: [{ channel: 'in_app' }] });
+    expect((await get('replaced')).body).toEqual({ key: 'replaced', channels: [{ channel: 'in_app' }] });
+  });
+
+  test('is deleted, and then is not there', async () => {
+    await save({ key: 'a/b', channels: [] });
+    const deleted = await remove('a/b');
+    expect([deleted.status, deleted.body]).toEqual([204, undefined]);
+    expect((await get('a/b')).status).toBe(404);
+    expect((await remove('a/b')).status).toBe(404);
+  });
+
+  test('of another project is not shown, listed, replaced or deleted', async () => {
+    const other = await service.createProject('other');
+    await save({ key: 'shared', channels: [{ channel: 'email' }] });
+    expect((await get('shared', other)).status).toBe(404);
+    expect((await remove('shared', other)).status).toBe(404);
+    expect((await other.call('GET', '/channels')).body.data).toEqual([]);
+    await save({ key: 'shared', channels: [] }, other);
+    expect((await get('shared')).body.channels).toEqual([{ channel: 'email' }]);
+  });
+
+  test.each([
+    'slack',
+    'teams',
+    'web_push/tokens',
+    'in_app/inbox/tokens',
+    'user_preferences/x',
+    'Read',
+    '...',
+  ])('may be called %s, as a part of other addresses is', async (key) => {
+    await save({ key, channels: [{ channel: 'email' }] });
+    expect((await get(key)).body).toEqual({ key, channels: [{ channel: 'email' }] });
+    expect((await remove(key)).status).toBe(204);
+  });
+
+  test('may have a key of 255 characters that are all written in three', async () => {
+    const key = '/'.repeat(255);
+    expect((await save({ key, channels: [] })).status).toBe(200);
+    expect((await get(key)).body.key).toBe(key);
+    await remove(key);
+  });
+
+  test.each(['%00abc', 'no such', 'ÄÖÜ', 'x', `${'a'.repeat(300)}`])(
+    '%s is no key, so not found',
+    async (key) => {
+      const path = `/channels/${key.startsWith('%') ? key : encodeURIComponent(key)}`;
+      expect((await project.call('GET', path)).status).toBe(404);
+      expect((await project.call('DELETE', path)).status).toBe(404);
+    },
+  );
+});
+
+describe('what is refused', () => {
+  test.each<[string, unknown, string[]]>([
+    ['nothing', {}, ["Param 'key' is missing", "Param 'channels' is missing"]],
+    ['a short key', { key: 'ab', channels: [] }, ["Param 'key' must have at least 3 characters"]],
+    ['a long key', { key: 'a'.repeat(256), channels: [] }, ["Param 'key' must have at most 255 characters"]],
+    [
+      'other characters',
+      { key: 'a b c', channels: [] },
+      ["Param 'key' must match the pattern ^[A-Za-z0-9_.\\-:\\/]+$"],
+    ],
+    [
+      'an address of its own',
+      { key: 'user_preferences', channels: [] },
+      ["Param 'key' must not be user_preferences"],
+    ],
+    [
+      'everything at once',
+      {
+        key: 'abc',
+        disabled: 'no',
+        more: 1,
+        channels: [{ channel: 'fax' }, { delay: -1, if: 5 }, { channel: 'sms', delay: 0.5, at: 1 }],
+      },
+      [
+        "Param '(root)' doesn't allow key: more",
+        "Param 'disabled' must be a boolean",
+        "Param 'channels.0.channel' must be one of: in_app, slack, web_push, mobile_push, teams, email, sms",
+        "Param 'channels.1.channel' is missing",
+        "Param 'channels.1.delay' must be 0 or more",
+        "Param 'channels.1.if' must be a string or null",
+        "Param 'channels.2' doesn't allow key: at",
+        "Param 'channels.2.delay' must be an integer",
+      ],
+    ],
+    [
+      'null where a member is optional',
+      { key: 'abc', disabled: null, channels: [{ channel: 'sms', delay: null }] },
+      ["Param 'disabled' must be a boolean", "Param 'channels.0.delay' must be an integer"],
+    ],
+    [
+      'a delay beyond 400 days',
+      { key: 'abc', channels: [{ channel: 'email', delay: 34_560_001 }] },
+      ["Param 'channels.0.delay' must be 34560000 or less"],
+    ],
+    [
+      'conditions that cannot be parsed',
+      {
+        key: 'abc',
+        channels: [
+          { channel: 'email', if: 'user ==' },
+          { channel: 'sms', if: "{{ user.name | shout }} == 'A'" },
+          { channel: 'in_app', if: 'true' },
+          { channel: 'slack', if: "users.plan == 'x'" },
+        ],
+      },
+      [
+        "Param 'channels.0.if' is not a condition: Unexpected token: EOF",
+        "Param 'channels.1.if' is not a condition: undefined filter: shout, line:1, col:1",
+        "Param 'channels.3.if' is not a condition: Unknown variable: users",
+      ],
+    ],
+    [
+      'a condition of more than 2000 characters',
+      { key: 'abc', channels: [{ channel: 'email', if: `true${' '.repeat(2_000)}` }] },
+      ["Param 'channels.0.if' must have at most 2000 characters"],
+    ],
+    [
+      'a channel that is named twice',
+      { key: 'abc', channels: [{ channel: 'email' }, { channel: 'sms' }, { channel: 'email', delay: 5 }] },
+      ["Param 'channels.2.channel' names email again, after channels.0: give each channel once"],
+    ],
+  ])('%s', async (_what, body, messages) => {
+    await remove('abc');
+    const { status, body: answer } = await save(body);
+    expect(status).toBe(422);
+    const said = answer.errors.map((error: { message: string }) => error.message);
+    expect(said.toSorted()).toEqual(messages.toSorted());
+    expect((await get('abc')).status).toBe(404);
+  });
+
+  test('a refused one leaves the one before as it was', async () => {
+    const before = { key: 'kept', channels: [{ channel: 'email', delay: 60 }] };
+    await save(before);
+    expect((await save({ key: 'kept', channels: [{ channel: 'email', if: '((' }] })).status).toBe(422);
+    expect((await get('kept')).body).toEqual(before);
+  });
+
+  test('more categories than a project may have; those that are there can still be saved', async () => {
+    const crowded = await service.createProject('crowded');
+    await service.context.db.query(
+      sql(
+        '',
+        `insert into categories (project_id, key, id, config, updated_at)
+        select $1, 'cat' || n, gen_random_uuid(), json_build_object('key', 'cat' || n, 'channels', '[]'::json), now()
+        from generate_series(1, 1000) n`,
+      ),
+      [crowded.id],
+    );
+    const refused = await save({ key: 'one-more', channels: [] }, crowded);
+    expect([refused.status, refused.body.errors[0].message]).toEqual([
+      422,
+      "Param 'key' is one too many: a project has at most 1000 category configs",
+    ]);
+    expect((await save({ key: 'cat7', channels: [{ channel: 'sms' }] }, crowded)).status).toBe(200);
+    expect((await remove('cat8', crowded)).status).toBe(204);
+    expect((await save({ key: 'one-more', channels: [] }, crowded)).status).toBe(200);
+  });
+
+  test.each([
+    ['PUT', '/channels'],
+    ['GET', '/channels'],
+    ['GET', '/channels/abc'],
+    ['DELETE', '/channels/abc'],
+  ])('%s %s is for the Project JWT alone', async (method, path) => {
+    const body = method === 'PUT' ? full : undefined;
+    expect((await project.as('u')(method, path, body)).status).toBe(403);
+    expect((await fetch(`${service.address}/v2${path}`, { method })).status).toBe(401);
+  });
+});
+
+describe('the list', () => {
+  test('has the newest first, and pages by its links and by keys', async () => {
+    const paged = await service.createProject('paged');
+    const keys = ['bbb', 'AAA', 'x/y', 'ccc', 'aaa'];
+    for (const key of keys) await save({ key, channels: [] }, paged);
+    await save({ key: 'bbb', disabled: true, channels: [] }, paged); // keeps its place
+    const newestFirst = keys.toReversed();
+    const keysOf = (body: { data: { key: string }[] }) => body.data.map((one) => one.key);
+    expect(keysOf((await paged.call('GET', '/channels')).body)).toEqual(newestFirst);
+
+    const seen: string[] = [];
+    let next: string | null = '/channels?limit=2';
+    let body: { data: { key: string }[]; links: { next: string | null; prev: string | null } } | undefined;
+    while (next !== null) {
+      body = (await paged.call('GET', next)).body;
+      seen.push(...keysOf(body as { data: { key: string }[] }));
+      next = body?.links.next?.split('/v2')[1] ?? null;
+    }
+    expect(seen).toEqual(newestFirst);
+    expect(body?.links.prev).toContain('/v2/channels?limit=2&ending_before=');
+
+    const at = (query: string) => paged.call('GET', `/channels?limit=2&${query}`);
+    expect(keysOf((await at('starting_after=ccc')).body)).toEqual(['x/y', 'AAA']);
+    expect(keysOf((await at(`starting_after=${encodeURIComponent('x/y')}`)).body)).toEqual(['AAA', 'bbb']);
+    expect(keysOf((await at('ending_before=AAA')).body)).toEqual(['ccc', 'x/y']);
+    expect(keysOf((await at('starting_after=')).body)).toEqual(['aaa', 'ccc']);
+    const lost = await at('starting_after=nobody');
+    expect([lost.status, lost.body.errors[0].message]).toEqual([
+      422,
+      "Param 'starting_after' is not the key of a record",
+    ]);
+    expect((await at('starting_after=%00')).status).toBe(422);
+    expect((await at('starting_after=aaa&ending_before=bbb')).status).toBe(422);
+  });
+
+  test('goes on by its links when the record at the edge of a page is gone', async () => {
+    const paged = await service.createProject('edge');
+    for (const key of ['k-1', 'k-2', 'k-3']) await save({ key, channels: [] }, paged);
+    const { body } = await paged.call('GET', '/channels?limit=2');
+    await remove('k-2', paged);
+    const after = await paged.call('GET', body.links.next.split('/v2')[1]);
+    expect(after.body.data).toEqual([{ key: 'k-1', channels: [] }]);
+  });
+});
+
+test('saves and deletes are events, once for each change; the same again is none', async () => {
+  const watched = await service.createProject('watched');
+  const one = { key: 'one', channels: [{ channel: 'email' }] };
+  for (let count = 0; count < 3; count += 1) await save(one, watched);
+  await save({ ...one, disabled: true }, watched);
+  await remove('one', watched);
+  await remove('one', watched);
+  const saved = await eventsOf('category.saved', watched);
+  expect(saved.map((event) => JSON.parse(event.details))).toEqual([
+    { payload: one },
+    { payload: { ...one, disabled: true } },
+  ]);
+  const deleted = await eventsOf('category.deleted', watched);
+  expect(deleted.map((event) => JSON.parse(event.details))).toEqual([{ payload: { key: 'one' } }]);
+});
+
+test('saves of one key at the same time leave one config, and one of those', async () => {
+  const busy = await service.createProject('at once');
+  const bodies = Array.from({ length: 8 }, (_none, delay) => ({
+    key: 'race',
+    channels: [{ channel: 'email', delay }],
+  }));
+  const answers = await Promise.all(bodies.map((body) => save(body, busy)));
+  expect(answers.map(({ status }) => status)).toEqual(bodies.map(() => 200));
+  const { body } = await busy.call('GET', '/channels');
+  expect(body.data).toHaveLength(1);
+  expect(bodies).toContainEqual(body.data[0]);
+});
+
+test('what is in memory follows saves and deletes at once', async () => {
+  const cached = await service.createProject('cached');
+  const known = async () => [...(await service.context.categories.of(cached.id)).configured.values()];
+  expect(await known()).toEqual([]);
+  await save({ key: 'now', disabled: true, channels: [{ channel: 'email', delay: 2, if: 'true' }] }, cached);
+  expect(await known()).toEqual([
+    {
+      key: 'now',
+      disabled: true,
+      critical: false,
+      channels: [{ channel: 'email', delayMs: 2_000, condition: 'true' }],
+    },
+  ]);
+  await remove('now', cached);
+  expect(await known()).toEqual([]);
+});

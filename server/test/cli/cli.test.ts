@@ -1,0 +1,708 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { existsSync, readdirSync } from 'node:fs';
+import { chmod, copyFile, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import pg from 'pg';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { decodeJwt } from '../../src/lib/jwt.ts';
+import { belfry, type Ended, ended, Output } from '../support/cli.ts';
+import { createTestDatabase, type TestDatabase } from '../support/database.ts';
+
+// Each test starts several processes, one after the other: 2 s each on a busy machine.
+vi.setConfig({ testTimeout: 90_000 });
+
+/** One data directory with a running server, which all commands of this file meet. */
+let dataDir: string;
+let server: ChildProcess;
+let settings: Record<string, string>;
+let credentials: Record<
+  'project_id' | 'api_key' | 'api_secret' | 'project_jwt' | 'base_url' | 'legacy_base_url',
+  string
+>;
+
+beforeAll(async () => {
+  dataDir = await mkdtemp(join(tmpdir(), 'belfry-cli-'));
+  settings = {
+    DATA_DIR: dataDir,
+    PORT: '0',
+    LOG_LEVEL: 'warn',
+    RATE_LIMIT_READS: '0',
+    RATE_LIMIT_WRITES: '0',
+  };
+  server = belfry(['start'], { ...settings, EGRESS_ALLOW: '127.0.0.1/32' });
+  const said = new Output(server, 'stdout');
+  new Output(server, 'stderr');
+  await said.until(/ready at/);
+  credentials = JSON.parse(await readFile(join(dataDir, 'credentials.json'), 'utf8'));
+  settings.PORT = new URL(credentials.legacy_base_url).port;
+});
+
+afterAll(async () => {
+  const closed = once(server, 'close');
+  server.kill('SIGTERM');
+  await closed;
+  await rm(dataDir, { recursive: true, force: true });
+});
+
+/** Runs a command to its end beside the server. */
+function run(
+  args: string[],
+  more: { input?: string; settings?: Record<string, string> } = {},
+): Promise<Ended> {
+  return ended(belfry(args, { ...settings, ...more.settings }), more.input);
+}
+
+/** What a command prints with --json. */
+async function json<Result = Record<string, unknown>>(args: string[], input?: string): Promise<Result> {
+  const { code, out, err } = await run([...args, '--json'], input === undefined ? {} : { input });
+  expect({ code, err }).toEqual({ code: 0, err: '' });
+  return JSON.parse(out) as Result;
+}
+
+/** The status of a request to the running server. */
+async function status(path: string, jwt: string): Promise<number> {
+  const response = await fetch(`${credentials.base_url}${path}`, {
+    headers: { authorization: `Bearer ${jwt}` },
+  });
+  await response.body?.cancel();
+  return response.status;
+}
+
+describe('usage', () => {
+  test('--help names every command, and --version the release', async () => {
+    const [help, version, sub] = await Promise.all([
+      run(['--help']),
+      run(['--version']),
+      run(['token', 'issue', '--help']),
+    ]);
+    for (const verb of [
+      'start',
+      'send',
+      'listen',
+      'project',
+      'token',
+      'doctor',
+      'migrate',
+      'backup',
+      'restore',
+      'openapi',
+    ])
+      expect(help.out).toMatch(new RegExp(`^  ${verb} `, 'm'));
+    expect(version).toEqual({ code: 0, out: expect.stringMatching(/^\d+\.\d+\.\d+\n$/), err: '' });
+    expect(sub.code).toBe(0);
+    expect(sub.out).toContain('--expires <when>');
+  });
+
+  test.each([
+    [['nope'], "unknown command 'nope'"],
+    [['token', 'issue'], "required option '--name <name>' not specified"],
+    [['token', 'issue', '--project', 'default', '--name', 'x', '--expires', '3x'], 'none of 30d, 12h'],
+    [['token', 'issue', '--project', 'default', '--name', 'x', '--expires', '2020-01-01'], 'in the future'],
+    [['token', 'user', '--project', 'default'], '--external-id <id> or --email <address>'],
+    [
+      ['token', 'user', '--project', 'default', '--external-id', '', '--email', 'a@example.com'],
+      '--external-id is blank',
+    ],
+    [
+      ['token', 'user', '--project', 'default', '--external-id', 'a', '--email', 'nobody'],
+      "--email 'nobody' is not an e-mail address",
+    ],
+    [['listen', ' '], 'external id or an e-mail address'],
+    [['project', 'limits', 'default', '--reads', 'many'], 'no number of requests'],
+    [['send', '--title', 'x'], 'at least one --to'],
+    [['send', '-', '--title', 'x'], 'not both'],
+    [['listen', ''], 'external id or an e-mail address'],
+  ])('%j ends with 2 and says why', async (args, why) => {
+    const { code, out, err } = await run(args);
+    expect({ code, out }).toEqual({ code: 2, out: '' });
+    expect(err).toContain(why);
+    expect(err).not.toContain('    at ');
+  });
+
+  test('a wrong setting ends with 1 and is named', async () => {
+    const { code, err } = await run(['project', 'list'], { settings: { LOG_LEVL: 'debug', HOST_: '' } });
+    expect({ code, err }).toEqual({
+      code: 1,
+      err: 'belfry: LOG_LEVL is not a setting; did you mean LOG_LEVEL?\n',
+    });
+  });
+});
+
+describe('projects and tokens', () => {
+  test("a new project's keys work at once, and are shown once", async () => {
+    const made = await json<Record<string, string>>(['project', 'create', 'shop']);
+    expect(made).toMatchObject({
+      name: 'shop',
+      base_url: credentials.base_url,
+      legacy_base_url: credentials.legacy_base_url,
+    });
+    expect(made.api_secret).toMatch(/^sk_/);
+    expect(await status('/broadcasts', made.project_jwt ?? '')).toBe(200);
+
+    const listed = await json<Record<string, string>[]>(['project', 'list']);
+    expect(listed.map(({ name }) => name)).toEqual(['default', 'shop']);
+    expect(JSON.stringify(listed)).not.toContain('sk_');
+
+    const again = await run(['project', 'create', 'shop']);
+    expect(again).toEqual({
+      code: 1,
+      out: '',
+      err: 'belfry: there is a project shop already: choose another name\n',
+    });
+  });
+
+  test('a token that is revoked is refused by the running server at once', async () => {
+    const issue = ['token', 'issue', '--project', 'default', '--name', 'ci', '--expires', '30d'];
+    const { project_jwt: jwt = '', jti = '' } = await json<Record<string, string>>(issue);
+    const { exp, iat } = (decodeJwt(jwt)?.claims ?? {}) as { exp: number; iat: number };
+    expect(Math.abs(exp - iat - 30 * 86_400)).toBeLessThanOrEqual(5);
+    expect(await status('/broadcasts', jwt)).toBe(200);
+
+    const { code, out } = await run(['token', 'revoke', jti]);
+    expect({ code, out }).toEqual({ code: 0, out: `Token ci (${jti}) is revoked.\n` });
+    const deadline = performance.now() + 4_000; // without being told it goes on for 5 s
+    while ((await status('/broadcasts', jwt)) !== 401) expect(performance.now()).toBeLessThan(deadline);
+
+    const listed = await run(['token', 'list', '--project', credentials.project_id]);
+    expect(listed.out).toMatch(new RegExp(`^ci +${jti} .*Z +20..-.*Z +20..-.*Z$`, 'm'));
+    expect(listed.out).not.toContain('eyJ');
+  });
+
+  test('a project can have rate limits of its own, which running servers keep to at once', async () => {
+    const { project_jwt: jwt = '' } = await json<Record<string, string>>(['project', 'create', 'busy']);
+    const limit = async () =>
+      (
+        await fetch(`${credentials.base_url}/broadcasts`, { headers: { authorization: `Bearer ${jwt}` } })
+      ).headers.get('ratelimit-limit');
+    const isSoon = async (expected: string) => {
+      const deadline = performance.now() + 4_000; // without being told it goes on for 5 s
+      while ((await limit()) !== expected) expect(performance.now()).toBeLessThan(deadline);
+    };
+    const server = await limit();
+    expect(await json(['project', 'limits', 'busy', '--reads', '7000'])).toMatchObject({
+      own: { reads: 7000 },
+    });
+    await isSoon('7000');
+    expect(await run(['project', 'limits', 'busy', '--writes', '0'])).toEqual({
+      code: 0,
+      out: expect.stringMatching(/^reads +7000 per minute and credential\nwrites +no limit\n$/),
+      err: '',
+    });
+    expect(await json(['project', 'limits', 'busy', '--reads', 'default'])).toMatchObject({
+      own: { writes: 0 },
+    });
+    await isSoon(server ?? '');
+    expect((await run(['project', 'limits', 'nope'])).err).toContain('there is no project nope');
+  });
+
+  test('a User JWT opens the inbox of its user', async () => {
+    const { out } = await run(['token', 'user', '--project', 'default', '--external-id', 'ada']);
+    expect(await status('/notifications/unread/count', out.trim())).toBe(200);
+    expect(decodeJwt(out.trim())?.claims).toMatchObject({ user_external_id: 'ada', exp: expect.any(Number) });
+  });
+
+  test('a key that does not fit is named, not shown', async () => {
+    const args = ['token', 'issue', '--project', 'default', '--name', 'x'];
+    const { code, err } = await run(args, { settings: { SECRET_KEY: 'ab'.repeat(32) } });
+    expect({ code, err }).toEqual({
+      code: 1,
+      err: expect.stringMatching(
+        /^belfry: a secret was sealed with the key [0-9a-f]{8}, .*: run the command with the settings of the server\n$/,
+      ),
+    });
+  });
+
+  test('an unknown project or token is named', async () => {
+    const jti = 'aaaaaaaa-aaaa-4aaa-8aaa-aaaaaaaaaaaa';
+    const [project, token] = await Promise.all([
+      run(['token', 'list', '--project', 'nope']),
+      run(['token', 'revoke', jti]),
+    ]);
+    expect(project).toEqual({
+      code: 1,
+      out: '',
+      err: 'belfry: there is no project nope: see belfry project list\n',
+    });
+    expect(token.err).toContain(`there is no token ${jti}`);
+  });
+});
+
+describe('send', () => {
+  test('sends what the flags say, waits and tells how it went', async () => {
+    const args = [
+      'send',
+      '--title',
+      'Hello',
+      '--content',
+      '<b>Hi</b>',
+      '--action-url',
+      'https://shop.example/1',
+    ];
+    const more = [
+      '--category',
+      'orders',
+      '--topic',
+      'o:1',
+      '--data',
+      '{"order": 1}',
+      '--to',
+      'ada',
+      '--to',
+      'bob@example.com',
+    ];
+    const sent = await json([...args, ...more, '--wait']);
+    expect(sent).toMatchObject({
+      title: 'Hello',
+      content: '<b>Hi</b>',
+      action_url: 'https://shop.example/1',
+      category: 'orders',
+      topic: 'o:1',
+      custom_attributes: { order: 1 },
+      recipients: [{ external_id: 'ada' }, { email: 'bob@example.com' }],
+      status: { status: 'processed', summary: { total: 2, failures: 0, pending: 0 } },
+    });
+
+    const shown = await run(['send', '--title', 'Hello', '--to', 'external_id:a@b', '--wait']);
+    expect(shown).toEqual({
+      code: 0,
+      out: expect.stringMatching(/^[0-9a-f-]{36}\nprocessed: 1 addressed, 0 failed\n$/),
+      err: '',
+    });
+  });
+
+  test('sends JSON from standard input or a file as it is', async () => {
+    const body = JSON.stringify({
+      title: 'Grüße 🦉',
+      recipients: [{ external_id: 'ada', first_name: 'Ada' }],
+    });
+    const file = join(dataDir, 'broadcast.json');
+    await writeFile(file, body);
+    for (const sent of await Promise.all([json(['send', '-'], body), json(['send', '--file', file])]))
+      expect(sent).toMatchObject({
+        title: 'Grüße 🦉',
+        recipients: [{ external_id: 'ada', first_name: 'Ada' }],
+      });
+  });
+
+  test("shows all of the API's complaints and ends with 1", async () => {
+    const { code, out, err } = await run(['send', '-'], { input: '{"recipients": [], "titel": "x"}' });
+    expect({ code, out }).toEqual({ code: 1, out: '' });
+    const lines = err.trimEnd().split('\n');
+    expect(lines).toHaveLength(3);
+    for (const line of lines) expect(line).toMatch(/^belfry: Param '(title|recipients|\(root\))' .*\(422\)$/);
+  });
+
+  test('ends with 1 when a recipient could not be used', async () => {
+    const asProject = (method: string, path: string, body?: object) =>
+      fetch(`${credentials.base_url}${path}`, {
+        method,
+        headers: {
+          authorization: `Bearer ${credentials.project_jwt}`,
+          ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+        },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      });
+    const saved = await asProject('PUT', '/users', { external_id: 'leaver' });
+    const { id } = (await saved.json()) as { id: string };
+    expect((await asProject('DELETE', `/users/${id}`)).status).toBe(204);
+    const { code, out } = await run(['send', '--title', 'x', '--to', 'leaver', '--to', 'ada', '--wait']);
+    expect(code).toBe(1);
+    expect(out).toMatch(/processed: 2 addressed, 1 failed\n {2}recipients\.0: /);
+  });
+
+  test('says how to start a server where there is none', async () => {
+    const nowhere = await freePort();
+    const args = ['send', '--title', 'x', '--to', 'ada'];
+    const refused = await run([...args, '--url', `http://127.0.0.1:${nowhere}`]);
+    expect(refused).toEqual({
+      code: 1,
+      out: '',
+      err: `belfry: no server is running at http://127.0.0.1:${nowhere}: start it with npm start, or name another with --url\n`,
+    });
+    const unknown = await run(args, { settings: { DATA_DIR: join(dataDir, 'nothing') } });
+    expect(unknown.code).toBe(1);
+    expect(unknown.err).toContain('start the server first');
+  });
+});
+
+describe('listen', () => {
+  test('shows what arrives and what becomes of it, and ends cleanly on Ctrl-C', async () => {
+    const child = belfry(['listen', 'grace'], settings);
+    const out = new Output(child, 'stdout');
+    const err = new Output(child, 'stderr');
+    await err.until(/grace has 0 unread notifications\nlistening…/);
+
+    const content = '<p>It arrives <b>tomorrow</b>.</p><p>Bye\u001b[2J</p>';
+    const args = [
+      'send',
+      '--title',
+      'On its \u001b[31mway',
+      '--content',
+      content,
+      '--action-url',
+      '/orders/7',
+      '--to',
+      'grace',
+    ];
+    await json(args);
+    await out.until(/\/orders\/7\n/);
+    expect(out.text.replace(/^\d\d:\d\d:\d\d/, 'hh:mm:ss').replace(/\n\n/g, '\n')).toBe(
+      'hh:mm:ss  On its [31mway\n          It arrives tomorrow.\n          Bye[2J\n          /orders/7\n',
+    );
+
+    const jwt = (await run(['token', 'user', '--project', 'default', '--external-id', 'grace'])).out.trim();
+    const headers = { authorization: `Bearer ${jwt}` };
+    await fetch(`${credentials.base_url}/notifications/read`, { method: 'POST', headers });
+    await out.until(/all read\n/);
+
+    const closed = once(child, 'close');
+    child.kill('SIGINT');
+    expect(await closed).toEqual([0, null]);
+    expect(err.text).toBe('grace has 0 unread notifications\nlistening… (Ctrl-C ends)\n');
+  });
+
+  test('comes back after a broken connection and shows what was missed, once', async () => {
+    const wire = await openWire(Number(settings.PORT));
+    const child = belfry(['listen', 'linus@example.com', '--json', '--url', wire.url], settings);
+    const out = new Output(child, 'stdout');
+    const err = new Output(child, 'stderr');
+    try {
+      await err.until(/listening/);
+      const send = (title: string) => json(['send', '--title', title, '--to', 'linus@example.com', '--wait']);
+      await send('before');
+      await out.until(/"title":"before"/);
+      await wire.cut();
+      await send('meanwhile');
+      await wire.mend();
+      await out.until(/"title":"meanwhile"/);
+      expect(err.text).toMatch(/the connection is lost; connecting again…\nconnected again\n/);
+      await send('after');
+      await out.until(/"title":"after"/);
+      const frames = out.text
+        .trimEnd()
+        .split('\n')
+        .map((line) => JSON.parse(line));
+      expect(frames.map(({ name, data }) => [name, data.notification.title])).toEqual([
+        ['notifications/new', 'before'],
+        ['notifications/new', 'meanwhile'],
+        ['notifications/new', 'after'],
+      ]);
+    } finally {
+      const closed = once(child, 'close');
+      child.kill('SIGTERM');
+      expect(await closed).toEqual([0, null]);
+      await wire.close();
+    }
+  });
+
+  test('says so when it may not listen', async () => {
+    const refused = await run([
+      'listen',
+      'ada',
+      '--url',
+      credentials.legacy_base_url,
+      '--jwt',
+      credentials.project_jwt,
+    ]);
+    expect(refused).toMatchObject({ code: 1, out: '', err: expect.stringMatching(/^belfry: .*\(403\)\n$/) });
+  });
+});
+
+describe('doctor', () => {
+  interface Report {
+    ok: boolean;
+    checks: { check: string; status: string; message: string; advice?: string }[];
+  }
+
+  async function doctor(more: Record<string, string> = {}): Promise<Report & { code: number | null }> {
+    const { code, out, err } = await run(['doctor', '--json'], { settings: more });
+    expect(err).toBe('');
+    return { code, ...(JSON.parse(out) as Report) };
+  }
+
+  const said = ({ checks }: Report, status: string) =>
+    checks.filter((check) => check.status === status).map(({ check, message }) => `${check}: ${message}`);
+
+  test('finds nothing wrong with a server that runs', async () => {
+    const report = await doctor();
+    expect({ code: report.code, ok: report.ok, problems: said(report, 'problem') }).toEqual({
+      code: 0,
+      ok: true,
+      problems: [],
+    });
+    const fine = said(report, 'ok').join('\n');
+    expect(fine).toContain(`port: ${credentials.legacy_base_url} is held by Belfry`);
+    expect(fine).toContain('server: it runs and is ready');
+    expect(fine).toMatch(
+      new RegExp(`database: embedded, run by the Belfry with pid ${server.pid}: PostgreSQL 18`),
+    );
+    expect(fine).toMatch(/secrets: all \d+ open/);
+
+    const { code, out } = await run(['doctor']);
+    expect(code).toBe(0);
+    expect(out).toMatch(/^✓ node +24/);
+    expect(out).toMatch(/\n0 problems, \d+ warnings?\n$/);
+  });
+
+  test('makes nothing where nothing is yet', async () => {
+    const fresh = join(dataDir, 'fresh');
+    const report = await doctor({ DATA_DIR: fresh, PORT: '0' });
+    expect(report.ok).toBe(true);
+    expect(said(report, 'ok')).toContain('database: embedded (PostgreSQL 18): the first start makes it');
+    expect(existsSync(fresh)).toBe(false);
+  });
+
+  test('names every wrong setting', async () => {
+    const report = await doctor({ PORT: 'x', EGRESS_ALLOW: 'everything', RATE_LIMIT_WRITE: '1' });
+    expect(report.code).toBe(1);
+    expect(said(report, 'problem')).toEqual([
+      expect.stringContaining('RATE_LIMIT_WRITE is not a setting'),
+      expect.stringContaining("PORT 'x'"),
+      expect.stringContaining("EGRESS_ALLOW 'everything'"),
+    ]);
+  });
+
+  test('sees what stands open, what is held by others, and keys that do not fit', async () => {
+    const other = createServer((socket) => socket.end('HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi'));
+    await once(other.listen(0, '127.0.0.1'), 'listening');
+    const key = join(dataDir, 'secret.key');
+    await chmod(key, 0o644);
+    try {
+      const { port } = other.address() as AddressInfo;
+      const report = await doctor({ PORT: String(port), SECRET_KEY: 'ab'.repeat(32) });
+      expect(report.code).toBe(1);
+      expect(said(report, 'problem')).toEqual([
+        `data directory: ${key} has mode 0644: other users can read it`,
+        `port: ${port} of 127.0.0.1 is held by something that is not Belfry`,
+        expect.stringMatching(
+          /^secrets: \d+ of \d+ do not open; project default: a secret was sealed with the key/,
+        ),
+      ]);
+    } finally {
+      await chmod(key, 0o600);
+      other.close();
+    }
+  });
+
+  test('reaches the mail server of an integration as the server itself would', async () => {
+    const mail = createServer((socket) => socket.on('error', () => {}));
+    await once(mail.listen(0, '127.0.0.1'), 'listening');
+    const { port } = mail.address() as AddressInfo;
+    const integration = {
+      host: '127.0.0.1',
+      port,
+      username: '',
+      password: '',
+      from: { email: 'shop@example.com' },
+    };
+    const headers = {
+      authorization: `Bearer ${credentials.project_jwt}`,
+      'content-type': 'application/json',
+    };
+    const address = `${credentials.base_url}/integrations/smtp`;
+    const saved = await fetch(address, { method: 'PUT', headers, body: JSON.stringify(integration) });
+    expect(saved.status).toBe(200);
+    try {
+      const [closed, open] = await Promise.all([doctor(), doctor({ EGRESS_ALLOW: '127.0.0.1/32' })]);
+      expect(said(closed, 'problem')).toEqual([
+        `egress: 127.0.0.1:${port} (smtp of project default) may not be reached`,
+      ]);
+      expect(closed.checks.find(({ check }) => check === 'egress')?.advice).toContain(
+        'EGRESS_ALLOW=127.0.0.1/32',
+      );
+      expect(said(open, 'ok')).toContain(
+        `egress: 127.0.0.1:${port} (smtp of project default) can be reached`,
+      );
+      expect(said(open, 'warning').join()).toContain('public address: not set');
+      mail.close();
+      const gone = await doctor({ EGRESS_ALLOW: '127.0.0.1/32' });
+      expect(said(gone, 'problem')).toEqual([
+        `egress: 127.0.0.1:${port} (smtp of project default) cannot be reached (ECONNREFUSED)`,
+      ]);
+    } finally {
+      await fetch(address, { method: 'DELETE', headers: { authorization: headers.authorization } });
+    }
+  });
+});
+
+describe('the database', () => {
+  let database: TestDatabase;
+  beforeAll(async () => {
+    database = await createTestDatabase();
+  });
+  afterAll(() => database.drop());
+
+  test('doctor asks the one of DATABASE_URL, and says what its user may not do', async () => {
+    const client = new pg.Client(database.connection);
+    await client.connect();
+    const role = `guest_${randomUUID().replaceAll('-', '')}`;
+    await client.query(`create role ${role} login`);
+    try {
+      const guest = database.url.replace(/\/\/[^@:]+/, `//${role}`);
+      const where = (url: string) => ({
+        settings: { DATABASE_URL: url, DATA_DIR: join(dataDir, 'none'), PORT: '0' },
+      });
+      const [owner, stranger, nobody] = await Promise.all([
+        run(['doctor'], where(database.url)),
+        run(['doctor'], where(guest)),
+        run(['doctor'], where(`postgres://x@127.0.0.1:${await freePort()}/x`)),
+      ]);
+      expect(owner.out).toMatch(/^✓ database +that of DATABASE_URL: PostgreSQL 18/m);
+      expect(owner.out).toMatch(/^✓ database +schema \d+, which is this release's$/m);
+      expect(owner.out).toMatch(/^✓ clock /m);
+      expect(owner.code).toBe(0);
+      expect(stranger.code).toBe(1);
+      expect(stranger.out).toMatch(
+        new RegExp(`^✗ database +user ${role} may not read Belfry's tables$`, 'm'),
+      );
+      expect(nobody.code).toBe(1);
+      expect(nobody.out).toMatch(/^✗ database +that of DATABASE_URL: cannot be reached \(.*ECONNREFUSED/m);
+    } finally {
+      await client.query(`drop role ${role}`);
+      await client.end();
+    }
+  });
+
+  test('servers are told of a revoked token before the command ends', async () => {
+    const where = { settings: { DATABASE_URL: database.url, DATA_DIR: join(dataDir, 'other') } };
+    const made = JSON.parse((await run(['project', 'create', 'shop', '--json'], where)).out);
+    const client = new pg.Client(database.connection);
+    await client.connect();
+    const heard: string[] = [];
+    client.on('notification', ({ payload }) => heard.push(payload ?? ''));
+    try {
+      await client.query('listen belfry_realtime');
+      const jti = String(decodeJwt(made.project_jwt)?.claims.jti);
+      expect(await run(['token', 'revoke', jti], where)).toMatchObject({ code: 0, err: '' });
+      await client.query('select'); // what was sent before its answer has arrived with it
+      expect(heard.join()).toContain(`{"type":"project_changed","projectId":"${made.project_id}"}`);
+    } finally {
+      await client.end();
+    }
+  });
+
+  test('migrate says that there is nothing to do', async () => {
+    const { code, out } = await run(['migrate']);
+    expect({ code, out }).toEqual({
+      code: 0,
+      out: expect.stringMatching(/^The database has schema \d+ already/),
+    });
+  });
+
+  test('a backup of the running server is restored with all its keys', async () => {
+    const file = join(dataDir, 'all.backup');
+    const backup = await run(['backup', file]);
+    expect(backup).toMatchObject({ code: 0, err: '' });
+    expect(backup.out).toContain(`Keep ${join(dataDir, 'secret.key')} too`);
+
+    const into = { DATA_DIR: join(dataDir, 'restored') };
+    const restored = await run(['restore', file], { settings: into });
+    expect(restored).toMatchObject({ code: 0, err: '' });
+    expect(restored.out).toContain(
+      `put the secret.key of the backed-up server there: ${join(into.DATA_DIR, 'secret.key')}`,
+    );
+    await copyFile(join(dataDir, 'secret.key'), join(into.DATA_DIR, 'secret.key'));
+    const token = ['token', 'user', '--project', 'default', '--external-id', 'ada'];
+    const { out } = await run(token, { settings: into });
+    expect(await status('/notifications/unread/count', out.trim())).toBe(200);
+
+    const again = await run(['restore', file]);
+    expect(again).toMatchObject({
+      code: 1,
+      out: '',
+      err: expect.stringContaining('the database is not empty'),
+    });
+  });
+
+  test('a backup that cannot be written, or read, is told in one line', async () => {
+    const nowhere = join(dataDir, 'no', 'such', 'file');
+    for (const verb of ['backup', 'restore']) {
+      const { code, err } = await run([verb, nowhere]);
+      expect({ code, err }).toEqual({
+        code: 1,
+        err: expect.stringMatching(/^belfry: .*cannot be used \(ENOENT\).*\n$/),
+      });
+    }
+  });
+});
+
+test('openapi prints what the server publishes', async () => {
+  const { code, out } = await run(['openapi']);
+  expect(code).toBe(0);
+  const published = await fetch(`${credentials.base_url}/openapi.json`);
+  expect(JSON.parse(out)).toEqual(await published.json());
+});
+
+describe('examples', () => {
+  const folder = fileURLToPath(new URL('../../../examples/', import.meta.url));
+  const scripts = readdirSync(folder).filter((name) => name.endsWith('.sh'));
+
+  test.each(scripts)('%s works as it stands', async (name) => {
+    const child = spawn('sh', [join(folder, name)], {
+      cwd: folder,
+      env: {
+        PATH: process.env.PATH,
+        HOME: process.env.HOME,
+        ...settings,
+        BELFRY: `${process.execPath} ${fileURLToPath(new URL('../../src/main.ts', import.meta.url))}`,
+      },
+      stdio: ['pipe', 'pipe', 'pipe'],
+    });
+    const { code, out, err } = await ended(child);
+    expect({ code, err }).toEqual({ code: 0, err: '' });
+    const expected = await readFile(join(folder, name), 'utf8');
+    for (const [, line = ''] of expected.matchAll(/^# prints: (.*)$/gm)) expect(out).toContain(line);
+  });
+});
+
+/** A port on which nothing listens. */
+async function freePort(): Promise<number> {
+  const held = createServer();
+  await once(held.listen(0, '127.0.0.1'), 'listening');
+  const { port } = held.address() as AddressInfo;
+  held.close();
+  await once(held, 'close');
+  return port;
+}
+
+/**
+ * A way to the server that can be cut: all its connections break, and new ones are refused until it is
+ * mended.
+ */
+async function openWire(port: number) {
+  const sockets = new Set<Socket>();
+  const pass = (near: Socket): void => {
+    const far = connect(port, '127.0.0.1');
+    for (const socket of [near, far]) {
+      sockets.add(socket);
+      socket.on('error', () => {}).on('close', () => sockets.delete(socket));
+    }
+    near.pipe(far).pipe(near);
+  };
+  const listen = async (at: number): Promise<Server> => {
+    const listening = createServer(pass);
+    await once(listening.listen(at, '127.0.0.1'), 'listening');
+    return listening;
+  };
+  let wire = await listen(0);
+  const own = (wire.address() as AddressInfo).port;
+  const close = async (): Promise<void> => {
+    const closed = once(wire, 'close');
+    wire.close();
+    for (const socket of sockets) socket.destroy();
+    await closed;
+  };
+  return {
+    url: `http://127.0.0.1:${own}`,
+    cut: close,
+    async mend() {
+      wire = await listen(own);
+    },
+    close,
+  };
+}

@@ -1,0 +1,75 @@
+import type { Command } from 'commander';
+import { expect, test } from 'vitest';
+import { createProgram } from '../../src/cli/program.ts';
+
+/** Every command that help shows, with the words that call it. */
+function commandsOf(command: Command, words: string[] = []): { command: Command; words: string[] }[] {
+  const below = command.createHelp().visibleCommands(command);
+  const own = below.filter((one) => one.name() !== 'help');
+  return [{ command, words }, ...own.flatMap((one) => commandsOf(one, [...words, one.name()]))];
+}
+
+function helpOf(command: Command): string {
+  let help = '';
+  command.configureOutput({
+    writeOut: (text) => {
+      help += text;
+    },
+  });
+  command.outputHelp();
+  return help;
+}
+
+/** The arguments of a line as a shell splits it, without what it redirects. */
+function argumentsOf(line: string): string[] {
+  const [own = ''] = line.split(/ [<>|] /);
+  return [...own.matchAll(/'([^']*)'|(\S+)/g)].map(([, quoted, plain]) => quoted ?? plain ?? '');
+}
+
+/** Parses the arguments as the command line does. Returns the words of the command that would run. */
+async function parse(args: readonly string[]): Promise<string[]> {
+  const program = createProgram();
+  let called: string[] = [];
+  for (const { command, words } of commandsOf(program)) {
+    command.exitOverride().configureOutput({ writeOut: () => {}, writeErr: () => {} });
+    if (command.commands.length > 0) continue;
+    command.action(() => {
+      called = words;
+    });
+  }
+  try {
+    await program.parseAsync(args, { from: 'user' });
+  } catch (error) {
+    if ((error as { code?: string }).code !== 'commander.help') throw error;
+    called = args.slice(1);
+  }
+  return called;
+}
+
+const all = commandsOf(createProgram()).map(({ words }) => words);
+
+test('there are as many commands as there were, or more', () => {
+  expect(all.length).toBeGreaterThan(20);
+});
+
+test.each(all.map((words) => ['belfry', ...words].join(' ')))(
+  '%s --help has examples that parse',
+  async (name) => {
+    const words = name.split(' ').slice(1);
+    const found = commandsOf(createProgram()).find((one) => one.words.join(' ') === words.join(' '));
+    if (found === undefined) throw new Error(`no ${name}`);
+    const [, examples = ''] = helpOf(found.command).split(/\nExamples?:\n/);
+    const lines = examples.trimEnd().split('\n');
+    expect(lines[0]).not.toBe('');
+    for (const line of lines) {
+      expect(line).toMatch(/^ {2}\$ belfry /);
+      const [, ...args] = argumentsOf(line.slice(4));
+      expect((await parse(args)).slice(0, words.length), line).toEqual(words);
+    }
+  },
+);
+
+test('an example that is wrong would be seen', async () => {
+  await expect(parse(['token', 'list', '--nmae'])).rejects.toThrow('--nmae');
+  await expect(parse(['token', 'user', '--expires', 'soon'])).rejects.toThrow('30d');
+});

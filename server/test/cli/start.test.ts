@@ -1,0 +1,174 @@
+import { chmodSync, statSync, writeFileSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import pg from 'pg';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { postmasterOf, startBelfry } from '../support/belfry-process.ts';
+import { belfry, ended } from '../support/cli.ts';
+import { createTestDatabase } from '../support/database.ts';
+import { until } from '../support/service.ts';
+
+let dir: string;
+beforeAll(async () => {
+  dir = await mkdtemp(join(tmpdir(), 'belfry-start-'));
+  chmodSync(dir, 0o755);
+});
+afterAll(() => rm(dir, { recursive: true, force: true }));
+
+const alive = (pid: number) => {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+};
+
+test('the first start makes a project and says how to use it; a second carries on with the same data', {
+  timeout: 60_000,
+}, async () => {
+  const dataDir = join(dir, 'first');
+  const first = await startBelfry(dataDir);
+  const file = join(dataDir, 'credentials.json');
+  expect(statSync(file).mode & 0o777).toBe(0o600);
+  expect(statSync(join(dataDir, 'secret.key')).mode & 0o777).toBe(0o600);
+  expect(Object.keys(first.credentials).sort()).toEqual(
+    ['api_key', 'api_secret', 'base_url', 'legacy_base_url', 'project_id', 'project_jwt'].sort(),
+  );
+  expect(first.credentials.base_url).toBe(`${first.address}/v2`);
+  const said = first.output.join('\n');
+  expect(said).toContain(first.address);
+  expect(said).toContain('npx belfry listen ada');
+  // The line that is printed for a newcomer to paste has to work as it stands.
+  const curl = said.slice(said.indexOf('curl -X POST'));
+  expect(curl).toContain(`${dataDir}/credentials.json`);
+  const sent = await fetch(`${first.address}/v2/broadcasts`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${first.credentials.project_jwt}`, 'content-type': 'application/json' },
+    body: /-d '(\{.*\})'/.exec(curl)?.[1] ?? '',
+  });
+  expect(sent.status).toBe(201);
+  const { id } = (await sent.json()) as { id: string };
+
+  const postmaster = postmasterOf(dataDir);
+  first.signal('SIGTERM');
+  expect(await first.ended).toBe(0);
+  await until(
+    () => alive(postmaster),
+    (runs) => !runs,
+  );
+
+  const second = await startBelfry(dataDir);
+  expect({ ...second.credentials, base_url: '', legacy_base_url: '' }).toEqual({
+    ...first.credentials,
+    base_url: '',
+    legacy_base_url: '',
+  });
+  const again = await until(
+    async () =>
+      (
+        await fetch(`${second.address}/v2/broadcasts/${id}`, {
+          headers: { authorization: `Bearer ${second.credentials.project_jwt}` },
+        })
+      ).json() as Promise<{
+        status: { status: string };
+      }>,
+    (broadcast) => broadcast.status.status === 'processed',
+  );
+  expect(again).toMatchObject({ id });
+
+  const twin = await ended(belfry(['start'], { DATA_DIR: dataDir, PORT: '0' }));
+  expect(twin.code).toBe(1);
+  expect(twin.err).toMatch(/^belfry: Another Belfry .*\n$/);
+  second.signal('SIGTERM');
+  expect(await second.ended).toBe(0);
+});
+
+describe('what keeps it from starting is told in one line, with what to do, and exit code 1', {
+  timeout: 60_000,
+}, () => {
+  async function refusal(settings: Record<string, string>): Promise<string> {
+    const { code, err } = await ended(
+      belfry(['start'], { DATA_DIR: join(dir, 'refused'), PORT: '0', LOG_LEVEL: 'silent', ...settings }),
+    );
+    expect({ code, err }).toMatchObject({ code: 1 });
+    expect(err.trimEnd().split('\n')).toHaveLength(1);
+    return err;
+  }
+
+  test('a port that is in use', async () => {
+    const other = createServer();
+    await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));
+    const { port } = other.address() as { port: number };
+    expect(await refusal({ PORT: `${port}` })).toMatch(
+      new RegExp(`^belfry: port ${port} .* is in use: .*PORT=`),
+    );
+    other.close();
+  });
+
+  test('an address that is not of this machine', async () => {
+    expect(await refusal({ HOST: '192.0.2.1' })).toContain('HOST 192.0.2.1');
+  });
+
+  test('a data directory that is a file', async () => {
+    const file = join(dir, 'file');
+    writeFileSync(file, '');
+    expect(await refusal({ DATA_DIR: file })).toContain(file);
+  });
+
+  test('a database that cannot be reached', async () => {
+    const said = await refusal({ DATABASE_URL: 'postgres://someone:hunter2@127.0.0.1:1/x' });
+    expect(said).toMatch(/DATABASE_URL cannot be reached/);
+    expect(said).not.toContain('hunter2');
+  });
+
+  test('a database that is too old', async () => {
+    const database = await createTestDatabase();
+    const client = new pg.Client(database.connection);
+    await client.connect();
+    // No old server is at hand: one function of this database, found before PostgreSQL's own, says that it is
+    // one.
+    await client.query(`
+      create schema old;
+      create function old.current_setting(text) returns text language sql
+        as $$ select case $1 when 'server_version_num' then '140011' else '14.11' end $$;
+      do $$ begin execute format('alter database %I set search_path = old, pg_catalog, public', current_database()); end $$;
+    `);
+    await client.end();
+    expect(await refusal({ DATABASE_URL: database.url })).toMatch(
+      /PostgreSQL 14\.11; Belfry needs 15 or newer/,
+    );
+    await database.drop();
+  });
+
+  test('a database that a newer release has made', async () => {
+    const database = await createTestDatabase();
+    const client = new pg.Client(database.connection);
+    await client.connect();
+    await client.query("insert into migrations (version, name) values (9999, 'from_the_future')");
+    await client.end();
+    expect(await refusal({ DATABASE_URL: database.url })).toMatch(/schema 9999, made by a newer Belfry/);
+    await database.drop();
+  });
+
+  test('settings that are malformed or unknown, every one of them named', async () => {
+    const { code, err } = await ended(
+      belfry(['start'], {
+        DATA_DIR: join(dir, 'refused'),
+        PORT: 'http',
+        LOG_LEVEL: 'loud',
+        RATE_LIMIT_READ: '1',
+        DATABSE_URL: 'x',
+        SECRET_KEY: 'short',
+        EGRESS_ALLOW: 'nonsense',
+      }),
+    );
+    expect(code).toBe(1);
+    for (const name of ['PORT', 'LOG_LEVEL', 'RATE_LIMIT_READ ', 'DATABSE_URL', 'SECRET_KEY', 'EGRESS_ALLOW'])
+      expect(err).toContain(`belfry: ${name}`);
+    expect(err).toContain('did you mean DATABASE_URL?');
+    expect(err).not.toContain('short');
+  });
+});

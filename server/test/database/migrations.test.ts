@@ -1,0 +1,72 @@
+import { randomUUID } from 'node:crypto';
+import pg from 'pg';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { migrate, schemaVersion } from '../../src/db/migrate.ts';
+import { createTestDatabase, type TestDatabase } from '../support/database.ts';
+import { until } from '../support/service.ts';
+
+// An update of a database that servers of the previous release are using.
+
+const name = `updated_${randomUUID().replaceAll('-', '')}`;
+let database: TestDatabase;
+let admin: pg.Client;
+let before: pg.Client;
+let after: pg.Client;
+
+const connect = async () => {
+  const client = new pg.Client({ ...database.connection, database: name });
+  await client.connect();
+  return client;
+};
+
+beforeAll(async () => {
+  database = await createTestDatabase();
+  admin = new pg.Client(database.connection);
+  await admin.connect();
+  await admin.query(`create database ${name}`);
+  before = await connect();
+  after = await connect();
+});
+afterAll(async () => {
+  await before?.end();
+  await after?.end();
+  await admin.query(`drop database ${name} with (force)`);
+  await admin.end();
+  await database.drop();
+});
+
+test('a migration that meets a server at work in a deadlock begins again', async () => {
+  await migrate(after, { to: 15 });
+  const id = randomUUID();
+  await before.query(
+    "insert into broadcasts (id, project_id, message, status, pending) values ($1, $1, '', 'processing', 1)",
+    [id],
+  );
+  await before.query(
+    `insert into jobs (kind, project_id, priority, weight, payload)
+    values ('deliver', $1, 1, 1, json_build_object('broadcast_id', $1::uuid))`,
+    [id],
+  );
+  // The server ends a job and then counts, as outcomes are written; it has the patience to see the migration
+  // end first.
+  await before.query("begin; set local deadlock_timeout = '1min'");
+  await before.query('delete from jobs');
+  const migrating = migrate(after, { to: 16 });
+  await until(
+    async () =>
+      (
+        await admin.query(
+          "select from pg_stat_activity where datname = $1 and wait_event_type = 'Lock' and query like '%awaited%'",
+          [name],
+        )
+      ).rowCount,
+    (waiting) => waiting === 1,
+  );
+  await before.query('update broadcasts set pending = 0 where id = $1', [id]);
+  await before.query('commit');
+  expect(await migrating).toEqual([16]);
+  expect(await schemaVersion(after)).toBe(16);
+  expect((await after.query('select pending, awaited from broadcasts')).rows).toEqual([
+    { pending: 0, awaited: 0 },
+  ]);
+});

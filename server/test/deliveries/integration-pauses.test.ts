@@ -1,0 +1,191 @@
+/** An integration that its provider refuses, through the whole service. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { checkProjects } from '../../src/cli/doctor/projects.ts';
+import { sql } from '../../src/db/client.ts';
+import { processed, startTestService, type TestService } from '../support/service.ts';
+import { startVendor, type VendorStandIn } from '../support/vendor-stand-in.ts';
+
+let service: TestService;
+let mailer: VendorStandIn;
+let aheadMs = 0;
+const lines: Record<string, unknown>[] = [];
+
+beforeAll(async () => {
+  mailer = await startVendor();
+  service = await startTestService({
+    clock: { now: () => Date.now() + aheadMs },
+    pollMs: 50,
+    logLevel: 'info',
+    logStream: { write: (line) => lines.push(JSON.parse(line)) },
+  });
+  await save();
+});
+afterAll(async () => {
+  await service?.stop();
+  await mailer?.stop();
+});
+
+const save = () =>
+  service.project.call('PUT', '/integrations/ping_email', {
+    url: `${mailer.address}/mail`,
+    max_per_second: 100,
+  });
+
+async function broadcast(): Promise<string> {
+  const recipients = [{ external_id: '42', email: 'ada@example.com' }];
+  const { body } = await service.project.call('POST', '/broadcasts', { title: 'Hello', recipients });
+  return body.id;
+}
+
+const eventsOf = async (filter: string) =>
+  (await service.project.call('GET', `/events?type=${filter}`)).body.data;
+
+/** When what is put off is due. */
+const dueTimes = () =>
+  service.context.db.query<{ due_at: Date }>(
+    sql('', "select due_at from jobs where kind = 'deliver' and due_at is not null"),
+  );
+
+test('the message that met it fails, the others wait without an attempt until it is repaired', async () => {
+  mailer.answer({ status: 403, body: 'unknown account' });
+  const failed = await processed(service.project.call, await broadcast());
+  expect(failed).toMatchObject({ status: { summary: { failures: 1 } } });
+  await expect
+    .poll(() => eventsOf('integration.paused'))
+    .toMatchObject([
+      {
+        level: 'error',
+        code: 403,
+        log: 'the mailer answered 403: unknown account',
+        context: { provider: 'ping_email', channel: 'email' },
+        payload: { name: 'ping_email' },
+      },
+    ]);
+
+  const waiting = await broadcast();
+  await expect.poll(dueTimes).toHaveLength(1);
+  await isShownAsPaused(waiting);
+  const [due] = await dueTimes();
+  const waitMs = Number(due?.due_at) - Date.now();
+  expect(waitMs).toBeGreaterThan(40_000);
+  expect(waitMs).toBeLessThan(75_000);
+  expect(mailer.requests).toHaveLength(1);
+  expect(await eventsOf('delivery.retried')).toEqual([]);
+
+  mailer.answer({ status: 200 });
+  await save();
+  // Saved again, it has another chance.
+  expect(await stateOfIntegration()).toBeUndefined();
+  expect(await eventsOf('integration.resumed')).toEqual([]);
+  aheadMs += waitMs + 1_000;
+  const sent = await processed(service.project.call, waiting);
+  expect(sent).toMatchObject({ status: { summary: { failures: 0 } } });
+  expect((await eventsOf('delivery.sent')).filter(isMail)).toMatchObject([{ context: { attempt: 1 } }]);
+  await expect
+    .poll(() => eventsOf('integration.resumed'))
+    .toMatchObject([{ level: 'info', payload: { name: 'ping_email' } }]);
+  await expect.poll(pausesWritten).toEqual([]);
+  expect(lines.filter(({ integration }) => integration !== undefined)).toMatchObject([
+    {
+      level: 'warn',
+      projectId: expect.any(String),
+      integration: { name: 'ping_email' },
+      code: '403',
+      reason: 'the mailer answered 403: unknown account',
+    },
+    { level: 'info', integration: { name: 'ping_email' } },
+  ]);
+});
+
+const stateOfIntegration = async () =>
+  (await service.project.call('GET', '/integrations/ping_email')).body.data[0].state;
+const pausesWritten = () =>
+  service.context.db.query(sql('', 'select integration_id, code from integration_pauses'));
+
+/** In the lists of integrations and deliveries, in the metrics and by `doctor`. */
+async function isShownAsPaused(broadcastId: string): Promise<void> {
+  const paused = {
+    status: 'paused',
+    since: expect.any(String),
+    until: expect.any(String),
+    code: '403',
+    reason: 'the mailer answered 403: unknown account',
+  };
+  await expect.poll(stateOfIntegration).toEqual(paused);
+  const { body: all } = await service.project.call('GET', '/integrations');
+  expect(all.data).toMatchObject([{ name: 'ping_email', state: paused }]);
+
+  const { body } = await service.project.call('GET', `/broadcasts/${broadcastId}/deliveries?channel=email`);
+  const deferred = {
+    state: 'scheduled',
+    code: 'integration_paused',
+    reason: 'the integration ping_email is paused: the mailer answered 403: unknown account',
+    provider: 'ping_email',
+    integration_id: all.data[0].id,
+    due_at: expect.any(String),
+    attempts: 0,
+  };
+  expect(body.data).toMatchObject([deferred]);
+  const notificationId = body.data[0].notification_id;
+  const { body: same } = await service.project.call('GET', `/notifications/${notificationId}/deliveries`);
+  expect(same.data.filter(({ channel }: { channel: string }) => channel === 'email')).toEqual(body.data);
+
+  const metrics = await (await fetch(`${service.address}/metrics`)).text();
+  expect(metrics).toContain('belfry_integrations_paused{provider="ping_email"} 1');
+  const { findings } = await checkProjects(service.context.config, service.context.db);
+  expect(findings).toContainEqual({
+    check: 'integrations',
+    status: 'warning',
+    message: expect.stringMatching(
+      /^ping_email of project .* is paused since .*: the mailer answered 403: unknown account \(403\)$/,
+    ),
+    advice: expect.any(String),
+  });
+}
+
+test('those whom the provider puts off together come back as one job', async () => {
+  mailer.answer({ status: 429, headers: { 'retry-after': '0' } });
+  const recipients = Array.from({ length: 30 }, (_, n) => ({
+    external_id: `${n}`,
+    email: `${n}@example.com`,
+  }));
+  const { body } = await service.project.call('POST', '/broadcasts', { title: 'Hello', recipients });
+  // Each time they ask again: how many jobs wait for them.
+  const counts: number[] = [];
+  for (const attempts of [30, 60, 90]) {
+    await expect
+      .poll(
+        async () => {
+          aheadMs += 10_000;
+          return mailer.requests.length;
+        },
+        { timeout: 10_000 },
+      )
+      .toBeGreaterThanOrEqual(attempts);
+    await expect.poll(async () => counts.push((await dueTimes()).length) && counts.at(-1)).toBeGreaterThan(0);
+  }
+  expect(Math.max(...counts)).toBe(1);
+  mailer.answer({ status: 200 });
+  aheadMs += 3_600_000;
+  await processed(service.project.call, body.id);
+});
+
+test('a pause outlives a restart, and ends when the integration works', async () => {
+  await save();
+  mailer.answer({ status: 401, body: 'who are you?' });
+  await processed(service.project.call, await broadcast());
+  await expect.poll(stateOfIntegration).toMatchObject({ status: 'paused', code: '401' });
+  await service.restart();
+  const waiting = await broadcast();
+  await expect.poll(dueTimes).toHaveLength(1);
+  expect(mailer.requests).toHaveLength(1);
+  expect(await stateOfIntegration()).toMatchObject({ status: 'paused', code: '401' });
+
+  mailer.answer({ status: 200 });
+  const [due] = await dueTimes();
+  aheadMs += Number(due?.due_at) - Date.now() + 1_000;
+  await processed(service.project.call, waiting);
+  await expect.poll(stateOfIntegration).toBeUndefined();
+});
+
+const isMail = ({ context }: { context: { channel?: string } }) => context.channel === 'email';

@@ -1,0 +1,607 @@
+import { generateKeyPairSync } from 'node:crypto';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import type { NewEvent } from '../../src/domain/ground/events/record.ts';
+import { type Dispatched, Senders } from '../../src/domain/line/sending/senders.ts';
+import type { GoneToken } from '../../src/domain/people/tokens/gone-token.ts';
+import type { OpenedIntegration } from '../../src/domain/setup/integrations/of-project.ts';
+import type { Pause } from '../../src/domain/setup/integrations/pauses.ts';
+import { createEgressGuard } from '../../src/lib/egress.ts';
+import { newId } from '../../src/lib/ids.ts';
+import type { EmailMessage } from '../../src/providers/provider.ts';
+import { createTransport } from '../../src/providers/shared/transport.ts';
+import { emailMessage } from '../support/email-message.ts';
+import { notificationContent } from '../support/notification-content.ts';
+import { type SmtpStandIn, startSmtpStandIn } from '../support/smtp-stand-in.ts';
+import { startVendor, type VendorStandIn } from '../support/vendor-stand-in.ts';
+
+const START_MS = Date.parse('2026-07-01T12:00:00Z');
+const PROJECT = '0197a3c4-0000-7f01-8a2b-3c4d5e6f7081';
+
+let mail: SmtpStandIn;
+/** Two mailers of the project's own, and what stands for the vendors. */
+let first: VendorStandIn;
+let second: VendorStandIn;
+let vendor: VendorStandIn;
+let vendorOverHttp2: VendorStandIn;
+
+let nowMs = START_MS;
+const clock = { now: () => nowMs };
+let senders: Senders;
+let events: NewEvent[];
+let pauses: (Pause | 'resumed')[];
+let discarded: GoneToken[];
+
+beforeAll(async () => {
+  [mail, first, second, vendor, vendorOverHttp2] = await Promise.all([
+    startSmtpStandIn({ account: { username: 'mailer', password: 'open sesame' } }),
+    startVendor(),
+    startVendor(),
+    startVendor(),
+    startVendor({ http2: true }),
+  ]);
+});
+afterAll(() => Promise.all([mail, first, second, vendor, vendorOverHttp2].map((one) => one.stop())));
+beforeEach(() => {
+  nowMs = START_MS;
+  for (const mailer of [first, second]) mailer.answer({ status: 200 });
+  start();
+  return () => senders.close({ graceMs: 0 });
+});
+
+function start({ patienceMs, replyMs = 30_000 }: { patienceMs?: number; replyMs?: number } = {}): void {
+  const egress = createEgressGuard({ allow: '127.0.0.1/32' });
+  events = [];
+  pauses = [];
+  discarded = [];
+  senders = new Senders({
+    egress,
+    clock,
+    transport: createTransport({
+      egress,
+      timeouts: { replyMs },
+      origins: { apns: vendorOverHttp2.address, expo: vendor.address, slack_api: vendor.address },
+    }),
+    config: { BRAND: 'belfry' },
+    onIntegration: (event) => events.push(event),
+    onPaused: (pause) => pauses.push(pause),
+    onResumed: () => pauses.push('resumed'),
+    onTokensGone: (gone) => discarded.push(...gone),
+    isBlocked: () => false,
+    ...(patienceMs === undefined ? {} : { patienceMs }),
+  });
+}
+
+const integration = (changes: Partial<OpenedIntegration>): OpenedIntegration => ({
+  projectId: PROJECT,
+  id: '0197a3c4-5b6e-7f01-8a2b-3c4d5e6f7081',
+  provider: 'smtp',
+  channel: 'email',
+  version: '2026-01-01T00:00:00.000Z',
+  config: {},
+  ...changes,
+});
+const smtp = (config: object = {}, changes: Partial<OpenedIntegration> = {}) =>
+  integration({
+    config: {
+      host: '127.0.0.1',
+      port: mail.port,
+      username: 'mailer',
+      password: 'open sesame',
+      from: { email: 'news@example.com' },
+      security: 'none',
+      ...config,
+    },
+    ...changes,
+  });
+const mailer = ({ address }: VendorStandIn, changes: Partial<OpenedIntegration> = {}) =>
+  integration({ id: address, provider: 'ping_email', config: { url: `${address}/mail` }, ...changes });
+
+/** Sends an e-mail, by default a new one. */
+function send(
+  integrations: OpenedIntegration[],
+  message: Partial<EmailMessage> = {},
+  targetId = newId(),
+): Promise<Dispatched> {
+  const whole = { ...emailMessage({ deliveryId: targetId }), ...message };
+  return senders.send('email', integrations, () => whole, {
+    targetId,
+    userId: newId(),
+    weight: whole.html.length + whole.text.length,
+  });
+}
+
+const sent = { kind: 'done', outcome: { kind: 'sent' } };
+const refused = { kind: 'done', outcome: { kind: 'rejected', scope: 'config' } };
+const paths = (of: VendorStandIn) => of.requests.length;
+
+describe('bounds', () => {
+  /** Sends so many at once; answers how many were made, that is, in memory, at the same time. */
+  async function mostAtOnce(count: number, html: string): Promise<number> {
+    let made = 0;
+    let ended = 0;
+    let most = 0;
+    await Promise.all(
+      Array.from({ length: count }, async () => {
+        const targetId = newId();
+        const make = (): EmailMessage => {
+          made += 1;
+          most = Math.max(most, made - ended);
+          return emailMessage({ deliveryId: targetId, html, text: '' });
+        };
+        const about = { targetId, userId: newId(), weight: html.length };
+        expect(await senders.send('email', [smtp()], make, about)).toMatchObject(sent);
+        ended += 1;
+      }),
+    );
+    expect(made).toBe(count);
+    return most;
+  }
+
+  // One more than there were, because a place is taken again just before who had it hears of the end.
+  test('a batch of very long messages is not made all at once', async () => {
+    expect(await mostAtOnce(8, 'a'.repeat(10 * 1024 * 1024))).toBeLessThanOrEqual(4 + 1);
+  });
+
+  test('no more messages are made than its connections can take', async () => {
+    const most = await mostAtOnce(100, 'short');
+    expect(most).toBeLessThanOrEqual(16 + 1);
+    expect(most).toBeGreaterThan(1);
+  });
+
+  test('what was begun with an older config does not bring it back', async () => {
+    const older = smtp({ password: 'no longer this' });
+    const newer = smtp({}, { version: '2026-01-01T00:00:00.001Z' });
+    expect(await send([older])).toMatchObject(refused);
+    expect(await send([newer])).toMatchObject(sent);
+    expect(await send([older])).toMatchObject({ ...sent, integration: newer });
+  });
+
+  test('what waits while the server stops is held, and not counted as an attempt', async () => {
+    first.answer('hang');
+    const all = Array.from({ length: 20 }, () => send([mailer(first)]));
+    await expect.poll(() => paths(first), { timeout: 5_000 }).toBe(16);
+    await senders.close({ graceMs: 0 });
+    const ends = await Promise.all(all);
+    expect(ends.filter(({ kind }) => kind === 'held')).toHaveLength(4);
+    expect(await send([mailer(first)])).toEqual({
+      kind: 'held',
+      untilMs: nowMs,
+      reason: 'the server is stopping',
+    });
+    expect(events).toEqual([]);
+  });
+});
+
+describe('failover', () => {
+  test('the second takes what the first refuses for its config', async () => {
+    first.answer({ status: 401 });
+    expect(await send([mailer(first), mailer(second)])).toMatchObject({
+      ...sent,
+      integration: mailer(second),
+    });
+    expect([paths(first), paths(second)]).toEqual([1, 1]);
+  });
+
+  test('the second takes what the first is too busy for', async () => {
+    first.answer({ status: 429, headers: { 'retry-after': '60' } });
+    expect(await send([mailer(first), mailer(second)])).toMatchObject(sent);
+    expect(paths(second)).toBe(1);
+  });
+
+  test('the second takes what did not reach the first', async () => {
+    const gone = await startVendor();
+    await gone.stop();
+    expect(await send([mailer(gone), mailer(second)])).toMatchObject(sent);
+  });
+
+  test('not what the first may have taken; that goes to it again', async () => {
+    const targetId = newId();
+    first.answer({ status: 401 }, 'cut');
+    second.answer('cut', { status: 200 });
+    const three = [mailer(first), mailer(second), smtp()];
+    const answer = await send(three, {}, targetId);
+    expect(answer).toMatchObject({ kind: 'done', outcome: { kind: 'retry', ambiguous: true } });
+    expect(answer).toMatchObject({ integration: mailer(second) });
+    first.answer({ status: 200 });
+    expect(await send(three, {}, targetId)).toMatchObject({ ...sent, integration: mailer(second) });
+    expect(paths(first)).toBe(0);
+  });
+
+  test('nor while it waits its turn there', async () => {
+    first.answer({ status: 403 });
+    second.answer('cut', { status: 200 });
+    const spare = mailer(second, { config: { url: `${second.address}/mail`, max_per_second: 0.2 } });
+    expect(await send([mailer(first), spare], {}, 'a')).toMatchObject({ outcome: { ambiguous: true } });
+    first.answer({ status: 200 });
+    const works = mailer(first, { version: '2026-01-02T00:00:00.000Z' });
+    expect(await send([works, spare], {}, 'a')).toMatchObject({ kind: 'held' });
+    nowMs += 5_000;
+    expect(await send([works, spare], {}, 'a')).toMatchObject(sent);
+    expect([paths(first), paths(second)]).toEqual([0, 2]);
+  });
+
+  test('nor while that is paused, or too busy', async () => {
+    const both = [mailer(first), mailer(second)];
+    first.answer('cut', { status: 401 });
+    expect(await send(both, {}, 'a')).toMatchObject({ outcome: { ambiguous: true } });
+    expect(await send(both, {}, 'another')).toMatchObject({ ...sent, integration: mailer(second) });
+    expect(await send(both, {}, 'a')).toMatchObject({ kind: 'held', reason: 'the integration is paused' });
+    nowMs += 80_000;
+    first.answer({ status: 429 }, { status: 200 });
+    const busy = { kind: 'done', outcome: { kind: 'retry', ambiguous: false }, integration: mailer(first) };
+    expect(await send(both, {}, 'a')).toMatchObject(busy);
+    expect(await send(both, {}, 'a')).toMatchObject({ ...sent, integration: mailer(first) });
+    expect(paths(second)).toBe(1);
+  });
+
+  test('but what that refuses to send for its config goes to the next, when that can', async () => {
+    const config = { url: `${second.address}/mail`, max_per_second: 0.2 };
+    const both = [mailer(first), mailer(second, { config })];
+    first.answer('cut', { status: 401 });
+    expect(await send(both, {}, 'a')).toMatchObject({ outcome: { ambiguous: true } });
+    await send([mailer(second, { config })]);
+    expect(await send(both, {}, 'a')).toMatchObject({ kind: 'held' });
+    expect(paths(first)).toBe(2);
+    nowMs += 5_000;
+    expect(await send(both, {}, 'a')).toMatchObject({ ...sent, integration: { id: second.address } });
+  });
+
+  test('a message that is refused is not offered to others', async () => {
+    first.answer({ status: 422 });
+    expect(await send([mailer(first), mailer(second)])).toMatchObject({
+      kind: 'done',
+      outcome: { kind: 'rejected', scope: 'message' },
+    });
+    expect(paths(second)).toBe(0);
+  });
+
+  test('the first failure that may pass counts, where none took it', async () => {
+    first.answer({ status: 401 });
+    second.answer({ status: 503, body: 'later' });
+    expect(await send([mailer(first), mailer(second)])).toMatchObject({
+      kind: 'done',
+      outcome: { kind: 'retry', code: '503' },
+      integration: mailer(second),
+    });
+  });
+});
+
+describe('an integration whose config is refused', () => {
+  const paused = {
+    projectId: PROJECT,
+    type: 'integration.paused',
+    details: {
+      level: 'error',
+      code: '401',
+      log: 'the mailer answered 401: not for [address], sorry',
+      context: { provider: 'ping_email', channel: 'email' },
+    },
+  };
+
+  test('is not asked again: the others wait, are told of once, and go when it works', async () => {
+    first.answer({ status: 401, body: 'not for ada@example.com, sorry' });
+    expect(await send([mailer(first)])).toMatchObject(refused);
+    expect(events).toMatchObject([
+      { ...paused, details: { ...paused.details, payload: { id: first.address } } },
+    ]);
+    const held = await Promise.all(Array.from({ length: 30 }, () => send([mailer(first)])));
+    const untils = held.map((one) => (one.kind === 'held' ? one.untilMs - START_MS : 0));
+    for (const untilMs of untils) expect(Math.abs(untilMs - 60_000)).toBeLessThanOrEqual(12_000);
+    expect(paths(first)).toBe(1);
+
+    first.answer({ status: 200 });
+    nowMs += Math.max(...untils);
+    const probes = await Promise.all(Array.from({ length: 30 }, () => send([mailer(first)])));
+    expect(probes.filter(({ kind }) => kind === 'done')).toMatchObject([sent]);
+    expect(await send([mailer(first)])).toMatchObject(sent);
+    expect(events.map(({ type }) => type)).toEqual(['integration.paused', 'integration.resumed']);
+  });
+
+  test('stays paused after a restart, until it works', async () => {
+    first.answer({ status: 401 });
+    await send([mailer(first)]);
+    const [pause] = pauses;
+    expect(pause).toMatchObject({
+      integrationId: first.address,
+      party: '',
+      sinceMs: START_MS,
+      untilMs: expect.any(Number),
+      code: '401',
+    });
+    await senders.close({ graceMs: 0 });
+    start();
+    if (pause === undefined || pause === 'resumed') throw new Error('no pause');
+    senders.adopt([pause]);
+    expect(await send([mailer(first)])).toMatchObject({ kind: 'held', untilMs: pause.untilMs });
+    // Saved again meanwhile: it has another chance.
+    expect(await send([mailer(first, { version: '2026-02-01T00:00:00.000Z' })])).toMatchObject(refused);
+    nowMs += 100_000;
+    first.answer({ status: 200 });
+    expect(await send([mailer(first)])).toMatchObject(sent);
+    expect(pauses.at(-1)).toBe('resumed');
+    expect(events.map(({ type }) => type)).toEqual(['integration.paused', 'integration.resumed']);
+    // What was read of it before it ended is old news.
+    senders.adopt([pause]);
+    expect(await send([mailer(first)])).toMatchObject(sent);
+  });
+
+  test('is passed by where there is another', async () => {
+    first.answer({ status: 401 });
+    await send([mailer(first)]);
+    for (let n = 0; n < 3; n += 1) expect(await send([mailer(first), mailer(second)])).toMatchObject(sent);
+    expect([paths(first), paths(second)]).toEqual([1, 3]);
+  });
+
+  test('is tried again at once when it was saved anew, and told of again if that is wrong, too', async () => {
+    const saved = (n: number) => mailer(first, { version: `2026-01-02T00:00:00.00${n}Z` });
+    first.answer({ status: 401 });
+    await send([saved(1)]);
+    expect(await send([saved(2)])).toMatchObject(refused);
+    expect(await send([saved(2)])).toMatchObject({ kind: 'held' });
+    first.answer({ status: 200 });
+    expect(await send([saved(3)])).toMatchObject(sent);
+    // Who has not heard of the new config yet is not held by what the old one did.
+    expect(await send([saved(2)])).toMatchObject(sent);
+    expect(events.map(({ type }) => type)).toEqual([
+      'integration.paused',
+      'integration.paused',
+      'integration.resumed',
+    ]);
+  });
+
+  test('stays in use where it was the message’s own override', async () => {
+    first.answer({ status: 401 }, { status: 200 });
+    expect(await send([mailer(first)], { override: { wrong: true } })).toMatchObject(refused);
+    expect(await send([mailer(first)])).toMatchObject(sent);
+    expect(events).toEqual([]);
+  });
+
+  test('is another’s business in no way', async () => {
+    first.answer({ status: 401 }, { status: 200 });
+    await send([mailer(first)]);
+    expect(await send([mailer(first, { projectId: newId() })])).toMatchObject(sent);
+  });
+});
+
+describe('an integration that does not answer', () => {
+  test('is paused after twenty in a row', async () => {
+    first.answer({ status: 500 });
+    for (let n = 0; n < 20; n += 1)
+      expect(await send([mailer(first)])).toMatchObject({ kind: 'done', outcome: { kind: 'retry' } });
+    expect(await send([mailer(first)])).toMatchObject({ kind: 'held' });
+    expect(events).toMatchObject([{ type: 'integration.paused', details: { code: '500' } }]);
+  });
+
+  test('is not paused for being busy', async () => {
+    first.answer({ status: 429 });
+    for (let n = 0; n < 25; n += 1) await send([mailer(first)]);
+    expect(paths(first)).toBe(25);
+    expect(events).toEqual([]);
+  });
+
+  test('is one destination of many, and the others go on', async () => {
+    first.answer({ status: 500 });
+    vendor.answer({ status: 202 });
+    const of = (webhookUrl: string) => {
+      const make = () => ({ ...notificationContent(), webhookUrl });
+      const teams = integration({ provider: 'teams', channel: 'teams' });
+      return senders.send('teams', [teams], make, { targetId: newId(), userId: newId(), weight: 1 });
+    };
+    for (let n = 0; n < 20; n += 1) await of(`${first.address}/${n}`);
+    expect(await of(`${first.address}/20`)).toMatchObject({ kind: 'held' });
+    expect(await of(`${vendor.address}/1`)).toMatchObject(sent);
+    expect(events).toEqual([]);
+  });
+});
+
+describe('an integration that hangs', () => {
+  beforeEach(async () => {
+    await senders.close({ graceMs: 0 });
+    start({ patienceMs: 50, replyMs: 1_000 });
+  });
+
+  test('keeps no more than its own sends waiting, and no other channel', async () => {
+    first.answer('hang');
+    vendor.answer({ status: 202 });
+    const all = Array.from({ length: 200 }, () => send([mailer(first)]));
+    const untils: number[] = [];
+    for (const one of all) {
+      void one.then((end) => {
+        if (end.kind === 'held') untils.push(end.untilMs - START_MS);
+      });
+    }
+    const make = () => ({ ...notificationContent(), webhookUrl: `${vendor.address}/1` });
+    const teams = integration({ id: newId(), provider: 'teams', channel: 'teams' });
+    expect(
+      await senders.send('teams', [teams], make, { targetId: '1', userId: '1', weight: 1 }),
+    ).toMatchObject(sent);
+    await expect.poll(() => untils.length, { timeout: 5_000 }).toBe(200 - 16);
+    for (const untilMs of untils) expect(untilMs).toBeGreaterThanOrEqual(15_000);
+    // Those who were sent away together come back together, as the job that they were.
+    expect(new Set(untils).size).toBe(1);
+    // And who comes later does not wait at all.
+    expect(await send([mailer(first)])).toMatchObject({
+      kind: 'held',
+      reason: 'what was sent before is still without an answer',
+    });
+    expect(paths(first)).toBe(16);
+  });
+
+  test('gets no more than four messages, when it has answered none for a while; also if the clock was put back', async () => {
+    first.answer('hang');
+    const hanging = [1, 2, 3, 4].map(() => send([mailer(first)]));
+    await expect.poll(() => paths(first)).toBe(4);
+    const sinceMs = performance.now();
+    nowMs -= 3_600_000;
+    await expect.poll(() => performance.now() - sinceMs).toBeGreaterThan(50);
+    expect(await send([mailer(first)])).toMatchObject({ kind: 'held' });
+    expect(await send([mailer(first), mailer(second)])).toMatchObject(sent);
+    expect(paths(first)).toBe(4);
+    await Promise.all(hanging);
+    first.answer({ status: 200 });
+    expect(await send([mailer(first)])).toMatchObject(sent);
+  });
+
+  test('is passed by where there is another', async () => {
+    first.answer('hang');
+    for (let n = 0; n < 16; n += 1) void send([mailer(first)]);
+    expect(await send([mailer(first), mailer(second)])).toMatchObject(sent);
+    expect(paths(second)).toBe(1);
+  });
+
+  test('takes messages again as soon as one has ended', async () => {
+    first.answer('hang');
+    const all = Array.from({ length: 17 }, () => send([mailer(first)]));
+    expect(await all[16]).toMatchObject({ kind: 'held' });
+    expect(await send([mailer(first)])).toMatchObject({ kind: 'held' });
+    first.answer({ status: 200 });
+    expect(await all[0]).toMatchObject({ kind: 'done', outcome: { kind: 'retry', ambiguous: true } });
+    expect(await send([mailer(first)])).toMatchObject(sent);
+  });
+});
+
+describe('rates', () => {
+  test('one channel of Slack gets four messages, and the next its turn; other channels have their own', async () => {
+    vendor.answer({ status: 200, body: { ok: true, ts: '1' } });
+    const slack = integration({ provider: 'slack', channel: 'slack' });
+    const post = (channelId: string, targetId: string) =>
+      senders.send(
+        'slack',
+        [slack],
+        () => ({ ...notificationContent(), to: { channelId, accessToken: 'xoxb-1' } }),
+        { targetId, userId: targetId, weight: 1 },
+      );
+    for (let n = 0; n < 4; n += 1) expect(await post('C1', `${n}`)).toMatchObject(sent);
+    expect(await post('C1', '5')).toEqual({
+      kind: 'held',
+      untilMs: START_MS + 4_000,
+      reason: 'as much as may be sent is on its way',
+    });
+    expect(await post('C2', '6')).toMatchObject(sent);
+    nowMs += 4_000;
+    expect(await post('C1', '5')).toMatchObject(sent);
+  });
+
+  test('a project’s own limit holds, and its turns are kept for those who were told to come back', async () => {
+    const slow = mailer(first, { config: { url: `${first.address}/mail`, max_per_second: 0.2 } });
+    expect(await send([slow], {}, 'a')).toMatchObject(sent);
+    expect(await send([slow, mailer(second)], {}, 'b')).toMatchObject({
+      kind: 'held',
+      untilMs: nowMs + 5_000,
+    });
+    nowMs += 5_000;
+    expect(await send([slow], {}, 'c')).toMatchObject({ kind: 'held', untilMs: nowMs + 5_000 });
+    expect(await send([slow], {}, 'b')).toMatchObject(sent);
+    expect([paths(first), paths(second)]).toEqual([2, 0]);
+  });
+
+  test('Expo gets its batches of a hundred', async () => {
+    vendor.answer(({ body }) => ({
+      status: 200,
+      body: { data: Array.from({ length: countOf(body) }, () => ({ status: 'ok', id: '1' })) },
+    }));
+    const expo = integration({ provider: 'expo', channel: 'mobile_push', config: { access_token: 'x' } });
+    const token = { deviceToken: 'ExponentPushToken[x]' };
+    const bare = { ...notificationContent(), text: '', customAttributes: null, token };
+    const push = (n: number) =>
+      senders.send('mobile_push', [expo], () => ({ ...bare, badge: { unread: 1, unseen: 1 } }), {
+        targetId: `${n}`,
+        userId: `${n}`,
+        weight: 1,
+      });
+    const ends = await Promise.all(Array.from({ length: 601 }, (_, n) => push(n)));
+    expect(ends.filter(({ kind }) => kind === 'done')).toHaveLength(601);
+    // The last one waits for the next second.
+    expect(paths(vendor)).toBe(7);
+  });
+});
+
+/** How many messages a request to Expo has; its body is compressed, and no longer text here. */
+function countOf(body: string): number {
+  return body.startsWith('[') ? (JSON.parse(body) as unknown[]).length : 100;
+}
+
+describe('tokens', () => {
+  const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
+  const apns = integration({
+    provider: 'apns',
+    channel: 'mobile_push',
+    config: {
+      app_id: 'com.example',
+      badge: 'unread',
+      certificate: privateKey.export({ type: 'pkcs8', format: 'pem' }),
+      key_id: 'ABCDEFGHIJ',
+      team_id: '0123456789',
+    },
+  });
+  const push = (tokenId: string, userId = `of ${tokenId}`) =>
+    senders.send(
+      'mobile_push',
+      [apns],
+      () => ({
+        ...notificationContent(),
+        token: { deviceToken: 'ab'.repeat(32) },
+        badge: { unread: 1, unseen: 1 },
+      }),
+      {
+        targetId: tokenId,
+        userId,
+        weight: 1,
+        token: { projectId: PROJECT, userId, tokenId, channel: 'mobile_push/apns' },
+      },
+    );
+  const gone = { kind: 'done', outcome: { kind: 'token_gone' } };
+
+  test('one that is gone for certain is discarded at once', async () => {
+    vendorOverHttp2.answer({ status: 410, body: { reason: 'Unregistered', timestamp: START_MS } });
+    expect(await push('a')).toMatchObject(gone);
+    expect(discarded).toEqual([
+      {
+        projectId: PROJECT,
+        userId: 'of a',
+        tokenId: 'a',
+        channel: 'mobile_push/apns',
+        scope: 'token',
+        goneAt: new Date(START_MS),
+        code: 'Unregistered',
+        reason: expect.any(String),
+      },
+    ]);
+  });
+
+  test('one that may only be of the wrong kind is discarded after the next success', async () => {
+    vendorOverHttp2.answer({ status: 400, body: { reason: 'BadDeviceToken' } }, { status: 200 });
+    expect(await push('a')).toMatchObject(gone);
+    expect(discarded).toEqual([]);
+    nowMs += 3_600_000;
+    expect(await push('b')).toMatchObject(sent);
+    // As of when it was refused: whoever has saved it since has it still.
+    const goneAt = new Date(START_MS);
+    expect(discarded).toMatchObject([{ tokenId: 'a', code: 'BadDeviceToken', goneAt }]);
+  });
+
+  test('those of one user never pause the integration for all others', async () => {
+    vendorOverHttp2.answer({ status: 400, body: { reason: 'BadDeviceToken' } });
+    for (let n = 0; n < 30; n += 1) expect(await push(`${n}`, 'hostile')).toMatchObject(gone);
+    vendorOverHttp2.answer({ status: 200 });
+    expect(await push('good', 'another')).toMatchObject(sent);
+    expect(events).toEqual([]);
+    expect(discarded).toHaveLength(30);
+  });
+
+  test('of ten users in a row are the fault of the config, and none of them is discarded', async () => {
+    vendorOverHttp2.answer({ status: 400, body: { reason: 'BadDeviceToken' } });
+    for (let n = 0; n < 9; n += 1) expect(await push(`${n}`)).toMatchObject(gone);
+    expect(await push('8')).toMatchObject(gone);
+    expect(await push('9')).toMatchObject(refused);
+    expect(events).toMatchObject([{ type: 'integration.paused', details: { code: 'BadDeviceToken' } }]);
+    expect(await push('10')).toMatchObject({ kind: 'held' });
+    nowMs += 72_000;
+    expect(await push('10')).toMatchObject(refused);
+    vendorOverHttp2.answer({ status: 200 });
+    nowMs += 144_000;
+    expect(await push('11')).toMatchObject(sent);
+    expect(discarded).toEqual([]);
+    expect(events.map(({ type }) => type)).toEqual(['integration.paused', 'integration.resumed']);
+  });
+});

@@ -1,0 +1,331 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { EVENT_TYPES, type EventType } from '../../src/contract/event.ts';
+import { sql } from '../../src/db/client.ts';
+import { findPosition, readFeed } from '../../src/domain/ground/events/feed.ts';
+import { type NewEvent, recordEvents } from '../../src/domain/ground/events/record.ts';
+import { CREATED_AND_SENT } from '../../src/domain/ground/events/stored-types.ts';
+import { newId, notificationId, timeOf } from '../../src/lib/ids.ts';
+import {
+  processed,
+  startTestService,
+  type TestProject,
+  type TestService,
+  until,
+} from '../support/service.ts';
+
+let service: TestService;
+
+beforeAll(async () => {
+  service = await startTestService();
+});
+afterAll(() => service?.stop());
+
+interface Shown {
+  id: string;
+  type: string;
+  timestamp: string;
+  level?: string;
+  context?: Record<string, unknown>;
+}
+
+/** Follows `next` (or `prev`) to the end. */
+async function pages(of: TestProject, path: string, link: 'next' | 'prev' = 'next'): Promise<Shown[][]> {
+  const all: Shown[][] = [];
+  for (let at: string | null = path; at !== null; ) {
+    const { status, body } = await of.call('GET', at);
+    expect(status).toBe(200);
+    all.push(body.data);
+    at = body.links[link]?.replace(/^.*\/v2/, '') ?? null;
+  }
+  return all;
+}
+const ids = (list: readonly Shown[]) => list.map(({ id }) => id);
+
+describe('reading', () => {
+  test('what happens to a broadcast is told with whom and what it concerns', async () => {
+    const of = await service.createProject('broadcast');
+    const { body } = await of.call('POST', '/broadcasts', {
+      title: 'Hello',
+      recipients: [{ external_id: 'ada' }, { external_id: 'bob' }],
+    });
+    await processed(of.call, body.id);
+    const [inbox] = (await of.as('ada')('GET', '/notifications')).body.data;
+    await of.as('ada')('POST', `/notifications/${inbox.id}/read`);
+    const list = (await of.call('GET', '/events')).body.data as Shown[];
+    expect(list.map(({ type }) => type)).toEqual([
+      'notification.read',
+      'broadcast.processed',
+      'delivery.sent',
+      'delivery.sent',
+      'notification.created',
+      'notification.created',
+      'broadcast.created',
+      'user.created',
+      'user.created',
+    ]);
+    expect(list[0]).toEqual({
+      id: expect.any(String),
+      type: 'notification.read',
+      timestamp: new Date(timeOf(list[0]?.id ?? '')).toISOString(),
+      context: { broadcast_id: body.id, user_id: inbox.user_id, notification_id: inbox.id },
+    });
+    expect(list[1]).toMatchObject({
+      context: { broadcast_id: body.id },
+      payload: { total: 2, failures: 0, pending: 0 },
+    });
+    const created = list.filter(({ type }) => type === 'notification.created');
+    for (const { context } of created)
+      expect(context?.notification_id).toBe(notificationId(body.id, String(context?.user_id)));
+    expect(new Set(created.map(({ context }) => context?.user_id)).size).toBe(2);
+    const sent = list.filter(({ type }) => type === 'delivery.sent');
+    for (const { level, context } of sent) {
+      const id = notificationId(body.id, String(context?.user_id));
+      expect(level).toBe('info');
+      expect(context).toMatchObject({ notification_id: id, delivery_id: `${id}.in_app`, channel: 'in_app' });
+    }
+    expect(new Set(sent.map(({ context }) => context?.user_id)).size).toBe(2);
+    for (const event of list) {
+      const one = await of.call('GET', `/events/${event.id.toUpperCase()}`);
+      expect([one.status, one.body]).toEqual([200, event]);
+    }
+  });
+
+  test("a delivery's event has its attempt, and the vendor's code as a number and as the vendor's word", async () => {
+    const of = await service.createProject('delivery');
+    const [broadcastId, userId] = [newId(), newId()];
+    await recordEvents(service.context.db, [
+      {
+        projectId: of.id,
+        type: 'delivery.failed',
+        broadcastId,
+        userIds: [newId(), userId],
+        details: [
+          { context: { channel: 'sms', attempt: 1 } },
+          {
+            code: '550 5.1.1',
+            log: 'no such mailbox',
+            level: 'error',
+            context: { channel: 'email', provider: 'smtp', attempt: 2, duration_ms: 7 },
+          },
+        ],
+      },
+      { projectId: of.id, type: 'delivery.failed', details: { code: 'BadDeviceToken' } },
+    ]);
+    const [word, second, first] = (await of.call('GET', '/events?type=delivery.failed')).body.data;
+    expect(word).toEqual({
+      id: word.id,
+      type: 'delivery.failed',
+      timestamp: word.timestamp,
+      context: { code: 'BadDeviceToken' },
+    });
+    const notification = notificationId(broadcastId, userId);
+    expect(second).toMatchObject({
+      code: 550,
+      level: 'error',
+      log: 'no such mailbox',
+      context: {
+        channel: 'email',
+        provider: 'smtp',
+        user_id: userId,
+        broadcast_id: broadcastId,
+        notification_id: notification,
+        delivery_id: `${notification}.email`,
+        attempt: 2,
+        duration_ms: 7,
+        code: '550 5.1.1',
+      },
+    });
+    expect(first.context).toMatchObject({ channel: 'sms', attempt: 1 });
+    expect('code' in first || 'log' in first || 'level' in first).toBe(false);
+  });
+
+  test('an event that is not there, or another project has, is not found', async () => {
+    const [mine, theirs] = [await service.createProject('mine'), await service.createProject('theirs')];
+    await recordEvents(service.context.db, [
+      { projectId: theirs.id, type: 'user.updated', userIds: [newId(), newId()] },
+    ]);
+    const list = (await theirs.call('GET', '/events')).body.data as Shown[];
+    expect(list).toHaveLength(2);
+    expect((await mine.call('GET', '/events')).body.data).toEqual([]);
+    const [last, first] = ids(list);
+    for (const id of [first, last]) {
+      expect((await theirs.call('GET', `/events/${id}`)).status).toBe(200);
+      expect((await mine.call('GET', `/events/${id}`)).status).toBe(404);
+    }
+    // The place after the row's last event.
+    expect((await theirs.call('GET', `/events/${String(first).slice(0, -1)}2`)).status).toBe(404);
+    expect((await theirs.call('GET', `/events/${newId()}`)).status).toBe(404);
+    expect((await theirs.call('GET', '/events/nonsense')).status).toBe(400);
+    expect((await theirs.as('ada')('GET', '/events')).status).toBe(403);
+  });
+});
+
+describe('paging', () => {
+  // Rows of one event and of many, of several types.
+  const sizes = [1, 3, 1, 7, 120, 1, 1, 30, 2, 1];
+  let of: TestProject;
+  let all: string[];
+  let typeOf: Map<string, string>;
+
+  beforeAll(async () => {
+    of = await service.createProject('pages');
+    const events = sizes.map((size, index): NewEvent => {
+      const userIds = Array.from({ length: size }, newId);
+      const type = (['user.updated', 'token.saved', 'user.created'] as const)[index % 3] ?? 'user.updated';
+      return size === 1 && index % 2 === 0 ? { projectId: of.id, type } : { projectId: of.id, type, userIds };
+    });
+    for (const event of events) {
+      const before = Date.now();
+      await recordEvents(service.context.db, [event]);
+      await until(Date.now, (now) => now > before, { everyMs: 1 });
+    }
+    const list = (await pages(of, '/events?limit=100')).flat();
+    typeOf = new Map(list.map(({ id, type }) => [id, type]));
+    all = ids(list);
+  });
+
+  test('every event has an id of its own, and the list is in their order', () => {
+    expect(all).toHaveLength(sizes.reduce((sum, size) => sum + size, 0));
+    expect(new Set(all).size).toBe(all.length);
+    expect(all).toEqual([...all].sort().reverse());
+  });
+
+  test.each([1, 2, 5, 7, 31, 100])('pages of %i show each event once, in both directions', async (limit) => {
+    const forth = await pages(of, `/events?limit=${limit}`);
+    expect(forth.flatMap(ids)).toEqual(all);
+    expect(forth.slice(0, -1).every((one) => one.length === limit)).toBe(true);
+    const back = await pages(of, `/events?limit=${limit}&ending_before=${all.at(-1)}`, 'prev');
+    expect(back.reverse().flatMap(ids)).toEqual(all.slice(0, -1));
+  });
+
+  test.each(['user.updated', 'token.*', 'user.created,token.saved'])('only those of %s', async (type) => {
+    const wanted = type.split(',').map((name) => name.replace('.*', '.saved'));
+    const expected = all.filter((id) => wanted.includes(typeOf.get(id) ?? ''));
+    expect(expected.length).toBeGreaterThan(5);
+    for (const limit of [4, 100]) {
+      const forth = await pages(of, `/events?limit=${limit}&type=${type}`);
+      expect(forth.flatMap(ids)).toEqual(expected);
+    }
+    const back = await pages(of, `/events?limit=6&type=${type}&ending_before=${all.at(-1)}`, 'prev');
+    expect(back.reverse().flatMap(ids)).toEqual(expected.filter((id) => id !== all.at(-1)));
+  });
+
+  test('a cursor need not be the id of an event', async () => {
+    const middle = all[40] ?? '';
+    const beyondItsRow = `${middle.slice(0, -4)}ffff`;
+    const row = all.filter((id) => id.startsWith(middle.slice(0, -4)));
+    const older = (await of.call('GET', `/events?limit=5&starting_after=${beyondItsRow}`)).body.data;
+    expect(ids(older)).toEqual(all.slice(all.indexOf(row[0] ?? ''), all.indexOf(row[0] ?? '') + 5));
+    const newer = (await of.call('GET', `/events?limit=5&ending_before=${beyondItsRow}`)).body.data;
+    const end = all.indexOf(row[0] ?? '');
+    expect(ids(newer)).toEqual(all.slice(end - 5, end));
+  });
+
+  test('since and until are the times of the events: from the one on, before the other', async () => {
+    const times = [...new Set(all.map((id) => timeOf(id)))].sort();
+    const [from, to] = [times[2] ?? 0, times[5] ?? 0];
+    const within = all.filter((id) => timeOf(id) >= from && timeOf(id) < to);
+    expect(within.length).toBeGreaterThan(0);
+    const query = `since=${new Date(from).toISOString()}&until=${new Date(to).toISOString()}`;
+    expect((await pages(of, `/events?limit=9&${query}`)).flatMap(ids)).toEqual(within);
+    expect(
+      (await of.call('GET', `/events?since=${new Date(Date.now() + 60_000).toISOString()}`)).body.data,
+    ).toEqual([]);
+  });
+
+  test('a filter that names nothing is refused by its name', async () => {
+    const { status, body } = await of.call('GET', '/events?type=user.updated,user.gone,*&since=yesterday');
+    expect(status).toBe(422);
+    expect(body.errors.map((error: { message: string }) => error.message).join()).toContain('since');
+    const types = await of.call('GET', '/events?type=user.updated,user.gone,*');
+    expect(types.body.errors.map((error: { message: string }) => error.message)).toEqual([
+      "Param 'type' names no type of event: user.gone",
+      "Param 'type' names no type of event: *",
+    ]);
+    for (const type of EVENT_TYPES) expect((await of.call('GET', `/events?type=${type}`)).status).toBe(200);
+  });
+});
+
+describe('two events of the same users in one row', () => {
+  const users = ['ada', 'bob', 'eve'];
+  let of: TestProject;
+  let all: Shown[];
+  beforeAll(async () => {
+    of = await service.createProject('two in one');
+    for (const title of ['first', 'second']) {
+      const recipients = users.map((external_id) => ({ external_id }));
+      await processed(of.call, (await of.call('POST', '/broadcasts', { title, recipients })).body.id);
+    }
+    all = (await of.call('GET', '/events?limit=100')).body.data;
+  });
+  const both = ['notification.created', 'delivery.sent'];
+  const some = (types: readonly string[]) => all.filter(({ type }) => types.includes(type));
+
+  test('are stored so', async () => {
+    const stored = await service.context.db.query<{ size: number }>(
+      sql('', 'select size from events where project_id = $1 and type = $2'),
+      [of.id, CREATED_AND_SENT],
+    );
+    expect(stored).toEqual([{ size: 3 }, { size: 3 }]);
+    expect(some(both)).toHaveLength(12);
+    expect(new Set(ids(all)).size).toBe(all.length);
+  });
+
+  test.each([[both], ...both.map((type) => [[type]])])(
+    'pages of any length list %s in order',
+    async (types) => {
+      for (const limit of [1, 2, 3, 4, 5, 7, 100]) {
+        const path = `/events?limit=${limit}&type=${types.join(',')}`;
+        const older = await pages(of, path);
+        expect([limit, older.flat()]).toEqual([limit, some(types)]);
+        expect(older.map((page) => page.length).filter((length) => length > limit)).toEqual([]);
+        const last = older.flat().at(-1)?.id ?? '';
+        const newer = (await pages(of, `${path}&ending_before=${last}`, 'prev')).map((page) =>
+          page.toReversed(),
+        );
+        expect([limit, newer.flat()]).toEqual([limit, some(types).slice(0, -1).toReversed()]);
+      }
+    },
+  );
+
+  test.each([undefined, ...both])('the feed goes on from every event, of %s', async (type) => {
+    const types = type === undefined ? undefined : [type as EventType];
+    const inOrder = all.toReversed();
+    for (const [place, { id }] of inOrder.entries()) {
+      const { position, certain } = await findPosition(service.context.db, of.id, id);
+      expect(certain).toBe(true);
+      const [part] = await readFeed(service.context.db, [{ projectId: of.id, after: position, types }]);
+      const rest = inOrder.slice(place + 1).filter((event) => type === undefined || event.type === type);
+      expect(part?.events.map(({ event }) => event)).toEqual(rest);
+    }
+  });
+
+  test('each has its own page, and there are no others', async () => {
+    for (const event of all) {
+      const one = await of.call('GET', `/events/${event.id}`);
+      expect([one.status, one.body]).toEqual([200, event]);
+    }
+    const last = some(['delivery.sent'])[0]?.id ?? '';
+    const next = last.slice(0, -4) + (Number.parseInt(last.slice(-4), 16) + 1).toString(16).padStart(4, '0');
+    expect((await of.call('GET', `/events/${next}`)).status).toBe(404);
+  });
+});
+
+test('events that are recorded while somebody pages are shown, and none twice', async () => {
+  const of = await service.createProject('meanwhile');
+  const record = (size: number) =>
+    recordEvents(service.context.db, [
+      { projectId: of.id, type: 'user.updated', userIds: Array.from({ length: size }, newId) },
+    ]);
+  for (const size of [5, 1, 20]) await record(size);
+  const before = ids((await pages(of, '/events?limit=100')).flat());
+  let going = true;
+  const writing = (async () => {
+    while (going) await record(3);
+  })();
+  const seen = ids((await pages(of, '/events?limit=2')).flat());
+  going = false;
+  await writing;
+  expect(new Set(seen).size).toBe(seen.length);
+  expect(before.every((id) => seen.includes(id))).toBe(true);
+});

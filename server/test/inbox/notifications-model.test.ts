@@ -1,0 +1,295 @@
+import fc from 'fast-check';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { type Database, openDatabase, sql } from '../../src/db/client.ts';
+import type { Bus, NotificationChanged } from '../../src/domain/ground/bus/messages.ts';
+import { changeNotification, type NotificationAction } from '../../src/domain/line/notifications/change.ts';
+import { type BulkAction, changeAllNotifications } from '../../src/domain/line/notifications/change-all.ts';
+import { countUnread } from '../../src/domain/line/notifications/count-unread.ts';
+import { getNotification } from '../../src/domain/line/notifications/get.ts';
+import { listNotifications } from '../../src/domain/line/notifications/list.ts';
+import type { NotificationRow } from '../../src/domain/line/notifications/row.ts';
+import { NEWEST } from '../../src/lib/cursor.ts';
+import { newId } from '../../src/lib/ids.ts';
+import { createTestDatabase, type TestDatabase } from '../support/database.ts';
+
+let database: TestDatabase;
+let db: Database;
+const told: NotificationChanged[] = [];
+const bus: Bus = {
+  publish(message) {
+    if (message.type === 'changed') told.push(message);
+  },
+  subscribe: () => () => {},
+};
+const projectId = newId();
+
+beforeAll(async () => {
+  database = await createTestDatabase();
+  db = openDatabase(database.connection, { size: 8, name: 'test' });
+});
+afterAll(async () => {
+  await db?.close();
+  await database?.drop();
+});
+
+const insert = sql(
+  'test_insert_notification',
+  'insert into notifications (user_id, id, broadcast_id, sent_at, category, topic) values ($1, $2, $3, now(), $4, $5)',
+);
+
+/** What an inbox is, in the plainest words. */
+interface Modelled {
+  id: string;
+  category: string | null;
+  topic: string | null;
+  seen: boolean;
+  read: boolean;
+  archived: boolean;
+}
+
+class Inbox {
+  readonly userId = newId();
+  readonly model = new Map<string, Modelled>();
+  told = 0;
+
+  async arrive(category: string | null, topic: string | null): Promise<void> {
+    const id = newId();
+    await db.query(insert, [this.userId, id, newId(), category, topic]);
+    this.model.set(id, { id, category, topic, seen: false, read: false, archived: false });
+  }
+
+  /** The expectation for one change: whether it is found, and whether it changes anything. */
+  expectChange(action: NotificationAction, id: string): { found: boolean; changes: boolean } {
+    const one = this.model.get(id);
+    if (one === undefined) return { found: false, changes: false };
+    const before = JSON.stringify(one);
+    if (action === 'read') Object.assign(one, { read: true, seen: true });
+    if (action === 'unread') one.read = false;
+    if (action === 'seen') one.seen = true;
+    if (action === 'archive') one.archived = true;
+    if (action === 'unarchive') one.archived = false;
+    if (action === 'delete') this.model.delete(id);
+    return { found: true, changes: action === 'delete' || JSON.stringify(one) !== before };
+  }
+
+  expectAll(action: BulkAction, matches: (one: Modelled) => boolean): boolean {
+    const changes = [...this.model.values()]
+      .filter(matches)
+      .map((one) => this.expectChange(action, one.id).changes);
+    return changes.includes(true);
+  }
+
+  /** Every answer of the inbox is that of the model. */
+  async check(): Promise<void> {
+    const newestFirst = [...this.model.values()].sort((a, b) => (a.id < b.id ? 1 : -1));
+    const cursor = { direction: 'older', id: NEWEST, limit: 100 } as const;
+    const live = newestFirst.filter((one) => !one.archived);
+    const of = {
+      unread: live.filter((one) => !one.read),
+      read: live.filter((one) => one.read),
+      archived: newestFirst.filter((one) => one.archived),
+    };
+    expect((await listNotifications(db, this.userId, {}, cursor)).map(simple)).toEqual(live.map(plain));
+    for (const status of ['unread', 'read', 'archived'] as const) {
+      const rows = await listNotifications(db, this.userId, { status }, cursor);
+      expect(rows.map(simple)).toEqual(of[status].map(plain));
+    }
+    expect(await countUnread(db, this.userId)).toBe(of.unread.length);
+    for (const category of ['a', null]) {
+      const expected = of.unread.filter((one) => one.category === category).length;
+      expect(await countUnread(db, this.userId, { category })).toBe(expected);
+    }
+    expect(told.filter((message) => message.userId === this.userId)).toHaveLength(this.told);
+  }
+}
+
+const plain = ({ id, seen, read, archived }: Modelled) => ({ id, seen, read, archived });
+const simple = (row: NotificationRow) => ({
+  id: row.id,
+  seen: row.seen_at !== null,
+  read: row.read_at !== null,
+  archived: row.archived_at !== null,
+});
+
+const category = fc.constantFrom('a', 'b', null);
+const topic = fc.constantFrom('t', null);
+const step = fc.oneof(
+  { weight: 3, arbitrary: fc.record({ do: fc.constant('arrive' as const), category, topic }) },
+  {
+    weight: 8,
+    arbitrary: fc.record({
+      do: fc.constant('change' as const),
+      action: fc.constantFrom<NotificationAction>('read', 'unread', 'seen', 'archive', 'unarchive', 'delete'),
+      which: fc.nat({ max: 9 }),
+    }),
+  },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      do: fc.constant('all' as const),
+      action: fc.constantFrom<BulkAction>('read', 'seen', 'archive'),
+      category: fc.option(category, { nil: undefined }),
+      topic: fc.option(fc.constant('t'), { nil: undefined }),
+    }),
+  },
+);
+
+test('whatever is done in whatever order, the inbox is what the rules say, and each change is told once', async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 40 }), async (steps) => {
+      const inbox = new Inbox();
+      await inbox.arrive('a', 't');
+      const ids = [...inbox.model.keys(), newId()];
+      for (const one of steps) {
+        if (one.do === 'arrive') {
+          await inbox.arrive(one.category, one.topic);
+          ids.splice(0, ids.length, ...new Set([...ids, ...inbox.model.keys()]));
+        } else if (one.do === 'change') {
+          const id = ids[one.which % ids.length] ?? '';
+          const expected = inbox.expectChange(one.action, id);
+          if (expected.changes) inbox.told += 1;
+          const found = await changeNotification({ db, bus }, one.action, {
+            projectId,
+            userId: inbox.userId,
+            id,
+          });
+          expect(found).toBe(expected.found);
+        } else {
+          const { action, category, topic } = one;
+          const filter = {
+            ...(category === undefined ? {} : { category }),
+            ...(topic === undefined ? {} : { topic }),
+          };
+          const meant = (it: Modelled) =>
+            (category === undefined || it.category === category) &&
+            (topic === undefined || it.topic === topic);
+          if (inbox.expectAll(action, meant)) inbox.told += 1;
+          await changeAllNotifications({ db, bus }, action, { projectId, userId: inbox.userId, filter });
+        }
+        await inbox.check();
+      }
+    }),
+    { numRuns: 25 },
+  );
+}, 60_000);
+
+// Jepsen's question: is what concurrent clients saw explained by some order of what they did? Each
+// notification is a register of its own, so it is enough to explain each one's history.
+test('what concurrent clients see is explained by an order of what they did', async () => {
+  const inbox = new Inbox();
+  for (let count = 0; count < 6; count += 1) await inbox.arrive(null, null);
+  const ids = [...inbox.model.keys()];
+  const history = await play(inbox.userId, ids, { clients: 6, operationsEach: 40 });
+  for (const id of ids) {
+    const operations = history.filter((operation) => operation.id === id);
+    expect(explain(operations), `the history of ${id}: ${JSON.stringify(operations)}`).toBe(true);
+  }
+  const rows = await listNotifications(db, inbox.userId, {}, { direction: 'older', id: NEWEST, limit: 100 });
+  expect(await countUnread(db, inbox.userId)).toBe(rows.filter((row) => row.read_at === null).length);
+}, 60_000);
+
+type State = 'gone' | `${boolean}/${boolean}/${boolean}`; // seen/read/archived
+
+interface Operation {
+  id: string;
+  action: NotificationAction | 'get';
+  begun: number;
+  ended: number;
+  /** What it answered: of a get the state, of a change whether it was found. */
+  saw: State | boolean;
+}
+
+async function play(
+  userId: string,
+  ids: readonly string[],
+  { clients, operationsEach }: { clients: number; operationsEach: number },
+): Promise<Operation[]> {
+  const actions: Operation['action'][] = [
+    ...(['read', 'unread', 'seen', 'archive', 'unarchive'] as const),
+    ...Array.from({ length: 5 }, () => 'get' as const),
+  ];
+  const history: Operation[] = [];
+  let clock = 0;
+  const random = fc.sample(fc.tuple(fc.nat(), fc.nat(), fc.nat({ max: 60 })), clients * operationsEach);
+  const client = async () => {
+    for (let count = 0; count < operationsEach; count += 1) {
+      const [which = 0, what = 0, rare = 1] = random.pop() ?? [];
+      const id = ids[which % ids.length] ?? '';
+      const action = rare === 0 ? 'delete' : (actions[what % actions.length] ?? 'get');
+      clock += 1;
+      const begun = clock;
+      const saw = action === 'get' ? await look(userId, id) : await change(userId, id, action);
+      clock += 1;
+      history.push({ id, action, begun, ended: clock, saw });
+    }
+  };
+  await Promise.all(Array.from({ length: clients }, client));
+  return history;
+}
+
+async function look(userId: string, id: string): Promise<State> {
+  const row = await getNotification(db, userId, id);
+  if (row === undefined) return 'gone';
+  return `${row.seen_at !== null}/${row.read_at !== null}/${row.archived_at !== null}`;
+}
+
+function change(userId: string, id: string, action: NotificationAction): Promise<boolean> {
+  return changeNotification({ db, bus }, action, { projectId, userId, id });
+}
+
+/**
+ * Searches for an order that respects who ended before whom, and in which every answer is right (Wing and
+ * Gong).
+ */
+function explain(operations: readonly Operation[]): boolean {
+  const refuted = new Set<string>();
+  const search = (left: readonly Operation[], state: State): boolean => {
+    if (left.length === 0) return true;
+    const position = `${state} ${left.map((operation) => operation.begun).join(',')}`;
+    if (refuted.has(position)) return false;
+    const firstEnd = Math.min(...left.map((operation) => operation.ended));
+    for (const operation of left) {
+      if (operation.begun > firstEnd) continue;
+      const next = applied(operation, state);
+      if (next === undefined) continue;
+      if (
+        search(
+          left.filter((other) => other !== operation),
+          next,
+        )
+      )
+        return true;
+    }
+    refuted.add(position);
+    return false;
+  };
+  return search(operations, 'false/false/false');
+}
+
+/** The state after it; undefined where it cannot have answered what it did. */
+function applied({ action, saw }: Operation, state: State): State | undefined {
+  if (action === 'get') return saw === state ? state : undefined;
+  if (saw !== (state !== 'gone')) return undefined;
+  if (state === 'gone') return state;
+  if (action === 'delete') return 'gone';
+  let [seen, read, archived] = state.split('/').map((part) => part === 'true') as [boolean, boolean, boolean];
+  if (action === 'read') [seen, read] = [true, true];
+  if (action === 'unread') read = false;
+  if (action === 'seen') seen = true;
+  if (action === 'archive') archived = true;
+  if (action === 'unarchive') archived = false;
+  return `${seen}/${read}/${archived}`;
+}
+
+test('the checker of histories does find a contradiction', () => {
+  const operation = (action: Operation['action'], begun: number, saw: Operation['saw']): Operation => ({
+    id: 'x',
+    action,
+    begun,
+    ended: begun + 1,
+    saw,
+  });
+  expect(explain([operation('read', 1, true), operation('get', 3, 'false/false/false')])).toBe(false);
+  expect(explain([operation('read', 1, true), operation('get', 3, 'true/true/false')])).toBe(true);
+  expect(explain([operation('delete', 1, true), operation('read', 3, true)])).toBe(false);
+});

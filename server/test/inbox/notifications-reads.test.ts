@@ -1,0 +1,212 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { type Database, openDatabase, type Queryable, sql } from '../../src/db/client.ts';
+import { countUnread, MAX_UNREAD_COUNT } from '../../src/domain/line/notifications/count-unread.ts';
+import { findFewNotifications } from '../../src/domain/line/notifications/few.ts';
+import { FEW_BROADCASTS, findFewBroadcasts } from '../../src/domain/line/notifications/find-few.ts';
+import { listNotifications } from '../../src/domain/line/notifications/list.ts';
+import { type NotificationFilter, STANDING } from '../../src/domain/line/notifications/row.ts';
+import { NEWEST, OLDEST } from '../../src/lib/cursor.ts';
+import { newId, notificationId } from '../../src/lib/ids.ts';
+import { createTestDatabase, type TestDatabase } from '../support/database.ts';
+
+const LIMIT = 51;
+const MANY = 20_000;
+/** One of them, half of the others on either side. */
+const SHOWN_LATER = '01900000-0000-7000-8000-000000010000';
+const STANDINGS = Object.keys(STANDING) as (keyof typeof STANDING)[];
+
+let database: TestDatabase;
+let db: Database;
+/**
+ * For each standing a user who has twenty thousand notifications, all in it; every second was shown later
+ * than it was made.
+ */
+const users = { unread: newId(), read: newId(), archived: newId() };
+
+beforeAll(async () => {
+  database = await createTestDatabase();
+  db = openDatabase(database.connection, { size: 1, name: 'test' });
+  for (const standing of STANDINGS) {
+    const touched = { unread: [null, null], read: ['now', null], archived: ['now', 'now'] }[standing];
+    await db.query(fill, [users[standing], MANY, ...touched]);
+  }
+  await db.query(sql('test_analyze', 'analyze notifications'));
+});
+afterAll(async () => {
+  await db?.close();
+  await database?.drop();
+});
+
+const fill = sql(
+  'test_fill_inbox',
+  `insert into notifications (user_id, id, broadcast_id, sent_at, read_at, archived_at, place)
+  select $1, ('01900000-0000-7000-8000-' || lpad(i::text, 12, '0'))::uuid, gen_random_uuid(), now(), $3::timestamptz, $4::timestamptz,
+    case when i % 2 = 0 then ('01910000-0000-7000-8000-' || lpad(i::text, 12, '0'))::uuid end
+  from generate_series(1, $2::int) i`,
+);
+const selectRowsRead = sql(
+  'test_rows_read',
+  "select (seq_tup_read + idx_tup_fetch)::int as rows from pg_stat_xact_user_tables where relname = 'notifications'",
+);
+
+/**
+ * How many rows of the table the work looks at, in the first plan and in the one that stays once a statement
+ * was used often.
+ */
+async function rowsRead(work: (tx: Queryable) => Promise<unknown>): Promise<number> {
+  return db.transaction(async (tx) => {
+    let most = 0;
+    for (let round = 0; round < 8; round += 1) {
+      const [before] = await tx.query<{ rows: number }>(selectRowsRead);
+      await work(tx);
+      const [after] = await tx.query<{ rows: number }>(selectRowsRead);
+      most = Math.max(most, (after?.rows ?? 0) - (before?.rows ?? 0));
+    }
+    return most;
+  });
+}
+
+test.each(
+  STANDINGS.flatMap((standing) =>
+    ([undefined, ...STANDINGS] as const).map((status) => [standing, status ?? 'all'] as const),
+  ),
+)('with 20,000 that are %s, a page of %s reads no more than it shows', async (standing, listed) => {
+  const filter = listed === 'all' ? {} : { status: listed };
+  const older = { direction: 'older', id: NEWEST, limit: LIMIT } as const;
+  const newer = { direction: 'newer', id: OLDEST, limit: LIMIT } as const;
+  for (const cursor of [older, newer, { ...older, id: SHOWN_LATER }, { ...newer, id: SHOWN_LATER }]) {
+    const read = await rowsRead((tx) => listNotifications(tx, users[standing], filter, cursor));
+    // The cursor itself is looked up in front of each of the two that are merged.
+    expect(read).toBeLessThanOrEqual(cursor.id === SHOWN_LATER ? 2 + LIMIT : LIMIT);
+  }
+  const shown = await listNotifications(db, users[standing], filter, older);
+  const expected = listed === standing || (listed === 'all' && standing !== 'archived') ? LIMIT : 0;
+  expect(shown).toHaveLength(expected);
+});
+
+test('an unread count reads no more than it counts', async () => {
+  const most = await rowsRead((tx) => countUnread(tx, users.unread));
+  expect(most).toBeLessThanOrEqual(MAX_UNREAD_COUNT);
+  expect(await countUnread(db, users.unread)).toBe(MAX_UNREAD_COUNT);
+  expect(await rowsRead((tx) => countUnread(tx, users.read))).toBe(0);
+});
+
+describe('what a project has sent in few broadcasts', () => {
+  const projectId = newId();
+  const userId = newId();
+  const who = { projectId, userId };
+  const wanted = {
+    few: { category: 'news' },
+    'few, without a category': { category: null },
+    'few under a topic': { topic: 'order-1' },
+    'few, of those with a category that many have': { category: 'orders', topic: 'order-1' },
+    none: { category: 'unheard-of' },
+    'none under a topic': { topic: 'unheard-of' },
+  } satisfies Record<string, NotificationFilter>;
+
+  beforeAll(async () => {
+    // Of the rare ones the user has got every second; every third of those is read, and every fourth
+    // archived.
+    const rare = Array.from({ length: 300 }, (_, n) => {
+      const id = newId(Date.now() - 1_000_000 + n * 1_000);
+      const category = n % 3 === 0 ? null : n % 3 === 1 ? 'news' : 'orders';
+      return {
+        id,
+        category,
+        topic: n % 3 === 2 ? 'order-1' : null,
+        got: n % 2 === 0,
+        read: n % 9 < 3,
+        archived: n % 8 === 0,
+      };
+    });
+    await db.query(insertBroadcasts, [
+      projectId,
+      rare.map((one) => one.id),
+      rare.map((one) => one.category),
+      rare.map((one) => one.topic),
+    ]);
+    const got = rare.filter((one) => one.got);
+    await db.query(insertNotifications, [
+      userId,
+      got.map((one) => notificationId(one.id, userId)),
+      got.map((one) => one.category),
+      got.map((one) => one.topic),
+      got.map((one) => one.read),
+      got.map((one) => one.archived),
+    ]);
+    await db.query(fillFrequent, [projectId, MANY]);
+    await db.query(fillOrders, [userId, MANY]);
+    await db.query(sql('test_analyze_all', 'analyze notifications, broadcasts'));
+  });
+
+  test.each(Object.entries(wanted))(
+    'is found in an inbox of 20,000 by reading that alone: %s',
+    async (_what, filter) => {
+      const among = await findFewNotifications(db, who, filter);
+      for (const status of [undefined, ...STANDINGS]) {
+        for (const [direction, id] of [
+          ['older', NEWEST],
+          ['newer', OLDEST],
+          ['older', among?.[20] ?? NEWEST],
+          ['newer', among?.[20] ?? OLDEST],
+        ] as const) {
+          const cursor = { direction, id, limit: LIMIT };
+          const listed = { ...filter, ...(status === undefined ? {} : { status }) };
+          const walked = await listNotifications(db, userId, listed, cursor);
+          const lookUp = (tx: Queryable) => listNotifications(tx, userId, { ...listed, among }, cursor);
+          expect(await lookUp(db)).toEqual(walked);
+          expect(await rowsRead(lookUp)).toBeLessThanOrEqual(150);
+        }
+      }
+      const walked = await countUnread(db, userId, filter);
+      expect(await countUnread(db, userId, { ...filter, among })).toBe(walked);
+      expect(walked > 20).toBe(
+        'topic' in filter ? filter.topic !== 'unheard-of' : filter.category !== 'unheard-of',
+      );
+      expect(await rowsRead((tx) => countUnread(tx, userId, { ...filter, among }))).toBeLessThanOrEqual(150);
+    },
+  );
+
+  test('is so up to 500 of them', async () => {
+    const other = newId();
+    await db.query(fillFrequent, [other, FEW_BROADCASTS]);
+    expect(await findFewBroadcasts(db, other, { category: 'orders' })).toHaveLength(FEW_BROADCASTS);
+    await db.query(insertBroadcasts, [other, [newId()], ['orders'], [null]]);
+    expect(await findFewBroadcasts(db, other, { category: 'orders' })).toBeUndefined();
+    expect(
+      await findFewNotifications(db, { projectId: other, userId }, { category: 'orders' }),
+    ).toBeUndefined();
+    expect(await findFewNotifications(db, { projectId: other, userId }, {})).toBeUndefined();
+  });
+
+  test('is not what another project has sent under the same name', async () => {
+    expect(await findFewBroadcasts(db, newId(), { category: 'news' })).toEqual([]);
+    expect(await findFewBroadcasts(db, newId(), { category: null })).toEqual([]);
+    expect(await findFewBroadcasts(db, newId(), { topic: 'order-1' })).toEqual([]);
+  });
+});
+
+const insertBroadcasts = sql(
+  'test_insert_broadcasts',
+  `insert into broadcasts (id, project_id, category, topic, message)
+  select id, $1, category, topic, ''
+  from unnest($2::uuid[], $3::text[], $4::text[]) as b (id, category, topic)`,
+);
+const insertNotifications = sql(
+  'test_insert_notifications',
+  `insert into notifications (user_id, id, broadcast_id, sent_at, category, topic, read_at, archived_at)
+  select $1, id, id, now(), category, topic, case when read then now() end, case when archived then now() end
+  from unnest($2::uuid[], $3::text[], $4::text[], $5::boolean[], $6::boolean[]) as n (id, category, topic, read, archived)`,
+);
+const fillOrders = sql(
+  'test_fill_orders',
+  `insert into notifications (user_id, id, broadcast_id, sent_at, category)
+  select $1, ('01900000-0000-7000-8000-' || lpad(i::text, 12, '0'))::uuid, gen_random_uuid(), now(), 'orders'
+  from generate_series(1, $2::int) i`,
+);
+const fillFrequent = sql(
+  'test_fill_frequent',
+  `insert into broadcasts (id, project_id, category, topic, message)
+  select gen_random_uuid(), $1, 'orders', 'order-' || 1 + n, ''
+  from generate_series(1, $2::int) as n`,
+);

@@ -1,0 +1,183 @@
+import { connect } from 'node:net';
+import pg from 'pg';
+import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
+import { openDatabase } from '../../src/db/client.ts';
+import { createBus, type PostgresBus } from '../../src/domain/ground/bus/bus.ts';
+import type { RealtimeMessage } from '../../src/domain/ground/bus/messages.ts';
+import { newId } from '../../src/lib/ids.ts';
+import { createLogger } from '../../src/lib/log.ts';
+import {
+  insertBroadcast,
+  newUser,
+  openSocket,
+  openStream,
+  saveInboxToken,
+  socketUrl,
+  startTestRealtime,
+  type TestRealtime,
+  titles,
+} from '../support/realtime.ts';
+
+let realtime: TestRealtime;
+
+beforeAll(async () => {
+  realtime = await startTestRealtime();
+});
+afterAll(() => realtime.close());
+
+async function startBus(shared = true): Promise<{ bus: PostgresBus; heard: RealtimeMessage[] }> {
+  const log = createLogger({ level: 'silent' });
+  const bus = createBus({ db: realtime.db, log, nodeId: newId(), shared });
+  const heard: RealtimeMessage[] = [];
+  bus.subscribe((message) => heard.push(message));
+  await bus.listening();
+  onTestFinished(() => bus.close());
+  return { bus, heard };
+}
+
+/** Cuts the connections that listen, as a restart of the database or a firewall would. */
+async function cutLinks(): Promise<void> {
+  const client = new pg.Client(realtime.database.connection);
+  await client.connect();
+  const { rowCount } = await client.query(
+    `select pg_terminate_backend(pid) from pg_stat_activity
+    where datname = current_database() and pid <> pg_backend_pid()
+      and (query ilike '%listen belfry_realtime%' or query ilike '%clock_timestamp() as now%' or query ilike '%pg_notify(%')`,
+  );
+  await client.end();
+  expect(rowCount).toBeGreaterThan(0);
+}
+
+const changed = (index: number): RealtimeMessage => ({
+  type: 'changed',
+  userId: newId(),
+  name: 'read',
+  id: newId(),
+  atMs: index,
+});
+
+test('messages go to the own node at once and to the others in order, once', async () => {
+  const [one, two] = [await startBus(), await startBus()];
+  const messages = Array.from({ length: 2_000 }, (_, index) => changed(index));
+  for (const message of messages) one.bus.publish(message);
+  expect(one.heard).toEqual(messages);
+  await vi.waitFor(() => expect(two.heard.length).toBeGreaterThanOrEqual(2_000));
+  expect(two.heard).toEqual(messages);
+  two.bus.publish({ type: 'project_changed', projectId: 'p' });
+  await vi.waitFor(() => expect(one.heard.at(-1)).toEqual({ type: 'project_changed', projectId: 'p' }));
+  expect(one.heard).toHaveLength(2_001);
+});
+
+test('a subscriber that fails does not keep the others, or the publisher, from going on', async () => {
+  const { bus, heard } = await startBus();
+  const broken = vi.fn(() => {
+    throw new Error('broken');
+  });
+  const end = bus.subscribe(broken);
+  const later: RealtimeMessage[] = [];
+  bus.subscribe((message) => later.push(message));
+  bus.publish(changed(1));
+  expect(broken).toHaveBeenCalledOnce();
+  expect(later).toHaveLength(1);
+  end();
+  bus.publish(changed(2));
+  expect(broken).toHaveBeenCalledOnce();
+  expect(heard).toHaveLength(2);
+});
+
+test('a link that is cut is noticed, made again, and nothing published meanwhile is lost', async () => {
+  const [one, two] = [await startBus(), await startBus()];
+  one.bus.publish(changed(0));
+  await vi.waitFor(() => expect(two.heard).toHaveLength(1));
+  await cutLinks();
+  await vi.waitFor(() => expect(two.heard.map(({ type }) => type)).toContain('missing'));
+  one.bus.publish(changed(1));
+  await vi.waitFor(() => expect(two.heard.map(({ type }) => type)).toContain('missed'), { timeout: 10_000 });
+  await vi.waitFor(() => expect(one.heard.map(({ type }) => type)).toContain('missed'), { timeout: 10_000 });
+  one.bus.publish(changed(2));
+  const at2 = (heard: RealtimeMessage[]) =>
+    heard.some((message) => message.type === 'changed' && message.atMs === 2);
+  await vi.waitFor(() => expect(at2(two.heard)).toBe(true), { timeout: 10_000 });
+  const missed = two.heard.find((message) => message.type === 'missed');
+  expect(missed?.type === 'missed' && (missed.sinceMs ?? 0) > Date.now() - 60_000).toBe(true);
+});
+
+test('alone on its database a node sends nothing about notifications, and hears of what a command changed', async () => {
+  const [server, observer] = [await startBus(false), await startBus(false)];
+  server.bus.publish(changed(1));
+  server.bus.publish({ type: 'token_discarded', userId: 'u', tokenId: 't' });
+  await vi.waitFor(() => expect(observer.heard).toHaveLength(1));
+  expect(observer.heard[0]?.type).toBe('token_discarded');
+});
+
+test('a command that publishes and ends at once has been heard', async () => {
+  const server = await startBus(false);
+  const command = createBus({
+    db: realtime.db,
+    log: createLogger({ level: 'silent' }),
+    nodeId: newId(),
+    shared: false,
+  });
+  command.publish({ type: 'project_changed', projectId: 'revoked' });
+  await command.close();
+  await vi.waitFor(() => expect(server.heard).toEqual([{ type: 'project_changed', projectId: 'revoked' }]));
+});
+
+test('a bus without a database neither throws nor keeps the process from ending', async () => {
+  const port = 9; // discard: nothing listens
+  await new Promise<void>((resolve) => connect(port, '127.0.0.1').on('error', () => resolve()));
+  const db = openDatabase({ host: '127.0.0.1', port, user: 'x', database: 'x' }, { size: 1, name: 'none' });
+  const bus = createBus({ db, log: createLogger({ level: 'silent' }), nodeId: newId(), shared: true });
+  for (let index = 0; index < 20_000; index += 1) bus.publish(changed(index));
+  const startedAt = performance.now();
+  await bus.close();
+  expect(performance.now() - startedAt).toBeLessThan(8_000);
+  await db.close();
+});
+
+test('a user is told on any node, of a small broadcast and of one with a thousand users', async () => {
+  const [one, two] = [await realtime.startNode(), await realtime.startNode()];
+  const userId = newUser();
+  const { token } = await saveInboxToken(realtime, userId);
+  const client = await openSocket(socketUrl(two.port, realtime, { token }));
+  onTestFinished(() => client.socket.terminate());
+  const crowd = Array.from({ length: 999 }, newUser);
+  const insert = (title: string, userIds: string[]) =>
+    insertBroadcast(realtime.db, realtime.project.id, { title, userIds });
+  one.bus.publish(await insert('small', [userId]));
+  one.bus.publish(await insert('for others', crowd));
+  one.bus.publish(await insert('large', [...crowd, userId]));
+  await vi.waitFor(() => expect(titles(client.frames)).toEqual(['small', 'large']));
+});
+
+test('what other nodes publish while the link is cut reaches open sockets and streams, once', async () => {
+  const [one, two] = [await realtime.startNode(), await realtime.startNode()];
+  const userId = newUser();
+  const { token } = await saveInboxToken(realtime, userId);
+  const socket = await openSocket(socketUrl(two.port, realtime, { token }));
+  const stream = await openStream(`http://127.0.0.1:${two.port}/stream?user=${userId}`);
+  onTestFinished(() => {
+    socket.socket.terminate();
+    stream.source.close();
+  });
+  const publish = async (title: string, by = one) =>
+    by.bus.publish(await insertBroadcast(realtime.db, realtime.project.id, { title, userIds: [userId] }));
+  await publish('before');
+  await vi.waitFor(() => expect(titles(socket.frames)).toEqual(['before']));
+  const missing = new Promise<void>((resolve) => {
+    two.bus.subscribe(({ type }) => type === 'missing' && resolve());
+  });
+  await cutLinks();
+  await missing;
+  // As from a node that died before it could say so: it stands in the database, and nobody announces it.
+  await insertBroadcast(realtime.db, realtime.project.id, { title: 'unannounced', userIds: [userId] });
+  await publish('own', two);
+  await publish('by the other');
+  await vi.waitFor(() => expect(socket.frames.length).toBeGreaterThanOrEqual(4), { timeout: 10_000 });
+  await two.bus.listening();
+  await publish('after');
+  for (const { frames } of [socket, stream]) {
+    await vi.waitFor(() => expect(titles(frames)).toContain('after'), { timeout: 10_000 });
+    expect(titles(frames).toSorted()).toEqual(['after', 'before', 'by the other', 'own', 'unannounced']);
+  }
+});

@@ -1,0 +1,332 @@
+import { once } from 'node:events';
+import { request } from 'node:http';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
+import type { Queryable } from '../../src/db/client.ts';
+import type { NotificationsNew } from '../../src/domain/ground/bus/messages.ts';
+import { changeNotification } from '../../src/domain/line/notifications/change.ts';
+import { changeAllNotifications } from '../../src/domain/line/notifications/change-all.ts';
+import { notificationId } from '../../src/lib/ids.ts';
+import {
+  insertBroadcast,
+  newUser,
+  openStream,
+  type StreamClient,
+  startTestRealtime,
+  type TestNode,
+  type TestRealtime,
+  titles,
+} from '../support/realtime.ts';
+
+let realtime: TestRealtime;
+let node: TestNode;
+
+beforeAll(async () => {
+  realtime = await startTestRealtime();
+  node = await realtime.startNode();
+});
+afterAll(() => realtime.close());
+
+const streamUrl = (userId: string, port = node.port) => `http://127.0.0.1:${port}/stream?user=${userId}`;
+
+async function listen(userId: string, lastEventId?: string): Promise<StreamClient> {
+  const client = await openStream(streamUrl(userId), lastEventId === undefined ? {} : { lastEventId });
+  onTestFinished(() => client.source.close());
+  return client;
+}
+
+const insert = (userId: string, title: string, on: Queryable = realtime.db) =>
+  insertBroadcast(on, realtime.project.id, { userIds: [userId], title });
+
+async function broadcast(userId: string, title: string): Promise<NotificationsNew> {
+  const message = await insert(userId, title);
+  node.bus.publish(message);
+  return message;
+}
+
+const told = (client: StreamClient, count: number) =>
+  vi.waitFor(() => expect(client.frames.length).toBeGreaterThanOrEqual(count), {
+    interval: 5,
+    timeout: 10_000,
+  });
+
+const idOf = ({ broadcastId }: NotificationsNew, userId: string) => notificationId(broadcastId, userId);
+const who = (userId: string, id: string) => ({ projectId: realtime.project.id, userId, id });
+
+describe('resume', () => {
+  test('a client that comes back is told what it missed, in order and once, also by another node', async () => {
+    const userId = newUser();
+    const first = await listen(userId);
+    await broadcast(userId, 'before');
+    await told(first, 1);
+    first.source.close();
+    for (const title of ['a', 'b', 'c']) await broadcast(userId, title);
+    const other = await realtime.startNode();
+    const second = await openStream(streamUrl(userId, other.port), { lastEventId: first.lastEventId() });
+    onTestFinished(() => second.source.close());
+    await broadcast(userId, 'after');
+    await told(second, 4);
+    expect(titles(second.frames)).toEqual(['a', 'b', 'c', 'after']);
+    expect(second.resyncs).toBe(0);
+  });
+
+  test('one that left before it was told anything misses nothing, and is not told what came before it', async () => {
+    const userId = newUser();
+    await broadcast(userId, 'in the list already');
+    const id = await firstEventId(streamUrl(userId));
+    await broadcast(userId, 'missed');
+    const client = await listen(userId, id);
+    await broadcast(userId, 'live');
+    await told(client, 2);
+    expect(titles(client.frames)).toEqual(['missed', 'live']);
+  });
+
+  test('what was committed late, with an earlier time, is told all the same', async () => {
+    const userId = newUser();
+    const first = await listen(userId);
+    // The slow transaction takes its time first, and commits while the client is away.
+    const gate = Promise.withResolvers<void>();
+    const inserted = Promise.withResolvers<NotificationsNew>();
+    const slow = realtime.db.transaction(async (tx) => {
+      inserted.resolve(await insert(userId, 'slow', tx));
+      await gate.promise;
+    });
+    const late = await inserted.promise;
+    await broadcast(userId, 'quick');
+    await told(first, 1);
+    first.source.close();
+    gate.resolve();
+    await slow;
+    const second = await listen(userId, first.lastEventId());
+    node.bus.publish(late); // announced after the commit, when the client has been told already
+    await broadcast(userId, 'next');
+    await told(second, 2);
+    expect(titles(second.frames)).toEqual(['slow', 'next']);
+    second.source.close();
+    const third = await listen(userId, second.lastEventId());
+    await broadcast(userId, 'last');
+    await told(third, 1);
+    expect(titles(third.frames)).toEqual(['last']);
+  });
+
+  test('changes made meanwhile are told as the present state', async () => {
+    const userId = newUser();
+    const first = await listen(userId);
+    const messages = [];
+    for (const title of ['read', 'archived', 'deleted', 'unread', 'untouched'])
+      messages.push(await broadcast(userId, title));
+    await told(first, 5);
+    const [read, archived, deleted, unread, untouched] = messages.map((message) => idOf(message, userId));
+    await changeNotification({ db: realtime.db, bus: node.bus }, 'read', who(userId, unread ?? ''));
+    await told(first, 6);
+    first.source.close();
+    const away = { db: realtime.db, bus: node.bus };
+    const gone = await broadcast(userId, 'came and went');
+    await changeNotification(away, 'delete', who(userId, idOf(gone, userId)));
+    await changeNotification(away, 'read', who(userId, read ?? ''));
+    await changeNotification(away, 'read', who(userId, archived ?? ''));
+    await changeNotification(away, 'archive', who(userId, archived ?? ''));
+    await changeNotification(away, 'delete', who(userId, deleted ?? ''));
+    await changeNotification(away, 'unread', who(userId, unread ?? ''));
+    const second = await listen(userId, first.lastEventId());
+    await told(second, 4);
+    expect(second.frames.map(({ name, data }) => [name, data.id, data.notification?.status])).toEqual([
+      ['notifications/read', read, 'read'],
+      ['notifications/archived', archived, 'archived'],
+      ['notifications/delete', deleted, undefined],
+      ['notifications/unread', unread, 'unread'],
+    ]);
+    await broadcast(userId, 'end');
+    await told(second, 5);
+    expect(second.frames.filter(({ data }) => data.id === untouched)).toEqual([]);
+  });
+
+  test('what was marked in one go is not told again one by one', async () => {
+    const userId = newUser();
+    const first = await listen(userId);
+    for (const title of ['a', 'b']) await broadcast(userId, title);
+    await told(first, 2);
+    const how = { projectId: realtime.project.id, userId, filter: {} };
+    await changeAllNotifications({ db: realtime.db, bus: node.bus }, 'read', how);
+    await told(first, 3);
+    expect(first.frames.at(-1)).toMatchObject({ name: 'notifications/read/all', data: { id: userId } });
+    first.source.close();
+    const second = await listen(userId, first.lastEventId());
+    await broadcast(userId, 'c');
+    await told(second, 1);
+    expect(titles(second.frames)).toEqual(['c']);
+  });
+
+  test('no gap, no duplicate and no disorder while much is published and commits are out of order', async () => {
+    const userId = newUser();
+    const total = 110;
+    let client = await listen(userId);
+    const received: string[] = [];
+    const publisher = Promise.all(
+      [0, 1, 2, 3].map(async (lane) => {
+        for (let index = lane; index < total; index += 4) {
+          const message = await realtime.db.transaction(async (tx) => {
+            const inserted = await insert(userId, `${index}`, tx);
+            // Every third commits after others that took their time later.
+            if (index % 3 === 0) await insert(newUser(), 'takes a while', tx);
+            return inserted;
+          });
+          node.bus.publish(message);
+        }
+      }),
+    );
+    let publishing = true;
+    const done = publisher.then(() => {
+      publishing = false;
+    });
+    const collect = () => received.push(...titles(client.frames).map(String));
+    while (publishing) {
+      await told(client, 3).catch(() => {});
+      client.source.close();
+      collect();
+      client = await listen(userId, client.lastEventId());
+      expect(client.resyncs).toBe(0);
+    }
+    await done;
+    await vi.waitFor(() => expect(received.length + client.frames.length).toBeGreaterThanOrEqual(total), {
+      timeout: 10_000,
+    });
+    collect();
+    expect(received.length).toBe(total);
+    // One lane publishes one after another: what it says has an order.
+    for (const lane of [0, 1, 2, 3]) {
+      const ofLane = received.map(Number).filter((index) => index % 4 === lane);
+      expect(ofLane).toEqual(ofLane.toSorted((a, b) => a - b));
+    }
+    expect([...received].sort((a, b) => Number(a) - Number(b))).toEqual(
+      Array.from({ length: total }, (_, index) => `${index}`),
+    );
+  });
+
+  test('a restart between two events costs nothing: the client connects again by itself', async () => {
+    const userId = newUser();
+    const before = await realtime.startNode();
+    const client = await openStream(streamUrl(userId, before.port));
+    onTestFinished(() => client.source.close());
+    before.bus.publish(await insert(userId, 'before'));
+    await told(client, 1);
+    await before.close();
+    await insert(userId, 'while it was down');
+    const after = await realtime.startNode({ port: before.port });
+    await vi.waitFor(() => expect(titles(client.frames)).toEqual(['before', 'while it was down']), {
+      timeout: 15_000,
+    });
+    after.bus.publish(await insert(userId, 'after'));
+    await told(client, 3);
+    expect(titles(client.frames)).toEqual(['before', 'while it was down', 'after']);
+  });
+
+  test.each(['', 'nonsense', 'AAAAAAAAAAAAAAAAAAAAAAAA', '../../etc/passwd'])(
+    'an event id %j of nobody',
+    async (id) => {
+      const userId = newUser();
+      const client = await listen(userId, id);
+      await broadcast(userId, 'first');
+      await told(client, 1);
+      expect(client.resyncs).toBe(id === '' ? 0 : 1);
+      expect(titles(client.frames)).toEqual(['first']);
+    },
+  );
+
+  test('who missed too much is asked to fetch the list, and goes on from there', async () => {
+    const userId = newUser();
+    const id = await firstEventId(streamUrl(userId));
+    await realtime.db.transaction(async (tx) => {
+      for (let index = 0; index < 1_001; index += 1) await insert(userId, `${index}`, tx);
+    });
+    const client = await listen(userId, id);
+    await vi.waitFor(() => expect(client.resyncs).toBe(1));
+    await broadcast(userId, 'live');
+    await told(client, 1);
+    expect(titles(client.frames)).toEqual(['live']);
+  });
+
+  test('a thousand missed notifications are told within the limits of a slow reader', async () => {
+    const userId = newUser();
+    const id = await firstEventId(streamUrl(userId));
+    await realtime.db.transaction(async (tx) => {
+      for (let index = 0; index < 1_000; index += 1) {
+        const content = 'x'.repeat(10_000);
+        await insertBroadcast(tx, realtime.project.id, { userIds: [userId], title: `${index}`, content });
+      }
+    });
+    const client = await listen(userId, id);
+    await told(client, 1_000);
+    expect(titles(client.frames)).toEqual(Array.from({ length: 1_000 }, (_, index) => `${index}`));
+    expect(client.resyncs).toBe(0);
+  });
+});
+
+describe('the connection', () => {
+  test('its head is what proxies need, and heartbeats keep it open', async () => {
+    const response = await getStream(streamUrl(newUser()));
+    expect(response.headers).toMatchObject({
+      'content-type': 'text/event-stream; charset=utf-8',
+      'cache-control': 'no-store, no-transform',
+      'x-accel-buffering': 'no',
+    });
+    let text = '';
+    response.setEncoding('utf8').on('data', (chunk) => {
+      text += chunk;
+    });
+    await vi.waitFor(() => expect(text).toMatch(/^retry: \d+\nid: [\w-]+\n\n/));
+    const before = text.length;
+    node.beat();
+    await vi.waitFor(() => expect(text.slice(before)).toContain(': \n\n'));
+    response.destroy();
+  });
+
+  test('it ends when its token expires', async () => {
+    const expiresAtMs = Date.now() + 400;
+    const response = await getStream(`${streamUrl(newUser())}&expires=${expiresAtMs}`);
+    const ended = once(response.resume(), 'end');
+    await vi.waitFor(() => expect(Date.now()).toBeGreaterThan(expiresAtMs));
+    node.beat();
+    await ended;
+  });
+
+  test('a client that reads nothing is cut off, and leaves the hub', async () => {
+    const userId = newUser();
+    const before = node.hub.counts().stream;
+    const response = await getStream(streamUrl(userId));
+    response.pause();
+    const content = 'x'.repeat(60_000);
+    let sent = 0;
+    while (node.hub.counts().stream > before) {
+      node.bus.publish(
+        await insertBroadcast(realtime.db, realtime.project.id, { userIds: [userId], content }),
+      );
+      sent += 1;
+      expect(sent).toBeLessThan(600);
+    }
+    expect(sent * 60_000).toBeGreaterThan(1024 * 1024);
+    response.destroy();
+  });
+
+  test('a database that does not answer is told as an error, with nothing begun', async () => {
+    const query = vi.spyOn(realtime.db, 'query').mockRejectedValueOnce(new Error('gone'));
+    const response = await getStream(streamUrl(newUser()));
+    query.mockRestore();
+    expect(response.statusCode).toBe(500);
+    response.destroy();
+  });
+});
+
+async function getStream(url: string) {
+  const call = request(url).end();
+  const [response] = (await once(call, 'response')) as [import('node:http').IncomingMessage];
+  response.on('error', () => {}); // the test ends it
+  return response;
+}
+
+/** The event id with which a stream begins. */
+async function firstEventId(url: string): Promise<string> {
+  const response = await getStream(url);
+  const [chunk] = (await once(response, 'data')) as [Buffer];
+  response.destroy();
+  return /^id: (.+)$/m.exec(String(chunk))?.[1] ?? '';
+}

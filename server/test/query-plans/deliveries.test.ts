@@ -1,0 +1,183 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { type Database, openDatabase, sql } from '../../src/db/client.ts';
+import { replayDeliveries } from '../../src/domain/after/replay/replay.ts';
+import { listDeliveries } from '../../src/domain/line/ledger/list.ts';
+import { deliveriesOfNotification } from '../../src/domain/line/ledger/of-notification.ts';
+import { NEWEST, OLDEST } from '../../src/lib/cursor.ts';
+import { newId, notificationId } from '../../src/lib/ids.ts';
+import { createTestDatabase, type TestDatabase } from '../support/database.ts';
+
+// What the statements about deliveries read, where a broadcast to a topic has reached 40,000 users in 40
+// pages.
+
+const PAGES = 40;
+const USERS = 1_000;
+const clock = { now: Date.now };
+const deps = () => ({ db, brand: 'service' });
+let database: TestDatabase;
+let db: Database;
+let projectId: string;
+let id: string;
+const users: string[][] = [];
+
+beforeAll(async () => {
+  database = await createTestDatabase();
+  db = openDatabase(database.connection, { size: 1, name: 'delivery plans' });
+  [projectId, id] = [newId(), newId()];
+  await run(
+    `insert into broadcasts (id, project_id, message, status) values ($1, $2, '\\x007b7d', 'processed')`,
+    [id, projectId],
+  );
+  await readAll(); // plans are made while there is nothing
+  for (let page = 0; page < PAGES; page += 1) {
+    const some = Array.from({ length: USERS }, () => newId());
+    users.push(some);
+    await run('insert into broadcast_users values ($1, $2, $3::uuid[], $4)', [
+      id,
+      page,
+      `{${some.join(',')}}`,
+      '[{"channel":"in_app"},{"channel":"email","due":1}]',
+    ]);
+    await run(
+      `insert into deliveries (user_id, notification_id, channel, broadcast_id, state, attempts, first_attempt_at, last_attempt_at)
+      select user_id, id, 'email', $1, case when n % 2 = 0 then 'failed' else 'sent' end, 1, now(), now()
+      from unnest($2::uuid[], $3::uuid[]) with ordinality as d (user_id, id, n)`,
+      [id, `{${some.join(',')}}`, `{${some.map((user) => notificationId(id, user)).join(',')}}`],
+    );
+  }
+});
+afterAll(async () => {
+  await db?.close();
+  await database?.drop();
+});
+
+const run = <Row>(text: string, values: unknown[] = []) => db.query<Row>(sql('', text), values);
+
+/** Asks for everything that can be asked, in the middle of the broadcast. */
+async function readAll(): Promise<void> {
+  const user = users[PAGES / 2]?.[USERS / 2] ?? newId();
+  for (const direction of ['older', 'newer'] as const)
+    for (const state of [undefined, 'failed', 'retrying', 'scheduled'] as const)
+      for (const channel of [undefined, 'email'])
+        await listDeliveries(
+          deps(),
+          id,
+          { ...(state ? { state } : {}), ...(channel ? { channel } : {}) },
+          { direction, id: `${PAGES / 2}-${user}.email`, limit: 101 },
+        );
+  await listDeliveries(deps(), id, {}, { direction: 'older', id: NEWEST, limit: 101 });
+  await listDeliveries(deps(), id, {}, { direction: 'newer', id: OLDEST, limit: 101 });
+  await deliveriesOfNotification(deps(), projectId, notificationId(id, user));
+  await replayDeliveries({ db, clock }, projectId, id, { user_ids: [user], channel: 'sms' });
+  await replayDeliveries({ db, clock }, projectId, id, { user_ids: [newId()], state: 'skipped' });
+}
+
+/** What a piece of work reads of the tables that a broadcast fills: rows, by scans of which kind. */
+async function readsOf(work: () => Promise<unknown>): Promise<{ whole: number; rows: number }> {
+  const counted = async () => {
+    await run('select pg_stat_force_next_flush()');
+    const [row] = await run<{ whole: number; rows: number }>(
+      `select sum(seq_scan)::int as whole, sum(seq_tup_read + idx_tup_fetch)::int as rows
+      from pg_stat_xact_user_tables
+      where relname in ('broadcast_users', 'deliveries', 'notifications', 'broadcasts')`,
+    );
+    return row ?? { whole: 0, rows: 0 };
+  };
+  await run('begin');
+  try {
+    const before = await counted();
+    await work();
+    const after = await counted();
+    return { whole: after.whole - before.whole, rows: after.rows - before.rows };
+  } finally {
+    await run('rollback');
+  }
+}
+
+test('a page of the list reads as much in the middle of a large broadcast as at its beginning, and no table whole', async () => {
+  const user = users[PAGES / 2]?.[USERS / 2];
+  for (const [name, cursor, direction] of [
+    ['first', NEWEST, 'older'],
+    ['middle', `${PAGES / 2}-${user}.email`, 'older'],
+    ['middle, backwards', `${PAGES / 2}-${user}.email`, 'newer'],
+    ['last', OLDEST, 'newer'],
+  ] as const) {
+    const reads = await readsOf(() => listDeliveries(deps(), id, {}, { direction, id: cursor, limit: 101 }));
+    expect([name, reads.whole, reads.rows < 120]).toEqual([name, 0, true]);
+  }
+});
+
+test('a search for what is rare ends after some thousands, and says where it goes on', async () => {
+  const found: string[] = [];
+  let at: string | undefined = NEWEST;
+  let turns = 0;
+  for (; at !== undefined && turns < PAGES; turns += 1) {
+    const from: string = at;
+    let stretch: Awaited<ReturnType<typeof listDeliveries>> | undefined;
+    const reads = await readsOf(async () => {
+      stretch = await listDeliveries(
+        deps(),
+        id,
+        { state: 'retrying' },
+        { direction: 'older', id: from, limit: 101 },
+      );
+    });
+    expect(reads.whole).toBe(0);
+    expect(reads.rows).toBeLessThan(7_000);
+    found.push(...(stretch?.rows.map((row) => row.delivery.id) ?? []));
+    at = stretch?.stoppedAt;
+  }
+  expect(found).toEqual([]);
+  expect([at, turns > 5]).toEqual([undefined, true]);
+});
+
+test('what failed is read by its index, in order', async () => {
+  const user = users[PAGES / 2]?.[USERS / 2];
+  const reads = await readsOf(() =>
+    listDeliveries(
+      deps(),
+      id,
+      { state: 'failed' },
+      { direction: 'older', id: `failed-${user}.email`, limit: 101 },
+    ),
+  );
+  expect(reads.whole).toBe(0);
+  expect(reads.rows).toBeLessThanOrEqual(101);
+});
+
+test('no statement about deliveries has a plan that reads a table whole, or sorts a broadcast', async () => {
+  const failed = (PAGES * USERS) / 2;
+  expect(await replayDeliveries({ db, clock }, projectId, id, {})).toBe(failed);
+  expect(await replayDeliveries({ db, clock }, projectId, id, { channel: 'email' })).toBe(failed - 2_000);
+  const statements = await run<{ name: string; places: number }>(
+    `select name, cardinality(parameter_types) as places
+    from pg_prepared_statements
+    where statement ~* '(from|join|update|into) (broadcasts|broadcast_users|notifications|deliveries)\\M' and name <> ''`,
+  );
+  expect(statements.map(({ name }) => name)).toEqual(
+    expect.arrayContaining([
+      'list_broadcast_users',
+      'list_broadcast_users_backwards',
+      'list_failed_deliveries_onwards',
+      'list_failed_deliveries_on_backwards',
+      'read_deliveries',
+      'read_shown',
+      'locate_notifications',
+      'broadcasts_of_notification',
+      'failed_deliveries_of_users',
+      'insert_skipped_deliveries',
+      'begin_deliveries_anew',
+      'replay_failed_deliveries',
+      'count_failed_deliveries_on_channel',
+    ]),
+  );
+  await run('set plan_cache_mode = force_generic_plan');
+  for (const { name, places } of statements) {
+    const values = Array.from({ length: places }, () => 'null').join(', ');
+    const lines = await run<Record<'QUERY PLAN', string>>(`explain execute ${name}(${values})`);
+    const plan = lines.map((line) => line['QUERY PLAN']).join('\n');
+    // A HashAggregate makes the parameters distinct, and reads no table.
+    expect([name, plan]).toEqual([name, expect.not.stringMatching(/Seq Scan|Hash(?!Aggregate)|Merge/)]);
+    if (name.startsWith('list_')) expect([name, plan]).toEqual([name, expect.not.stringMatching(/Sort/)]);
+  }
+});

@@ -1,0 +1,198 @@
+import { randomBytes } from 'node:crypto';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { type Database, openDatabase, type Queryable, sql } from '../../src/db/client.ts';
+import { eraseContent } from '../../src/domain/after/erasure/erase-content.ts';
+import { GRACE_MS, purgeUsers } from '../../src/domain/after/erasure/purge-users.ts';
+import { newId, notificationId } from '../../src/lib/ids.ts';
+import { createSealer } from '../../src/lib/seal.ts';
+import { createTestDatabase, type TestDatabase } from '../support/database.ts';
+import { rowsRead } from '../support/rows-read.ts';
+import { until } from '../support/service.ts';
+
+const PAGES = 12;
+const USERS_PER_PAGE = 200;
+const projectId = newId();
+const sealer = createSealer([randomBytes(32)]);
+
+let database: TestDatabase;
+let db: Database;
+const run = <Row>(text: string, values: readonly unknown[] = []) => db.query<Row>(sql('', text), values);
+
+beforeAll(async () => {
+  database = await createTestDatabase();
+  db = openDatabase(database.connection, { size: 3, name: 'erasure plans' });
+  // Others, so that these tables are no short ones.
+  await run(
+    `with others as (
+      insert into broadcasts (id, project_id, message, status)
+      select gen_random_uuid(), gen_random_uuid(), 'other', 'processed' from generate_series(1, 2000)
+      returning id
+    )
+    insert into broadcast_users (broadcast_id, page, user_ids)
+    select id, 0, array[gen_random_uuid()] from others`,
+  );
+});
+afterAll(async () => {
+  await db.close();
+  await database.drop();
+});
+
+async function createUsers(count: number): Promise<string[]> {
+  const ids = Array.from({ length: count }, () => newId()).sort();
+  await run(
+    `insert into users (id, project_id, created_at, updated_at)
+    select id, $2, now(), now() from unnest($1::uuid[]) as u (id)`,
+    [ids, projectId],
+  );
+  return ids;
+}
+
+/** A broadcast that reached these users, page by page. */
+async function createBroadcast(pages: readonly string[][]): Promise<string> {
+  const id = newId();
+  await run(
+    "insert into broadcasts (id, project_id, message, topic, status) values ($1, $2, 'told', 'all', 'processed')",
+    [id, projectId],
+  );
+  for (const [page, userIds] of pages.entries()) await addPage(id, page, userIds);
+  return id;
+}
+
+const addPage = (id: string, page: number, userIds: readonly string[]) =>
+  run('insert into broadcast_users (broadcast_id, page, user_ids) values ($1, $2, $3::uuid[])', [
+    id,
+    page,
+    userIds,
+  ]);
+const beginErasing = (userIds: readonly string[]) =>
+  run("update users set deleted_at = '-infinity' where id = any ($1::uuid[])", [userIds]);
+const isTold = async (id: string) =>
+  (await run<{ topic: string | null }>('select topic from broadcasts where id = $1', [id]))[0]?.topic ===
+  'all';
+const inPages = (userIds: readonly string[], size = USERS_PER_PAGE) =>
+  Array.from({ length: userIds.length / size }, (_, page) => userIds.slice(page * size, (page + 1) * size));
+
+test('whether anybody has a broadcast costs the same, however many were erased before', async () => {
+  const pages = inPages(await createUsers(PAGES * USERS_PER_PAGE));
+  const id = await createBroadcast(pages);
+  await db.query(sql('', 'analyze users, broadcasts, broadcast_users'));
+  const half = USERS_PER_PAGE / 2;
+  const read: number[] = [];
+  for (const batch of inPages(pages.flat(), half)) {
+    expect(await isTold(id)).toBe(true);
+    await beginErasing(batch);
+    read.push(await rowsRead(db, (tx) => eraseContent(tx, [id])));
+  }
+  expect(await isTold(id)).toBe(false);
+  // A page is gone through anew while somebody of it is left.
+  expect(Math.max(...read)).toBeLessThanOrEqual(USERS_PER_PAGE + 50);
+});
+
+test('a broadcast is told until the last of its users is erased, whichever page that is', async () => {
+  for (const order of [
+    [2, 0, 1],
+    [1, 2, 0],
+    [0, 2, 1],
+  ]) {
+    const pages = inPages(await createUsers(9), 3);
+    const id = await createBroadcast(pages);
+    const ask = () => db.transaction((tx) => eraseContent(tx, [id]));
+    for (const page of order)
+      for (const userId of pages[page] ?? []) {
+        expect(await isTold(id)).toBe(true);
+        await beginErasing([userId]);
+        await ask();
+        await ask();
+      }
+    expect(await isTold(id)).toBe(false);
+  }
+});
+
+test('nothing is remembered of a broadcast whose pages are still being written', async () => {
+  const [first, empty, last] = inPages(await createUsers(3), 1) as [string[], string[], string[]];
+  const id = await createBroadcast([first]);
+  await run("update broadcasts set status = 'enqueued' where id = $1", [id]);
+  await run("insert into jobs (kind, project_id, payload) values ('fan_out', $1, $2)", [
+    projectId,
+    JSON.stringify({ broadcast_id: id, page: 1 }),
+  ]);
+  const ask = () => db.transaction((tx) => eraseContent(tx, [id]));
+  await beginErasing([...first, ...empty]);
+  await ask();
+  await addPage(id, 1, empty);
+  await addPage(id, 2, last);
+  await ask();
+  await run('delete from jobs');
+  await ask();
+  expect(await isTold(id)).toBe(true);
+  await beginErasing(last);
+  await ask();
+  expect(await isTold(id)).toBe(false);
+});
+
+test('an erasure with an older view neither comes too early nor forgets what another remembered', async () => {
+  const pages = inPages(await createUsers(3), 1) as [string[], string[], string[]];
+  const id = await createBroadcast(pages);
+  await beginErasing(pages[0]);
+  let other: Promise<void> | undefined;
+  await db.transaction(async (tx) => {
+    await eraseContent(tx, [id]);
+    await beginErasing(pages[1]);
+    other = db.transaction((second) => eraseContent(second, [id]));
+    await until(
+      () =>
+        run("select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"),
+      (waiting) => waiting.length > 0,
+    );
+  });
+  await other;
+  expect(await isTold(id)).toBe(true);
+  const remembered = 'select erased_pages from broadcasts where id = $1';
+  expect(await run(remembered, [id])).toEqual([{ erased_pages: 2 }]);
+  await beginErasing(pages[2]);
+  await db.transaction((tx) => eraseContent(tx, [id]));
+  expect(await isTold(id)).toBe(false);
+});
+
+test('of what is kept of erased users no row is read again and again', async () => {
+  const users = 3;
+  const each = 5_000;
+  const userIds = await createUsers(users);
+  const owners = userIds.flatMap((userId) => Array.from({ length: each }, () => userId));
+  await run(
+    `insert into deliveries
+      (user_id, notification_id, channel, broadcast_id, state, attempts, reason, first_attempt_at, last_attempt_at)
+    select user_id, id, 'email', id, 'failed', 1, 'no such user', now(), now()
+    from unnest($1::uuid[], $2::uuid[]) as d (user_id, id)`,
+    [owners, owners.map((userId) => notificationId(newId(), userId))],
+  );
+  await run(
+    `insert into events (project_id, id, type, user_ids, details)
+    select $3, id, 'delivery.clicked', array[user_id], '{"code": "clicked", "payload": {"url": "https://a.example"}}'
+    from unnest($1::uuid[], $2::uuid[]) as e (user_id, id)`,
+    [owners, owners.map(() => newId()), projectId],
+  );
+  await run(`update users set deleted_at = now() where id = any ($1::uuid[])`, [userIds]);
+  await run('analyze deliveries, events, users');
+  let read = 0;
+  const counted = async <Result>(work: (tx: Queryable) => Promise<Result>): Promise<Result> => {
+    let result: Result | undefined;
+    read += await rowsRead(db, async (tx) => {
+      result = await work(tx);
+    });
+    return result as Result;
+  };
+  const watched = {
+    query: ((statement, values) => counted((tx) => tx.query(statement, values))) as Database['query'],
+    transaction: counted as Database['transaction'],
+  };
+  const clock = { now: () => Date.now() + GRACE_MS + 1_000 };
+  // A server that is told to stop leaves the rest to the next one.
+  expect(await purgeUsers({ db: watched, clock, sealer, signal: AbortSignal.abort() })).toBe(true);
+  expect(await run('select user_id from deliveries where reason is null limit 1')).toEqual([]);
+  while (await purgeUsers({ db: watched, clock, sealer }));
+  expect(await run('select id from users where id = any ($1::uuid[])', [userIds])).toEqual([]);
+  expect(await run('select user_id from deliveries where reason is not null limit 1')).toEqual([]);
+  expect(await run("select id from events where details -> 'payload' is not null limit 1")).toEqual([]);
+  expect(read).toBeLessThanOrEqual(6 * 2 * owners.length);
+}, 120_000);

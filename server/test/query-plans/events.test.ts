@@ -1,0 +1,107 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { type Database, openDatabase, sql } from '../../src/db/client.ts';
+import { purgeEvents } from '../../src/domain/after/erasure/purge-events.ts';
+import { purgeNotifications } from '../../src/domain/after/erasure/purge-notifications.ts';
+import { purgeWebhooks } from '../../src/domain/after/erasure/purge-webhooks.ts';
+import { listMessages } from '../../src/domain/after/webhooks/messages.ts';
+import { pump } from '../../src/domain/after/webhooks/pump.ts';
+import { replayMessages } from '../../src/domain/after/webhooks/replay.ts';
+import { saveWebhook } from '../../src/domain/after/webhooks/save.ts';
+import { feedEnd, findPosition, readFeed } from '../../src/domain/ground/events/feed.ts';
+import { getEvents } from '../../src/domain/ground/events/get.ts';
+import { listEvents } from '../../src/domain/ground/events/list.ts';
+import { createProject } from '../../src/domain/setup/projects/create.ts';
+import { NEWEST, OLDEST } from '../../src/lib/cursor.ts';
+import { newId } from '../../src/lib/ids.ts';
+import { createSealer } from '../../src/lib/seal.ts';
+import { createTestDatabase, type TestDatabase } from '../support/database.ts';
+import { until } from '../support/service.ts';
+
+const clock = { now: Date.now };
+let database: TestDatabase;
+let db: Database;
+
+beforeAll(async () => {
+  database = await createTestDatabase();
+  db = openDatabase(database.connection, { size: 1, name: 'event plans' });
+  await db.query(sql('', 'set plan_cache_mode = force_generic_plan'));
+});
+afterAll(async () => {
+  await db.close();
+  await database.drop();
+});
+
+/** Runs every statement that reads events, webhooks or what is old, while there is next to nothing. */
+async function prepareAll(): Promise<void> {
+  const sealer = createSealer([Buffer.alloc(32, 1)]);
+  const projectId = (await createProject({ db, sealer }, 'plans'))?.id ?? '';
+  for (const direction of ['older', 'newer'] as const) {
+    const cursor = { direction, id: NEWEST, limit: 51 };
+    for (const types of [undefined, ['user.updated', 'user.created'] as const])
+      await listEvents(db, projectId, { types }, cursor);
+    for (const state of [undefined, 'failed'] as const) await listMessages(db, projectId, state, cursor);
+  }
+  await getEvents(db, projectId, [newId()]);
+  await readFeed(db, [{ projectId, after: await feedEnd(db) }]);
+  await findPosition(db, projectId, newId());
+  const saved = await saveWebhook({ db, sealer }, projectId, { url: 'https://example.com' });
+  const id = saved?.id ?? '';
+  for (const status of ['all', 'failed'] as const)
+    await replayMessages({ db, clock }, projectId, id, { since: new Date(0).toISOString(), status });
+  await until(
+    () => pump({ db, clock }, OLDEST),
+    ({ more }) => !more,
+  );
+  await db.query(
+    sql(
+      'test_old',
+      `with old as (insert into broadcasts (id, project_id, message, status) values ($1, $2, '', 'processed'))
+      insert into broadcast_users values ($1, 0, array[$1]::uuid[])`,
+    ),
+    ['00000000-0000-7000-8000-000000000000', projectId],
+  );
+  while (await purgeNotifications(db, newId()));
+  await purgeEvents(db, OLDEST);
+  await purgeWebhooks(db, Date.now());
+}
+
+test('what is planned while the tables are empty reads no more than it answers when there are ten million rows', async () => {
+  await prepareAll();
+  const statements = await db.query<{ name: string; places: number }>(
+    sql(
+      '',
+      `select name, cardinality(parameter_types) as places
+      from pg_prepared_statements
+      where statement ~* '(from|join|update|into) (events|webhook\\w*|broadcasts|broadcast_users|notifications|deliveries)\\M'
+        and name !~ '^test_'`,
+    ),
+  );
+  expect(statements.map(({ name }) => name)).toEqual(
+    expect.arrayContaining([
+      'list_events_older',
+      'list_events_of_types_newer',
+      'get_events',
+      'read_feed',
+      'read_feeds_of_webhooks',
+      'claim_webhooks',
+      'replay_events',
+      'replay_failed_messages',
+      'purge_events',
+      'purge_notifications',
+      'purge_broadcasts',
+      'purge_webhook_messages',
+    ]),
+  );
+  for (const { name, places } of statements) {
+    const values = places === 0 ? '' : `(${Array.from({ length: places }, () => 'null').join(', ')})`;
+    const rows = await db.query<Record<'QUERY PLAN', string>>(sql('', `explain execute ${name}${values}`));
+    const plan = rows.map((row) => row['QUERY PLAN']).join('\n');
+    // Hash and merge joins read a table, or all of a project, from one end to the other.
+    expect([name, plan]).toEqual([name, expect.not.stringMatching(/Seq Scan|Hash|Merge/)]);
+    // Of large tables every look is by more than the project or the webhook.
+    for (const [, conditions = ''] of plan.matchAll(
+      /on (?:events|webhook_messages) ?\w*.*\n\s+Index Cond: (.+)/g,
+    ))
+      expect([name, conditions]).toEqual([name, expect.stringMatching(/\bid\b|webhook_id = w\.id\)$/)]);
+  }
+});

@@ -1,0 +1,127 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { type Database, openDatabase, sql } from '../../src/db/client.ts';
+import { listWebhooks } from '../../src/domain/after/webhooks/get.ts';
+import { createBus, type PostgresBus } from '../../src/domain/ground/bus/bus.ts';
+import { Identities } from '../../src/domain/ground/identities/identities.ts';
+import { listBroadcasts } from '../../src/domain/line/broadcasts/get.ts';
+import { findFewBroadcasts } from '../../src/domain/line/notifications/find-few.ts';
+import { listUsers } from '../../src/domain/people/users/list.ts';
+import { resolveUsers } from '../../src/domain/people/users/resolve.ts';
+import { NEWEST } from '../../src/lib/cursor.ts';
+import { newId } from '../../src/lib/ids.ts';
+import { createLogger } from '../../src/lib/log.ts';
+import { createTestDatabase, type TestDatabase } from '../support/database.ts';
+
+let database: TestDatabase;
+let db: Database;
+let bus: PostgresBus;
+
+beforeAll(async () => {
+  database = await createTestDatabase();
+  db = openDatabase(database.connection, { size: 1, name: 'plans' });
+  bus = createBus({ db, log: createLogger({ level: 'silent' }), nodeId: newId(), shared: false });
+});
+afterAll(async () => {
+  await bus.close();
+  await db.close();
+  await database.drop();
+});
+
+test('a plan that was made while its table was empty still serves when there are a million rows', async () => {
+  const projectId = newId();
+  // Often enough for PostgreSQL to settle on one plan for all values.
+  for (let count = 0; count < 12; count += 1) {
+    const people = [{ projectId, externalId: 'ada', email: 'ada@example.com', firstName: `Ada ${count}` }];
+    await db.transaction((tx) => resolveUsers(tx, new Identities(bus), people));
+  }
+  const plans = await plansOf("statement ~* '(join|update|from) (users|user_keys)'");
+  expect(plans.map((one) => one.name)).toEqual(expect.arrayContaining(['select_owners', 'update_users']));
+  for (const { plan } of plans) expect(plan).not.toContain('Seq Scan');
+});
+
+test("a project's lists pass over nothing of younger projects", async () => {
+  const [older, younger] = [newId(), newId()];
+  // Most of a table is one project's, in the order of time: then the primary key, which has all projects in
+  // that order, looks cheaper.
+  await db.query(
+    sql(
+      '',
+      `do $$ begin
+        insert into users (id, project_id, created_at, updated_at)
+        select lpad(to_hex(n), 32, '0')::uuid, case when n < 9000 then '${older}' else '${younger}' end::uuid, now(), now()
+        from generate_series(1, 10000) as n;
+        insert into broadcasts (id, project_id, message)
+        select lpad(to_hex(n), 32, '0')::uuid, case when n < 9000 then '${older}' else '${younger}' end::uuid, ''
+        from generate_series(1, 10000) as n;
+        analyze users, broadcasts;
+      end $$`,
+    ),
+  );
+  for (const direction of ['older', 'newer'] as const) {
+    const cursor = { direction, id: NEWEST, limit: 51 };
+    await listUsers(db, older, undefined, cursor);
+    await listBroadcasts(db, older, cursor);
+    await listWebhooks(db, older, cursor);
+  }
+  const plans = await plansOf(
+    "name ~ '^(list_users_all|list_webhooks)_(older|newer)$|^select_(older|newer)_broadcasts$'",
+  );
+  expect(plans).toHaveLength(6);
+  for (const { name, plan } of plans)
+    expect([name, plan]).toEqual([name, expect.stringMatching(/_of_project\b/)]);
+});
+
+test('a search reads identities and users by their primary keys', async () => {
+  for (const direction of ['older', 'newer'] as const)
+    await listUsers(db, newId(), 'ada', { direction, id: NEWEST, limit: 51 });
+  const plans = await plansOf("name ~ '^list_users_matching'");
+  expect(plans).toHaveLength(2);
+  for (const { plan } of plans) {
+    expect(plan).toMatch(/users_(pkey|of_project)[\s\S]*Index Cond: .*id = ANY/);
+    expect(plan).toMatch(/user_keys_pkey[\s\S]*Index Cond: .*value >= /);
+    expect(plan).not.toMatch(/Seq Scan|Hash|Merge/);
+  }
+});
+
+test('few broadcasts are found by an index of their own, also where nearly all are of one category', async () => {
+  const projectId = newId();
+  await db.query(
+    sql(
+      '',
+      `do $$ begin
+        insert into broadcasts (id, project_id, category, topic, message)
+        select gen_random_uuid(), '${projectId}', 'orders', 'orders', ''
+        from generate_series(1, 10000);
+        analyze broadcasts;
+      end $$`,
+    ),
+  );
+  await findFewBroadcasts(db, projectId, { category: 'news' });
+  await findFewBroadcasts(db, projectId, { category: null });
+  await findFewBroadcasts(db, projectId, { topic: 'news' });
+  const plans = await plansOf("name ~ '^few_broadcasts_'");
+  expect(plans).toHaveLength(3);
+  for (const { name, plan } of plans)
+    expect([name, plan]).toEqual([
+      name,
+      expect.stringMatching(/Index Only Scan using broadcasts_of_(category|topic)\b/),
+    ]);
+});
+
+/** The plans, for whatever values, of the prepared statements that the condition selects. */
+async function plansOf(condition: string): Promise<{ name: string; plan: string }[]> {
+  const statements = await db.query<{ name: string; places: number }>(
+    sql(
+      '',
+      `select name, cardinality(parameter_types) as places from pg_prepared_statements where ${condition}`,
+    ),
+  );
+  const plans: { name: string; plan: string }[] = [];
+  await db.query(sql('', 'set plan_cache_mode = force_generic_plan'));
+  for (const { name, places } of statements) {
+    const values = Array.from({ length: places }, () => 'null').join(', ');
+    const lines = await db.query<Record<'QUERY PLAN', string>>(sql('', `explain execute ${name}(${values})`));
+    plans.push({ name, plan: lines.map((line) => line['QUERY PLAN']).join('\n') });
+  }
+  return plans;
+}

@@ -1,0 +1,120 @@
+import { randomBytes } from 'node:crypto';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { type Database, openDatabase, type Queryable, type Statement, sql } from '../../src/db/client.ts';
+import { GRACE_MS, purgeUsers } from '../../src/domain/after/erasure/purge-users.ts';
+import { listUsers } from '../../src/domain/people/users/list.ts';
+import { NEWEST } from '../../src/lib/cursor.ts';
+import { newId } from '../../src/lib/ids.ts';
+import { createSealer } from '../../src/lib/seal.ts';
+import { createTestDatabase, type TestDatabase } from '../support/database.ts';
+
+// Every second of these users is deleted, all their names begin alike, and those that are found by a letter
+// are the oldest.
+const USERS = 40_000;
+const projectId = newId();
+const sealer = createSealer([randomBytes(32)]);
+
+let database: TestDatabase;
+let db: Database;
+
+beforeAll(async () => {
+  database = await createTestDatabase();
+  db = openDatabase(database.connection, { size: 1, name: 'user plans' });
+  await db.query(
+    sql(
+      '',
+      `with u as (
+        insert into users (id, project_id, external_id, email, created_at, updated_at, deleted_at)
+        select ('01900000-0000-7000-8000-' || lpad(i::text, 12, '0'))::uuid, $1, 'user-' || i, 'user-' || i || '@example.com',
+          now(), now(), case when i % 2 = 0 then now() end
+        from generate_series(1, ${USERS}) i
+        returning id, external_id, email, deleted_at
+      )
+      insert into user_keys (project_id, kind, value, user_id, deleted)
+      select $1, kind, value, id, deleted_at is not null
+      from u, lateral (values ('external_id', external_id), ('email', email)) as k (kind, value)`,
+    ),
+    [projectId],
+  );
+  await db.query(sql('', 'analyze users'));
+  await db.query(sql('', 'analyze user_keys'));
+});
+afterAll(async () => {
+  await db.close();
+  await database.drop();
+});
+
+interface PlanNode {
+  'Node Type': string;
+  'Actual Rows': number;
+  'Actual Loops': number;
+  'Rows Removed by Filter'?: number;
+  Plans?: PlanNode[];
+}
+
+/** The rows that a statement's scans read, and how; the statement runs. */
+async function explained(of: Queryable, statement: Statement, values: readonly unknown[] = []) {
+  const [row] = await of.query<{ 'QUERY PLAN': string }>(
+    sql('', `explain (analyze, format json) ${statement.text}`),
+    values,
+  );
+  const [{ Plan: root }] = JSON.parse(row?.['QUERY PLAN'] ?? '[]') as [{ Plan: PlanNode }];
+  const nodes = (node: PlanNode): PlanNode[] => [node, ...(node.Plans ?? []).flatMap(nodes)];
+  const scans = nodes(root).filter(
+    (node) => / Scan$/.test(node['Node Type']) && !/^(Function|CTE|Subquery)/.test(node['Node Type']),
+  );
+  return {
+    kinds: scans.map((node) => node['Node Type']),
+    rows: scans.reduce(
+      (sum, node) =>
+        sum + (node['Actual Rows'] + (node['Rows Removed by Filter'] ?? 0)) * node['Actual Loops'],
+      0,
+    ),
+  };
+}
+
+/** Explains what runs through it instead of only running it. */
+async function watched(run: (db: Database) => Promise<unknown>) {
+  const seen: { kinds: string[]; rows: number }[] = [];
+  const watching = (of: Queryable): Queryable => ({
+    async query(statement, values) {
+      if (/^\s*(select|with|\()/i.test(statement.text) && !/\b(delete|update|insert)\b/i.test(statement.text))
+        seen.push(await explained(of, statement, values));
+      return of.query(statement, values);
+    },
+  });
+  await run({
+    ...db,
+    ...watching(db),
+    transaction: (work) => db.transaction((tx) => work(watching(tx))),
+  });
+  expect(seen.length).toBeGreaterThan(0);
+  expect(seen.flatMap(({ kinds }) => kinds)).not.toContain('Seq Scan');
+  return seen.reduce((sum, { rows }) => sum + rows, 0);
+}
+
+test.each([
+  ['all', undefined, 200],
+  ['what begins as everybody does', 'u', 8_000],
+  ['what a thousandth begins with', 'user-399', 400],
+  ['what nobody is called', 'nobody', 10],
+])('a page of %s reads a bounded number of rows', async (_what, query, most) => {
+  for (const cursor of [
+    { direction: 'older', id: NEWEST, limit: 51 },
+    { direction: 'newer', id: '01900000-0000-7000-8000-000000000000', limit: 51 },
+  ] as const) {
+    let found = 0;
+    const rows = await watched(async (through) => {
+      found = (await listUsers(through, projectId, query, cursor)).length;
+    });
+    expect(rows).toBeLessThanOrEqual(most);
+    expect(found).toBe(query === 'nobody' ? 0 : 51);
+  }
+});
+
+test('looking for users to purge reads only those that are due, of however many are deleted', async () => {
+  const read = (at: number) =>
+    watched((through) => purgeUsers({ db: through, sealer, clock: { now: () => at } }));
+  expect(await read(Date.now())).toBeLessThanOrEqual(100);
+  expect(await read(Date.now() + GRACE_MS + 1_000)).toBeLessThanOrEqual(1_000);
+});

@@ -1,0 +1,206 @@
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { type Database, openDatabase, sql } from '../../src/db/client.ts';
+import { newId } from '../../src/lib/ids.ts';
+import { backoff } from '../../src/queue/backoff.ts';
+import { claim } from '../../src/queue/claim.ts';
+import { enqueue } from '../../src/queue/enqueue.ts';
+import type { NewJob } from '../../src/queue/jobs.ts';
+import { Lease, rescue } from '../../src/queue/lease.ts';
+import { promote } from '../../src/queue/promote.ts';
+import { LeaseLost, release, settle } from '../../src/queue/settle.ts';
+import { createTestDatabase, type TestDatabase } from '../support/database.ts';
+
+const NIL = '00000000-0000-0000-0000-000000000000';
+let testDatabase: TestDatabase;
+let db: Database;
+
+beforeAll(async () => {
+  testDatabase = await createTestDatabase();
+  db = openDatabase(testDatabase.connection, { size: 8, name: 'test' });
+});
+afterAll(async () => {
+  await db.close();
+  await testDatabase.drop();
+});
+beforeEach(async () => {
+  await db.query(sql('clear', 'truncate jobs, leases'));
+});
+
+const job = (projectId: string, extra: Partial<NewJob<'fan_out'>> = {}): NewJob<'fan_out'> => ({
+  kind: 'fan_out',
+  projectId,
+  priority: 0,
+  weight: 1,
+  payload: { broadcast_id: newId() },
+  ...extra,
+});
+
+const wanted = (extra: object = {}) => ({
+  kind: 'fan_out' as const,
+  leaseId: newId(),
+  maxJobs: 100,
+  maxWeight: 1_000_000,
+  maxProjects: 100,
+  exceptProjects: [],
+  afterProject: NIL,
+  oldestFirst: false,
+  ...extra,
+});
+
+test('a job is claimed by one worker only, however many ask at once', async () => {
+  await enqueue(
+    db,
+    Array.from({ length: 500 }, () => job(newId())),
+  );
+  const claims = await Promise.all(Array.from({ length: 8 }, () => claim(db, wanted({ maxProjects: 1000 }))));
+  const rest = await claim(db, wanted({ maxProjects: 1000, maxJobs: 1000 }));
+  const ids = [...claims.flat(), ...rest].map((one) => one.id);
+  expect(new Set(ids).size).toBe(ids.length);
+  expect(ids.length).toBe(500);
+});
+
+test('a claim takes turns over projects: a campaign of one does not hold up the message of another', async () => {
+  const [bulk, single] = [newId(), newId()];
+  await enqueue(
+    db,
+    Array.from({ length: 200 }, () => job(bulk, { priority: 2, weight: 1000 })),
+  );
+  await enqueue(db, [job(single)]);
+  const jobs = await claim(db, wanted({ maxWeight: 4000 }));
+  expect(jobs.some((one) => one.projectId === single)).toBe(true);
+  expect(jobs.filter((one) => one.projectId === bulk).length).toBeLessThanOrEqual(4);
+});
+
+test('within a project small work goes before bulk, unless the oldest are asked for', async () => {
+  const project = newId();
+  await enqueue(db, [job(project, { priority: 2 })]);
+  await enqueue(db, [job(project, { priority: 0 })]);
+  const [first] = await claim(db, wanted({ maxJobs: 1 }));
+  expect(first?.priority).toBe(0);
+  await enqueue(db, [job(project, { priority: 0 })]);
+  const [oldest] = await claim(db, wanted({ maxJobs: 1, oldestFirst: true }));
+  expect(oldest?.priority).toBe(2);
+});
+
+test('a batch ends with the job that fills it, and one job is always taken whole', async () => {
+  const project = newId();
+  await enqueue(db, [job(project, { weight: 5000 }), job(project, { weight: 10 })]);
+  expect(await claim(db, wanted({ maxWeight: 100 }))).toHaveLength(1);
+  expect(await claim(db, wanted({ maxWeight: 100 }))).toHaveLength(1);
+});
+
+test('projects that have enough in flight are passed over, and the turn goes on behind the last one', async () => {
+  const projects = [newId(), newId(), newId()].sort();
+  await enqueue(
+    db,
+    projects.map((id) => job(id)),
+  );
+  const [second] = await claim(db, wanted({ maxProjects: 1, exceptProjects: [projects[0]] }));
+  expect(second?.projectId).toBe(projects[1]);
+  const [third] = await claim(db, wanted({ maxProjects: 1, afterProject: projects[1] }));
+  expect(third?.projectId).toBe(projects[2]);
+});
+
+test('of more projects with bulk than fit into a batch each has its turn before any has its second', async () => {
+  const projects = Array.from({ length: 45 }, () => newId());
+  for (let round = 0; round < 3; round += 1) {
+    await enqueue(
+      db,
+      projects.map((id) => job(id, { priority: 2, weight: 1000 })),
+    );
+  }
+  const late = newId();
+  await enqueue(db, [job(late, { priority: 2, weight: 1000 })]);
+  const served: string[] = [];
+  while (served.length < projects.length + 1) {
+    const jobs = await claim(
+      db,
+      wanted({ maxWeight: 4000, maxProjects: 32, afterProject: served.at(-1) ?? NIL }),
+    );
+    served.push(...jobs.map((one) => one.projectId));
+  }
+  expect(new Set(served.slice(0, 46))).toEqual(new Set([...projects, late]));
+});
+
+test('the turn goes on with the first project after the last, in the same batch', async () => {
+  const projects = [newId(), newId(), newId()].sort();
+  await enqueue(
+    db,
+    projects.map((id) => job(id)),
+  );
+  const jobs = await claim(db, wanted({ afterProject: projects[1] }));
+  expect(jobs.map((one) => one.projectId)).toEqual([projects[2], projects[0], projects[1]]);
+});
+
+test('a claim locks no more than about what it takes', async () => {
+  const projects = Array.from({ length: 32 }, () => newId());
+  for (const id of projects) {
+    await enqueue(
+      db,
+      Array.from({ length: 100 }, () => job(id, { priority: 2, weight: 1000 })),
+    );
+  }
+  await db.transaction(async (tx) => {
+    expect(await claim(tx, wanted({ maxJobs: 256, maxWeight: 4000 }))).toHaveLength(4);
+    const [free] = await db.query<{ count: number }>(
+      sql('', 'select count(*) from (select from jobs for update skip locked) free'),
+    );
+    expect(free?.count).toBeGreaterThanOrEqual(32 * 100 - 32 * 8);
+  });
+});
+
+test('a job with a due time is ready only when it has come', async () => {
+  const now = Date.now();
+  await enqueue(db, [job(newId(), { dueAtMs: now + 60_000 })]);
+  expect(await claim(db, wanted())).toHaveLength(0);
+  expect((await promote(db, now)).kinds.size).toBe(0);
+  expect((await promote(db, now + 60_000)).kinds).toEqual(new Set(['fan_out']));
+  expect(await claim(db, wanted())).toHaveLength(1);
+});
+
+test('settling a job that somebody else holds by now undoes the whole transaction', async () => {
+  const mine = newId();
+  await enqueue(db, [job(newId())]);
+  const [held] = await claim(db, wanted({ leaseId: mine }));
+  if (held === undefined) throw new Error('nothing was claimed');
+  await release(db, mine, [held.id]);
+  await claim(db, wanted());
+  const work = db.transaction(async (tx) => {
+    await tx.query(sql('mark', "insert into leases (id, node, expires_at) values ($1, 'mark', now())"), [
+      newId(),
+    ]);
+    await settle(tx, mine, [held.id]);
+  });
+  await expect(work).rejects.toThrow(LeaseLost);
+  const rows = await db.query<{ count: number }>(
+    sql('marks', "select count(*) from leases where node = 'mark'"),
+  );
+  expect(rows[0]?.count).toBe(0);
+});
+
+test('the jobs of a worker that fell silent are given back, those of a living one are not', async () => {
+  const living = new Lease({ db, node: 'living', onError: () => {} });
+  await living.start();
+  const dead = newId();
+  await db.query(
+    sql('dead', "insert into leases (id, node, expires_at) values ($1, 'dead', now() - interval '1 second')"),
+    [dead],
+  );
+  await enqueue(db, [job(newId()), job(newId())]);
+  await claim(db, wanted({ leaseId: dead, maxJobs: 1 }));
+  await claim(db, wanted({ leaseId: living.id, maxJobs: 1 }));
+  expect(await rescue(db, 'ffffffff-ffff-ffff-ffff-ffffffffffff')).toEqual(new Set(['fan_out']));
+  const again = await claim(db, wanted());
+  expect(again.map((one) => one.attempt)).toEqual([2]);
+  await living.stop();
+  expect(await claim(db, wanted())).toHaveLength(1);
+});
+
+test('a retry waits longer each time, at most an hour, and as long as the other side asks', () => {
+  const longest = [1, 2, 3, 4, 5, 6, 7, 50].map((attempt) => backoff(attempt, { random: () => 1 }));
+  expect(longest).toEqual([1_000, 5_000, 30_000, 120_000, 600_000, 3_600_000, 3_600_000, 3_600_000]);
+  expect(backoff(3, { random: () => 0.5 })).toBe(15_000);
+  expect(backoff(1, { retryAfterMs: 42_000 })).toBe(42_000);
+  expect(backoff(1, { retryAfterMs: 10 * 3_600_000 })).toBe(3_600_000);
+  expect(backoff(5, { retryAfterMs: 0, random: () => 0.5 })).toBe(300_000);
+});

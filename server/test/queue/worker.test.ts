@@ -1,0 +1,159 @@
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { type Database, openDatabase, sql } from '../../src/db/client.ts';
+import { newId } from '../../src/lib/ids.ts';
+import { enqueue } from '../../src/queue/enqueue.ts';
+import type { Job, NewJob } from '../../src/queue/jobs.ts';
+import type { Handler } from '../../src/queue/lane.ts';
+import { settle } from '../../src/queue/settle.ts';
+import type { Worker } from '../../src/queue/worker.ts';
+import { createTestDatabase, type TestDatabase } from '../support/database.ts';
+import { startWorker } from '../support/queue-worker.ts';
+
+let testDatabase: TestDatabase;
+let db: Database;
+let worker: Worker;
+/** The batches that were begun. */
+let batches: Job[][];
+/** What a batch waits for before it settles. */
+let gate: Promise<void>;
+
+beforeAll(async () => {
+  testDatabase = await createTestDatabase();
+  db = openDatabase(testDatabase.connection, { size: 8, name: 'test' });
+});
+afterAll(async () => {
+  await db.close();
+  await testDatabase.drop();
+});
+beforeEach(async () => {
+  batches = [];
+  gate = Promise.resolve();
+  const handler: Handler<'fan_out'> = {
+    slots: 2,
+    slotsPerProject: 2,
+    gatherBelow: 100,
+    maxJobs: 5,
+    maxWeight: 1_000,
+    maxProjects: 10,
+    async run(jobs, leaseId) {
+      batches.push([...jobs]);
+      await gate;
+      await db.transaction((tx) =>
+        settle(
+          tx,
+          leaseId,
+          jobs.map((job) => job.id),
+        ),
+      );
+    },
+    giveUp: async () => {},
+  };
+  worker = await startWorker(db, 'fan_out', handler);
+  await expect.poll(() => reservation(1)).toBe(true);
+});
+afterEach(async () => {
+  await worker.stop(5_000);
+});
+
+/** Whether so many jobs could be handed over; without handing one over. */
+function reservation(jobs: number): boolean {
+  const room = worker.reserve('fan_out', jobs, jobs);
+  room?.end([]);
+  return room !== undefined;
+}
+
+async function writeLeased(leaseId: string, count: number): Promise<Job<'fan_out'>[]> {
+  const projectId = newId();
+  const rows = await db.query<{ id: number; payload: string }>(
+    sql(
+      '',
+      `insert into jobs (kind, project_id, lease_id, attempt, payload)
+      select 'fan_out', $1, $2, 1, json_build_object('broadcast_id', gen_random_uuid()) from generate_series(1, $3::int)
+      returning id, payload`,
+    ),
+    [projectId, leaseId, count],
+  );
+  return rows.map(({ id, payload }) => ({
+    id,
+    kind: 'fan_out',
+    projectId,
+    priority: 0,
+    weight: 1,
+    attempt: 1,
+    payload: JSON.parse(payload) as { broadcast_id: string },
+  }));
+}
+
+const ready = (count: number): NewJob<'fan_out'>[] =>
+  Array.from({ length: count }, () => ({
+    kind: 'fan_out',
+    projectId: newId(),
+    priority: 0,
+    weight: 1,
+    payload: { broadcast_id: newId() },
+  }));
+
+async function queueEmpty(): Promise<void> {
+  await expect
+    .poll(() => db.query(sql('', 'select id from jobs')), { timeout: 10_000, interval: 20 })
+    .toEqual([]);
+}
+
+test('jobs that were written under a reservation are done as they are, without being claimed', async () => {
+  const room = worker.reserve('fan_out', 3, 3);
+  const jobs = await writeLeased(room?.leaseId ?? '', 3);
+  room?.end(jobs);
+  await queueEmpty();
+  expect(batches).toEqual([jobs]);
+});
+
+test('what comes while a small batch is at work makes one batch, and there is room for no more than that', async () => {
+  const open = Promise.withResolvers<void>();
+  gate = open.promise;
+  const first = worker.reserve('fan_out', 1, 1);
+  first?.end(await writeLeased(first.leaseId, 1));
+  const second = worker.reserve('fan_out', 2, 2);
+  second?.end(await writeLeased(second.leaseId, 2));
+  const third = worker.reserve('fan_out', 3, 3);
+  expect(third?.leaseId).toBe(first?.leaseId);
+  expect(reservation(1)).toBe(false);
+  third?.end(await writeLeased(third.leaseId, 3));
+  expect(batches.map((jobs) => jobs.length)).toEqual([1]);
+  open.resolve();
+  await queueEmpty();
+  expect(batches.map((jobs) => jobs.length)).toEqual([1, 5]);
+});
+
+test('who comes while others wait in the database does not go before them', async () => {
+  const open = Promise.withResolvers<void>();
+  gate = open.promise;
+  await enqueue(db, ready(12));
+  worker.wake('fan_out');
+  await expect.poll(() => batches.length).toBe(1);
+  expect(reservation(1)).toBe(false);
+  open.resolve();
+  await queueEmpty();
+  await expect.poll(() => reservation(1)).toBe(true);
+});
+
+test('a job whose writer never heard that it was written is done all the same', async () => {
+  const room = worker.reserve('fan_out', 1, 1);
+  const [lost] = await writeLeased(room?.leaseId ?? '', 1);
+  room?.end([]);
+  await queueEmpty();
+  expect(batches.flat().map((job) => [job.id, job.attempt])).toEqual([[lost?.id, 2]]);
+});
+
+test('a reserved job is not taken for lost while its writer is still at it', async () => {
+  const room = worker.reserve('fan_out', 1, 1);
+  const jobs = await writeLeased(room?.leaseId ?? '', 1);
+  // The worker has looked for lost jobs meanwhile: it did what was scheduled for then.
+  await enqueue(
+    db,
+    ready(1).map((job) => ({ ...job, dueAtMs: Date.now() })),
+  );
+  await expect.poll(() => batches.length, { timeout: 10_000 }).toBe(1);
+  room?.end(jobs);
+  await queueEmpty();
+  expect(batches[1]).toEqual(jobs);
+});

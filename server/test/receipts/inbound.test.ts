@@ -1,0 +1,384 @@
+import { createHmac, randomUUID } from 'node:crypto';
+import { Webhook } from 'standardwebhooks';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Event } from '../../src/contract/event.ts';
+import { newId } from '../../src/lib/ids.ts';
+import { startTestService, type TestProject, type TestService, until } from '../support/service.ts';
+
+const SECRET = 'canary-4c1e-signing';
+const clock = { offsetMs: 0, now: () => Date.now() + clock.offsetMs };
+let service: TestService;
+
+beforeAll(async () => {
+  service = await startTestService({ clock });
+});
+afterAll(() => service?.stop());
+
+async function setUp(provider: string): Promise<{ of: TestProject; id: string }> {
+  const of = await service.createProject(`${provider} ${randomUUID()}`);
+  await of.call('PUT', `/integrations/${provider}`, { webhook_signing_secret: SECRET });
+  return { of, id: (await of.call('GET', `/integrations/${provider}`)).body.data[0].id };
+}
+const hmac = (text: string, secret = SECRET) => createHmac('sha256', secret).update(text).digest('hex');
+const received = async (of: TestProject) =>
+  (await of.call('GET', '/events?type=integration.received')).body.data as Event[];
+
+async function post(path: string, body: string, headers: Record<string, string>) {
+  const response = await fetch(`${service.address}/v2/integrations/${path}`, {
+    method: 'POST',
+    body,
+    headers: { 'content-type': 'application/json', ...headers },
+  });
+  return { status: response.status, text: await response.text(), headers: response.headers };
+}
+const message = ({ text }: { text: string }) => JSON.parse(text).errors[0].message as string;
+
+describe('stripe', () => {
+  // As Stripe writes it, with spaces that a parser would not keep.
+  const invoice = (id = `evt_${randomUUID()}`) =>
+    `{\n  "id": "${id}",\n  "object": "event",\n  "type": "invoice.paid",\n  "data": { "object": { "amount": 12.50 } }\n}`;
+  const sign = (body: string, { secret = SECRET, atMs = clock.now(), more = '' } = {}) => {
+    const time = Math.floor(atMs / 1000);
+    return { 'stripe-signature': `t=${time},v1=${hmac(`${time}.${body}`, secret)}${more}` };
+  };
+  const send = (id: string, body: string, headers: Record<string, string>) =>
+    post(`stripe/webhooks/incoming/${id}`, body, headers);
+
+  test('what is signed is recorded with what it says, once however often it comes', async () => {
+    const { of, id } = await setUp('stripe');
+    const body = invoice('evt_1');
+    expect(await send(id, body, sign(body))).toMatchObject({ status: 201, text: '{}' });
+    expect((await send(id.toUpperCase(), body, sign(body))).status).toBe(201);
+    // Repeated, it says how many deliveries are still to come.
+    const again = body.replace('"object": "event"', '"pending_webhooks": 1');
+    expect((await send(id, again, sign(again))).status).toBe(201);
+    const events = await received(of);
+    expect(events).toHaveLength(1);
+    expect(events[0]).toMatchObject({
+      context: { provider: 'stripe', integration_id: id, event: 'invoice.paid', delivery_id: 'evt_1' },
+      payload: { id: 'evt_1', type: 'invoice.paid', data: { object: { amount: 12.5 } } },
+    });
+    expect(JSON.stringify(events)).not.toContain(SECRET);
+  });
+
+  test('twins at the same time are recorded once', async () => {
+    const { of, id } = await setUp('stripe');
+    const body = invoice();
+    const answers = await Promise.all(Array.from({ length: 8 }, () => send(id, body, sign(body))));
+    expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 201));
+    expect(await received(of)).toHaveLength(1);
+  });
+
+  test('a signature with the former secret beside the new one is enough', async () => {
+    const { of, id } = await setUp('stripe');
+    const body = invoice();
+    const time = Math.floor(clock.now() / 1000);
+    const header = `t=${time},v1=${hmac(`${time}.${body}`, 'other')},v1=${hmac(`${time}.${body}`)},v0=abc`;
+    expect((await send(id, body, { 'stripe-signature': header })).status).toBe(201);
+    expect(await received(of)).toHaveLength(1);
+  });
+
+  test('whatever is wrong, and an unknown integration, get the same answer, and nothing is recorded', async () => {
+    const { of, id } = await setUp('stripe');
+    const { id: github } = await setUp('github');
+    const body = invoice();
+    const good = sign(body);
+    const attempts: [string, string, Record<string, string>][] = [
+      [id, body, {}],
+      [id, body, { 'stripe-signature': '' }],
+      [id, body, { 'stripe-signature': 'nonsense' }],
+      [id, body, { 'stripe-signature': good['stripe-signature'].replace('v1', 'v0') }],
+      [id, body, { 'stripe-signature': good['stripe-signature'].slice(0, -2) }],
+      [id, body, { 'stripe-signature': good['stripe-signature'].replace(/t=\d+/, 't=1') }],
+      [id, body, sign(body, { secret: 'other' })],
+      [id, body, sign(body, { atMs: clock.now() - 5 * 60_000 - 2_000 })],
+      [id, body, sign(body, { atMs: clock.now() + 5 * 60_000 + 2_000 })],
+      [id, `${body} `, good],
+      [newId(), body, good],
+      [github, body, good],
+    ];
+    const answers = await Promise.all(attempts.map(([to, text, headers]) => send(to, text, headers)));
+    for (const answer of answers) expect([answer.status, answer.text]).toEqual([401, answers[0]?.text]);
+    expect(JSON.parse(answers[0]?.text ?? '').errors[0].code).toBe('invalid_signature');
+    expect(await received(of)).toEqual([]);
+    expect((await send('nonsense', body, good)).status).toBe(400);
+  });
+
+  test('what is signed but cannot be read, or is too large, is refused', async () => {
+    const { of, id } = await setUp('stripe');
+    for (const body of [
+      '',
+      '[]',
+      '{"id":1,"type":"x"}',
+      '{',
+      `{"id":"${'x'.repeat(300)}","type":"x"}`,
+      '{"id":"\\u0000","type":"x"}',
+    ]) {
+      const answer = await send(id, body, sign(body));
+      expect([body.slice(0, 30), answer.status]).toEqual([body.slice(0, 30), 422]);
+      expect(message(answer)).toBe('The webhook cannot be read');
+    }
+    const deep = `{"id":"deep","type":"x","data":${'['.repeat(100_000)}${']'.repeat(100_000)}}`;
+    expect((await send(id, deep, sign(deep))).status).toBe(422);
+    const large = `{"id":"large","type":"x","data":"${'x'.repeat(257 * 1024)}"}`;
+    expect((await send(id, large, sign(large))).status).toBe(413);
+    const strange = '{"id":"strange","type":"x","data":"\\u0000\\ud800"}';
+    expect((await send(id, strange, sign(strange))).status).toBe(201);
+    expect((await received(of)).map(({ context }) => context?.delivery_id)).toEqual(['strange']);
+  });
+});
+
+describe('github', () => {
+  const send = (id: string, body: string, headers: Record<string, string> = {}) =>
+    post(`github/webhooks/incoming/${id}`, body, {
+      'x-github-event': 'push',
+      'x-github-delivery': randomUUID(),
+      'x-hub-signature-256': `sha256=${hmac(body)}`,
+      ...headers,
+    });
+
+  test('what is signed is recorded under the name of its event, also as a form', async () => {
+    const { of, id } = await setUp('github');
+    const json = '{"ref": "refs/heads/main", "commits": [] }';
+    expect((await send(id, json, { 'x-github-delivery': 'd-1' })).status).toBe(201);
+    const form = `payload=${encodeURIComponent(json)}`;
+    const asForm = { 'x-github-delivery': 'd-2', 'content-type': 'application/x-www-form-urlencoded' };
+    expect((await send(id, form, asForm)).status).toBe(201);
+    expect((await send(id, form, asForm)).status).toBe(201);
+    const events = await received(of);
+    expect(events.map(({ context }) => context?.delivery_id)).toEqual(['d-2', 'd-1']);
+    for (const event of events) {
+      expect(event).toMatchObject({
+        context: { provider: 'github', integration_id: id, event: 'push' },
+        payload: { ref: 'refs/heads/main', commits: [] },
+      });
+    }
+  });
+
+  test('a wrong signature, a missing one, and what says not what it is, are refused', async () => {
+    const { of, id } = await setUp('github');
+    const body = '{"zen": "Design for failure."}';
+    expect((await send(id, body, { 'x-hub-signature-256': `sha256=${hmac(body, 'other')}` })).status).toBe(
+      401,
+    );
+    expect((await send(id, body, { 'x-hub-signature-256': '' })).status).toBe(401);
+    expect((await send(id, body, { 'x-hub-signature-256': hmac(body) })).status).toBe(401);
+    expect((await send(newId(), body)).status).toBe(401);
+    expect((await send(id, body, { 'x-github-event': '' })).status).toBe(422);
+    expect((await send(id, body, { 'x-github-delivery': '' })).status).toBe(422);
+    expect((await send(id, body, { 'content-encoding': 'gzip' })).status).toBe(415);
+    expect(await received(of)).toEqual([]);
+  });
+
+  test('a request that is replayed under another delivery id, or as another event, is recorded once', async () => {
+    const { of, id } = await setUp('github');
+    const body = '{"ref": "refs/heads/main"}';
+    const signature = `sha256=${hmac(body)}`;
+    const replays = [
+      {},
+      { 'x-github-event': 'deployment' },
+      { 'x-hub-signature-256': signature.toUpperCase().replace('SHA', 'sha') },
+    ];
+    const answers = await Promise.all(
+      [{ 'x-github-delivery': 'first' }, ...replays].map((headers) => send(id, body, headers)),
+    );
+    expect(answers.map(({ status, text }) => [status, text])).toEqual(answers.map(() => [201, '{}']));
+    expect(await received(of)).toHaveLength(1);
+    // The same id with another body was recorded once before, and is still.
+    await send(id, '{"ref": "refs/heads/other"}', { 'x-github-delivery': 'second' });
+    await send(id, '{"ref": "refs/heads/third"}', { 'x-github-delivery': 'second' });
+    expect(await received(of)).toHaveLength(2);
+    const { of: other, id: otherId } = await setUp('github');
+    await send(otherId, body);
+    expect(await received(other)).toHaveLength(1);
+  });
+
+  test('after a day the same delivery counts anew', async () => {
+    const { of, id } = await setUp('github');
+    const headers = { 'x-github-delivery': 'same' };
+    await send(id, '{}', headers);
+    clock.offsetMs += 24 * 3_600_000 + 1_000;
+    await send(id, '{}', headers);
+    expect(await received(of)).toHaveLength(2);
+  });
+});
+
+describe('eventsource', () => {
+  const KEY = `whsec_${Buffer.from(SECRET.padEnd(32, '.')).toString('base64')}`;
+  const body = '{"type": "order.placed", "timestamp": "2026-01-31T12:00:00Z", "data": {"amount": 12.50} }';
+  /** As a program signs that uses the library of Standard Webhooks. */
+  const sign = (text: string, { key = KEY, id = `msg_${randomUUID()}`, atMs = clock.now() } = {}) => ({
+    'webhook-id': id,
+    'webhook-timestamp': String(Math.floor(atMs / 1000)),
+    'webhook-signature': new Webhook(key).sign(id, new Date(atMs), text),
+  });
+  const send = (id: string, text: string, headers: Record<string, string>) =>
+    post(`eventsource/webhooks/incoming/${id}`, text, headers);
+  async function source(config: object): Promise<{ of: TestProject; id: string }> {
+    const of = await service.createProject(`eventsource ${randomUUID()}`);
+    const saved = await of.call('PUT', '/integrations/eventsource', { source: 'shop', ...config });
+    expect(saved.status).toBe(200);
+    return { of, id: (await of.call('GET', '/integrations/eventsource')).body.data[0].id };
+  }
+
+  test('what is signed as Standard Webhooks has it is recorded, once however often it comes', async () => {
+    const { of, id } = await source({ webhook_signing_secret: KEY });
+    const headers = sign(body, { id: 'msg_1' });
+    expect(await send(id, body, headers)).toMatchObject({ status: 201, text: '{}' });
+    expect((await send(id, body, headers)).status).toBe(201);
+    expect((await send(id, body, sign(body, { id: 'msg_1', atMs: clock.now() + 1_000 }))).status).toBe(201);
+    const events = await received(of);
+    expect(events).toHaveLength(1);
+    expect(events[0]).toMatchObject({
+      context: {
+        provider: 'eventsource',
+        integration_id: id,
+        event: 'order.placed',
+        delivery_id: 'msg_1',
+      },
+      payload: { type: 'order.placed', data: { amount: 12.5 } },
+    });
+    expect(JSON.stringify(events)).not.toContain(KEY.slice('whsec_'.length));
+  });
+
+  test('the secret may come without its prefix, and while it changes one signature of several is enough', async () => {
+    const { of, id } = await source({ webhook_signing_secret: KEY.slice('whsec_'.length) });
+    const former = sign(body, { key: `whsec_${'A'.repeat(32)}`, id: 'msg_2' })['webhook-signature'];
+    const headers = sign(body, { id: 'msg_2' });
+    const both = `${former} v1a,AAAA ${headers['webhook-signature']}`;
+    expect((await send(id, body, { ...headers, 'webhook-signature': both })).status).toBe(201);
+    expect(await received(of)).toHaveLength(1);
+  });
+
+  test('whatever is wrong, and where there is no secret, gets the same answer, and nothing is recorded', async () => {
+    const { of, id } = await source({ webhook_signing_secret: KEY });
+    const { of: open, id: without } = await source({});
+    const good = sign(body);
+    const { 'webhook-signature': signature } = good;
+    const attempts: [string, string, Record<string, string>][] = [
+      [id, body, {}],
+      [id, body, { ...good, 'webhook-signature': '' }],
+      [id, body, { ...good, 'webhook-signature': signature.replace('v1,', 'v2,') }],
+      [id, body, { ...good, 'webhook-signature': signature.replace('v1,', '') }],
+      [id, body, { ...good, 'webhook-signature': signature.slice(0, -6) }],
+      [id, body, { ...good, 'webhook-signature': `${'v1,x '.repeat(8)}${signature}` }],
+      [id, body, { ...good, 'webhook-id': 'another' }],
+      [id, body, { ...good, 'webhook-timestamp': `${good['webhook-timestamp']}.0` }],
+      [id, body, sign(body, { key: `whsec_${'A'.repeat(32)}` })],
+      [id, body, sign(body, { atMs: clock.now() - 5 * 60_000 - 2_000 })],
+      [id, body, sign(body, { atMs: clock.now() + 5 * 60_000 + 2_000 })],
+      [id, `${body} `, good],
+      [newId(), body, good],
+      [without, body, good],
+    ];
+    const answers = await Promise.all(attempts.map(([to, text, headers]) => send(to, text, headers)));
+    for (const [index, answer] of answers.entries())
+      expect([index, answer.status, answer.text]).toEqual([index, 401, answers[0]?.text]);
+    for (const text of ['', '[]', '{"data": 1}', '{"type": 1}', `{"type": "${'x'.repeat(300)}"}`])
+      expect([text, (await send(id, text, sign(text))).status]).toEqual([text, 422]);
+    expect([await received(of), await received(open)]).toEqual([[], []]);
+  });
+
+  test('a secret that nobody can sign with is refused when it is saved', async () => {
+    for (const secret of [
+      '',
+      'short',
+      `whsec_${'A'.repeat(30)}`,
+      `whsec_${'é'.repeat(32)}`,
+      'A'.repeat(101),
+    ]) {
+      const config = { source: 'shop', webhook_signing_secret: secret };
+      expect((await service.project.call('PUT', '/integrations/eventsource', config)).status).toBe(422);
+    }
+  });
+});
+
+test('the description names each answer, and no other', async () => {
+  const description = (await service.project.call('GET', '/openapi.json')).body;
+  for (const vendor of ['eventsource', 'github', 'stripe']) {
+    const { responses } = description.paths[`/integrations/${vendor}/webhooks/incoming/{id}`].post;
+    expect(Object.keys(responses).join()).toBe('201,400,401,413,415,422,429,500,503');
+  }
+  expect(JSON.stringify(description)).not.toContain('x-errors');
+
+  const { id } = await setUp('github');
+  const asked = async (path: string, body = '{}', headers: Record<string, string> = {}) =>
+    (await post(`github/webhooks/incoming/${path}`, body, headers)).status;
+  const signed = { 'x-hub-signature-256': `sha256=${hmac('{}')}` };
+  expect(await asked('x')).toBe(400);
+  expect(await asked(id)).toBe(401);
+  expect(await asked(randomUUID())).toBe(401);
+  expect(await asked(id, 'x'.repeat(256 * 1024 + 1))).toBe(413);
+  expect(await asked(id, '{}', { ...signed, 'content-encoding': 'gzip' })).toBe(415);
+  expect(await asked(id, '{}', signed)).toBe(422);
+});
+
+test('who fails to sign is held up, who signs is not', async () => {
+  const limited = await startTestService({ settings: { RATE_LIMIT_IP: '5' } });
+  try {
+    const { project } = limited;
+    await project.call('PUT', '/integrations/github', { webhook_signing_secret: SECRET });
+    const { id } = (await project.call('GET', '/integrations/github')).body.data[0];
+    const send = async (secret: string) =>
+      (
+        await fetch(`${limited.address}/v2/integrations/github/webhooks/incoming/${id}`, {
+          method: 'POST',
+          body: '{}',
+          headers: {
+            'x-github-event': 'push',
+            'x-github-delivery': randomUUID(),
+            'x-hub-signature-256': `sha256=${hmac('{}', secret)}`,
+          },
+        })
+      ).status;
+    for (let times = 0; times < 10; times += 1) expect(await send(SECRET)).toBe(201);
+    const guesses = [];
+    for (let times = 0; times < 7; times += 1) guesses.push(await send('guess'));
+    expect(guesses).toEqual([401, 401, 401, 401, 401, 429, 429]);
+    // From where the guesses come nothing is looked at for a moment, whatever it says.
+    await until(
+      async () => {
+        await send('guess');
+        return send(SECRET);
+      },
+      (status) => status === 429,
+    );
+  } finally {
+    await limited.stop();
+  }
+});
+
+test('whose webhooks are not signed holds up no other integration of the same vendor, up to twenty of them', async () => {
+  const limited = await startTestService({ settings: { RATE_LIMIT_IP: '3' } });
+  try {
+    const { project } = limited;
+    await project.call('PUT', '/integrations/github', { webhook_signing_secret: SECRET });
+    const { id } = (await project.call('GET', '/integrations/github')).body.data[0];
+    const send = async (to: string) =>
+      (
+        await fetch(`${limited.address}/v2/integrations/github/webhooks/incoming/${to}`, {
+          method: 'POST',
+          body: '{}',
+          headers: {
+            'x-github-event': 'push',
+            'x-github-delivery': randomUUID(),
+            'x-hub-signature-256': `sha256=${hmac('{}', SECRET)}`,
+          },
+        })
+      ).status;
+    const deleted = randomUUID();
+    const answers = [];
+    for (let times = 0; times < 5; times += 1) answers.push(await send(deleted), await send(id));
+    expect(answers).toEqual([401, 201, 401, 201, 401, 201, 429, 201, 429, 201]);
+    // Whoever tries out ids is held up all the same.
+    await until(
+      async () => {
+        await send(randomUUID());
+        return send(id);
+      },
+      (status) => status === 429,
+    );
+  } finally {
+    await limited.stop();
+  }
+});

@@ -1,0 +1,162 @@
+import { createSecretKey } from 'node:crypto';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { sql } from '../../src/db/client.ts';
+import { unsubscribeToken } from '../../src/domain/ground/links/unsubscribe-link.ts';
+import { switchedOff } from '../../src/domain/setup/preferences/switched-off.ts';
+import { newId } from '../../src/lib/ids.ts';
+import { startTestService, type TestService } from '../support/service.ts';
+
+let service: TestService;
+let userId: string;
+let users = 0;
+
+beforeAll(async () => {
+  service = await startTestService();
+});
+afterAll(() => service?.stop());
+
+async function newUser(): Promise<string> {
+  users += 1;
+  const { body } = await service.project.call('PUT', '/users', { external_id: `u${users}` });
+  return body.id;
+}
+
+async function link(category: string | null): Promise<string> {
+  userId = await newUser();
+  const project = await service.context.projects.byId(service.project.id);
+  if (project === undefined) throw new Error('the project is not there');
+  const what = { projectId: project.id, userId, channel: 'email', category };
+  return `${service.address}/unsubscribe/${unsubscribeToken(project.signingKey, what)}`;
+}
+
+const isOff = async (category: string | null) =>
+  (await switchedOff(service.context.db, [{ category, userIds: [userId] }]))(category, userId).has('email');
+
+const form = (fields: Record<string, string>) => ({ method: 'POST', body: new URLSearchParams(fields) });
+const ONE_CLICK = { 'List-Unsubscribe': 'One-Click' };
+
+test('looking at the page, as scanners do, unsubscribes nobody', async () => {
+  const url = await link('orders');
+  for (const method of ['GET', 'HEAD', 'GET']) {
+    const page = await fetch(url, { method });
+    expect(page.status).toBe(200);
+    expect(page.headers.get('content-type')).toBe('text/html; charset=utf-8');
+    expect(page.headers.get('content-security-policy')).toContain("default-src 'none'");
+    expect(page.headers.get('set-cookie')).toBeNull();
+  }
+  expect(await isOff('orders')).toBe(false);
+});
+
+test('the page names the category, asks, and loads nothing', async () => {
+  const page = await (await fetch(await link('orders'))).text();
+  expect(page).toContain('about “orders”');
+  expect(page).toMatch(/<form method="post">.*<button>Unsubscribe<\/button>/);
+  expect(page).not.toMatch(/src=|href=|<script|url\(/);
+  expect(await (await fetch(await link(null))).text()).toContain('e-mails of this kind');
+});
+
+test('one click switches this category off, and repeating it records nothing more', async () => {
+  const url = await link('orders');
+  for (let count = 0; count < 3; count += 1) {
+    const done = await fetch(url, form(ONE_CLICK));
+    expect(done.status).toBe(200);
+    expect(await done.text()).toContain('You are unsubscribed');
+  }
+  expect(await isOff('orders')).toBe(true);
+  expect(await isOff('news')).toBe(false);
+  expect(await isOff(null)).toBe(false);
+  const events = await service.context.db.query<{ details: string }>(
+    sql(
+      'test_preference_events',
+      "select details::text from events where type = 'preferences.updated' and $1 = any (user_ids)",
+    ),
+    [userId],
+  );
+  expect(events.map((event) => JSON.parse(event.details))).toEqual([
+    { payload: { changes: [{ category: 'orders', channel: 'email', enabled: false }] } },
+  ]);
+});
+
+test('works as multipart and without a body too', async () => {
+  const body = new FormData();
+  body.set('List-Unsubscribe', 'One-Click');
+  const url = await link(null);
+  expect((await fetch(url, { method: 'POST', body })).status).toBe(200);
+  expect(await isOff(null)).toBe(true);
+  expect((await fetch(await link('news'), { method: 'POST' })).status).toBe(200);
+  expect(await isOff('news')).toBe(true);
+});
+
+test('whoever regrets it subscribes again by the button', async () => {
+  const url = await link('orders');
+  const done = await (await fetch(url, form(ONE_CLICK))).text();
+  const [, name = '', value = ''] = /name="([^"]+)" value="([^"]+)"/.exec(done) ?? [];
+  const again = await fetch(url, form({ [name]: value }));
+  expect(await again.text()).toContain('You are subscribed again');
+  expect(await isOff('orders')).toBe(false);
+});
+
+test('a link that was not made here, or was changed, is answered 404 and changes nothing', async () => {
+  const url = await link('orders');
+  const token = url.slice(url.lastIndexOf('/') + 1);
+  const flipped = token.startsWith('B') ? `A${token.slice(1)}` : `B${token.slice(1)}`;
+  const forged = unsubscribeToken(createSecretKey(Buffer.alloc(32)), {
+    projectId: service.project.id,
+    userId,
+    channel: 'email',
+    category: 'orders',
+  });
+  for (const bad of [
+    'x',
+    flipped,
+    token.slice(0, -2),
+    `${token}AA`,
+    forged,
+    token.replace(/.{4}$/, 'AAAA'),
+  ]) {
+    const at = `${service.address}/unsubscribe/${bad}`;
+    expect((await fetch(at)).status).toBe(404);
+    const posted = await fetch(at, form(ONE_CLICK));
+    expect(posted.status).toBe(404);
+    expect(posted.headers.get('content-type')).toContain('text/html');
+  }
+  expect(await isOff('orders')).toBe(false);
+});
+
+test('a user who is gone is a success that leaves nothing behind', async () => {
+  const project = await service.context.projects.byId(service.project.id);
+  if (project === undefined) throw new Error('the project is not there');
+  userId = newId();
+  const what = { projectId: project.id, userId, channel: 'email', category: 'orders' };
+  const url = `${service.address}/unsubscribe/${unsubscribeToken(project.signingKey, what)}`;
+  expect((await fetch(url, form(ONE_CLICK))).status).toBe(200);
+  expect(await isOff('orders')).toBe(false);
+});
+
+test('strangers are counted by address, and who has a link as its user, however it is spelt', async () => {
+  const limited = await startTestService({ settings: { RATE_LIMIT_IP: '3' } });
+  try {
+    const project = await limited.context.projects.byId(limited.project.id);
+    if (project === undefined) throw new Error('the project is not there');
+    const click = async (name: string, category: string, spelt = (token: string) => token) => {
+      const { body: user } = await limited.project.call('PUT', '/users', { external_id: name });
+      const what = { projectId: project.id, userId: user.id, channel: 'email', category };
+      const token = spelt(unsubscribeToken(project.signingKey, what));
+      return (await fetch(`${limited.address}/unsubscribe/${token}`, form(ONE_CLICK))).status;
+    };
+    // As a mail provider does for its users.
+    const many = ['a', 'b', 'c', 'd', 'e', 'f'];
+    expect(await Promise.all(many.map((name) => click(name, 'orders')))).toEqual(many.map(() => 200));
+    expect(await click('a', 'news')).toBe(200);
+    expect(await click('a', 'news', (token) => `${token}/`)).toBe(200);
+    expect(await click('a', 'news', (token) => `%${token.charCodeAt(0).toString(16)}${token.slice(1)}`)).toBe(
+      429,
+    );
+    const answers: number[] = [];
+    for (let count = 0; count < 5; count += 1)
+      answers.push((await fetch(`${limited.address}/unsubscribe/x`)).status);
+    expect(answers).toEqual([404, 404, 404, 429, 429]);
+  } finally {
+    await limited.stop();
+  }
+}, 60_000); // it starts a service of its own, as hooks do, which have this time

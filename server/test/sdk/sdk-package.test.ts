@@ -1,0 +1,242 @@
+import { execFile } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { cp, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { delimiter, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { createContext, runInContext } from 'node:vm';
+import { gzipSync } from 'node:zlib';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { startTestService, type TestService } from '../support/service.ts';
+
+const run = promisify(execFile);
+const root = fileURLToPath(new URL('../../../', import.meta.url));
+const sdk = join(root, 'sdk');
+
+let service: TestService;
+let folder: string;
+/** A project that has installed the package as it is published. */
+let consumer: string;
+let packed: { name: string; files: { path: string }[]; size: number };
+
+beforeAll(async () => {
+  service = await startTestService();
+  folder = await mkdtemp(join(tmpdir(), 'belfry-sdk-'));
+  consumer = join(folder, 'consumer');
+  await run(process.execPath, [join(sdk, 'build.mjs'), join(folder, 'package')]);
+  const npm = (args: string[], cwd: string) =>
+    run('npm', [...args, '--offline', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error'], {
+      cwd,
+      env: { ...process.env, npm_config_cache: join(folder, 'cache') }, // empty: what is installed is the package alone
+    });
+  const { stdout } = await npm(['pack', '--json', '--pack-destination', folder], join(folder, 'package'));
+  const listed: unknown = JSON.parse(stdout);
+  // An array up to npm 11, then an object by name.
+  packed = Object.values(listed as Record<string, typeof packed>)[0] as typeof packed;
+  await mkdir(consumer);
+  await writeFile(join(consumer, 'package.json'), '{"name":"consumer","private":true,"type":"module"}');
+  const archive = (await readdir(folder)).find((name) => name.endsWith('.tgz'));
+  await npm(['install', join(folder, archive ?? 'nothing was packed')], consumer);
+});
+afterAll(async () => {
+  await service.stop();
+  await rm(folder, { recursive: true, force: true });
+});
+
+test('the package has its code, declarations, examples and texts, and nothing else', async () => {
+  const unexpected = packed.files
+    .map(({ path }) => path)
+    .filter(
+      (path) =>
+        !/^(dist\/[\w/-]+\.(js|d\.ts)|examples\/[\w-]+\.ts|README\.md|LICENSE|package\.json)$/.test(path),
+    );
+  expect(unexpected).toEqual([]);
+  const manifest: Record<string, unknown> = JSON.parse(
+    await readFile(join(consumer, 'node_modules/@belfry/sdk/package.json'), 'utf8'),
+  );
+  expect(manifest).toMatchObject({ name: '@belfry/sdk', type: 'module', sideEffects: false });
+  for (const absent of ['private', 'dependencies', 'peerDependencies', 'optionalDependencies', 'scripts'])
+    expect(manifest).not.toHaveProperty(absent);
+  expect(await readdir(join(consumer, 'node_modules/@belfry'))).toEqual(['sdk']);
+});
+
+/** Every Node at hand: the one that runs this, and those that a shell would find. */
+const nodes = [
+  process.execPath,
+  ...(process.env.PATH ?? '')
+    .split(delimiter)
+    .map((path) => join(path, process.platform === 'win32' ? 'node.exe' : 'node'))
+    .filter((path) => existsSync(path)),
+];
+
+test('plain JavaScript imports it and calls a server, in every Node at hand from 20 on', async () => {
+  await writeFile(join(consumer, 'main.js'), CALL);
+  const versions = new Set<string>();
+  for (const node of nodes) {
+    const version = (await run(node, ['--version'])).stdout.trim();
+    if (versions.has(version) || Number.parseInt(version.slice(1), 10) < 20) continue;
+    versions.add(version);
+    const { stdout, stderr } = await run(node, ['main.js'], { cwd: consumer, env: environment() });
+    expect({ version, stdout, stderr }).toEqual({ version, stdout: 'notifications/new Hello\n', stderr: '' });
+  }
+  expect([...versions]).toContain(process.version);
+});
+
+test('programs in TypeScript find its types, and so do those in its README', {
+  timeout: 90_000,
+}, async () => {
+  const readme = await readFile(join(sdk, 'README.md'), 'utf8');
+  const blocks = [...readme.matchAll(/^```ts\n(.*?)^```/gms)].map(([, code = '']) => code);
+  expect(blocks.length).toBeGreaterThan(8);
+  for (const [index, code] of blocks.entries()) {
+    const names = [...code.matchAll(/^import { (.*) } from '@belfry\/sdk';\n/gm)].flatMap(
+      ([, list = '']) => list,
+    );
+    const declared = ['belfry: ProjectClient', 'inbox: UserClient']
+      .filter((name) => !new RegExp(`const ${name.split(':')[0]}\\b`).test(code))
+      .map((name) => `declare const ${name};\n`);
+    const types = ['ProjectClient', 'UserClient'].filter((name) => !names.join().includes(name));
+    const imports = types.length > 0 ? `import type { ${types.join(', ')} } from '@belfry/sdk';\n` : '';
+    await writeFile(join(consumer, `readme-${index}.ts`), `${imports}${declared.join('')}${code}`);
+  }
+  await writeFile(join(consumer, 'main.ts'), TYPES);
+  await cp(join(consumer, 'node_modules/@belfry/sdk/examples'), join(consumer, 'examples'), {
+    recursive: true,
+  });
+  await mkdir(join(consumer, 'node_modules/@types'));
+  for (const name of ['@types/node', 'undici-types'])
+    await symlink(join(root, 'node_modules', name), join(consumer, 'node_modules', name));
+  for (const moduleResolution of ['nodenext', 'bundler']) {
+    const compilerOptions = {
+      strict: true,
+      exactOptionalPropertyTypes: true,
+      noUncheckedIndexedAccess: true,
+      target: 'es2022',
+      lib: ['es2023', 'dom', 'dom.iterable'],
+      types: ['node'],
+      skipDefaultLibCheck: true, // ours are to be checked, the compiler's own take long
+      module: moduleResolution === 'nodenext' ? 'nodenext' : 'esnext',
+      moduleResolution,
+      noEmit: true,
+    };
+    const include = ['*.ts', 'examples'];
+    await writeFile(join(consumer, 'tsconfig.json'), JSON.stringify({ compilerOptions, include }));
+    const tsc = join(root, 'node_modules/typescript/bin/tsc');
+    const refused = await run(process.execPath, [tsc, '-p', consumer]).then(
+      () => '',
+      (error: { stdout: string; message: string }) => error.stdout || error.message,
+    );
+    expect(refused).toBe('');
+  }
+});
+
+describe('in a browser', () => {
+  let bundle: string;
+
+  beforeAll(async () => {
+    bundle = await bundled('export * from "@belfry/sdk";', 'whole');
+  });
+
+  test('it needs nothing that only Node has', async () => {
+    expect(bundle).not.toMatch(/node:|\brequire\(|\bprocess\b|\bBuffer\b/);
+    const said: unknown[] = [];
+    // What a page has, and nothing of Node's.
+    const page = {
+      AbortController,
+      AbortSignal,
+      clearTimeout,
+      crypto,
+      Error,
+      fetch,
+      Headers,
+      setTimeout,
+      TextDecoder,
+      TextEncoder,
+      TypeError,
+      URL,
+      URLSearchParams,
+      btoa,
+      performance,
+      console: { log: (...parts: unknown[]) => said.push(parts.join(' ')) },
+    };
+    const { apiKey, apiSecret, jwt } = service.project;
+    const call = CALL.replace(
+      /^import .*$/m,
+      'const { createUserToken, ProjectClient, UserClient } = sdk;',
+    ).replace(
+      /^const {.*} = process\.env;$/m,
+      `const [BASE, JWT, KEY, SECRET] = ${JSON.stringify([`${service.address}/v2`, jwt, apiKey, apiSecret])};`,
+    );
+    await runInContext(`${bundle};\n(async () => {${call}})()`, createContext(page));
+    expect(said).toEqual(['notifications/new Hello']);
+  });
+
+  test('it is small, and a page that is an inbox does not carry the project', async () => {
+    const user = await bundled('export { UserClient } from "@belfry/sdk";', 'user');
+    expect(user).not.toContain('/broadcasts');
+    expect(user).not.toContain('HS256');
+    const bytes = { whole: gzipSync(bundle).length, user: gzipSync(user).length };
+    // A guard against something large slipping in, not a measure of merit.
+    expect(bytes.user).toBeLessThan(8_000);
+    expect(bytes.whole).toBeLessThan(12_000);
+  });
+});
+
+/** The package in one minified script, as a bundler makes it for a page. */
+async function bundled(code: string, name: string): Promise<string> {
+  await writeFile(join(consumer, `${name}.js`), code);
+  const out = join(folder, `${name}.min.js`);
+  const rolldown = join(root, 'node_modules/rolldown/bin/cli.mjs');
+  const options = ['--format', 'iife', '--name', 'sdk', '--platform', 'browser', '--minify', '--file', out];
+  await run(process.execPath, [rolldown, join(consumer, `${name}.js`), ...options], { cwd: consumer });
+  return readFile(out, 'utf8');
+}
+
+function environment(): Record<string, string> {
+  const { apiKey, apiSecret, jwt } = service.project;
+  return { BASE: `${service.address}/v2`, JWT: jwt, KEY: apiKey, SECRET: apiSecret };
+}
+
+// Calls, a list, a stream and a token: what rests on something that platforms differ in.
+const CALL = `
+import { createUserToken, ProjectClient, UserClient } from '@belfry/sdk';
+const { BASE, JWT, KEY, SECRET } = process.env;
+const belfry = new ProjectClient({ baseUrl: BASE, token: JWT });
+const externalId = 'user-' + Math.random();
+const token = await createUserToken({ apiKey: KEY, apiSecret: SECRET, externalId });
+const inbox = new UserClient({ baseUrl: BASE, token });
+const onOpen = () => void belfry.broadcasts.create({ title: 'Hello', recipients: [{ external_id: externalId }] });
+for await (const event of inbox.notifications.stream({ onOpen })) {
+  console.log(event.name, event.data.notification.title);
+  break;
+}
+let count = 0;
+for await (const { title } of inbox.notifications.list({ limit: 1 })) count += 1;
+if (count !== 1) throw new Error('listed ' + count);
+`;
+
+// What has to be refused is marked: a type that has become too wide leaves an unused mark, which is an error.
+const TYPES = `
+import { type Broadcast, type CreateBroadcastBody, type Page, type PageRequest, ProjectClient, type User, UserClient } from '@belfry/sdk';
+
+const belfry = new ProjectClient({ baseUrl: 'http://localhost/v2', token: 'x' });
+const body: CreateBroadcastBody = { title: 'x', recipients: [{ email: 'a@example.com' }] };
+export const broadcast: Broadcast = await belfry.broadcasts.create(body);
+export const users: PageRequest<User> = belfry.users.list();
+export const page: Page<User> = await users;
+export const all: Promise<Page<User>> = users;
+export const title: string = broadcast.title;
+export const content: string | null = broadcast.content;
+
+// @ts-expect-error a broadcast has a title
+await belfry.broadcasts.create({ recipients: [{ external_id: '42' }] });
+// @ts-expect-error a recipient is named by external_id or email
+await belfry.broadcasts.create({ title: 'x', recipients: [{ first_name: 'Ada' }] });
+// @ts-expect-error it is called external_id
+await belfry.broadcasts.create({ title: 'x', recipients: [{ externalId: '42' }] });
+// @ts-expect-error an id is a string
+await belfry.broadcasts.get(42);
+// @ts-expect-error broadcasts are the project's
+new UserClient({ baseUrl: 'http://localhost/v2', token: 'x' }).broadcasts;
+`;

@@ -1,0 +1,558 @@
+import { createPublicKey, generateKeyPairSync, type KeyObject, verify } from 'node:crypto';
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { readConfig } from '../../src/config.ts';
+import { createVapidKeys } from '../../src/providers/web-push/vapid.ts';
+import { integrationConfigs } from '../support/integration-configs.ts';
+import { startTestService, type TestProject, type TestService } from '../support/service.ts';
+import { startSmtpScript } from '../support/smtp-script.ts';
+import { type SmtpStandIn, startSmtpStandIn } from '../support/smtp-stand-in.ts';
+import {
+  startVendor,
+  type VendorAnswer,
+  type VendorRequest,
+  type VendorStandIn,
+} from '../support/vendor-stand-in.ts';
+
+let service: TestService;
+let project: TestProject;
+let vendor: VendorStandIn;
+let apple: VendorStandIn;
+let mail: SmtpStandIn;
+let projects = 0;
+
+beforeAll(async () => {
+  [vendor, apple, mail] = await Promise.all([
+    startVendor(),
+    startVendor({ http2: true }),
+    startSmtpStandIn({ account: { username: 'u', password: 'canary-smtp' } }),
+  ]);
+  service = await startTestService({
+    settings: {
+      PROVIDER_APNS_BASE_URL: apple.address,
+      PROVIDER_EXPO_BASE_URL: `${vendor.address}/expo`,
+      PROVIDER_MAILGUN_BASE_URL: `${vendor.address}/mailgun`,
+      PROVIDER_SENDGRID_BASE_URL: `${vendor.address}/sendgrid/`,
+      PROVIDER_SES_BASE_URL: `${vendor.address}`,
+      PROVIDER_TWILIO_BASE_URL: `${vendor.address}/twilio`,
+    },
+    timeouts: { connectMs: 2_000, replyMs: 300 },
+  });
+});
+afterAll(async () => {
+  await service?.stop();
+  await Promise.all([vendor, apple, mail].map((one) => one?.stop()));
+});
+beforeEach(async () => {
+  projects += 1;
+  project = await service.createProject(`verify ${projects}`);
+});
+
+const put = (provider: string, config: object) =>
+  project.call('PUT', `/integrations/${provider}?verify=true`, config);
+const saved = async (provider: string) =>
+  (await project.call('GET', `/integrations/${provider}`)).body.data.map(
+    (one: { config: object }) => one.config,
+  );
+
+async function accepted(provider: string, config: object): Promise<void> {
+  const answer = await put(provider, config);
+  expect([answer.status, answer.body]).toEqual([200, config]);
+  expect(await saved(provider)).toEqual([config]);
+}
+
+/** Refused with one problem, in which no secret stands, and nothing saved. */
+async function refused(provider: string, config: object, message: string | RegExp): Promise<void> {
+  const answer = await put(provider, config);
+  expect([answer.status, answer.body]).toEqual([
+    422,
+    { errors: [{ code: 'verification_failed', message: expect.stringMatching(message) }] },
+  ]);
+  expect(JSON.stringify(answer.body)).not.toContain('canary');
+  expect(await saved(provider)).toEqual([]);
+}
+
+const basic = (text: string) => `Basic ${Buffer.from(text).toString('base64')}`;
+const rsa = generateKeyPairSync('rsa', { modulusLength: 2048 });
+const ec = generateKeyPairSync('ec', { namedCurve: 'P-256' });
+const pem = (key: KeyObject) => key.export({ type: 'pkcs8', format: 'pem' }) as string;
+
+const configs = {
+  sendgrid: { api_key: 'SG.canary-sendgrid', from: { email: 'a@b.de', name: null } },
+  mailgun: { api_key: 'canary-mailgun', domain: 'mg.b.de/x', region: 'us' },
+  ses: { key_id: 'AKIAEXAMPLE', secret_key: 'canary-ses', region: 'eu-west-1' },
+  twilio: { account_sid: 'AC1', api_key: 'SK1', api_secret: 'canary-twilio', from: '+14155550100' },
+  expo: { access_token: 'canary-expo' },
+  apns: {
+    app_id: 'com.example.app',
+    badge: 'unread',
+    certificate: pem(ec.privateKey),
+    key_id: 'ABCDEFGHIJ',
+    team_id: '0123456789',
+  },
+  fcm: { ...integrationConfigs.fcm.full, private_key: pem(rsa.privateKey), client_email: 'sa@p.example' },
+};
+const fcm = () => ({ ...configs.fcm, token_uri: `${vendor.address}/token` });
+
+/** What each vendor answers, and what is made of it: accepted, or the refusal's message. */
+const ANSWERS: Record<
+  'sendgrid' | 'mailgun' | 'ses' | 'twilio' | 'expo',
+  [string, VendorAnswer[], RegExp | 'ok'][]
+> = {
+  sendgrid: [
+    ['a key that may send', [{ status: 200, body: { scopes: ['mail.send', 'x'] } }], 'ok'],
+    [
+      'a key that may not',
+      [{ status: 200, body: { scopes: ['x'] } }],
+      /^Param 'api_key' lacks the permission mail\.send/,
+    ],
+    ['strange words', [{ status: 200, body: 'hello' }], /^Param 'api_key' lacks the permission/],
+    [
+      'an unknown key',
+      [{ status: 401, body: { errors: [{ message: 'authorization required', field: null }] } }],
+      /^Param 'api_key' was refused by SendGrid: 401 authorization required$/,
+    ],
+    [
+      'an outage',
+      [{ status: 500, body: 'oops' }],
+      /^Param '\(root\)' could not be verified: SendGrid answered: 500 oops$/,
+    ],
+  ],
+  mailgun: [
+    ['a domain of the key', [{ status: 200, body: { domain: { state: 'active' } } }], 'ok'],
+    [
+      'an unverified domain',
+      [{ status: 200, body: { domain: { state: 'unverified' } } }],
+      /^Param 'domain' cannot send: at Mailgun it is unverified$/,
+    ],
+    [
+      'an unknown domain',
+      [{ status: 404, body: { message: 'Domain not found' } }],
+      /^Param 'domain' is not known .*Domain not found$/,
+    ],
+    [
+      'a sending key, which may only send',
+      [
+        { status: 401, body: 'Forbidden' },
+        { status: 400, body: { message: 'from parameter is missing' } },
+      ],
+      'ok',
+    ],
+    [
+      'an unknown key',
+      [{ status: 401, body: 'Forbidden' }],
+      /^Param 'api_key' was refused by Mailgun: 401 Forbidden$/,
+    ],
+    ['an outage', [{ status: 503 }], /^Param '\(root\)' could not be verified: Mailgun answered: 503$/],
+  ],
+  ses: [
+    ['an account that sends', [{ status: 200, body: { SendingEnabled: true } }], 'ok'],
+    [
+      'an account that may not',
+      [{ status: 200, body: { SendingEnabled: false } }],
+      /^Param 'key_id' belongs to an account/,
+    ],
+    [
+      'a key that may send and nothing else',
+      [{ status: 403, headers: { 'x-amzn-errortype': 'AccessDeniedException:http://x' }, body: {} }],
+      'ok',
+    ],
+    [
+      'an unknown key',
+      [{ status: 403, body: { __type: 'a#UnrecognizedClientException', message: 'The token is invalid' } }],
+      /^Param 'key_id' was refused by SES: UnrecognizedClientException: 403 The token is invalid$/,
+    ],
+    [
+      'a wrong secret',
+      [
+        {
+          status: 403,
+          headers: { 'x-amzn-ErrorType': 'InvalidSignatureException' },
+          body: { message: 'No match' },
+        },
+      ],
+      /^Param 'secret_key' was refused by SES/,
+    ],
+    ['an outage', [{ status: 500 }], /^Param '\(root\)' could not be verified/],
+  ],
+  twilio: [
+    ['a key of the account', [{ status: 200, body: { messages: [] } }], 'ok'],
+    ['a restricted key', [{ status: 403, body: { code: 70051 } }], 'ok'],
+    [
+      'an unknown key',
+      [{ status: 401, body: { code: 20003, message: 'Authenticate' } }],
+      /^Param 'api_key' was refused by Twilio: 401 Authenticate$/,
+    ],
+    [
+      'an unknown account',
+      [{ status: 404, body: { code: 20404 } }],
+      /^Param 'account_sid' is not known to Twilio/,
+    ],
+    [
+      'too many questions',
+      [{ status: 429 }],
+      /^Param '\(root\)' could not be verified: Twilio answered: 429$/,
+    ],
+  ],
+  expo: [
+    ['a token that is known', [{ status: 200, body: { data: {} } }], 'ok'],
+    [
+      'a complaint about the question',
+      [{ status: 400, body: { errors: [{ code: 'VALIDATION_ERROR' }] } }],
+      'ok',
+    ],
+    [
+      'a token that is not',
+      [{ status: 401, body: { errors: [{ code: 'UNAUTHORIZED', message: 'The bearer token is invalid' }] } }],
+      /^Param 'access_token' was refused by Expo: 401 The bearer token is invalid$/,
+    ],
+    ['an outage', [{ status: 502 }], /^Param '\(root\)' could not be verified: Expo answered: 502$/],
+  ],
+};
+
+describe.each(Object.entries(ANSWERS))('%s', (name, cases) => {
+  const provider = name as keyof typeof ANSWERS;
+  const config = configs[provider];
+
+  test.each(cases)('%s', async (_case, answers, outcome) => {
+    vendor.answer(...answers);
+    await (outcome === 'ok' ? accepted(provider, config) : refused(provider, config, outcome));
+    expect(vendor.requests).toHaveLength(provider === 'mailgun' && answers[0]?.status === 401 ? 2 : 1);
+  });
+
+  test('silence, and a broken connection', async () => {
+    vendor.answer('hang');
+    await refused(provider, config, /^Param '\(root\)' could not be verified: \w+ did not answer: /);
+    vendor.answer('cut');
+    await refused(provider, config, /^Param '\(root\)' could not be verified: \w+ did not answer: /);
+  });
+
+  test('a vendor that repeats what it was sent', async () => {
+    vendor.answer(({ headers, body }) => ({
+      status: 401,
+      body: { message: `you sent ${headers.authorization} ${body}` },
+    }));
+    const answer = await put(provider, config);
+    expect(answer.status).toBe(422);
+    const said = JSON.stringify(answer.body);
+    expect(said).toContain('you sent');
+    for (const [, value] of Object.entries(config))
+      if (typeof value === 'string' && value.includes('canary')) {
+        expect(said).not.toContain(value);
+        expect(said).not.toContain(Buffer.from(value).toString('base64').slice(0, 8));
+      }
+    expect(said).not.toContain(String(vendor.requests[0]?.headers.authorization).split(' ')[1]);
+  });
+
+  test('is asked nothing when a config is saved as it is', async () => {
+    vendor.answer({ status: 401 });
+    for (const query of ['', '?verify=false'])
+      expect((await project.call('PUT', `/integrations/${provider}${query}`, config)).status).toBe(200);
+    expect(vendor.requests).toEqual([]);
+  });
+});
+
+describe('what is asked', () => {
+  const asked = async (provider: string, config: object, answer: VendorAnswer): Promise<VendorRequest[]> => {
+    vendor.answer(answer);
+    await put(provider, config);
+    return vendor.requests;
+  };
+
+  test('sendgrid with a key of its webhook that is none', async () => {
+    vendor.answer({ status: 200, body: { scopes: ['mail.send'] } });
+    const config = { ...configs.sendgrid, webhook_public_key: 'SG.not-this-one' };
+    await refused(
+      'sendgrid',
+      config,
+      /^Param 'webhook_public_key' is no verification key of the signed event/,
+    );
+  });
+
+  test('sendgrid, twilio, expo and mailgun', async () => {
+    expect(await asked('sendgrid', configs.sendgrid, { status: 200 })).toMatchObject([
+      {
+        method: 'GET',
+        path: '/sendgrid/v3/scopes',
+        headers: { authorization: 'Bearer SG.canary-sendgrid' },
+        body: '',
+      },
+    ]);
+    expect(await asked('twilio', configs.twilio, { status: 200 })).toMatchObject([
+      {
+        method: 'GET',
+        path: '/twilio/2010-04-01/Accounts/AC1/Messages.json?PageSize=1',
+        headers: { authorization: basic('SK1:canary-twilio') },
+        body: '',
+      },
+    ]);
+    expect(await asked('expo', configs.expo, { status: 200 })).toMatchObject([
+      {
+        method: 'POST',
+        path: '/expo/--/api/v2/push/getReceipts',
+        headers: { authorization: 'Bearer canary-expo', 'content-type': 'application/json' },
+        body: '{"ids":[]}',
+      },
+    ]);
+    const authorization = basic('api:canary-mailgun');
+    expect(await asked('mailgun', configs.mailgun, { status: 401 })).toMatchObject([
+      { method: 'GET', path: '/mailgun/v3/domains/mg.b.de%2Fx', headers: { authorization }, body: '' },
+      { method: 'POST', path: '/mailgun/v3/mg.b.de%2Fx/messages', headers: { authorization }, body: '' },
+    ]);
+  });
+
+  test('names that can be no names, as something that can be asked for', async () => {
+    const config = { ...configs.mailgun, domain: 'a/../?b' };
+    expect(await asked('mailgun', config, { status: 404 })).toMatchObject([
+      { path: '/mailgun/v3/domains/a%2F..%2F%3Fb' },
+    ]);
+  });
+
+  test('ses, signed', async () => {
+    const [request] = await asked('ses', configs.ses, { status: 200 });
+    expect(request).toMatchObject({ method: 'GET', path: '/v2/email/account', body: '' });
+    const day = new Date().toISOString().slice(0, 10).replaceAll('-', '');
+    expect(request?.headers.authorization).toMatch(
+      new RegExp(
+        `^AWS4-HMAC-SHA256 Credential=AKIAEXAMPLE/${day}/eu-west-1/ses/aws4_request, SignedHeaders=host;x-amz-date, Signature=[0-9a-f]{64}$`,
+      ),
+    );
+  });
+
+  test('an SES region can not make another host of the one that is asked', async () => {
+    vendor.answer({ status: 200 });
+    for (const region of ['evil.example/', 'x@evil.example#', 'EU', 'eu west', '..'])
+      await refused('ses', { ...configs.ses, region }, /^Param 'region' is not a region of AWS/);
+    expect(vendor.requests).toEqual([]);
+  });
+});
+
+describe('apns', () => {
+  const reason = (status: number, word: string) => ({ status, body: { reason: word } });
+
+  test('a key is good when only the device is unknown; it is asked with a token that it signed', async () => {
+    apple.answer(reason(400, 'BadDeviceToken'));
+    await accepted('apns', configs.apns);
+    const [request] = apple.requests;
+    expect(request).toMatchObject({
+      method: 'POST',
+      path: `/3/device/${'0'.repeat(64)}`,
+      headers: { 'apns-topic': 'com.example.app', 'apns-push-type': 'alert', 'apns-expiration': '0' },
+      body: '{"aps":{"alert":"test"}}',
+    });
+    const jwt = String(request?.headers.authorization).replace(/^bearer /, '');
+    const { header, claims } = verified(jwt, ec.publicKey);
+    expect(header).toEqual({ alg: 'ES256', kid: 'ABCDEFGHIJ' });
+    expect(claims).toEqual({ iss: '0123456789', iat: expect.any(Number) });
+    const age = Date.now() / 1000 - Number(claims.iat);
+    expect(age).toBeGreaterThan(0);
+    expect(age).toBeLessThan(3600);
+  });
+
+  test('refusals name the field', async () => {
+    apple.answer(reason(403, 'InvalidProviderToken'));
+    await refused('apns', configs.apns, /^Param 'key_id' was refused by APNs: 403 InvalidProviderToken$/);
+    apple.answer(reason(400, 'TopicDisallowed'));
+    await refused('apns', configs.apns, /^Param 'app_id' was refused by APNs: 400 TopicDisallowed$/);
+    apple.answer(reason(503, 'ServiceUnavailable'));
+    await refused('apns', configs.apns, /^Param '\(root\)' could not be verified: APNs answered: 503/);
+    apple.answer('hang');
+    await refused('apns', configs.apns, /^Param '\(root\)' could not be verified: APNs did not answer/);
+  });
+
+  test('a key of another kind is seen without asking', async () => {
+    apple.answer(reason(400, 'BadDeviceToken'));
+    const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-384' });
+    for (const certificate of [
+      pem(rsa.privateKey),
+      pem(privateKey),
+      '-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n',
+    ])
+      await refused('apns', { ...configs.apns, certificate }, /^Param 'certificate' is not a key of APNs/);
+    expect(apple.requests).toEqual([]);
+  });
+});
+
+describe('fcm', () => {
+  test('gets an access token with an assertion that the key signed', async () => {
+    vendor.answer({ status: 200, body: { access_token: 'x', expires_in: 3599 } });
+    await accepted('fcm', fcm());
+    const [request] = vendor.requests;
+    expect(request).toMatchObject({
+      method: 'POST',
+      path: '/token',
+      headers: { 'content-type': 'application/x-www-form-urlencoded' },
+    });
+    const form = new URLSearchParams(request?.body);
+    expect(form.get('grant_type')).toBe('urn:ietf:params:oauth:grant-type:jwt-bearer');
+    const { header, claims } = verified(form.get('assertion') ?? '', rsa.publicKey);
+    expect(header).toEqual({ alg: 'RS256', typ: 'JWT', kid: 'i' });
+    const iat = Number(claims.iat);
+    expect(claims).toEqual({
+      iss: 'sa@p.example',
+      scope: 'https://www.googleapis.com/auth/firebase.messaging',
+      aud: `${vendor.address}/token`,
+      iat: expect.closeTo(Date.now() / 1000, -1),
+      exp: iat + 3600,
+    });
+  });
+
+  test('refusals name the field', async () => {
+    vendor.answer(({ body }) => ({
+      status: 400,
+      body: { error: 'invalid_grant', error_description: `Invalid JWT Signature in ${body}` },
+    }));
+    const answer = await put('fcm', fcm());
+    expect(answer.body.errors[0].message).toMatch(
+      /^Param 'private_key' was refused by Google: 400 invalid_grant: Invalid JWT Signature in grant_type=.*&assertion=•+$/,
+    );
+    await refused(
+      'fcm',
+      { ...fcm(), token_uri: 'nonsense' },
+      /^Param 'token_uri' could not be verified: Google did not answer: this is no web address/,
+    );
+    vendor.answer({ status: 500 });
+    await refused('fcm', fcm(), /^Param '\(root\)' could not be verified: Google answered: 500$/);
+    const other = { ...fcm(), private_key: pem(ec.privateKey) };
+    await refused('fcm', other, /^Param 'private_key' is not an RSA key in PEM$/);
+  });
+});
+
+describe('smtp', () => {
+  const smtp = (changes: object = {}) => ({
+    host: mail.host,
+    port: mail.port,
+    username: 'u',
+    password: 'canary-smtp',
+    from: { email: 'a@b.de' },
+    ...changes,
+  });
+
+  test('is logged in to, and sent nothing', async () => {
+    await accepted('smtp', smtp());
+    expect(mail.received).toEqual([]);
+    await expect.poll(() => mail.connections().open).toBe(0);
+  });
+
+  test('refusals name the field', async () => {
+    await refused('smtp', smtp({ password: 'canary-wrong' }), /^Param 'password' does not work: 535 5\.7\.8/);
+    await refused('smtp', smtp({ security: 'starttls' }), /^Param 'security' does not work: .*STARTTLS/);
+    await refused(
+      'smtp',
+      smtp({ host: 'nowhere.invalid' }),
+      /^Param 'host' could not be verified: the host name/,
+    );
+    await refused('smtp', smtp({ port: 1 }), /^Param 'host' could not be verified: the mail server refused/);
+    expect(mail.received).toEqual([]);
+  });
+
+  test('a server that offers no login without encryption is not said to work', async () => {
+    const { port, stop } = await startSmtpScript({ EHLO: '250-script\r\n250-STARTTLS\r\n250 8BITMIME' });
+    onTestFinished(stop);
+    const config = { host: '127.0.0.1', port, security: 'none', password: 'canary-wrong' };
+    await refused(
+      'smtp',
+      smtp(config),
+      /^Param 'username' cannot be logged in with: .* set security to starttls/,
+    );
+    await accepted('smtp', smtp({ ...config, username: '' }));
+  });
+
+  test('a server that says nothing is not waited for without end', async () => {
+    mail.fail({ at: 'auth', how: 'hang' });
+    await refused(
+      'smtp',
+      smtp(),
+      /^Param 'host' could not be verified: the mail server did not answer in time/,
+    );
+    mail.heal();
+  });
+});
+
+describe('web_push', () => {
+  test('keys that are a pair', async () => {
+    await accepted('web_push', createVapidKeys());
+  });
+
+  test('keys that are none', async () => {
+    const [one, other] = [createVapidKeys(), createVapidKeys()];
+    await refused(
+      'web_push',
+      { ...one, public_key: other.public_key },
+      /^Param 'public_key' is not the public key/,
+    );
+    await refused(
+      'web_push',
+      { ...one, private_key: `${'x'.repeat(43)}A` },
+      /^Param 'private_key' is not a VAPID key/,
+    );
+    const zero = Buffer.alloc(32).toString('base64url');
+    await refused('web_push', { ...one, private_key: zero }, /^Param 'private_key' is not a VAPID key/);
+    // Without verification only their lengths count.
+    const strange = { public_key: 'x'.repeat(8), private_key: 'x'.repeat(8) };
+    expect((await project.call('PUT', '/integrations/web_push', strange)).status).toBe(200);
+  });
+});
+
+describe('addresses that are only called when there is something to say', () => {
+  test.each([
+    ['ping_email', 'url', (url: string) => ({ url })],
+    ['teams', 'webhook\\.url', (url: string) => ({ webhook: { url } })],
+  ])('%s', async (provider, field, config) => {
+    await refused(
+      provider,
+      config('https://nowhere.invalid/'),
+      new RegExp(`^Param '${field}' cannot be reached`),
+    );
+    vendor.answer({ status: 200 });
+    await accepted(provider, config(`${vendor.address}/hook`));
+    expect(vendor.requests).toEqual([]);
+  });
+});
+
+test.each(['eventsource', 'github', 'service_slackbot', 'slack', 'stripe'])(
+  '%s has nothing to try, and is saved',
+  async (provider) => {
+    const name = provider.replace('service_', '') as keyof typeof integrationConfigs;
+    await accepted(provider, integrationConfigs[name].full);
+  },
+);
+
+test('what is verified has to be valid first, and verify has to be a yes or a no', async () => {
+  vendor.answer({ status: 200 });
+  const wrong = await put('sendgrid', { api_key: 1 });
+  expect([wrong.status, wrong.body.errors[0].code]).toEqual([422, 'validation_failed']);
+  const maybe = await project.call('PUT', '/integrations/sendgrid?verify=maybe', configs.sendgrid);
+  expect([maybe.status, maybe.body.errors[0].message]).toEqual([422, "Param 'verify' must be a boolean"]);
+  expect(vendor.requests).toEqual([]);
+});
+
+test('a setting that moves a vendor has to name one, and a web address', () => {
+  const read = (name: string, text: string) => () => readConfig({ [name]: text });
+  expect(read('PROVIDER_SLACK_API_URL', 'http://127.0.0.1:1/api/')().PROVIDER_SLACK_API_URL).toBe(
+    'http://127.0.0.1:1/api',
+  );
+  expect(read('PROVIDER_SENDGIRD_BASE_URL', 'http://127.0.0.1:1')).toThrow(
+    /did you mean PROVIDER_SENDGRID_BASE_URL/,
+  );
+  expect(read('PROVIDER_PIGEON_BASE_URL', 'http://127.0.0.1:1')).toThrow(
+    /PROVIDER_PIGEON_BASE_URL is not a setting/,
+  );
+  expect(read('PROVIDER_SES_BASE_URL', 'ftp://127.0.0.1')).toThrow(
+    /PROVIDER_SES_BASE_URL .* must be an address/,
+  );
+});
+
+/** A JWT's parts, when the key has signed them. */
+function verified(jwt: string, key: KeyObject): Record<'header' | 'claims', Record<string, unknown>> {
+  const [header = '', claims = '', signature = ''] = jwt.split('.');
+  const proof = {
+    key: createPublicKey(key.export({ type: 'spki', format: 'pem' })),
+    dsaEncoding: 'ieee-p1363',
+  } as const;
+  expect(
+    verify('sha256', Buffer.from(`${header}.${claims}`), proof, Buffer.from(signature, 'base64url')),
+  ).toBe(true);
+  const read = (part: string) =>
+    JSON.parse(Buffer.from(part, 'base64url').toString()) as Record<string, unknown>;
+  return { header: read(header), claims: read(claims) };
+}

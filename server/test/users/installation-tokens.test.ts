@@ -1,0 +1,450 @@
+import pg from 'pg';
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest';
+import { sql } from '../../src/db/client.ts';
+import { GRACE_MS, purgeUsers } from '../../src/domain/after/erasure/purge-users.ts';
+import { EVERYBODY, openRecord } from '../../src/domain/people/installations/record.ts';
+import { installationToken } from '../../src/domain/people/installations/token.ts';
+import { createLogger } from '../../src/lib/log.ts';
+import { type Opened, open } from '../../src/open.ts';
+import { startTestService, type TestProject, type TestService, until } from '../support/service.ts';
+import { type SlackStandIn, startSlackStandIn } from '../support/slack-stand-in.ts';
+
+// What posting to Slack gets its tokens from: here with two nodes on one database, and a Slack whose refresh
+// tokens are good for one time.
+
+const APP = {
+  app_id: 'A0TEST',
+  client_id: '11.22',
+  client_secret: 'c'.repeat(32),
+  signing_secret: 's'.repeat(32),
+};
+const HOUR = 60 * 60_000;
+const LIFE_S = 12 * 60 * 60;
+
+let now = 0;
+const clock = { now: () => Date.now() + now };
+let slack: SlackStandIn;
+let service: TestService;
+let other: Opened;
+let project: TestProject;
+let number = 0;
+const logged: string[] = [];
+
+beforeAll(async () => {
+  slack = await startSlackStandIn();
+  service = await startTestService({ clock, settings: { PROVIDER_SLACK_API_URL: slack.apiUrl } });
+  const log = createLogger({ level: 'warn', stream: { write: (line) => void logged.push(line) } });
+  other = await open(service.context.config, { role: 'client', log, clock });
+});
+afterAll(async () => {
+  await other?.close();
+  await service?.stop();
+  await slack?.close();
+});
+beforeEach(async () => {
+  now = 0;
+  slack.apps.set(APP.client_id, APP.client_secret);
+  slack.rotate = LIFE_S;
+  slack.instead.length = 0;
+  slack.loseAnswers = 0;
+  number += 1;
+  project = await service.createProject(`installation tokens ${number}`);
+  await project.call('PUT', '/integrations/slack', APP);
+});
+
+/** Installs the app as a user does, and forgets that Slack was asked for it. */
+async function install(user = 'admin'): Promise<{ id: string; access_token: string; refresh_token: string }> {
+  const path = '/integrations/slack/installations/finish';
+  const { status, body } = await project.as(user)('POST', path, { app_id: 'A0TEST', code: slack.code() });
+  expect(status).toBe(200);
+  slack.asked.length = 0;
+  return body;
+}
+
+async function userIdOf(externalId: string): Promise<string> {
+  await project.as(externalId)('GET', '/notifications');
+  const { body } = await project.call('GET', `/users?query=${externalId}`);
+  return body.data[0].id;
+}
+
+async function tokenOf(options: { user?: string; node?: Opened; expired?: string; id?: string } = {}) {
+  const { user = 'admin', node = service.context, id = 'A0TEST-T0TEAM', expired } = options;
+  const of = { projectId: project.id, userId: await userIdOf(user), provider: 'slack' as const, id };
+  return installationToken(node, of, expired === undefined ? {} : { expired });
+}
+
+const broken = async () => (await project.call('GET', '/events?type=installation.broken')).body.data;
+const openTransactions = async () =>
+  (
+    await other.db.query<{ count: number }>(
+      sql(
+        'test_open_transactions',
+        `select count(*) from pg_stat_activity
+        where datname = current_database() and state like 'idle in transaction%'`,
+      ),
+    )
+  )[0]?.count;
+
+test('a token that does not run out is answered without asking Slack', async () => {
+  slack.rotate = undefined;
+  const { access_token: token } = await install();
+  now += 1_000 * HOUR;
+  expect(await tokenOf()).toEqual({ kind: 'token', token });
+  expect(slack.asked).toEqual([]);
+});
+
+test('a token is renewed when less than an hour is left, once, and the new pair is what is used then', async () => {
+  const first = await install();
+  now += 11 * HOUR - 60_000;
+  expect(await tokenOf()).toEqual({ kind: 'token', token: first.access_token });
+  expect(slack.asked).toEqual([]);
+  now += 120_000;
+  const renewed = await tokenOf();
+  expect(renewed).toEqual({ kind: 'token', token: expect.stringMatching(/^xoxe\.xoxb-/) });
+  expect(renewed).not.toEqual({ kind: 'token', token: first.access_token });
+  expect(slack.asked).toMatchObject([
+    {
+      path: '/api/oauth.v2.access',
+      authorization: `Basic ${Buffer.from(`11.22:${APP.client_secret}`).toString('base64')}`,
+      form: { grant_type: 'refresh_token', refresh_token: first.refresh_token },
+    },
+  ]);
+  expect(slack.isGood(first.refresh_token)).toBe(false);
+  for (const node of [service.context, other]) expect(await tokenOf({ node })).toEqual(renewed);
+  now += 12 * HOUR;
+  expect(await tokenOf({ node: other })).toMatchObject({ kind: 'token' });
+  expect(slack.asked).toHaveLength(2);
+  expect(await broken()).toEqual([]);
+});
+
+test.each([
+  ['about to run out', 11.5],
+  ['run out', 13],
+])('many callers on two nodes renew a token that has %s once', async (_what, hours) => {
+  const first = await install();
+  now += hours * HOUR;
+  await userIdOf('admin');
+  const answers = await Promise.all(
+    Array.from({ length: 40 }, (_, at) => tokenOf({ node: at % 2 === 0 ? service.context : other })),
+  );
+  const renewed = await tokenOf();
+  const good = hours > 12 ? [renewed] : [renewed, { kind: 'token', token: first.access_token }];
+  for (const answer of answers) expect(good).toContainEqual(answer);
+  expect(slack.asked).toHaveLength(1);
+  expect(await broken()).toEqual([]);
+});
+
+test('no transaction is open while Slack is asked, and who can use the old token does not wait', async () => {
+  const first = await install();
+  now += 11.5 * HOUR;
+  const gate = slack.hold();
+  const asking = tokenOf();
+  await gate.reached;
+  expect(await openTransactions()).toBe(0);
+  expect(await tokenOf({ node: other })).toEqual({ kind: 'token', token: first.access_token });
+  gate.release();
+  const renewed = await asking;
+  expect(await tokenOf({ node: other })).toEqual(renewed);
+});
+
+test('a token of a short life is renewed after half of it, not with every call', async () => {
+  slack.rotate = 600;
+  const first = await install();
+  expect(await tokenOf()).toEqual({ kind: 'token', token: first.access_token });
+  now += 301_000;
+  const renewed = await tokenOf();
+  expect(await tokenOf()).toEqual(renewed);
+  expect(slack.asked).toHaveLength(1);
+});
+
+describe('while Slack is out of reach', () => {
+  test('the token at hand is used, and Slack is left alone until it wants to be asked again', async () => {
+    const first = await install();
+    now += 11.5 * HOUR;
+    slack.instead.push((response) => response.writeHead(429, { 'retry-after': '90' }).end());
+    for (let count = 0; count < 3; count += 1)
+      expect(await tokenOf()).toEqual({ kind: 'token', token: first.access_token });
+    expect(slack.asked).toHaveLength(1);
+    now += 91_000;
+    expect(await tokenOf()).not.toEqual({ kind: 'token', token: first.access_token });
+    expect(slack.asked).toHaveLength(2);
+  });
+
+  test('a token that has run out is a retry, with the time of it', async () => {
+    await install();
+    now += 13 * HOUR;
+    slack.instead.push((response) => response.writeHead(503).end());
+    expect(await tokenOf()).toEqual({ kind: 'retry', reason: 'Slack answered 503', retryAfterMs: 30_000 });
+    const again = await tokenOf({ node: other });
+    expect(again).toMatchObject({ kind: 'retry', reason: 'The token could not be renewed' });
+    expect(slack.asked).toHaveLength(1);
+    now += 30_000;
+    expect(await tokenOf()).toMatchObject({ kind: 'token' });
+  });
+});
+
+describe('an answer that is lost after Slack has acted', () => {
+  test('breaks the installation with an event, but for the token at hand; installing anew mends it', async () => {
+    const first = await install();
+    now += 11.5 * HOUR;
+    slack.loseAnswers = 1;
+    expect(await tokenOf()).toEqual({ kind: 'token', token: first.access_token });
+    expect(await broken()).toEqual([]);
+    now += 60_000;
+    for (const node of [service.context, other])
+      expect(await tokenOf({ node })).toEqual({ kind: 'token', token: first.access_token });
+    expect(slack.asked).toHaveLength(2);
+    expect(await broken()).toMatchObject([
+      {
+        level: 'error',
+        log: 'Slack does not renew the installation: invalid_refresh_token. It has to be installed anew.',
+        context: { provider: 'slack', code: 'invalid_refresh_token' },
+        payload: { id: 'A0TEST-T0TEAM', name: 'slack' },
+      },
+    ]);
+    now += HOUR;
+    expect(await tokenOf()).toMatchObject({ kind: 'gone', code: 'invalid_refresh_token' });
+    expect(slack.asked).toHaveLength(2);
+    const { access_token: token } = await install('somebody else');
+    expect(await tokenOf()).toEqual({ kind: 'token', token });
+  });
+
+  test('is not the one that the database was away for: the pair is kept when it is back', async () => {
+    await install();
+    now += 13 * HOUR;
+    await userIdOf('admin');
+    const gate = slack.hold();
+    const asking = tokenOf({ node: other });
+    await gate.reached;
+    const admin = new pg.Client(inject('testServer'));
+    await admin.connect();
+    const [{ name } = { name: '' }] = await other.db.query<{ name: string }>(
+      sql('test_database', 'select current_database() as name'),
+    );
+    const refused = async () =>
+      (await admin.query('select 1 from pg_stat_activity where datname = $1', [name])).rowCount === 0;
+    try {
+      await admin.query(`alter database ${name} allow_connections false`);
+      await until(
+        async () => {
+          await admin.query('select pg_terminate_backend(pid) from pg_stat_activity where datname = $1', [
+            name,
+          ]);
+          return refused();
+        },
+        (gone) => gone,
+      );
+      gate.release();
+      await until(
+        () => logged.filter((line) => line.includes('could not be kept yet')).length,
+        (attempts) => attempts >= 2,
+      );
+    } finally {
+      await admin.query(`alter database ${name} allow_connections true`);
+      await admin.end();
+    }
+    const renewed = await asking;
+    expect(renewed).toMatchObject({ kind: 'token' });
+    expect(
+      await until(
+        () => tokenOf({ node: other }),
+        ({ kind }) => kind === 'token',
+      ),
+    ).toEqual(renewed);
+    expect(slack.asked).toHaveLength(1);
+  });
+});
+
+test.each(['token_revoked', 'account_inactive'])('%s is the end of the token at hand, too', async (error) => {
+  await install();
+  now += 11.5 * HOUR;
+  const refuse: SlackStandIn['instead'][number] = (response) =>
+    response.end(JSON.stringify({ ok: false, error }));
+  slack.instead.push(refuse, refuse);
+  const gone = { kind: 'gone', code: error, reason: `Slack does not renew the installation: ${error}` };
+  for (const node of [service.context, other]) expect(await tokenOf({ node })).toEqual(gone);
+  expect(slack.asked).toHaveLength(1);
+  expect(await broken()).toHaveLength(1);
+});
+
+describe('an app that Slack does not know any more', () => {
+  test('is a matter of the config, and not the end of the installation', async () => {
+    const first = await install();
+    slack.apps.set(APP.client_id, 'renewed at Slack');
+    now += 11.5 * HOUR;
+    expect(await tokenOf()).toEqual({ kind: 'token', token: first.access_token });
+    now += 2 * HOUR;
+    const reason = 'Slack does not accept the credentials of the app: bad_client_secret';
+    expect(await tokenOf()).toEqual({ kind: 'config', code: 'bad_client_secret', reason });
+    expect(await broken()).toEqual([]);
+    slack.apps.set(APP.client_id, APP.client_secret);
+    now += 5 * 60_000;
+    expect(await tokenOf()).toMatchObject({ kind: 'token' });
+  });
+
+  test('and one that the project has removed, as well', async () => {
+    await install();
+    await project.call('DELETE', '/integrations/slack');
+    now += 13 * HOUR;
+    expect(await tokenOf()).toMatchObject({ kind: 'config', code: 'no_app' });
+    expect(slack.asked).toEqual([]);
+  });
+});
+
+describe('a token that Slack calls expired before its time', () => {
+  test('is renewed at once, on whatever node it was noticed', async () => {
+    const { access_token: expired } = await install();
+    const answers = await Promise.all(
+      [service.context, other, service.context].map((node) => tokenOf({ node, expired })),
+    );
+    const renewed = await tokenOf();
+    expect(renewed).not.toEqual({ kind: 'token', token: expired });
+    for (const answer of answers) expect(answer).toEqual(renewed);
+    expect(await tokenOf({ expired })).toEqual(renewed);
+    expect(slack.asked).toHaveLength(1);
+  });
+
+  test('is gone where there is nothing to renew it with', async () => {
+    slack.rotate = undefined;
+    const { access_token: expired } = await install();
+    expect(await tokenOf({ expired })).toMatchObject({ kind: 'gone', code: 'token_expired' });
+  });
+});
+
+describe('saving', () => {
+  const save = (user: string, body: object) =>
+    project.as(user)('PUT', '/integrations/slack/installations', body);
+  const stated = (tokens: object, team = 'T0TEAM') => ({
+    app_id: 'A0TEST',
+    authed_user: { id: 'U1' },
+    team: { id: team },
+    ...tokens,
+  });
+
+  test('the same tokens again does not bring back what was renewed since', async () => {
+    const granted = await install();
+    const own = slack.pair();
+    await save('ann', stated(own, 'T0OWN'));
+    now += 11.5 * HOUR;
+    const renewed = [await tokenOf(), await tokenOf({ user: 'ann', id: 'A0TEST-T0OWN' })];
+    for (const again of [
+      await save('admin', granted),
+      await save('ann', { ...stated(own, 'T0OWN'), scope: 'new' }),
+    ])
+      expect(again.status).toBe(200);
+    expect([await tokenOf(), await tokenOf({ user: 'ann', id: 'A0TEST-T0OWN' })]).toEqual(renewed);
+    now += 12 * HOUR;
+    expect(await tokenOf({ user: 'ann', id: 'A0TEST-T0OWN' })).toMatchObject({ kind: 'token' });
+    expect(await broken()).toEqual([]);
+  });
+
+  test('new tokens mends what was broken', async () => {
+    await save('ann', stated({ ...slack.pair(), refresh_token: 'xoxe-1-used' }));
+    now += 11.5 * HOUR;
+    await tokenOf({ user: 'ann' });
+    expect(await broken()).toMatchObject([{ context: { user_id: await userIdOf('ann') } }]);
+    const fresh = slack.pair();
+    await save('ann', stated(fresh));
+    expect(await tokenOf({ user: 'ann' })).toEqual({ kind: 'token', token: fresh.access_token });
+  });
+
+  test('tokens that end is no end where Slack has granted others for the same workspace', async () => {
+    await save('ann', stated({ ...slack.pair(), refresh_token: 'xoxe-1-used' }));
+    now += 11.5 * HOUR;
+    await tokenOf({ user: 'ann' });
+    expect(await broken()).toHaveLength(1);
+    const { access_token: token } = await install();
+    expect(await tokenOf({ user: 'ann' })).toEqual({ kind: 'token', token });
+  });
+
+  test('what a user says serves that user alone; what Slack has granted serves all of the project', async () => {
+    const { access_token: granted } = await install();
+    await save('mallory', stated({ access_token: 'xoxb-mallory' }));
+    for (const user of ['admin', 'ann'])
+      expect(await tokenOf({ user })).toEqual({ kind: 'token', token: granted });
+    expect(await tokenOf({ user: 'mallory' })).toEqual({ kind: 'token', token: 'xoxb-mallory' });
+    await save('mallory', stated({ access_token: 'xoxb-mallory' }, 'T0HERS'));
+    expect(await tokenOf({ user: 'ann', id: 'A0TEST-T0HERS' })).toMatchObject({
+      kind: 'gone',
+      code: 'not_installed',
+    });
+    project = await service.createProject(`elsewhere ${number}`);
+    expect(await tokenOf()).toMatchObject({ kind: 'gone', code: 'not_installed' });
+  });
+
+  test('an installation while its tokens are being renewed keeps the new ones', async () => {
+    await install();
+    now += 11.5 * HOUR;
+    const gate = slack.hold();
+    const renewing = tokenOf();
+    await gate.reached;
+    // Answered before the one that is held back.
+    const code = slack.code();
+    const path = '/integrations/slack/installations/finish';
+    const token = 'xoxe.xoxb-anew';
+    slack.instead.push((response) =>
+      response.end(
+        JSON.stringify({
+          ok: true,
+          app_id: 'A0TEST',
+          access_token: token,
+          refresh_token: 'xoxe-1-anew',
+          expires_in: LIFE_S,
+          authed_user: { id: 'U1' },
+          team: { id: 'T0TEAM' },
+        }),
+      ),
+    );
+    const { status } = await project.as('admin')('POST', path, { app_id: 'A0TEST', code });
+    expect(status).toBe(200);
+    gate.release();
+    await renewing;
+    expect(await tokenOf()).toEqual({ kind: 'token', token });
+    expect(await broken()).toEqual([]);
+  });
+});
+
+test('of a user who is purged nothing is left but the workspace that serves the others', async () => {
+  const { access_token: token } = await install();
+  await project.as('admin')('PUT', '/integrations/inbox/installations', { locale: 'de' });
+  await project.as('ann')('PUT', '/integrations/inbox/installations', { locale: 'fr' });
+  const userId = await userIdOf('admin');
+  expect((await project.call('DELETE', `/users/${userId}`)).status).toBe(204);
+  const later = { now: () => Date.now() + 2 * GRACE_MS };
+  while (await purgeUsers({ ...service.context, clock: later }));
+  expect(await tokenOf({ user: 'ann' })).toEqual({ kind: 'token', token });
+  const rows = await service.context.db.query<{ line: string; sealed: Buffer; id: string; provider: string }>(
+    sql(
+      'test_forgotten',
+      'select i::text as line, sealed_record as sealed, id, provider from installations i where project_id = $1',
+    ),
+    [project.id],
+  );
+  expect(rows.map(({ provider }) => provider).toSorted()).toEqual(['inbox', 'slack']);
+  expect(rows.filter(({ line }) => line.includes(userId))).toEqual([]);
+  const [workspace] = rows.filter(({ provider }) => provider === 'slack');
+  const key = { projectId: project.id, provider: 'slack', id: workspace?.id ?? '', ownerId: EVERYBODY };
+  expect(openRecord(service.context.sealer, key, workspace?.sealed ?? Buffer.alloc(0))).toMatchObject({
+    access_token: token,
+    authed_user: { id: '' },
+  });
+  now += 13 * HOUR;
+  expect(await tokenOf({ user: 'ann' })).toMatchObject({ kind: 'token' });
+});
+
+test('a lease whose holder has died is taken over when it runs out', async () => {
+  await install();
+  now += 13 * HOUR;
+  const lease = (until: string) =>
+    service.context.db.query(
+      sql(
+        `test_lease_${until}`,
+        `update installations set renewing_until = clock_timestamp() + interval '${until}' where project_id = $1`,
+      ),
+      [project.id],
+    );
+  await lease('1 second');
+  const renewed = await tokenOf();
+  expect(renewed).toMatchObject({ kind: 'token' });
+  expect(slack.asked).toHaveLength(1);
+});

@@ -1,0 +1,702 @@
+import { createECDH } from 'node:crypto';
+import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
+import { sql } from '../../src/db/client.ts';
+import { decodeJwt } from '../../src/lib/jwt.ts';
+import { type Answer, startTestService, type TestProject, type TestService } from '../support/service.ts';
+import { type SlackStandIn, startSlackStandIn } from '../support/slack-stand-in.ts';
+
+const SECRET = 'canary-client-secret-of-32-chars';
+const APP = { app_id: 'A0TEST', client_id: '11.22', client_secret: SECRET, signing_secret: 's'.repeat(32) };
+const BOT = { app_id: 'A0SERVER', client_id: '33.44', client_secret: 'canary-server-secret-of-32-chars' };
+const REDIRECT = 'https://app.example.com/slack';
+let now = 0;
+
+let slack: SlackStandIn;
+let service: TestService;
+let project: TestProject;
+
+beforeAll(async () => {
+  slack = await startSlackStandIn();
+  slack.apps.set(APP.client_id, APP.client_secret).set(BOT.client_id, BOT.client_secret);
+  service = await startTestService({
+    clock: { now: () => Date.now() + now },
+    settings: {
+      PROVIDER_SLACK_API_URL: slack.apiUrl,
+      PROVIDER_SLACK_AUTHORIZE_URL: 'http://127.0.0.1:1/authorize',
+      SLACKBOT_APP_ID: BOT.app_id,
+      SLACKBOT_CLIENT_ID: BOT.client_id,
+      SLACKBOT_CLIENT_SECRET: BOT.client_secret,
+      SLACKBOT_SIGNING_SECRET: 'g'.repeat(32),
+    },
+  });
+  project = service.project;
+  await project.call('PUT', '/integrations/slack', APP);
+  await project.call('PUT', '/integrations/service_slackbot', { enabled: true });
+});
+afterAll(async () => {
+  await service?.stop();
+  await slack?.close();
+});
+beforeEach(() => {
+  now = 0;
+  slack.asked.length = 0;
+  slack.instead.length = 0;
+  slack.rotate = undefined;
+});
+
+const messages = ({ body }: Answer): string[] =>
+  body.errors.map(({ message }: { message: string }) => message);
+const start = (user: string, body: object, path = 'slack', of = project) =>
+  of.as(user)('POST', `/integrations/${path}/installations/start`, body);
+const finish = (user: string, body: object, headers = {}, path = 'slack', of = project) =>
+  of.as(user)('POST', `/integrations/${path}/installations/finish`, body, headers);
+const save = (user: string, body: object, path = 'slack', of = project) =>
+  of.as(user)('PUT', `/integrations/${path}/installations`, body);
+const stateOf = ({ body }: Answer) => new URL(body.auth_url).searchParams.get('state') ?? '';
+const rows = (projectId = project.id) =>
+  service.context.db.query<{ id: string; owner_id: string; provider: string }>(
+    sql('test_installations', 'select id, owner_id, provider from installations where project_id = $1'),
+    [projectId],
+  );
+
+describe('starting an installation of Slack', () => {
+  test("answers the address of Slack's own question, with scopes, state and where to come back to", async () => {
+    const answer = await start('ann', {
+      app_id: 'A0TEST',
+      extra_scopes: ['channels:read', 'chat:write', 'channels:read'],
+      redirect_url: REDIRECT,
+    });
+    expect([answer.status, answer.body]).toEqual([
+      200,
+      {
+        app_id: 'A0TEST',
+        auth_url: expect.stringContaining('http://127.0.0.1:1/authorize?'),
+        scopes: ['chat:write', 'incoming-webhook', 'channels:read'],
+      },
+    ]);
+    expect(Object.fromEntries(new URL(answer.body.auth_url).searchParams)).toEqual({
+      client_id: '11.22',
+      scope: 'chat:write,incoming-webhook,channels:read',
+      redirect_uri: REDIRECT,
+      state: expect.any(String),
+    });
+    expect(answer.body.auth_url).not.toContain('canary');
+    expect(slack.asked).toEqual([]);
+  });
+
+  test('auth_url takes the place of that address and keeps its own query', async () => {
+    const { body } = await start('ann', { app_id: 'A0TEST', auth_url: 'https://ask.example.com/a?team=T1' });
+    const url = new URL(body.auth_url);
+    expect([url.origin, url.pathname, url.searchParams.get('team')]).toEqual([
+      'https://ask.example.com',
+      '/a',
+      'T1',
+    ]);
+    expect([url.searchParams.get('client_id'), url.searchParams.has('redirect_uri')]).toEqual([
+      '11.22',
+      false,
+    ]);
+  });
+
+  test('picks the app among several integrations by its id', async () => {
+    const other = await service.createProject('two apps');
+    await other.call('PUT', '/integrations/slack', APP);
+    const second = '0197a3c4-5b6e-7f01-8a2b-3c4d5e6f7081';
+    await other.call('PUT', `/integrations/slack?id=${second}`, {
+      ...APP,
+      app_id: 'A0OTHER',
+      client_id: '5.6',
+    });
+    const { body } = await start('ann', { app_id: 'A0OTHER' }, 'slack', other);
+    expect(new URL(body.auth_url).searchParams.get('client_id')).toBe('5.6');
+  });
+
+  test('refuses what is wrong, naming all of it', async () => {
+    const wrong = await start('ann', { auth_url: 'ftp://x', extra_scopes: ['a,b'], redirect_url: 1, x: 1 });
+    expect(wrong.status).toBe(422);
+    expect(messages(wrong).toSorted()).toEqual([
+      "Param '(root)' doesn't allow key: x",
+      "Param 'app_id' is missing",
+      "Param 'auth_url' must be an address that begins with https:// or http://",
+      "Param 'extra_scopes.0' must be a scope of Slack, such as channels:read",
+      "Param 'redirect_url' must be a string",
+    ]);
+  });
+
+  test.each([
+    ['slack', 'A0NONE', "Param 'app_id' is not the app of a slack integration of the project"],
+    ['service_slackbot', 'A0TEST', "Param 'app_id' is not the Slack app of this server"],
+  ])('%s refuses an app that is not there, as finish and PUT do', async (path, app_id, message) => {
+    const { access_token } = slack.pair();
+    for (const answer of [
+      await start('ann', { app_id }, path),
+      await finish('ann', { app_id, code: 'x' }, {}, path),
+      await save('ann', { app_id, access_token, authed_user: { id: 'U1' }, team: { id: 'T1' } }, path),
+    ])
+      expect([answer.status, messages(answer)]).toEqual([422, [message]]);
+    expect(slack.asked).toEqual([]);
+  });
+
+  test("the server's app needs the project's yes", async () => {
+    const other = await service.createProject('no slackbot');
+    const refused = [422, ['The service_slackbot integration of the project is not enabled']];
+    const before = await start('ann', { app_id: BOT.app_id }, 'service_slackbot', other);
+    expect([before.status, messages(before)]).toEqual(refused);
+    await other.call('PUT', '/integrations/service_slackbot', { enabled: false });
+    const off = await start('ann', { app_id: BOT.app_id }, 'service_slackbot', other);
+    expect([off.status, messages(off)]).toEqual(refused);
+    await other.call('PUT', '/integrations/service_slackbot', { enabled: true });
+    expect((await start('ann', { app_id: BOT.app_id }, 'service_slackbot', other)).status).toBe(200);
+  });
+});
+
+describe('finishing an installation of Slack', () => {
+  test.each([
+    ['slack', 'A0TEST', APP],
+    ['service_slackbot', 'A0SERVER', BOT],
+  ])('%s exchanges the code as Slack wants it and answers the record', async (path, app_id, app) => {
+    slack.rotate = 43_200;
+    const incoming_webhook = {
+      url: 'https://hooks.slack.com/services/T/B/x',
+      channel: '#general',
+      channel_id: 'C1',
+      configuration_url: 'https://team.slack.com/services/B',
+    };
+    const code = slack.code({ app_id, incoming_webhook, unknown: 'of Slack' });
+    const answer = await finish('fin', { app_id, code, redirect_url: REDIRECT }, {}, path);
+    expect([answer.status, answer.body]).toEqual([
+      200,
+      {
+        id: `${app_id}-T0TEAM`,
+        access_token: expect.stringMatching(/^xoxe\.xoxb-/),
+        refresh_token: expect.stringMatching(/^xoxe-1-/),
+        expires_in: 43_200,
+        app_id,
+        authed_user: { id: 'U0INSTALLER' },
+        bot_user_id: 'U0BOT',
+        incoming_webhook,
+        is_enterprise_install: false,
+        scope: 'chat:write,incoming-webhook',
+        team: { id: 'T0TEAM', name: 'Team' },
+        token_type: 'bot',
+      },
+    ]);
+    expect(slack.asked).toEqual([
+      {
+        path: '/api/oauth.v2.access',
+        authorization: `Basic ${Buffer.from(`${app.client_id}:${app.client_secret}`).toString('base64')}`,
+        contentType: 'application/x-www-form-urlencoded',
+        form: { code, redirect_uri: REDIRECT },
+      },
+    ]);
+  });
+
+  test('that is of a whole organisation names the organisation where the record needs a team', async () => {
+    const enterprise = { id: 'E0ORG', name: 'Org' };
+    const code = slack.code({ team: null, enterprise, is_enterprise_install: true });
+    const { body } = await finish('org', { app_id: 'A0TEST', code });
+    expect(body).toMatchObject({
+      id: 'A0TEST-E0ORG',
+      team: enterprise,
+      enterprise,
+      is_enterprise_install: true,
+    });
+  });
+
+  test('takes the state of a start by this user, for this app, within the hour, and no other', async () => {
+    const attempt = (state: string, user = 'cs', path = 'slack', of = project) =>
+      finish(
+        user,
+        { app_id: path === 'slack' ? 'A0TEST' : 'A0SERVER', code: slack.code(), state },
+        {},
+        path,
+        of,
+      );
+    const good = stateOf(await start('cs', { app_id: 'A0TEST' }));
+    const other = await service.createProject('states');
+    await other.call('PUT', '/integrations/slack', APP);
+    const [head, claims, signature] = good.split('.');
+    for (const refused of [
+      await attempt(stateOf(await start('mallory', { app_id: 'A0TEST' }))),
+      await attempt(stateOf(await start('cs', { app_id: 'A0SERVER' }, 'service_slackbot'))),
+      await attempt(good, 'cs', 'slack', other),
+      await attempt(good, 'cs', 'service_slackbot'),
+      await attempt(''),
+      await attempt(`${head}.${claims}.${signature?.slice(1)}A`),
+      await attempt(`${head}.${Buffer.from('{}').toString('base64url')}.${signature}`),
+      await attempt(project.jwt),
+    ])
+      expect([refused.status, messages(refused)]).toEqual([
+        422,
+        ["Param 'state' is not of an installation that this user has started within the hour"],
+      ]);
+    expect(slack.asked).toEqual([]);
+    expect((await attempt(good)).status).toBe(200);
+    now += 60 * 60_000;
+    expect((await attempt(good)).status).toBe(422);
+    now = 0;
+  });
+
+  test('a state is no token of the project', async () => {
+    const state = stateOf(await start('cs', { app_id: 'A0TEST' }));
+    const response = await fetch(`${service.address}/v2/integrations`, {
+      headers: { authorization: `Bearer ${state}` },
+    });
+    expect(response.status).toBe(401);
+  });
+
+  test.each([
+    ['invalid_code', 'validation_failed', "Param 'code' is not accepted by Slack: invalid_code"],
+    ['code_already_used', 'validation_failed', "Param 'code' is not accepted by Slack: code_already_used"],
+    [
+      'bad_redirect_uri',
+      'validation_failed',
+      "Param 'redirect_url' is not accepted by Slack: bad_redirect_uri",
+    ],
+    [
+      'bad_client_secret',
+      'verification_failed',
+      'Slack does not accept the credentials of the app: bad_client_secret',
+    ],
+    [
+      'invalid_client_id',
+      'verification_failed',
+      'Slack does not accept the credentials of the app: invalid_client_id',
+    ],
+    ['org_login_required', 'validation_failed', 'Slack refuses the installation: org_login_required'],
+    ['<script>', 'validation_failed', 'Slack refuses the installation: unknown_error'],
+  ])('what Slack refuses with %s is refused by name, and nothing is saved', async (error, code, message) => {
+    const before = await rows();
+    slack.instead.push((response) => response.end(JSON.stringify({ ok: false, error })));
+    const answer = await finish('refused', { app_id: 'A0TEST', code: 'canary-code' });
+    expect([answer.status, answer.body.errors]).toEqual([422, [{ code, message }]]);
+    expect(await rows()).toEqual(before);
+  });
+
+  test.each<[string, SlackStandIn['instead'][number], RegExp, string]>([
+    ['503', (r) => r.writeHead(503).end('<html>'), /^Slack answered 503\./, '30'],
+    [
+      '429',
+      (r) => r.writeHead(429, { 'retry-after': '7' }).end('{"ok":false}'),
+      /^Slack answered 429\./,
+      '7',
+    ],
+    ['no JSON', (r) => r.end('hello'), /^Slack answered 200 without saying why\./, '30'],
+    [
+      'fatal_error',
+      (r) => r.end('{"ok":false,"error":"fatal_error"}'),
+      /^Slack answered fatal_error\./,
+      '30',
+    ],
+    ['nothing', (r) => r.destroy(), /^Slack did not answer: /, '30'],
+  ])(
+    'when Slack answers %s it is a 503 that says when to come again',
+    async (_what, fail, message, seconds) => {
+      slack.instead.push(fail);
+      const answer = await finish('down', { app_id: 'A0TEST', code: 'canary-code' });
+      expect([answer.status, answer.headers.get('retry-after')]).toEqual([503, seconds]);
+      expect(messages(answer)).toEqual([expect.stringMatching(message)]);
+      expect(JSON.stringify(answer.body)).not.toContain('canary');
+    },
+  );
+
+  test('a grant without a bot, or to another app, is refused', async () => {
+    const bare = await finish('odd', { app_id: 'A0TEST', code: slack.code({ access_token: null }) });
+    expect([bare.status, messages(bare)]).toEqual([
+      422,
+      ['Slack has granted no bot token: the app has no bot scopes'],
+    ]);
+    const other = await finish('odd', { app_id: 'A0TEST', code: slack.code({ app_id: 'A0ELSE' }) });
+    expect([other.status, messages(other)]).toEqual([
+      422,
+      ['Slack says that client_id and client_secret are those of the app A0ELSE, not of A0TEST'],
+    ]);
+  });
+
+  test('refuses a body that is wrong, naming all of it', async () => {
+    const wrong = await finish('ann', { code: '', state: 1, x: 1 });
+    expect([wrong.status, messages(wrong).toSorted()]).toEqual([
+      422,
+      [
+        "Param '(root)' doesn't allow key: x",
+        "Param 'app_id' is missing",
+        "Param 'code' must have at least 1 character",
+        "Param 'state' must be a string",
+      ],
+    ]);
+  });
+
+  test('a code that comes twice at once makes one installation', async () => {
+    const code = slack.code({ team: { id: 'T0TWICE' } });
+    const answers = await Promise.all([1, 2].map(() => finish('twice', { app_id: 'A0TEST', code })));
+    expect(answers.map(({ status }) => status).toSorted()).toEqual([200, 422]);
+    expect((await rows()).filter(({ id }) => id === 'A0TEST-T0TWICE')).toHaveLength(1);
+  });
+});
+
+describe('an Idempotency-Key of finish', () => {
+  const key = (name: string) => ({ 'idempotency-key': name });
+  const held = (name: string) =>
+    service.context.db.query<{ status: number; body: string }>(
+      sql('test_key', 'select status, body from idempotency_keys where key = $1'),
+      [name],
+    );
+
+  test('makes the repeat get the first answer, without asking Slack again, and keeps it sealed', async () => {
+    const body = { app_id: 'A0TEST', code: slack.code() };
+    const first = await finish('key', body, key('f1'));
+    const second = await finish('key', body, key('f1'));
+    expect([first.status, second.status, second.headers.get('idempotency-replayed')]).toEqual([
+      200,
+      200,
+      'true',
+    ]);
+    expect(second.body).toEqual(first.body);
+    expect(slack.asked).toHaveLength(1);
+    const [row] = await held('f1');
+    expect([row?.status, row?.body.includes('xox'), row?.body.startsWith('{')]).toEqual([200, false, false]);
+    expect((await finish('key', { ...body, code: 'other' }, key('f1'))).status).toBe(409);
+  });
+
+  test('keeps a refusal, and nothing of a failure', async () => {
+    const refused = await finish('key', { app_id: 'A0TEST', code: 'none' }, key('f2'));
+    const again = await finish('key', { app_id: 'A0TEST', code: 'none' }, key('f2'));
+    expect([refused.status, again.status, again.headers.get('idempotency-replayed')]).toEqual([
+      422,
+      422,
+      'true',
+    ]);
+    expect(again.body).toEqual(refused.body);
+    expect(slack.asked).toHaveLength(1);
+    const body = { app_id: 'A0TEST', code: slack.code() };
+    slack.instead.push((response) => response.writeHead(500).end());
+    expect((await finish('key', body, key('f3'))).status).toBe(503);
+    expect(await held('f3')).toEqual([]);
+    expect((await finish('key', body, key('f3'))).status).toBe(200);
+  });
+
+  test('holds no transaction while Slack is asked; a twin of this process waits and gets the same', async () => {
+    const gate = slack.hold();
+    const body = { app_id: 'A0TEST', code: slack.code() };
+    const first = finish('key', body, key('f4'));
+    await gate.reached;
+    const open = await service.context.db.query<{ count: number }>(
+      sql(
+        'test_open_transactions',
+        `select count(*) from pg_stat_activity
+        where datname = current_database() and state like 'idle in transaction%'`,
+      ),
+    );
+    expect(open[0]?.count).toBe(0);
+    expect(await held('f4')).toMatchObject([{ status: 0 }]);
+    const twin = finish('key', body, key('f4'));
+    gate.release();
+    expect([(await first).status, (await twin).headers.get('idempotency-replayed')]).toEqual([200, 'true']);
+    expect((await twin).body).toEqual((await first).body);
+    expect(slack.asked).toHaveLength(1);
+  });
+
+  test('after a crash in between: 409 when it has waited for long, then what Slack says of the used code', async () => {
+    const body = { app_id: 'A0TEST', code: slack.code() };
+    await finish('key', body, key('f5'));
+    // As the crash would have left it: claimed, and no answer kept.
+    await service.context.db.query(
+      sql('test_crash', "update idempotency_keys set status = 0, body = '' where key = 'f5'"),
+    );
+    const queries = vi.spyOn(service.context.db, 'query');
+    const looks = () => queries.mock.calls.filter(([{ name }]) => name === 'select_idempotency_key').length;
+    const waiting = finish('key', body, key('f5'));
+    await expect.poll(looks).toBeGreaterThan(0);
+    now += 60_000;
+    const told = await waiting;
+    queries.mockRestore();
+    expect([told.status, told.headers.get('retry-after'), told.body.errors]).toEqual([
+      409,
+      '5',
+      [
+        {
+          code: 'idempotency_conflict',
+          message: 'The first request with this Idempotency-Key has not ended',
+        },
+      ],
+    ]);
+    now += 3 * 60_000;
+    const later = await finish('key', body, key('f5'));
+    expect([later.status, messages(later)]).toEqual([
+      422,
+      ["Param 'code' is not accepted by Slack: code_already_used"],
+    ]);
+    now = 0;
+  });
+});
+
+describe('saving an installation of Slack', () => {
+  const record = {
+    access_token: 'xoxb-stated',
+    app_id: 'A0TEST',
+    authed_user: { id: 'U1', scope: 'chat:write' },
+    team: { id: 'T0STATED', name: 'Stated' },
+  };
+
+  test('answers the record, with an id when it had none, and the flat keys that it had', async () => {
+    const whole = {
+      ...record,
+      id: 'A0TEST-T0WHOLE',
+      authed_user: {
+        id: 'U1',
+        access_token: 'xoxp-1',
+        refresh_token: 'xoxe-u',
+        token_type: 'user',
+        scope: 'x',
+        expires_in: 5,
+      },
+      bot_user_id: 'B1',
+      enterprise: { id: 'E1', name: 'Org' },
+      expires_in: 43_200,
+      incoming_webhook: { url: 'https://h.example/x', channel: '#a', configuration_url: 'https://c.example' },
+      is_enterprise_install: false,
+      refresh_token: 'xoxe-1',
+      scope: 'chat:write',
+      token_type: 'bot',
+      team_id: 'T0WHOLE',
+      team_name: 'Whole',
+      enterprise_id: 'E1',
+      enterprise_name: 'Org',
+    };
+    for (const path of ['slack', 'service_slackbot']) {
+      const body = { ...whole, app_id: path === 'slack' ? 'A0TEST' : 'A0SERVER' };
+      const answer = await save('put', body, path);
+      expect([answer.status, answer.body]).toEqual([200, body]);
+    }
+    const bare = await save('put', { ...record, enterprise_id: null });
+    expect([bare.status, bare.body]).toEqual([200, { ...record, id: 'A0TEST-T0STATED' }]);
+    const ofAll = { ...record, enterprise: { id: 'E1', name: 'Org' }, is_enterprise_install: true };
+    expect((await save('put', ofAll)).body.id).toBe('A0TEST-E1');
+    expect(slack.asked).toEqual([]);
+  });
+
+  test('refuses what is wrong, naming all of it, and saves nothing', async () => {
+    const before = await rows();
+    const wrong = await save('put', {
+      id: 'a-1',
+      access_token: '',
+      authed_user: {},
+      team: { id: 'T', x: 1 },
+      enterprise: null,
+      expires_in: '1',
+      incoming_webhook: { url: 'x' },
+    });
+    expect(wrong.status).toBe(422);
+    const said = messages(wrong).join('\n');
+    for (const name of [
+      'id',
+      'access_token',
+      'app_id',
+      'authed_user.id',
+      'x',
+      'enterprise',
+      'expires_in',
+      'incoming_webhook.channel',
+      'incoming_webhook.configuration_url',
+    ])
+      expect(said).toContain(name);
+    expect(await rows()).toEqual(before);
+  });
+
+  test('is of no consequence to what Slack has granted to somebody else, nor to other users', async () => {
+    const other = await service.createProject('whose');
+    await other.call('PUT', '/integrations/slack', APP);
+    await finish('admin', { app_id: 'A0TEST', code: slack.code() }, {}, 'slack', other);
+    const stated = { ...record, team: { id: 'T0TEAM' } };
+    expect((await save('mallory', stated, 'slack', other)).status).toBe(200);
+    expect((await rows(other.id)).map(({ id }) => id)).toEqual(['A0TEST-T0TEAM', 'A0TEST-T0TEAM']);
+    // And who finishes later has no use for what was said before.
+    await finish('mallory', { app_id: 'A0TEST', code: slack.code() }, {}, 'slack', other);
+    expect(await rows(other.id)).toHaveLength(1);
+  });
+
+  test('of what finish has just answered makes no second one', async () => {
+    const { body } = await finish('both', { app_id: 'A0TEST', code: slack.code({ team: { id: 'T0BOTH' } }) });
+    const again = await save('both', body);
+    expect([again.status, again.body]).toEqual([200, body]);
+    expect((await rows()).filter(({ id }) => id === 'A0TEST-T0BOTH')).toHaveLength(1);
+  });
+});
+
+describe("a user's own inbox", () => {
+  const look = (user: string) => project.as(user)('POST', '/integrations/inbox/installations/start');
+  const nothing = { images: null, locale: null, theme: null };
+
+  test('looks as the user has it, else as the project has it, else nothing is said', async () => {
+    expect((await look('in')).body).toEqual(nothing);
+    const images = { emptyInboxUrl: 'https://example.com/empty.png' };
+    await project.call('PUT', '/integrations/inbox', { locale: 'de', images });
+    const ofProject = { images, locale: 'de', theme: null };
+    expect((await look('in')).body).toEqual(ofProject);
+    const saved = await project.as('in')('PUT', '/integrations/inbox/installations', { locale: 'fr' });
+    expect([saved.status, saved.body]).toEqual([200, { ...nothing, locale: 'fr' }]);
+    const own = await look('in');
+    expect([own.status, own.body]).toEqual([200, { ...nothing, locale: 'fr' }]);
+    expect((await look('someone else')).body).toEqual(ofProject);
+    await project.as('in')('PUT', '/integrations/inbox/installations', { images });
+    expect((await look('in')).body).toEqual({ ...nothing, images });
+    expect((await project.call('GET', '/integrations/inbox')).body.data[0].config).toEqual(ofProject);
+    await project.call('DELETE', '/integrations/inbox');
+    expect((await look('someone else')).body).toEqual(nothing);
+  });
+
+  test('refuses what the integration refuses', async () => {
+    const wrong = await project.as('in2')('PUT', '/integrations/inbox/installations', {
+      locale: 'x',
+      theme: 1,
+      y: 1,
+    });
+    expect([wrong.status, messages(wrong).toSorted()]).toEqual([
+      422,
+      [
+        "Param '(root)' doesn't allow key: y",
+        "Param 'locale' must have at least 2 characters",
+        "Param 'theme' must be an object or null",
+      ],
+    ]);
+    expect((await look('in2')).body).toEqual(nothing);
+  });
+});
+
+describe('web push', () => {
+  const begin = (user: string, of = project, claims = {}) =>
+    of.as(user, claims)('POST', '/integrations/web_push/installations/start');
+  const configs = async (of: TestProject) => (await of.call('GET', '/integrations/web_push')).body.data;
+
+  test('makes one pair of VAPID keys, however many ask first', async () => {
+    const other = await service.createProject('vapid');
+    const answers = await Promise.all(Array.from({ length: 8 }, (_, number) => begin(`u${number}`, other)));
+    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
+    const [{ config }, ...more] = await configs(other);
+    expect(more).toEqual([]);
+    expect(new Set(answers.map(({ body }) => body.public_key))).toEqual(new Set([config.public_key]));
+    const pair = createECDH('prime256v1');
+    pair.setPrivateKey(config.private_key, 'base64url');
+    expect(pair.getPublicKey('base64url')).toBe(config.public_key);
+    expect(Buffer.from(config.private_key, 'base64url')).toHaveLength(32);
+    expect(JSON.stringify(answers.map(({ body }) => body))).not.toContain(config.private_key);
+  });
+
+  test("answers the project's own keys where it has some", async () => {
+    const other = await service.createProject('own keys');
+    const keys = { public_key: 'public-key', private_key: 'private-key' };
+    await other.call('PUT', '/integrations/web_push', keys);
+    expect((await begin('u', other)).body.public_key).toBe('public-key');
+    expect(await configs(other)).toMatchObject([{ config: keys }]);
+  });
+
+  test('its auth_token speaks for the user, saves the subscription, and ends within the hour', async () => {
+    const { body } = await begin('push', project, { user_email: 'push@example.com' });
+    const subscription = { endpoint: 'https://push.example.com/1', keys: { auth: 'a', p256dh: 'p' } };
+    const saved = await fetch(`${service.address}/v2/integrations/web_push/installations`, {
+      method: 'PUT',
+      headers: { authorization: `Bearer ${body.auth_token}`, 'content-type': 'application/json' },
+      body: JSON.stringify(subscription),
+    });
+    expect([saved.status, await saved.json()]).toEqual([200, subscription]);
+    const tokens = await project.as('push')('GET', '/channels/web_push/tokens');
+    expect(tokens.body.data).toMatchObject([subscription]);
+    now += 60 * 60_000;
+    const late = await fetch(`${service.address}/v2/channels/web_push/tokens`, {
+      headers: { authorization: `Bearer ${body.auth_token}` },
+    });
+    expect(late.status).toBe(401);
+    now = 0;
+  });
+
+  test('its auth_token never outlives the token that it was asked for with', async () => {
+    const exp = Math.floor(Date.now() / 1000) + 60;
+    const { body } = await begin('short', project, { exp });
+    expect(decodeJwt(body.auth_token)?.claims.exp).toBe(exp);
+  });
+
+  test('refuses a subscription as saving a token does', async () => {
+    const wrong = await project.as('push')('PUT', '/integrations/web_push/installations', {
+      endpoint: 'x',
+      y: 1,
+    });
+    expect([wrong.status, messages(wrong)]).toEqual([
+      422,
+      messages(await project.as('push')('PUT', '/channels/web_push/tokens', { endpoint: 'x', y: 1 })),
+    ]);
+  });
+
+  test('under an Idempotency-Key the auth_token is kept sealed', async () => {
+    const call = project.as('keyed');
+    const ask = () =>
+      call('POST', '/integrations/web_push/installations/start', undefined, { 'idempotency-key': 'wp1' });
+    const first = await ask();
+    const second = await ask();
+    expect([second.headers.get('idempotency-replayed'), second.body]).toEqual(['true', first.body]);
+    const [row] = await service.context.db.query<{ body: string }>(
+      sql('test_kept', "select body from idempotency_keys where key = 'wp1'"),
+    );
+    expect(row?.body).not.toContain(first.body.auth_token.slice(-20));
+  });
+
+  test('under an Idempotency-Key the auth_token of one token is not replayed to another of the same user', async () => {
+    const ask = (exp: number) =>
+      project.as('rekeyed', { exp })('POST', '/integrations/web_push/installations/start', undefined, {
+        'idempotency-key': 'wp2',
+      });
+    const seconds = Math.floor(Date.now() / 1000);
+    const long = await ask(seconds + 3000);
+    const short = await ask(seconds + 60);
+    expect([long.status, short.status]).toEqual([200, 200]);
+    expect(short.headers.get('idempotency-replayed')).toBeNull();
+    expect(decodeJwt(short.body.auth_token)?.claims.exp).toBe(seconds + 60);
+    const again = await ask(seconds + 60);
+    expect(again.headers.get('idempotency-replayed')).toBe('true');
+    expect(decodeJwt(again.body.auth_token)?.claims.exp).toBe(seconds + 60);
+    expect(short.body.public_key).toBe(long.body.public_key);
+  });
+});
+
+test('everything about installations is for the User JWT', async () => {
+  for (const path of ['slack', 'service_slackbot', 'inbox', 'web_push']) {
+    expect((await project.call('PUT', `/integrations/${path}/installations`, {})).status).toBe(403);
+    expect((await project.call('POST', `/integrations/${path}/installations/start`, {})).status).toBe(403);
+  }
+  expect((await project.call('POST', '/integrations/slack/installations/finish', {})).status).toBe(403);
+});
+
+test('tokens and secrets stand in no table, event or error', async () => {
+  slack.rotate = 43_200;
+  const headers = { 'idempotency-key': 'dump' };
+  const { body } = await finish(
+    'dump',
+    { app_id: 'A0TEST', code: slack.code({ team: { id: 'T0DUMP' } }) },
+    headers,
+  );
+  await save('dump', {
+    ...body,
+    id: 'A0TEST-T0DUMP2',
+    access_token: 'canary-token',
+    refresh_token: 'canary-refresh',
+  });
+  const dump = await service.context.db.query<{ text: string }>(
+    sql(
+      'test_dump_installations',
+      `select i::text as text from installations i
+      union all select encode(sealed_record, 'escape') from installations
+      union all select k::text from idempotency_keys k
+      union all select e::text from events e`,
+    ),
+  );
+  expect(dump.some(({ text }) => text.includes('installation.saved'))).toBe(true);
+  for (const secret of ['canary', body.access_token, body.refresh_token])
+    expect(dump.filter(({ text }) => text.includes(secret))).toEqual([]);
+  const events = await project.call('GET', '/events?type=installation.saved&limit=1');
+  expect(events.body.data).toMatchObject([
+    {
+      type: 'installation.saved',
+      context: { provider: 'slack' },
+      payload: { id: 'A0TEST-T0DUMP2', name: 'slack' },
+    },
+  ]);
+});

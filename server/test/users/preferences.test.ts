@@ -1,0 +1,249 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { sql } from '../../src/db/client.ts';
+import { savePreferences } from '../../src/domain/setup/preferences/save.ts';
+import { startTestService, type TestProject, type TestService } from '../support/service.ts';
+
+let service: TestService;
+let project: TestProject;
+let made = 0;
+
+beforeAll(async () => {
+  service = await startTestService();
+});
+afterAll(() => service?.stop());
+
+async function newProject(): Promise<TestProject> {
+  made += 1;
+  project = await service.createProject(`preferences ${made}`);
+  return project;
+}
+
+const path = '/channels/user_preferences';
+const configure = (key: string, channels: string[], more: object = {}) =>
+  project.call('PUT', '/channels', { key, channels: channels.map((channel) => ({ channel })), ...more });
+const put = (user: string, key: string, channels: Record<string, boolean>) =>
+  project.as(user)('PUT', path, { categories: [entry(key, channels)] });
+const categories = async (user: string) => (await project.as(user)('GET', path)).body.categories;
+const entry = (key: string, channels: Record<string, boolean>) => ({
+  key,
+  label: null,
+  channels: Object.entries(channels).map(([name, enabled]) => ({ name, enabled })),
+});
+
+async function events(): Promise<unknown[]> {
+  const rows = await service.context.db.query<{ details: string }>(
+    sql(
+      '',
+      "select details::text from events where project_id = $1 and type = 'preferences.updated' order by id",
+    ),
+    [project.id],
+  );
+  return rows.map((row) => JSON.parse(row.details).payload.changes);
+}
+
+test('lists the categories of the project with their channels, all on until the user says otherwise', async () => {
+  await newProject();
+  expect(await categories('ada')).toEqual([]);
+  await configure('orders/shipped', ['in_app', 'email']);
+  await configure('news', ['email', 'sms']);
+  await configure('hidden', ['email'], { disabled: true });
+  expect(await categories('ada')).toEqual([
+    entry('orders/shipped', { in_app: true, email: true }),
+    entry('news', { email: true, sms: true }),
+  ]);
+  const saved = await put('ada', 'news', { email: false });
+  expect([saved.status, saved.body]).toEqual([204, undefined]);
+  expect(await categories('ada')).toEqual([
+    entry('orders/shipped', { in_app: true, email: true }),
+    entry('news', { email: false, sms: true }),
+  ]);
+  expect(await categories('bob')).toContainEqual(entry('news', { email: true, sms: true }));
+  await put('ada', 'news', { teams: false });
+  expect(await categories('ada')).toContainEqual(entry('news', { email: false, sms: true, teams: false }));
+  await put('ada', 'hidden', { email: false });
+  expect(await categories('ada')).toContainEqual(entry('hidden', { email: false }));
+});
+
+test('a category that nobody configured is listed to who said something about it, with what is set up', async () => {
+  await newProject();
+  await put('ada', 'not/known', { sms: false });
+  expect(await categories('ada')).toEqual([entry('not/known', { in_app: true, sms: false })]);
+  expect(await categories('bob')).toEqual([]);
+  await put('ada', 'not/known', { sms: true });
+  expect(await categories('ada')).toEqual([entry('not/known', { in_app: true, sms: true })]);
+  expect(await events()).toHaveLength(2);
+  await put('ada', 'always/on', { email: true });
+  expect(await categories('ada')).toContainEqual(entry('always/on', { in_app: true, email: true }));
+  expect(await events()).toHaveLength(2);
+});
+
+test('what was read can be saved again, and changes nothing', async () => {
+  await newProject();
+  await configure('orders', ['in_app', 'email']);
+  await put('ada', 'orders', { email: false });
+  const read = await project.as('ada')('GET', path);
+  expect((await project.as('ada')('PUT', path, read.body)).status).toBe(204);
+  expect((await project.as('ada')('GET', path)).body).toEqual(read.body);
+  expect(await events()).toHaveLength(1);
+});
+
+test('a save of many is one event that names what changed, and none when nothing did', async () => {
+  await newProject();
+  const body = {
+    categories: [
+      entry('b', { email: false, sms: false, in_app: true }),
+      entry('a', { email: false }),
+      { key: 'c' },
+      { key: 'd', channels: [] },
+    ],
+  };
+  for (let count = 0; count < 3; count += 1)
+    expect((await project.as('ada')('PUT', path, body)).status).toBe(204);
+  expect((await project.as('ada')('PUT', path, {})).status).toBe(204);
+  expect((await project.as('ada')('PUT', path, { categories: [] })).status).toBe(204);
+  expect((await put('ada', 'b', { sms: true, email: false })).status).toBe(204);
+  expect(await events()).toEqual([
+    [
+      { category: 'a', channel: 'email', enabled: false },
+      { category: 'b', channel: 'email', enabled: false },
+      { category: 'b', channel: 'sms', enabled: false },
+    ],
+    [{ category: 'b', channel: 'sms', enabled: true }],
+  ]);
+});
+
+test('a category really named uncategorized is not what has no category', async () => {
+  await newProject();
+  const off = async (category: string | null) => {
+    const rows = await service.context.db.query<{ category: string }>(
+      sql(
+        '',
+        `select p.category from preferences p join users u on u.id = p.user_id
+        where u.project_id = $1 and p.category = $2 and not p.enabled`,
+      ),
+      [project.id, category ?? ''],
+    );
+    return rows.length > 0;
+  };
+  await put('ada', 'uncategorized', { email: false });
+  expect([await off(null), await off('uncategorized')]).toEqual([true, false]);
+  expect(await categories('ada')).toEqual([entry('uncategorized', { in_app: true, email: false })]);
+  await configure('uncategorized', ['email']);
+  expect(await categories('ada')).toEqual([entry('uncategorized', { email: true })]);
+  await put('ada', 'uncategorized', { email: false });
+  expect(await off('uncategorized')).toBe(true);
+});
+
+test.each<[string, unknown, string[]]>([
+  [
+    'everything at once',
+    {
+      categories: [
+        { channels: [{ name: 'fax', enabled: 1 }, {}], extra: 1 },
+        { key: 'a b', channels: null },
+      ],
+      x: 1,
+    },
+    [
+      "Param '(root)' doesn't allow key: x",
+      "Param 'categories.0' doesn't allow key: extra",
+      "Param 'categories.0.channels.0.enabled' must be a boolean",
+      "Param 'categories.0.channels.0.name' must be one of: in_app, slack, web_push, mobile_push, teams, email, sms",
+      "Param 'categories.0.channels.1.enabled' is missing",
+      "Param 'categories.0.channels.1.name' is missing",
+      "Param 'categories.0.key' is missing",
+      "Param 'categories.1.channels' must be an array",
+      "Param 'categories.1.key' must match the pattern ^[A-Za-z0-9_.\\-:\\/]+$",
+    ],
+  ],
+  [
+    'a contradiction',
+    {
+      categories: [
+        { key: 'a', channels: [{ name: 'email', enabled: false }] },
+        { key: 'a', channels: [{ name: 'email', enabled: true }] },
+      ],
+    },
+    ["Param 'categories.1.channels.0.enabled' contradicts what was said of a on email before"],
+  ],
+])('%s is refused, and nothing of it is saved', async (_what, body, messages) => {
+  await newProject();
+  const { status, body: answer } = await project.as('ada')('PUT', path, body);
+  expect(status).toBe(422);
+  expect(answer.errors.map((error: { message: string }) => error.message).toSorted()).toEqual(messages);
+  expect(await categories('ada')).toEqual([]);
+  expect(await events()).toEqual([]);
+});
+
+test('preferences are for the User JWT alone; the address is not taken for a category', async () => {
+  await newProject();
+  expect((await project.call('GET', path)).status).toBe(403);
+  expect((await project.call('PUT', path, {})).status).toBe(403);
+  expect((await fetch(`${service.address}/v2${path}`)).status).toBe(401);
+});
+
+test('the same user of another project has preferences of its own', async () => {
+  const first = await newProject();
+  await put('ada', 'news', { email: false });
+  await newProject();
+  expect(await categories('ada')).toEqual([]);
+  project = first;
+  expect(await categories('ada')).toHaveLength(1);
+});
+
+test('saves of the same at once, in any order, neither fail nor lose anything', async () => {
+  await newProject();
+  await project.as('ada')('GET', path);
+  const keys = Array.from({ length: 20 }, (_none, index) => `c${index}`);
+  const bodies = Array.from({ length: 10 }, (_none, index) => ({
+    categories: (index % 2 === 0 ? keys : keys.toReversed()).map((key) =>
+      entry(key, { email: false, sms: false }),
+    ),
+  }));
+  const answers = await Promise.all(bodies.map((body) => project.as('ada')('PUT', path, body)));
+  expect(answers.map(({ status }) => status)).toEqual(bodies.map(() => 204));
+  expect(await categories('ada')).toHaveLength(20);
+  expect((await events()).flat()).toHaveLength(40);
+});
+
+test('of a user only so much is kept, whatever the categories are called; who has reached that can still unsubscribe', async () => {
+  await newProject();
+  const channels = {
+    in_app: true,
+    slack: true,
+    web_push: true,
+    mobile_push: true,
+    teams: true,
+    email: true,
+    sms: true,
+  };
+  const some = (name: string, number: number, first = 0) => ({
+    categories: Array.from({ length: number }, (_none, index) => entry(`${name}${first + index}`, channels)),
+  });
+  const save = project.as('ada');
+  for (let first = 0; first < 999; first += 111)
+    expect((await save('PUT', path, some('a', 111, first))).status).toBe(204);
+  const { status, body } = await save('PUT', path, some('b', 2));
+  expect([status, body.errors.length, body.errors[0].message]).toEqual([
+    422,
+    1,
+    "Param 'categories' says too much: of a user at most 7000 preferences are kept, of a category on a channel each",
+  ]);
+  expect(await categories('ada')).toHaveLength(999);
+  expect((await save('PUT', path, some('b', 1))).status).toBe(204);
+  expect((await put('ada', 'c', { email: false })).status).toBe(422);
+  expect((await save('PUT', path, { categories: [entry('a5', { email: false })] })).status).toBe(204);
+  const { body: user } = await project.call('PUT', '/users', { external_id: 'ada' });
+  const preferences = [{ category: 'c', channel: 'email', enabled: false }];
+  await savePreferences(service.context, { projectId: project.id, userId: user.id, preferences });
+  expect(await categories('ada')).toHaveLength(1_001);
+});
+
+test('a user of another project, or one who is gone, is ignored', async () => {
+  await newProject();
+  const { body: user } = await project.call('PUT', '/users', { external_id: 'ada' });
+  const other = await newProject();
+  const preferences = [{ category: 'a', channel: 'email', enabled: false }];
+  await savePreferences(service.context, { projectId: other.id, userId: user.id, preferences });
+  expect(await events()).toEqual([]);
+});

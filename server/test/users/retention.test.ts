@@ -1,0 +1,164 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { sql } from '../../src/db/client.ts';
+import { purgeExpired } from '../../src/domain/after/erasure/retention.ts';
+import { recordEvents } from '../../src/domain/ground/events/record.ts';
+import { newId } from '../../src/lib/ids.ts';
+import { processed, startTestService, type TestProject, type TestService } from '../support/service.ts';
+
+const DAY_MS = 24 * 3_600_000;
+let service: TestService;
+
+beforeAll(async () => {
+  service = await startTestService({
+    settings: { EVENTS_RETENTION_DAYS: '90', NOTIFICATIONS_RETENTION_DAYS: '365' },
+  });
+});
+afterAll(() => service?.stop());
+
+/** As after so many days. */
+const purgeAfter = (days: number, settings: Partial<Parameters<typeof purgeExpired>[0]['config']> = {}) =>
+  purgeExpired(
+    {
+      ...service.context,
+      clock: { now: () => Date.now() + days * DAY_MS },
+      config: { ...service.context.config, ...settings },
+    },
+    new AbortController().signal,
+  );
+const count = async (table: string, condition = 'true', values: readonly unknown[] = []) => {
+  const [row] = await service.context.db.query<{ count: number }>(
+    sql('', `select count(*)::int as count from ${table} where ${condition}`),
+    values,
+  );
+  return row?.count;
+};
+const eventsOf = async (of: TestProject) => (await of.call('GET', '/events?limit=100')).body.data.length;
+
+test('events go when their days are over, and not before', async () => {
+  const [of, other] = [await service.createProject('events'), await service.createProject('other events')];
+  for (const { id } of [of, other]) {
+    await recordEvents(
+      service.context.db,
+      Array.from({ length: 1_050 }, () => ({
+        projectId: id,
+        type: 'user.updated' as const,
+        userIds: [newId(), newId()],
+      })),
+    );
+  }
+  await purgeAfter(89);
+  expect(await count('events', 'project_id = $1', [of.id])).toBe(1_050);
+  await purgeAfter(91, { EVENTS_RETENTION_DAYS: 0 });
+  expect(await count('events', 'project_id = $1', [of.id])).toBe(1_050);
+  await purgeAfter(91);
+  expect([await eventsOf(of), await eventsOf(other)]).toEqual([0, 0]);
+});
+
+test('what cannot be deleted keeps nothing else from being deleted, and is told', async () => {
+  const of = await service.createProject('failing');
+  await recordEvents(service.context.db, [{ projectId: of.id, type: 'user.updated', userIds: [newId()] }]);
+  const { db } = service.context;
+  let transactions = 0;
+  const broken: Pick<typeof db, 'query' | 'transaction'> = {
+    query: db.query,
+    transaction: (work) => {
+      transactions += 1; // users come first
+      return transactions === 1 ? Promise.reject(new Error('users cannot be purged')) : db.transaction(work);
+    },
+  };
+  const purging = purgeExpired(
+    { ...service.context, db: broken, clock: { now: () => Date.now() + 91 * DAY_MS } },
+    new AbortController().signal,
+  );
+  await expect(purging).rejects.toMatchObject({ errors: [new Error('users cannot be purged')] });
+  expect(await eventsOf(of)).toBe(0);
+});
+
+test('a broadcast goes with all that it made, one that is not processed stays, and so does the rest', async () => {
+  const of = await service.createProject('broadcasts');
+  const send = async (recipients: object[]) =>
+    (await of.call('POST', '/broadcasts', { title: 'Old', recipients })).body.id;
+  const many = await send(Array.from({ length: 1_000 }, (_, index) => ({ external_id: `u${index}` })));
+  const few = await send([{ external_id: 'u1' }, { external_id: 'u2' }]);
+  await processed(of.call, many);
+  await processed(of.call, few);
+  const waiting = newId();
+  await service.context.db.query(
+    sql(
+      'test_waiting',
+      `insert into broadcasts (id, project_id, message, status) select $1, project_id, message, 'processing' from broadcasts where id = $2`,
+    ),
+    [waiting, few],
+  );
+  await service.context.db.query(
+    sql(
+      'test_delivery',
+      `insert into deliveries (user_id, notification_id, channel, broadcast_id, state, attempts, first_attempt_at, last_attempt_at)
+      select user_id, id, 'email', broadcast_id, 'sent', 1, now(), now() from notifications where broadcast_id = $1`,
+    ),
+    [few],
+  );
+  await purgeAfter(364);
+  expect(await count('notifications', 'broadcast_id = any ($1)', [[many, few]])).toBe(1_002);
+  await purgeAfter(366);
+  for (const table of ['notifications', 'deliveries', 'broadcast_users'])
+    expect([table, await count(table, 'broadcast_id = any ($1)', [[many, few]])]).toEqual([table, 0]);
+  expect((await of.call('GET', `/broadcasts/${many}`)).status).toBe(404);
+  expect((await of.call('GET', `/broadcasts/${waiting}`)).status).toBe(200);
+  expect((await of.as('u1')('GET', '/notifications')).body.data).toEqual([]);
+  expect((await of.call('GET', '/users?query=u1&limit=1')).body.data).toHaveLength(1);
+});
+
+test('two nodes that purge at the same time do not stand in each other’s way', async () => {
+  const of = await service.createProject('two nodes');
+  const sent = await Promise.all(
+    Array.from(
+      { length: 12 },
+      async () =>
+        (
+          await of.call('POST', '/broadcasts', {
+            title: 'Old',
+            recipients: [{ external_id: 'a' }, { external_id: 'b' }],
+          })
+        ).body.id,
+    ),
+  );
+  for (const id of sent) await processed(of.call, id);
+  await Promise.all(Array.from({ length: 4 }, () => purgeAfter(400)));
+  expect(await count('notifications', 'broadcast_id = any ($1)', [sent])).toBe(0);
+  await purgeAfter(400);
+  expect(await count('broadcasts', 'id = any ($1)', [sent])).toBe(0);
+});
+
+test('messages of webhooks go after thirty days, and with their webhook', async () => {
+  const of = await service.createProject('webhooks');
+  const make = async () =>
+    (await of.call('PUT', '/webhooks', { url: 'https://example.com', disabled: true })).body.id;
+  const [kept, deleted] = [await make(), await make()];
+  for (const id of [kept, deleted]) {
+    await service.context.db.query(
+      sql(
+        'test_messages',
+        `insert into webhook_messages (webhook_id, id, type, state, attempts)
+        select $1, id, 'user.updated', state, 1 from unnest($2::uuid[], $3::text[]) as m (id, state)`,
+      ),
+      [id, [newId(), newId(), newId()], ['sent', 'failed', 'retrying']],
+    );
+  }
+  await of.call('DELETE', `/webhooks/${deleted}`);
+  await purgeAfter(29);
+  expect(await count('webhook_messages', 'webhook_id = $1', [kept])).toBe(3);
+  expect(await count('webhook_messages', 'webhook_id = $1', [deleted])).toBe(0);
+  expect(await count('webhooks', 'id = $1', [deleted])).toBe(0);
+  await purgeAfter(31);
+  expect(await count('webhook_messages', "webhook_id = $1 and state = 'retrying'", [kept])).toBe(1);
+  expect(await count('webhook_messages', 'webhook_id = $1', [kept])).toBe(1);
+});
+
+test('is broken off when the server stops', async () => {
+  const of = await service.createProject('stopped');
+  await recordEvents(service.context.db, [{ projectId: of.id, type: 'user.updated' }]);
+  const now = () => Date.now() + 1_000 * DAY_MS;
+  await purgeExpired({ ...service.context, clock: { now } }, AbortSignal.abort());
+  expect(await eventsOf(of)).toBe(1);
+});

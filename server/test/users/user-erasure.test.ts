@@ -1,0 +1,308 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { sql } from '../../src/db/client.ts';
+import { eraseContent } from '../../src/domain/after/erasure/erase-content.ts';
+import { GRACE_MS, purgeUsers } from '../../src/domain/after/erasure/purge-users.ts';
+import { recordReceipts } from '../../src/domain/after/receipts/record.ts';
+import { referenceOf } from '../../src/domain/ground/links/reference.ts';
+import { purgeIdempotencyKeys } from '../../src/domain/ground/requests/idempotency.ts';
+import { unpackJson } from '../../src/lib/packed-json.ts';
+import { reachEverywhere } from '../support/all-channels.ts';
+import { startTestServer } from '../support/http.ts';
+import {
+  processed,
+  startTestService,
+  type TestProject,
+  type TestService,
+  until,
+} from '../support/service.ts';
+import { startVendors, type Vendors } from '../support/vendors.ts';
+import { startWebhookReceiver } from '../support/webhook-receiver.ts';
+
+const PUBLIC_URL = 'https://notify.example.com';
+const DAY_MS = 24 * 3_600_000;
+
+let service: TestService;
+let vendors: Vendors;
+let project: TestProject;
+
+beforeAll(async () => {
+  vendors = await startVendors();
+  service = await startTestService({ settings: { ...vendors.settings, PUBLIC_URL }, pollMs: 50 });
+  project = await service.createProject('erasure');
+});
+afterAll(async () => {
+  await Promise.all([service?.stop(), vendors?.stop()]);
+});
+
+const rows = <Row = Record<string, unknown>>(text: string, values: readonly unknown[] = []) =>
+  service.context.db.query<Row>(sql('', text), values);
+const create = async (member: object): Promise<string> => {
+  const { status, body } = await project.call('PUT', '/users', member);
+  expect([status, body]).toMatchObject([200, { id: expect.any(String) }]);
+  return body.id;
+};
+const send = async (body: object, headers?: Record<string, string>): Promise<string> => {
+  const sent = await project.call('POST', '/broadcasts', body, headers);
+  expect(sent.status).toBe(201);
+  await processed(project.call, sent.body.id);
+  return sent.body.id;
+};
+const get = async (id: string) => (await project.call('GET', `/broadcasts/${id}`)).body;
+/** Deletes users, and erases everyone who was deleted, as a week later. */
+async function erase(...ids: string[]): Promise<void> {
+  for (const id of ids) expect((await project.call('DELETE', `/users/${id}`)).status).toBe(204);
+  const later = { now: () => Date.now() + GRACE_MS + DAY_MS };
+  while (await purgeUsers({ ...service.context, clock: later }));
+  while (await purgeIdempotencyKeys({ db: service.context.db, clock: later }));
+}
+
+/** Every row of every table as text, with what is packed or deflated unpacked. */
+async function dump(): Promise<string[]> {
+  const tables = await rows<{ name: string }>(
+    "select relname::text as name from pg_class where relnamespace = current_schema()::regnamespace and relkind = 'r'",
+  );
+  expect(tables.length).toBeGreaterThan(20);
+  const texts: string[] = [];
+  for (const { name } of tables)
+    for (const row of await rows(`select * from ${name}`))
+      texts.push(
+        `${name}: ${Object.entries(row)
+          .map(([column, value]) => `${column}=${asText(value)}`)
+          .join(' ')}`,
+      );
+  return texts;
+}
+
+function asText(value: unknown): string {
+  if (!Buffer.isBuffer(value)) return JSON.stringify(value) ?? '';
+  try {
+    return unpackJson(value);
+  } catch {
+    return value.toString('latin1');
+  }
+}
+
+const content = (name: string) => ({
+  title: `canary-title-${name}`,
+  content: `<p>canary-content-${name} <a href="https://shop.example/canary-link-${name}">see</a></p>`,
+  action_url: `https://shop.example/canary-action-${name}`,
+  custom_attributes: { secret: `canary-attributes-${name}`, long: 'x'.repeat(2_000) },
+  category: `canary-category-${name}`,
+  topic: `canary-topic-${name}`,
+  overrides: { channels: { in_app: { title: `canary-override-${name}` } } },
+});
+const ERASED = {
+  title: '[erased]',
+  content: null,
+  action_url: null,
+  custom_attributes: null,
+  category: null,
+  topic: null,
+  overrides: null,
+};
+
+test('nothing that a user has left is in any table when it was erased', async () => {
+  const receiver = await startWebhookReceiver();
+  await project.call('PUT', '/webhooks', { url: receiver.url });
+  await vendors.setUp(project);
+  expect((await project.call('PUT', '/tracking', { opens: true, clicks: true })).status).toBe(200);
+  const name = 'canaryada';
+  await reachEverywhere(project, vendors, name);
+  const email = `${name}@example.com`;
+  const phone = '+1 500-555-0199';
+  const id = await create({
+    external_id: name,
+    email,
+    first_name: 'canary-first',
+    last_name: 'canary-last',
+    custom_attributes: { secret: 'canary-attribute', time_zone: 'Antarctica/Troll' },
+    phone_numbers: [phone],
+  });
+  const as = project.as(name);
+  const ok = async (method: string, path: string, body?: object) =>
+    expect([path, Math.floor((await as(method, path, body)).status / 100)]).toEqual([path, 2]);
+  await ok('PUT', '/channels/in_app/inbox/tokens', { token: 'canary-inbox'.padEnd(64, 'x') });
+  await ok('POST', '/subscriptions', {
+    topic: 'canary-subscribed',
+    categories: [{ slug: 'canary-slug', reason: 'canary-reason' }],
+  });
+  await ok('POST', '/subscriptions', { topic: 'canary-left', categories: [{ slug: '*' }] });
+  await ok('DELETE', '/subscriptions/canary-left');
+  await ok('PUT', '/channels/user_preferences', {
+    categories: [{ key: 'canary-preference', channels: [{ name: 'email', enabled: false }] }],
+  });
+  await ok('PUT', '/channels/user_delivery_windows', { time_zone: 'Antarctica/Troll', channels: [] });
+  const broadcast = await send(
+    { ...content('one'), recipients: [{ external_id: name, email, first_name: 'canary-first' }] },
+    { 'idempotency-key': 'once' },
+  );
+  await until(
+    async () => (await project.call('GET', `/broadcasts/${broadcast}/deliveries?limit=100`)).body.data,
+    (all) => all.every(({ state }: { state: string }) => state === 'sent' || state === 'failed'),
+  );
+  await ok('POST', `/notifications/read?category=${content('one').category}&topic=${content('one').topic}`);
+  const mail = await vendors.mail.received[0]?.parsed();
+  const link = /https:\/\/notify\.example\.com(\/t\/c\/[^"]*)/.exec(mail?.html ?? '')?.[1] ?? '';
+  await fetch(`${service.address}${link.replaceAll('&amp;', '&')}`, { redirect: 'manual' });
+  await until(
+    () => rows("select from events where type = 'delivery.clicked'"),
+    (found) => found.length > 0,
+  );
+  const unsubscribe =
+    /https:\/\/notify\.example\.com(\/unsubscribe\/[^"]*)/.exec(mail?.html ?? '')?.[1] ?? '';
+  expect((await fetch(`${service.address}${unsubscribe}`, { method: 'POST' })).status).toBe(200);
+  const [smtp] = await rows<{ id: string }>("select id from integrations where provider = 'smtp'");
+  await service.context.db.transaction((tx) =>
+    recordReceipts(
+      { ...service.context, tx },
+      { projectId: project.id, integrationId: smtp?.id ?? '', provider: 'smtp', channel: 'email' },
+      [
+        {
+          kind: 'unsubscribed',
+          at: new Date(),
+          reference: referenceOf({ broadcastId: broadcast, userId: id }),
+        },
+        {
+          kind: 'bounced',
+          at: new Date(),
+          reference: referenceOf({ broadcastId: broadcast, userId: id }),
+          code: '550',
+          reason: `550 ${email} is unknown here`,
+          suppress: { address: email, reason: 'bounced' },
+        },
+      ],
+    ),
+  );
+  await project.call('PUT', '/suppressions', { email, note: 'canary-note' });
+  await project.call('PUT', '/suppressions', { phone_number: phone, note: 'canary-note' });
+  // A vendor refuses, and names whom it is about.
+  vendors.mail.fail({ at: 'rcpt', how: { reply: `550 5.7.1 no canary-first canary-last, no ${name}` } });
+  const bob = await create({ external_id: 'bob', email: 'bob@example.com' });
+  await rows('delete from suppressions where address = $1', [email]);
+  await send({ ...content('two'), category: 'canary-two', recipients: [{ external_id: name }] });
+  vendors.mail.heal();
+  const shared = await send({
+    title: 'of both',
+    recipients: [{ external_id: name }, { external_id: 'bob' }],
+  });
+
+  const canaries = /canary[\w-]*|Antarctica|1?500-?555-?0199/gi;
+  const slack = [
+    ...(await rows<{ id: string }>("select id from installations where provider like 'slack%'")),
+  ].map((one) => one.id);
+  const before = (await dump()).join('\n');
+  for (const canary of [
+    ...[
+      'first',
+      'last',
+      'attribute',
+      'title-one',
+      'content-one',
+      'action-one',
+      'attributes-one',
+      'override-one',
+    ],
+    ...[
+      'category-one',
+      'topic-one',
+      'subscribed',
+      'slug',
+      'reason',
+      'left',
+      'preference',
+      'link-one',
+      'title-two',
+    ],
+  ])
+    expect([canary, before.includes(`canary-${canary}`)]).toEqual([canary, true]);
+  await erase(id);
+  // That somebody of the project has switched a category off, and not who, is kept there.
+  const left = (await dump())
+    .filter((text) => !text.startsWith('preference_categories: '))
+    .flatMap((text) => (text.match(canaries) ?? []).map((found) => [found, text.slice(0, 400)]));
+  expect(left).toEqual([]);
+  // Workspaces that serve everybody stay connected; which of them the user had connected is not kept.
+  const events = await rows<{ text: string }>(
+    'select details::text as text from events where $1 = any (user_ids)',
+    [id],
+  );
+  for (const workspace of slack) expect(events.filter(({ text }) => text?.includes(workspace))).toEqual([]);
+  expect(events.length).toBeGreaterThan(10);
+  expect(await get(broadcast)).toMatchObject({ ...ERASED, recipients: [{ external_id: `deleted:${id}` }] });
+  expect(await get(shared)).toMatchObject({ title: 'of both' });
+  expect((await project.call('GET', '/events?limit=100')).status).toBe(200);
+  expect((await project.call('GET', `/users/${bob}`)).status).toBe(200);
+  // The number stays suppressed, by a keyed hash.
+  expect(
+    (await project.call('GET', `/suppressions?query=${encodeURIComponent(phone)}`)).body.data,
+  ).toMatchObject([{ kind: 'phone', phone_number: null, note: null }]);
+  await receiver.stop();
+}, 90_000);
+
+describe('the content of a broadcast', () => {
+  const people = (names: string[]) => names.map((external_id) => ({ external_id }));
+  const made = async (...names: string[]) => Promise.all(names.map((external_id) => create({ external_id })));
+
+  test('goes with the last of its recipients', async () => {
+    const [one, two] = (await made('last-1', 'last-2')) as [string, string];
+    const id = await send({ ...content('last'), recipients: people(['last-1', 'last-2']) });
+    const whole = await get(id);
+    await erase(one);
+    expect(await get(id)).toMatchObject({
+      title: whole.title,
+      content: whole.content,
+      overrides: whole.overrides,
+    });
+    await erase(two);
+    expect(await get(id)).toMatchObject({ ...ERASED, status: whole.status });
+    expect((await project.call('GET', '/broadcasts')).body.data[0]).toMatchObject({ id, ...ERASED });
+  });
+
+  test('goes also when all are erased at once', async () => {
+    const names = Array.from({ length: 30 }, (_, n) => `at-once-${n}`);
+    const ids = await made(...names);
+    const id = await send({ ...content('at once'.replace(' ', '-')), recipients: people(names) });
+    await erase(...ids);
+    expect(await get(id)).toMatchObject(ERASED);
+  });
+
+  test('goes where it reached nobody, as its only recipient was deleted', async () => {
+    const [gone] = (await made('refused')) as [string];
+    expect((await project.call('DELETE', `/users/${gone}`)).status).toBe(204);
+    const id = await send({ ...content('refused'), recipients: people(['refused']) });
+    await erase();
+    expect(await get(id)).toMatchObject(ERASED);
+  });
+
+  test('stays while somebody has it who is only deleted, or is subscribed to its topic', async () => {
+    const [gone, back] = (await made('gone', 'back')) as [string, string];
+    await project.as('listener')('POST', '/subscriptions', { topic: 'shared', categories: [{ slug: '*' }] });
+    const id = await send({ ...content('deleted'), recipients: people(['gone', 'back']) });
+    const topical = await send({
+      title: 'topical',
+      topic: 'shared',
+      recipients: [{ external_id: 'gone' }, { topic: { subscribers: true } }],
+    });
+    expect((await project.call('DELETE', `/users/${gone}`)).status).toBe(204);
+    await rows("update users set deleted_at = now() - interval '9 days' where id = $1", [gone]);
+    expect((await project.call('DELETE', `/users/${back}`)).status).toBe(204);
+    while (await purgeUsers({ ...service.context, clock: { now: Date.now } }));
+    expect(await get(id)).toMatchObject({ title: 'canary-title-deleted' });
+    expect(await get(topical)).toMatchObject({ title: 'topical' });
+  });
+
+  test('stays while it is on its way to its recipients, of whom none has it yet', async () => {
+    const accepting = await startTestServer(); // nobody fans out what it accepts
+    try {
+      const token = accepting.project.jwt;
+      const body = { title: 'on its way', recipients: people(['first', 'second']) };
+      const sent = await accepting.call('POST', '/v2/broadcasts', { token, body });
+      const { id } = sent.json as { id: string };
+      await eraseContent(accepting.db, [id]);
+      const stored = await accepting.call('GET', `/v2/broadcasts/${id}`, { token });
+      expect(stored.json).toMatchObject({ title: 'on its way', status: { status: 'enqueued' } });
+    } finally {
+      await accepting.close();
+    }
+  });
+});

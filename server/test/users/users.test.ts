@@ -1,0 +1,232 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { sql } from '../../src/db/client.ts';
+import { newId } from '../../src/lib/ids.ts';
+import { processed, startTestService, type TestProject, type TestService } from '../support/service.ts';
+
+let service: TestService;
+let project: TestProject;
+
+beforeAll(async () => {
+  service = await startTestService();
+  project = service.project;
+});
+afterAll(() => service?.stop());
+
+const save = (body: unknown, of: TestProject = project) => of.call('PUT', '/users', body);
+
+describe('saving', () => {
+  test('creates a user with every member', async () => {
+    const { status, body } = await save({
+      external_id: 'u1',
+      email: 'Ada@Example.com',
+      first_name: 'Ada',
+      custom_attributes: { plan: 'premium', __proto__x: [1] },
+      phone_numbers: ['+1 5005550001'],
+    });
+    expect(status).toBe(200);
+    expect(body).toEqual({
+      id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+      external_id: 'u1',
+      email: 'Ada@Example.com',
+      first_name: 'Ada',
+      last_name: null,
+      custom_attributes: { plan: 'premium', __proto__x: [1] },
+      phone_numbers: ['+1 5005550001'],
+      created_at: expect.stringMatching(/Z$/),
+      updated_at: expect.stringMatching(/Z$/),
+      last_seen_at: null,
+      last_notified_at: null,
+    });
+    expect((await project.call('GET', `/users/${body.id}`)).body).toEqual(body);
+  });
+
+  test('replaces what is given, keeps what is absent, clears what is null', async () => {
+    await save({ external_id: 'u2', first_name: 'A', last_name: 'B', custom_attributes: { a: 1 } });
+    const { body } = await save({ external_id: 'u2', first_name: 'C', custom_attributes: null });
+    expect(body).toMatchObject({ first_name: 'C', last_name: 'B', custom_attributes: null });
+    expect((await save({ external_id: 'u2', last_name: null })).body).toMatchObject({
+      first_name: 'C',
+      last_name: null,
+    });
+  });
+
+  test('takes a user back as it was read, and ignores what only the server can say', async () => {
+    const { body: read } = await save({ external_id: 'u2-read', email: 'read@example.com', first_name: 'A' });
+    const changed = { ...read, first_name: 'B', last_seen_at: '2020-01-01T00:00:00Z' };
+    const { status, body } = await save(changed);
+    expect(status).toBe(200);
+    expect(body).toEqual({ ...read, first_name: 'B', updated_at: body.updated_at });
+    expect((await save({ ...read, id: read.id.slice(1) })).status).toBe(422);
+  });
+
+  test('finds a user by address in whatever spelling, keeps the last one, and gives them an external id', async () => {
+    const { body: first } = await save({ email: 'grace@example.com' });
+    const { body: again } = await save({ email: 'GRACE@example.com', external_id: 'u3' });
+    expect(again).toMatchObject({ id: first.id, external_id: 'u3', email: 'GRACE@example.com' });
+    expect((await save({ external_id: 'u3' })).body.id).toBe(first.id);
+  });
+
+  test.each([
+    ['an address spelt anew', { email: 'SPELT@example.com', first_name: 'New' }],
+    ['an address that is taken away', { email: null, first_name: 'New' }],
+    ['an address spelt anew alone', { email: 'SPELT@example.com' }],
+    ['a name alone', { first_name: 'New' }],
+  ])('tells one event of a change: %s', async (what, change) => {
+    const name = `one event: ${what}`;
+    const email = `spelt-${newId()}@example.com`;
+    const { body } = await save({ external_id: name, email, first_name: 'Old' });
+    const respelt = 'email' in change && change.email ? { ...change, email: email.toUpperCase() } : change;
+    expect((await save({ external_id: name, ...respelt })).body).toMatchObject(respelt);
+    const rows = await service.context.db.query<{ type: string }>(
+      sql('test_user_updates', 'select type from events where user_ids = array[$1::uuid] order by id'),
+      [body.id],
+    );
+    expect(rows.map(({ type }) => type)).toEqual(['user.created', 'user.updated']);
+  });
+
+  test('a new address replaces the former one, which is then free', async () => {
+    const { body: one } = await save({ external_id: 'u4', email: 'old@example.com' });
+    expect((await save({ external_id: 'u4', email: 'new@example.com' })).body.id).toBe(one.id);
+    const { body: other } = await save({ external_id: 'u5', email: 'old@example.com' });
+    expect(other.id).not.toBe(one.id);
+    expect(other.email).toBe('old@example.com');
+  });
+
+  test('null takes an identity away, which is then free', async () => {
+    const { body: one } = await save({ external_id: 'u6', email: 'six@example.com' });
+    const { body: cleared } = await save({ external_id: 'u6', email: null });
+    expect(cleared).toMatchObject({ id: one.id, email: null });
+    const { body: other } = await save({ email: 'six@example.com', external_id: 'u7' });
+    expect(other.id).not.toBe(one.id);
+    const { body: nameless } = await save({ email: 'six@example.com', external_id: null });
+    expect(nameless).toMatchObject({ id: other.id, external_id: null });
+    expect((await save({ external_id: 'u7' })).body.id).not.toBe(other.id);
+  });
+
+  test('an address that belongs to another user is refused by name, and nothing is changed', async () => {
+    await save({ external_id: 'u8', email: 'eight@example.com' });
+    const { body: nine } = await save({ external_id: 'u9', first_name: 'Nine' });
+    for (const external_id of ['u9', 'u10-is-new']) {
+      const refused = await save({ external_id, email: 'EIGHT@example.com', first_name: 'X' });
+      expect(refused.status).toBe(422);
+      expect(refused.body.errors).toEqual([
+        { code: 'validation_failed', message: "Param 'email' belongs to another user" },
+      ]);
+    }
+    expect((await project.call('GET', `/users/${nine.id}`)).body).toEqual(nine);
+    const { body } = await project.call('GET', '/users?query=u10-is-new');
+    expect(body.data).toEqual([]);
+  });
+
+  test('twenty at once make one user', async () => {
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, (_, index) =>
+        save({ external_id: 'race', email: 'race@example.com', first_name: `${index}` }),
+      ),
+    );
+    expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 200));
+    expect(new Set(answers.map(({ body }) => body.id)).size).toBe(1);
+  });
+
+  test('a user who was deleted is back when saved', async () => {
+    const { body } = await save({ external_id: 'back' });
+    expect((await project.call('DELETE', `/users/${body.id}`)).status).toBe(204);
+    expect((await project.call('GET', `/users/${body.id}`)).status).toBe(404);
+    expect((await save({ external_id: 'back' })).body.id).toBe(body.id);
+    expect((await project.call('GET', `/users/${body.id}`)).status).toBe(200);
+  });
+
+  test.each([
+    ['no identity', { first_name: 'x' }, ['external_id or an email']],
+    ['identities of null', { external_id: null, email: null }, ['external_id or an email']],
+    ['an unknown key', { external_id: 'x', nick: 1 }, ["doesn't allow key: nick"]],
+    [
+      'everything wrong at once',
+      {
+        external_id: 'a\0b',
+        email: 'nobody',
+        first_name: '\ud800',
+        last_name: 7,
+        custom_attributes: [],
+        phone_numbers: ['0800'],
+      },
+      ['external_id', 'email', 'first_name', 'last_name', 'custom_attributes', 'phone_numbers.0'],
+    ],
+  ])('refuses %s', async (_what, body, named) => {
+    const answer = await save(body);
+    expect(answer.status).toBe(422);
+    const said = answer.body.errors.map((error: { message: string }) => error.message).join('\n');
+    for (const name of named) expect(said).toContain(name);
+  });
+});
+
+test('last_notified_at is when the newest notification was sent', async () => {
+  const { body: sent } = await project.call('POST', '/broadcasts', {
+    title: 'T',
+    recipients: [{ external_id: 'notified' }],
+  });
+  await processed(project.call, sent.id);
+  const { body } = await project.call('GET', '/users?query=notified');
+  const { body: inbox } = await project.as('notified')('GET', '/notifications');
+  expect(body.data[0].last_notified_at).toBe(inbox.data[0].sent_at);
+});
+
+describe('listing', () => {
+  test('pages through all, newest first, and finds by the beginning of an identity', async () => {
+    const other = await service.createProject('list');
+    for (const name of ['ann', 'anna', 'Bob', 'annette%', 'zoë']) {
+      await save({ external_id: name, email: `${name.replace('%', '')}@x.example` }, other);
+    }
+    const names = async (path: string): Promise<unknown[]> => {
+      const { body } = await other.call('GET', path);
+      const rest = body.links.next
+        ? await names(body.links.next.slice(body.links.next.indexOf('/v2') + 3))
+        : [];
+      return [...body.data.map((user: { external_id: string }) => user.external_id), ...rest];
+    };
+    expect(await names('/users?limit=2')).toEqual(['zoë', 'annette%', 'Bob', 'anna', 'ann']);
+    expect(await names('/users?query=ann&limit=1')).toEqual(['annette%', 'anna', 'ann']);
+    expect(await names('/users?query=annette%25')).toEqual(['annette%']);
+    expect(await names('/users?query=BOB@')).toEqual(['Bob']);
+    expect(await names('/users?query=zoë')).toEqual(['zoë']);
+    expect(await names('/users?query=nobody')).toEqual([]);
+  });
+
+  test('finds the same when very many match', async () => {
+    const other = await service.createProject('many');
+    await service.context.db.query(
+      sql(
+        'test_many_users',
+        `with u as (
+          insert into users (id, project_id, external_id, created_at, updated_at)
+          select gen_random_uuid(), $1, 'm' || i, now(), now() from generate_series(1, 2500) i
+          returning id, external_id
+        )
+        insert into user_keys (project_id, kind, value, user_id) select $1, 'external_id', external_id, id from u`,
+      ),
+      [other.id],
+    );
+    await save({ external_id: 'other' }, other);
+    const { body } = await other.call('GET', '/users?query=m&limit=100');
+    expect(body.data).toHaveLength(100);
+    expect(body.data.every((user: { external_id: string }) => user.external_id.startsWith('m'))).toBe(true);
+    expect(body.links.next).not.toBeNull();
+  });
+});
+
+test.each(['PUT /users', 'GET /users', `GET /users/${newId()}`])(
+  '%s is for the Project JWT alone',
+  async (operation) => {
+    const [method = '', path = ''] = operation.split(' ');
+    const body = method === 'PUT' ? { external_id: 'x' } : undefined;
+    expect((await project.as('u')(method, path, body)).status).toBe(403);
+    expect((await fetch(`${service.address}/v2${path}`, { method })).status).toBe(401);
+  },
+);
+
+test('another project’s user is not found', async () => {
+  const other = await service.createProject('elsewhere');
+  const { body } = await save({ external_id: 'theirs' }, other);
+  expect((await project.call('GET', `/users/${body.id}`)).status).toBe(404);
+  expect((await project.call('GET', '/users/nonsense')).body.errors[0].code).toBe('invalid_id');
+});
