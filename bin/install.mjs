@@ -1,14 +1,5 @@
 import { spawn, spawnSync } from 'node:child_process';
-import {
-  existsSync,
-  mkdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  statSync,
-  utimesSync,
-  writeFileSync,
-} from 'node:fs';
+import { mkdirSync, readFileSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
@@ -30,13 +21,11 @@ export async function ensureInstalled({ dev }) {
   if (isInstalled({ dev }) && !isLocked()) return;
   await withLock(async () => {
     if (isInstalled({ dev })) return; // another launcher has just done it
-    const hadDevelopmentTools = Object.values(readPackages(record) ?? {}).some((entry) => entry.dev);
-    // The record goes first and comes back last: without one, an earlier install was cut off and may have
-    // left half a package. With one, the tree is brought up to date in place, under a server that may be
-    // running on it.
-    if (existsSync(record)) rmSync(record);
-    else rmSync(modules, { recursive: true, force: true });
-    await npmInstall({ dev: dev || hadDevelopmentTools });
+    const installed = readPackages(record);
+    const hasDevelopmentTools = Object.values(installed ?? {}).some((entry) => entry.dev);
+    // npm writes the record last. Without it, an interrupted installation may have left half a package.
+    rmSync(record, { force: true });
+    await runNpm({ dev: dev || hasDevelopmentTools, update: installed !== undefined });
     if (!isInstalled({ dev }))
       throw new Refusal('npm has installed something else than package-lock.json says');
     compileOnce();
@@ -88,20 +77,20 @@ function readPackages(file) {
 }
 
 /**
- * `npm install --no-save` rather than `npm ci`: it follows the lock file and leaves it alone, too, but does
- * not empty node_modules first, and does not refuse where the registry lacks a platform package that is not
- * for this platform.
+ * Runs `npm ci`, or `npm install --no-save` to update a complete installation: `npm ci` starts by deleting
+ * node_modules, and a server may be running on it. Both install what package-lock.json says.
  */
-async function npmInstall({ dev }) {
+async function runNpm({ dev, update }) {
   console.error(`belfry: installing ${dev ? 'what the tests need' : 'its dependencies'} (once) …`);
-  const only = dev ? '--include=dev' : '--omit=dev'; // said either way: NODE_ENV and .npmrc have a say otherwise
+  const command = update ? ['install', '--no-save'] : ['ci'];
+  const only = dev ? '--include=dev' : '--omit=dev'; // explicit, because NODE_ENV and .npmrc can change it
   const flags = ['--include=optional', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error'];
   const windows = process.platform === 'win32';
-  const child = spawn('npm', ['install', '--no-save', only, ...flags], {
+  const child = spawn('npm', [...command, only, ...flags], {
     cwd: root,
     env: { ...process.env, PATH: pathWithoutOwnTools() },
     shell: windows, // npm is a .cmd file there
-    stdio: ['ignore', 'ignore', 'inherit'], // stdout belongs to the command that was asked for
+    stdio: ['ignore', 'ignore', 'inherit'], // stdout belongs to the requested command
   });
   writeFileSync(join(lockDir, 'npm.pid'), String(child.pid));
   const interrupt = (signal) => child.kill(signal);
@@ -111,7 +100,7 @@ async function npmInstall({ dev }) {
       child.once('error', reject);
       child.once('close', (...ended) => resolve(ended));
     });
-    if (code !== 0) throw new Refusal(`npm install ended with ${signal ?? code}: nothing was started`);
+    if (code !== 0) throw new Refusal(`npm ${command[0]} failed (${signal ?? code}): nothing was started`);
   } catch (error) {
     if (error.code === 'ENOENT')
       throw new Refusal('npm was not found: it is needed to install the dependencies');

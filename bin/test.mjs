@@ -34,7 +34,7 @@ const CHECKS = [
     'server/src/domain',
   ],
   ['unused code', 'node_modules/knip/bin/knip.js', '--no-progress'],
-  ['licences', 'bin/licences.mjs'],
+  ['packages and licences', 'bin/packages.mjs'],
   ['links', 'bin/links.mjs'],
   ['generated files', 'server/src/main.ts', 'generate', '--check'],
 ];
