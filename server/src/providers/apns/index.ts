@@ -92,7 +92,7 @@ function connect(config: Config, { transport, clock }: SenderDeps): Sender<PushM
   const token = providerToken(config, { clock, owner: transport });
   const sender = createHttpSender<PushMessage, ApnsRequest>({
     concurrency: CONCURRENCY,
-    secrets: () => (token === undefined ? [] : [token.current()]), // the key itself is never sent
+    secrets: () => (token === undefined ? [] : [token.latest()]), // the key itself is never sent
     build: (message) => (token === undefined ? NO_KEY : build(message, config)),
     exchange: (request) => exchange(pools[request.environment], request, token),
     classify,
@@ -121,11 +121,11 @@ async function exchange(
 ): Promise<HttpAnswer> {
   const signed = (jwt: string) =>
     pool.request({ method, path, headers: { ...headers, authorization: `bearer ${jwt}` }, body });
-  const jwt = token?.current() ?? '';
+  const jwt = (await token?.current()) ?? '';
   const answer = await signed(jwt);
   if ('error' in answer || answer.status !== 403 || !answer.text.includes('"ExpiredProviderToken"'))
     return answer;
-  const another = token?.insteadOf(jwt);
+  const another = await token?.insteadOf(jwt);
   return another === undefined ? answer : signed(another);
 }
 
@@ -263,7 +263,7 @@ async function verify(config: Config, { transport, clock }: VerifyDeps): Promise
     method: 'POST',
     path: `/3/device/${NO_DEVICE}`,
     headers: {
-      authorization: `bearer ${token.current()}`,
+      authorization: `bearer ${await token.current()}`,
       'apns-topic': config.app_id,
       'apns-push-type': 'alert',
       'apns-expiration': '0',

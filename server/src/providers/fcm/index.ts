@@ -20,8 +20,8 @@ import { ask, notChecked, segment } from '../shared/ask.ts';
 import { httpOutcome, rejected, rejectedForEither, retry, type Said } from '../shared/http-outcome.ts';
 import { createHttpSender } from '../shared/http-sender.ts';
 import { Http2Pool } from '../shared/http2-pool.ts';
+import { privateKey } from '../shared/private-key.ts';
 import { buildToFit } from '../shared/shrink.ts';
-import { privateKey } from '../shared/sign-jwt.ts';
 import type { HttpAnswer } from '../shared/transport.ts';
 import { type AccessToken, createAccessToken, problemOf, tokenRequest } from './access-token.ts';
 import { type FcmMessage, fcmMessage, withTimeToLive } from './message.ts';
@@ -242,7 +242,7 @@ async function verify(config: Config, { transport, clock }: VerifyDeps): Promise
   if (key === undefined) return [{ field: 'private_key', problem: 'is not an RSA key in PEM' }];
   const problem = problemOf(config.token_uri);
   if (problem !== undefined) return [{ field: 'token_uri', problem }];
-  const request = tokenRequest(config, key, clock.now());
+  const request = await tokenRequest(config, key, clock.now());
   const answer = await ask(transport.at(config.token_uri), {
     ...request,
     secrets: [new URLSearchParams(String(request.body)).get('assertion') ?? ''],

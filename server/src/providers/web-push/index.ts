@@ -246,7 +246,10 @@ function connect(config: Config, { transport, clock, contact }: SenderDeps): Sen
     return 'kind' in less || bytesOf(less) >= bytesOf(request) ? answer : push(less, message);
   }
 
-  function push({ endpoint, keys, headers, ttlSeconds, payload }: PushRequest, message: WebPushMessage) {
+  async function push(
+    { endpoint, keys, headers, ttlSeconds, payload }: PushRequest,
+    message: WebPushMessage,
+  ): Promise<HttpAnswer> {
     const recipient = recipientWith(keys);
     const origin = URL.parse(endpoint)?.origin;
     if (recipient === undefined || origin === undefined)
@@ -257,7 +260,7 @@ function connect(config: Config, { transport, clock, contact }: SenderDeps): Sen
     return transport.at(endpoint).request({
       method: 'POST',
       path: '',
-      headers: { ...headers, ttl: String(ttl), authorization: authorization(origin) },
+      headers: { ...headers, ttl: String(ttl), authorization: await authorization(origin) },
       body: encrypt(Buffer.from(payload), recipient),
     });
   }
