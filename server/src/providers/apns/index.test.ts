@@ -5,7 +5,7 @@ import { type ApnsStandIn, startApnsStandIn } from '../../../test/support/apns-s
 import { conforms } from '../../../test/support/provider-conformance.ts';
 import { startVendor } from '../../../test/support/vendor-stand-in.ts';
 import { createEgressGuard } from '../../lib/egress.ts';
-import type { Outcome, PushMessage, Sender } from '../provider.ts';
+import type { PushMessage, Sender, SendOutcome } from '../provider.ts';
 import { createTransport, type Transport, type Vendor } from '../shared/transport.ts';
 import { apns } from './index.ts';
 import { providerToken } from './provider-token.ts';
@@ -392,7 +392,7 @@ describe('a sender', () => {
   });
 
   test('goes on while the server ends one connection after the other', async () => {
-    const outcomes: Outcome[] = [];
+    const outcomes: SendOutcome[] = [];
     for (let round = 0; round < 5; round += 1) {
       const sends = Array.from({ length: 50 }, () => sender.send(message()));
       await expect.poll(() => apple.pushes.length).toBeGreaterThan(round * 50);

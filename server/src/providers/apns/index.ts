@@ -7,12 +7,12 @@ import { appId } from '../../contract/app-id.ts';
 import { oneOf } from '../../contract/common.ts';
 import type {
   Finding,
-  Outcome,
   Provider,
   PushMessage,
   Rejection,
   Sender,
   SenderDeps,
+  SendOutcome,
   VerifyDeps,
 } from '../provider.ts';
 import { secret } from '../provider.ts';
@@ -207,11 +207,11 @@ function badHeader(name: string): Rejection {
   return { kind: 'rejected', scope: 'message', code: 'bad_override', reason };
 }
 
-function classify(answer: HttpAnswer): Outcome {
+function classify(answer: HttpAnswer): SendOutcome {
   return httpOutcome(answer, 'APNs', meaning);
 }
 
-function meaning(said: Said): Outcome | undefined {
+function meaning(said: Said): SendOutcome | undefined {
   const { status, headers, json } = said;
   const id = headers['apns-id'];
   if (status === 200) return { kind: 'sent', ...(id === undefined ? {} : { providerId: id }) };

@@ -7,12 +7,12 @@ import { oneOf } from '../../contract/common.ts';
 import { urlMember } from '../../lib/named-host.ts';
 import type {
   Finding,
-  Outcome,
   Provider,
   PushMessage,
   Rejection,
   Sender,
   SenderDeps,
+  SendOutcome,
   VerifyDeps,
 } from '../provider.ts';
 import { isRejection, secret } from '../provider.ts';
@@ -173,12 +173,12 @@ function build(message: PushMessage, config: Config, nowMs?: number): FcmRequest
   });
 }
 
-function classify(reply: FcmReply): Outcome {
+function classify(reply: FcmReply): SendOutcome {
   return reply.of === 'token' ? classifyToken(reply) : httpOutcome(reply, 'FCM', meaning);
 }
 
 /** Without an access token nothing was sent, whatever else is the matter. */
-function classifyToken(reply: HttpAnswer): Outcome {
+function classifyToken(reply: HttpAnswer): SendOutcome {
   const outcome = httpOutcome(reply, 'Google', (said) => {
     const { error } = said.json as { error?: unknown };
     if (said.status !== 400 && said.status !== 401) return undefined;
@@ -187,7 +187,7 @@ function classifyToken(reply: HttpAnswer): Outcome {
   return outcome.kind === 'retry' ? { ...outcome, ambiguous: false } : outcome;
 }
 
-function meaning(said: Said): Outcome | undefined {
+function meaning(said: Said): SendOutcome | undefined {
   const { status, json } = said;
   if (status === 200) {
     const { name } = json as { name?: unknown };
