@@ -1,6 +1,8 @@
-// What an inbox does: shows what is there, listens for more, marks it read. The same code runs in a browser,
-// with a token that your server made. prints: 0 unread prints: notifications/new: Hello, Ada prints:
-// notifications/read
+// What an inbox does: lists what is there, follows new notifications, marks one as read.
+// The same code runs in a browser, with a token that your server made.
+// prints: 0 unread
+// prints: notifications/new: Hello, Ada
+// prints: notifications/read
 import { createUserToken, ProjectClient, UserClient } from '@belfry/sdk';
 
 const { BELFRY_URL: baseUrl = 'http://127.0.0.1:3000/v2', BELFRY_PROJECT_JWT = '' } = process.env;

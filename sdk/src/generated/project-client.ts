@@ -6,7 +6,7 @@ import type { EventOf } from '../event-of.ts';
 import type { EventStream } from '../event-stream.ts';
 import type { RequestOptions, StreamOptions } from '../options.ts';
 import type { PageRequest } from '../page-request.ts';
-import type { ApnsIntegration, ApnsIntegrationConfig, ApnsToken, Broadcast, BroadcastDelivery, CategoryDeliveryConfig, CreateBroadcastBody, DeleteIntegrationQuery, DeliveryWindows, DiscardTokenReply, Event, EventsourceIntegration, EventsourceIntegrationConfig, ExpoIntegration, ExpoIntegrationConfig, ExpoToken, FcmIntegration, FcmIntegrationConfig, FcmToken, GithubIntegration, GithubIntegrationConfig, InboxIntegration, InboxIntegrationConfig, InboxToken, Integration, ListBroadcastDeliveriesQuery, ListEventsQuery, ListQuery, ListSuppressionsQuery, ListUsersQuery, ListWebhookDeliveriesQuery, MailgunIntegration, MailgunIntegrationConfig, NotificationDelivery, PingEmailIntegration, PingEmailIntegrationConfig, ReplayBroadcastDeliveriesBody, ReplayBroadcastDeliveriesReply, ReplayWebhookBody, RotateWebhookSecretReply, SaveInboxIntegrationBody, SaveIntegrationQuery, SaveSuppressionBody, SaveUserBody, SaveWebhookBody, SendgridIntegration, SendgridIntegrationConfig, SesIntegration, SesIntegrationConfig, SlackIntegration, SlackIntegrationConfig, SlackToken, SlackbotIntegration, SlackbotIntegrationConfig, SlackbotToken, SmtpIntegration, SmtpIntegrationConfig, StreamEventsQuery, StripeIntegration, StripeIntegrationConfig, Suppression, TeamsIntegration, TeamsIntegrationConfig, TeamsToken, Tracking, TwilioIntegration, TwilioIntegrationConfig, User, WebPushIntegration, WebPushIntegrationConfig, WebPushToken, Webhook, WebhookDelivery, WebhookSecret } from './types.ts';
+import type { ApnsIntegration, ApnsIntegrationConfig, ApnsToken, Broadcast, BroadcastInput, CategoryDeliveryConfig, ChatToken, DeleteIntegrationQuery, Delivery, DeliveryReplay, DeliveryReplayInput, DeliveryWindows, DiscardedToken, Empty, Event, EventsourceIntegration, EventsourceIntegrationConfig, ExpoIntegration, ExpoIntegrationConfig, ExpoToken, FcmIntegration, FcmIntegrationConfig, FcmToken, GithubIntegration, GithubIntegrationConfig, InboxIntegration, InboxIntegrationConfig, InboxIntegrationConfigInput, InboxToken, Integration, ListBroadcastDeliveriesQuery, ListEventsQuery, ListQuery, ListSuppressionsQuery, ListUsersQuery, ListWebhookDeliveriesQuery, MailgunIntegration, MailgunIntegrationConfig, PingEmailIntegration, PingEmailIntegrationConfig, SaveIntegrationQuery, SendgridIntegration, SendgridIntegrationConfig, SesIntegration, SesIntegrationConfig, SlackIntegration, SlackIntegrationConfig, SlackbotIntegration, SlackbotIntegrationConfig, SmtpIntegration, SmtpIntegrationConfig, StreamEventsQuery, StripeIntegration, StripeIntegrationConfig, Suppression, SuppressionInput, TeamsIntegration, TeamsIntegrationConfig, TeamsToken, Tracking, TwilioIntegration, TwilioIntegrationConfig, User, UserInput, WebPushIntegration, WebPushIntegrationConfig, WebPushToken, Webhook, WebhookDelivery, WebhookInput, WebhookReplayInput, WebhookSecret, WebhookSecretRotation } from './types.ts';
 
 /** Speaks for a whole project with its Project JWT: for your servers, never for a browser. */
 export class ProjectClient extends Client {
@@ -18,7 +18,7 @@ export class ProjectClient extends Client {
      *
      * `POST /broadcasts`
      */
-    create: (body: CreateBroadcastBody, options?: RequestOptions): Promise<Broadcast> =>
+    create: (body: BroadcastInput, options?: RequestOptions): Promise<Broadcast> =>
       this.request({ method: 'POST', path: '/broadcasts', body }, options),
     /**
      * List the broadcasts of the project, newest first.
@@ -42,7 +42,7 @@ export class ProjectClient extends Client {
        *
        * `GET /broadcasts/{broadcast_id}/deliveries`
        */
-      list: (broadcastId: string, query?: ListBroadcastDeliveriesQuery, options?: RequestOptions): PageRequest<BroadcastDelivery> =>
+      list: (broadcastId: string, query?: ListBroadcastDeliveriesQuery, options?: RequestOptions): PageRequest<Delivery> =>
         this.list(`/broadcasts/${segment(broadcastId)}/deliveries`, query, options),
       /**
        * Send what failed of a broadcast anew.
@@ -50,7 +50,7 @@ export class ProjectClient extends Client {
        *
        * `POST /broadcasts/{broadcast_id}/deliveries/replay`
        */
-      replay: (broadcastId: string, body: ReplayBroadcastDeliveriesBody, options?: RequestOptions): Promise<ReplayBroadcastDeliveriesReply> =>
+      replay: (broadcastId: string, body: DeliveryReplayInput, options?: RequestOptions): Promise<DeliveryReplay> =>
         this.request({ method: 'POST', path: `/broadcasts/${segment(broadcastId)}/deliveries/replay`, body }, options),
     },
   };
@@ -63,7 +63,7 @@ export class ProjectClient extends Client {
      *
      * `GET /notifications/{notification_id}/deliveries`
      */
-    listDeliveries: (notificationId: string, options?: RequestOptions): PageRequest<NotificationDelivery> =>
+    listDeliveries: (notificationId: string, options?: RequestOptions): PageRequest<Delivery> =>
       this.list(`/notifications/${segment(notificationId)}/deliveries`, {}, options),
   };
 
@@ -90,7 +90,7 @@ export class ProjectClient extends Client {
        *
        * `DELETE /users/{user_id}/channels/in_app/inbox/tokens/{token_id}`
        */
-      discard: (userId: string, tokenId: string, options?: RequestOptions): Promise<DiscardTokenReply> =>
+      discard: (userId: string, tokenId: string, options?: RequestOptions): Promise<DiscardedToken> =>
         this.request({ method: 'DELETE', path: `/users/${segment(userId)}/channels/in_app/inbox/tokens/${segment(tokenId)}` }, options),
     },
     apns: {
@@ -114,7 +114,7 @@ export class ProjectClient extends Client {
        *
        * `DELETE /users/{user_id}/channels/mobile_push/apns/tokens/{token_id}`
        */
-      discard: (userId: string, tokenId: string, options?: RequestOptions): Promise<DiscardTokenReply> =>
+      discard: (userId: string, tokenId: string, options?: RequestOptions): Promise<DiscardedToken> =>
         this.request({ method: 'DELETE', path: `/users/${segment(userId)}/channels/mobile_push/apns/tokens/${segment(tokenId)}` }, options),
     },
     expo: {
@@ -138,7 +138,7 @@ export class ProjectClient extends Client {
        *
        * `DELETE /users/{user_id}/channels/mobile_push/expo/tokens/{token_id}`
        */
-      discard: (userId: string, tokenId: string, options?: RequestOptions): Promise<DiscardTokenReply> =>
+      discard: (userId: string, tokenId: string, options?: RequestOptions): Promise<DiscardedToken> =>
         this.request({ method: 'DELETE', path: `/users/${segment(userId)}/channels/mobile_push/expo/tokens/${segment(tokenId)}` }, options),
     },
     fcm: {
@@ -162,7 +162,7 @@ export class ProjectClient extends Client {
        *
        * `DELETE /users/{user_id}/channels/mobile_push/fcm/tokens/{token_id}`
        */
-      discard: (userId: string, tokenId: string, options?: RequestOptions): Promise<DiscardTokenReply> =>
+      discard: (userId: string, tokenId: string, options?: RequestOptions): Promise<DiscardedToken> =>
         this.request({ method: 'DELETE', path: `/users/${segment(userId)}/channels/mobile_push/fcm/tokens/${segment(tokenId)}` }, options),
     },
     slack: {
@@ -171,14 +171,14 @@ export class ProjectClient extends Client {
        *
        * `GET /users/{user_id}/channels/slack/tokens`
        */
-      list: (userId: string, query?: ListQuery, options?: RequestOptions): PageRequest<SlackToken> =>
+      list: (userId: string, query?: ListQuery, options?: RequestOptions): PageRequest<ChatToken> =>
         this.list(`/users/${segment(userId)}/channels/slack/tokens`, query, options),
       /**
        * Get a token of a user, active or discarded.
        *
        * `GET /users/{user_id}/channels/slack/tokens/{token_id}`
        */
-      get: (userId: string, tokenId: string, options?: RequestOptions): Promise<SlackToken> =>
+      get: (userId: string, tokenId: string, options?: RequestOptions): Promise<ChatToken> =>
         this.request({ method: 'GET', path: `/users/${segment(userId)}/channels/slack/tokens/${segment(tokenId)}` }, options),
       /**
        * Discard a token of a user for good.
@@ -186,7 +186,7 @@ export class ProjectClient extends Client {
        *
        * `DELETE /users/{user_id}/channels/slack/tokens/{token_id}`
        */
-      discard: (userId: string, tokenId: string, options?: RequestOptions): Promise<DiscardTokenReply> =>
+      discard: (userId: string, tokenId: string, options?: RequestOptions): Promise<DiscardedToken> =>
         this.request({ method: 'DELETE', path: `/users/${segment(userId)}/channels/slack/tokens/${segment(tokenId)}` }, options),
     },
     slackbot: {
@@ -195,14 +195,14 @@ export class ProjectClient extends Client {
        *
        * `GET /users/{user_id}/channels/slack/service_slackbot/tokens`
        */
-      list: (userId: string, query?: ListQuery, options?: RequestOptions): PageRequest<SlackbotToken> =>
+      list: (userId: string, query?: ListQuery, options?: RequestOptions): PageRequest<ChatToken> =>
         this.list(`/users/${segment(userId)}/channels/slack/service_slackbot/tokens`, query, options),
       /**
        * Get a token of a user, active or discarded.
        *
        * `GET /users/{user_id}/channels/slack/service_slackbot/tokens/{token_id}`
        */
-      get: (userId: string, tokenId: string, options?: RequestOptions): Promise<SlackbotToken> =>
+      get: (userId: string, tokenId: string, options?: RequestOptions): Promise<ChatToken> =>
         this.request({ method: 'GET', path: `/users/${segment(userId)}/channels/slack/service_slackbot/tokens/${segment(tokenId)}` }, options),
       /**
        * Discard a token of a user for good.
@@ -210,7 +210,7 @@ export class ProjectClient extends Client {
        *
        * `DELETE /users/{user_id}/channels/slack/service_slackbot/tokens/{token_id}`
        */
-      discard: (userId: string, tokenId: string, options?: RequestOptions): Promise<DiscardTokenReply> =>
+      discard: (userId: string, tokenId: string, options?: RequestOptions): Promise<DiscardedToken> =>
         this.request({ method: 'DELETE', path: `/users/${segment(userId)}/channels/slack/service_slackbot/tokens/${segment(tokenId)}` }, options),
     },
     teams: {
@@ -234,7 +234,7 @@ export class ProjectClient extends Client {
        *
        * `DELETE /users/{user_id}/channels/teams/tokens/{token_id}`
        */
-      discard: (userId: string, tokenId: string, options?: RequestOptions): Promise<DiscardTokenReply> =>
+      discard: (userId: string, tokenId: string, options?: RequestOptions): Promise<DiscardedToken> =>
         this.request({ method: 'DELETE', path: `/users/${segment(userId)}/channels/teams/tokens/${segment(tokenId)}` }, options),
     },
     webPush: {
@@ -258,7 +258,7 @@ export class ProjectClient extends Client {
        *
        * `DELETE /users/{user_id}/channels/web_push/tokens/{token_id}`
        */
-      discard: (userId: string, tokenId: string, options?: RequestOptions): Promise<DiscardTokenReply> =>
+      discard: (userId: string, tokenId: string, options?: RequestOptions): Promise<DiscardedToken> =>
         this.request({ method: 'DELETE', path: `/users/${segment(userId)}/channels/web_push/tokens/${segment(tokenId)}` }, options),
     },
   };
@@ -294,7 +294,7 @@ export class ProjectClient extends Client {
        *
        * `DELETE /integrations/apns`
        */
-      delete: (query?: DeleteIntegrationQuery, options?: RequestOptions): Promise<Record<string, never>> =>
+      delete: (query?: DeleteIntegrationQuery, options?: RequestOptions): Promise<Empty> =>
         this.request({ method: 'DELETE', path: '/integrations/apns', query }, options),
     },
     eventsource: {
@@ -319,7 +319,7 @@ export class ProjectClient extends Client {
        *
        * `DELETE /integrations/eventsource`
        */
-      delete: (query?: DeleteIntegrationQuery, options?: RequestOptions): Promise<Record<string, never>> =>
+      delete: (query?: DeleteIntegrationQuery, options?: RequestOptions): Promise<Empty> =>
         this.request({ method: 'DELETE', path: '/integrations/eventsource', query }, options),
     },
     expo: {
@@ -344,7 +344,7 @@ export class ProjectClient extends Client {
        *
        * `DELETE /integrations/expo`
        */
-      delete: (query?: DeleteIntegrationQuery, options?: RequestOptions): Promise<Record<string, never>> =>
+      delete: (query?: DeleteIntegrationQuery, options?: RequestOptions): Promise<Empty> =>
         this.request({ method: 'DELETE', path: '/integrations/expo', query }, options),
     },
     fcm: {
@@ -369,7 +369,7 @@ export class ProjectClient extends Client {
        *
        * `DELETE /integrations/fcm`
        */
-      delete: (query?: DeleteIntegrationQuery, options?: RequestOptions): Promise<Record<string, never>> =>
+      delete: (query?: DeleteIntegrationQuery, options?: RequestOptions): Promise<Empty> =>
         this.request({ method: 'DELETE', path: '/integrations/fcm', query }, options),
     },
     github: {
@@ -394,7 +394,7 @@ export class ProjectClient extends Client {
        *
        * `DELETE /integrations/github`
        */
-      delete: (query?: DeleteIntegrationQuery, options?: RequestOptions): Promise<Record<string, never>> =>
+      delete: (query?: DeleteIntegrationQuery, options?: RequestOptions): Promise<Empty> =>
         this.request({ method: 'DELETE', path: '/integrations/github', query }, options),
     },
     inbox: {
@@ -404,7 +404,7 @@ export class ProjectClient extends Client {
        *
        * `PUT /integrations/inbox`
        */
-      save: (body: SaveInboxIntegrationBody, query?: SaveIntegrationQuery, options?: RequestOptions): Promise<InboxIntegrationConfig> =>
+      save: (body: InboxIntegrationConfigInput, query?: SaveIntegrationQuery, options?: RequestOptions): Promise<InboxIntegrationConfig> =>
         this.request({ method: 'PUT', path: '/integrations/inbox', body, query }, options),
       /**
        * List the inbox integrations with their configs.
@@ -419,7 +419,7 @@ export class ProjectClient extends Client {
        *
        * `DELETE /integrations/inbox`
        */
-      delete: (query?: DeleteIntegrationQuery, options?: RequestOptions): Promise<Record<string, never>> =>
+      delete: (query?: DeleteIntegrationQuery, options?: RequestOptions): Promise<Empty> =>
         this.request({ method: 'DELETE', path: '/integrations/inbox', query }, options),
     },
     mailgun: {
@@ -444,7 +444,7 @@ export class ProjectClient extends Client {
        *
        * `DELETE /integrations/mailgun`
        */
-      delete: (query?: DeleteIntegrationQuery, options?: RequestOptions): Promise<Record<string, never>> =>
+      delete: (query?: DeleteIntegrationQuery, options?: RequestOptions): Promise<Empty> =>
         this.request({ method: 'DELETE', path: '/integrations/mailgun', query }, options),
     },
     pingEmail: {
@@ -469,7 +469,7 @@ export class ProjectClient extends Client {
        *
        * `DELETE /integrations/ping_email`
        */
-      delete: (query?: DeleteIntegrationQuery, options?: RequestOptions): Promise<Record<string, never>> =>
+      delete: (query?: DeleteIntegrationQuery, options?: RequestOptions): Promise<Empty> =>
         this.request({ method: 'DELETE', path: '/integrations/ping_email', query }, options),
     },
     sendgrid: {
@@ -494,7 +494,7 @@ export class ProjectClient extends Client {
        *
        * `DELETE /integrations/sendgrid`
        */
-      delete: (query?: DeleteIntegrationQuery, options?: RequestOptions): Promise<Record<string, never>> =>
+      delete: (query?: DeleteIntegrationQuery, options?: RequestOptions): Promise<Empty> =>
         this.request({ method: 'DELETE', path: '/integrations/sendgrid', query }, options),
     },
     ses: {
@@ -519,7 +519,7 @@ export class ProjectClient extends Client {
        *
        * `DELETE /integrations/ses`
        */
-      delete: (query?: DeleteIntegrationQuery, options?: RequestOptions): Promise<Record<string, never>> =>
+      delete: (query?: DeleteIntegrationQuery, options?: RequestOptions): Promise<Empty> =>
         this.request({ method: 'DELETE', path: '/integrations/ses', query }, options),
     },
     slack: {
@@ -544,7 +544,7 @@ export class ProjectClient extends Client {
        *
        * `DELETE /integrations/slack`
        */
-      delete: (query?: DeleteIntegrationQuery, options?: RequestOptions): Promise<Record<string, never>> =>
+      delete: (query?: DeleteIntegrationQuery, options?: RequestOptions): Promise<Empty> =>
         this.request({ method: 'DELETE', path: '/integrations/slack', query }, options),
     },
     slackbot: {
@@ -569,7 +569,7 @@ export class ProjectClient extends Client {
        *
        * `DELETE /integrations/service_slackbot`
        */
-      delete: (query?: DeleteIntegrationQuery, options?: RequestOptions): Promise<Record<string, never>> =>
+      delete: (query?: DeleteIntegrationQuery, options?: RequestOptions): Promise<Empty> =>
         this.request({ method: 'DELETE', path: '/integrations/service_slackbot', query }, options),
     },
     smtp: {
@@ -594,7 +594,7 @@ export class ProjectClient extends Client {
        *
        * `DELETE /integrations/smtp`
        */
-      delete: (query?: DeleteIntegrationQuery, options?: RequestOptions): Promise<Record<string, never>> =>
+      delete: (query?: DeleteIntegrationQuery, options?: RequestOptions): Promise<Empty> =>
         this.request({ method: 'DELETE', path: '/integrations/smtp', query }, options),
     },
     stripe: {
@@ -619,7 +619,7 @@ export class ProjectClient extends Client {
        *
        * `DELETE /integrations/stripe`
        */
-      delete: (query?: DeleteIntegrationQuery, options?: RequestOptions): Promise<Record<string, never>> =>
+      delete: (query?: DeleteIntegrationQuery, options?: RequestOptions): Promise<Empty> =>
         this.request({ method: 'DELETE', path: '/integrations/stripe', query }, options),
     },
     teams: {
@@ -644,7 +644,7 @@ export class ProjectClient extends Client {
        *
        * `DELETE /integrations/teams`
        */
-      delete: (query?: DeleteIntegrationQuery, options?: RequestOptions): Promise<Record<string, never>> =>
+      delete: (query?: DeleteIntegrationQuery, options?: RequestOptions): Promise<Empty> =>
         this.request({ method: 'DELETE', path: '/integrations/teams', query }, options),
     },
     twilio: {
@@ -669,7 +669,7 @@ export class ProjectClient extends Client {
        *
        * `DELETE /integrations/twilio`
        */
-      delete: (query?: DeleteIntegrationQuery, options?: RequestOptions): Promise<Record<string, never>> =>
+      delete: (query?: DeleteIntegrationQuery, options?: RequestOptions): Promise<Empty> =>
         this.request({ method: 'DELETE', path: '/integrations/twilio', query }, options),
     },
     webPush: {
@@ -694,7 +694,7 @@ export class ProjectClient extends Client {
        *
        * `DELETE /integrations/web_push`
        */
-      delete: (query?: DeleteIntegrationQuery, options?: RequestOptions): Promise<Record<string, never>> =>
+      delete: (query?: DeleteIntegrationQuery, options?: RequestOptions): Promise<Empty> =>
         this.request({ method: 'DELETE', path: '/integrations/web_push', query }, options),
     },
   };
@@ -779,7 +779,7 @@ export class ProjectClient extends Client {
      *
      * `PUT /users`
      */
-    save: (body: SaveUserBody, options?: RequestOptions): Promise<User> =>
+    save: (body: UserInput, options?: RequestOptions): Promise<User> =>
       this.request({ method: 'PUT', path: '/users', body }, options),
     /**
      * List the users of the project, newest first.
@@ -813,7 +813,7 @@ export class ProjectClient extends Client {
      *
      * `PUT /suppressions`
      */
-    save: (body: SaveSuppressionBody, options?: RequestOptions): Promise<Suppression> =>
+    save: (body: SuppressionInput, options?: RequestOptions): Promise<Suppression> =>
       this.request({ method: 'PUT', path: '/suppressions', body }, options),
     /**
      * List the suppressed addresses, newest first.
@@ -873,7 +873,7 @@ export class ProjectClient extends Client {
      *
      * `PUT /webhooks`
      */
-    save: (body: SaveWebhookBody, options?: RequestOptions): Promise<Webhook> =>
+    save: (body: WebhookInput, options?: RequestOptions): Promise<Webhook> =>
       this.request({ method: 'PUT', path: '/webhooks', body }, options),
     /**
      * List the webhooks, newest first.
@@ -910,7 +910,7 @@ export class ProjectClient extends Client {
      *
      * `POST /webhooks/{webhook_id}/replay`
      */
-    replay: (webhookId: string, body: ReplayWebhookBody, options?: RequestOptions): Promise<void> =>
+    replay: (webhookId: string, body: WebhookReplayInput, options?: RequestOptions): Promise<void> =>
       this.request({ method: 'POST', path: `/webhooks/${segment(webhookId)}/replay`, body }, options),
     secret: {
       /**
@@ -926,7 +926,7 @@ export class ProjectClient extends Client {
        *
        * `POST /webhooks/{webhook_id}/secret/rotate`
        */
-      rotate: (webhookId: string, options?: RequestOptions): Promise<RotateWebhookSecretReply> =>
+      rotate: (webhookId: string, options?: RequestOptions): Promise<WebhookSecretRotation> =>
         this.request({ method: 'POST', path: `/webhooks/${segment(webhookId)}/secret/rotate` }, options),
     },
   };

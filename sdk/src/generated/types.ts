@@ -2,1370 +2,12 @@
 // biome-ignore-all format: it is written by a program and read in editors, a member at a time
 // biome-ignore-all assist/source/organizeImports: likewise
 
-export type Broadcast = {
-  id: string;
-  title: string;
-  content: string | null;
-  action_url: string | null;
-  category: string | null;
-  topic: string | null;
-  /** As given. */
-  custom_attributes: Record<string, unknown> | null;
-  recipients: BroadcastRecipient[] | null;
-  overrides: BroadcastOverrides | null;
-  created_at: string;
-  status: BroadcastStatus;
-};
-
-export type BroadcastDelivery = {
-  /** `<notification_id>.<channel>` */
-  id: string;
-  notification_id: string;
-  broadcast_id: string;
-  user_id: string;
-  channel: 'in_app' | 'slack' | 'web_push' | 'mobile_push' | 'teams' | 'email' | 'sms';
-  /** `scheduled`: it waits for its time or its turn, and was not tried. `retrying`: it was tried, or is sent anew, and is tried again. Final: `sent`: a provider took it, or the inbox has it. `failed`: nobody took it. `skipped`: the channel was not used for it. */
-  state: 'scheduled' | 'retrying' | 'sent' | 'failed' | 'skipped';
-  /** Why it was skipped, failed or is tried again, in a word: ours, or that of the provider. `integration_paused`: its time has come, and it waits for an integration that is paused. */
-  code: string | null;
-  /** The same in words, for people. */
-  reason: string | null;
-  /** Who was asked last; the inbox has the name of the service. */
-  provider: string | null;
-  integration_id: string | null;
-  /** What the provider calls the message; of several the first that was accepted. */
-  provider_id: string | null;
-  /** How often it was tried. Counted anew where it is sent anew. */
-  attempts: number;
-  /** How often it was begun anew by request. */
-  replays: number;
-  /** What became of the user's devices, browsers or chats, where it goes to more than one. */
-  targets: BroadcastDeliveryTargets | null;
-  /** While it is `scheduled` or `retrying`: when it is attempted next. A delivery window, or a limit of the provider, may make it later. */
-  due_at: string | null;
-  first_attempt_at: string | null;
-  /** When the state was reached, or the last attempt was made. */
-  last_attempt_at: string | null;
-  /** What the provider reported later. It does not change the state. */
-  receipt: 'delivered' | 'bounced' | 'complained' | 'dropped' | null;
-  receipt_at: string | null;
-  /** When it was opened first, where the project has opens tracked. */
-  opened_at: string | null;
-  /** How often it was opened. */
-  opens: number;
-  /** When it, or a link in it, was clicked first, where the project has clicks tracked. */
-  clicked_at: string | null;
-  /** How often it was clicked. */
-  clicks: number;
-};
-
-export type NotificationDelivery = {
-  /** `<notification_id>.<channel>` */
-  id: string;
-  notification_id: string;
-  broadcast_id: string;
-  user_id: string;
-  channel: 'in_app' | 'slack' | 'web_push' | 'mobile_push' | 'teams' | 'email' | 'sms';
-  /** `scheduled`: it waits for its time or its turn, and was not tried. `retrying`: it was tried, or is sent anew, and is tried again. Final: `sent`: a provider took it, or the inbox has it. `failed`: nobody took it. `skipped`: the channel was not used for it. */
-  state: 'scheduled' | 'retrying' | 'sent' | 'failed' | 'skipped';
-  /** Why it was skipped, failed or is tried again, in a word: ours, or that of the provider. `integration_paused`: its time has come, and it waits for an integration that is paused. */
-  code: string | null;
-  /** The same in words, for people. */
-  reason: string | null;
-  /** Who was asked last; the inbox has the name of the service. */
-  provider: string | null;
-  integration_id: string | null;
-  /** What the provider calls the message; of several the first that was accepted. */
-  provider_id: string | null;
-  /** How often it was tried. Counted anew where it is sent anew. */
-  attempts: number;
-  /** How often it was begun anew by request. */
-  replays: number;
-  /** What became of the user's devices, browsers or chats, where it goes to more than one. */
-  targets: NotificationDeliveryTargets | null;
-  /** While it is `scheduled` or `retrying`: when it is attempted next. A delivery window, or a limit of the provider, may make it later. */
-  due_at: string | null;
-  first_attempt_at: string | null;
-  /** When the state was reached, or the last attempt was made. */
-  last_attempt_at: string | null;
-  /** What the provider reported later. It does not change the state. */
-  receipt: 'delivered' | 'bounced' | 'complained' | 'dropped' | null;
-  receipt_at: string | null;
-  /** When it was opened first, where the project has opens tracked. */
-  opened_at: string | null;
-  /** How often it was opened. */
-  opens: number;
-  /** When it, or a link in it, was clicked first, where the project has clicks tracked. */
-  clicked_at: string | null;
-  /** How often it was clicked. */
-  clicks: number;
-};
-
-export type InboxToken = {
-  id: string;
-  /** A random text of your making; whoever has it can open the realtime connection. */
-  token: string;
-  connection_id: string | null;
-  created_at: string;
-  updated_at: string | null;
-  discarded_at: string | null;
-};
-
-export type ApnsToken = {
-  id: string;
-  /** The device's token in hexadecimal, as iOS gives it to the app. */
-  device_token: string;
-  /** The app's bundle identifier, where it is not the integration's. */
-  app_id?: string | undefined;
-  /** Which of Apple's servers knows the token; production if not given. */
-  installation_id?: 'development' | 'production' | undefined;
-  created_at: string;
-  updated_at: string | null;
-  discarded_at: string | null;
-};
-
-export type ExpoToken = {
-  id: string;
-  /** The device's Expo push token. */
-  device_token: string;
-  created_at: string;
-  updated_at: string | null;
-  discarded_at: string | null;
-};
-
-export type FcmToken = {
-  id: string;
-  /** The app's FCM registration token. */
-  device_token: string;
-  created_at: string;
-  updated_at: string | null;
-  discarded_at: string | null;
-};
-
-export type SlackToken = {
-  /** Of a token with `oauth`: `<installation_id>-<channel_id>`. */
-  id: string;
-  oauth?: SlackTokenOauth | undefined;
-  webhook?: SlackTokenWebhook | undefined;
-  created_at: string;
-  updated_at: string | null;
-  discarded_at: string | null;
-};
-
-export type SlackbotToken = {
-  /** Of a token with `oauth`: `<installation_id>-<channel_id>`. */
-  id: string;
-  oauth?: SlackbotTokenOauth | undefined;
-  webhook?: SlackbotTokenWebhook | undefined;
-  created_at: string;
-  updated_at: string | null;
-  discarded_at: string | null;
-};
-
-export type TeamsToken = {
-  id: string;
-  webhook?: TeamsTokenWebhook | undefined;
-  created_at: string;
-  updated_at: string | null;
-  discarded_at: string | null;
-};
-
-export type WebPushToken = {
-  id: string;
-  /** The address of the subscription, as the browser gives it. */
-  endpoint: string;
-  keys: WebPushTokenKeys;
-  created_at: string;
-  updated_at: string | null;
-  discarded_at: string | null;
-};
-
-export type CategoryDeliveryConfig = {
-  /** The category of the broadcasts that this is about. */
-  key: string;
-  /** Nothing of this category goes out. */
-  disabled?: boolean | undefined;
-  /** Users cannot switch it off, and it carries no unsubscribe link: for login codes and the like. Opt-outs and delivery windows do not apply to it; suppressed addresses stay suppressed. */
-  critical?: boolean | undefined;
-  /** The only channels that the category goes out on, each named once. */
-  channels: CategoryDeliveryConfigChannel[];
-};
-
-export type DeliveryWindows = {
-  /** Of the users whose own is not known. An IANA name; `UTC` when left out. */
-  time_zone?: string | undefined;
-  /** Each channel once. On those that are not named, messages go out at any time. */
-  channels: DeliveryWindowsChannel[];
-};
-
-export type Tracking = {
-  /** E-mails load a transparent picture from the server when they are opened. */
-  opens: boolean;
-  /** Links of e-mails lead over the server, web push has a `tracking_url`, and the clicks that clients report are recorded. */
-  clicks: boolean;
-};
-
-export type Integration = {
-  name: 'apns';
-  id: string;
-  config: {
-    /** The bundle identifier of the app, for tokens that name none of their own */
-    app_id: string;
-    /** What the number on the app's icon counts */
-    badge: 'unread' | 'unseen';
-    /** The signing key, as it stands in the .p8 file from Apple, with its line breaks */
-    certificate: string;
-    /** The id of the signing key */
-    key_id: string;
-    /** The id of the developer team */
-    team_id: string;
-    /** Accepted from those who give it; the payload has one layout, the same for both */
-    payload_version?: '1' | '2' | undefined;
-  } | null;
-  /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
-  error?: {
-    code: 'config_unreadable';
-    /** Which key is missing, and what to do. */
-    message: string;
-  } | undefined;
-  /** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
-  state?: {
-    status: 'paused';
-    /** When it was paused. */
-    since: string;
-    /** From then on one message at a time tries whether it works again. Saving it again ends the pause at once. */
-    until: string;
-    /** The error that paused it, in a word of the provider or ours. */
-    code?: string | undefined;
-    /** The same in words, for people. */
-    reason: string;
-    /** Where only one of its hosts or workspaces is concerned: which. Messages to others go on. */
-    party?: string | undefined;
-  } | undefined;
-} | {
-  name: 'eventsource';
-  id: string;
-  config: {
-    /** Where the events come from: a name of your own for it */
-    source: string;
-    /** What the program signs its events with, by the rules of Standard Webhooks: 24 bytes or more in base64, with or without whsec_ before them. Without it no events are taken */
-    webhook_signing_secret?: string | undefined;
-  } | null;
-  /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
-  error?: {
-    code: 'config_unreadable';
-    /** Which key is missing, and what to do. */
-    message: string;
-  } | undefined;
-} | {
-  name: 'expo';
-  id: string;
-  config: {
-    /** An access token of the Expo account that owns the app */
-    access_token: string;
-  } | null;
-  /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
-  error?: {
-    code: 'config_unreadable';
-    /** Which key is missing, and what to do. */
-    message: string;
-  } | undefined;
-  /** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
-  state?: {
-    status: 'paused';
-    /** When it was paused. */
-    since: string;
-    /** From then on one message at a time tries whether it works again. Saving it again ends the pause at once. */
-    until: string;
-    /** The error that paused it, in a word of the provider or ours. */
-    code?: string | undefined;
-    /** The same in words, for people. */
-    reason: string;
-    /** Where only one of its hosts or workspaces is concerned: which. Messages to others go on. */
-    party?: string | undefined;
-  } | undefined;
-} | {
-  name: 'fcm';
-  id: string;
-  /** The JSON file of a service account, as the Firebase console gives it, whole. */
-  config: {
-    /** The kind of credentials: service_account */
-    type: 'service_account';
-    /** The Firebase project */
-    project_id: string;
-    /** The id of the private key */
-    private_key_id: string;
-    /** The private key in PEM, with its line breaks */
-    private_key: string;
-    /** The e-mail address of the service account */
-    client_email: string;
-    /** The id of the service account */
-    client_id: string;
-    /** Google's address for logging in */
-    auth_uri: string;
-    /** Google's address for access tokens: https://oauth2.googleapis.com/token */
-    token_uri: string;
-    /** Google's certificates */
-    auth_provider_x509_cert_url: string;
-    /** The service account's certificates */
-    client_x509_cert_url: string;
-    /** googleapis.com, but for clouds that are not Google's own */
-    universe_domain: string;
-  } | null;
-  /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
-  error?: {
-    code: 'config_unreadable';
-    /** Which key is missing, and what to do. */
-    message: string;
-  } | undefined;
-  /** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
-  state?: {
-    status: 'paused';
-    /** When it was paused. */
-    since: string;
-    /** From then on one message at a time tries whether it works again. Saving it again ends the pause at once. */
-    until: string;
-    /** The error that paused it, in a word of the provider or ours. */
-    code?: string | undefined;
-    /** The same in words, for people. */
-    reason: string;
-    /** Where only one of its hosts or workspaces is concerned: which. Messages to others go on. */
-    party?: string | undefined;
-  } | undefined;
-} | {
-  name: 'github';
-  id: string;
-  config: {
-    /** The secret that was given when the webhook was made: GitHub's requests are verified with it */
-    webhook_signing_secret: string;
-  } | null;
-  /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
-  error?: {
-    code: 'config_unreadable';
-    /** Which key is missing, and what to do. */
-    message: string;
-  } | undefined;
-} | {
-  name: 'inbox';
-  id: string;
-  config: {
-    images: {
-      /** Picture shown while there is nothing to read */
-      emptyInboxUrl: string;
-    } | null;
-    locale: string | null;
-    theme: {
-      notification?: {
-        default: {
-          /** Space around a notification, a CSS value */
-          margin: string;
-          /** Typeface, a CSS value */
-          fontFamily: string;
-          /** Text size, a CSS value */
-          fontSize: string;
-          /** Text colour, a CSS value */
-          textColor: string;
-          /** Corner radius, a CSS value */
-          borderRadius: string;
-          /** Background, a CSS value */
-          backgroundColor: string;
-          hover?: {
-            /** Background under the pointer, a CSS value */
-            backgroundColor: string;
-          } | undefined;
-          state?: {
-            /** Colour of the dot that marks the state, a CSS value */
-            color: string;
-          } | undefined;
-        };
-        hover?: {
-          /** Background under the pointer, a CSS value */
-          backgroundColor: string;
-        } | undefined;
-        state?: {
-          /** Colour of the dot that marks the state, a CSS value */
-          color: string;
-        } | undefined;
-        unseen: {
-          /** Text colour, a CSS value */
-          textColor: string;
-          /** Background, a CSS value */
-          backgroundColor: string;
-          hover?: {
-            /** Background under the pointer, a CSS value */
-            backgroundColor: string;
-          } | undefined;
-          state?: {
-            /** Colour of the dot that marks the state, a CSS value */
-            color: string;
-          } | undefined;
-        };
-        unread: {
-          /** Text colour, a CSS value */
-          textColor: string;
-          /** Background, a CSS value */
-          backgroundColor: string;
-          hover?: {
-            /** Background under the pointer, a CSS value */
-            backgroundColor: string;
-          } | undefined;
-          state?: {
-            /** Colour of the dot that marks the state, a CSS value */
-            color: string;
-          } | undefined;
-        };
-      } | undefined;
-      banner?: {
-        /** Background, a CSS value */
-        backgroundColor: string;
-        /** Opacity of the background, 0 to 1 */
-        backgroundOpacity?: number | undefined;
-        /** Text size, a CSS value */
-        fontSize: string;
-        /** Text colour, a CSS value */
-        textColor: string;
-      } | undefined;
-      dialog?: {
-        /** Colour of switches, a CSS value */
-        accentColor: string;
-        /** Background, a CSS value */
-        backgroundColor: string;
-        /** Text colour, a CSS value */
-        textColor: string;
-      } | undefined;
-      footer?: {
-        /** Background, a CSS value */
-        backgroundColor: string;
-        /** Corner radius, a CSS value */
-        borderRadius: string;
-        /** Text size, a CSS value */
-        fontSize: string;
-        /** Text colour, a CSS value */
-        textColor: string;
-      } | undefined;
-      header?: {
-        /** Background, a CSS value */
-        backgroundColor: string;
-        /** Corner radius, a CSS value */
-        borderRadius: string;
-        /** Typeface, a CSS value */
-        fontFamily: string;
-        /** Text size, a CSS value */
-        fontSize: string;
-        /** Text colour, a CSS value */
-        textColor: string;
-      } | undefined;
-      icon?: {
-        /** Outline, a CSS value */
-        borderColor: string;
-        /** Width, a CSS value */
-        width: string;
-      } | undefined;
-      unseenBadge?: {
-        /** Background, a CSS value */
-        backgroundColor: string;
-      } | undefined;
-    } | null;
-  } | null;
-  /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
-  error?: {
-    code: 'config_unreadable';
-    /** Which key is missing, and what to do. */
-    message: string;
-  } | undefined;
-  /** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
-  state?: {
-    status: 'paused';
-    /** When it was paused. */
-    since: string;
-    /** From then on one message at a time tries whether it works again. Saving it again ends the pause at once. */
-    until: string;
-    /** The error that paused it, in a word of the provider or ours. */
-    code?: string | undefined;
-    /** The same in words, for people. */
-    reason: string;
-    /** Where only one of its hosts or workspaces is concerned: which. Messages to others go on. */
-    party?: string | undefined;
-  } | undefined;
-} | {
-  name: 'mailgun';
-  id: string;
-  config: {
-    /** An API key of the account, or the domain's own sending key */
-    api_key: string;
-    /** The domain to send from, as Mailgun lists it */
-    domain: string;
-    /** Where the domain is hosted */
-    region: 'us' | 'eu';
-    /** Sender of every e-mail, at the domain */
-    from?: {
-      /** E-mail address */
-      email: string;
-      /** Name shown beside the address */
-      name?: string | null | undefined;
-    } | undefined;
-    /** The HTTP webhook signing key, not the API key: bounces and complaints are taken by it */
-    webhook_signing_key?: string | undefined;
-    /** How many messages are sent in a second at most, by this server, spread evenly; 0.5 is one in two seconds. Left out: as many as the provider takes */
-    max_per_second?: number | undefined;
-  } | null;
-  /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
-  error?: {
-    code: 'config_unreadable';
-    /** Which key is missing, and what to do. */
-    message: string;
-  } | undefined;
-  /** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
-  state?: {
-    status: 'paused';
-    /** When it was paused. */
-    since: string;
-    /** From then on one message at a time tries whether it works again. Saving it again ends the pause at once. */
-    until: string;
-    /** The error that paused it, in a word of the provider or ours. */
-    code?: string | undefined;
-    /** The same in words, for people. */
-    reason: string;
-    /** Where only one of its hosts or workspaces is concerned: which. Messages to others go on. */
-    party?: string | undefined;
-  } | undefined;
-} | {
-  name: 'ping_email';
-  id: string;
-  config: {
-    /** The address of your mailer; it is sent each notification with a POST */
-    url: string;
-    /** How many messages are sent in a second at most, by this server, spread evenly; 0.5 is one in two seconds. Left out: as many as the provider takes */
-    max_per_second?: number | undefined;
-  } | null;
-  /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
-  error?: {
-    code: 'config_unreadable';
-    /** Which key is missing, and what to do. */
-    message: string;
-  } | undefined;
-  /** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
-  state?: {
-    status: 'paused';
-    /** When it was paused. */
-    since: string;
-    /** From then on one message at a time tries whether it works again. Saving it again ends the pause at once. */
-    until: string;
-    /** The error that paused it, in a word of the provider or ours. */
-    code?: string | undefined;
-    /** The same in words, for people. */
-    reason: string;
-    /** Where only one of its hosts or workspaces is concerned: which. Messages to others go on. */
-    party?: string | undefined;
-  } | undefined;
-} | {
-  name: 'sendgrid';
-  id: string;
-  config: {
-    /** An API key with the permission Mail Send */
-    api_key: string;
-    /** Sender of every e-mail, one that SendGrid has verified */
-    from?: {
-      /** E-mail address */
-      email: string;
-      /** Name shown beside the address */
-      name?: string | null | undefined;
-    } | undefined;
-    /** Where answers go, if not to the sender */
-    reply_to?: {
-      /** E-mail address */
-      email: string;
-      /** Name shown beside the address */
-      name?: string | null | undefined;
-    } | undefined;
-    /** Where the account is: eu for EU subusers. Left out: global */
-    region?: 'global' | 'eu' | undefined;
-    /** The verification key of the signed event webhook, in base64: bounces and complaints are taken by it */
-    webhook_public_key?: string | undefined;
-    /** How many messages are sent in a second at most, by this server, spread evenly; 0.5 is one in two seconds. Left out: as many as the provider takes */
-    max_per_second?: number | undefined;
-  } | null;
-  /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
-  error?: {
-    code: 'config_unreadable';
-    /** Which key is missing, and what to do. */
-    message: string;
-  } | undefined;
-  /** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
-  state?: {
-    status: 'paused';
-    /** When it was paused. */
-    since: string;
-    /** From then on one message at a time tries whether it works again. Saving it again ends the pause at once. */
-    until: string;
-    /** The error that paused it, in a word of the provider or ours. */
-    code?: string | undefined;
-    /** The same in words, for people. */
-    reason: string;
-    /** Where only one of its hosts or workspaces is concerned: which. Messages to others go on. */
-    party?: string | undefined;
-  } | undefined;
-} | {
-  name: 'ses';
-  id: string;
-  config: {
-    /** The access key id of an IAM user that may send e-mail */
-    key_id: string;
-    /** The secret access key that belongs to it */
-    secret_key: string;
-    /** The region of the verified identity, such as eu-west-1 */
-    region: string;
-    /** Sender of every e-mail, one that SES has verified */
-    from?: {
-      /** E-mail address */
-      email: string;
-      /** Name shown beside the address */
-      name?: string | null | undefined;
-    } | undefined;
-    /** The configuration set that every e-mail is sent with */
-    configuration_set?: string | undefined;
-    /** The SNS topic that the configuration set publishes bounces and complaints to: they are taken from this topic alone */
-    topic_arn?: string | undefined;
-    /** How many messages are sent in a second at most, by this server, spread evenly; 0.5 is one in two seconds. Left out: as many as the provider takes */
-    max_per_second?: number | undefined;
-  } | null;
-  /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
-  error?: {
-    code: 'config_unreadable';
-    /** Which key is missing, and what to do. */
-    message: string;
-  } | undefined;
-  /** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
-  state?: {
-    status: 'paused';
-    /** When it was paused. */
-    since: string;
-    /** From then on one message at a time tries whether it works again. Saving it again ends the pause at once. */
-    until: string;
-    /** The error that paused it, in a word of the provider or ours. */
-    code?: string | undefined;
-    /** The same in words, for people. */
-    reason: string;
-    /** Where only one of its hosts or workspaces is concerned: which. Messages to others go on. */
-    party?: string | undefined;
-  } | undefined;
-} | {
-  name: 'slack';
-  id: string;
-  config: {
-    /** The id of the app */
-    app_id: string;
-    /** The client id of the app */
-    client_id: string;
-    /** The client secret of the app */
-    client_secret: string;
-    /** The signing secret of the app: what Slack reports is verified with it */
-    signing_secret: string;
-  } | null;
-  /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
-  error?: {
-    code: 'config_unreadable';
-    /** Which key is missing, and what to do. */
-    message: string;
-  } | undefined;
-  /** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
-  state?: {
-    status: 'paused';
-    /** When it was paused. */
-    since: string;
-    /** From then on one message at a time tries whether it works again. Saving it again ends the pause at once. */
-    until: string;
-    /** The error that paused it, in a word of the provider or ours. */
-    code?: string | undefined;
-    /** The same in words, for people. */
-    reason: string;
-    /** Where only one of its hosts or workspaces is concerned: which. Messages to others go on. */
-    party?: string | undefined;
-  } | undefined;
-} | {
-  name: 'service_slackbot';
-  id: string;
-  config: {
-    /** Whether users may connect Slack by the server's own app */
-    enabled: boolean;
-  } | null;
-  /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
-  error?: {
-    code: 'config_unreadable';
-    /** Which key is missing, and what to do. */
-    message: string;
-  } | undefined;
-  /** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
-  state?: {
-    status: 'paused';
-    /** When it was paused. */
-    since: string;
-    /** From then on one message at a time tries whether it works again. Saving it again ends the pause at once. */
-    until: string;
-    /** The error that paused it, in a word of the provider or ours. */
-    code?: string | undefined;
-    /** The same in words, for people. */
-    reason: string;
-    /** Where only one of its hosts or workspaces is concerned: which. Messages to others go on. */
-    party?: string | undefined;
-  } | undefined;
-} | {
-  name: 'smtp';
-  id: string;
-  config: {
-    /** Host name of the mail server; certificates must be issued for it */
-    host: string;
-    /** 587 for STARTTLS, 465 for TLS, 25 between servers */
-    port: number;
-    /** Account to log in with; empty to send without logging in */
-    username: string;
-    /** Password of the account */
-    password: string;
-    /** Sender of every e-mail */
-    from: {
-      /** E-mail address */
-      email: string;
-      /** Name shown beside the address */
-      name?: string | undefined;
-    };
-    /** Where answers go, if not to the sender */
-    reply_to?: {
-      /** E-mail address */
-      email: string;
-      /** Name shown beside the address */
-      name?: string | undefined;
-    } | undefined;
-    /** ssl: TLS from the start. starttls: refuse to send unless the server encrypts. none: never encrypt. Left out: TLS on port 465, elsewhere STARTTLS if the server offers it */
-    security?: 'none' | 'ssl' | 'starttls' | undefined;
-    /** How many messages are sent in a second at most, by this server, spread evenly; 0.5 is one in two seconds. Left out: as many as the provider takes */
-    max_per_second?: number | undefined;
-  } | null;
-  /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
-  error?: {
-    code: 'config_unreadable';
-    /** Which key is missing, and what to do. */
-    message: string;
-  } | undefined;
-  /** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
-  state?: {
-    status: 'paused';
-    /** When it was paused. */
-    since: string;
-    /** From then on one message at a time tries whether it works again. Saving it again ends the pause at once. */
-    until: string;
-    /** The error that paused it, in a word of the provider or ours. */
-    code?: string | undefined;
-    /** The same in words, for people. */
-    reason: string;
-    /** Where only one of its hosts or workspaces is concerned: which. Messages to others go on. */
-    party?: string | undefined;
-  } | undefined;
-} | {
-  name: 'stripe';
-  id: string;
-  config: {
-    /** The endpoint's signing secret: Stripe's requests are verified with it */
-    webhook_signing_secret: string;
-    /** A name of your own for this configuration; it is kept and shown as it is */
-    id?: string | undefined;
-  } | null;
-  /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
-  error?: {
-    code: 'config_unreadable';
-    /** Which key is missing, and what to do. */
-    message: string;
-  } | undefined;
-} | {
-  name: 'teams';
-  id: string;
-  config: {
-    /** Where messages go for users who have no destination of their own */
-    webhook?: {
-      /** The address of an incoming webhook; whoever has it can post to the channel */
-      url: string;
-    } | undefined;
-  } | null;
-  /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
-  error?: {
-    code: 'config_unreadable';
-    /** Which key is missing, and what to do. */
-    message: string;
-  } | undefined;
-  /** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
-  state?: {
-    status: 'paused';
-    /** When it was paused. */
-    since: string;
-    /** From then on one message at a time tries whether it works again. Saving it again ends the pause at once. */
-    until: string;
-    /** The error that paused it, in a word of the provider or ours. */
-    code?: string | undefined;
-    /** The same in words, for people. */
-    reason: string;
-    /** Where only one of its hosts or workspaces is concerned: which. Messages to others go on. */
-    party?: string | undefined;
-  } | undefined;
-} | {
-  name: 'twilio';
-  id: string;
-  config: {
-    /** The account: AC and 32 digits */
-    account_sid: string;
-    /** The SID of an API key of the account: SK and 32 digits */
-    api_key: string;
-    /** The secret of the API key */
-    api_secret: string;
-    /** The number to send from, as +14155550100 */
-    from: string;
-    /** The account's auth token. Only reports on what became of messages are verified with it */
-    auth_token?: string | undefined;
-    /** How many messages are sent in a second at most, by this server, spread evenly; 0.5 is one in two seconds. Left out: as many as the provider takes */
-    max_per_second?: number | undefined;
-  } | null;
-  /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
-  error?: {
-    code: 'config_unreadable';
-    /** Which key is missing, and what to do. */
-    message: string;
-  } | undefined;
-  /** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
-  state?: {
-    status: 'paused';
-    /** When it was paused. */
-    since: string;
-    /** From then on one message at a time tries whether it works again. Saving it again ends the pause at once. */
-    until: string;
-    /** The error that paused it, in a word of the provider or ours. */
-    code?: string | undefined;
-    /** The same in words, for people. */
-    reason: string;
-    /** Where only one of its hosts or workspaces is concerned: which. Messages to others go on. */
-    party?: string | undefined;
-  } | undefined;
-} | {
-  name: 'web_push';
-  id: string;
-  config: {
-    /** The public VAPID key in base64url; browsers subscribe with it */
-    public_key: string;
-    /** The private VAPID key in base64url */
-    private_key: string;
-  } | null;
-  /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
-  error?: {
-    code: 'config_unreadable';
-    /** Which key is missing, and what to do. */
-    message: string;
-  } | undefined;
-  /** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
-  state?: {
-    status: 'paused';
-    /** When it was paused. */
-    since: string;
-    /** From then on one message at a time tries whether it works again. Saving it again ends the pause at once. */
-    until: string;
-    /** The error that paused it, in a word of the provider or ours. */
-    code?: string | undefined;
-    /** The same in words, for people. */
-    reason: string;
-    /** Where only one of its hosts or workspaces is concerned: which. Messages to others go on. */
-    party?: string | undefined;
-  } | undefined;
-};
-
 export type ApnsIntegration = {
   name: 'apns';
   id: string;
   config: ApnsIntegrationConfig | null;
-  /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
-  error?: ApnsIntegrationError | undefined;
-  /** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
-  state?: ApnsIntegrationState | undefined;
-};
-
-export type EventsourceIntegration = {
-  name: 'eventsource';
-  id: string;
-  config: EventsourceIntegrationConfig | null;
-  /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
-  error?: EventsourceIntegrationError | undefined;
-};
-
-export type ExpoIntegration = {
-  name: 'expo';
-  id: string;
-  config: ExpoIntegrationConfig | null;
-  /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
-  error?: ExpoIntegrationError | undefined;
-  /** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
-  state?: ExpoIntegrationState | undefined;
-};
-
-export type FcmIntegration = {
-  name: 'fcm';
-  id: string;
-  /** The JSON file of a service account, as the Firebase console gives it, whole. */
-  config: FcmIntegrationConfig | null;
-  /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
-  error?: FcmIntegrationError | undefined;
-  /** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
-  state?: FcmIntegrationState | undefined;
-};
-
-export type GithubIntegration = {
-  name: 'github';
-  id: string;
-  config: GithubIntegrationConfig | null;
-  /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
-  error?: GithubIntegrationError | undefined;
-};
-
-export type InboxIntegration = {
-  name: 'inbox';
-  id: string;
-  config: InboxIntegrationConfig | null;
-  /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
-  error?: InboxIntegrationError | undefined;
-  /** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
-  state?: InboxIntegrationState | undefined;
-};
-
-export type MailgunIntegration = {
-  name: 'mailgun';
-  id: string;
-  config: MailgunIntegrationConfig | null;
-  /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
-  error?: MailgunIntegrationError | undefined;
-  /** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
-  state?: MailgunIntegrationState | undefined;
-};
-
-export type PingEmailIntegration = {
-  name: 'ping_email';
-  id: string;
-  config: PingEmailIntegrationConfig | null;
-  /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
-  error?: PingEmailIntegrationError | undefined;
-  /** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
-  state?: PingEmailIntegrationState | undefined;
-};
-
-export type SendgridIntegration = {
-  name: 'sendgrid';
-  id: string;
-  config: SendgridIntegrationConfig | null;
-  /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
-  error?: SendgridIntegrationError | undefined;
-  /** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
-  state?: SendgridIntegrationState | undefined;
-};
-
-export type SesIntegration = {
-  name: 'ses';
-  id: string;
-  config: SesIntegrationConfig | null;
-  /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
-  error?: SesIntegrationError | undefined;
-  /** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
-  state?: SesIntegrationState | undefined;
-};
-
-export type SlackIntegration = {
-  name: 'slack';
-  id: string;
-  config: SlackIntegrationConfig | null;
-  /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
-  error?: SlackIntegrationError | undefined;
-  /** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
-  state?: SlackIntegrationState | undefined;
-};
-
-export type SlackbotIntegration = {
-  name: 'service_slackbot';
-  id: string;
-  config: SlackbotIntegrationConfig | null;
-  /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
-  error?: SlackbotIntegrationError | undefined;
-  /** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
-  state?: SlackbotIntegrationState | undefined;
-};
-
-export type SmtpIntegration = {
-  name: 'smtp';
-  id: string;
-  config: SmtpIntegrationConfig | null;
-  /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
-  error?: SmtpIntegrationError | undefined;
-  /** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
-  state?: SmtpIntegrationState | undefined;
-};
-
-export type StripeIntegration = {
-  name: 'stripe';
-  id: string;
-  config: StripeIntegrationConfig | null;
-  /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
-  error?: StripeIntegrationError | undefined;
-};
-
-export type TeamsIntegration = {
-  name: 'teams';
-  id: string;
-  config: TeamsIntegrationConfig | null;
-  /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
-  error?: TeamsIntegrationError | undefined;
-  /** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
-  state?: TeamsIntegrationState | undefined;
-};
-
-export type TwilioIntegration = {
-  name: 'twilio';
-  id: string;
-  config: TwilioIntegrationConfig | null;
-  /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
-  error?: TwilioIntegrationError | undefined;
-  /** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
-  state?: TwilioIntegrationState | undefined;
-};
-
-export type WebPushIntegration = {
-  name: 'web_push';
-  id: string;
-  config: WebPushIntegrationConfig | null;
-  /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
-  error?: WebPushIntegrationError | undefined;
-  /** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
-  state?: WebPushIntegrationState | undefined;
-};
-
-export type User = {
-  id: string;
-  external_id: string | null;
-  email: string | null;
-  first_name: string | null;
-  last_name: string | null;
-  custom_attributes: Record<string, unknown> | null;
-  phone_numbers: string[];
-  created_at: string;
-  updated_at: string;
-  last_seen_at: string | null;
-  last_notified_at: string | null;
-};
-
-export type Suppression = {
-  id: string;
-  kind: 'email' | 'phone';
-  /** Lower case; `null` for a phone number, and when all that is known of its user was erased. */
-  email: string | null;
-  /** Without spaces; `null` for an e-mail address, and when all that is known of its user was erased. */
-  phone_number: string | null;
-  /** `manual`: by a request. `rejected`: the provider does not take the address. `bounced`: what was sent came back. `unsubscribed`: the recipient told the provider to stop. `complained`: the recipient called it spam. Of several the last in this order. */
-  reason: 'manual' | 'rejected' | 'bounced' | 'unsubscribed' | 'complained';
-  /** Who said so; `null` where a request did. */
-  provider: string | null;
-  /** What the provider said. */
-  detail: string | null;
-  /** What you want to remember about it. */
-  note: string | null;
-  created_at: string;
-  updated_at: string;
-};
-
-export type Event = {
-  id: string;
-  type: 'broadcast.created' | 'broadcast.processed' | 'notification.created' | 'notification.seen' | 'notification.read' | 'notification.unread' | 'notification.archived' | 'notification.unarchived' | 'notification.deleted' | 'delivery.scheduled' | 'delivery.sent' | 'delivery.delivered' | 'delivery.bounced' | 'delivery.complained' | 'delivery.failed' | 'delivery.retried' | 'delivery.replayed' | 'delivery.skipped' | 'delivery.opened' | 'delivery.clicked' | 'delivery.dropped' | 'token.saved' | 'token.discarded' | 'user.created' | 'user.updated' | 'user.deleted' | 'user.restored' | 'workflow.run.started' | 'workflow.run.step' | 'workflow.run.completed' | 'workflow.run.failed' | 'workflow.run.aborted' | 'integration.saved' | 'integration.deleted' | 'integration.paused' | 'integration.resumed' | 'integration.received' | 'installation.saved' | 'installation.broken' | 'preferences.updated' | 'subscription.saved' | 'subscription.deleted' | 'suppression.added' | 'suppression.updated' | 'suppression.lifted' | 'category.saved' | 'category.deleted' | 'delivery_windows.saved' | 'tracking.saved' | 'webhook.saved' | 'webhook.deleted' | 'webhook.disabled';
-  timestamp: string;
-  /** The number in which the other side's answer said so: an HTTP or SMTP status. */
-  code?: number | undefined;
-  level?: 'info' | 'warn' | 'error' | undefined;
-  /** What happened, for people. */
-  log?: string | undefined;
-  /** What it happened to and how: `user_id`, `broadcast_id`, `notification_id`, `channel`, `provider`, …; of a delivery also `delivery_id`, `attempt`, `duration_ms`, and as `code` the word in which the vendor said so. */
-  context?: Record<string, unknown> | undefined;
-  /** What is told besides. */
-  payload?: Record<string, unknown> | undefined;
-};
-
-export type Webhook = {
-  id: string;
-  /** Where the events are sent to: http or https, without a user name or password in it. */
-  url: string;
-  description: string | null;
-  /** Which events are sent: types, or families such as `delivery.*`. Empty: all. */
-  event_types: ('broadcast.created' | 'broadcast.processed' | 'notification.created' | 'notification.seen' | 'notification.read' | 'notification.unread' | 'notification.archived' | 'notification.unarchived' | 'notification.deleted' | 'delivery.scheduled' | 'delivery.sent' | 'delivery.delivered' | 'delivery.bounced' | 'delivery.complained' | 'delivery.failed' | 'delivery.retried' | 'delivery.replayed' | 'delivery.skipped' | 'delivery.opened' | 'delivery.clicked' | 'delivery.dropped' | 'token.saved' | 'token.discarded' | 'user.created' | 'user.updated' | 'user.deleted' | 'user.restored' | 'workflow.run.started' | 'workflow.run.step' | 'workflow.run.completed' | 'workflow.run.failed' | 'workflow.run.aborted' | 'integration.saved' | 'integration.deleted' | 'integration.paused' | 'integration.resumed' | 'integration.received' | 'installation.saved' | 'installation.broken' | 'preferences.updated' | 'subscription.saved' | 'subscription.deleted' | 'suppression.added' | 'suppression.updated' | 'suppression.lifted' | 'category.saved' | 'category.deleted' | 'delivery_windows.saved' | 'tracking.saved' | 'webhook.saved' | 'webhook.deleted' | 'webhook.disabled' | 'broadcast.*' | 'notification.*' | 'delivery.*' | 'token.*' | 'user.*' | 'workflow.run.*' | 'integration.*' | 'installation.*' | 'preferences.*' | 'subscription.*' | 'suppression.*' | 'category.*' | 'delivery_windows.*' | 'tracking.*' | 'webhook.*')[];
-  disabled: boolean;
-  /** Why it was disabled, where that was not by a request. */
-  disabled_reason: string | null;
-  /** Since when no message was accepted; `null` after one was. */
-  failing_since: string | null;
-  /** Only there when the secret was sealed with a key that this server does not have: it sends nothing to the webhook. Messages are tried again for a day. Start the server with that key, or rotate the secret. */
-  error?: WebhookError | undefined;
-  created_at: string;
-  updated_at: string;
-};
-
-export type WebhookSecret = {
-  /** Verifies messages by the rules of Standard Webhooks (https://www.standardwebhooks.com). */
-  secret: string;
-  /** The secret before the last rotation; messages are signed with both. */
-  former_secret?: string | undefined;
-  former_secret_until?: string | undefined;
-};
-
-export type WebhookDelivery = {
-  /** The event's id, and the `webhook-id` of the message. */
-  id: string;
-  type: 'broadcast.created' | 'broadcast.processed' | 'notification.created' | 'notification.seen' | 'notification.read' | 'notification.unread' | 'notification.archived' | 'notification.unarchived' | 'notification.deleted' | 'delivery.scheduled' | 'delivery.sent' | 'delivery.delivered' | 'delivery.bounced' | 'delivery.complained' | 'delivery.failed' | 'delivery.retried' | 'delivery.replayed' | 'delivery.skipped' | 'delivery.opened' | 'delivery.clicked' | 'delivery.dropped' | 'token.saved' | 'token.discarded' | 'user.created' | 'user.updated' | 'user.deleted' | 'user.restored' | 'workflow.run.started' | 'workflow.run.step' | 'workflow.run.completed' | 'workflow.run.failed' | 'workflow.run.aborted' | 'integration.saved' | 'integration.deleted' | 'integration.paused' | 'integration.resumed' | 'integration.received' | 'installation.saved' | 'installation.broken' | 'preferences.updated' | 'subscription.saved' | 'subscription.deleted' | 'suppression.added' | 'suppression.updated' | 'suppression.lifted' | 'category.saved' | 'category.deleted' | 'delivery_windows.saved' | 'tracking.saved' | 'webhook.saved' | 'webhook.deleted' | 'webhook.disabled';
-  status: 'sent' | 'retrying' | 'failed';
-  attempts: number;
-  /** The HTTP status of the last answer. */
-  response_status: number | null;
-  /** Why the last attempt failed. */
-  reason: string | null;
-  duration_ms: number | null;
-  last_attempt_at: string | null;
-  next_attempt_at: string | null;
-};
-
-export type Notification = {
-  id: string;
-  user_id: string;
-  /** `unread`: seen, but not read. Archived wins over read, read over seen. */
-  status: 'unseen' | 'unread' | 'read' | 'archived';
-  title: string;
-  content: string | null;
-  action_url: string | null;
-  category: string | null;
-  topic: string | null;
-  custom_attributes: Record<string, unknown> | null;
-  created_at: string;
-  updated_at: string;
-  sent_at: string | null;
-  seen_at: string | null;
-  read_at: string | null;
-  archived_at: string | null;
-  discarded_at: string | null;
-};
-
-export type UserPreferences = {
-  categories: UserPreferencesCategory[];
-};
-
-export type Subscription = {
-  id: string;
-  /** What users subscribe to, and broadcasts are about. */
-  topic: string;
-  /** `*` first, then by name. */
-  categories: SubscriptionCategory[];
-};
-
-export type UserDeliveryWindows = {
-  /** The user’s own. An IANA name; when left out, `custom_attributes.time_zone` of the user, and without one the project’s. */
-  time_zone?: string | undefined;
-  /** Each channel once. On those that are not named, messages go out at any time. */
-  channels: DeliveryWindowsChannel[];
-};
-
-export type BroadcastRecipient = ({
-  /** The user's id in your system; not blank. */
-  external_id?: string | null | undefined;
-  /** The user's e-mail address. */
-  email?: string | null | undefined;
-  first_name?: string | null | undefined;
-  last_name?: string | null | undefined;
-  /** Anything you want to keep about the user. */
-  custom_attributes?: Record<string, unknown> | null | undefined;
-  /** In international form: +15005550001. */
-  phone_numbers?: string[] | undefined;
-} & ({ external_id: string } | { email: string })) | {
-  topic: {
-    subscribers: true;
-  };
-};
-
-export type BroadcastOverrides = {
-  /** Other texts for a channel. */
-  channels?: BroadcastOverridesChannels | undefined;
-  providers?: BroadcastOverridesProviders | undefined;
-};
-
-/** Other texts for a channel. */
-export type BroadcastOverridesChannels = {
-  in_app?: {
-    title?: string | undefined;
-    content?: string | undefined;
-    action_url?: string | null | undefined;
-  } | undefined;
-  mobile_push?: {
-    title?: string | undefined;
-    content?: string | undefined;
-    action_url?: string | null | undefined;
-  } | undefined;
-  email?: {
-    title?: string | undefined;
-    content?: string | undefined;
-    action_url?: string | null | undefined;
-  } | undefined;
-  sms?: {
-    title?: string | undefined;
-    content?: string | undefined;
-    action_url?: string | null | undefined;
-  } | undefined;
-  web_push?: {
-    title?: string | undefined;
-    content?: string | undefined;
-    action_url?: string | null | undefined;
-  } | undefined;
-  slack?: {
-    title?: string | undefined;
-    content?: string | undefined;
-    action_url?: string | null | undefined;
-  } | undefined;
-  teams?: {
-    title?: string | undefined;
-    content?: string | undefined;
-    action_url?: string | null | undefined;
-  } | undefined;
-};
-
-export type BroadcastOverridesProviders = {
-  /** Merged into the provider's own payload. */
-  sendgrid?: Record<string, unknown> | undefined;
-  /** Merged into the provider's own payload. */
-  twilio?: Record<string, unknown> | undefined;
-  /** Merged into the provider's own payload. */
-  ses?: Record<string, unknown> | undefined;
-  /** Merged into the provider's own payload. */
-  fcm?: Record<string, unknown> | undefined;
-  /** Merged into the provider's own payload. */
-  slack?: Record<string, unknown> | undefined;
-  /** Merged into the provider's own payload. */
-  web_push?: Record<string, unknown> | undefined;
-  /** Merged into the provider's own payload. */
-  mailgun?: Record<string, unknown> | undefined;
-  /** Merged into the provider's own payload. */
-  expo?: Record<string, unknown> | undefined;
-  /** Merged into the provider's own payload. */
-  apns?: Record<string, unknown> | undefined;
-  /** Merged into the provider's own payload. */
-  teams?: Record<string, unknown> | undefined;
-};
-
-export type BroadcastStatus = {
-  /** `processed`: every delivery that was due immediately has had its first attempt, or was deferred. Retries, deferred and scheduled deliveries continue after that; `summary` and `errors` are correct at any time. */
-  status: 'enqueued' | 'processing' | 'processed';
-  summary: BroadcastStatusSummary;
-  /** Unusable recipients, then the deliveries that have failed for good so far; at most 1000 of those. */
-  errors: BroadcastStatusError[] | null;
-};
-
-export type BroadcastStatusSummary = {
-  /** Recipients that could not be used, and users whom at least one channel has failed to reach for good, so far. */
-  failures: number;
-  /** Users addressed so far, each counted once, and recipients that could not be used. Subscribers of a topic are counted as their turn comes, until the broadcast is `processed`. */
-  total: number;
-  /** Deliveries that have not ended yet, on all channels together: not attempted, retried, deferred, or scheduled for later. Counted from when the broadcast is `processing`. */
-  pending: number;
-};
-
-export type BroadcastStatusError = {
-  message: string;
-};
-
-/** What became of the user's devices, browsers or chats, where it goes to more than one. */
-export type BroadcastDeliveryTargets = {
-  /** So many have got it. */
-  accepted: number;
-  /** So many are no more. */
-  gone: number;
-  failed: number;
-  /** What providers call the messages that were accepted, in that order; without those that they have not named. */
-  provider_ids: string[];
-};
-
-/** What became of the user's devices, browsers or chats, where it goes to more than one. */
-export type NotificationDeliveryTargets = {
-  /** So many have got it. */
-  accepted: number;
-  /** So many are no more. */
-  gone: number;
-  failed: number;
-  /** What providers call the messages that were accepted, in that order; without those that they have not named. */
-  provider_ids: string[];
-};
-
-export type SlackTokenOauth = {
-  /** The channel or user to post to. */
-  channel_id: string;
-  /** The installation of the Slack app: `<app_id>-<team_id>`. */
-  installation_id: string;
-  /** What the installation permits. */
-  scope?: string | undefined;
-};
-
-export type SlackTokenWebhook = {
-  /** The address of the incoming webhook, from Slack's answer to the installation. */
-  url: string;
-};
-
-export type SlackbotTokenOauth = {
-  /** The channel or user to post to. */
-  channel_id: string;
-  /** The installation of the Slack app: `<app_id>-<team_id>`. */
-  installation_id: string;
-  /** What the installation permits. */
-  scope?: string | undefined;
-};
-
-export type SlackbotTokenWebhook = {
-  /** The address of the incoming webhook, from Slack's answer to the installation. */
-  url: string;
-};
-
-export type TeamsTokenWebhook = {
-  /** The address that the workflow of a Teams channel gave. Without one: the default of the integration. */
-  url?: string | undefined;
-};
-
-export type WebPushTokenKeys = {
-  /** The subscription's secret, in base64url. */
-  auth: string;
-  /** The subscription's public key, in base64url. */
-  p256dh: string;
-};
-
-export type CategoryDeliveryConfigChannel = {
-  channel: 'in_app' | 'slack' | 'web_push' | 'mobile_push' | 'teams' | 'email' | 'sms';
-  /** Goes out so many seconds later; at most 400 days. */
-  delay?: number | undefined;
-  /** Goes out if this condition holds then, after the delay: CEL over `user`, `notification` and `input` (the broadcast), where Liquid outputs may stand for values. `null` is no condition. */
-  if?: string | null | undefined;
-  /** When this category goes out on this channel, instead of what the project has; see `/channels/delivery_windows`. */
-  windows?: CategoryDeliveryConfigChannelWindow[] | undefined;
-};
-
-export type CategoryDeliveryConfigChannelWindow = {
-  /** The days on which the window begins; every day when left out. */
-  days?: ('monday' | 'tuesday' | 'wednesday' | 'thursday' | 'friday' | 'saturday' | 'sunday')[] | undefined;
-  /** When it begins, by the clock of the user’s time zone. */
-  from: string;
-  /** When it ends, ten minutes after `from` or later; on the next day, where that is not later than `from`. */
-  to: string;
-};
-
-export type DeliveryWindowsChannel = {
-  channel: 'slack' | 'web_push' | 'mobile_push' | 'teams' | 'email' | 'sms';
-  /** When messages go out. What comes at another time is held until the next window opens. */
-  windows: DeliveryWindowsChannelWindow[];
-};
-
-export type DeliveryWindowsChannelWindow = {
-  /** The days on which the window begins; every day when left out. */
-  days?: ('monday' | 'tuesday' | 'wednesday' | 'thursday' | 'friday' | 'saturday' | 'sunday')[] | undefined;
-  /** When it begins, by the clock of the user’s time zone. */
-  from: string;
-  /** When it ends, ten minutes after `from` or later; on the next day, where that is not later than `from`. */
-  to: string;
+  error?: UnreadableConfig | undefined;
+  state?: IntegrationState | undefined;
 };
 
 export type ApnsIntegrationConfig = {
@@ -1383,26 +25,377 @@ export type ApnsIntegrationConfig = {
   payload_version?: '1' | '2' | undefined;
 };
 
-/** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
-export type ApnsIntegrationError = {
-  code: 'config_unreadable';
-  /** Which key is missing, and what to do. */
+export type ApnsIntegrationList = {
+  data: ApnsIntegration[];
+  links: PageLinks;
+};
+
+export type ApnsToken = {
+  id: string;
+  /** The device's token in hexadecimal, as iOS gives it to the app. */
+  device_token: string;
+  /** The app's bundle identifier, where it is not the integration's. */
+  app_id?: string | undefined;
+  /** Which of Apple's servers knows the token; production if not given. */
+  installation_id?: 'development' | 'production' | undefined;
+  created_at: string;
+  updated_at: string | null;
+  discarded_at: string | null;
+};
+
+export type ApnsTokenInput = {
+  /** The device's token in hexadecimal, as iOS gives it to the app. */
+  device_token: string;
+  /** The app's bundle identifier, where it is not the integration's. */
+  app_id?: string | undefined;
+  /** Which of Apple's servers knows the token; production if not given. */
+  installation_id?: 'development' | 'production' | undefined;
+};
+
+export type ApnsTokenList = {
+  data: ApnsToken[];
+  links: PageLinks;
+};
+
+export type Broadcast = {
+  id: string;
+  title: string;
+  content: string | null;
+  action_url: string | null;
+  category: string | null;
+  topic: string | null;
+  /** As given. */
+  custom_attributes: Record<string, unknown> | null;
+  recipients: Recipient[] | null;
+  overrides: BroadcastOverrides | null;
+  created_at: string;
+  status: BroadcastStatus;
+};
+
+export type BroadcastError = {
   message: string;
 };
 
-/** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
-export type ApnsIntegrationState = {
-  status: 'paused';
-  /** When it was paused. */
-  since: string;
-  /** From then on one message at a time tries whether it works again. Saving it again ends the pause at once. */
-  until: string;
-  /** The error that paused it, in a word of the provider or ours. */
-  code?: string | undefined;
+export type BroadcastInput = {
+  /** What the notification says first; the subject of an e-mail. */
+  title: string;
+  /** The text; HTML is rendered by the inbox and in e-mails. */
+  content?: string | null | undefined;
+  /** Where a click leads. */
+  action_url?: string | null | undefined;
+  category?: string | null | undefined;
+  topic?: string | null | undefined;
+  /** Handed through to the clients as it is. */
+  custom_attributes?: Record<string, unknown> | null | undefined;
+  recipients: Recipient[] | null;
+  overrides?: BroadcastOverrides | null | undefined;
+  id?: string | undefined;
+  created_at?: string | undefined;
+  status?: BroadcastStatus | undefined;
+};
+
+export type BroadcastList = {
+  data: Broadcast[];
+  links: PageLinks;
+};
+
+export type BroadcastOverrides = {
+  channels?: ChannelOverrides | undefined;
+  providers?: ProviderOverrides | undefined;
+};
+
+export type BroadcastStatus = {
+  /** `processed`: every delivery that was due immediately has had its first attempt, or was deferred. Retries, deferred and scheduled deliveries continue after that; `summary` and `errors` are correct at any time. */
+  status: 'enqueued' | 'processing' | 'processed';
+  summary: BroadcastSummary;
+  /** Unusable recipients, then the deliveries that have failed for good so far; at most 1000 of those. */
+  errors: BroadcastError[] | null;
+};
+
+export type BroadcastSummary = {
+  /** Recipients that could not be used, and users whom at least one channel has failed to reach for good, so far. */
+  failures: number;
+  /** Users addressed so far, each counted once, and recipients that could not be used. Subscribers of a topic are counted as their turn comes, until the broadcast is `processed`. */
+  total: number;
+  /** Deliveries that have not ended yet, on all channels together: not attempted, retried, deferred, or scheduled for later. Counted from when the broadcast is `processing`. */
+  pending: number;
+};
+
+export type CategoryChannel = {
+  channel: Channel;
+  /** Goes out so many seconds later; at most 400 days. */
+  delay?: number | undefined;
+  /** Goes out if this condition holds then, after the delay: CEL over `user`, `notification` and `input` (the broadcast), where Liquid outputs may stand for values. `null` is no condition. */
+  if?: string | null | undefined;
+  /** When this category goes out on this channel, instead of what the project has; see `/channels/delivery_windows`. */
+  windows?: DeliveryWindow[] | undefined;
+};
+
+export type CategoryDeliveryConfig = {
+  /** The category of the broadcasts that this is about. */
+  key: string;
+  /** Nothing of this category goes out. */
+  disabled?: boolean | undefined;
+  /** Users cannot switch it off, and it carries no unsubscribe link: for login codes and the like. Opt-outs and delivery windows do not apply to it; suppressed addresses stay suppressed. */
+  critical?: boolean | undefined;
+  /** The only channels that the category goes out on, each named once. */
+  channels: CategoryChannel[];
+};
+
+export type CategoryDeliveryConfigList = {
+  data: CategoryDeliveryConfig[];
+  links: PageLinks;
+};
+
+export type CategoryPreference = {
+  /** `uncategorized` stands for what has no category, unless the project has configured a category of that name. */
+  key: string;
+  label: string | null;
+  /** The category is critical: it is always on, and cannot be switched off. */
+  required?: boolean | undefined;
+  channels: ChannelPreference[];
+};
+
+export type CategoryPreferenceInput = {
+  /** `uncategorized` stands for what has no category, unless the project has configured a category of that name. */
+  key: string;
+  label?: string | null | undefined;
+  /** The category is critical: it is always on, and cannot be switched off. */
+  required?: boolean | undefined;
+  channels?: ChannelPreferenceInput[] | undefined;
+};
+
+export type CategorySubscription = {
+  /** A category; `*` stands for every category that is not named, and for what has none. */
+  slug: string;
+  /** Why, in your words. */
+  reason?: string | undefined;
+  status: 'subscribed' | 'unsubscribed';
+};
+
+export type CategorySubscriptionInput = {
+  /** A category; `*` stands for every category that is not named, and for what has none. */
+  slug: string;
+  /** Why, in your words. */
+  reason?: string | undefined;
+  status?: 'subscribed' | 'unsubscribed' | undefined;
+};
+
+export type Channel = 'in_app' | 'slack' | 'web_push' | 'mobile_push' | 'teams' | 'email' | 'sms';
+
+export type ChannelDeliveryWindows = {
+  channel: 'slack' | 'web_push' | 'mobile_push' | 'teams' | 'email' | 'sms';
+  /** When messages go out. What comes at another time is held until the next window opens. */
+  windows: DeliveryWindow[];
+};
+
+export type ChannelOverride = {
+  title?: string | undefined;
+  content?: string | undefined;
+  action_url?: string | null | undefined;
+};
+
+/** Other texts for a channel. */
+export type ChannelOverrides = {
+  in_app?: ChannelOverride | undefined;
+  mobile_push?: ChannelOverride | undefined;
+  email?: ChannelOverride | undefined;
+  sms?: ChannelOverride | undefined;
+  web_push?: ChannelOverride | undefined;
+  slack?: ChannelOverride | undefined;
+  teams?: ChannelOverride | undefined;
+};
+
+export type ChannelPreference = {
+  name: Channel;
+  enabled: boolean;
+};
+
+export type ChannelPreferenceInput = {
+  name: Channel;
+  enabled: boolean;
+};
+
+export type ChatToken = {
+  /** Of a token with `oauth`: `<installation_id>-<channel_id>`. */
+  id: string;
+  oauth?: ChatTokenOauth | undefined;
+  webhook?: ChatTokenWebhook | undefined;
+  created_at: string;
+  updated_at: string | null;
+  discarded_at: string | null;
+};
+
+export type ChatTokenInput = {
+  oauth?: ChatTokenOauth | undefined;
+  webhook?: ChatTokenWebhook | undefined;
+} & ({ oauth: ChatTokenOauth } | { webhook: ChatTokenWebhook });
+
+export type ChatTokenList = {
+  data: ChatToken[];
+  links: PageLinks;
+};
+
+export type ChatTokenOauth = {
+  /** The channel or user to post to. */
+  channel_id: string;
+  /** The installation of the Slack app: `<app_id>-<team_id>`. */
+  installation_id: string;
+  /** What the installation permits. */
+  scope?: string | undefined;
+};
+
+export type ChatTokenWebhook = {
+  /** The address of the incoming webhook, from Slack's answer to the installation. */
+  url: string;
+};
+
+export type ClickInput = {
+  /** Where it was clicked; `in_app` when left out. */
+  channel?: 'in_app' | 'mobile_push' | 'web_push' | undefined;
+};
+
+export type Delivery = {
+  /** `<notification_id>.<channel>` */
+  id: string;
+  notification_id: string;
+  broadcast_id: string;
+  user_id: string;
+  channel: Channel;
+  state: DeliveryState;
+  /** Why it was skipped, failed or is tried again, in a word: ours, or that of the provider. `integration_paused`: its time has come, and it waits for an integration that is paused. */
+  code: string | null;
   /** The same in words, for people. */
-  reason: string;
-  /** Where only one of its hosts or workspaces is concerned: which. Messages to others go on. */
-  party?: string | undefined;
+  reason: string | null;
+  /** Who was asked last; the inbox has the name of the service. */
+  provider: string | null;
+  integration_id: string | null;
+  /** What the provider calls the message; of several the first that was accepted. */
+  provider_id: string | null;
+  /** How often it was tried. Counted anew where it is sent anew. */
+  attempts: number;
+  /** How often it was begun anew by request. */
+  replays: number;
+  targets: DeliveryTargets | null;
+  /** While it is `scheduled` or `retrying`: when it is attempted next. A delivery window, or a limit of the provider, may make it later. */
+  due_at: string | null;
+  first_attempt_at: string | null;
+  /** When the state was reached, or the last attempt was made. */
+  last_attempt_at: string | null;
+  /** What the provider reported later. It does not change the state. */
+  receipt: 'delivered' | 'bounced' | 'complained' | 'dropped' | null;
+  receipt_at: string | null;
+  /** When it was opened first, where the project has opens tracked. */
+  opened_at: string | null;
+  /** How often it was opened. */
+  opens: number;
+  /** When it, or a link in it, was clicked first, where the project has clicks tracked. */
+  clicked_at: string | null;
+  /** How often it was clicked. */
+  clicks: number;
+};
+
+export type DeliveryList = {
+  data: Delivery[];
+  links: PageLinks;
+};
+
+export type DeliveryReplay = {
+  /** How many are sent anew. */
+  replayed: number;
+};
+
+export type DeliveryReplayInput = {
+  /** `failed` as if left out. `skipped` asks anew whether they are wanted and can be delivered, and needs `user_ids`. */
+  state?: 'failed' | 'skipped' | undefined;
+  /** Only those on this channel. */
+  channel?: Channel | undefined;
+  /** Only those to these users. */
+  user_ids?: string[] | undefined;
+};
+
+/** `scheduled`: it waits for its time or its turn, and was not tried. `retrying`: it was tried, or is sent anew, and is tried again. Final: `sent`: a provider took it, or the inbox has it. `failed`: nobody took it. `skipped`: the channel was not used for it. */
+export type DeliveryState = 'scheduled' | 'retrying' | 'sent' | 'failed' | 'skipped';
+
+/** What became of the user's devices, browsers or chats, where it goes to more than one. */
+export type DeliveryTargets = {
+  /** So many have got it. */
+  accepted: number;
+  /** So many are no more. */
+  gone: number;
+  failed: number;
+  /** What providers call the messages that were accepted, in that order; without those that they have not named. */
+  provider_ids: string[];
+};
+
+export type DeliveryWindow = {
+  /** The days on which the window begins; every day when left out. */
+  days?: ('monday' | 'tuesday' | 'wednesday' | 'thursday' | 'friday' | 'saturday' | 'sunday')[] | undefined;
+  /** When it begins, by the clock of the user’s time zone. */
+  from: string;
+  /** When it ends, ten minutes after `from` or later; on the next day, where that is not later than `from`. */
+  to: string;
+};
+
+export type DeliveryWindows = {
+  /** Of the users whose own is not known. An IANA name; `UTC` when left out. */
+  time_zone?: string | undefined;
+  /** Each channel once. On those that are not named, messages go out at any time. */
+  channels: ChannelDeliveryWindows[];
+};
+
+export type DiscardedToken = {
+  id: string;
+  discarded_at: string;
+};
+
+export type Empty = Record<string, never>;
+
+export type ErrorDetail = {
+  /** What went wrong, for programs. */
+  code?: string | undefined;
+  /** What went wrong, for people; names the field. */
+  message: string;
+  /** How to put it right. */
+  suggestion?: string | undefined;
+  /** Where to read more. */
+  help_link?: string | undefined;
+};
+
+export type Errors = {
+  /** All problems that were found. */
+  errors: ErrorDetail[];
+};
+
+export type Event = {
+  id: string;
+  type: EventType;
+  timestamp: string;
+  /** The number in which the other side's answer said so: an HTTP or SMTP status. */
+  code?: number | undefined;
+  level?: 'info' | 'warn' | 'error' | undefined;
+  /** What happened, for people. */
+  log?: string | undefined;
+  /** What it happened to and how: `user_id`, `broadcast_id`, `notification_id`, `channel`, `provider`, …; of a delivery also `delivery_id`, `attempt`, `duration_ms`, and as `code` the word in which the vendor said so. */
+  context?: Record<string, unknown> | undefined;
+  /** What is told besides. */
+  payload?: Record<string, unknown> | undefined;
+};
+
+export type EventFilter = 'broadcast.created' | 'broadcast.processed' | 'notification.created' | 'notification.seen' | 'notification.read' | 'notification.unread' | 'notification.archived' | 'notification.unarchived' | 'notification.deleted' | 'delivery.scheduled' | 'delivery.sent' | 'delivery.delivered' | 'delivery.bounced' | 'delivery.complained' | 'delivery.failed' | 'delivery.retried' | 'delivery.replayed' | 'delivery.skipped' | 'delivery.opened' | 'delivery.clicked' | 'delivery.dropped' | 'token.saved' | 'token.discarded' | 'user.created' | 'user.updated' | 'user.deleted' | 'user.restored' | 'workflow.run.started' | 'workflow.run.step' | 'workflow.run.completed' | 'workflow.run.failed' | 'workflow.run.aborted' | 'integration.saved' | 'integration.deleted' | 'integration.paused' | 'integration.resumed' | 'integration.received' | 'installation.saved' | 'installation.broken' | 'preferences.updated' | 'subscription.saved' | 'subscription.deleted' | 'suppression.added' | 'suppression.updated' | 'suppression.lifted' | 'category.saved' | 'category.deleted' | 'delivery_windows.saved' | 'tracking.saved' | 'webhook.saved' | 'webhook.deleted' | 'webhook.disabled' | 'broadcast.*' | 'notification.*' | 'delivery.*' | 'token.*' | 'user.*' | 'workflow.run.*' | 'integration.*' | 'installation.*' | 'preferences.*' | 'subscription.*' | 'suppression.*' | 'category.*' | 'delivery_windows.*' | 'tracking.*' | 'webhook.*';
+
+export type EventList = {
+  data: Event[];
+  links: PageLinks;
+};
+
+export type EventType = 'broadcast.created' | 'broadcast.processed' | 'notification.created' | 'notification.seen' | 'notification.read' | 'notification.unread' | 'notification.archived' | 'notification.unarchived' | 'notification.deleted' | 'delivery.scheduled' | 'delivery.sent' | 'delivery.delivered' | 'delivery.bounced' | 'delivery.complained' | 'delivery.failed' | 'delivery.retried' | 'delivery.replayed' | 'delivery.skipped' | 'delivery.opened' | 'delivery.clicked' | 'delivery.dropped' | 'token.saved' | 'token.discarded' | 'user.created' | 'user.updated' | 'user.deleted' | 'user.restored' | 'workflow.run.started' | 'workflow.run.step' | 'workflow.run.completed' | 'workflow.run.failed' | 'workflow.run.aborted' | 'integration.saved' | 'integration.deleted' | 'integration.paused' | 'integration.resumed' | 'integration.received' | 'installation.saved' | 'installation.broken' | 'preferences.updated' | 'subscription.saved' | 'subscription.deleted' | 'suppression.added' | 'suppression.updated' | 'suppression.lifted' | 'category.saved' | 'category.deleted' | 'delivery_windows.saved' | 'tracking.saved' | 'webhook.saved' | 'webhook.deleted' | 'webhook.disabled';
+
+export type EventsourceIntegration = {
+  name: 'eventsource';
+  id: string;
+  config: EventsourceIntegrationConfig | null;
+  error?: UnreadableConfig | undefined;
 };
 
 export type EventsourceIntegrationConfig = {
@@ -1412,11 +405,17 @@ export type EventsourceIntegrationConfig = {
   webhook_signing_secret?: string | undefined;
 };
 
-/** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
-export type EventsourceIntegrationError = {
-  code: 'config_unreadable';
-  /** Which key is missing, and what to do. */
-  message: string;
+export type EventsourceIntegrationList = {
+  data: EventsourceIntegration[];
+  links: PageLinks;
+};
+
+export type ExpoIntegration = {
+  name: 'expo';
+  id: string;
+  config: ExpoIntegrationConfig | null;
+  error?: UnreadableConfig | undefined;
+  state?: IntegrationState | undefined;
 };
 
 export type ExpoIntegrationConfig = {
@@ -1424,26 +423,36 @@ export type ExpoIntegrationConfig = {
   access_token: string;
 };
 
-/** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
-export type ExpoIntegrationError = {
-  code: 'config_unreadable';
-  /** Which key is missing, and what to do. */
-  message: string;
+export type ExpoIntegrationList = {
+  data: ExpoIntegration[];
+  links: PageLinks;
 };
 
-/** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
-export type ExpoIntegrationState = {
-  status: 'paused';
-  /** When it was paused. */
-  since: string;
-  /** From then on one message at a time tries whether it works again. Saving it again ends the pause at once. */
-  until: string;
-  /** The error that paused it, in a word of the provider or ours. */
-  code?: string | undefined;
-  /** The same in words, for people. */
-  reason: string;
-  /** Where only one of its hosts or workspaces is concerned: which. Messages to others go on. */
-  party?: string | undefined;
+export type ExpoToken = {
+  id: string;
+  /** The device's Expo push token. */
+  device_token: string;
+  created_at: string;
+  updated_at: string | null;
+  discarded_at: string | null;
+};
+
+export type ExpoTokenInput = {
+  /** The device's Expo push token. */
+  device_token: string;
+};
+
+export type ExpoTokenList = {
+  data: ExpoToken[];
+  links: PageLinks;
+};
+
+export type FcmIntegration = {
+  name: 'fcm';
+  id: string;
+  config: FcmIntegrationConfig | null;
+  error?: UnreadableConfig | undefined;
+  state?: IntegrationState | undefined;
 };
 
 /** The JSON file of a service account, as the Firebase console gives it, whole. */
@@ -1472,26 +481,35 @@ export type FcmIntegrationConfig = {
   universe_domain: string;
 };
 
-/** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
-export type FcmIntegrationError = {
-  code: 'config_unreadable';
-  /** Which key is missing, and what to do. */
-  message: string;
+export type FcmIntegrationList = {
+  data: FcmIntegration[];
+  links: PageLinks;
 };
 
-/** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
-export type FcmIntegrationState = {
-  status: 'paused';
-  /** When it was paused. */
-  since: string;
-  /** From then on one message at a time tries whether it works again. Saving it again ends the pause at once. */
-  until: string;
-  /** The error that paused it, in a word of the provider or ours. */
-  code?: string | undefined;
-  /** The same in words, for people. */
-  reason: string;
-  /** Where only one of its hosts or workspaces is concerned: which. Messages to others go on. */
-  party?: string | undefined;
+export type FcmToken = {
+  id: string;
+  /** The app's FCM registration token. */
+  device_token: string;
+  created_at: string;
+  updated_at: string | null;
+  discarded_at: string | null;
+};
+
+export type FcmTokenInput = {
+  /** The app's FCM registration token. */
+  device_token: string;
+};
+
+export type FcmTokenList = {
+  data: FcmToken[];
+  links: PageLinks;
+};
+
+export type GithubIntegration = {
+  name: 'github';
+  id: string;
+  config: GithubIntegrationConfig | null;
+  error?: UnreadableConfig | undefined;
 };
 
 export type GithubIntegrationConfig = {
@@ -1499,146 +517,211 @@ export type GithubIntegrationConfig = {
   webhook_signing_secret: string;
 };
 
-/** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
-export type GithubIntegrationError = {
-  code: 'config_unreadable';
-  /** Which key is missing, and what to do. */
-  message: string;
+export type GithubIntegrationList = {
+  data: GithubIntegration[];
+  links: PageLinks;
 };
 
-export type InboxIntegrationConfig = {
-  images: InboxIntegrationConfigImages | null;
-  locale: string | null;
-  theme: InboxIntegrationConfigTheme | null;
-};
-
-export type InboxIntegrationConfigImages = {
+export type InboxImages = {
   /** Picture shown while there is nothing to read */
   emptyInboxUrl: string;
 };
 
-export type InboxIntegrationConfigTheme = {
-  notification?: {
-    default: {
-      /** Space around a notification, a CSS value */
-      margin: string;
-      /** Typeface, a CSS value */
-      fontFamily: string;
-      /** Text size, a CSS value */
-      fontSize: string;
-      /** Text colour, a CSS value */
-      textColor: string;
-      /** Corner radius, a CSS value */
-      borderRadius: string;
-      /** Background, a CSS value */
-      backgroundColor: string;
-      hover?: {
-        /** Background under the pointer, a CSS value */
-        backgroundColor: string;
-      } | undefined;
-      state?: {
-        /** Colour of the dot that marks the state, a CSS value */
-        color: string;
-      } | undefined;
-    };
-    hover?: {
-      /** Background under the pointer, a CSS value */
-      backgroundColor: string;
-    } | undefined;
-    state?: {
-      /** Colour of the dot that marks the state, a CSS value */
-      color: string;
-    } | undefined;
-    unseen: {
-      /** Text colour, a CSS value */
-      textColor: string;
-      /** Background, a CSS value */
-      backgroundColor: string;
-      hover?: {
-        /** Background under the pointer, a CSS value */
-        backgroundColor: string;
-      } | undefined;
-      state?: {
-        /** Colour of the dot that marks the state, a CSS value */
-        color: string;
-      } | undefined;
-    };
-    unread: {
-      /** Text colour, a CSS value */
-      textColor: string;
-      /** Background, a CSS value */
-      backgroundColor: string;
-      hover?: {
-        /** Background under the pointer, a CSS value */
-        backgroundColor: string;
-      } | undefined;
-      state?: {
-        /** Colour of the dot that marks the state, a CSS value */
-        color: string;
-      } | undefined;
-    };
-  } | undefined;
-  banner?: {
-    /** Background, a CSS value */
-    backgroundColor: string;
-    /** Opacity of the background, 0 to 1 */
-    backgroundOpacity?: number | undefined;
-    /** Text size, a CSS value */
-    fontSize: string;
-    /** Text colour, a CSS value */
-    textColor: string;
-  } | undefined;
-  dialog?: {
-    /** Colour of switches, a CSS value */
-    accentColor: string;
-    /** Background, a CSS value */
-    backgroundColor: string;
-    /** Text colour, a CSS value */
-    textColor: string;
-  } | undefined;
-  footer?: {
-    /** Background, a CSS value */
-    backgroundColor: string;
-    /** Corner radius, a CSS value */
-    borderRadius: string;
-    /** Text size, a CSS value */
-    fontSize: string;
-    /** Text colour, a CSS value */
-    textColor: string;
-  } | undefined;
-  header?: {
-    /** Background, a CSS value */
-    backgroundColor: string;
-    /** Corner radius, a CSS value */
-    borderRadius: string;
-    /** Typeface, a CSS value */
-    fontFamily: string;
-    /** Text size, a CSS value */
-    fontSize: string;
-    /** Text colour, a CSS value */
-    textColor: string;
-  } | undefined;
-  icon?: {
-    /** Outline, a CSS value */
-    borderColor: string;
-    /** Width, a CSS value */
-    width: string;
-  } | undefined;
-  unseenBadge?: {
-    /** Background, a CSS value */
-    backgroundColor: string;
-  } | undefined;
+export type InboxIntegration = {
+  name: 'inbox';
+  id: string;
+  config: InboxIntegrationConfig | null;
+  error?: UnreadableConfig | undefined;
+  state?: IntegrationState | undefined;
 };
 
-/** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
-export type InboxIntegrationError = {
-  code: 'config_unreadable';
-  /** Which key is missing, and what to do. */
-  message: string;
+export type InboxIntegrationConfig = {
+  images: InboxImages | null;
+  locale: string | null;
+  theme: InboxTheme | null;
+};
+
+export type InboxIntegrationConfigInput = {
+  images?: InboxImages | null | undefined;
+  locale?: string | null | undefined;
+  theme?: InboxTheme | null | undefined;
+};
+
+export type InboxIntegrationList = {
+  data: InboxIntegration[];
+  links: PageLinks;
+};
+
+export type InboxTheme = {
+  notification?: InboxThemeNotification | undefined;
+  banner?: InboxThemeBanner | undefined;
+  dialog?: InboxThemeDialog | undefined;
+  footer?: InboxThemeFooter | undefined;
+  header?: InboxThemeHeader | undefined;
+  icon?: InboxThemeIcon | undefined;
+  unseenBadge?: InboxThemeUnseenBadge | undefined;
+};
+
+export type InboxThemeBanner = {
+  /** Background, a CSS value */
+  backgroundColor: string;
+  /** Opacity of the background, 0 to 1 */
+  backgroundOpacity?: number | undefined;
+  /** Text size, a CSS value */
+  fontSize: string;
+  /** Text colour, a CSS value */
+  textColor: string;
+};
+
+export type InboxThemeDialog = {
+  /** Colour of switches, a CSS value */
+  accentColor: string;
+  /** Background, a CSS value */
+  backgroundColor: string;
+  /** Text colour, a CSS value */
+  textColor: string;
+};
+
+export type InboxThemeFooter = {
+  /** Background, a CSS value */
+  backgroundColor: string;
+  /** Corner radius, a CSS value */
+  borderRadius: string;
+  /** Text size, a CSS value */
+  fontSize: string;
+  /** Text colour, a CSS value */
+  textColor: string;
+};
+
+export type InboxThemeHeader = {
+  /** Background, a CSS value */
+  backgroundColor: string;
+  /** Corner radius, a CSS value */
+  borderRadius: string;
+  /** Typeface, a CSS value */
+  fontFamily: string;
+  /** Text size, a CSS value */
+  fontSize: string;
+  /** Text colour, a CSS value */
+  textColor: string;
+};
+
+export type InboxThemeHover = {
+  /** Background under the pointer, a CSS value */
+  backgroundColor: string;
+};
+
+export type InboxThemeIcon = {
+  /** Outline, a CSS value */
+  borderColor: string;
+  /** Width, a CSS value */
+  width: string;
+};
+
+export type InboxThemeNotification = {
+  default: InboxThemeNotificationDefault;
+  hover?: InboxThemeHover | undefined;
+  state?: InboxThemeState | undefined;
+  unseen: InboxThemeNotificationState;
+  unread: InboxThemeNotificationState;
+};
+
+export type InboxThemeNotificationDefault = {
+  /** Space around a notification, a CSS value */
+  margin: string;
+  /** Typeface, a CSS value */
+  fontFamily: string;
+  /** Text size, a CSS value */
+  fontSize: string;
+  /** Text colour, a CSS value */
+  textColor: string;
+  /** Corner radius, a CSS value */
+  borderRadius: string;
+  /** Background, a CSS value */
+  backgroundColor: string;
+  hover?: InboxThemeHover | undefined;
+  state?: InboxThemeState | undefined;
+};
+
+export type InboxThemeNotificationState = {
+  /** Text colour, a CSS value */
+  textColor: string;
+  /** Background, a CSS value */
+  backgroundColor: string;
+  hover?: InboxThemeHover | undefined;
+  state?: InboxThemeState | undefined;
+};
+
+export type InboxThemeState = {
+  /** Colour of the dot that marks the state, a CSS value */
+  color: string;
+};
+
+export type InboxThemeUnseenBadge = {
+  /** Background, a CSS value */
+  backgroundColor: string;
+};
+
+export type InboxToken = {
+  id: string;
+  /** A random text of your making; whoever has it can open the realtime connection. */
+  token: string;
+  connection_id: string | null;
+  created_at: string;
+  updated_at: string | null;
+  discarded_at: string | null;
+};
+
+export type InboxTokenInput = {
+  /** A random text of your making; whoever has it can open the realtime connection. */
+  token: string;
+  /** Restricts delivery to this one realtime connection. */
+  connection_id?: string | null | undefined;
+};
+
+export type InboxTokenList = {
+  data: InboxToken[];
+  links: PageLinks;
+};
+
+export type InstallationFinishInput = {
+  /** The id of the Slack app: the integration's, or the server's own. */
+  app_id: string;
+  /** From the query that Slack sent the user back with. */
+  code: string;
+  /** Where Slack sends the user back to; one of those of the app. */
+  redirect_url?: string | undefined;
+  /** The `state` of the same query. When it is given, it has to be from an installation that this user has started within the hour: nobody can slip the user a workspace of their own then. */
+  state?: string | undefined;
+};
+
+export type InstallationStart = {
+  app_id: string;
+  /** Where to send the user. Its `state` comes back beside the `code`. */
+  auth_url: string;
+  scopes: string[];
+};
+
+export type InstallationStartInput = {
+  /** The id of the Slack app: the integration's, or the server's own. */
+  app_id: string;
+  /** Returned instead of Slack's own address, with the same query. */
+  auth_url?: string | undefined;
+  /** What the app may do besides posting. */
+  extra_scopes?: string[] | undefined;
+  /** Where Slack sends the user back to; one of those of the app. */
+  redirect_url?: string | undefined;
+};
+
+export type Integration = ApnsIntegration | EventsourceIntegration | ExpoIntegration | FcmIntegration | GithubIntegration | InboxIntegration | MailgunIntegration | PingEmailIntegration | SendgridIntegration | SesIntegration | SlackIntegration | SlackbotIntegration | SmtpIntegration | StripeIntegration | TeamsIntegration | TwilioIntegration | WebPushIntegration;
+
+export type IntegrationList = {
+  data: Integration[];
+  links: PageLinks;
 };
 
 /** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
-export type InboxIntegrationState = {
+export type IntegrationState = {
   status: 'paused';
   /** When it was paused. */
   since: string;
@@ -1650,6 +733,21 @@ export type InboxIntegrationState = {
   reason: string;
   /** Where only one of its hosts or workspaces is concerned: which. Messages to others go on. */
   party?: string | undefined;
+};
+
+export type Mailbox = {
+  /** E-mail address */
+  email: string;
+  /** Name shown beside the address */
+  name?: string | null | undefined;
+};
+
+export type MailgunIntegration = {
+  name: 'mailgun';
+  id: string;
+  config: MailgunIntegrationConfig | null;
+  error?: UnreadableConfig | undefined;
+  state?: IntegrationState | undefined;
 };
 
 export type MailgunIntegrationConfig = {
@@ -1660,41 +758,58 @@ export type MailgunIntegrationConfig = {
   /** Where the domain is hosted */
   region: 'us' | 'eu';
   /** Sender of every e-mail, at the domain */
-  from?: MailgunIntegrationConfigFrom | undefined;
+  from?: Mailbox | undefined;
   /** The HTTP webhook signing key, not the API key: bounces and complaints are taken by it */
   webhook_signing_key?: string | undefined;
   /** How many messages are sent in a second at most, by this server, spread evenly; 0.5 is one in two seconds. Left out: as many as the provider takes */
   max_per_second?: number | undefined;
 };
 
-/** Sender of every e-mail, at the domain */
-export type MailgunIntegrationConfigFrom = {
-  /** E-mail address */
-  email: string;
-  /** Name shown beside the address */
-  name?: string | null | undefined;
+export type MailgunIntegrationList = {
+  data: MailgunIntegration[];
+  links: PageLinks;
 };
 
-/** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
-export type MailgunIntegrationError = {
-  code: 'config_unreadable';
-  /** Which key is missing, and what to do. */
-  message: string;
+export type Notification = {
+  id: string;
+  user_id: string;
+  /** `unread`: seen, but not read. Archived wins over read, read over seen. */
+  status: 'unseen' | 'unread' | 'read' | 'archived';
+  title: string;
+  content: string | null;
+  action_url: string | null;
+  category: string | null;
+  topic: string | null;
+  custom_attributes: Record<string, unknown> | null;
+  created_at: string;
+  updated_at: string;
+  sent_at: string | null;
+  seen_at: string | null;
+  read_at: string | null;
+  archived_at: string | null;
+  discarded_at: string | null;
 };
 
-/** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
-export type MailgunIntegrationState = {
-  status: 'paused';
-  /** When it was paused. */
-  since: string;
-  /** From then on one message at a time tries whether it works again. Saving it again ends the pause at once. */
-  until: string;
-  /** The error that paused it, in a word of the provider or ours. */
-  code?: string | undefined;
-  /** The same in words, for people. */
-  reason: string;
-  /** Where only one of its hosts or workspaces is concerned: which. Messages to others go on. */
-  party?: string | undefined;
+export type NotificationList = {
+  data: Notification[];
+  links: PageLinks;
+};
+
+export type PageLinks = {
+  /** The address of the first page. */
+  first: string;
+  /** The address of the next page; `null` on the last page. */
+  next: string | null;
+  /** The address of the previous page; `null` on the first page. */
+  prev: string | null;
+};
+
+export type PingEmailIntegration = {
+  name: 'ping_email';
+  id: string;
+  config: PingEmailIntegrationConfig | null;
+  error?: UnreadableConfig | undefined;
+  state?: IntegrationState | undefined;
 };
 
 export type PingEmailIntegrationConfig = {
@@ -1704,35 +819,96 @@ export type PingEmailIntegrationConfig = {
   max_per_second?: number | undefined;
 };
 
-/** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
-export type PingEmailIntegrationError = {
-  code: 'config_unreadable';
-  /** Which key is missing, and what to do. */
-  message: string;
+export type PingEmailIntegrationList = {
+  data: PingEmailIntegration[];
+  links: PageLinks;
 };
 
-/** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
-export type PingEmailIntegrationState = {
-  status: 'paused';
-  /** When it was paused. */
-  since: string;
-  /** From then on one message at a time tries whether it works again. Saving it again ends the pause at once. */
-  until: string;
-  /** The error that paused it, in a word of the provider or ours. */
-  code?: string | undefined;
-  /** The same in words, for people. */
-  reason: string;
-  /** Where only one of its hosts or workspaces is concerned: which. Messages to others go on. */
-  party?: string | undefined;
+export type ProviderOverrides = {
+  /** Merged into the provider's own payload. */
+  sendgrid?: Record<string, unknown> | undefined;
+  /** Merged into the provider's own payload. */
+  twilio?: Record<string, unknown> | undefined;
+  /** Merged into the provider's own payload. */
+  ses?: Record<string, unknown> | undefined;
+  /** Merged into the provider's own payload. */
+  fcm?: Record<string, unknown> | undefined;
+  /** Merged into the provider's own payload. */
+  slack?: Record<string, unknown> | undefined;
+  /** Merged into the provider's own payload. */
+  web_push?: Record<string, unknown> | undefined;
+  /** Merged into the provider's own payload. */
+  mailgun?: Record<string, unknown> | undefined;
+  /** Merged into the provider's own payload. */
+  expo?: Record<string, unknown> | undefined;
+  /** Merged into the provider's own payload. */
+  apns?: Record<string, unknown> | undefined;
+  /** Merged into the provider's own payload. */
+  teams?: Record<string, unknown> | undefined;
+};
+
+export type ReceiptReply = {
+  /** What the vendor wants back, where it does. */
+  challenge?: string | undefined;
+};
+
+export type Recipient = UserRecipient | TopicRecipients;
+
+export type SavedApnsToken = {
+  /** The device's token in hexadecimal, as iOS gives it to the app. */
+  device_token: string;
+  /** The app's bundle identifier, where it is not the integration's. */
+  app_id?: string | undefined;
+  /** Which of Apple's servers knows the token; production if not given. */
+  installation_id?: 'development' | 'production' | undefined;
+};
+
+export type SavedChatToken = {
+  oauth?: ChatTokenOauth | undefined;
+  webhook?: ChatTokenWebhook | undefined;
+};
+
+export type SavedExpoToken = {
+  /** The device's Expo push token. */
+  device_token: string;
+};
+
+export type SavedFcmToken = {
+  /** The app's FCM registration token. */
+  device_token: string;
+};
+
+export type SavedInboxToken = {
+  /** A random text of your making; whoever has it can open the realtime connection. */
+  token: string;
+  connection_id: string | null;
+};
+
+export type SavedTeamsToken = {
+  webhook?: TeamsTokenWebhook | undefined;
+};
+
+export type SavedWebPushToken = {
+  /** The address of the subscription, as the browser gives it. */
+  endpoint: string;
+  keys: WebPushKeys;
+};
+
+export type SendgridIntegration = {
+  name: 'sendgrid';
+  id: string;
+  config: SendgridIntegrationConfig | null;
+  error?: UnreadableConfig | undefined;
+  state?: IntegrationState | undefined;
 };
 
 export type SendgridIntegrationConfig = {
   /** An API key with the permission Mail Send */
   api_key: string;
   /** Sender of every e-mail, one that SendGrid has verified */
-  from?: SendgridIntegrationConfigFrom | undefined;
+  from?: Mailbox | undefined;
   /** Where answers go, if not to the sender */
-  reply_to?: SendgridIntegrationConfigReplyTo | undefined;
+  reply_to?: Mailbox | undefined;
   /** Where the account is: eu for EU subusers. Left out: global */
   region?: 'global' | 'eu' | undefined;
   /** The verification key of the signed event webhook, in base64: bounces and complaints are taken by it */
@@ -1741,42 +917,17 @@ export type SendgridIntegrationConfig = {
   max_per_second?: number | undefined;
 };
 
-/** Sender of every e-mail, one that SendGrid has verified */
-export type SendgridIntegrationConfigFrom = {
-  /** E-mail address */
-  email: string;
-  /** Name shown beside the address */
-  name?: string | null | undefined;
+export type SendgridIntegrationList = {
+  data: SendgridIntegration[];
+  links: PageLinks;
 };
 
-/** Where answers go, if not to the sender */
-export type SendgridIntegrationConfigReplyTo = {
-  /** E-mail address */
-  email: string;
-  /** Name shown beside the address */
-  name?: string | null | undefined;
-};
-
-/** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
-export type SendgridIntegrationError = {
-  code: 'config_unreadable';
-  /** Which key is missing, and what to do. */
-  message: string;
-};
-
-/** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
-export type SendgridIntegrationState = {
-  status: 'paused';
-  /** When it was paused. */
-  since: string;
-  /** From then on one message at a time tries whether it works again. Saving it again ends the pause at once. */
-  until: string;
-  /** The error that paused it, in a word of the provider or ours. */
-  code?: string | undefined;
-  /** The same in words, for people. */
-  reason: string;
-  /** Where only one of its hosts or workspaces is concerned: which. Messages to others go on. */
-  party?: string | undefined;
+export type SesIntegration = {
+  name: 'ses';
+  id: string;
+  config: SesIntegrationConfig | null;
+  error?: UnreadableConfig | undefined;
+  state?: IntegrationState | undefined;
 };
 
 export type SesIntegrationConfig = {
@@ -1787,7 +938,7 @@ export type SesIntegrationConfig = {
   /** The region of the verified identity, such as eu-west-1 */
   region: string;
   /** Sender of every e-mail, one that SES has verified */
-  from?: SesIntegrationConfigFrom | undefined;
+  from?: Mailbox | undefined;
   /** The configuration set that every e-mail is sent with */
   configuration_set?: string | undefined;
   /** The SNS topic that the configuration set publishes bounces and complaints to: they are taken from this topic alone */
@@ -1796,34 +947,90 @@ export type SesIntegrationConfig = {
   max_per_second?: number | undefined;
 };
 
-/** Sender of every e-mail, one that SES has verified */
-export type SesIntegrationConfigFrom = {
-  /** E-mail address */
-  email: string;
-  /** Name shown beside the address */
-  name?: string | null | undefined;
+export type SesIntegrationList = {
+  data: SesIntegration[];
+  links: PageLinks;
 };
 
-/** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
-export type SesIntegrationError = {
-  code: 'config_unreadable';
-  /** Which key is missing, and what to do. */
-  message: string;
+export type SlackInstallation = {
+  /** `<app_id>-<team_id>`, which is what it is if not given; of a whole organisation `<app_id>-<enterprise_id>`. */
+  id?: string | undefined;
+  /** The bot's token. */
+  access_token: string;
+  /** The id of the Slack app: the integration's, or the server's own. */
+  app_id: string;
+  authed_user: SlackInstallationUser;
+  /** The user that the app posts as. */
+  bot_user_id?: string | undefined;
+  enterprise?: SlackInstallationEnterprise | undefined;
+  /** Until the bot's token runs out, from now. */
+  expires_in?: number | undefined;
+  incoming_webhook?: SlackInstallationWebhook | undefined;
+  /** Whether it is of a whole organisation. */
+  is_enterprise_install?: boolean | undefined;
+  /** What renews the bot's token; good for one time. */
+  refresh_token?: string | undefined;
+  /** What the bot's token permits. */
+  scope?: string | undefined;
+  team: SlackInstallationTeam;
+  /** The kind of the token. */
+  token_type?: string | undefined;
+  /** The same as `team.id`. */
+  team_id?: string | null | undefined;
+  /** The same as `team.name`. */
+  team_name?: string | null | undefined;
+  /** The same as `enterprise.id`. */
+  enterprise_id?: string | null | undefined;
+  /** The same as `enterprise.name`. */
+  enterprise_name?: string | null | undefined;
 };
 
-/** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
-export type SesIntegrationState = {
-  status: 'paused';
-  /** When it was paused. */
-  since: string;
-  /** From then on one message at a time tries whether it works again. Saving it again ends the pause at once. */
-  until: string;
-  /** The error that paused it, in a word of the provider or ours. */
-  code?: string | undefined;
-  /** The same in words, for people. */
-  reason: string;
-  /** Where only one of its hosts or workspaces is concerned: which. Messages to others go on. */
-  party?: string | undefined;
+export type SlackInstallationEnterprise = {
+  /** The organisation. */
+  id: string;
+  /** Its name. */
+  name: string;
+};
+
+export type SlackInstallationTeam = {
+  /** The workspace. */
+  id: string;
+  /** Its name. */
+  name?: string | undefined;
+};
+
+export type SlackInstallationUser = {
+  /** Who installed the app. */
+  id: string;
+  /** The user's own token. */
+  access_token?: string | undefined;
+  /** What renews the user's token. */
+  refresh_token?: string | undefined;
+  /** The kind of the token. */
+  token_type?: string | undefined;
+  /** What the user's token permits. */
+  scope?: string | undefined;
+  /** Until the user's token runs out. */
+  expires_in?: number | undefined;
+};
+
+export type SlackInstallationWebhook = {
+  /** Where the channel is posted to. */
+  url: string;
+  /** The name of the channel. */
+  channel: string;
+  /** The id of the channel. */
+  channel_id?: string | undefined;
+  /** Where it is configured. */
+  configuration_url: string;
+};
+
+export type SlackIntegration = {
+  name: 'slack';
+  id: string;
+  config: SlackIntegrationConfig | null;
+  error?: UnreadableConfig | undefined;
+  state?: IntegrationState | undefined;
 };
 
 export type SlackIntegrationConfig = {
@@ -1837,26 +1044,17 @@ export type SlackIntegrationConfig = {
   signing_secret: string;
 };
 
-/** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
-export type SlackIntegrationError = {
-  code: 'config_unreadable';
-  /** Which key is missing, and what to do. */
-  message: string;
+export type SlackIntegrationList = {
+  data: SlackIntegration[];
+  links: PageLinks;
 };
 
-/** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
-export type SlackIntegrationState = {
-  status: 'paused';
-  /** When it was paused. */
-  since: string;
-  /** From then on one message at a time tries whether it works again. Saving it again ends the pause at once. */
-  until: string;
-  /** The error that paused it, in a word of the provider or ours. */
-  code?: string | undefined;
-  /** The same in words, for people. */
-  reason: string;
-  /** Where only one of its hosts or workspaces is concerned: which. Messages to others go on. */
-  party?: string | undefined;
+export type SlackbotIntegration = {
+  name: 'service_slackbot';
+  id: string;
+  config: SlackbotIntegrationConfig | null;
+  error?: UnreadableConfig | undefined;
+  state?: IntegrationState | undefined;
 };
 
 export type SlackbotIntegrationConfig = {
@@ -1864,26 +1062,17 @@ export type SlackbotIntegrationConfig = {
   enabled: boolean;
 };
 
-/** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
-export type SlackbotIntegrationError = {
-  code: 'config_unreadable';
-  /** Which key is missing, and what to do. */
-  message: string;
+export type SlackbotIntegrationList = {
+  data: SlackbotIntegration[];
+  links: PageLinks;
 };
 
-/** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
-export type SlackbotIntegrationState = {
-  status: 'paused';
-  /** When it was paused. */
-  since: string;
-  /** From then on one message at a time tries whether it works again. Saving it again ends the pause at once. */
-  until: string;
-  /** The error that paused it, in a word of the provider or ours. */
-  code?: string | undefined;
-  /** The same in words, for people. */
-  reason: string;
-  /** Where only one of its hosts or workspaces is concerned: which. Messages to others go on. */
-  party?: string | undefined;
+export type SmtpIntegration = {
+  name: 'smtp';
+  id: string;
+  config: SmtpIntegrationConfig | null;
+  error?: UnreadableConfig | undefined;
+  state?: IntegrationState | undefined;
 };
 
 export type SmtpIntegrationConfig = {
@@ -1896,51 +1085,32 @@ export type SmtpIntegrationConfig = {
   /** Password of the account */
   password: string;
   /** Sender of every e-mail */
-  from: SmtpIntegrationConfigFrom;
+  from: SmtpMailbox;
   /** Where answers go, if not to the sender */
-  reply_to?: SmtpIntegrationConfigReplyTo | undefined;
+  reply_to?: SmtpMailbox | undefined;
   /** ssl: TLS from the start. starttls: refuse to send unless the server encrypts. none: never encrypt. Left out: TLS on port 465, elsewhere STARTTLS if the server offers it */
   security?: 'none' | 'ssl' | 'starttls' | undefined;
   /** How many messages are sent in a second at most, by this server, spread evenly; 0.5 is one in two seconds. Left out: as many as the provider takes */
   max_per_second?: number | undefined;
 };
 
-/** Sender of every e-mail */
-export type SmtpIntegrationConfigFrom = {
+export type SmtpIntegrationList = {
+  data: SmtpIntegration[];
+  links: PageLinks;
+};
+
+export type SmtpMailbox = {
   /** E-mail address */
   email: string;
   /** Name shown beside the address */
   name?: string | undefined;
 };
 
-/** Where answers go, if not to the sender */
-export type SmtpIntegrationConfigReplyTo = {
-  /** E-mail address */
-  email: string;
-  /** Name shown beside the address */
-  name?: string | undefined;
-};
-
-/** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
-export type SmtpIntegrationError = {
-  code: 'config_unreadable';
-  /** Which key is missing, and what to do. */
-  message: string;
-};
-
-/** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
-export type SmtpIntegrationState = {
-  status: 'paused';
-  /** When it was paused. */
-  since: string;
-  /** From then on one message at a time tries whether it works again. Saving it again ends the pause at once. */
-  until: string;
-  /** The error that paused it, in a word of the provider or ours. */
-  code?: string | undefined;
-  /** The same in words, for people. */
-  reason: string;
-  /** Where only one of its hosts or workspaces is concerned: which. Messages to others go on. */
-  party?: string | undefined;
+export type StripeIntegration = {
+  name: 'stripe';
+  id: string;
+  config: StripeIntegrationConfig | null;
+  error?: UnreadableConfig | undefined;
 };
 
 export type StripeIntegrationConfig = {
@@ -1950,44 +1120,139 @@ export type StripeIntegrationConfig = {
   id?: string | undefined;
 };
 
-/** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
-export type StripeIntegrationError = {
-  code: 'config_unreadable';
-  /** Which key is missing, and what to do. */
-  message: string;
+export type StripeIntegrationList = {
+  data: StripeIntegration[];
+  links: PageLinks;
+};
+
+export type Subscription = {
+  id: string;
+  /** What users subscribe to, and broadcasts are about. */
+  topic: string;
+  /** `*` first, then by name. */
+  categories: CategorySubscription[];
+};
+
+export type SubscriptionInput = {
+  /** What users subscribe to, and broadcasts are about. */
+  topic: string;
+  /** Each named once, and `subscribed` unless it says otherwise. Without any, or with none in it, the user subscribes to all of the topic. */
+  categories?: CategorySubscriptionInput[] | undefined;
+};
+
+export type SubscriptionList = {
+  data: Subscription[];
+  links: PageLinks;
+};
+
+export type Suppression = {
+  id: string;
+  kind: SuppressionKind;
+  /** Lower case; `null` for a phone number, and when all that is known of its user was erased. */
+  email: string | null;
+  /** Without spaces; `null` for an e-mail address, and when all that is known of its user was erased. */
+  phone_number: string | null;
+  reason: SuppressionReason;
+  /** Who said so; `null` where a request did. */
+  provider: string | null;
+  /** What the provider said. */
+  detail: string | null;
+  /** What you want to remember about it. */
+  note: string | null;
+  created_at: string;
+  updated_at: string;
+};
+
+/** The reason is `manual` unless it says otherwise; a stronger one that is stored stays. A note that is given replaces the stored one, an absent one stays, `null` clears. */
+export type SuppressionInput = {
+  /** An e-mail address, in whatever case. */
+  email?: string | null | undefined;
+  /** In international form: +15005550001. */
+  phone_number?: string | null | undefined;
+  reason?: SuppressionReason | undefined;
+  /** What you want to remember about it. */
+  note?: string | null | undefined;
+  id?: string | undefined;
+  kind?: SuppressionKind | undefined;
+  provider?: string | null | undefined;
+  detail?: string | null | undefined;
+  created_at?: string | undefined;
+  updated_at?: string | undefined;
+} & ({ email: string } | { phone_number: string });
+
+export type SuppressionKind = 'email' | 'phone';
+
+export type SuppressionList = {
+  data: Suppression[];
+  links: PageLinks;
+};
+
+/** `manual`: by a request. `rejected`: the provider does not take the address. `bounced`: what was sent came back. `unsubscribed`: the recipient told the provider to stop. `complained`: the recipient called it spam. Of several the last in this order. */
+export type SuppressionReason = 'manual' | 'rejected' | 'bounced' | 'unsubscribed' | 'complained';
+
+export type TeamsIntegration = {
+  name: 'teams';
+  id: string;
+  config: TeamsIntegrationConfig | null;
+  error?: UnreadableConfig | undefined;
+  state?: IntegrationState | undefined;
 };
 
 export type TeamsIntegrationConfig = {
-  /** Where messages go for users who have no destination of their own */
-  webhook?: TeamsIntegrationConfigWebhook | undefined;
+  webhook?: TeamsIntegrationWebhook | undefined;
+};
+
+export type TeamsIntegrationList = {
+  data: TeamsIntegration[];
+  links: PageLinks;
 };
 
 /** Where messages go for users who have no destination of their own */
-export type TeamsIntegrationConfigWebhook = {
+export type TeamsIntegrationWebhook = {
   /** The address of an incoming webhook; whoever has it can post to the channel */
   url: string;
 };
 
-/** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
-export type TeamsIntegrationError = {
-  code: 'config_unreadable';
-  /** Which key is missing, and what to do. */
-  message: string;
+export type TeamsToken = {
+  id: string;
+  webhook?: TeamsTokenWebhook | undefined;
+  created_at: string;
+  updated_at: string | null;
+  discarded_at: string | null;
 };
 
-/** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
-export type TeamsIntegrationState = {
-  status: 'paused';
-  /** When it was paused. */
-  since: string;
-  /** From then on one message at a time tries whether it works again. Saving it again ends the pause at once. */
-  until: string;
-  /** The error that paused it, in a word of the provider or ours. */
-  code?: string | undefined;
-  /** The same in words, for people. */
-  reason: string;
-  /** Where only one of its hosts or workspaces is concerned: which. Messages to others go on. */
-  party?: string | undefined;
+export type TeamsTokenInput = {
+  webhook?: TeamsTokenWebhook | undefined;
+};
+
+export type TeamsTokenList = {
+  data: TeamsToken[];
+  links: PageLinks;
+};
+
+export type TeamsTokenWebhook = {
+  /** The address that the workflow of a Teams channel gave. Without one: the default of the integration. */
+  url?: string | undefined;
+};
+
+/** Everybody who is subscribed to the broadcast's `topic` and, within it, to its category. Who is named besides gets one notification all the same; and who is named gets it, subscribed or not. */
+export type TopicRecipients = {
+  topic: TopicRecipientsTopic;
+};
+
+export type Tracking = {
+  /** E-mails load a transparent picture from the server when they are opened. */
+  opens: boolean;
+  /** Links of e-mails lead over the server, web push has a `tracking_url`, and the clicks that clients report are recorded. */
+  clicks: boolean;
+};
+
+export type TwilioIntegration = {
+  name: 'twilio';
+  id: string;
+  config: TwilioIntegrationConfig | null;
+  error?: UnreadableConfig | undefined;
+  state?: IntegrationState | undefined;
 };
 
 export type TwilioIntegrationConfig = {
@@ -2005,118 +1270,53 @@ export type TwilioIntegrationConfig = {
   max_per_second?: number | undefined;
 };
 
-/** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
-export type TwilioIntegrationError = {
-  code: 'config_unreadable';
-  /** Which key is missing, and what to do. */
-  message: string;
+export type TwilioIntegrationList = {
+  data: TwilioIntegration[];
+  links: PageLinks;
 };
 
-/** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
-export type TwilioIntegrationState = {
-  status: 'paused';
-  /** When it was paused. */
-  since: string;
-  /** From then on one message at a time tries whether it works again. Saving it again ends the pause at once. */
-  until: string;
-  /** The error that paused it, in a word of the provider or ours. */
-  code?: string | undefined;
-  /** The same in words, for people. */
-  reason: string;
-  /** Where only one of its hosts or workspaces is concerned: which. Messages to others go on. */
-  party?: string | undefined;
-};
-
-export type WebPushIntegrationConfig = {
-  /** The public VAPID key in base64url; browsers subscribe with it */
-  public_key: string;
-  /** The private VAPID key in base64url */
-  private_key: string;
+export type UnreadCount = {
+  /** How many are neither read nor archived: exact up to 5,000, which also stands for more. */
+  count: number;
 };
 
 /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
-export type WebPushIntegrationError = {
+export type UnreadableConfig = {
   code: 'config_unreadable';
   /** Which key is missing, and what to do. */
   message: string;
-};
-
-/** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
-export type WebPushIntegrationState = {
-  status: 'paused';
-  /** When it was paused. */
-  since: string;
-  /** From then on one message at a time tries whether it works again. Saving it again ends the pause at once. */
-  until: string;
-  /** The error that paused it, in a word of the provider or ours. */
-  code?: string | undefined;
-  /** The same in words, for people. */
-  reason: string;
-  /** Where only one of its hosts or workspaces is concerned: which. Messages to others go on. */
-  party?: string | undefined;
 };
 
 /** Only there when the secret was sealed with a key that this server does not have: it sends nothing to the webhook. Messages are tried again for a day. Start the server with that key, or rotate the secret. */
-export type WebhookError = {
+export type UnreadableSecret = {
   code: 'secret_unreadable';
   /** Which key is missing, and what to do. */
   message: string;
 };
 
-export type UserPreferencesCategory = {
-  /** `uncategorized` stands for what has no category, unless the project has configured a category of that name. */
-  key: string;
-  label: string | null;
-  /** The category is critical: it is always on, and cannot be switched off. */
-  required?: boolean | undefined;
-  channels: UserPreferencesCategoryChannel[];
+export type User = {
+  id: string;
+  external_id: string | null;
+  email: string | null;
+  first_name: string | null;
+  last_name: string | null;
+  custom_attributes: Record<string, unknown> | null;
+  phone_numbers: string[];
+  created_at: string;
+  updated_at: string;
+  last_seen_at: string | null;
+  last_notified_at: string | null;
 };
 
-export type UserPreferencesCategoryChannel = {
-  name: 'in_app' | 'slack' | 'web_push' | 'mobile_push' | 'teams' | 'email' | 'sms';
-  enabled: boolean;
-};
-
-export type SubscriptionCategory = {
-  /** A category; `*` stands for every category that is not named, and for what has none. */
-  slug: string;
-  /** Why, in your words. */
-  reason?: string | undefined;
-  status: 'subscribed' | 'unsubscribed';
-};
-
-export type CreateBroadcastBody = {
-  /** What the notification says first; the subject of an e-mail. */
-  title: string;
-  /** The text; HTML is rendered by the inbox and in e-mails. */
-  content?: string | null | undefined;
-  /** Where a click leads. */
-  action_url?: string | null | undefined;
-  category?: string | null | undefined;
-  topic?: string | null | undefined;
-  /** Handed through to the clients as it is. */
-  custom_attributes?: Record<string, unknown> | null | undefined;
-  recipients: BroadcastRecipient[] | null;
-  overrides?: BroadcastOverrides | null | undefined;
-};
-
-export type ReplayBroadcastDeliveriesBody = {
-  /** `failed` as if left out. `skipped` asks anew whether they are wanted and can be delivered, and needs `user_ids`. */
-  state?: 'failed' | 'skipped' | undefined;
-  /** Only those on this channel. */
-  channel?: 'in_app' | 'slack' | 'web_push' | 'mobile_push' | 'teams' | 'email' | 'sms' | undefined;
-  /** Only those to these users. */
-  user_ids?: string[] | undefined;
-};
-
-export type SaveInboxIntegrationBody = {
-  images?: InboxIntegrationConfigImages | null | undefined;
-  locale?: string | null | undefined;
-  theme?: InboxIntegrationConfigTheme | null | undefined;
+export type UserDeliveryWindows = {
+  /** The user’s own. An IANA name; when left out, `custom_attributes.time_zone` of the user, and without one the project’s. */
+  time_zone?: string | undefined;
+  /** Each channel once. On those that are not named, messages go out at any time. */
+  channels: ChannelDeliveryWindows[];
 };
 
 /** A member that is given replaces what is stored, an absent one stays, `null` clears. The user is the one with this external_id, else the one with this email, else a new one. */
-export type SaveUserBody = {
+export type UserInput = {
   /** The user's id in your system; not blank. */
   external_id?: string | null | undefined;
   /** The user's e-mail address. */
@@ -2126,34 +1326,161 @@ export type SaveUserBody = {
   custom_attributes?: Record<string, unknown> | null | undefined;
   /** In international form: +15005550001. */
   phone_numbers?: string[] | undefined;
+  id?: string | undefined;
+  created_at?: string | null | undefined;
+  updated_at?: string | null | undefined;
+  last_seen_at?: string | null | undefined;
+  last_notified_at?: string | null | undefined;
 } & ({ external_id: string } | { email: string });
 
-/** The reason is `manual` unless it says otherwise; a stronger one that is stored stays. A note that is given replaces the stored one, an absent one stays, `null` clears. */
-export type SaveSuppressionBody = {
-  /** An e-mail address, in whatever case. */
+export type UserList = {
+  data: User[];
+  links: PageLinks;
+};
+
+export type UserPreferences = {
+  categories: CategoryPreference[];
+};
+
+/** Of a user at most 7000 preferences are kept, of a category on a channel each. */
+export type UserPreferencesInput = {
+  categories?: CategoryPreferenceInput[] | undefined;
+};
+
+/** A user, named by external_id or email; `null` for one of them says nothing. Who is not known yet is created; members that are given replace what is stored. */
+export type UserRecipient = {
+  /** The user's id in your system; not blank. */
+  external_id?: string | null | undefined;
+  /** The user's e-mail address. */
   email?: string | null | undefined;
+  first_name?: string | null | undefined;
+  last_name?: string | null | undefined;
+  /** Anything you want to keep about the user. */
+  custom_attributes?: Record<string, unknown> | null | undefined;
   /** In international form: +15005550001. */
-  phone_number?: string | null | undefined;
-  /** `manual`: by a request. `rejected`: the provider does not take the address. `bounced`: what was sent came back. `unsubscribed`: the recipient told the provider to stop. `complained`: the recipient called it spam. Of several the last in this order. */
-  reason?: 'manual' | 'rejected' | 'bounced' | 'unsubscribed' | 'complained' | undefined;
-  /** What you want to remember about it. */
-  note?: string | null | undefined;
-} & ({ email: string } | { phone_number: string });
+  phone_numbers?: string[] | undefined;
+} & ({ external_id: string } | { email: string });
+
+export type WebPushInstallationStart = {
+  /** A User JWT of the same user that is good for an hour at most, for a page or worker that is to save the subscription. */
+  auth_token: string;
+  /** The project's public VAPID key in base64url: the `applicationServerKey` of `pushManager.subscribe`. */
+  public_key: string;
+};
+
+export type WebPushIntegration = {
+  name: 'web_push';
+  id: string;
+  config: WebPushIntegrationConfig | null;
+  error?: UnreadableConfig | undefined;
+  state?: IntegrationState | undefined;
+};
+
+export type WebPushIntegrationConfig = {
+  /** The public VAPID key in base64url; browsers subscribe with it */
+  public_key: string;
+  /** The private VAPID key in base64url */
+  private_key: string;
+};
+
+export type WebPushIntegrationList = {
+  data: WebPushIntegration[];
+  links: PageLinks;
+};
+
+export type WebPushKeys = {
+  /** The subscription's secret, in base64url. */
+  auth: string;
+  /** The subscription's public key, in base64url. */
+  p256dh: string;
+};
+
+export type WebPushToken = {
+  id: string;
+  /** The address of the subscription, as the browser gives it. */
+  endpoint: string;
+  keys: WebPushKeys;
+  created_at: string;
+  updated_at: string | null;
+  discarded_at: string | null;
+};
+
+export type WebPushTokenInput = {
+  /** The address of the subscription, as the browser gives it. */
+  endpoint: string;
+  keys: WebPushKeys;
+  /** As the browser gives it; it is ignored. */
+  expirationTime?: number | null | undefined;
+};
+
+export type WebPushTokenList = {
+  data: WebPushToken[];
+  links: PageLinks;
+};
+
+export type Webhook = {
+  id: string;
+  /** Where the events are sent to: http or https, without a user name or password in it. */
+  url: string;
+  description: string | null;
+  /** Which events are sent: types, or families such as `delivery.*`. Empty: all. */
+  event_types: EventFilter[];
+  disabled: boolean;
+  /** Why it was disabled, where that was not by a request. */
+  disabled_reason: string | null;
+  /** Since when no message was accepted; `null` after one was. */
+  failing_since: string | null;
+  error?: UnreadableSecret | undefined;
+  created_at: string;
+  updated_at: string;
+};
+
+export type WebhookDelivery = {
+  /** The event's id, and the `webhook-id` of the message. */
+  id: string;
+  type: EventType;
+  status: WebhookDeliveryStatus;
+  attempts: number;
+  /** The HTTP status of the last answer. */
+  response_status: number | null;
+  /** Why the last attempt failed. */
+  reason: string | null;
+  duration_ms: number | null;
+  last_attempt_at: string | null;
+  next_attempt_at: string | null;
+};
+
+export type WebhookDeliveryList = {
+  data: WebhookDelivery[];
+  links: PageLinks;
+};
+
+export type WebhookDeliveryStatus = 'sent' | 'retrying' | 'failed';
 
 /** A member that is given replaces what is stored, an absent one stays. */
-export type SaveWebhookBody = {
+export type WebhookInput = {
   /** Which webhook to change; a new one is made without. */
   id?: string | undefined;
   /** Where the events are sent to: http or https, without a user name or password in it. */
   url: string;
   description?: string | null | undefined;
   /** Which events are sent: types, or families such as `delivery.*`. Empty: all. */
-  event_types?: ('broadcast.created' | 'broadcast.processed' | 'notification.created' | 'notification.seen' | 'notification.read' | 'notification.unread' | 'notification.archived' | 'notification.unarchived' | 'notification.deleted' | 'delivery.scheduled' | 'delivery.sent' | 'delivery.delivered' | 'delivery.bounced' | 'delivery.complained' | 'delivery.failed' | 'delivery.retried' | 'delivery.replayed' | 'delivery.skipped' | 'delivery.opened' | 'delivery.clicked' | 'delivery.dropped' | 'token.saved' | 'token.discarded' | 'user.created' | 'user.updated' | 'user.deleted' | 'user.restored' | 'workflow.run.started' | 'workflow.run.step' | 'workflow.run.completed' | 'workflow.run.failed' | 'workflow.run.aborted' | 'integration.saved' | 'integration.deleted' | 'integration.paused' | 'integration.resumed' | 'integration.received' | 'installation.saved' | 'installation.broken' | 'preferences.updated' | 'subscription.saved' | 'subscription.deleted' | 'suppression.added' | 'suppression.updated' | 'suppression.lifted' | 'category.saved' | 'category.deleted' | 'delivery_windows.saved' | 'tracking.saved' | 'webhook.saved' | 'webhook.deleted' | 'webhook.disabled' | 'broadcast.*' | 'notification.*' | 'delivery.*' | 'token.*' | 'user.*' | 'workflow.run.*' | 'integration.*' | 'installation.*' | 'preferences.*' | 'subscription.*' | 'suppression.*' | 'category.*' | 'delivery_windows.*' | 'tracking.*' | 'webhook.*')[] | undefined;
+  event_types?: EventFilter[] | undefined;
   /** Nothing is sent while it is disabled. Enabled again, it is sent what happens from then on. */
   disabled?: boolean | undefined;
+  disabled_reason?: string | null | undefined;
+  failing_since?: string | null | undefined;
+  error?: UnreadableSecret | undefined;
+  created_at?: string | undefined;
+  updated_at?: string | undefined;
 };
 
-export type ReplayWebhookBody = {
+export type WebhookList = {
+  data: Webhook[];
+  links: PageLinks;
+};
+
+export type WebhookReplayInput = {
   /** This event, whatever its type. */
   event_id?: string | undefined;
   /** The events from this time on … */
@@ -2164,634 +1491,20 @@ export type ReplayWebhookBody = {
   status?: 'failed' | 'all' | undefined;
 } & ({ event_id: string } | { since: string });
 
-export type ClickNotificationBody = {
-  /** Where it was clicked; `in_app` when left out. */
-  channel?: 'in_app' | 'mobile_push' | 'web_push' | undefined;
+export type WebhookSecret = {
+  /** Verifies messages by the rules of Standard Webhooks (https://www.standardwebhooks.com). */
+  secret: string;
+  /** The secret before the last rotation; messages are signed with both. */
+  former_secret?: string | undefined;
+  former_secret_until?: string | undefined;
 };
 
-export type SaveInboxTokenBody = {
-  /** A random text of your making; whoever has it can open the realtime connection. */
-  token: string;
-  /** Restricts delivery to this one realtime connection. */
-  connection_id?: string | null | undefined;
-};
-
-export type SaveApnsTokenBody = {
-  /** The device's token in hexadecimal, as iOS gives it to the app. */
-  device_token: string;
-  /** The app's bundle identifier, where it is not the integration's. */
-  app_id?: string | undefined;
-  /** Which of Apple's servers knows the token; production if not given. */
-  installation_id?: 'development' | 'production' | undefined;
-};
-
-export type SaveExpoTokenBody = {
-  /** The device's Expo push token. */
-  device_token: string;
-};
-
-export type SaveFcmTokenBody = {
-  /** The app's FCM registration token. */
-  device_token: string;
-};
-
-export type SaveSlackTokenBody = {
-  oauth?: SlackTokenOauth | undefined;
-  webhook?: SlackTokenWebhook | undefined;
-} & ({ oauth: {
-  /** The channel or user to post to. */
-  channel_id: string;
-  /** The installation of the Slack app: `<app_id>-<team_id>`. */
-  installation_id: string;
-  /** What the installation permits. */
-  scope?: string | undefined;
-} } | { webhook: {
-  /** The address of the incoming webhook, from Slack's answer to the installation. */
-  url: string;
-} });
-
-export type SaveSlackbotTokenBody = {
-  oauth?: SlackbotTokenOauth | undefined;
-  webhook?: SlackbotTokenWebhook | undefined;
-} & ({ oauth: {
-  /** The channel or user to post to. */
-  channel_id: string;
-  /** The installation of the Slack app: `<app_id>-<team_id>`. */
-  installation_id: string;
-  /** What the installation permits. */
-  scope?: string | undefined;
-} } | { webhook: {
-  /** The address of the incoming webhook, from Slack's answer to the installation. */
-  url: string;
-} });
-
-export type SaveTeamsTokenBody = {
-  webhook?: TeamsTokenWebhook | undefined;
-};
-
-export type SaveWebPushTokenBody = {
-  /** The address of the subscription, as the browser gives it. */
-  endpoint: string;
-  keys: WebPushTokenKeys;
-  /** As the browser gives it; it is ignored. */
-  expirationTime?: number | null | undefined;
-};
-
-/** Of a user at most 7000 preferences are kept, of a category on a channel each. */
-export type SaveUserPreferencesBody = {
-  categories?: SaveUserPreferencesBodyCategory[] | undefined;
-};
-
-export type SaveUserPreferencesBodyCategory = {
-  /** `uncategorized` stands for what has no category, unless the project has configured a category of that name. */
-  key: string;
-  label?: string | null | undefined;
-  /** The category is critical: it is always on, and cannot be switched off. */
-  required?: boolean | undefined;
-  channels?: UserPreferencesCategoryChannel[] | undefined;
-};
-
-export type SaveSubscriptionBody = {
-  /** What users subscribe to, and broadcasts are about. */
-  topic: string;
-  /** Each named once, and `subscribed` unless it says otherwise. Without any, or with none in it, the user subscribes to all of the topic. */
-  categories?: SaveSubscriptionBodyCategory[] | undefined;
-};
-
-export type SaveSubscriptionBodyCategory = {
-  /** A category; `*` stands for every category that is not named, and for what has none. */
-  slug: string;
-  /** Why, in your words. */
-  reason?: string | undefined;
-  status?: 'subscribed' | 'unsubscribed' | undefined;
-};
-
-export type SaveSlackInstallationBody = {
-  /** `<app_id>-<team_id>`, which is what it is if not given; of a whole organisation `<app_id>-<enterprise_id>`. */
-  id?: string | undefined;
-  /** The bot's token. */
-  access_token: string;
-  /** The id of the Slack app: the integration's, or the server's own. */
-  app_id: string;
-  authed_user: SaveSlackInstallationBodyAuthedUser;
-  /** The user that the app posts as. */
-  bot_user_id?: string | undefined;
-  enterprise?: SaveSlackInstallationBodyEnterprise | undefined;
-  /** Until the bot's token runs out, from now. */
-  expires_in?: number | undefined;
-  incoming_webhook?: SaveSlackInstallationBodyIncomingWebhook | undefined;
-  /** Whether it is of a whole organisation. */
-  is_enterprise_install?: boolean | undefined;
-  /** What renews the bot's token; good for one time. */
-  refresh_token?: string | undefined;
-  /** What the bot's token permits. */
-  scope?: string | undefined;
-  team: SaveSlackInstallationBodyTeam;
-  /** The kind of the token. */
-  token_type?: string | undefined;
-  /** The same as `team.id`. */
-  team_id?: string | null | undefined;
-  /** The same as `team.name`. */
-  team_name?: string | null | undefined;
-  /** The same as `enterprise.id`. */
-  enterprise_id?: string | null | undefined;
-  /** The same as `enterprise.name`. */
-  enterprise_name?: string | null | undefined;
-};
-
-export type SaveSlackInstallationBodyAuthedUser = {
-  /** Who installed the app. */
-  id: string;
-  /** The user's own token. */
-  access_token?: string | undefined;
-  /** What renews the user's token. */
-  refresh_token?: string | undefined;
-  /** The kind of the token. */
-  token_type?: string | undefined;
-  /** What the user's token permits. */
-  scope?: string | undefined;
-  /** Until the user's token runs out. */
-  expires_in?: number | undefined;
-};
-
-export type SaveSlackInstallationBodyEnterprise = {
-  /** The organisation. */
-  id: string;
-  /** Its name. */
-  name: string;
-};
-
-export type SaveSlackInstallationBodyIncomingWebhook = {
-  /** Where the channel is posted to. */
-  url: string;
-  /** The name of the channel. */
-  channel: string;
-  /** The id of the channel. */
-  channel_id?: string | undefined;
-  /** Where it is configured. */
-  configuration_url: string;
-};
-
-export type SaveSlackInstallationBodyTeam = {
-  /** The workspace. */
-  id: string;
-  /** Its name. */
-  name?: string | undefined;
-};
-
-export type StartSlackInstallationBody = {
-  /** The id of the Slack app: the integration's, or the server's own. */
-  app_id: string;
-  /** Returned instead of Slack's own address, with the same query. */
-  auth_url?: string | undefined;
-  /** What the app may do besides posting. */
-  extra_scopes?: string[] | undefined;
-  /** Where Slack sends the user back to; one of those of the app. */
-  redirect_url?: string | undefined;
-};
-
-export type FinishSlackInstallationBody = {
-  /** The id of the Slack app: the integration's, or the server's own. */
-  app_id: string;
-  /** From the query that Slack sent the user back with. */
-  code: string;
-  /** Where Slack sends the user back to; one of those of the app. */
-  redirect_url?: string | undefined;
-  /** The `state` of the same query. When it is given, it has to be from an installation that this user has started within the hour: nobody can slip the user a workspace of their own then. */
-  state?: string | undefined;
-};
-
-export type SaveSlackbotInstallationBody = {
-  /** `<app_id>-<team_id>`, which is what it is if not given; of a whole organisation `<app_id>-<enterprise_id>`. */
-  id?: string | undefined;
-  /** The bot's token. */
-  access_token: string;
-  /** The id of the Slack app: the integration's, or the server's own. */
-  app_id: string;
-  authed_user: SaveSlackbotInstallationBodyAuthedUser;
-  /** The user that the app posts as. */
-  bot_user_id?: string | undefined;
-  enterprise?: SaveSlackbotInstallationBodyEnterprise | undefined;
-  /** Until the bot's token runs out, from now. */
-  expires_in?: number | undefined;
-  incoming_webhook?: SaveSlackbotInstallationBodyIncomingWebhook | undefined;
-  /** Whether it is of a whole organisation. */
-  is_enterprise_install?: boolean | undefined;
-  /** What renews the bot's token; good for one time. */
-  refresh_token?: string | undefined;
-  /** What the bot's token permits. */
-  scope?: string | undefined;
-  team: SaveSlackbotInstallationBodyTeam;
-  /** The kind of the token. */
-  token_type?: string | undefined;
-  /** The same as `team.id`. */
-  team_id?: string | null | undefined;
-  /** The same as `team.name`. */
-  team_name?: string | null | undefined;
-  /** The same as `enterprise.id`. */
-  enterprise_id?: string | null | undefined;
-  /** The same as `enterprise.name`. */
-  enterprise_name?: string | null | undefined;
-};
-
-export type SaveSlackbotInstallationBodyAuthedUser = {
-  /** Who installed the app. */
-  id: string;
-  /** The user's own token. */
-  access_token?: string | undefined;
-  /** What renews the user's token. */
-  refresh_token?: string | undefined;
-  /** The kind of the token. */
-  token_type?: string | undefined;
-  /** What the user's token permits. */
-  scope?: string | undefined;
-  /** Until the user's token runs out. */
-  expires_in?: number | undefined;
-};
-
-export type SaveSlackbotInstallationBodyEnterprise = {
-  /** The organisation. */
-  id: string;
-  /** Its name. */
-  name: string;
-};
-
-export type SaveSlackbotInstallationBodyIncomingWebhook = {
-  /** Where the channel is posted to. */
-  url: string;
-  /** The name of the channel. */
-  channel: string;
-  /** The id of the channel. */
-  channel_id?: string | undefined;
-  /** Where it is configured. */
-  configuration_url: string;
-};
-
-export type SaveSlackbotInstallationBodyTeam = {
-  /** The workspace. */
-  id: string;
-  /** Its name. */
-  name?: string | undefined;
-};
-
-export type StartSlackbotInstallationBody = {
-  /** The id of the Slack app: the integration's, or the server's own. */
-  app_id: string;
-  /** Returned instead of Slack's own address, with the same query. */
-  auth_url?: string | undefined;
-  /** What the app may do besides posting. */
-  extra_scopes?: string[] | undefined;
-  /** Where Slack sends the user back to; one of those of the app. */
-  redirect_url?: string | undefined;
-};
-
-export type FinishSlackbotInstallationBody = {
-  /** The id of the Slack app: the integration's, or the server's own. */
-  app_id: string;
-  /** From the query that Slack sent the user back with. */
-  code: string;
-  /** Where Slack sends the user back to; one of those of the app. */
-  redirect_url?: string | undefined;
-  /** The `state` of the same query. When it is given, it has to be from an installation that this user has started within the hour: nobody can slip the user a workspace of their own then. */
-  state?: string | undefined;
-};
-
-export type SaveInboxInstallationBody = {
-  images?: SaveInboxInstallationBodyImages | null | undefined;
-  locale?: string | null | undefined;
-  theme?: SaveInboxInstallationBodyTheme | null | undefined;
-};
-
-export type SaveInboxInstallationBodyImages = {
-  /** Picture shown while there is nothing to read */
-  emptyInboxUrl: string;
-};
-
-export type SaveInboxInstallationBodyTheme = {
-  notification?: SaveInboxInstallationBodyThemeNotification | undefined;
-  banner?: SaveInboxInstallationBodyThemeBanner | undefined;
-  dialog?: SaveInboxInstallationBodyThemeDialog | undefined;
-  footer?: SaveInboxInstallationBodyThemeFooter | undefined;
-  header?: SaveInboxInstallationBodyThemeHeader | undefined;
-  icon?: SaveInboxInstallationBodyThemeIcon | undefined;
-  unseenBadge?: SaveInboxInstallationBodyThemeUnseenBadge | undefined;
-};
-
-export type SaveInboxInstallationBodyThemeNotification = {
-  default: {
-    /** Space around a notification, a CSS value */
-    margin: string;
-    /** Typeface, a CSS value */
-    fontFamily: string;
-    /** Text size, a CSS value */
-    fontSize: string;
-    /** Text colour, a CSS value */
-    textColor: string;
-    /** Corner radius, a CSS value */
-    borderRadius: string;
-    /** Background, a CSS value */
-    backgroundColor: string;
-    hover?: {
-      /** Background under the pointer, a CSS value */
-      backgroundColor: string;
-    } | undefined;
-    state?: {
-      /** Colour of the dot that marks the state, a CSS value */
-      color: string;
-    } | undefined;
-  };
-  hover?: {
-    /** Background under the pointer, a CSS value */
-    backgroundColor: string;
-  } | undefined;
-  state?: {
-    /** Colour of the dot that marks the state, a CSS value */
-    color: string;
-  } | undefined;
-  unseen: {
-    /** Text colour, a CSS value */
-    textColor: string;
-    /** Background, a CSS value */
-    backgroundColor: string;
-    hover?: {
-      /** Background under the pointer, a CSS value */
-      backgroundColor: string;
-    } | undefined;
-    state?: {
-      /** Colour of the dot that marks the state, a CSS value */
-      color: string;
-    } | undefined;
-  };
-  unread: {
-    /** Text colour, a CSS value */
-    textColor: string;
-    /** Background, a CSS value */
-    backgroundColor: string;
-    hover?: {
-      /** Background under the pointer, a CSS value */
-      backgroundColor: string;
-    } | undefined;
-    state?: {
-      /** Colour of the dot that marks the state, a CSS value */
-      color: string;
-    } | undefined;
-  };
-};
-
-export type SaveInboxInstallationBodyThemeBanner = {
-  /** Background, a CSS value */
-  backgroundColor: string;
-  /** Opacity of the background, 0 to 1 */
-  backgroundOpacity?: number | undefined;
-  /** Text size, a CSS value */
-  fontSize: string;
-  /** Text colour, a CSS value */
-  textColor: string;
-};
-
-export type SaveInboxInstallationBodyThemeDialog = {
-  /** Colour of switches, a CSS value */
-  accentColor: string;
-  /** Background, a CSS value */
-  backgroundColor: string;
-  /** Text colour, a CSS value */
-  textColor: string;
-};
-
-export type SaveInboxInstallationBodyThemeFooter = {
-  /** Background, a CSS value */
-  backgroundColor: string;
-  /** Corner radius, a CSS value */
-  borderRadius: string;
-  /** Text size, a CSS value */
-  fontSize: string;
-  /** Text colour, a CSS value */
-  textColor: string;
-};
-
-export type SaveInboxInstallationBodyThemeHeader = {
-  /** Background, a CSS value */
-  backgroundColor: string;
-  /** Corner radius, a CSS value */
-  borderRadius: string;
-  /** Typeface, a CSS value */
-  fontFamily: string;
-  /** Text size, a CSS value */
-  fontSize: string;
-  /** Text colour, a CSS value */
-  textColor: string;
-};
-
-export type SaveInboxInstallationBodyThemeIcon = {
-  /** Outline, a CSS value */
-  borderColor: string;
-  /** Width, a CSS value */
-  width: string;
-};
-
-export type SaveInboxInstallationBodyThemeUnseenBadge = {
-  /** Background, a CSS value */
-  backgroundColor: string;
-};
-
-export type SaveWebPushInstallationBody = {
-  /** The address of the subscription, as the browser gives it. */
-  endpoint: string;
-  keys: SaveWebPushInstallationBodyKeys;
-  /** As the browser gives it; it is ignored. */
-  expirationTime?: number | null | undefined;
-};
-
-export type SaveWebPushInstallationBodyKeys = {
-  /** The subscription's secret, in base64url. */
-  auth: string;
-  /** The subscription's public key, in base64url. */
-  p256dh: string;
-};
-
-export type ReplayBroadcastDeliveriesReply = {
-  /** How many are sent anew. */
-  replayed: number;
-};
-
-export type DiscardTokenReply = {
-  id: string;
-  discarded_at: string;
-};
-
-export type RotateWebhookSecretReply = {
+export type WebhookSecretRotation = {
   former_secret_until: string;
 };
 
-export type CountUnreadNotificationsReply = {
-  /** How many are neither read nor archived: exact up to 5,000, which also stands for more. */
-  count: number;
-};
-
-export type SaveInboxTokenReply = {
-  /** A random text of your making; whoever has it can open the realtime connection. */
-  token: string;
-  connection_id: string | null;
-};
-
-export type SaveTokenReply = {
-  oauth?: {
-    /** The channel or user to post to. */
-    channel_id: string;
-    /** The installation of the Slack app: `<app_id>-<team_id>`. */
-    installation_id: string;
-    /** What the installation permits. */
-    scope?: string | undefined;
-  } | undefined;
-  webhook?: {
-    /** The address of the incoming webhook, from Slack's answer to the installation. */
-    url: string;
-  } | undefined;
-};
-
-export type SaveWebPushReply = {
-  /** The address of the subscription, as the browser gives it. */
-  endpoint: string;
-  keys: {
-    /** The subscription's secret, in base64url. */
-    auth: string;
-    /** The subscription's public key, in base64url. */
-    p256dh: string;
-  };
-};
-
-export type StartInstallationReply = {
-  app_id: string;
-  /** Where to send the user. Its `state` comes back beside the `code`. */
-  auth_url: string;
-  scopes: string[];
-};
-
-export type InboxInstallationReply = {
-  images: {
-    /** Picture shown while there is nothing to read */
-    emptyInboxUrl: string;
-  } | null;
-  locale: string | null;
-  theme: {
-    notification?: {
-      default: {
-        /** Space around a notification, a CSS value */
-        margin: string;
-        /** Typeface, a CSS value */
-        fontFamily: string;
-        /** Text size, a CSS value */
-        fontSize: string;
-        /** Text colour, a CSS value */
-        textColor: string;
-        /** Corner radius, a CSS value */
-        borderRadius: string;
-        /** Background, a CSS value */
-        backgroundColor: string;
-        hover?: {
-          /** Background under the pointer, a CSS value */
-          backgroundColor: string;
-        } | undefined;
-        state?: {
-          /** Colour of the dot that marks the state, a CSS value */
-          color: string;
-        } | undefined;
-      };
-      hover?: {
-        /** Background under the pointer, a CSS value */
-        backgroundColor: string;
-      } | undefined;
-      state?: {
-        /** Colour of the dot that marks the state, a CSS value */
-        color: string;
-      } | undefined;
-      unseen: {
-        /** Text colour, a CSS value */
-        textColor: string;
-        /** Background, a CSS value */
-        backgroundColor: string;
-        hover?: {
-          /** Background under the pointer, a CSS value */
-          backgroundColor: string;
-        } | undefined;
-        state?: {
-          /** Colour of the dot that marks the state, a CSS value */
-          color: string;
-        } | undefined;
-      };
-      unread: {
-        /** Text colour, a CSS value */
-        textColor: string;
-        /** Background, a CSS value */
-        backgroundColor: string;
-        hover?: {
-          /** Background under the pointer, a CSS value */
-          backgroundColor: string;
-        } | undefined;
-        state?: {
-          /** Colour of the dot that marks the state, a CSS value */
-          color: string;
-        } | undefined;
-      };
-    } | undefined;
-    banner?: {
-      /** Background, a CSS value */
-      backgroundColor: string;
-      /** Opacity of the background, 0 to 1 */
-      backgroundOpacity?: number | undefined;
-      /** Text size, a CSS value */
-      fontSize: string;
-      /** Text colour, a CSS value */
-      textColor: string;
-    } | undefined;
-    dialog?: {
-      /** Colour of switches, a CSS value */
-      accentColor: string;
-      /** Background, a CSS value */
-      backgroundColor: string;
-      /** Text colour, a CSS value */
-      textColor: string;
-    } | undefined;
-    footer?: {
-      /** Background, a CSS value */
-      backgroundColor: string;
-      /** Corner radius, a CSS value */
-      borderRadius: string;
-      /** Text size, a CSS value */
-      fontSize: string;
-      /** Text colour, a CSS value */
-      textColor: string;
-    } | undefined;
-    header?: {
-      /** Background, a CSS value */
-      backgroundColor: string;
-      /** Corner radius, a CSS value */
-      borderRadius: string;
-      /** Typeface, a CSS value */
-      fontFamily: string;
-      /** Text size, a CSS value */
-      fontSize: string;
-      /** Text colour, a CSS value */
-      textColor: string;
-    } | undefined;
-    icon?: {
-      /** Outline, a CSS value */
-      borderColor: string;
-      /** Width, a CSS value */
-      width: string;
-    } | undefined;
-    unseenBadge?: {
-      /** Background, a CSS value */
-      backgroundColor: string;
-    } | undefined;
-  } | null;
-};
-
-export type StartWebPushInstallationReply = {
-  /** A User JWT of the same user that is good for an hour at most, for a page or worker that is to save the subscription. */
-  auth_token: string;
-  /** The project's public VAPID key in base64url: the `applicationServerKey` of `pushManager.subscribe`. */
-  public_key: string;
+export type TopicRecipientsTopic = {
+  subscribers: true;
 };
 
 export type ListQuery = {
@@ -2817,9 +1530,9 @@ export type ListBroadcastDeliveriesQuery = {
   /** The id of the first record of a page: answers the page before it. */
   ending_before?: string | null | undefined;
   /** Only those in this state. */
-  state?: 'scheduled' | 'retrying' | 'sent' | 'failed' | 'skipped' | undefined;
+  state?: DeliveryState | undefined;
   /** Only those on this channel. */
-  channel?: 'in_app' | 'slack' | 'web_push' | 'mobile_push' | 'teams' | 'email' | 'sms' | undefined;
+  channel?: Channel | undefined;
 };
 
 export type SaveIntegrationQuery = {
@@ -2862,9 +1575,9 @@ export type ListSuppressionsQuery = {
   /** The id of the first record of a page: answers the page before it. */
   ending_before?: string | null | undefined;
   /** Only addresses of this kind. */
-  kind?: 'email' | 'phone' | undefined;
+  kind?: SuppressionKind | undefined;
   /** Only those with this reason. */
-  reason?: 'manual' | 'rejected' | 'bounced' | 'unsubscribed' | 'complained' | undefined;
+  reason?: SuppressionReason | undefined;
   /** Only this address, which is an e-mail address in whatever case, or a phone number in international form. It is found also when the record does not show it any more. */
   query?: string | undefined;
 };
@@ -2903,7 +1616,7 @@ export type ListWebhookDeliveriesQuery = {
   /** The id of the first record of a page: answers the page before it. */
   ending_before?: string | null | undefined;
   /** Only those in this state. */
-  status?: 'sent' | 'retrying' | 'failed' | undefined;
+  status?: WebhookDeliveryStatus | undefined;
 };
 
 export type ListNotificationsQuery = {

@@ -6,7 +6,7 @@ import type { EventOf } from '../event-of.ts';
 import type { EventStream } from '../event-stream.ts';
 import type { RequestOptions, StreamOptions } from '../options.ts';
 import type { PageRequest } from '../page-request.ts';
-import type { ApnsToken, ClickNotificationBody, CountUnreadNotificationsReply, DiscardTokenReply, ExpoToken, FcmToken, FinishSlackInstallationBody, FinishSlackbotInstallationBody, InboxInstallationReply, InboxToken, ListNotificationsQuery, ListQuery, Notification, NotificationsQuery, SaveApnsTokenBody, SaveExpoTokenBody, SaveFcmTokenBody, SaveInboxInstallationBody, SaveInboxTokenBody, SaveInboxTokenReply, SaveSlackInstallationBody, SaveSlackTokenBody, SaveSlackbotInstallationBody, SaveSlackbotTokenBody, SaveSubscriptionBody, SaveTeamsTokenBody, SaveTokenReply, SaveUserPreferencesBody, SaveWebPushInstallationBody, SaveWebPushReply, SaveWebPushTokenBody, SlackToken, SlackbotToken, StartInstallationReply, StartSlackInstallationBody, StartSlackbotInstallationBody, StartWebPushInstallationReply, Subscription, TeamsToken, UserDeliveryWindows, UserPreferences, WebPushToken } from './types.ts';
+import type { ApnsToken, ApnsTokenInput, ChatToken, ChatTokenInput, ClickInput, DiscardedToken, ExpoToken, ExpoTokenInput, FcmToken, FcmTokenInput, InboxIntegrationConfig, InboxIntegrationConfigInput, InboxToken, InboxTokenInput, InstallationFinishInput, InstallationStart, InstallationStartInput, ListNotificationsQuery, ListQuery, Notification, NotificationsQuery, SavedApnsToken, SavedChatToken, SavedExpoToken, SavedFcmToken, SavedInboxToken, SavedTeamsToken, SavedWebPushToken, SlackInstallation, Subscription, SubscriptionInput, TeamsToken, TeamsTokenInput, UnreadCount, UserDeliveryWindows, UserPreferences, UserPreferencesInput, WebPushInstallationStart, WebPushToken, WebPushTokenInput } from './types.ts';
 
 /** Speaks for one user with a User JWT: what an inbox needs, on a server or in a browser. */
 export class UserClient extends Client {
@@ -25,7 +25,7 @@ export class UserClient extends Client {
      *
      * `GET /notifications/unread/count`
      */
-    countUnread: (query?: NotificationsQuery, options?: RequestOptions): Promise<CountUnreadNotificationsReply> =>
+    countUnread: (query?: NotificationsQuery, options?: RequestOptions): Promise<UnreadCount> =>
       this.request({ method: 'GET', path: '/notifications/unread/count', query }, options),
     /**
      * Mark all notifications read.
@@ -106,7 +106,7 @@ export class UserClient extends Client {
      *
      * `POST /notifications/{notification_id}/click`
      */
-    click: (notificationId: string, body?: ClickNotificationBody, options?: RequestOptions): Promise<void> =>
+    click: (notificationId: string, body?: ClickInput, options?: RequestOptions): Promise<void> =>
       this.request({ method: 'POST', path: `/notifications/${segment(notificationId)}/click`, body }, options),
     /**
      * Stream a user's notifications.
@@ -127,7 +127,7 @@ export class UserClient extends Client {
        *
        * `PUT /channels/in_app/inbox/tokens`
        */
-      save: (body: SaveInboxTokenBody, options?: RequestOptions): Promise<SaveInboxTokenReply> =>
+      save: (body: InboxTokenInput, options?: RequestOptions): Promise<SavedInboxToken> =>
         this.request({ method: 'PUT', path: '/channels/in_app/inbox/tokens', body }, options),
       /**
        * List the user's active tokens, newest first.
@@ -149,7 +149,7 @@ export class UserClient extends Client {
        *
        * `DELETE /channels/in_app/inbox/tokens/{token_id}`
        */
-      discard: (tokenId: string, options?: RequestOptions): Promise<DiscardTokenReply> =>
+      discard: (tokenId: string, options?: RequestOptions): Promise<DiscardedToken> =>
         this.request({ method: 'DELETE', path: `/channels/in_app/inbox/tokens/${segment(tokenId)}` }, options),
     },
     apns: {
@@ -159,7 +159,7 @@ export class UserClient extends Client {
        *
        * `PUT /channels/mobile_push/apns/tokens`
        */
-      save: (body: SaveApnsTokenBody, options?: RequestOptions): Promise<SaveApnsTokenBody> =>
+      save: (body: ApnsTokenInput, options?: RequestOptions): Promise<SavedApnsToken> =>
         this.request({ method: 'PUT', path: '/channels/mobile_push/apns/tokens', body }, options),
       /**
        * List the user's active tokens, newest first.
@@ -181,7 +181,7 @@ export class UserClient extends Client {
        *
        * `DELETE /channels/mobile_push/apns/tokens/{token_id}`
        */
-      discard: (tokenId: string, options?: RequestOptions): Promise<DiscardTokenReply> =>
+      discard: (tokenId: string, options?: RequestOptions): Promise<DiscardedToken> =>
         this.request({ method: 'DELETE', path: `/channels/mobile_push/apns/tokens/${segment(tokenId)}` }, options),
     },
     expo: {
@@ -191,7 +191,7 @@ export class UserClient extends Client {
        *
        * `PUT /channels/mobile_push/expo/tokens`
        */
-      save: (body: SaveExpoTokenBody, options?: RequestOptions): Promise<SaveExpoTokenBody> =>
+      save: (body: ExpoTokenInput, options?: RequestOptions): Promise<SavedExpoToken> =>
         this.request({ method: 'PUT', path: '/channels/mobile_push/expo/tokens', body }, options),
       /**
        * List the user's active tokens, newest first.
@@ -213,7 +213,7 @@ export class UserClient extends Client {
        *
        * `DELETE /channels/mobile_push/expo/tokens/{token_id}`
        */
-      discard: (tokenId: string, options?: RequestOptions): Promise<DiscardTokenReply> =>
+      discard: (tokenId: string, options?: RequestOptions): Promise<DiscardedToken> =>
         this.request({ method: 'DELETE', path: `/channels/mobile_push/expo/tokens/${segment(tokenId)}` }, options),
     },
     fcm: {
@@ -223,7 +223,7 @@ export class UserClient extends Client {
        *
        * `PUT /channels/mobile_push/fcm/tokens`
        */
-      save: (body: SaveFcmTokenBody, options?: RequestOptions): Promise<SaveFcmTokenBody> =>
+      save: (body: FcmTokenInput, options?: RequestOptions): Promise<SavedFcmToken> =>
         this.request({ method: 'PUT', path: '/channels/mobile_push/fcm/tokens', body }, options),
       /**
        * List the user's active tokens, newest first.
@@ -245,7 +245,7 @@ export class UserClient extends Client {
        *
        * `DELETE /channels/mobile_push/fcm/tokens/{token_id}`
        */
-      discard: (tokenId: string, options?: RequestOptions): Promise<DiscardTokenReply> =>
+      discard: (tokenId: string, options?: RequestOptions): Promise<DiscardedToken> =>
         this.request({ method: 'DELETE', path: `/channels/mobile_push/fcm/tokens/${segment(tokenId)}` }, options),
     },
     slack: {
@@ -255,21 +255,21 @@ export class UserClient extends Client {
        *
        * `PUT /channels/slack/tokens`
        */
-      save: (body: SaveSlackTokenBody, options?: RequestOptions): Promise<SaveTokenReply> =>
+      save: (body: ChatTokenInput, options?: RequestOptions): Promise<SavedChatToken> =>
         this.request({ method: 'PUT', path: '/channels/slack/tokens', body }, options),
       /**
        * List the user's active tokens, newest first.
        *
        * `GET /channels/slack/tokens`
        */
-      list: (query?: ListQuery, options?: RequestOptions): PageRequest<SlackToken> =>
+      list: (query?: ListQuery, options?: RequestOptions): PageRequest<ChatToken> =>
         this.list('/channels/slack/tokens', query, options),
       /**
        * Get a token, active or discarded.
        *
        * `GET /channels/slack/tokens/{token_id}`
        */
-      get: (tokenId: string, options?: RequestOptions): Promise<SlackToken> =>
+      get: (tokenId: string, options?: RequestOptions): Promise<ChatToken> =>
         this.request({ method: 'GET', path: `/channels/slack/tokens/${segment(tokenId)}` }, options),
       /**
        * Discard a token for good.
@@ -277,7 +277,7 @@ export class UserClient extends Client {
        *
        * `DELETE /channels/slack/tokens/{token_id}`
        */
-      discard: (tokenId: string, options?: RequestOptions): Promise<DiscardTokenReply> =>
+      discard: (tokenId: string, options?: RequestOptions): Promise<DiscardedToken> =>
         this.request({ method: 'DELETE', path: `/channels/slack/tokens/${segment(tokenId)}` }, options),
     },
     slackbot: {
@@ -287,21 +287,21 @@ export class UserClient extends Client {
        *
        * `PUT /channels/slack/service_slackbot/tokens`
        */
-      save: (body: SaveSlackbotTokenBody, options?: RequestOptions): Promise<SaveTokenReply> =>
+      save: (body: ChatTokenInput, options?: RequestOptions): Promise<SavedChatToken> =>
         this.request({ method: 'PUT', path: '/channels/slack/service_slackbot/tokens', body }, options),
       /**
        * List the user's active tokens, newest first.
        *
        * `GET /channels/slack/service_slackbot/tokens`
        */
-      list: (query?: ListQuery, options?: RequestOptions): PageRequest<SlackbotToken> =>
+      list: (query?: ListQuery, options?: RequestOptions): PageRequest<ChatToken> =>
         this.list('/channels/slack/service_slackbot/tokens', query, options),
       /**
        * Get a token, active or discarded.
        *
        * `GET /channels/slack/service_slackbot/tokens/{token_id}`
        */
-      get: (tokenId: string, options?: RequestOptions): Promise<SlackbotToken> =>
+      get: (tokenId: string, options?: RequestOptions): Promise<ChatToken> =>
         this.request({ method: 'GET', path: `/channels/slack/service_slackbot/tokens/${segment(tokenId)}` }, options),
       /**
        * Discard a token for good.
@@ -309,7 +309,7 @@ export class UserClient extends Client {
        *
        * `DELETE /channels/slack/service_slackbot/tokens/{token_id}`
        */
-      discard: (tokenId: string, options?: RequestOptions): Promise<DiscardTokenReply> =>
+      discard: (tokenId: string, options?: RequestOptions): Promise<DiscardedToken> =>
         this.request({ method: 'DELETE', path: `/channels/slack/service_slackbot/tokens/${segment(tokenId)}` }, options),
     },
     teams: {
@@ -319,7 +319,7 @@ export class UserClient extends Client {
        *
        * `PUT /channels/teams/tokens`
        */
-      save: (body: SaveTeamsTokenBody, options?: RequestOptions): Promise<SaveTeamsTokenBody> =>
+      save: (body: TeamsTokenInput, options?: RequestOptions): Promise<SavedTeamsToken> =>
         this.request({ method: 'PUT', path: '/channels/teams/tokens', body }, options),
       /**
        * List the user's active tokens, newest first.
@@ -341,7 +341,7 @@ export class UserClient extends Client {
        *
        * `DELETE /channels/teams/tokens/{token_id}`
        */
-      discard: (tokenId: string, options?: RequestOptions): Promise<DiscardTokenReply> =>
+      discard: (tokenId: string, options?: RequestOptions): Promise<DiscardedToken> =>
         this.request({ method: 'DELETE', path: `/channels/teams/tokens/${segment(tokenId)}` }, options),
     },
     webPush: {
@@ -351,7 +351,7 @@ export class UserClient extends Client {
        *
        * `PUT /channels/web_push/tokens`
        */
-      save: (body: SaveWebPushTokenBody, options?: RequestOptions): Promise<SaveWebPushReply> =>
+      save: (body: WebPushTokenInput, options?: RequestOptions): Promise<SavedWebPushToken> =>
         this.request({ method: 'PUT', path: '/channels/web_push/tokens', body }, options),
       /**
        * List the user's active tokens, newest first.
@@ -373,7 +373,7 @@ export class UserClient extends Client {
        *
        * `DELETE /channels/web_push/tokens/{token_id}`
        */
-      discard: (tokenId: string, options?: RequestOptions): Promise<DiscardTokenReply> =>
+      discard: (tokenId: string, options?: RequestOptions): Promise<DiscardedToken> =>
         this.request({ method: 'DELETE', path: `/channels/web_push/tokens/${segment(tokenId)}` }, options),
     },
   };
@@ -387,7 +387,7 @@ export class UserClient extends Client {
        *
        * `PUT /integrations/slack/installations`
        */
-      save: (body: SaveSlackInstallationBody, options?: RequestOptions): Promise<SaveSlackInstallationBody> =>
+      save: (body: SlackInstallation, options?: RequestOptions): Promise<SlackInstallation> =>
         this.request({ method: 'PUT', path: '/integrations/slack/installations', body }, options),
       /**
        * Start a slack installation.
@@ -395,7 +395,7 @@ export class UserClient extends Client {
        *
        * `POST /integrations/slack/installations/start`
        */
-      start: (body: StartSlackInstallationBody, options?: RequestOptions): Promise<StartInstallationReply> =>
+      start: (body: InstallationStartInput, options?: RequestOptions): Promise<InstallationStart> =>
         this.request({ method: 'POST', path: '/integrations/slack/installations/start', body }, options),
       /**
        * Finish a slack installation.
@@ -403,7 +403,7 @@ export class UserClient extends Client {
        *
        * `POST /integrations/slack/installations/finish`
        */
-      finish: (body: FinishSlackInstallationBody, options?: RequestOptions): Promise<SaveSlackInstallationBody> =>
+      finish: (body: InstallationFinishInput, options?: RequestOptions): Promise<SlackInstallation> =>
         this.request({ method: 'POST', path: '/integrations/slack/installations/finish', body }, options),
     },
     slackbot: {
@@ -413,7 +413,7 @@ export class UserClient extends Client {
        *
        * `PUT /integrations/service_slackbot/installations`
        */
-      save: (body: SaveSlackbotInstallationBody, options?: RequestOptions): Promise<SaveSlackbotInstallationBody> =>
+      save: (body: SlackInstallation, options?: RequestOptions): Promise<SlackInstallation> =>
         this.request({ method: 'PUT', path: '/integrations/service_slackbot/installations', body }, options),
       /**
        * Start a service_slackbot installation.
@@ -421,7 +421,7 @@ export class UserClient extends Client {
        *
        * `POST /integrations/service_slackbot/installations/start`
        */
-      start: (body: StartSlackbotInstallationBody, options?: RequestOptions): Promise<StartInstallationReply> =>
+      start: (body: InstallationStartInput, options?: RequestOptions): Promise<InstallationStart> =>
         this.request({ method: 'POST', path: '/integrations/service_slackbot/installations/start', body }, options),
       /**
        * Finish a service_slackbot installation.
@@ -429,7 +429,7 @@ export class UserClient extends Client {
        *
        * `POST /integrations/service_slackbot/installations/finish`
        */
-      finish: (body: FinishSlackbotInstallationBody, options?: RequestOptions): Promise<SaveSlackbotInstallationBody> =>
+      finish: (body: InstallationFinishInput, options?: RequestOptions): Promise<SlackInstallation> =>
         this.request({ method: 'POST', path: '/integrations/service_slackbot/installations/finish', body }, options),
     },
     inbox: {
@@ -439,7 +439,7 @@ export class UserClient extends Client {
        *
        * `PUT /integrations/inbox/installations`
        */
-      save: (body: SaveInboxInstallationBody, options?: RequestOptions): Promise<InboxInstallationReply> =>
+      save: (body: InboxIntegrationConfigInput, options?: RequestOptions): Promise<InboxIntegrationConfig> =>
         this.request({ method: 'PUT', path: '/integrations/inbox/installations', body }, options),
       /**
        * Ask how the user's inbox looks.
@@ -447,7 +447,7 @@ export class UserClient extends Client {
        *
        * `POST /integrations/inbox/installations/start`
        */
-      start: (options?: RequestOptions): Promise<InboxInstallationReply> =>
+      start: (options?: RequestOptions): Promise<InboxIntegrationConfig> =>
         this.request({ method: 'POST', path: '/integrations/inbox/installations/start' }, options),
     },
     webPush: {
@@ -457,7 +457,7 @@ export class UserClient extends Client {
        *
        * `PUT /integrations/web_push/installations`
        */
-      save: (body: SaveWebPushInstallationBody, options?: RequestOptions): Promise<SaveWebPushReply> =>
+      save: (body: WebPushTokenInput, options?: RequestOptions): Promise<SavedWebPushToken> =>
         this.request({ method: 'PUT', path: '/integrations/web_push/installations', body }, options),
       /**
        * Ask what a browser needs to subscribe.
@@ -465,7 +465,7 @@ export class UserClient extends Client {
        *
        * `POST /integrations/web_push/installations/start`
        */
-      start: (options?: RequestOptions): Promise<StartWebPushInstallationReply> =>
+      start: (options?: RequestOptions): Promise<WebPushInstallationStart> =>
         this.request({ method: 'POST', path: '/integrations/web_push/installations/start' }, options),
     },
   };
@@ -505,7 +505,7 @@ export class UserClient extends Client {
      *
      * `PUT /channels/user_preferences`
      */
-    save: (body: SaveUserPreferencesBody, options?: RequestOptions): Promise<void> =>
+    save: (body: UserPreferencesInput, options?: RequestOptions): Promise<void> =>
       this.request({ method: 'PUT', path: '/channels/user_preferences', body }, options),
   };
 
@@ -517,7 +517,7 @@ export class UserClient extends Client {
      *
      * `POST /subscriptions`
      */
-    saveSubscription: (body: SaveSubscriptionBody, options?: RequestOptions): Promise<Subscription> =>
+    saveSubscription: (body: SubscriptionInput, options?: RequestOptions): Promise<Subscription> =>
       this.request({ method: 'POST', path: '/subscriptions', body }, options),
     /**
      * List the topics about which the user has said something, the newest first.

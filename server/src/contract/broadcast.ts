@@ -32,6 +32,7 @@ const NamedRecipient = Type.Object(
     phone_numbers: Type.Optional(PhoneNumbers),
   },
   {
+    title: 'UserRecipient',
     additionalProperties: false,
     anyOf: [given('external_id'), given('email')],
     'x-problem': 'must have external_id or email',
@@ -43,6 +44,7 @@ const NamedRecipient = Type.Object(
 const TopicSubscribers = Type.Object(
   { topic: Type.Object({ subscribers: Type.Literal(true) }, { additionalProperties: false }) },
   {
+    title: 'TopicRecipients',
     additionalProperties: false,
     description:
       "Everybody who is subscribed to the broadcast's `topic` and, within it, to its category. Who is named besides gets one notification all the same; " +
@@ -51,17 +53,16 @@ const TopicSubscribers = Type.Object(
 );
 
 // In this order: nearly all are named, and then the other is not looked at.
-const RecipientSchema = Type.Union([NamedRecipient, TopicSubscribers]);
+const RecipientSchema = Type.Union([NamedRecipient, TopicSubscribers], { title: 'Recipient' });
 
-const channelOverride = () =>
-  Type.Object(
-    {
-      title: Type.Optional(Type.String({ minLength: 1, maxLength: 255 })),
-      content: Type.Optional(Type.String({ maxLength: 1_048_576 })),
-      action_url: Type.Optional(nullable(Type.String({ maxLength: 2048 }))),
-    },
-    { additionalProperties: false },
-  );
+const ChannelOverride = Type.Object(
+  {
+    title: Type.Optional(Type.String({ minLength: 1, maxLength: 255 })),
+    content: Type.Optional(Type.String({ maxLength: 1_048_576 })),
+    action_url: Type.Optional(nullable(Type.String({ maxLength: 2048 }))),
+  },
+  { title: 'ChannelOverride', additionalProperties: false },
+);
 
 const providerOverride = () => freeObject("Merged into the provider's own payload.");
 
@@ -70,15 +71,15 @@ const OverridesSchema = Type.Object(
     channels: Type.Optional(
       Type.Object(
         {
-          in_app: Type.Optional(channelOverride()),
-          mobile_push: Type.Optional(channelOverride()),
-          email: Type.Optional(channelOverride()),
-          sms: Type.Optional(channelOverride()),
-          web_push: Type.Optional(channelOverride()),
-          slack: Type.Optional(channelOverride()),
-          teams: Type.Optional(channelOverride()),
+          in_app: Type.Optional(ChannelOverride),
+          mobile_push: Type.Optional(ChannelOverride),
+          email: Type.Optional(ChannelOverride),
+          sms: Type.Optional(ChannelOverride),
+          web_push: Type.Optional(ChannelOverride),
+          slack: Type.Optional(ChannelOverride),
+          teams: Type.Optional(ChannelOverride),
         },
-        { additionalProperties: false, description: 'Other texts for a channel.' },
+        { title: 'ChannelOverrides', additionalProperties: false, description: 'Other texts for a channel.' },
       ),
     ),
     providers: Type.Optional(
@@ -95,11 +96,11 @@ const OverridesSchema = Type.Object(
           apns: Type.Optional(providerOverride()),
           teams: Type.Optional(providerOverride()),
         },
-        { additionalProperties: false },
+        { title: 'ProviderOverrides', additionalProperties: false },
       ),
     ),
   },
-  { additionalProperties: false },
+  { title: 'BroadcastOverrides', additionalProperties: false },
 );
 
 const members = {
@@ -124,32 +125,38 @@ const members = {
   overrides: Type.Optional(nullable(OverridesSchema)),
 };
 
-const BroadcastStatusSchema = Type.Object({
-  status: oneOf(['enqueued', 'processing', 'processed'], {
-    description:
-      '`processed`: every delivery that was due immediately has had its first attempt, or was deferred. Retries, deferred and scheduled deliveries continue after that; `summary` and `errors` are correct at any time.',
-  }),
-  summary: Type.Object({
-    failures: Type.Integer({
+const BroadcastStatusSchema = Type.Object(
+  {
+    status: oneOf(['enqueued', 'processing', 'processed'], {
       description:
-        'Recipients that could not be used, and users whom at least one channel has failed to reach for good, so far.',
+        '`processed`: every delivery that was due immediately has had its first attempt, or was deferred. Retries, deferred and scheduled deliveries continue after that; `summary` and `errors` are correct at any time.',
     }),
-    total: Type.Integer({
-      description:
-        'Users addressed so far, each counted once, and recipients that could not be used. Subscribers of a topic are counted as their turn comes, until the broadcast is `processed`.',
-    }),
-    pending: Type.Integer({
-      description:
-        'Deliveries that have not ended yet, on all channels together: not attempted, retried, deferred, or scheduled for later. Counted from when the broadcast is `processing`.',
-    }),
-  }),
-  errors: nullable(
-    Type.Array(Type.Object({ message: Type.String() }), {
-      description:
-        'Unusable recipients, then the deliveries that have failed for good so far; at most 1000 of those.',
-    }),
-  ),
-});
+    summary: Type.Object(
+      {
+        failures: Type.Integer({
+          description:
+            'Recipients that could not be used, and users whom at least one channel has failed to reach for good, so far.',
+        }),
+        total: Type.Integer({
+          description:
+            'Users addressed so far, each counted once, and recipients that could not be used. Subscribers of a topic are counted as their turn comes, until the broadcast is `processed`.',
+        }),
+        pending: Type.Integer({
+          description:
+            'Deliveries that have not ended yet, on all channels together: not attempted, retried, deferred, or scheduled for later. Counted from when the broadcast is `processing`.',
+        }),
+      },
+      { title: 'BroadcastSummary' },
+    ),
+    errors: nullable(
+      Type.Array(Type.Object({ message: Type.String() }, { title: 'BroadcastError' }), {
+        description:
+          'Unusable recipients, then the deliveries that have failed for good so far; at most 1000 of those.',
+      }),
+    ),
+  },
+  { title: 'BroadcastStatus' },
+);
 
 const example = {
   title: 'Your order is on its way',
@@ -168,6 +175,7 @@ export const NewBroadcastSchema = Type.Object(
     status: Type.Optional(readOnly(BroadcastStatusSchema)),
   },
   {
+    title: 'BroadcastInput',
     additionalProperties: false,
     examples: [example],
   },
@@ -189,6 +197,7 @@ export const BroadcastSchema = Type.Object(
     status: BroadcastStatusSchema,
   },
   {
+    title: 'Broadcast',
     examples: [
       {
         ...example,

@@ -1,7 +1,7 @@
 import { type Static, Type } from 'typebox';
 import { MAX_CONDITION_CHARACTERS } from '../lib/expression.ts';
-import { CHANNELS } from './channel.ts';
-import { nullable, oneOf, page, pageQuery } from './common.ts';
+import { CHANNELS, Channel } from './channel.ts';
+import { described, nullable, page, pageQuery } from './common.ts';
 import { Windows } from './delivery-windows.ts';
 
 /** The characters of a category's name; shared by all that name one. */
@@ -20,7 +20,7 @@ const MAX_DELAY_SECONDS = 400 * 86_400;
 
 const CategoryChannel = Type.Object(
   {
-    channel: oneOf(CHANNELS),
+    channel: Channel,
     delay: Type.Optional(
       Type.Integer({
         minimum: 0,
@@ -39,14 +39,13 @@ const CategoryChannel = Type.Object(
       ),
     ),
     windows: Type.Optional(
-      Type.Unsafe<Windows>({
-        ...Windows,
-        description:
-          'When this category goes out on this channel, instead of what the project has; see `/channels/delivery_windows`.',
-      }),
+      described(
+        Windows,
+        'When this category goes out on this channel, instead of what the project has; see `/channels/delivery_windows`.',
+      ),
     ),
   },
-  { additionalProperties: false },
+  { title: 'CategoryChannel', additionalProperties: false },
 );
 
 /** Where, when and on what condition the broadcasts of a category go out. */
@@ -73,6 +72,7 @@ export const CategoryConfig = Type.Object(
     }),
   },
   {
+    title: 'CategoryDeliveryConfig',
     additionalProperties: false,
     examples: [
       {

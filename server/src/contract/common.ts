@@ -43,7 +43,7 @@ export function given(name: string): TSchema {
 /** One of these words. */
 export function oneOf<const Words extends readonly string[]>(
   words: Words,
-  options: { description?: string } = {},
+  options: { title?: string; description?: string } = {},
 ): TUnsafe<Words[number]> {
   return Type.Unsafe<Words[number]>({ type: 'string', enum: [...words], ...options });
 }
@@ -104,20 +104,32 @@ export const pageQuery = {
 export const PageQuery = Type.Object(pageQuery);
 export type PageQuery = Static<typeof PageQuery>;
 
-/** A page of a list, newest first. */
+const PageLinks = Type.Object(
+  {
+    first: Type.String({ description: 'The address of the first page.' }),
+    next: nullable(Type.String({ description: 'The address of the next page; `null` on the last page.' })),
+    prev: nullable(
+      Type.String({ description: 'The address of the previous page; `null` on the first page.' }),
+    ),
+  },
+  { title: 'PageLinks' },
+);
+
+/** A page of a list, newest first. A page of `User`s has the title `UserList`. */
 export function page<Item extends TSchema>(item: Item) {
-  return Type.Object({
-    data: Type.Array(item),
-    links: Type.Object({
-      first: Type.String({ description: 'The address of the first page.' }),
-      next: nullable(
-        Type.String({ description: 'The address of the page after this one, `null` on the last.' }),
-      ),
-      prev: nullable(
-        Type.String({ description: 'The address of the page before this one, `null` on the first.' }),
-      ),
-    }),
-  });
+  const { title } = item as { title?: string };
+  return Type.Object({ data: Type.Array(item), links: PageLinks }, { title: `${title}List` });
+}
+
+/** The same schema with a description of what it means at this place. */
+export function described<Schema extends TSchema>(
+  schema: Schema,
+  description: string,
+): TUnsafe<Static<Schema>> {
+  const { title, description: general = '' } = schema as { title?: string; description?: string };
+  // What the name means everywhere, for http/openapi-schemas.ts.
+  const named = title === undefined ? {} : { $comment: general };
+  return Type.Unsafe<Static<Schema>>({ ...schema, ...named, description });
 }
 
 /** What a page is on the wire. */
@@ -127,14 +139,20 @@ export interface Page<Item> {
 }
 
 /** The body of every answer that is not a success. */
-export const Errors = Type.Object({
-  errors: Type.Array(
-    Type.Object({
-      code: Type.Optional(Type.String({ description: 'What went wrong, for programs.' })),
-      message: Type.String({ description: 'What went wrong, for people; names the field.' }),
-      suggestion: Type.Optional(Type.String({ description: 'How to put it right.' })),
-      help_link: Type.Optional(Type.String({ description: 'Where to read more.' })),
-    }),
-    { description: 'All problems that were found.' },
-  ),
-});
+export const Errors = Type.Object(
+  {
+    errors: Type.Array(
+      Type.Object(
+        {
+          code: Type.Optional(Type.String({ description: 'What went wrong, for programs.' })),
+          message: Type.String({ description: 'What went wrong, for people; names the field.' }),
+          suggestion: Type.Optional(Type.String({ description: 'How to put it right.' })),
+          help_link: Type.Optional(Type.String({ description: 'Where to read more.' })),
+        },
+        { title: 'ErrorDetail' },
+      ),
+      { description: 'All problems that were found.' },
+    ),
+  },
+  { title: 'Errors' },
+);

@@ -1,6 +1,6 @@
 import { type Static, Type } from 'typebox';
 import { CHANNELS } from './channel.ts';
-import { oneOf } from './common.ts';
+import { described, oneOf } from './common.ts';
 
 /** In the order of ISO 8601: Monday is the first. */
 export const WEEKDAYS = [
@@ -45,7 +45,7 @@ const Window = Type.Object(
       examples: ['21:00'],
     }),
   },
-  { additionalProperties: false },
+  { title: 'DeliveryWindow', additionalProperties: false },
 );
 
 /** Stretches of the week. */
@@ -63,7 +63,10 @@ const TimeZone = Type.String({
 });
 
 const channels = Type.Array(
-  Type.Object({ channel: oneOf(DISTURBING), windows: Windows }, { additionalProperties: false }),
+  Type.Object(
+    { channel: oneOf(DISTURBING), windows: Windows },
+    { title: 'ChannelDeliveryWindows', additionalProperties: false },
+  ),
   {
     maxItems: DISTURBING.length,
     description: 'Each channel once. On those that are not named, messages go out at any time.',
@@ -90,29 +93,25 @@ const examples = [
 export const ProjectDeliveryWindows = Type.Object(
   {
     time_zone: Type.Optional(
-      Type.Unsafe<string>({
-        ...TimeZone,
-        description: 'Of the users whose own is not known. An IANA name; `UTC` when left out.',
-      }),
+      described(TimeZone, 'Of the users whose own is not known. An IANA name; `UTC` when left out.'),
     ),
     channels,
   },
-  { additionalProperties: false, examples },
+  { title: 'DeliveryWindows', additionalProperties: false, examples },
 );
 
 /** When messages reach a user: their own word, which goes before the project's and a category's. */
 export const UserDeliveryWindows = Type.Object(
   {
     time_zone: Type.Optional(
-      Type.Unsafe<string>({
-        ...TimeZone,
-        description:
-          'The user’s own. An IANA name; when left out, `custom_attributes.time_zone` of the user, and without one the project’s.',
-      }),
+      described(
+        TimeZone,
+        'The user’s own. An IANA name; when left out, `custom_attributes.time_zone` of the user, and without one the project’s.',
+      ),
     ),
     channels,
   },
-  { additionalProperties: false, examples },
+  { title: 'UserDeliveryWindows', additionalProperties: false, examples },
 );
 
 export type DeliveryWindows = Static<typeof ProjectDeliveryWindows>;

@@ -1,12 +1,18 @@
 import { type Static, Type } from 'typebox';
-import { CHANNELS } from './channel.ts';
-import { exampleId, Id, nullable, oneOf, page, pageQuery, Timestamp } from './common.ts';
+import { Channel } from './channel.ts';
+import { described, exampleId, Id, nullable, oneOf, page, pageQuery, Timestamp } from './common.ts';
 
 const exampleDelivery = '0197a3c4-5b6e-7a01-8513-7708190a1b2c.email';
 
 /** What a delivery can be in. The last three are final. */
 export const DELIVERY_STATES = ['scheduled', 'retrying', 'sent', 'failed', 'skipped'] as const;
 export type DeliveryStatus = (typeof DELIVERY_STATES)[number];
+const DeliveryState = oneOf(DELIVERY_STATES, {
+  title: 'DeliveryState',
+  description:
+    '`scheduled`: it waits for its time or its turn, and was not tried. `retrying`: it was tried, or is sent anew, and is tried again. Final: `sent`: a provider took ' +
+    'it, or the inbox has it. `failed`: nobody took it. `skipped`: the channel was not used for it.',
+});
 
 /** What a provider can report after it has taken a message. */
 export const RECEIPTS = ['delivered', 'bounced', 'complained', 'dropped'] as const;
@@ -18,12 +24,8 @@ export const Delivery = Type.Object(
     notification_id: Id,
     broadcast_id: Id,
     user_id: Id,
-    channel: oneOf(CHANNELS),
-    state: oneOf(DELIVERY_STATES, {
-      description:
-        '`scheduled`: it waits for its time or its turn, and was not tried. `retrying`: it was tried, or is sent anew, and is tried again. Final: `sent`: a provider took ' +
-        'it, or the inbox has it. `failed`: nobody took it. `skipped`: the channel was not used for it.',
-    }),
+    channel: Channel,
+    state: DeliveryState,
     code: nullable(
       Type.String({
         description:
@@ -54,45 +56,40 @@ export const Delivery = Type.Object(
           }),
         },
         {
+          title: 'DeliveryTargets',
           description:
             "What became of the user's devices, browsers or chats, where it goes to more than one.",
         },
       ),
     ),
     due_at: nullable(
-      Type.Unsafe<string>({
-        ...Timestamp,
-        description:
-          'While it is `scheduled` or `retrying`: when it is attempted next. A delivery window, or a limit of the provider, may make it later.',
-      }),
+      described(
+        Timestamp,
+        'While it is `scheduled` or `retrying`: when it is attempted next. A delivery window, or a limit of the provider, may make it later.',
+      ),
     ),
     first_attempt_at: nullable(Timestamp),
     last_attempt_at: nullable(
-      Type.Unsafe<string>({
-        ...Timestamp,
-        description: 'When the state was reached, or the last attempt was made.',
-      }),
+      described(Timestamp, 'When the state was reached, or the last attempt was made.'),
     ),
     receipt: nullable(
       oneOf(RECEIPTS, { description: 'What the provider reported later. It does not change the state.' }),
     ),
     receipt_at: nullable(Timestamp),
     opened_at: nullable(
-      Type.Unsafe<string>({
-        ...Timestamp,
-        description: 'When it was opened first, where the project has opens tracked.',
-      }),
+      described(Timestamp, 'When it was opened first, where the project has opens tracked.'),
     ),
     opens: Type.Integer({ description: 'How often it was opened.' }),
     clicked_at: nullable(
-      Type.Unsafe<string>({
-        ...Timestamp,
-        description: 'When it, or a link in it, was clicked first, where the project has clicks tracked.',
-      }),
+      described(
+        Timestamp,
+        'When it, or a link in it, was clicked first, where the project has clicks tracked.',
+      ),
     ),
     clicks: Type.Integer({ description: 'How often it was clicked.' }),
   },
   {
+    title: 'Delivery',
     examples: [
       {
         id: exampleDelivery,
@@ -141,8 +138,8 @@ export const DeliveryListQuery = Type.Object({
   limit: pageQuery.limit,
   starting_after: cursor('The id of the last record of a page: answers the page after it.'),
   ending_before: cursor('The id of the first record of a page: answers the page before it.'),
-  state: Type.Optional(oneOf(DELIVERY_STATES, { description: 'Only those in this state.' })),
-  channel: Type.Optional(oneOf(CHANNELS, { description: 'Only those on this channel.' })),
+  state: Type.Optional(described(DeliveryState, 'Only those in this state.')),
+  channel: Type.Optional(described(Channel, 'Only those on this channel.')),
 });
 export type DeliveryListQuery = Static<typeof DeliveryListQuery>;
 
@@ -155,16 +152,20 @@ export const ReplayDeliveries = Type.Object(
           '`failed` as if left out. `skipped` asks anew whether they are wanted and can be delivered, and needs `user_ids`.',
       }),
     ),
-    channel: Type.Optional(oneOf(CHANNELS, { description: 'Only those on this channel.' })),
+    channel: Type.Optional(described(Channel, 'Only those on this channel.')),
     user_ids: Type.Optional(
       Type.Array(Id, { minItems: 1, maxItems: 1_000, description: 'Only those to these users.' }),
     ),
   },
-  { additionalProperties: false, examples: [{ state: 'failed', channel: 'email' }] },
+  {
+    title: 'DeliveryReplayInput',
+    additionalProperties: false,
+    examples: [{ state: 'failed', channel: 'email' }],
+  },
 );
 export type ReplayDeliveries = Static<typeof ReplayDeliveries>;
 
 export const ReplayedDeliveries = Type.Object(
   { replayed: Type.Integer({ description: 'How many are sent anew.' }) },
-  { examples: [{ replayed: 3 }] },
+  { title: 'DeliveryReplay', examples: [{ replayed: 3 }] },
 );

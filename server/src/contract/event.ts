@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox';
-import { FreeObject, Id, oneOf, page, pageQuery, Timestamp } from './common.ts';
+import { described, FreeObject, Id, oneOf, page, pageQuery, Timestamp } from './common.ts';
 
 /**
  * Everything that is recorded, and when: the list, its type and its reference page are made from this. The
@@ -72,6 +72,7 @@ export const EVENT_MEANINGS = {
 
 export type EventType = keyof typeof EVENT_MEANINGS;
 export const EVENT_TYPES = Object.keys(EVENT_MEANINGS) as EventType[];
+export const EventTypeName = oneOf(EVENT_TYPES, { title: 'EventType' });
 
 const FAMILIES = [...new Set(EVENT_TYPES.map((type) => type.slice(0, type.lastIndexOf('.'))))];
 
@@ -113,7 +114,7 @@ export const EventStreamQuery = Type.Object({ type: typeFilter });
 export const Event = Type.Object(
   {
     id: Id,
-    type: oneOf(EVENT_TYPES),
+    type: EventTypeName,
     timestamp: Timestamp,
     code: Type.Optional(
       Type.Integer({
@@ -129,11 +130,10 @@ export const Event = Type.Object(
           '`delivery_id`, `attempt`, `duration_ms`, and as `code` the word in which the vendor said so.',
       }),
     ),
-    payload: Type.Optional(
-      Type.Unsafe<Record<string, unknown>>({ ...FreeObject, description: 'What is told besides.' }),
-    ),
+    payload: Type.Optional(described(FreeObject, 'What is told besides.')),
   },
   {
+    title: 'Event',
     examples: [
       {
         id: '0197a3c4-5b6e-7f01-8a2b-3c4d5e6f0000',

@@ -2,8 +2,8 @@ import { type Static, type TProperties, Type } from 'typebox';
 import { nullable, storedString } from './common.ts';
 
 /** What is inside an installation: nothing but these members. */
-function part<Members extends TProperties>(members: Members) {
-  return Type.Object(members, { additionalProperties: false });
+function part<Members extends TProperties>(title: string, members: Members) {
+  return Type.Object(members, { title, additionalProperties: false });
 }
 
 const text = (description: string, example?: string) =>
@@ -32,7 +32,7 @@ const redirectUrl = Type.Optional(
   address('Where Slack sends the user back to; one of those of the app.', 'https://app.example.com/slack'),
 );
 
-export const StartInstallation = part({
+export const StartInstallation = part('InstallationStartInput', {
   app_id: appId,
   auth_url: Type.Optional(
     webAddress(
@@ -55,19 +55,22 @@ export const StartInstallation = part({
 });
 export type StartInstallation = Static<typeof StartInstallation>;
 
-export const StartedInstallation = Type.Object({
-  app_id: Type.String({ examples: ['A012ABCD0A0'] }),
-  auth_url: Type.String({
-    description: 'Where to send the user. Its `state` comes back beside the `code`.',
-    examples: [
-      'https://slack.com/oauth/v2/authorize?client_id=1234567890.1234567890&scope=chat%3Awrite&state=…',
-    ],
-  }),
-  scopes: Type.Array(Type.String(), { examples: [['chat:write', 'incoming-webhook']] }),
-});
+export const StartedInstallation = Type.Object(
+  {
+    app_id: Type.String({ examples: ['A012ABCD0A0'] }),
+    auth_url: Type.String({
+      description: 'Where to send the user. Its `state` comes back beside the `code`.',
+      examples: [
+        'https://slack.com/oauth/v2/authorize?client_id=1234567890.1234567890&scope=chat%3Awrite&state=…',
+      ],
+    }),
+    scopes: Type.Array(Type.String(), { examples: [['chat:write', 'incoming-webhook']] }),
+  },
+  { title: 'InstallationStart' },
+);
 export type StartedInstallation = Static<typeof StartedInstallation>;
 
-export const FinishInstallation = part({
+export const FinishInstallation = part('InstallationFinishInput', {
   app_id: appId,
   code: text('From the query that Slack sent the user back with.', '1234567890.1234567890.0a1b2c3d'),
   redirect_url: redirectUrl,
@@ -87,7 +90,7 @@ const seconds = (description: string) =>
 const flat = (description: string) => Type.Optional(nullable(storedString({ maxLength: 255, description })));
 
 /** A Slack app in a workspace. */
-export const SlackInstallation = part({
+export const SlackInstallation = part('SlackInstallation', {
   id: Type.Optional(
     Type.String({
       format: 'text',
@@ -100,7 +103,7 @@ export const SlackInstallation = part({
   ),
   access_token: text("The bot's token.", 'xoxb-0123456789-abcdef'),
   app_id: appId,
-  authed_user: part({
+  authed_user: part('SlackInstallationUser', {
     id: text('Who installed the app.', 'U1234'),
     access_token: optionalText("The user's own token."),
     refresh_token: optionalText("What renews the user's token."),
@@ -109,10 +112,15 @@ export const SlackInstallation = part({
     expires_in: Type.Optional(seconds("Until the user's token runs out.")),
   }),
   bot_user_id: optionalText('The user that the app posts as.', 'U0KRQLJ9H'),
-  enterprise: Type.Optional(part({ id: text('The organisation.', 'E12345678'), name: text('Its name.') })),
+  enterprise: Type.Optional(
+    part('SlackInstallationEnterprise', {
+      id: text('The organisation.', 'E12345678'),
+      name: text('Its name.'),
+    }),
+  ),
   expires_in: Type.Optional(seconds("Until the bot's token runs out, from now.")),
   incoming_webhook: Type.Optional(
-    part({
+    part('SlackInstallationWebhook', {
       url: text(
         'Where the channel is posted to.',
         'https://hooks.slack.com/services/T9TK3CUKW/B0LJ2KD5H/x1y2z3',
@@ -127,7 +135,10 @@ export const SlackInstallation = part({
   ),
   refresh_token: optionalText("What renews the bot's token; good for one time."),
   scope: optionalText("What the bot's token permits.", 'chat:write,incoming-webhook'),
-  team: part({ id: text('The workspace.', 'T9TK3CUKW'), name: optionalText('Its name.', 'Example') }),
+  team: part('SlackInstallationTeam', {
+    id: text('The workspace.', 'T9TK3CUKW'),
+    name: optionalText('Its name.', 'Example'),
+  }),
   token_type: optionalText('The kind of the token.', 'bot'),
   team_id: flat('The same as `team.id`.'),
   team_name: flat('The same as `team.name`.'),
@@ -136,18 +147,21 @@ export const SlackInstallation = part({
 });
 export type SlackInstallation = Static<typeof SlackInstallation>;
 
-export const StartedWebPush = Type.Object({
-  auth_token: Type.String({
-    minLength: 8,
-    description:
-      'A User JWT of the same user that is good for an hour at most, for a page or worker that is to save the subscription.',
-    examples: ['eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.e30.c2lnbmF0dXJl'],
-  }),
-  public_key: Type.String({
-    minLength: 8,
-    maxLength: 128,
-    description:
-      "The project's public VAPID key in base64url: the `applicationServerKey` of `pushManager.subscribe`.",
-    examples: ['BDd3_hVL9fZi9Ybo2UUzA284WG5FZR30_95YeZJsiApwXKpNcF1rRPF3foIiBHXRdJI2Qhumhf6_LFTeZaNndIo'],
-  }),
-});
+export const StartedWebPush = Type.Object(
+  {
+    auth_token: Type.String({
+      minLength: 8,
+      description:
+        'A User JWT of the same user that is good for an hour at most, for a page or worker that is to save the subscription.',
+      examples: ['eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.e30.c2lnbmF0dXJl'],
+    }),
+    public_key: Type.String({
+      minLength: 8,
+      maxLength: 128,
+      description:
+        "The project's public VAPID key in base64url: the `applicationServerKey` of `pushManager.subscribe`.",
+      examples: ['BDd3_hVL9fZi9Ybo2UUzA284WG5FZR30_95YeZJsiApwXKpNcF1rRPF3foIiBHXRdJI2Qhumhf6_LFTeZaNndIo'],
+    }),
+  },
+  { title: 'WebPushInstallationStart' },
+);

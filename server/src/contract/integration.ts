@@ -1,12 +1,7 @@
 import { type Static, type TObject, type TSchema, Type } from 'typebox';
-import { Id, nullable, oneOf, page, Timestamp } from './common.ts';
+import { described, Id, nullable, oneOf, page, Timestamp } from './common.ts';
 
-const id = Type.Optional(
-  Type.Unsafe<string>({
-    ...Id,
-    description: 'Which one, where the project has several of this provider.',
-  }),
-);
+const id = Type.Optional(described(Id, 'Which one, where the project has several of this provider.'));
 
 /** Which of several integrations of one provider is meant. */
 export const IntegrationQuery = Type.Object({ id }, { additionalProperties: false });
@@ -47,6 +42,7 @@ export const IntegrationState = Type.Object(
     ),
   },
   {
+    title: 'IntegrationState',
     description:
       'Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel.',
   },
@@ -54,24 +50,25 @@ export const IntegrationState = Type.Object(
 export type IntegrationState = Static<typeof IntegrationState>;
 
 /** An integration in lists, under the `name` that is part of its paths. */
-export function integrationRecord(name: string, config: TObject, { delivers }: { delivers: boolean }) {
-  return Type.Object({
-    name: Type.Literal(name),
-    id: Id,
-    config: nullable(config),
-    error: Type.Optional(Unreadable),
-    ...(delivers ? { state: Type.Optional(IntegrationState) } : {}),
-  });
-}
-
-/** A page of one provider's integrations with their configs. */
-export function integrationPage(name: string, config: TObject, options: { delivers: boolean }) {
-  return page(integrationRecord(name, config, options));
+export function integrationRecord(
+  title: string,
+  { name, config, delivers }: { name: string; config: TObject; delivers: boolean },
+) {
+  return Type.Object(
+    {
+      name: Type.Literal(name),
+      id: Id,
+      config: nullable(config),
+      error: Type.Optional(Unreadable),
+      ...(delivers ? { state: Type.Optional(IntegrationState) } : {}),
+    },
+    { title },
+  );
 }
 
 /** A page of integrations of all these providers. */
 export function anyIntegrationPage(records: ReturnType<typeof integrationRecord>[]) {
-  return page(Type.Union(records) as TSchema);
+  return page(Type.Union(records, { title: 'Integration' }) as TSchema);
 }
 
 const Unreadable = Type.Object(
@@ -80,6 +77,7 @@ const Unreadable = Type.Object(
     message: Type.String({ description: 'Which key is missing, and what to do.' }),
   },
   {
+    title: 'UnreadableConfig',
     additionalProperties: false,
     description:
       'Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. ' +
@@ -94,4 +92,4 @@ const Unreadable = Type.Object(
   },
 );
 
-export const EmptyObject = Type.Object({}, { additionalProperties: false });
+export const EmptyObject = Type.Object({}, { title: 'Empty', additionalProperties: false });

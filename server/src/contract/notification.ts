@@ -60,6 +60,7 @@ export const Notification = Type.Object(
     discarded_at: nullable(Timestamp),
   },
   {
+    title: 'Notification',
     examples: [
       {
         id: exampleId,
@@ -85,9 +86,12 @@ export const Notification = Type.Object(
 
 export const NotificationPage = page(Notification);
 
-export const UnreadCount = Type.Object({
-  count: Type.Integer({
-    minimum: 0,
-    description: 'How many are neither read nor archived: exact up to 5,000, which also stands for more.',
-  }),
-});
+export const UnreadCount = Type.Object(
+  {
+    count: Type.Integer({
+      minimum: 0,
+      description: 'How many are neither read nor archived: exact up to 5,000, which also stands for more.',
+    }),
+  },
+  { title: 'UnreadCount' },
+);

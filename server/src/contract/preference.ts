@@ -1,7 +1,7 @@
 import { type Static, Type } from 'typebox';
 import { CATEGORY_PATTERN, MAX_CATEGORY_CHARACTERS } from './category.ts';
-import { CHANNELS } from './channel.ts';
-import { nullable, oneOf, readOnly } from './common.ts';
+import { CHANNELS, Channel } from './channel.ts';
+import { nullable, readOnly } from './common.ts';
 
 const MAX_CATEGORIES = 1_000;
 /** Users may name categories as they like; what they say is kept, and read as a whole. */
@@ -15,7 +15,6 @@ const key = Type.String({
     '`uncategorized` stands for what has no category, unless the project has configured a category of that name.',
   examples: ['orders/shipped'],
 });
-const name = oneOf(CHANNELS);
 const label = nullable(Type.String({ maxLength: 255 }));
 const required = Type.Boolean({
   description: 'The category is critical: it is always on, and cannot be switched off.',
@@ -33,15 +32,20 @@ const example = {
 export const Preferences = Type.Object(
   {
     categories: Type.Array(
-      Type.Object({
-        key,
-        label,
-        required: Type.Optional(required),
-        channels: Type.Array(Type.Object({ name, enabled: Type.Boolean() })),
-      }),
+      Type.Object(
+        {
+          key,
+          label,
+          required: Type.Optional(required),
+          channels: Type.Array(
+            Type.Object({ name: Channel, enabled: Type.Boolean() }, { title: 'ChannelPreference' }),
+          ),
+        },
+        { title: 'CategoryPreference' },
+      ),
     ),
   },
-  { examples: [{ categories: [{ ...example, label: null }] }] },
+  { title: 'UserPreferences', examples: [{ categories: [{ ...example, label: null }] }] },
 );
 export type Preferences = Static<typeof Preferences>;
 
@@ -56,18 +60,25 @@ export const SavePreferences = Type.Object(
             label: Type.Optional(readOnly(label)),
             required: Type.Optional(readOnly(required)),
             channels: Type.Optional(
-              Type.Array(Type.Object({ name, enabled: Type.Boolean() }, { additionalProperties: false }), {
-                maxItems: CHANNELS.length,
-              }),
+              Type.Array(
+                Type.Object(
+                  { name: Channel, enabled: Type.Boolean() },
+                  { title: 'ChannelPreferenceInput', additionalProperties: false },
+                ),
+                {
+                  maxItems: CHANNELS.length,
+                },
+              ),
             ),
           },
-          { additionalProperties: false },
+          { title: 'CategoryPreferenceInput', additionalProperties: false },
         ),
         { maxItems: MAX_CATEGORIES },
       ),
     ),
   },
   {
+    title: 'UserPreferencesInput',
     additionalProperties: false,
     description: `Of a user at most ${MAX_PREFERENCES} preferences are kept, of a category on a channel each.`,
     examples: [{ categories: [example] }],

@@ -1,5 +1,6 @@
 import { type Static, Type } from 'typebox';
 import {
+  described,
   exampleId,
   exampleTime,
   Id,
@@ -25,8 +26,9 @@ export type SuppressionReason = (typeof SUPPRESSION_REASONS)[number];
 
 const MAX_NOTE_CHARACTERS = 1_000;
 
-const kind = oneOf(SUPPRESSION_KINDS);
+const kind = oneOf(SUPPRESSION_KINDS, { title: 'SuppressionKind' });
 const reason = oneOf(SUPPRESSION_REASONS, {
+  title: 'SuppressionReason',
   description:
     '`manual`: by a request. `rejected`: the provider does not take the address. `bounced`: what was sent came back. ' +
     '`unsubscribed`: the recipient told the provider to stop. `complained`: the recipient called it spam. ' +
@@ -69,6 +71,7 @@ export const SaveSuppression = Type.Object(
     updated_at: Type.Optional(readOnly(Timestamp)),
   },
   {
+    title: 'SuppressionInput',
     additionalProperties: false,
     anyOf: [only('email', 'phone_number'), only('phone_number', 'email')],
     'x-problem': 'needs either an email or a phone_number',
@@ -105,6 +108,7 @@ export const Suppression = Type.Object(
     updated_at: Timestamp,
   },
   {
+    title: 'Suppression',
     examples: [
       {
         id: exampleId,
@@ -127,8 +131,8 @@ export const SuppressionPage = page(Suppression);
 
 export const SuppressionListQuery = Type.Object({
   ...pageQuery,
-  kind: Type.Optional(oneOf(SUPPRESSION_KINDS, { description: 'Only addresses of this kind.' })),
-  reason: Type.Optional(oneOf(SUPPRESSION_REASONS, { description: 'Only those with this reason.' })),
+  kind: Type.Optional(described(kind, 'Only addresses of this kind.')),
+  reason: Type.Optional(described(reason, 'Only those with this reason.')),
   query: Type.Optional(
     storedString({
       maxLength: 320,

@@ -11,19 +11,20 @@ const record = {
 
 /** The three forms of a token: as it is saved, as saving answers it, and its record. */
 function forms<Members extends TProperties, Saved extends TProperties>(
+  name: string,
   { save, saved, id = Id }: { save: Members; saved: Saved; id?: typeof Id },
   rules: object = {},
 ) {
   return {
-    save: Type.Object(save, { additionalProperties: false, ...rules }),
-    saved: Type.Object(saved),
-    token: Type.Object({ id, ...saved, ...record }),
+    save: Type.Object(save, { title: `${name}Input`, additionalProperties: false, ...rules }),
+    saved: Type.Object(saved, { title: `Saved${name}` }),
+    token: Type.Object({ id, ...saved, ...record }, { title: name }),
   };
 }
 
 /** What is inside a token: nothing but these members. */
-function part<Members extends TProperties>(members: Members) {
-  return Type.Object(members, { additionalProperties: false });
+function part<Members extends TProperties>(title: string, members: Members) {
+  return Type.Object(members, { title, additionalProperties: false });
 }
 
 // Longer than any that is in use; a limit, so that what is looked up and sent stays of a size.
@@ -53,7 +54,7 @@ const inbox = {
   }),
 };
 
-export const inboxToken = forms({
+export const inboxToken = forms('InboxToken', {
   save: {
     ...inbox,
     connection_id: Type.Optional(
@@ -83,11 +84,11 @@ const apns = {
     }),
   ),
 };
-export const apnsToken = forms({ save: apns, saved: apns });
+export const apnsToken = forms('ApnsToken', { save: apns, saved: apns });
 export type SaveApnsToken = Static<typeof apnsToken.save>;
 
 const expo = deviceToken(1, "The device's Expo push token.", 'ExponentPushToken[xUQ3J0BB8f1pHXz5iYhVQo]');
-export const expoToken = forms({ save: expo, saved: expo });
+export const expoToken = forms('ExpoToken', { save: expo, saved: expo });
 export type SaveExpoToken = Static<typeof expoToken.save>;
 
 const fcm = deviceToken(
@@ -95,7 +96,7 @@ const fcm = deviceToken(
   "The app's FCM registration token.",
   'dQw4w9WgXcQ:APA91bHun4MxP5egoKMwt2KZFBaFUH-1RYqx6l1nY7vQK0pD2sEw3tLm5oZ8cRjT',
 );
-export const fcmToken = forms({ save: fcm, saved: fcm });
+export const fcmToken = forms('FcmToken', { save: fcm, saved: fcm });
 export type SaveFcmToken = Static<typeof fcmToken.save>;
 
 const slackId = (description: string, example: string) =>
@@ -103,7 +104,7 @@ const slackId = (description: string, example: string) =>
 
 const chat = {
   oauth: Type.Optional(
-    part({
+    part('ChatTokenOauth', {
       channel_id: slackId('The channel or user to post to.', 'C024BE91L'),
       installation_id: slackId(
         'The installation of the Slack app: `<app_id>-<team_id>`.',
@@ -119,7 +120,7 @@ const chat = {
     }),
   ),
   webhook: Type.Optional(
-    part({
+    part('ChatTokenWebhook', {
       url: serverAddress(
         "The address of the incoming webhook, from Slack's answer to the installation.",
         'https://hooks.slack.com/services/T9TK3CUKW/B0LJ2KD5H/x1y2z3',
@@ -132,6 +133,7 @@ const ChatTokenId = Type.String({
   examples: ['A012ABCD0A0-T9TK3CUKW-C024BE91L'],
 });
 export const chatToken = forms(
+  'ChatToken',
   { save: chat, saved: chat, id: ChatTokenId },
   { anyOf: [given('oauth'), given('webhook')], 'x-problem': 'must have oauth or webhook' },
 );
@@ -139,7 +141,7 @@ export type SaveChatToken = Static<typeof chatToken.save>;
 
 const teams = {
   webhook: Type.Optional(
-    part({
+    part('TeamsTokenWebhook', {
       url: Type.Optional(
         serverAddress(
           'The address that the workflow of a Teams channel gave. Without one: the default of the integration.',
@@ -149,7 +151,7 @@ const teams = {
     }),
   ),
 };
-export const teamsToken = forms({ save: teams, saved: teams });
+export const teamsToken = forms('TeamsToken', { save: teams, saved: teams });
 export type SaveTeamsToken = Static<typeof teamsToken.save>;
 
 const key = (description: string, example: string) =>
@@ -160,7 +162,7 @@ const webPush = {
     'The address of the subscription, as the browser gives it.',
     'https://updates.push.services.mozilla.com/wpush/v2/gAAAAABn',
   ),
-  keys: part({
+  keys: part('WebPushKeys', {
     auth: key("The subscription's secret, in base64url.", 'tBHItJI5svbpez7KI4CCXg'),
     p256dh: key(
       "The subscription's public key, in base64url.",
@@ -168,7 +170,7 @@ const webPush = {
     ),
   }),
 };
-export const webPushToken = forms({
+export const webPushToken = forms('WebPushToken', {
   save: {
     ...webPush,
     // Every PushSubscription.toJSON() has it.
@@ -200,4 +202,7 @@ export const ChatTokenPageQuery = Type.Object({
 /** The user that a token of the project's view belongs to, beside what else the path names. */
 export const UserInPath = Type.Object({ user_id: Id });
 
-export const DiscardResult = Type.Object({ id: Type.String(), discarded_at: Timestamp });
+export const DiscardResult = Type.Object(
+  { id: Type.String(), discarded_at: Timestamp },
+  { title: 'DiscardedToken' },
+);

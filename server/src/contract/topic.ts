@@ -48,11 +48,17 @@ export const Subscription = Type.Object(
   {
     id: Id,
     topic,
-    categories: Type.Array(Type.Object({ slug, reason: Type.Optional(reason), status }), {
-      description: '`*` first, then by name.',
-    }),
+    categories: Type.Array(
+      Type.Object({ slug, reason: Type.Optional(reason), status }, { title: 'CategorySubscription' }),
+      {
+        description: '`*` first, then by name.',
+      },
+    ),
   },
-  { examples: [{ id: exampleId, topic: 'orders/1042', categories: exampleCategories }] },
+  {
+    title: 'Subscription',
+    examples: [{ id: exampleId, topic: 'orders/1042', categories: exampleCategories }],
+  },
 );
 export type Subscription = Static<typeof Subscription>;
 
@@ -66,7 +72,7 @@ export const SaveSubscription = Type.Object(
       Type.Array(
         Type.Object(
           { slug, reason: Type.Optional(reason), status: Type.Optional(status) },
-          { additionalProperties: false },
+          { title: 'CategorySubscriptionInput', additionalProperties: false },
         ),
         {
           maxItems: MAX_CATEGORIES_AT_ONCE,
@@ -76,6 +82,10 @@ export const SaveSubscription = Type.Object(
       ),
     ),
   },
-  { additionalProperties: false, examples: [{ topic: 'orders/1042', categories: exampleCategories }] },
+  {
+    title: 'SubscriptionInput',
+    additionalProperties: false,
+    examples: [{ topic: 'orders/1042', categories: exampleCategories }],
+  },
 );
 export type SaveSubscription = Static<typeof SaveSubscription>;

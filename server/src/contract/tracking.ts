@@ -12,7 +12,7 @@ export const Tracking = Type.Object(
         'Links of e-mails lead over the server, web push has a `tracking_url`, and the clicks that clients report are recorded.',
     }),
   },
-  { additionalProperties: false, examples: [{ opens: false, clicks: true }] },
+  { title: 'Tracking', additionalProperties: false, examples: [{ opens: false, clicks: true }] },
 );
 export type Tracking = Static<typeof Tracking>;
 
@@ -27,5 +27,5 @@ export const Click = Type.Object(
       oneOf(CLICKED_CHANNELS, { description: 'Where it was clicked; `in_app` when left out.' }),
     ),
   },
-  { additionalProperties: false, examples: [{ channel: 'mobile_push' }] },
+  { title: 'ClickInput', additionalProperties: false, examples: [{ channel: 'mobile_push' }] },
 );

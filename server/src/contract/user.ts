@@ -37,6 +37,7 @@ export const SaveUser = Type.Object(
     last_notified_at: Type.Optional(readOnly(nullable(Timestamp))),
   },
   {
+    title: 'UserInput',
     additionalProperties: false,
     anyOf: [given('external_id'), given('email')],
     'x-problem': 'needs an external_id or an email',
@@ -64,6 +65,7 @@ export const User = Type.Object(
     last_notified_at: nullable(Timestamp),
   },
   {
+    title: 'User',
     examples: [
       {
         id: exampleId,

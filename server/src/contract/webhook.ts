@@ -1,5 +1,6 @@
 import { type Static, Type } from 'typebox';
 import {
+  described,
   exampleId,
   Id,
   nullable,
@@ -10,7 +11,7 @@ import {
   storedString,
   Timestamp,
 } from './common.ts';
-import { EVENT_FILTERS, EVENT_TYPES } from './event.ts';
+import { EVENT_FILTERS, EventTypeName } from './event.ts';
 
 const url = Type.String({
   minLength: 1,
@@ -20,7 +21,7 @@ const url = Type.String({
   description: 'Where the events are sent to: http or https, without a user name or password in it.',
   examples: ['https://shop.example/webhooks/belfry'],
 });
-const eventTypes = Type.Array(oneOf(EVENT_FILTERS), {
+const eventTypes = Type.Array(oneOf(EVENT_FILTERS, { title: 'EventFilter' }), {
   maxItems: 100,
   uniqueItems: true,
   description: 'Which events are sent: types, or families such as `delivery.*`. Empty: all.',
@@ -32,6 +33,7 @@ const UnreadableSecret = Type.Object(
     message: Type.String({ description: 'Which key is missing, and what to do.' }),
   },
   {
+    title: 'UnreadableSecret',
     additionalProperties: false,
     description:
       'Only there when the secret was sealed with a key that this server does not have: it sends nothing to the webhook. Messages are tried ' +
@@ -49,9 +51,7 @@ const UnreadableSecret = Type.Object(
 /** What PUT /webhooks takes. */
 export const SaveWebhook = Type.Object(
   {
-    id: Type.Optional(
-      Type.Unsafe<string>({ ...Id, description: 'Which webhook to change; a new one is made without.' }),
-    ),
+    id: Type.Optional(described(Id, 'Which webhook to change; a new one is made without.')),
     url,
     description: Type.Optional(nullable(storedString({ maxLength: 1_000 }))),
     event_types: Type.Optional(eventTypes),
@@ -69,6 +69,7 @@ export const SaveWebhook = Type.Object(
     updated_at: Type.Optional(readOnly(Timestamp)),
   },
   {
+    title: 'WebhookInput',
     additionalProperties: false,
     description: 'A member that is given replaces what is stored, an absent one stays.',
     examples: [{ url: 'https://shop.example/webhooks/belfry', event_types: ['delivery.failed', 'user.*'] }],
@@ -88,16 +89,14 @@ export const Webhook = Type.Object(
       Type.String({ description: 'Why it was disabled, where that was not by a request.' }),
     ),
     failing_since: nullable(
-      Type.Unsafe<string>({
-        ...Timestamp,
-        description: 'Since when no message was accepted; `null` after one was.',
-      }),
+      described(Timestamp, 'Since when no message was accepted; `null` after one was.'),
     ),
     error: Type.Optional(UnreadableSecret),
     created_at: Timestamp,
     updated_at: Timestamp,
   },
   {
+    title: 'Webhook',
     examples: [
       {
         id: exampleId,
@@ -129,16 +128,19 @@ export const WebhookSecret = Type.Object(
     ),
     former_secret_until: Type.Optional(Timestamp),
   },
-  { examples: [{ secret: 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw' }] },
+  { title: 'WebhookSecret', examples: [{ secret: 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw' }] },
 );
 
 /** What a rotation answers: the secret itself is read where secrets are. */
-export const RotatedSecret = Type.Object({ former_secret_until: Timestamp });
+export const RotatedSecret = Type.Object(
+  { former_secret_until: Timestamp },
+  { title: 'WebhookSecretRotation' },
+);
 
 /** Which messages are to be sent again. */
 export const ReplayWebhook = Type.Object(
   {
-    event_id: Type.Optional(Type.Unsafe<string>({ ...Id, description: 'This event, whatever its type.' })),
+    event_id: Type.Optional(described(Id, 'This event, whatever its type.')),
     since: Type.Optional(Type.String({ format: 'date-time', description: 'The events from this time on …' })),
     until: Type.Optional(
       Type.String({ format: 'date-time', description: '… and before this one; now if left out.' }),
@@ -151,6 +153,7 @@ export const ReplayWebhook = Type.Object(
     ),
   },
   {
+    title: 'WebhookReplayInput',
     additionalProperties: false,
     anyOf: [Type.Object({ event_id: Type.Unknown() }), Type.Object({ since: Type.Unknown() })],
     'x-problem': 'needs an event_id or a since',
@@ -159,17 +162,19 @@ export const ReplayWebhook = Type.Object(
 );
 export type ReplayWebhook = Static<typeof ReplayWebhook>;
 
+const WebhookDeliveryStatus = oneOf(['sent', 'retrying', 'failed'], { title: 'WebhookDeliveryStatus' });
+
 export const WebhookDeliveryQuery = Type.Object({
   ...pageQuery,
-  status: Type.Optional(oneOf(['sent', 'retrying', 'failed'], { description: 'Only those in this state.' })),
+  status: Type.Optional(described(WebhookDeliveryStatus, 'Only those in this state.')),
 });
 
 /** What became of an event on its way to a webhook. */
 export const WebhookDelivery = Type.Object(
   {
-    id: Type.Unsafe<string>({ ...Id, description: "The event's id, and the `webhook-id` of the message." }),
-    type: oneOf(EVENT_TYPES),
-    status: oneOf(['sent', 'retrying', 'failed']),
+    id: described(Id, "The event's id, and the `webhook-id` of the message."),
+    type: EventTypeName,
+    status: WebhookDeliveryStatus,
     attempts: Type.Integer(),
     response_status: nullable(Type.Integer({ description: 'The HTTP status of the last answer.' })),
     reason: nullable(Type.String({ description: 'Why the last attempt failed.' })),
@@ -178,6 +183,7 @@ export const WebhookDelivery = Type.Object(
     next_attempt_at: nullable(Timestamp),
   },
   {
+    title: 'WebhookDelivery',
     examples: [
       {
         id: '0197a3c4-5b6e-7f01-8a2b-3c4d5e6f0000',

@@ -4,6 +4,7 @@ import type { FastifyInstance } from 'fastify';
 import { Errors } from '../contract/common.ts';
 import { allErrors, ClientError, type ErrorCode } from '../errors.ts';
 import { exampleOf } from './examples.ts';
+import { referByTitle, type Schema } from './openapi-schemas.ts';
 
 /** Collects the description of every route that is registered after it. */
 export async function describeRoutes(fastify: FastifyInstance, prefix: string): Promise<void> {
@@ -23,8 +24,6 @@ export async function describeRoutes(fastify: FastifyInstance, prefix: string): 
           ProjectJWT: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT', description: PROJECT_JWT },
           UserJWT: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT', description: USER_JWT },
         },
-        // The description's own shape for errors, under one name.
-        schemas: { Errors: JSON.parse(JSON.stringify(Errors)) as Record<string, unknown> },
         responses: errorResponses(),
       },
     },
@@ -110,7 +109,7 @@ export const OWN_ERRORS = 'x-errors';
 interface Operation {
   [OWN_ERRORS]?: readonly ErrorCode[];
   security?: Record<string, string[]>[];
-  parameters?: { in: string; name?: string }[];
+  parameters?: { in: string; name?: string; schema?: Schema }[];
   requestBody?: Described;
   responses: Record<string, Described | { $ref: string }>;
 }
@@ -118,18 +117,19 @@ interface Operation {
 /** A request or an answer with its body. */
 interface Described {
   required?: boolean;
-  content?: Record<string, { schema?: { type?: string | string[] }; example?: unknown; examples?: unknown }>;
+  content?: Record<string, { schema?: Schema; example?: unknown; examples?: unknown }>;
 }
 
 function errorResponses() {
   const responses: Record<string, { description: string; content: Record<string, object> }> = {};
+  const schema = JSON.parse(JSON.stringify(Errors)) as Schema;
   for (const { status, codes } of byStatus().filter((one) => !OF_NO_OPERATION.includes(one.status))) {
     const examples = Object.fromEntries(
       codes.map(({ code, message }) => [code, { value: { errors: [{ code, message }] } }]),
     );
     responses[`Error${status}`] = {
       description: codes.map(({ code, message }) => `\`${code}\`: ${message}.`).join(' '),
-      content: { 'application/json': { schema: { $ref: '#/components/schemas/Errors' }, examples } },
+      content: { 'application/json': { schema, examples } },
     };
   }
   return responses;
@@ -146,7 +146,7 @@ function byStatus(): { status: number; codes: { code: ErrorCode; message: string
  * Says which JSON Schema is meant, and adds to each operation the errors that it can answer and the header
  * that every POST understands.
  */
-function described<Document extends { openapi?: string; paths?: object }>(document: Document): Document {
+function described<Document extends ApiDocument>(document: Document): Document {
   for (const methods of Object.values(document.paths ?? {})) {
     for (const [method, operation] of Object.entries(methods as Record<string, Operation>)) {
       for (const status of statusesOf(method, operation)) {
@@ -160,7 +160,34 @@ function described<Document extends { openapi?: string; paths?: object }>(docume
         operation.parameters = [...(operation.parameters ?? []), IDEMPOTENCY_KEY];
     }
   }
+  nameSchemas(document);
   return { openapi: document.openapi, jsonSchemaDialect: DIALECT, ...document };
+}
+
+interface ApiDocument {
+  openapi?: string;
+  paths?: object;
+  components?: { schemas?: object; responses?: Record<string, unknown> };
+}
+
+/** Gives every schema with a title one place in the document, and refers to it everywhere else. */
+function nameSchemas(document: ApiDocument): void {
+  const definitions: Record<string, Schema> = {};
+  const refer = (parts: readonly { schema?: Schema }[]) => {
+    for (const part of parts) if (part.schema) part.schema = referByTitle(part.schema, definitions);
+  };
+  const operations = Object.values(document.paths ?? {}).flatMap((methods) =>
+    Object.values<Operation>(methods),
+  );
+  for (const { parameters = [], requestBody, responses } of operations) {
+    refer(parameters);
+    for (const part of [requestBody ?? {}, ...Object.values(responses)])
+      if ('content' in part) refer(Object.values(part.content ?? {}));
+  }
+  for (const { content = {} } of Object.values(document.components?.responses ?? {}) as Described[])
+    refer(Object.values(content));
+  const sorted = Object.entries(definitions).sort(([a], [b]) => (a < b ? -1 : 1));
+  document.components = { ...document.components, schemas: Object.fromEntries(sorted) };
 }
 
 /** A body that may be `null` is one that need not be sent. */

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { createConfig, lintFromString } from '@redocly/openapi-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { referByTitle } from '../../src/http/openapi-schemas.ts';
 import { startTestServer, type TestServer } from '../support/http.ts';
 import { type Description, describedBy } from '../support/operations.ts';
 
@@ -72,6 +73,75 @@ describe('the published description', () => {
       }
     expect(lacking).toEqual([]);
   });
+});
+
+describe('named schemas', () => {
+  interface Named {
+    $ref?: string;
+    type?: string;
+    properties?: Record<string, Named>;
+    items?: Named;
+    anyOf?: Named[];
+    additionalProperties?: boolean | Named;
+  }
+
+  test('every JSON body and response has one', () => {
+    const unnamed: string[] = [];
+    for (const [path, methods] of Object.entries(described.document.paths as Raw))
+      for (const [method, operation] of Object.entries(methods)) {
+        const parts = [operation.requestBody, ...Object.values(operation.responses ?? {})];
+        for (const { content } of parts.filter((part) => part !== undefined) as { content?: Content }[]) {
+          const schema = content?.['application/json']?.schema as Named | undefined;
+          if (schema !== undefined && schema.$ref === undefined) unnamed.push(`${method} ${path}`);
+        }
+      }
+    expect(unnamed).toEqual([]);
+  });
+
+  test('an object that stands in two places has one', () => {
+    const places = new Map<string, string[]>();
+    const look = (schema: Named, place: string): void => {
+      const { type, properties = {}, items, anyOf, additionalProperties } = schema;
+      if (type === 'object' && Object.keys(properties).length > 0) {
+        const text = JSON.stringify(properties);
+        places.set(text, [...(places.get(text) ?? []), place]);
+      }
+      for (const [name, member] of Object.entries(properties)) look(member, `${place}.${name}`);
+      if (items !== undefined) look(items, `${place}[]`);
+      if (typeof additionalProperties === 'object') look(additionalProperties, `${place}.*`);
+      // Beside properties it only says which of them are needed.
+      if (schema.properties === undefined) for (const part of anyOf ?? []) look(part, place);
+    };
+    const { schemas } = described.document.components as { schemas: Record<string, Named> };
+    for (const [name, { type: _, ...schema }] of Object.entries(schemas)) look(schema, name);
+    expect([...places.values()].filter((same) => same.length > 1)).toEqual([]);
+  });
+
+  test('a generator finds the resources by their names', () => {
+    const { schemas } = described.document.components as { schemas: Record<string, Named> };
+    expect(Object.keys(schemas)).toEqual(expect.arrayContaining(RESOURCES));
+  });
+});
+
+// Programs that were generated from the document use these names, so they stay.
+const RESOURCES = [
+  ...['Broadcast', 'BroadcastInput', 'BroadcastList', 'Delivery', 'DeliveryList', 'Recipient'],
+  ...['Notification', 'NotificationList', 'UnreadCount', 'Channel', 'Errors', 'ErrorDetail'],
+  ...['InboxToken', 'ApnsToken', 'ExpoToken', 'FcmToken', 'ChatToken', 'TeamsToken', 'WebPushToken'],
+  ...['User', 'UserInput', 'UserList', 'UserPreferences', 'Subscription', 'Suppression'],
+  ...['CategoryDeliveryConfig', 'DeliveryWindows', 'UserDeliveryWindows', 'Tracking'],
+  ...['Integration', 'IntegrationList', 'SmtpIntegration', 'SmtpIntegrationConfig', 'SlackInstallation'],
+  ...['Event', 'EventList', 'EventType', 'Webhook', 'WebhookInput', 'WebhookList', 'WebhookDelivery'],
+];
+
+test('two schemas with the same title are refused', () => {
+  const one = { title: 'Thing', type: 'object', properties: { a: { type: 'string' } } };
+  const definitions = {};
+  expect(referByTitle(one, definitions)).toEqual({ $ref: '#/components/schemas/Thing' });
+  const other = { ...one, properties: {} };
+  expect(() => referByTitle({ type: 'array', items: other }, definitions)).toThrow(
+    'two different schemas have the title Thing',
+  );
 });
 
 type Content = Record<

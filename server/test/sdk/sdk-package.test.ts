@@ -218,10 +218,10 @@ if (count !== 1) throw new Error('listed ' + count);
 
 // What has to be refused is marked: a type that has become too wide leaves an unused mark, which is an error.
 const TYPES = `
-import { type Broadcast, type CreateBroadcastBody, type Page, type PageRequest, ProjectClient, type User, UserClient } from '@belfry/sdk';
+import { type Broadcast, type BroadcastInput, type Page, type PageRequest, ProjectClient, type User, UserClient } from '@belfry/sdk';
 
 const belfry = new ProjectClient({ baseUrl: 'http://localhost/v2', token: 'x' });
-const body: CreateBroadcastBody = { title: 'x', recipients: [{ email: 'a@example.com' }] };
+const body: BroadcastInput = { title: 'x', recipients: [{ email: 'a@example.com' }] };
 export const broadcast: Broadcast = await belfry.broadcasts.create(body);
 export const users: PageRequest<User> = belfry.users.list();
 export const page: Page<User> = await users;

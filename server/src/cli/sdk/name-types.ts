@@ -31,9 +31,8 @@ const GENERIC = new Set(['config', 'body']);
  */
 export function nameTypes(document: ApiDocument, operations: readonly Operation[]): NamedTypes {
   const names = new Names();
-  const used = JSON.stringify(operations);
   for (const [name, schema] of Object.entries(document.components?.schemas ?? {}))
-    if (used.includes(`"#/components/schemas/${name}"`)) names.declare(wordsOf(name), schema);
+    names.declared.push({ name, words: wordsOf(name), schema });
   for (const operation of operations) {
     const record = recordOf(operation);
     if (record !== undefined) names.declare(operation.entity, record);

@@ -20,7 +20,7 @@ import { integrations, wireNameOf } from '../../providers/index.ts';
 import { bearerToken } from '../auth.ts';
 import { rawJson } from '../reply.ts';
 import { type App, userRoute } from '../route.ts';
-import { shown } from './integrations.ts';
+import { shown, taken } from './integrations.ts';
 import { WEB_PUSH_HOSTS } from './tokens.ts';
 
 const tags: [string] = ['Installations'];
@@ -105,7 +105,7 @@ function inboxRoutes(app: App): void {
     summary: "Save how the user's own inbox looks",
     description: "Takes the place of the project's inbox integration for this user, as a whole.",
     tags,
-    body: integrations.inbox.config,
+    body: taken(integrations.inbox),
     reply: { 200: config },
     async handler({ project, user, body, context }) {
       const saved = await saveInboxInstallation(context, { projectId: project.id, userId: user.id }, body);
@@ -160,7 +160,7 @@ function webPushRoutes(app: App): void {
     replayedTo: 'token',
     handler({ project, credential, context, request }) {
       // The caller was admitted by it, so it can be read.
-      const claims = decodeJwt(bearerToken(request.headers.authorization)) ?? {};
+      const claims = decodeJwt(bearerToken(request.headers.authorization))?.claims ?? {};
       return startWebPush(context, project.id, { claims, ...credential });
     },
   });

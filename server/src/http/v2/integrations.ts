@@ -1,10 +1,9 @@
-import { type TObject, Type } from 'typebox';
-import { PageQuery } from '../../contract/common.ts';
+import { type Static, type TObject, type TUnsafe, Type } from 'typebox';
+import { PageQuery, page } from '../../contract/common.ts';
 import {
   anyIntegrationPage,
   EmptyObject,
   IntegrationQuery,
-  integrationPage,
   integrationRecord,
   SaveIntegrationQuery,
 } from '../../contract/integration.ts';
@@ -34,9 +33,7 @@ export function integrationRoutes(app: App): void {
     tags,
     query: PageQuery,
     reply: {
-      200: anyIntegrationPage(
-        all.map((one) => integrationRecord(wireNameOf(one.name, brand), shown(one), delivers(one))),
-      ),
+      200: anyIntegrationPage(all.map((one) => record(one, brand))),
     },
     async handler({ project, query, paginate, context }) {
       const list = (cursor: Cursor) => listIntegrations(context, { projectId: project.id }, cursor);
@@ -47,9 +44,9 @@ export function integrationRoutes(app: App): void {
 }
 
 function routesOf(app: App, integration: Integration): void {
-  const { name: provider, wireName = provider, docs, config, hosts = [] } = integration;
+  const { name: provider, wireName = provider, docs, hosts = [] } = integration;
   const brand = app.context.config.BRAND;
-  const name = provider.replace(/(^|_)([a-z])/g, (_all, _separator, letter: string) => letter.toUpperCase());
+  const name = pascalCase(provider);
   const url = `/integrations/${wireName}`;
   const called = wireNameOf(provider, brand);
 
@@ -61,7 +58,7 @@ function routesOf(app: App, integration: Integration): void {
     description: `See ${docs}. Replaces the one that is there. With \`id\`, which may be any UUID, a project can have several of one provider; of those of a channel the one saved first is used, the others when it fails. Saving over one keeps its place; to move it to the end, delete it and save it again.`,
     tags,
     query: SaveIntegrationQuery,
-    body: config,
+    body: taken(integration),
     alsoWrong: ({ body }) => privateHostProblems(app.context, hosts, body),
     reply: { 200: shown(integration) },
     async handler({ project, query: { id, verify }, body, context }) {
@@ -81,7 +78,7 @@ function routesOf(app: App, integration: Integration): void {
     summary: `List the ${called} integrations with their configs`,
     tags,
     query: PageQuery,
-    reply: { 200: integrationPage(called, shown(integration), delivers(integration)) },
+    reply: { 200: page(record(integration, brand)) },
     async handler({ project, query, paginate, context }) {
       const list = (cursor: Cursor) => listIntegrations(context, { projectId: project.id, provider }, cursor);
       return rawJson(JSON.stringify(await paginate(query, list, asRecord(brand))));
@@ -105,20 +102,34 @@ function routesOf(app: App, integration: Integration): void {
   });
 }
 
-/** The config as it is answered: one that is completed lacks nothing then. */
-export function shown<Schema extends TObject>({
-  config,
-  complete,
-}: Pick<Integration<Schema>, 'config' | 'complete'>): TObject {
-  return complete === undefined ? config : Type.Required<TObject>(config, { additionalProperties: false });
+/** The config as requests have it. */
+export function taken<Schema extends TObject>(integration: Integration<Schema>): TUnsafe<Static<Schema>> {
+  const { name, config, complete } = integration;
+  const title = `${pascalCase(name)}IntegrationConfig${complete === undefined ? '' : 'Input'}`;
+  return Type.Unsafe<Static<Schema>>({ ...config, title });
+}
+
+/** The config as responses have it: no member is missing from one that is completed. */
+export function shown<Schema extends TObject>({ name, config, complete }: Integration<Schema>): TObject {
+  const options = { additionalProperties: false, title: `${pascalCase(name)}IntegrationConfig` };
+  return complete === undefined ? { ...config, ...options } : Type.Required<TObject>(config, options);
+}
+
+function record(integration: Integration, brand: string) {
+  const { name, channel } = integration;
+  return integrationRecord(`${pascalCase(name)}Integration`, {
+    name: wireNameOf(name, brand),
+    config: shown(integration),
+    delivers: channel !== undefined,
+  });
+}
+
+function pascalCase(name: string): string {
+  return name.replace(/(?:^|_)([a-z])/g, (_all, letter: string) => letter.toUpperCase());
 }
 
 function asRecord(brand: string) {
   return ({ provider, ...saved }: SavedIntegration) => ({ name: wireNameOf(provider, brand), ...saved });
-}
-
-function delivers({ channel }: Integration): { delivers: boolean } {
-  return { delivers: channel !== undefined };
 }
 
 function lowerCased(id: string | undefined): { id?: string } {

@@ -14,7 +14,7 @@ const BODY_LIMIT_BYTES = 1024 * 1024;
 
 const Taken = Type.Object(
   { challenge: Type.Optional(Type.String({ description: 'What the vendor wants back, where it does.' })) },
-  { examples: [{}] },
+  { title: 'ReceiptReply', examples: [{}] },
 );
 
 const ERRORS: readonly ErrorCode[] = [

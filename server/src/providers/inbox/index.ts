@@ -6,16 +6,23 @@ import { type Static, type TProperties, Type } from 'typebox';
 import type { Integration } from '../provider.ts';
 
 const css = (description: string) => Type.String({ description: `${description}, a CSS value` });
-const closed = <P extends TProperties>(properties: P) =>
-  Type.Object(properties, { additionalProperties: false });
+const closed = <P extends TProperties>(title: string, properties: P) =>
+  Type.Object(properties, { title, additionalProperties: false });
 
-const hover = closed({ backgroundColor: css('Background under the pointer') });
-const state = closed({ color: css('Colour of the dot that marks the state') });
+const hover = closed('InboxThemeHover', { backgroundColor: css('Background under the pointer') });
+const state = closed('InboxThemeState', { color: css('Colour of the dot that marks the state') });
 
-const theme = closed({
+const unopened = closed('InboxThemeNotificationState', {
+  textColor: css('Text colour'),
+  backgroundColor: css('Background'),
+  hover: Type.Optional(hover),
+  state: Type.Optional(state),
+});
+
+const theme = closed('InboxTheme', {
   notification: Type.Optional(
-    closed({
-      default: closed({
+    closed('InboxThemeNotification', {
+      default: closed('InboxThemeNotificationDefault', {
         margin: css('Space around a notification'),
         fontFamily: css('Typeface'),
         fontSize: css('Text size'),
@@ -27,22 +34,12 @@ const theme = closed({
       }),
       hover: Type.Optional(hover),
       state: Type.Optional(state),
-      unseen: closed({
-        textColor: css('Text colour'),
-        backgroundColor: css('Background'),
-        hover: Type.Optional(hover),
-        state: Type.Optional(state),
-      }),
-      unread: closed({
-        textColor: css('Text colour'),
-        backgroundColor: css('Background'),
-        hover: Type.Optional(hover),
-        state: Type.Optional(state),
-      }),
+      unseen: unopened,
+      unread: unopened,
     }),
   ),
   banner: Type.Optional(
-    closed({
+    closed('InboxThemeBanner', {
       backgroundColor: css('Background'),
       backgroundOpacity: Type.Optional(Type.Number({ description: 'Opacity of the background, 0 to 1' })),
       fontSize: css('Text size'),
@@ -50,14 +47,14 @@ const theme = closed({
     }),
   ),
   dialog: Type.Optional(
-    closed({
+    closed('InboxThemeDialog', {
       accentColor: css('Colour of switches'),
       backgroundColor: css('Background'),
       textColor: css('Text colour'),
     }),
   ),
   footer: Type.Optional(
-    closed({
+    closed('InboxThemeFooter', {
       backgroundColor: css('Background'),
       borderRadius: css('Corner radius'),
       fontSize: css('Text size'),
@@ -65,7 +62,7 @@ const theme = closed({
     }),
   ),
   header: Type.Optional(
-    closed({
+    closed('InboxThemeHeader', {
       backgroundColor: css('Background'),
       borderRadius: css('Corner radius'),
       fontFamily: css('Typeface'),
@@ -73,14 +70,16 @@ const theme = closed({
       textColor: css('Text colour'),
     }),
   ),
-  icon: Type.Optional(closed({ borderColor: css('Outline'), width: css('Width') })),
-  unseenBadge: Type.Optional(closed({ backgroundColor: css('Background') })),
+  icon: Type.Optional(closed('InboxThemeIcon', { borderColor: css('Outline'), width: css('Width') })),
+  unseenBadge: Type.Optional(closed('InboxThemeUnseenBadge', { backgroundColor: css('Background') })),
 });
 
-const config = closed({
+const config = closed('InboxIntegrationConfigInput', {
   images: Type.Optional(
     Type.Union([
-      closed({ emptyInboxUrl: Type.String({ description: 'Picture shown while there is nothing to read' }) }),
+      closed('InboxImages', {
+        emptyInboxUrl: Type.String({ description: 'Picture shown while there is nothing to read' }),
+      }),
       Type.Null(),
     ]),
   ),

@@ -1,21 +1,22 @@
 import { domainToASCII } from 'node:url';
-import { Type } from 'typebox';
-import { nullable } from '../../contract/common.ts';
+import { type Static, Type } from 'typebox';
+import { described, nullable } from '../../contract/common.ts';
 import { oneLine } from '../../lib/one-line.ts';
 import type { Rejection } from '../provider.ts';
 import { encodedWords, looksEncoded, neverEncoded } from './encoded-words.ts';
 import { withAsciiDomain } from './mime.ts';
 
-/** Who an e-mail is from, or answered to, as the vendors' integrations have it. */
-export function mailbox(description: string) {
-  return Type.Object(
-    {
-      email: Type.String({ format: 'email', description: 'E-mail address' }),
-      name: Type.Optional(nullable(Type.String({ description: 'Name shown beside the address' }))),
-    },
-    { additionalProperties: false, description },
-  );
-}
+const Mailbox = Type.Object(
+  {
+    email: Type.String({ format: 'email', description: 'E-mail address' }),
+    name: Type.Optional(nullable(Type.String({ description: 'Name shown beside the address' }))),
+  },
+  { title: 'Mailbox', additionalProperties: false },
+);
+type Mailbox = Static<typeof Mailbox>;
+
+/** The sender or reply-to mailbox in the configuration of an e-mail integration. */
+export const mailbox = (description: string) => described(Mailbox, description);
 
 /** For an e-mail to what is no address. */
 export const NO_ADDRESS: Rejection = {
@@ -30,8 +31,6 @@ export const NO_SENDER: Rejection = {
   scope: 'config',
   reason: 'the integration has no sender: set its from',
 };
-
-type Mailbox = { email: string; name?: string | null };
 
 /** The mailbox with its name only where it has one. */
 export function named({ email, name }: Mailbox): { email: string; name?: string } {

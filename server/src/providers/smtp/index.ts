@@ -10,16 +10,16 @@ import { Readable } from 'node:stream';
 import { domainToASCII } from 'node:url';
 import type SMTPPool from 'nodemailer/lib/smtp-pool';
 import { type Static, Type } from 'typebox';
-import { oneOf } from '../../contract/common.ts';
+import { described, oneOf } from '../../contract/common.ts';
 import type { EgressGuard } from '../../lib/egress.ts';
 import { hostMember } from '../../lib/named-host.ts';
 import type {
   EmailMessage,
   Finding,
+  Outcome,
   Provider,
   Sender,
   SenderDeps,
-  SendOutcome,
   VerifyDeps,
 } from '../provider.ts';
 import { secret } from '../provider.ts';
@@ -31,14 +31,14 @@ import { UnreachableHosts } from '../shared/unreachable-hosts.ts';
 import { nodemailer } from './nodemailer.ts';
 import { classify, isTlsFailure, type SmtpError, type SmtpReply } from './reply.ts';
 
-const mailbox = (description: string) =>
-  Type.Object(
-    {
-      email: Type.String({ format: 'email', description: 'E-mail address' }),
-      name: Type.Optional(Type.String({ description: 'Name shown beside the address' })),
-    },
-    { additionalProperties: false, description },
-  );
+const SmtpMailbox = Type.Object(
+  {
+    email: Type.String({ format: 'email', description: 'E-mail address' }),
+    name: Type.Optional(Type.String({ description: 'Name shown beside the address' })),
+  },
+  { title: 'SmtpMailbox', additionalProperties: false },
+);
+const mailbox = (description: string) => described(SmtpMailbox, description);
 
 // A name in ASCII, or an IP address. No part can begin in two places, so matching is linear.
 const HOST = '^([A-Za-z0-9_]+((\\.|-+)[A-Za-z0-9_]+)*\\.?|[0-9A-Fa-f]*:[0-9A-Fa-f:.]+)$';
@@ -124,10 +124,10 @@ const DEFAULT_TIMEOUTS: Timeouts = {
 function connect(config: Config, { egress, timeouts }: SenderDeps): Sender<EmailMessage> {
   const limits = { ...DEFAULT_TIMEOUTS, ...timeouts };
   const pool = openPool(config, limits, egress);
-  const inFlight = new Set<Promise<SendOutcome>>();
+  const inFlight = new Set<Promise<Outcome>>();
   let closed = false;
 
-  function send(message: EmailMessage): Promise<SendOutcome> {
+  function send(message: EmailMessage): Promise<Outcome> {
     if (closed)
       return Promise.resolve({ kind: 'retry', reason: 'the connection is being closed', ambiguous: false });
     if (!isMailbox(message.to.email)) return Promise.resolve(NO_ADDRESS);

@@ -4,11 +4,11 @@ import { LRUCache } from 'lru-cache';
 import { type Static, Type } from 'typebox';
 import {
   type Finding,
+  type Outcome,
   type Provider,
   type Rejection,
   type Sender,
   type SenderDeps,
-  type SendOutcome,
   secret,
   type WebPushMessage,
 } from '../provider.ts';
@@ -181,7 +181,7 @@ function problemIn({
 /** Google says that the keys are others than the browser subscribed with; so does Apple, in a word. */
 const OTHER_KEYS = /do not correspond|mismatch/i;
 
-function classify(answer: HttpAnswer): SendOutcome {
+function classify(answer: HttpAnswer): Outcome {
   if ('error' in answer && answer.error.code === UNUSABLE_KEYS) {
     const { message: reason, code } = answer.error;
     return { kind: 'token_gone', scope: 'token', reason, code };
@@ -193,7 +193,7 @@ function classify(answer: HttpAnswer): SendOutcome {
   return httpOutcome(answer, 'the push service', meaning);
 }
 
-function meaning(said: Said): SendOutcome | undefined {
+function meaning(said: Said): Outcome | undefined {
   const { status, headers, text } = said;
   if (status >= 200 && status <= 204) {
     const id = headers['apns-id'] ?? headers.location?.split('/').at(-1);
@@ -246,10 +246,7 @@ function connect(config: Config, { transport, clock, contact }: SenderDeps): Sen
     return 'kind' in less || bytesOf(less) >= bytesOf(request) ? answer : push(less, message);
   }
 
-  async function push(
-    { endpoint, keys, headers, ttlSeconds, payload }: PushRequest,
-    message: WebPushMessage,
-  ): Promise<HttpAnswer> {
+  function push({ endpoint, keys, headers, ttlSeconds, payload }: PushRequest, message: WebPushMessage) {
     const recipient = recipientWith(keys);
     const origin = URL.parse(endpoint)?.origin;
     if (recipient === undefined || origin === undefined)
@@ -260,7 +257,7 @@ function connect(config: Config, { transport, clock, contact }: SenderDeps): Sen
     return transport.at(endpoint).request({
       method: 'POST',
       path: '',
-      headers: { ...headers, ttl: String(ttl), authorization: await authorization(origin) },
+      headers: { ...headers, ttl: String(ttl), authorization: authorization(origin) },
       body: encrypt(Buffer.from(payload), recipient),
     });
   }
@@ -282,12 +279,12 @@ function connect(config: Config, { transport, clock, contact }: SenderDeps): Sen
   };
 }
 
-function isOurs(outcome: SendOutcome): boolean {
+function isOurs(outcome: Outcome): boolean {
   return outcome.kind === 'rejected' && outcome.code === BAD_VAPID_KEYS;
 }
 
 /** The subscription, which a user has saved, may be made up, or made with other keys. */
-function pushServiceOutcome(outcome: SendOutcome): SendOutcome {
+function pushServiceOutcome(outcome: Outcome): Outcome {
   return outcome.kind === 'rejected' && outcome.scope === 'config'
     ? { ...outcome, scope: 'message', suspect: 'config' }
     : outcome;

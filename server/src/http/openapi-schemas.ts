@@ -1,0 +1,67 @@
+import { isDeepStrictEqual } from 'node:util';
+
+/** The part of a JSON Schema that matters here. */
+export interface Schema {
+  title?: string;
+  description?: string;
+  /** What the title means everywhere, where `description` says what it means at one place. */
+  $comment?: string;
+  $ref?: string;
+  type?: string | string[];
+  enum?: unknown[];
+  examples?: unknown[];
+  readOnly?: boolean;
+  properties?: Record<string, Schema>;
+  patternProperties?: Record<string, Schema>;
+  additionalProperties?: boolean | Schema;
+  items?: Schema;
+  anyOf?: Schema[];
+  allOf?: Schema[];
+}
+
+/**
+ * Replaces every schema that has a title by a reference, and adds its definition to `definitions`. Throws if
+ * two schemas have the same title and differ.
+ */
+export function referByTitle(schema: Schema, definitions: Record<string, Schema>): Schema {
+  const refer = (part: Schema) => referByTitle(part, definitions);
+  const referAll = (parts: Record<string, Schema>) =>
+    Object.fromEntries(Object.entries(parts).map(([name, part]) => [name, refer(part)]));
+  const { properties, patternProperties, additionalProperties, items, anyOf } = schema;
+  return referTo(definitions, {
+    ...schema,
+    ...(properties && { properties: referAll(properties) }),
+    ...(patternProperties && { patternProperties: referAll(patternProperties) }),
+    ...(typeof additionalProperties === 'object' && { additionalProperties: refer(additionalProperties) }),
+    ...(items && { items: refer(items) }),
+    ...(anyOf && { anyOf: anyOf.map(refer) }),
+  });
+}
+
+/** A reference to the definition of a schema, and beside it what is true at this place alone. */
+function referTo(definitions: Record<string, Schema>, schema: Schema): Schema {
+  const { title, $comment, readOnly, examples, ...rest } = schema;
+  if (title === undefined) return schema;
+  const types = [schema.type ?? []].flat();
+  const isNullable = types.includes('null');
+  const definition: Schema = { title, ...rest };
+  if ($comment !== undefined) definition.description = $comment;
+  if (definition.description === undefined || $comment === '') delete definition.description;
+  if (isNullable) {
+    const [type = 'object'] = types.filter((one) => one !== 'null');
+    definition.type = type;
+    if (definition.enum !== undefined) definition.enum = definition.enum.filter((one) => one !== null);
+  }
+  const { examples: shown, ...known } = definitions[title] ?? definition;
+  if (!isDeepStrictEqual(known, definition)) throw new Error(`two different schemas have the title ${title}`);
+  definitions[title] = { ...definition, ...((shown ?? examples) && { examples: shown ?? examples }) };
+
+  const reference = { $ref: `#/components/schemas/${title}` };
+  const here = {
+    ...($comment !== undefined && schema.description !== undefined && { description: schema.description }),
+    ...(readOnly !== undefined && { readOnly }),
+  };
+  if (isNullable) return { ...here, anyOf: [reference, { type: 'null' }] };
+  // In the contract's dialect of JSON Schema nothing may stand beside $ref.
+  return Object.keys(here).length === 0 ? reference : { ...here, allOf: [reference] };
+}
