@@ -1,7 +1,8 @@
-// The import rule, as ARCHITECTURE.md has it, checked by `npm test`:
-//   lib ◂ contract ◂ providers;  lib ◂ db ◂ queue;  {contract, db, queue, providers} ◂ domain ◂ http ◂ app ◂ cli ◂ main
-// open.ts (the database and the domain's context) and credentials.ts (those of the first start) stand beside http.
-// Type-only imports count too: a type is knowledge as well.
+// The import rule of ARCHITECTURE.md, checked by `npm run lint`. Type-only imports count, too.
+//   lib ◂ contract ◂ providers
+//   lib ◂ db ◂ queue
+//   {contract, db, queue, providers} ◂ domain ◂ http ◂ app ◂ cli ◂ main
+// open.ts and credentials.ts may be imported by app and above, like http.
 
 const LEAVES = ['config', 'errors', 'metrics'];
 
@@ -80,14 +81,14 @@ module.exports = {
     ...translators,
     {
       name: 'known-wings-only',
-      comment: 'a new folder of domain has to be given its floor in WINGS above',
+      comment: 'a new folder of domain needs a floor in WINGS above',
       severity: 'error',
       from: { path: '^server/src/domain/[^/]+/', pathNot: `^server/src/domain/(${WINGS.join('|')})/` },
       to: {},
     },
     {
       name: 'known-parts-only',
-      comment: 'a new folder or file in server/src has to be given its place in MAY_IMPORT above',
+      comment: 'a new folder or file in server/src needs a place in MAY_IMPORT above',
       severity: 'error',
       from: {
         path: '^server/src/',
@@ -103,7 +104,7 @@ module.exports = {
     },
     {
       name: 'no-database-driver-here',
-      comment: 'providers know no database; http, contract and lib get at it through others',
+      comment: 'providers, http, contract and lib do not use the database driver',
       severity: 'error',
       from: { path: '^server/src/(providers|http|contract|lib)/', pathNot: TESTS },
       to: { path: '(^|/)node_modules/(@types/)?pg(-|/)' },

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 
-/** Counts what `results-reporter.mjs` has written so far; nothing where the runner never began. */
+/** Counts the results that `results-reporter.mjs` has written so far. */
 export function countResults(file) {
   const counts = { passed: 0, failed: 0, skipped: 0, files: { total: 0, done: 0 }, ended: false };
   for (const result of resultsIn(file)) {
@@ -18,10 +18,10 @@ function resultsIn(file) {
   try {
     text = readFileSync(file, 'utf8');
   } catch {
-    return []; // the runner failed before it began, and has printed why
+    return []; // the runner failed before it started, and has printed why
   }
   return text
     .split('\n')
-    .slice(0, -1) // behind the last line there is nothing, or half a line
+    .slice(0, -1) // what follows the last newline is empty or half a line
     .map((line) => JSON.parse(line));
 }

