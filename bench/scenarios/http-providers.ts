@@ -4,7 +4,7 @@ import { systemClock } from '../../server/src/lib/clock.ts';
 import { createEgressGuard } from '../../server/src/lib/egress.ts';
 import { mailgun } from '../../server/src/providers/mailgun/index.ts';
 import { pingEmail } from '../../server/src/providers/ping-email/index.ts';
-import type { EmailMessage, NotificationContent, Outcome } from '../../server/src/providers/provider.ts';
+import type { EmailMessage, NotificationContent, SendOutcome } from '../../server/src/providers/provider.ts';
 import { sendgrid } from '../../server/src/providers/sendgrid/index.ts';
 import { ses } from '../../server/src/providers/ses/index.ts';
 import {
@@ -23,7 +23,7 @@ import { startTask } from '../support/task.ts';
 const IN_FLIGHT = 32;
 const ROUNDS = 5;
 
-type Subject = { send(): Promise<Outcome>; close(): Promise<void> };
+type Subject = { send(): Promise<SendOutcome>; close(): Promise<void> };
 
 /**
  * (http) Messages by the vendors that speak HTTP/1.1, against the same requests by undici alone, in turns.
@@ -82,7 +82,7 @@ function seeing(transport: Transport, requests: HttpRequest[]): Transport {
   };
 }
 
-async function expectSent(name: string, send: () => Promise<Outcome>): Promise<void> {
+async function expectSent(name: string, send: () => Promise<SendOutcome>): Promise<void> {
   const outcome = await send();
   if (outcome.kind !== 'sent') throw new Error(`${name} answered ${JSON.stringify(outcome)}`);
 }
@@ -178,7 +178,7 @@ const EMAIL: EmailMessage = {
 
 type Deps = Parameters<typeof ses.connect>[1];
 const emails = (sender: {
-  send(message: EmailMessage): Promise<Outcome>;
+  send(message: EmailMessage): Promise<SendOutcome>;
   close(): Promise<void>;
 }): Subject => ({
   send: () => sender.send(EMAIL),

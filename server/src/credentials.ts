@@ -82,7 +82,7 @@ async function withCurrentKeys(context: Opened, credentials: CredentialsFile): P
   const project = await context.projects.byId(projectId);
   if (project === undefined) return credentials;
   const api_secret = project.apiSecrets[0].key.export().toString();
-  const verdict = verifyJwt(knownToken, project.signingKey, context.clock.now());
+  const verdict = await verifyJwt(knownToken, project.signingKey, context.clock.now());
   const isRolled = !verdict.ok && verdict.reason === 'signature';
   // The former token is valid as long as the former key: whoever rolled the key has chosen that.
   const issued = isRolled

@@ -4,14 +4,14 @@ import { CommandError } from './command.ts';
 import { readEvents, type StreamEvent } from './event-stream.ts';
 import { untilStopped } from './until-stopped.ts';
 
-/** A stream of the API, and what is done with it. */
+/** A stream of the API, and how its events are handled. */
 export interface Followed {
   path: string;
-  /** Called for each connection: a token may have to be new. */
-  target(): Target;
-  /** Where to begin: after this event. Empty for from now on. */
+  /** Called for each connection, because its token may have expired. */
+  target(): Target | Promise<Target>;
+  /** The stream starts after this event; without one, with the next event. */
   lastEventId?: string;
-  /** The first connection stands. */
+  /** Called when the first connection is open. */
   onBegin(target: Target): Promise<void>;
   onEvent(event: StreamEvent & { data: string }, target: Target): Promise<void>;
 }
@@ -31,7 +31,7 @@ export async function follow(followed: Followed): Promise<void> {
   let begun = false;
   for (let failures = 0; !stop.aborted; failures += 1) {
     try {
-      const target = followed.target();
+      const target = await followed.target();
       const events = await connect(target, followed.path, lastEventId, stop);
       failures = 0;
       if (begun) note('connected again');

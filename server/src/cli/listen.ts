@@ -40,8 +40,8 @@ export function listen(user: UserName, options: ListenOptions): Promise<void> {
   });
 }
 
-/** How to connect now: with a token that is fresh, for a terminal may stay open for days. */
-function targets(user: UserName, { url, jwt }: ListenOptions): () => Target {
+/** Signs a new token for each connection, because a terminal may stay open for days. */
+function targets(user: UserName, { url, jwt }: ListenOptions): () => Target | Promise<Target> {
   if (url !== undefined && jwt !== undefined) return () => ({ baseUrl: baseUrlOf(url), jwt });
   const file = credentials('--url and --jwt');
   const baseUrl = url === undefined ? file.base_url : baseUrlOf(url);
@@ -52,7 +52,7 @@ function targets(user: UserName, { url, jwt }: ListenOptions): () => Target {
       { clock: systemClock },
       { ...keys, ...who, expiresAt: new Date(systemClock.now() + TOKEN_MS) },
     );
-  return () => ({ baseUrl, jwt: jwt ?? sign() });
+  return async () => ({ baseUrl, jwt: jwt ?? (await sign()) });
 }
 
 async function greet(target: Target, user: UserName): Promise<void> {

@@ -88,7 +88,7 @@ export async function userTokenCommand({
     const { id, apiKey } = await projectNamed(context, project);
     const apiSecret = await apiSecretOf(context, id);
     return {
-      jwt: signUserToken(context, { apiKey, apiSecret, externalId, email, expiresAt }),
+      jwt: await signUserToken(context, { apiKey, apiSecret, externalId, email, expiresAt }),
       apiKey,
     };
   });

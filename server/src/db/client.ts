@@ -9,8 +9,17 @@ export interface Statement {
   readonly text: string;
 }
 
-/** A statement of ours. Give each a name of its own: two texts under one name are an error of the driver. */
+const textOf = new Map<string, string>();
+
+/** The text of every named statement in the modules that are loaded, by name. */
+export const namedStatements: ReadonlyMap<string, string> = textOf;
+
+/** A statement. An empty name means that it is not prepared. Throws when another text has the same name. */
 export function sql(name: string, text: string): Statement {
+  if (name !== '') {
+    if ((textOf.get(name) ?? text) !== text) throw new Error(`two statements are named ${name}`);
+    textOf.set(name, text);
+  }
   return { name, text };
 }
 

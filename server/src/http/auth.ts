@@ -11,7 +11,7 @@ import type { ProjectKey } from '../domain/setup/projects/keys.ts';
 import { ClientError } from '../errors.ts';
 import { cacheLimit } from '../lib/cache-limit.ts';
 import type { Clock } from '../lib/clock.ts';
-import { type Claims, type DecodedJwt, decodeJwt, type JwtVerdict, verifyDecoded } from '../lib/jwt.ts';
+import { type Claims, decodeJwt, type JwtVerdict, verifyJwt } from '../lib/jwt.ts';
 import { type NamedUser, readIssuer, readProjectClaims, readUserClaims } from './claims.ts';
 
 /** Who speaks with a Project JWT. */
@@ -85,23 +85,23 @@ export function createAuthenticator(deps: AuthenticatorDeps): Authenticator {
 
   async function verify(token: string): Promise<Verified> {
     verified.delete(token);
-    const decoded = decodeJwt(token);
-    if (decoded === undefined) throw new ClientError('unparsable_jwt_token');
-    const issuer = readIssuer(decoded.claims);
+    const claims = decodeJwt(token);
+    if (claims === undefined) throw new ClientError('unparsable_jwt_token');
+    const issuer = readIssuer(claims);
     const isUser = 'apiKey' in issuer;
     const project = await (isUser ? projects.byApiKey(issuer.apiKey) : projects.byId(issuer.projectId));
     // An unknown project and a wrong signature are the same error: which projects exist is nobody's business.
     if (project === undefined) throw new ClientError('jwt_auth_failed');
-    const fresh = verifyWith(decoded, project) ?? (await verifyWithNewer(decoded, project));
+    const fresh =
+      (await verifyWith(token, isUser, project)) ?? (await verifyWithNewer(token, isUser, project));
     if (fresh === undefined) throw new ClientError('jwt_auth_failed');
     verified.set(token, fresh);
     return fresh;
   }
 
-  /** The token, verified with a key of the project; undefined when none of them has signed it. */
-  function verifyWith(decoded: DecodedJwt, project: Project): Verified | undefined {
-    const isUser = decoded.claims.api_key !== undefined;
-    const signed = verdictOf(decoded, isUser ? project.apiSecrets : project.signingKeys, clock.now());
+  /** The token, verified with a key of the project; undefined if none of them has signed it. */
+  async function verifyWith(token: string, isUser: boolean, project: Project): Promise<Verified | undefined> {
+    const signed = await verdictOf(token, isUser ? project.apiSecrets : project.signingKeys, clock.now());
     if (signed === undefined) return undefined;
     const { verdict, key } = signed;
     if (!verdict.ok) throw tokenError(verdict);
@@ -109,9 +109,13 @@ export function createAuthenticator(deps: AuthenticatorDeps): Authenticator {
   }
 
   /** A key that this node does not know yet may have signed it. */
-  async function verifyWithNewer(decoded: DecodedJwt, known: Project): Promise<Verified | undefined> {
+  async function verifyWithNewer(
+    token: string,
+    isUser: boolean,
+    known: Project,
+  ): Promise<Verified | undefined> {
     const newer = await projects.newerThan(known);
-    return newer === undefined || newer === known ? undefined : verifyWith(decoded, newer);
+    return newer === undefined || newer === known ? undefined : verifyWith(token, isUser, newer);
   }
 
   function toCaller(token: Verified): Caller | Promise<Caller> {
@@ -133,18 +137,15 @@ type Verified =
   | { kind: 'project'; project: Project; credential: Credential; caller: ProjectCaller }
   | VerifiedUser;
 
-/**
- * What the key that signed the token says about it; undefined when none of the keys that are valid now has
- * signed it.
- */
-function verdictOf(
-  decoded: DecodedJwt,
+/** The verdict with the key that signed the token; undefined if no key that is valid now has signed it. */
+async function verdictOf(
+  token: string,
   keys: readonly ProjectKey[],
   nowMs: number,
-): { verdict: JwtVerdict; key: ProjectKey } | undefined {
+): Promise<{ verdict: JwtVerdict; key: ProjectKey } | undefined> {
   for (const key of keys) {
     if (key.validUntilMs <= nowMs) continue;
-    const verdict = verifyDecoded(decoded, key.key, nowMs);
+    const verdict = await verifyJwt(token, key.key, nowMs);
     if (verdict.ok || verdict.reason !== 'signature') return { verdict, key };
   }
   return undefined;

@@ -1,115 +1,88 @@
-import { isUtf8 } from 'node:buffer';
-import { createHmac, type KeyObject, timingSafeEqual } from 'node:crypto';
+import type { KeyObject } from 'node:crypto';
+import { errors, decodeJwt as joseDecode, jwtVerify, SignJWT } from 'jose';
 
 export type Claims = Readonly<Record<string, unknown>>;
 
-/** A token taken apart. Nothing in it may be believed before `verifyJwt` said so. */
-export interface DecodedJwt {
-  readonly algorithm: string;
-  readonly claims: Claims;
-  readonly signedText: string;
-  readonly signature: string;
-}
-
 export type JwtVerdict =
   | { ok: true; claims: Claims }
-  /** With the claims that have no usable value, where that is why. */
+  /** `claims`: the names of claims that have no usable value, where that is the reason. */
   | { ok: false; reason: 'unparsable'; claims?: string[] }
   | { ok: false; reason: 'signature' | 'expired' | 'not_yet_valid' };
 
-// Ours have about 300 characters. The bound keeps a hostile header from costing more than a few microseconds.
+// Our tokens have about 300 characters. The limit bounds the cost of a hostile header.
 const MAX_CHARACTERS = 8192;
-// For `nbf` and `iat`: a token made just now on a machine whose clock is ahead has to work. `exp` has no
-// leeway: no token lives longer than its maker said.
-const LEEWAY_MS = 30_000;
+// For `nbf` and `iat`: a token works at once if the clock of its issuer is ahead. `exp` has no leeway.
+const LEEWAY_SECONDS = 30;
+const COMPACT_JWT = /^[\w-]+\.[\w-]+\.[\w-]*$/;
 
-const HEADER = Buffer.from('{"alg":"HS256","typ":"JWT"}').toString('base64url');
-const BARE_HEADER = Buffer.from('{"alg":"HS256"}').toString('base64url');
-const BASE64URL = /^[A-Za-z0-9_-]+$/;
+/** Signs a JWT: HS256 unless the header names another algorithm. */
+export function signJwt(
+  claims: Claims,
+  key: KeyObject,
+  header: { alg: string; [name: string]: string } = { alg: 'HS256', typ: 'JWT' },
+): Promise<string> {
+  return new SignJWT(claims).setProtectedHeader(header).sign(key);
+}
 
-/** A JWT (HS256) with these claims. */
-export function signJwt(claims: Claims, key: KeyObject): string {
-  const text = `${HEADER}.${Buffer.from(JSON.stringify(claims)).toString('base64url')}`;
-  return `${text}.${signatureOf(text, key)}`;
+/** The claims of a JWT, not verified; `undefined` if the text is not a JWT. */
+export function decodeJwt(token: string): Claims | undefined {
+  if (token.length > MAX_CHARACTERS || !COMPACT_JWT.test(token)) return undefined;
+  try {
+    return joseDecode(token);
+  } catch (error) {
+    if (error instanceof errors.JWTInvalid) return undefined;
+    throw error;
+  }
 }
 
 /**
- * Whether a token was signed with `key` (HS256 and nothing else) and is valid at `nowMs`; a value, never an
- * exception.
+ * Checks that a token was signed with `key` by HS256, and that it is valid at `nowMs`. Resolves to a verdict
+ * for every text.
  */
-export function verifyJwt(token: string, key: KeyObject, nowMs: number): JwtVerdict {
-  const decoded = decodeJwt(token);
-  return decoded === undefined ? { ok: false, reason: 'unparsable' } : verifyDecoded(decoded, key, nowMs);
+export async function verifyJwt(token: string, key: KeyObject, nowMs: number): Promise<JwtVerdict> {
+  if (decodeJwt(token) === undefined) return { ok: false, reason: 'unparsable' };
+  const options = {
+    algorithms: ['HS256'],
+    currentDate: new Date(nowMs),
+    clockTolerance: LEEWAY_SECONDS,
+  };
+  try {
+    const { payload } = await jwtVerify(token, key, options);
+    return isCanonical(token) ? verdictOf(payload, nowMs) : { ok: false, reason: 'signature' };
+  } catch (error) {
+    return verdictOfError(error);
+  }
 }
 
-/** `verifyJwt` for a token that `decodeJwt` took apart already, in order to find its key. */
-export function verifyDecoded(
-  { algorithm, claims, signedText, signature }: DecodedJwt,
-  key: KeyObject,
-  nowMs: number,
-): JwtVerdict {
-  // Comparing the text of the signature, not its bytes, also refuses spellings of the same bytes that are not
-  // canonical.
-  if (algorithm !== 'HS256' || !equal(signature, signatureOf(signedText, key)))
-    return { ok: false, reason: 'signature' };
-  const { exp, nbf, iat } = claims;
-  if (!isTime(exp) || !isTime(nbf) || !isTime(iat)) {
-    const unusable = Object.entries({ exp, nbf, iat }).filter(([, value]) => !isTime(value));
-    return { ok: false, reason: 'unparsable', claims: unusable.map(([name]) => name) };
+function verdictOfError(error: unknown): JwtVerdict {
+  if (error instanceof errors.JWTExpired) return { ok: false, reason: 'expired' };
+  if (error instanceof errors.JWTClaimValidationFailed) {
+    return error.reason === 'invalid'
+      ? { ok: false, reason: 'unparsable', claims: unusableTimes(error.payload) }
+      : { ok: false, reason: 'not_yet_valid' };
   }
+  if (error instanceof errors.JWSSignatureVerificationFailed || error instanceof errors.JOSEAlgNotAllowed)
+    return { ok: false, reason: 'signature' };
+  if (error instanceof errors.JOSEError) return { ok: false, reason: 'unparsable' };
+  throw error;
+}
+
+/** What jose leaves out: infinite times, an `iat` in the future, and an `exp` within the leeway. */
+function verdictOf(claims: Claims, nowMs: number): JwtVerdict {
+  const unusable = unusableTimes(claims);
+  if (unusable.length > 0) return { ok: false, reason: 'unparsable', claims: unusable };
+  const { exp, iat } = claims as { exp?: number; iat?: number };
   if (exp !== undefined && exp * 1000 <= nowMs) return { ok: false, reason: 'expired' };
-  const latestStart = Math.max(nbf ?? 0, iat ?? 0) * 1000;
-  if (latestStart > nowMs + LEEWAY_MS) return { ok: false, reason: 'not_yet_valid' };
+  if (iat !== undefined && iat > nowMs / 1000 + LEEWAY_SECONDS) return { ok: false, reason: 'not_yet_valid' };
   return { ok: true, claims };
 }
 
-/** The parts of a JWT, or `undefined` if it is none. */
-export function decodeJwt(token: string): DecodedJwt | undefined {
-  if (token.length > MAX_CHARACTERS) return undefined;
-  const firstDot = token.indexOf('.');
-  const secondDot = token.indexOf('.', firstDot + 1);
-  if (firstDot <= 0 || secondDot < 0) return undefined;
-  const algorithm = algorithmOf(token.slice(0, firstDot));
-  const claims = jsonObject(token.slice(firstDot + 1, secondDot));
-  const signature = token.slice(secondDot + 1); // empty with `alg: none`: decodable, and refused for it
-  if (algorithm === undefined || claims === undefined || !/^[A-Za-z0-9_-]*$/.test(signature))
-    return undefined;
-  return { algorithm, claims, signedText: token.slice(0, secondDot), signature };
+function unusableTimes(claims: Claims): string[] {
+  return ['exp', 'nbf', 'iat'].filter((name) => claims[name] !== undefined && !Number.isFinite(claims[name]));
 }
 
-/**
- * The algorithm a header names; `undefined` if there is none, or if the header demands something we do not
- * know (`crit`).
- */
-function algorithmOf(header: string): string | undefined {
-  if (header === HEADER || header === BARE_HEADER) return 'HS256';
-  const { alg, crit } = jsonObject(header) ?? {};
-  return typeof alg === 'string' && crit === undefined ? alg : undefined;
-}
-
-function jsonObject(base64url: string): Claims | undefined {
-  if (!BASE64URL.test(base64url) || base64url.length % 4 === 1) return undefined;
-  const bytes = Buffer.from(base64url, 'base64url');
-  if (!isUtf8(bytes)) return undefined;
-  try {
-    const value: unknown = JSON.parse(bytes.toString());
-    return typeof value === 'object' && value !== null && !Array.isArray(value)
-      ? (value as Claims)
-      : undefined;
-  } catch {
-    return undefined; // not JSON, so not a JWT: that is the answer
-  }
-}
-
-function isTime(value: unknown): value is number | undefined {
-  return value === undefined || (typeof value === 'number' && Number.isFinite(value));
-}
-
-function signatureOf(text: string, key: KeyObject): string {
-  return createHmac('sha256', key).update(text).digest('base64url');
-}
-
-function equal(given: string, expected: string): boolean {
-  if (given.length !== expected.length) return false;
-  return timingSafeEqual(Buffer.from(given, 'latin1'), Buffer.from(expected, 'latin1'));
+/** Whether the signature has its only canonical spelling: base64url may end in bits that no byte has. */
+function isCanonical(token: string): boolean {
+  const signature = token.slice(token.lastIndexOf('.') + 1);
+  return Buffer.from(signature, 'base64url').toString('base64url') === signature;
 }

@@ -4,7 +4,7 @@ import { signJwt } from './jwt.ts';
 import { createLogger, hideSecrets } from './log.ts';
 
 const CANARY = 'canary-3f9a';
-const JWT = signJwt({ sub: 'x', note: CANARY }, createSecretKey(Buffer.from('k')));
+const JWT = await signJwt({ sub: 'x', note: CANARY }, createSecretKey(Buffer.from('k')));
 
 function linesOf(log: (logger: ReturnType<typeof createLogger>) => void): string {
   const lines: string[] = [];

@@ -21,7 +21,7 @@ export type Channel = 'in_app' | 'email' | 'sms' | 'mobile_push' | 'web_push' | 
  * its promise has a bug. A `reason` is shown to the project in events and in `errors` of the broadcast, so it
  * never holds a credential; `code` is the vendor's own word for it (`550 5.1.1`, `BadDeviceToken`).
  */
-export type Outcome =
+export type SendOutcome =
   /** The vendor has taken the message. */
   | { kind: 'sent'; providerId?: string }
   /**
@@ -69,7 +69,7 @@ export type Outcome =
     };
 
 /** A message that is not worth sending, or a vendor that will not take it. */
-export type Rejection = Extract<Outcome, { kind: 'rejected' }>;
+export type Rejection = Extract<SendOutcome, { kind: 'rejected' }>;
 
 /** Whether what was built is no request. */
 export function isRejection(built: object): built is Rejection {
@@ -203,7 +203,7 @@ export type Sender<Message> = {
   /** How many sends are worth having in flight at once; more only wait inside. */
   readonly concurrency: number;
   /** Sends one message. Never rejects, and always ends: each wait inside it has a limit. */
-  send(message: Message): Promise<Outcome>;
+  send(message: Message): Promise<SendOutcome>;
   /**
    * Ends the connections. Sends under way have `graceMs` (10 s if not given) to finish; these and later ones
    * answer a `retry`.
@@ -401,7 +401,7 @@ export type Provider<
   /** Pure: the request that carries this message; or a `Rejection`, where the vendor need not be asked. */
   build(message: MessageOf[C], config: Static<Schema>): Request;
   /** Pure: what the vendor's reply, or the transport's error, means. */
-  classify(reply: Reply): Outcome;
+  classify(reply: Reply): SendOutcome;
   /** Left out where the vendor names no rate. */
   rates?: Rates<MessageOf[C], Static<Schema>>;
   /**

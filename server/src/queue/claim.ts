@@ -121,12 +121,12 @@ const claimJobs = ({ classes, order }: { classes: string; order: string }) => `
   claimed as (
     update jobs
     set lease_id = $2, attempt = attempt + 1
-    from chosen, (select set_config('synchronous_commit', 'off', true)) unhurried
+    from chosen
     where jobs.id = chosen.id and chosen.weight_before < $4
     returning jobs.id, jobs.project_id, jobs.priority, jobs.weight, jobs.attempt, jobs.payload, turn, place
   )
   select id, project_id, priority, weight, attempt, payload
-  from claimed
+  from claimed, (select set_config('synchronous_commit', 'off', true)) without_waiting
   order by ${order}`;
 
 const claimUrgent = sql('claim_urgent', claimJobs({ classes: '(0, 32767)', order: 'priority, place, turn' }));

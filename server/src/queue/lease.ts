@@ -127,19 +127,19 @@ export async function rescueAll(db: Queryable): Promise<void> {
 const insertLease = sql(
   'lease_insert',
   `insert into leases (id, node, expires_at, key_ids)
-  values ($1, $2, clock_timestamp() + $3::interval, $4::text[])`,
+  values ($1, $2, now() + $3::interval, $4::text[])`,
 );
 // The whole table: a row for each server.
 const selectNodesWithoutKey = sql(
   'select_nodes_without_key',
   `select node
   from leases
-  where expires_at > clock_timestamp() and not ($1 = any (key_ids))
+  where expires_at > now() and not ($1 = any (key_ids))
   order by node`,
 );
 const renewLease = sql(
   'lease_renew',
-  'update leases set expires_at = clock_timestamp() + $2::interval where id = $1 returning id',
+  'update leases set expires_at = now() + $2::interval where id = $1 returning id',
 );
 // Index jobs_leased (lease_id).
 const endLease = sql(
@@ -152,7 +152,7 @@ const endLease = sql(
 // worker may meanwhile have claimed the job under a new lease, which this statement does not see.
 const rescueJobs = sql(
   'rescue',
-  `with dead as (delete from leases where expires_at < clock_timestamp() and id <> $1 returning id),
+  `with dead as (delete from leases where expires_at < now() and id <> $1 returning id),
   stale as (
     select id, lease_id
     from jobs

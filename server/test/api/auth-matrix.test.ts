@@ -4,8 +4,9 @@ import { get, type IncomingMessage } from 'node:http';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { issueToken, revokeToken } from '../../src/domain/setup/projects/tokens.ts';
 import { newId } from '../../src/lib/ids.ts';
-import { decodeJwt, signJwt } from '../../src/lib/jwt.ts';
+import { decodeJwt } from '../../src/lib/jwt.ts';
 import { type Answer, newProject, startTestServer, type TestServer } from '../support/http.ts';
+import { hs256 } from '../support/jwt.ts';
 import { type Description, describedBy, type Operation, pathOf } from '../support/operations.ts';
 
 // Every operation × every credential, from the description itself: an operation that is added is in here
@@ -29,7 +30,7 @@ beforeAll(async () => {
     expiresAt: new Date(it.clock.now() + 60_000),
   });
   if (revoked === undefined || expiring === undefined) throw new Error('no token was issued');
-  await revokeToken(context, String(decodeJwt(revoked.token)?.claims.jti));
+  await revokeToken(context, String(decodeJwt(revoked.token)?.jti));
   const user = { user_external_id: 'somebody' };
   credentials = {
     'no token': undefined,
@@ -40,13 +41,13 @@ beforeAll(async () => {
     'a revoked Project JWT': `Bearer ${revoked.token}`,
     'an expired User JWT': `Bearer ${it.userJwt({ ...user, exp: seconds - 120 })}`,
     'a User JWT that is not valid yet': `Bearer ${it.userJwt({ ...user, nbf: seconds + 7200 })}`,
-    "a User JWT signed with another project's secret": `Bearer ${signJwt({ api_key: project.apiKey, ...user }, secretOf(other.apiSecret))}`,
+    "a User JWT signed with another project's secret": `Bearer ${hs256({ api_key: project.apiKey, ...user }, secretOf(other.apiSecret))}`,
     'a User JWT that names nobody': `Bearer ${it.userJwt({})}`,
-    'a Project JWT signed with the API secret': `Bearer ${signJwt({ sub: project.id, jti: newId(), role: 'project', iat: seconds }, secretOf(project.apiSecret))}`,
+    'a Project JWT signed with the API secret': `Bearer ${hs256({ sub: project.id, jti: newId(), role: 'project', iat: seconds }, secretOf(project.apiSecret))}`,
     'a User JWT': `Bearer ${it.userJwt(user)}`,
     'a Project JWT': `Bearer ${project.jwt}`,
     "another project's Project JWT": `Bearer ${other.jwt}`,
-    "another project's User JWT": `Bearer ${signJwt({ api_key: other.apiKey, ...user }, secretOf(other.apiSecret))}`,
+    "another project's User JWT": `Bearer ${hs256({ api_key: other.apiKey, ...user }, secretOf(other.apiSecret))}`,
   };
   // The clock of the server moves on, so that a token that was issued as valid has run out.
   it.clock.advance(120_000);

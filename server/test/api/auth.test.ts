@@ -7,8 +7,8 @@ import { createProject } from '../../src/domain/setup/projects/create.ts';
 import { findProject, listProjects } from '../../src/domain/setup/projects/find.ts';
 import { issueToken, listTokens, revokeToken } from '../../src/domain/setup/projects/tokens.ts';
 import { type App, projectRoute, userRoute } from '../../src/http/route.ts';
-import { signJwt } from '../../src/lib/jwt.ts';
 import { newProject, startTestServer, type TestServer } from '../support/http.ts';
+import { hs256 } from '../support/jwt.ts';
 
 const Who = Type.Object({ id: Id });
 
@@ -114,7 +114,7 @@ describe('a Project JWT', () => {
 
   test("signed with the API secret, or with another project's key, is refused", async () => {
     const claims = { iss: 'belfry', sub: it.project.id, jti: '1', role: 'project', iat: seconds() };
-    const forged = signJwt(claims, createSecretKey(Buffer.from(it.project.apiSecret)));
+    const forged = hs256(claims, createSecretKey(Buffer.from(it.project.apiSecret)));
     expect((await asProject(forged)).codes).toEqual(['jwt_auth_failed']);
     const other = await newProject(it.context, 'another');
     const [head, , signature] = other.jwt.split('.');
@@ -125,7 +125,7 @@ describe('a Project JWT', () => {
   test('of an unknown project is answered like a wrong signature', async () => {
     const key = createSecretKey(Buffer.from('x'));
     for (const sub of ['0197a3c4-5b6e-7f01-8a2b-3c4d5e6f7081', 'x', '', undefined, 5, null]) {
-      const answer = await asProject(signJwt({ sub, role: 'project', jti: '1' }, key));
+      const answer = await asProject(hs256({ sub, role: 'project', jti: '1' }, key));
       expect([answer.status, answer.codes], String(sub)).toEqual([401, ['jwt_auth_failed']]);
     }
   });
@@ -134,7 +134,7 @@ describe('a Project JWT', () => {
     const project = await it.context.projects.byId(it.project.id);
     const claims = { iss: 'belfry', sub: it.project.id, jti: 'made', role: 'project', iat: seconds() };
     const refusals = async (changed: object) => {
-      const answer = await asProject(signJwt({ ...claims, ...changed }, project?.signingKey as KeyObject));
+      const answer = await asProject(hs256({ ...claims, ...changed }, project?.signingKey as KeyObject));
       expect([answer.status, answer.codes[0]]).toEqual([401, 'jwt_auth_failed']);
       return answer.messages;
     };
@@ -236,7 +236,7 @@ describe('a User JWT', () => {
       it.userJwt({ user_external_id: 'x'.repeat(256) }),
       it.userJwt({ api_key: 'pk_unknown_unknown', user_external_id: 'a' }),
       it.userJwt({ api_key: '', user_external_id: 'a' }),
-      signJwt({ api_key: it.project.apiKey, user_external_id: 'ann' }, key),
+      hs256({ api_key: it.project.apiKey, user_external_id: 'ann' }, key),
       it.userJwt({ user_external_id: 'ann', exp: seconds() - 1 }),
       it.userJwt({ user_external_id: 'ann', nbf: seconds() + 100 }),
     ];

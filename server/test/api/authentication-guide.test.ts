@@ -80,7 +80,7 @@ const samples: Sample[] = [
 
 /** The values of the page's own example. */
 const example = { apiKey: 'pk_example', apiSecret: 'sk_example', externalId: '42', now: 1_767_225_600 };
-const exampleToken = signJwt(
+const exampleToken = await signJwt(
   {
     api_key: example.apiKey,
     user_external_id: example.externalId,
@@ -102,13 +102,13 @@ afterAll(async () => {
   await it.close();
 });
 
-test("the page's example is the token that Belfry itself makes and accepts", () => {
+test("the page's example is the token that Belfry itself makes and accepts", async () => {
   const [, shown = ''] = /^```text\n(.*?)^```/ms.exec(page) ?? [];
   expect(shown.replaceAll(/\s/g, '')).toBe(exampleToken);
   expect(page).toContain(`export BELFRY_API_KEY=${example.apiKey} BELFRY_API_SECRET=${example.apiSecret}`);
   expect(page).toContain(`node user-token.mjs ${example.externalId} ${example.now}`);
   const key = createSecretKey(Buffer.from(example.apiSecret));
-  const verdict = verifyJwt(exampleToken, key, (example.now + 3599) * 1000);
+  const verdict = await verifyJwt(exampleToken, key, (example.now + 3599) * 1000);
   if (!verdict.ok) throw new Error(verdict.reason);
   expect(readIssuer(verdict.claims)).toEqual({ apiKey: example.apiKey });
   expect(readUserClaims(verdict.claims)).toEqual({ externalId: example.externalId });

@@ -10,7 +10,7 @@ import type { OpenedIntegration } from '../../src/domain/setup/integrations/of-p
 import { createEgressGuard } from '../../src/lib/egress.ts';
 import { newId } from '../../src/lib/ids.ts';
 import { delivering } from '../../src/providers/index.ts';
-import type { MessageOf, Outcome } from '../../src/providers/provider.ts';
+import type { MessageOf, SendOutcome } from '../../src/providers/provider.ts';
 import { createTransport } from '../../src/providers/shared/transport.ts';
 import { emailMessage } from '../support/email-message.ts';
 import { type Blame, REFUSALS } from '../support/fault-table.ts';
@@ -21,7 +21,7 @@ import { startSmtpStandIn } from '../support/smtp-stand-in.ts';
 import { startVendor, type VendorAnswer } from '../support/vendor-stand-in.ts';
 
 describe('the table', () => {
-  const expected: Record<Blame, (outcome: Outcome) => void> = {
+  const expected: Record<Blame, (outcome: SendOutcome) => void> = {
     destination: (outcome) => {
       expect(outcome).toMatchObject({ suspect: 'config' });
       if (outcome.kind !== 'token_gone')

@@ -10,7 +10,7 @@ import { apns } from '../../src/providers/apns/index.ts';
 import { expo } from '../../src/providers/expo/index.ts';
 import { fcm } from '../../src/providers/fcm/index.ts';
 import { pingEmail } from '../../src/providers/ping-email/index.ts';
-import type { Outcome, PushMessage, Sender, SenderDeps } from '../../src/providers/provider.ts';
+import type { PushMessage, Sender, SenderDeps, SendOutcome } from '../../src/providers/provider.ts';
 import { createTransport, type Vendor } from '../../src/providers/shared/transport.ts';
 import { teams } from '../../src/providers/teams/index.ts';
 import { startApnsStandIn } from '../support/apns-stand-in.ts';
@@ -29,7 +29,7 @@ afterEach(async () => {
 
 interface Started {
   outages: Outages;
-  send(): Promise<Outcome>;
+  send(): Promise<SendOutcome>;
   arrived: readonly unknown[];
 }
 
@@ -38,7 +38,7 @@ function open<Message>(
   origins: Partial<Record<Vendor, string>>,
   connect: (deps: SenderDeps) => Sender<Message>,
   message: Message,
-): () => Promise<Outcome> {
+): () => Promise<SendOutcome> {
   const egress = createEgressGuard({ allow: '127.0.0.0/8' });
   const transport = createTransport({ egress, origins });
   const sender = connect({ egress, transport, clock: systemClock });

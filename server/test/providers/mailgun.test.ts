@@ -4,7 +4,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { systemClock } from '../../src/lib/clock.ts';
 import { createEgressGuard } from '../../src/lib/egress.ts';
 import { mailgun } from '../../src/providers/mailgun/index.ts';
-import type { EmailMessage, Outcome } from '../../src/providers/provider.ts';
+import type { EmailMessage, SendOutcome } from '../../src/providers/provider.ts';
 import { createTransport, type Transport } from '../../src/providers/shared/transport.ts';
 import { emailMessage } from '../support/email-message.ts';
 import { type MailgunStandIn, said, startMailgunStandIn } from '../support/mailgun-stand-in.ts';
@@ -39,7 +39,7 @@ const theirs = (key = config.api_key) =>
 async function ours(
   message: EmailMessage = emailMessage(),
   changes: Partial<typeof config> = {},
-): Promise<Outcome> {
+): Promise<SendOutcome> {
   const sender = mailgun.connect({ ...config, ...changes }, { egress, transport, clock: systemClock });
   const outcome = await sender.send(message);
   await sender.close();

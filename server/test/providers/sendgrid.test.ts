@@ -4,7 +4,7 @@ import { type MailDataRequired, MailService } from '@sendgrid/mail';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { systemClock } from '../../src/lib/clock.ts';
 import { createEgressGuard } from '../../src/lib/egress.ts';
-import type { EmailMessage, Outcome } from '../../src/providers/provider.ts';
+import type { EmailMessage, SendOutcome } from '../../src/providers/provider.ts';
 import { sendgrid } from '../../src/providers/sendgrid/index.ts';
 import { createTransport, type Transport } from '../../src/providers/shared/transport.ts';
 import { emailMessage } from '../support/email-message.ts';
@@ -46,7 +46,7 @@ function theirs(apiKey = API_KEY): { client: Client; mail: MailService } {
 async function ours(
   message: EmailMessage = emailMessage(),
   changes: Partial<typeof config> = {},
-): Promise<Outcome> {
+): Promise<SendOutcome> {
   const sender = sendgrid.connect({ ...config, ...changes }, { egress, transport, clock: systemClock });
   const outcome = await sender.send(message);
   await sender.close();

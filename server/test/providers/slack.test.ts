@@ -3,7 +3,7 @@ import { LogLevel, WebClient } from '@slack/web-api';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { systemClock } from '../../src/lib/clock.ts';
 import { createEgressGuard } from '../../src/lib/egress.ts';
-import type { Outcome, SlackMessage } from '../../src/providers/provider.ts';
+import type { SendOutcome, SlackMessage } from '../../src/providers/provider.ts';
 import { createTransport, type Transport } from '../../src/providers/shared/transport.ts';
 import { slack } from '../../src/providers/slack/index.ts';
 import { exchangeCode, renewTokens } from '../../src/providers/slack/oauth.ts';
@@ -46,7 +46,7 @@ const to = (channelId: string): SlackMessage => ({
   to: { channelId, accessToken: TOKEN },
 });
 
-async function ours(message: SlackMessage): Promise<Outcome> {
+async function ours(message: SlackMessage): Promise<SendOutcome> {
   const sender = slack.connect(config, { egress, transport, clock: systemClock });
   const outcome = await sender.send(message);
   await sender.close();

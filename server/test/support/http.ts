@@ -22,10 +22,10 @@ import { createRateLimits } from '../../src/http/rate-limit.ts';
 import { EventStreams } from '../../src/http/realtime/event-streams.ts';
 import { Streams } from '../../src/http/realtime/stream.ts';
 import { createServer, type ServerOptions } from '../../src/http/server.ts';
-import { signJwt } from '../../src/lib/jwt.ts';
 import { createLogger } from '../../src/lib/log.ts';
 import { open } from '../../src/open.ts';
 import { createTestDatabase } from './database.ts';
+import { hs256 } from './jwt.ts';
 import { noVendors } from './no-vendors.ts';
 
 /** The HTTP part alone, over a real database and a real socket: no workers, no realtime. */
@@ -137,7 +137,7 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     logged,
     project,
     userJwt: (claims) =>
-      signJwt({ api_key: project.apiKey, ...claims }, createSecretKey(Buffer.from(project.apiSecret))),
+      hs256({ api_key: project.apiKey, ...claims }, createSecretKey(Buffer.from(project.apiSecret))),
     call: (method, path, how) => call(address, method, path, how),
     async close() {
       // As the service does: a request that is only half said would be waited for until it times out.

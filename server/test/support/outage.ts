@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, type Server, type Socket } from 'node:net';
 import { expect } from 'vitest';
-import type { Outcome } from '../../src/providers/provider.ts';
+import type { SendOutcome } from '../../src/providers/provider.ts';
 
 /** A server on loopback that can be gone for a while, with what it knows. */
 export type Outages = {
@@ -41,7 +41,7 @@ const GONE = { kind: 'retry', ambiguous: false, code: 'ECONNREFUSED' };
  */
 export async function expectRecovery(
   { stop, restart }: Outages,
-  send: () => Promise<Outcome>,
+  send: () => Promise<SendOutcome>,
   { http2 = false } = {},
 ): Promise<void> {
   expect(await send()).toMatchObject({ kind: 'sent' });

@@ -7,7 +7,7 @@ import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { systemClock } from '../../src/lib/clock.ts';
 import { createEgressGuard } from '../../src/lib/egress.ts';
-import type { Outcome, Sender, SenderDeps } from '../../src/providers/provider.ts';
+import type { Sender, SenderDeps, SendOutcome } from '../../src/providers/provider.ts';
 import {
   createTransport,
   type Timeouts,
@@ -29,7 +29,7 @@ export interface Subject<Message> {
   /** How the vendor answers messages that it takes. */
   accepts: VendorAnswer | ((request: VendorRequest) => VendorAnswer);
   /** What the outcome of that is. */
-  sent: Outcome;
+  sent: SendOutcome;
   /** Answers what is asked of somebody else before a message can be sent, such as for an access token. */
   aside?(request: VendorRequest): VendorAnswer;
   /** The vendor speaks HTTP/2. */

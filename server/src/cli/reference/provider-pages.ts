@@ -1,7 +1,7 @@
 import { guides } from '../../providers/guides.ts';
 import { delivering, integrations } from '../../providers/index.ts';
 import type { Integration } from '../../providers/provider.ts';
-import { type AnyProvider, isRejection, type Outcome, type Rate } from '../../providers/provider.ts';
+import { type AnyProvider, isRejection, type Rate, type SendOutcome } from '../../providers/provider.ts';
 import type { Guide } from '../../providers/shared/guide.ts';
 import { configFields } from './config-fields.ts';
 import { EXAMPLE_MESSAGES } from './example-messages.ts';
@@ -143,7 +143,7 @@ function answers(provider: AnyProvider, { answers: all, otherwise = OTHERWISE }:
   return `## What answers mean\n\n${otherwise}\n\n${table(head, rows)}`;
 }
 
-function blameOf(outcome: Outcome): string {
+function blameOf(outcome: SendOutcome): string {
   switch (outcome.kind) {
     case 'sent':
       return '';
@@ -160,7 +160,7 @@ function blameOf(outcome: Outcome): string {
 
 const BLAMED = { message: 'the message', address: 'the recipient', config: 'the integration' };
 
-function consequenceOf(outcome: Outcome): string {
+function consequenceOf(outcome: SendOutcome): string {
   switch (outcome.kind) {
     case 'sent':
       return 'Sent.';

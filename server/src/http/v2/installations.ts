@@ -160,7 +160,7 @@ function webPushRoutes(app: App): void {
     replayedTo: 'token',
     handler({ project, credential, context, request }) {
       // The caller was admitted by it, so it can be read.
-      const claims = decodeJwt(bearerToken(request.headers.authorization))?.claims ?? {};
+      const claims = decodeJwt(bearerToken(request.headers.authorization)) ?? {};
       return startWebPush(context, project.id, { claims, ...credential });
     },
   });

@@ -5,7 +5,7 @@ import { type ApnsStandIn, startApnsStandIn } from '../../../test/support/apns-s
 import { conforms } from '../../../test/support/provider-conformance.ts';
 import { startVendor } from '../../../test/support/vendor-stand-in.ts';
 import { createEgressGuard } from '../../lib/egress.ts';
-import type { Outcome, PushMessage, Sender } from '../provider.ts';
+import type { PushMessage, Sender, SendOutcome } from '../provider.ts';
 import { createTransport, type Transport, type Vendor } from '../shared/transport.ts';
 import { apns } from './index.ts';
 import { providerToken } from './provider-token.ts';
@@ -268,24 +268,23 @@ describe('the provider token', () => {
   const issuedAt = (jwt: string) =>
     JSON.parse(Buffer.from(jwt.split('.')[1] ?? '', 'base64url').toString()).iat * 1000;
 
-  test('is the same for all senders of one server, and another for another key', () => {
+  test('is the same for all senders of one server, and another for another key', async () => {
     const owner = {};
     const clock = at(START);
-    const token = providerToken(config, { clock, owner });
-    expect(providerToken({ ...config }, { clock, owner })?.current()).toBe(token?.current());
-    expect(providerToken({ ...config, key_id: 'OTHER67890' }, { clock, owner })?.current()).not.toBe(
-      token?.current(),
-    );
-    expect(providerToken(config, { clock, owner: {} })?.current()).not.toBe(token?.current());
+    const current = (other: Partial<typeof config> = {}, shared = owner) =>
+      providerToken({ ...config, ...other }, { clock, owner: shared })?.current();
+    expect(await current()).toBe(await current());
+    expect(await current({ key_id: 'OTHER67890' })).not.toBe(await current());
+    expect(await current({}, {})).not.toBe(await current());
   });
 
-  test('is dated by one grid for all servers: of 5 to 45 minutes of age, renewed every 40', () => {
+  test('is dated by one grid for all servers: of 5 to 45 minutes of age, renewed every 40', async () => {
     const clock = at(START);
     const changes: number[] = [];
     let last = '';
     for (; clock.time < START + 400 * MINUTE; clock.time += MINUTE) {
-      const jwt = providerToken(config, { clock, owner: clock })?.current() ?? '';
-      const other = providerToken(config, { clock, owner: {} })?.current() ?? '';
+      const jwt = (await providerToken(config, { clock, owner: clock })?.current()) ?? '';
+      const other = (await providerToken(config, { clock, owner: {} })?.current()) ?? '';
       expect(issuedAt(other)).toBe(issuedAt(jwt));
       expect(clock.time - issuedAt(jwt)).toBeGreaterThanOrEqual(5 * MINUTE);
       expect(clock.time - issuedAt(jwt)).toBeLessThan(45 * MINUTE);
@@ -295,21 +294,23 @@ describe('the provider token', () => {
     expect(changes).toEqual(Array.from({ length: 10 }, (_, n) => (5 + 40 * n) * MINUTE));
   });
 
-  test('that is refused as too old is renewed once for all, and never twice within 20 minutes', () => {
+  test('that is rejected as too old is renewed once for all, and never twice within 20 minutes', async () => {
     const clock = at(START + 10 * MINUTE);
     const token = providerToken(config, { clock, owner: {} });
-    const first = token?.current() ?? '';
-    expect(token?.insteadOf(first)).toBeUndefined(); // ten minutes old
+    if (token === undefined) throw new Error('the key is not for APNs');
+    const first = await token.current();
+    expect(token.insteadOf(first)).toBeUndefined(); // ten minutes old
     clock.time += 30 * MINUTE;
-    const second = token?.insteadOf(first) ?? '';
-    expect(issuedAt(second)).toBe(clock.time);
-    expect([token?.current(), token?.insteadOf(first)]).toEqual([second, second]);
-    expect(token?.insteadOf(second)).toBeUndefined();
+    const [second, same] = await Promise.all([token.insteadOf(first), token.insteadOf(first)]);
+    expect(issuedAt(second ?? '')).toBe(clock.time);
+    expect([same, await token.current(), await token.insteadOf(first)]).toEqual([second, second, second]);
+    expect(token.insteadOf(second ?? '')).toBeUndefined();
     const renewedAt = clock.time;
     let changedAt = 0;
     for (; clock.time < renewedAt + 60 * MINUTE; clock.time += MINUTE) {
-      expect(clock.time - issuedAt(token?.current() ?? '')).toBeLessThanOrEqual(45 * MINUTE);
-      if (changedAt === 0 && token?.current() !== second) changedAt = clock.time;
+      const jwt = await token.current();
+      expect(clock.time - issuedAt(jwt)).toBeLessThanOrEqual(45 * MINUTE);
+      if (changedAt === 0 && jwt !== second) changedAt = clock.time;
     }
     expect(changedAt).toBe(renewedAt + 45 * MINUTE);
   });
@@ -391,7 +392,7 @@ describe('a sender', () => {
   });
 
   test('goes on while the server ends one connection after the other', async () => {
-    const outcomes: Outcome[] = [];
+    const outcomes: SendOutcome[] = [];
     for (let round = 0; round < 5; round += 1) {
       const sends = Array.from({ length: 50 }, () => sender.send(message()));
       await expect.poll(() => apple.pushes.length).toBeGreaterThan(round * 50);

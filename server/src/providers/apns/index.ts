@@ -7,12 +7,12 @@ import { appId } from '../../contract/app-id.ts';
 import { oneOf } from '../../contract/common.ts';
 import type {
   Finding,
-  Outcome,
   Provider,
   PushMessage,
   Rejection,
   Sender,
   SenderDeps,
+  SendOutcome,
   VerifyDeps,
 } from '../provider.ts';
 import { secret } from '../provider.ts';
@@ -92,7 +92,7 @@ function connect(config: Config, { transport, clock }: SenderDeps): Sender<PushM
   const token = providerToken(config, { clock, owner: transport });
   const sender = createHttpSender<PushMessage, ApnsRequest>({
     concurrency: CONCURRENCY,
-    secrets: () => (token === undefined ? [] : [token.current()]), // the key itself is never sent
+    secrets: () => (token === undefined ? [] : [token.latest()]), // the key itself is never sent
     build: (message) => (token === undefined ? NO_KEY : build(message, config)),
     exchange: (request) => exchange(pools[request.environment], request, token),
     classify,
@@ -121,11 +121,11 @@ async function exchange(
 ): Promise<HttpAnswer> {
   const signed = (jwt: string) =>
     pool.request({ method, path, headers: { ...headers, authorization: `bearer ${jwt}` }, body });
-  const jwt = token?.current() ?? '';
+  const jwt = (await token?.current()) ?? '';
   const answer = await signed(jwt);
   if ('error' in answer || answer.status !== 403 || !answer.text.includes('"ExpiredProviderToken"'))
     return answer;
-  const another = token?.insteadOf(jwt);
+  const another = await token?.insteadOf(jwt);
   return another === undefined ? answer : signed(another);
 }
 
@@ -207,11 +207,11 @@ function badHeader(name: string): Rejection {
   return { kind: 'rejected', scope: 'message', code: 'bad_override', reason };
 }
 
-function classify(answer: HttpAnswer): Outcome {
+function classify(answer: HttpAnswer): SendOutcome {
   return httpOutcome(answer, 'APNs', meaning);
 }
 
-function meaning(said: Said): Outcome | undefined {
+function meaning(said: Said): SendOutcome | undefined {
   const { status, headers, json } = said;
   const id = headers['apns-id'];
   if (status === 200) return { kind: 'sent', ...(id === undefined ? {} : { providerId: id }) };
@@ -263,7 +263,7 @@ async function verify(config: Config, { transport, clock }: VerifyDeps): Promise
     method: 'POST',
     path: `/3/device/${NO_DEVICE}`,
     headers: {
-      authorization: `bearer ${token.current()}`,
+      authorization: `bearer ${await token.current()}`,
       'apns-topic': config.app_id,
       'apns-push-type': 'alert',
       'apns-expiration': '0',

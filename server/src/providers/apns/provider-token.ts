@@ -6,17 +6,17 @@ import { createHash, type KeyObject } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import { cacheLimit } from '../../lib/cache-limit.ts';
 import type { Clock } from '../../lib/clock.ts';
-import { privateKey, signJwt } from '../shared/sign-jwt.ts';
+import { signJwt } from '../../lib/jwt.ts';
+import { privateKey } from '../shared/private-key.ts';
 
-/** The token that the requests of one team carry, with one key. */
+/** The provider token of one team and one key. */
 export type ProviderToken = {
   /** The token to send with now. */
-  current(): string;
-  /**
-   * Another token than this one, which APNs took to be too old; undefined where a new one would come too soon
-   * after it.
-   */
-  insteadOf(refused: string): string | undefined;
+  current(): Promise<string>;
+  /** A newer token than this one, which APNs rejected as too old; undefined if it is too soon to change it. */
+  insteadOf(rejected: string): Promise<string> | undefined;
+  /** The last token that was signed; empty before the first. */
+  latest(): string;
 };
 
 type Credentials = { team_id: string; key_id: string; certificate: string };
@@ -60,29 +60,33 @@ export function providerToken(
 
 function createProviderToken({ team_id, key_id }: Credentials, key: KeyObject, clock: Clock): ProviderToken {
   let gridStart = 0; // one for all, until APNs finds a token too old
-  let token: { jwt: string; issuedAt: number } | undefined;
+  let last: { issuedAt: number; jwt: Promise<string> } | undefined;
+  let latest = '';
 
-  function issued(at: number): string {
-    if (token?.issuedAt !== at) {
-      const header = { alg: 'ES256', kid: key_id } as const;
-      token = { jwt: signJwt({ header, claims: { iss: team_id, iat: at }, key }), issuedAt: at };
-    }
-    return token.jwt;
+  function issued(at: number): { issuedAt: number; jwt: Promise<string> } {
+    if (last?.issuedAt !== at) last = { issuedAt: at, jwt: sign(at) };
+    return last;
   }
 
-  function current(): string {
+  async function sign(iat: number): Promise<string> {
+    latest = '';
+    latest = await signJwt({ iss: team_id, iat }, key, { alg: 'ES256', kid: key_id });
+    return latest;
+  }
+
+  function now(): { issuedAt: number; jwt: Promise<string> } {
     const age = Math.floor(clock.now() / 1000) - YOUNGEST_SECONDS - gridStart;
     return issued(gridStart + Math.max(0, Math.floor(age / GRID_SECONDS)) * GRID_SECONDS);
   }
 
-  function insteadOf(refused: string): string | undefined {
-    const jwt = current();
-    if (jwt !== refused) return jwt; // somebody else was told so before
+  function insteadOf(rejected: string): Promise<string> | undefined {
+    const { issuedAt, jwt } = now();
+    if (latest !== rejected) return jwt; // another request has renewed it, or is about to
     const nowSeconds = Math.floor(clock.now() / 1000);
-    if (token === undefined || nowSeconds - token.issuedAt < SOONEST_SECONDS) return undefined;
+    if (nowSeconds - issuedAt < SOONEST_SECONDS) return undefined;
     gridStart = nowSeconds; // a grid of its own from here on, so that the next one does not come too soon
-    return issued(nowSeconds);
+    return issued(nowSeconds).jwt;
   }
 
-  return { current, insteadOf };
+  return { current: () => now().jwt, insteadOf, latest: () => latest };
 }

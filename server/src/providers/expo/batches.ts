@@ -2,7 +2,7 @@ import { promisify } from 'node:util';
 import { constants, gzip } from 'node:zlib';
 import { Batcher } from '../../lib/batcher.ts';
 import { waitMs } from '../../lib/wait.ts';
-import type { Outcome, Sender } from '../provider.ts';
+import type { Sender, SendOutcome } from '../provider.ts';
 import { closing, concealed } from '../shared/http-sender.ts';
 import type { Endpoint, HttpAnswer } from '../shared/transport.ts';
 import { hiderOf, objectIn } from '../shared/vendor-words.ts';
@@ -33,10 +33,10 @@ const EFFORT = { level: constants.Z_BEST_SPEED };
 export function createExpoBatches(
   endpoint: Pick<Endpoint, 'request'>,
   accessToken: string,
-  classify: (reply: ExpoReply) => Outcome,
+  classify: (reply: ExpoReply) => SendOutcome,
 ): Pick<Sender<ExpoMessage>, 'send' | 'close'> {
   const conceal = hiderOf([accessToken]);
-  const batcher = new Batcher<ExpoMessage, Outcome>({
+  const batcher = new Batcher<ExpoMessage, SendOutcome>({
     run,
     concurrency: MAX_REQUESTS,
     maxItems: MAX_MESSAGES,
@@ -49,7 +49,7 @@ export function createExpoBatches(
   let outOfTime = false;
   let freeAt = 0;
 
-  function send(message: ExpoMessage): Promise<Outcome> {
+  function send(message: ExpoMessage): Promise<SendOutcome> {
     return closed ? Promise.resolve(closing({ ambiguous: false })) : batcher.add(message);
   }
 
@@ -63,9 +63,9 @@ export function createExpoBatches(
     clearTimeout(impatience);
   }
 
-  function run(messages: ExpoMessage[]): Promise<Outcome[]> {
+  function run(messages: ExpoMessage[]): Promise<SendOutcome[]> {
     if (outOfTime) return Promise.resolve(messages.map(() => closing({ ambiguous: false })));
-    const { promise, resolve, reject } = Promise.withResolvers<Outcome[]>();
+    const { promise, resolve, reject } = Promise.withResolvers<SendOutcome[]>();
     const end = () => resolve(messages.map(() => closing({ ambiguous: true })));
     underWay.add(end);
     sendAll(messages)

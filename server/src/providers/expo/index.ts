@@ -2,12 +2,12 @@
 import { type Static, Type } from 'typebox';
 import type {
   Finding,
-  Outcome,
   Provider,
   PushMessage,
   Rejection,
   Sender,
   SenderDeps,
+  SendOutcome,
   VerifyDeps,
 } from '../provider.ts';
 import { isRejection, secret } from '../provider.ts';
@@ -68,7 +68,7 @@ function connect({ access_token }: Config, { transport }: SenderDeps): Sender<Pu
   };
 }
 
-const MALFORMED: Outcome = {
+const MALFORMED: SendOutcome = {
   kind: 'token_gone',
   scope: 'token',
   code: 'malformed_token',
@@ -115,7 +115,7 @@ function messageFor(message: PushMessage): ExpoMessage {
   };
 }
 
-function classify(reply: ExpoReply): Outcome {
+function classify(reply: ExpoReply): SendOutcome {
   const { ticketId } = reply;
   return ticketId === undefined
     ? httpOutcome(reply, 'Expo', meaning)
@@ -123,7 +123,7 @@ function classify(reply: ExpoReply): Outcome {
 }
 
 /** The answer to a request of one message: its ticket, or what was wrong with the request. */
-function meaning(said: Said): Outcome | undefined {
+function meaning(said: Said): SendOutcome | undefined {
   const { status, json } = said;
   const { data } = json as { data?: unknown };
   if (status === 200 && Array.isArray(data) && data.length === 1) return meaningOf(data[0], said);
@@ -136,7 +136,7 @@ function meaning(said: Said): Outcome | undefined {
   return undefined;
 }
 
-function meaningOf(ticket: unknown, said: Said): Outcome | undefined {
+function meaningOf(ticket: unknown, said: Said): SendOutcome | undefined {
   if (typeof ticket !== 'object' || ticket === null) return undefined;
   const { status, id, message, details } = ticket as Record<string, unknown>;
   if (status === 'ok') return { kind: 'sent', ...(typeof id === 'string' ? { providerId: id } : {}) };

@@ -5,7 +5,7 @@ import type { KeyObject } from 'node:crypto';
 import { isIP } from 'node:net';
 import type { Clock } from '../../lib/clock.ts';
 import { createEgressGuard } from '../../lib/egress.ts';
-import { signJwt } from '../shared/sign-jwt.ts';
+import { signJwt } from '../../lib/jwt.ts';
 import type { HttpAnswer, HttpRequest, Transport } from '../shared/transport.ts';
 import { objectIn } from '../shared/vendor-words.ts';
 
@@ -41,7 +41,9 @@ export function createAccessToken(
     const nowMs = clock.now();
     const problem = problemOf(account.token_uri);
     const answer =
-      problem === undefined ? await endpoint.request(tokenRequest(account, key, nowMs)) : refusal(problem);
+      problem === undefined
+        ? await endpoint.request(await tokenRequest(account, key, nowMs))
+        : refusal(problem);
     const found = tokenIn(answer);
     if (found === undefined) return known !== undefined && nowMs < known.untilMs ? known.token : answer;
     known = { token: found.token, untilMs: nowMs + found.lifetimeMs };
@@ -69,15 +71,16 @@ export function createAccessToken(
   };
 }
 
-/** The request for a token: an assertion of who asks, signed with the account's key. */
-export function tokenRequest(account: ServiceAccount, key: KeyObject, nowMs: number): HttpRequest {
+/** The request for a token, with an assertion signed by the account's key. */
+export async function tokenRequest(
+  account: ServiceAccount,
+  key: KeyObject,
+  nowMs: number,
+): Promise<HttpRequest> {
   const iat = Math.floor(nowMs / 1000);
   const { client_email: iss, private_key_id: kid, token_uri: aud } = account;
-  const assertion = signJwt({
-    header: { alg: 'RS256', typ: 'JWT', kid },
-    claims: { iss, scope: SCOPE, aud, iat, exp: iat + LIFETIME_SECONDS },
-    key,
-  });
+  const claims = { iss, scope: SCOPE, aud, iat, exp: iat + LIFETIME_SECONDS };
+  const assertion = await signJwt(claims, key, { alg: 'RS256', typ: 'JWT', kid });
   return {
     method: 'POST',
     path: '',

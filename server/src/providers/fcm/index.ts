@@ -7,12 +7,12 @@ import { oneOf } from '../../contract/common.ts';
 import { urlMember } from '../../lib/named-host.ts';
 import type {
   Finding,
-  Outcome,
   Provider,
   PushMessage,
   Rejection,
   Sender,
   SenderDeps,
+  SendOutcome,
   VerifyDeps,
 } from '../provider.ts';
 import { isRejection, secret } from '../provider.ts';
@@ -20,8 +20,8 @@ import { ask, notChecked, segment } from '../shared/ask.ts';
 import { httpOutcome, rejected, rejectedForEither, retry, type Said } from '../shared/http-outcome.ts';
 import { createHttpSender } from '../shared/http-sender.ts';
 import { Http2Pool } from '../shared/http2-pool.ts';
+import { privateKey } from '../shared/private-key.ts';
 import { buildToFit } from '../shared/shrink.ts';
-import { privateKey } from '../shared/sign-jwt.ts';
 import type { HttpAnswer } from '../shared/transport.ts';
 import { type AccessToken, createAccessToken, problemOf, tokenRequest } from './access-token.ts';
 import { type FcmMessage, fcmMessage, withTimeToLive } from './message.ts';
@@ -173,12 +173,12 @@ function build(message: PushMessage, config: Config, nowMs?: number): FcmRequest
   });
 }
 
-function classify(reply: FcmReply): Outcome {
+function classify(reply: FcmReply): SendOutcome {
   return reply.of === 'token' ? classifyToken(reply) : httpOutcome(reply, 'FCM', meaning);
 }
 
 /** Without an access token nothing was sent, whatever else is the matter. */
-function classifyToken(reply: HttpAnswer): Outcome {
+function classifyToken(reply: HttpAnswer): SendOutcome {
   const outcome = httpOutcome(reply, 'Google', (said) => {
     const { error } = said.json as { error?: unknown };
     if (said.status !== 400 && said.status !== 401) return undefined;
@@ -187,7 +187,7 @@ function classifyToken(reply: HttpAnswer): Outcome {
   return outcome.kind === 'retry' ? { ...outcome, ambiguous: false } : outcome;
 }
 
-function meaning(said: Said): Outcome | undefined {
+function meaning(said: Said): SendOutcome | undefined {
   const { status, json } = said;
   if (status === 200) {
     const { name } = json as { name?: unknown };
@@ -242,7 +242,7 @@ async function verify(config: Config, { transport, clock }: VerifyDeps): Promise
   if (key === undefined) return [{ field: 'private_key', problem: 'is not an RSA key in PEM' }];
   const problem = problemOf(config.token_uri);
   if (problem !== undefined) return [{ field: 'token_uri', problem }];
-  const request = tokenRequest(config, key, clock.now());
+  const request = await tokenRequest(config, key, clock.now());
   const answer = await ask(transport.at(config.token_uri), {
     ...request,
     secrets: [new URLSearchParams(String(request.body)).get('assertion') ?? ''],

@@ -5,11 +5,11 @@ import {
   type EmailMessage,
   type Finding,
   isRejection,
-  type Outcome,
   type Provider,
   type Rejection,
   type Sender,
   type SenderDeps,
+  type SendOutcome,
   secret,
   secretsOf,
   type VerifyDeps,
@@ -142,7 +142,7 @@ function textOf(name: string, value: unknown): string {
   return typeof value === 'string' ? value : JSON.stringify(value);
 }
 
-function classify(answer: HttpAnswer): Outcome {
+function classify(answer: HttpAnswer): SendOutcome {
   return httpOutcome(answer, 'Mailgun', (said) => {
     const { status, headers } = said;
     if (status === 200) {

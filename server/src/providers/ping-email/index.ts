@@ -9,10 +9,10 @@ import type {
   EmailMessage,
   Finding,
   NotificationRecord,
-  Outcome,
   Provider,
   Sender,
   SenderDeps,
+  SendOutcome,
   VerifyDeps,
 } from '../provider.ts';
 import { httpOutcome, isTlsFailure, rejected } from '../shared/http-outcome.ts';
@@ -144,7 +144,7 @@ function signed(
   return { ...request, headers: { ...headers, [header]: `t=${seconds}${macs.join('')}` }, body };
 }
 
-function classify(answer: HttpAnswer): Outcome {
+function classify(answer: HttpAnswer): SendOutcome {
   if ('error' in answer && isTlsFailure(answer.error)) {
     const { code, message } = answer.error;
     return { kind: 'rejected', scope: 'config', reason: `TLS with the mailer failed: ${message}`, code };

@@ -5,11 +5,11 @@ import {
   type EmailMessage,
   type Finding,
   isRejection,
-  type Outcome,
   type Provider,
   type Rejection,
   type Sender,
   type SenderDeps,
+  type SendOutcome,
   secret,
   secretsOf,
   type VerifyDeps,
@@ -131,7 +131,7 @@ const CRITICAL = {
   mail_settings: { bypass_unsubscribe_management: { enable: true } },
 };
 
-function classify(answer: HttpAnswer): Outcome {
+function classify(answer: HttpAnswer): SendOutcome {
   return httpOutcome(answer, 'SendGrid', (said) => {
     const { status, headers } = said;
     if (status === 202) {

@@ -5,7 +5,7 @@ import { conforms } from '../../../test/support/provider-conformance.ts';
 import { startSesStandIn } from '../../../test/support/ses-stand-in.ts';
 import { startVendor } from '../../../test/support/vendor-stand-in.ts';
 import { createEgressGuard } from '../../lib/egress.ts';
-import { type EmailMessage, isRejection, type Outcome } from '../provider.ts';
+import { type EmailMessage, isRejection, type SendOutcome } from '../provider.ts';
 import { createTransport } from '../shared/transport.ts';
 import { ses } from './index.ts';
 import { signAws } from './sign-aws.ts';
@@ -274,7 +274,7 @@ test.each([
 async function withSesOfOthers(
   use: (
     aws: Awaited<ReturnType<typeof startSesStandIn>>,
-    send: (message: EmailMessage) => Promise<Outcome>,
+    send: (message: EmailMessage) => Promise<SendOutcome>,
   ) => Promise<void>,
 ): Promise<void> {
   const aws = await startSesStandIn();

@@ -7,11 +7,11 @@ import {
   type EmailMessage,
   type Finding,
   isRejection,
-  type Outcome,
   type Provider,
   type Rejection,
   type Sender,
   type SenderDeps,
+  type SendOutcome,
   secret,
   secretsOf,
   type VerifyDeps,
@@ -176,7 +176,7 @@ function build(message: EmailMessage, { region, from, configuration_set }: Confi
   return { ...SENDING, body };
 }
 
-function classify(answer: HttpAnswer): Outcome {
+function classify(answer: HttpAnswer): SendOutcome {
   return httpOutcome(answer, 'SES', (said) => {
     if (said.status === 200) {
       const { MessageId: id } = said.json as { MessageId?: unknown };
@@ -187,7 +187,7 @@ function classify(answer: HttpAnswer): Outcome {
   });
 }
 
-function classifyError(type: string, said: Said): Outcome | undefined {
+function classifyError(type: string, said: Said): SendOutcome | undefined {
   if (type.startsWith('TooManyRequests')) {
     const isDaily = /daily|quota/i.test(said.reason);
     return retry(said, { code: type, retryAfterMs: isDaily ? 3_600_000 : 1_000 });

@@ -1,11 +1,11 @@
-import type { Outcome } from '../provider.ts';
+import type { SendOutcome } from '../provider.ts';
 
 /**
  * What became of a message to an address that a user has saved. Whatever such an address answers says nothing
  * of the integration: else one user could stop the project's messages to all others by saving an address that
  * answers 403, or one within our own network.
  */
-export function destinationOutcome(outcome: Outcome): Outcome {
+export function destinationOutcome(outcome: SendOutcome): SendOutcome {
   if (outcome.kind === 'rejected' && outcome.scope === 'config') {
     const { reason, code } = outcome;
     return code === 'EGRESS_REFUSED' || code === 'ERR_INVALID_URL'

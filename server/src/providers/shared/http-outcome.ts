@@ -1,4 +1,4 @@
-import type { Outcome } from '../provider.ts';
+import type { SendOutcome } from '../provider.ts';
 import type { HttpAnswer, HttpError, HttpReply } from './transport.ts';
 import { objectIn, tidy, wordsIn } from './vendor-words.ts';
 
@@ -22,8 +22,8 @@ export type Said = {
 export function httpOutcome(
   answer: HttpAnswer,
   vendor: string,
-  meaning: (said: Said) => Outcome | undefined,
-): Outcome {
+  meaning: (said: Said) => SendOutcome | undefined,
+): SendOutcome {
   if ('error' in answer) return unanswered(answer, vendor);
   const said = new Answered(answer, vendor);
   return meaning(said) ?? byStatus(said);
@@ -61,7 +61,7 @@ function reasonOf(answer: HttpReply & { json: object }, vendor: string): string 
 /**
  * Nobody answered. Before the request was written it is safe to repeat it; afterwards it may have arrived.
  */
-function unanswered({ error, written }: { error: HttpError; written: boolean }, vendor: string): Outcome {
+function unanswered({ error, written }: { error: HttpError; written: boolean }, vendor: string): SendOutcome {
   const { code, message } = error;
   if (code === 'EGRESS_REFUSED' || code === 'ERR_INVALID_URL')
     return { kind: 'rejected', scope: 'config', reason: tidy(message), code };
@@ -98,7 +98,7 @@ const BREAKS: Readonly<Record<string, string>> = {
   CLOSED: 'the server is stopping',
 };
 
-function byStatus(said: Said): Outcome {
+function byStatus(said: Said): SendOutcome {
   const { status, reason } = said;
   if (status === 401 || status === 403) return rejected('config', said);
   if (status === 408 || status === 425 || status === 429) return retry(said);
@@ -113,15 +113,15 @@ export function rejected(
   scope: 'message' | 'address' | 'config',
   { status, reason }: Pick<Said, 'status' | 'reason'>,
   code = String(status),
-): Outcome {
+): SendOutcome {
   return { kind: 'rejected', scope, reason, code };
 }
 
-/** The vendor will not take it, because of a wrong setting or because of this recipient: see `Outcome`. */
+/** The vendor will not take it, because of a wrong setting or because of this recipient: see `SendOutcome`. */
 export function rejectedForEither(
   { status, reason }: Pick<Said, 'status' | 'reason'>,
   code = String(status),
-): Outcome {
+): SendOutcome {
   return { kind: 'rejected', scope: 'message', reason, code, suspect: 'config' };
 }
 
@@ -133,7 +133,7 @@ export function retry(
     ambiguous = false,
     retryAfterMs = retryAfter(said.headers),
   }: { code?: string; ambiguous?: boolean; retryAfterMs?: number | undefined } = {},
-): Outcome {
+): SendOutcome {
   const { reason } = said;
   return {
     kind: 'retry',

@@ -1,4 +1,4 @@
-import { isRejection, type Outcome, type Rejection, type Sender } from '../provider.ts';
+import { isRejection, type Rejection, type Sender, type SendOutcome } from '../provider.ts';
 import type { HttpAnswer } from './transport.ts';
 import { hiderOf } from './vendor-words.ts';
 
@@ -19,21 +19,21 @@ export function createHttpSender<Message, Request extends object>({
   secrets: readonly string[] | ((message: Message) => readonly string[]);
   build: (message: Message) => Request | Rejection;
   exchange: (request: Request, message: Message) => Promise<HttpAnswer>;
-  classify: (answer: HttpAnswer) => Outcome;
+  classify: (answer: HttpAnswer) => SendOutcome;
 }): Sender<Message> {
   // What ends each of them, early if need be. Not a race with one promise for all: that would keep a note of
   // every send for ever.
-  const inFlight = new Set<(outcome: Outcome) => void>();
+  const inFlight = new Set<(outcome: SendOutcome) => void>();
   const hiderFor = typeof secrets === 'function' ? remembering(secrets) : constant(hiderOf(secrets));
   let closed = false;
   let landed = () => {}; // when the last of them has ended
 
-  function send(message: Message): Promise<Outcome> {
+  function send(message: Message): Promise<SendOutcome> {
     if (closed) return Promise.resolve(closing({ ambiguous: false }));
     const request = build(message);
     if (isRejection(request)) return Promise.resolve(request);
     // Not in an executor: what that sees is kept until the answer, and so would be the request.
-    const { promise, resolve, reject } = Promise.withResolvers<Outcome>();
+    const { promise, resolve, reject } = Promise.withResolvers<SendOutcome>();
     inFlight.add(resolve);
     // One promise for all that follows, as there are as many as messages.
     const answered = (answer: HttpAnswer) => {
@@ -51,7 +51,7 @@ export function createHttpSender<Message, Request extends object>({
     return promise;
   }
 
-  function leave(resolve: (outcome: Outcome) => void): void {
+  function leave(resolve: (outcome: SendOutcome) => void): void {
     inFlight.delete(resolve);
     if (closed && inFlight.size === 0) landed();
   }
@@ -97,7 +97,7 @@ function constant<Value>(value: Value): () => Value {
 }
 
 /** What is said of a message for which a sender that is being closed has no time. */
-export function closing({ ambiguous }: { ambiguous: boolean }): Outcome {
+export function closing({ ambiguous }: { ambiguous: boolean }): SendOutcome {
   return { kind: 'retry', reason: 'the connection is being closed', ambiguous };
 }
 

@@ -1,11 +1,11 @@
 /** What Slack says to a message. https://docs.slack.dev/reference/methods/chat.postMessage#errors */
 
-import type { Outcome } from '../provider.ts';
+import type { SendOutcome } from '../provider.ts';
 import { httpOutcome, rejected, rejectedForEither, retry, type Said } from '../shared/http-outcome.ts';
 import type { HttpAnswer } from '../shared/transport.ts';
 
 /** What Slack answered: the API in JSON, a webhook in one word. */
-export function classifySlackAnswer(answer: HttpAnswer): Outcome {
+export function classifySlackAnswer(answer: HttpAnswer): SendOutcome {
   return httpOutcome(answer, 'Slack', meaning);
 }
 
@@ -55,7 +55,7 @@ const AMBIGUOUS = new Set(['fatal_error', 'internal_error']);
 /** The engine renews the installation's tokens, and sends again. */
 const TOKEN_EXPIRED = 'token_expired';
 
-function meaning(said: Said): Outcome | undefined {
+function meaning(said: Said): SendOutcome | undefined {
   const { ok, ts, error } = said.json as { ok?: unknown; ts?: unknown; error?: unknown };
   if (said.status === 200 && ok === true)
     return typeof ts === 'string' ? { kind: 'sent', providerId: ts } : { kind: 'sent' };

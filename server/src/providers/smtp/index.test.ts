@@ -6,7 +6,7 @@ import { type Stage, type Step, startSmtpScript } from '../../../test/support/sm
 import { startSmtpStandIn, testAuthority } from '../../../test/support/smtp-stand-in.ts';
 import { systemClock } from '../../lib/clock.ts';
 import { createEgressGuard, type EgressGuard } from '../../lib/egress.ts';
-import type { EmailMessage, Outcome, Sender, SenderDeps } from '../provider.ts';
+import type { EmailMessage, Sender, SenderDeps, SendOutcome } from '../provider.ts';
 import { maskSecrets } from '../provider.ts';
 import { createTransport, type Timeouts } from '../shared/transport.ts';
 import { smtp } from './index.ts';
@@ -587,7 +587,7 @@ describe('golden classifications', () => {
       { error: { message: 'Message sending aborted', code: 'EABORT' }, written: false },
       { kind: 'retry', ambiguous: false, code: 'EABORT', reason: 'the mail server did not answer in time' },
     ],
-  ] satisfies [SmtpReply, Outcome][])('%j', (reply, outcome) => {
+  ] satisfies [SmtpReply, SendOutcome][])('%j', (reply, outcome) => {
     expect(smtp.classify(reply)).toEqual(outcome);
   });
 });

@@ -16,10 +16,10 @@ import { hostMember } from '../../lib/named-host.ts';
 import type {
   EmailMessage,
   Finding,
-  Outcome,
   Provider,
   Sender,
   SenderDeps,
+  SendOutcome,
   VerifyDeps,
 } from '../provider.ts';
 import { secret } from '../provider.ts';
@@ -124,10 +124,10 @@ const DEFAULT_TIMEOUTS: Timeouts = {
 function connect(config: Config, { egress, timeouts }: SenderDeps): Sender<EmailMessage> {
   const limits = { ...DEFAULT_TIMEOUTS, ...timeouts };
   const pool = openPool(config, limits, egress);
-  const inFlight = new Set<Promise<Outcome>>();
+  const inFlight = new Set<Promise<SendOutcome>>();
   let closed = false;
 
-  function send(message: EmailMessage): Promise<Outcome> {
+  function send(message: EmailMessage): Promise<SendOutcome> {
     if (closed)
       return Promise.resolve({ kind: 'retry', reason: 'the connection is being closed', ambiguous: false });
     if (!isMailbox(message.to.email)) return Promise.resolve(NO_ADDRESS);

@@ -1,4 +1,4 @@
-import type { Outcome } from '../provider.ts';
+import type { SendOutcome } from '../provider.ts';
 import { hasForeignLocalPart } from '../shared/mime.ts';
 import { tidy } from '../shared/vendor-words.ts';
 
@@ -22,7 +22,7 @@ export type SmtpError = {
 };
 
 /** What the ending of an exchange means. Pure. */
-export function classify(reply: SmtpReply): Outcome {
+export function classify(reply: SmtpReply): SendOutcome {
   if ('response' in reply) return { kind: 'sent', ...queueId(reply.response) };
   const { error, written } = reply;
   if (error.code === 'EGRESS_REFUSED') return { kind: 'rejected', scope: 'config', reason: error.message };
@@ -33,15 +33,15 @@ export function classify(reply: SmtpReply): Outcome {
 }
 
 /** The server has spoken, so nothing is ambiguous: what it answered is what happened. */
-function classifyResponse(error: SmtpError, status: number): Outcome {
+function classifyResponse(error: SmtpError, status: number): SendOutcome {
   const { enhanced, reason, code } = parseResponse(error.response ?? '', status);
-  const rejected = (scope: 'message' | 'address' | 'config'): Outcome => ({
+  const rejected = (scope: 'message' | 'address' | 'config'): SendOutcome => ({
     kind: 'rejected',
     scope,
     reason,
     code,
   });
-  const retry = (retryAfterMs?: number): Outcome => ({
+  const retry = (retryAfterMs?: number): SendOutcome => ({
     kind: 'retry',
     reason,
     code,
@@ -49,7 +49,13 @@ function classifyResponse(error: SmtpError, status: number): Outcome {
     ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
   });
 
-  const forEither = (): Outcome => ({ kind: 'rejected', scope: 'message', reason, code, suspect: 'config' });
+  const forEither = (): SendOutcome => ({
+    kind: 'rejected',
+    scope: 'message',
+    reason,
+    code,
+    suspect: 'config',
+  });
 
   if (enhanced === '5.2.2' || enhanced === '4.2.2') return retry(MAILBOX_FULL_RETRY_MS);
   if (status < 500 || status === 503) return retry(); // 503: the session went out of step, a new one will not
@@ -95,7 +101,7 @@ function isAboutMessage({ code }: SmtpError): boolean {
 /**
  * No TLS where it is demanded, or a certificate that does not prove the host: someone has to set it right.
  */
-function classifyTls(error: SmtpError, written: boolean): Outcome {
+function classifyTls(error: SmtpError, written: boolean): SendOutcome {
   const code = error.originalCode ?? error.code ?? 'ETLS';
   if (error.responseCode !== undefined && error.responseCode < 500)
     return classifyResponse(error, error.responseCode);
@@ -129,13 +135,13 @@ export function isTlsFailure({ code, originalCode, message }: SmtpError): boolea
  * Something answered, but no reply of SMTP. It is no refusal: whoever talks like that has refused nothing,
  * and may have taken all.
  */
-function classifyNonsense(response: string, written: boolean): Outcome {
+function classifyNonsense(response: string, written: boolean): SendOutcome {
   const reason = `the mail server answered something that is not SMTP: ${tidy(response)}`;
   return { kind: 'retry', reason, code: 'EPROTOCOL', ambiguous: written, suspect: 'config' };
 }
 
 /** Nobody answered. Only a connection that broke after the whole message was out leaves a doubt. */
-function classifyBreak(error: SmtpError, written: boolean): Outcome {
+function classifyBreak(error: SmtpError, written: boolean): SendOutcome {
   const code = error.originalCode ?? error.code ?? 'UNKNOWN';
   if (error.code === 'EENVELOPE') {
     const scope = /recipient/i.test(error.message) ? 'address' : 'config';

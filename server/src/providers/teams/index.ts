@@ -6,11 +6,11 @@ import { type Static, Type } from 'typebox';
 import { urlMember } from '../../lib/named-host.ts';
 import type {
   Finding,
-  Outcome,
   Provider,
   Rejection,
   Sender,
   SenderDeps,
+  SendOutcome,
   TeamsMessage,
   VerifyDeps,
 } from '../provider.ts';
@@ -130,7 +130,7 @@ function linkOf({ actionUrl }: TeamsMessage): string | undefined {
   return url?.protocol === 'https:' || url?.protocol === 'http:' ? url.href : undefined;
 }
 
-function classify(answer: HttpAnswer): Outcome {
+function classify(answer: HttpAnswer): SendOutcome {
   return httpOutcome(answer, 'Teams', meaning);
 }
 
@@ -138,7 +138,7 @@ function classify(answer: HttpAnswer): Outcome {
 const SWITCHED_OFF_RETRY_MS = 3_600_000;
 
 /** Success is 202, or 200 with `1`. A connector tells of everything else with 200 too, in words. */
-function meaning(said: Said): Outcome | undefined {
+function meaning(said: Said): SendOutcome | undefined {
   const { status, text } = said;
   if (status === 202 || (status === 200 && text.trim() === '1')) return { kind: 'sent' };
   const { reason } = said;
@@ -184,7 +184,7 @@ function connect({ webhook }: Static<typeof config>, { transport }: SenderDeps):
 }
 
 /** The project's own webhook is a part of the config: where it is gone, no user's token is to blame. */
-function ofProject(outcome: Outcome): Outcome {
+function ofProject(outcome: SendOutcome): SendOutcome {
   if (outcome.kind !== 'token_gone') return outcome;
   const { reason, code } = outcome;
   return { kind: 'rejected', scope: 'config', reason, ...(code === undefined ? {} : { code }) };

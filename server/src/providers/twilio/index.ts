@@ -2,11 +2,11 @@
 import { type Static, Type } from 'typebox';
 import {
   type Finding,
-  type Outcome,
   type Provider,
   type Rejection,
   type Sender,
   type SenderDeps,
+  type SendOutcome,
   type SmsMessage,
   secret,
   type VerifyDeps,
@@ -169,11 +169,11 @@ const EITHER = new Set([21408, 21606, 21608, 21612, 21659]);
 const QUEUE_FULL = 21611; // a number sends one message a second, and has a queue for four hours
 const QUEUE_FULL_RETRY_MS = 60_000;
 
-function classify(answer: HttpAnswer): Outcome {
+function classify(answer: HttpAnswer): SendOutcome {
   return httpOutcome(answer, 'Twilio', meaning);
 }
 
-function meaning(said: Said): Outcome | undefined {
+function meaning(said: Said): SendOutcome | undefined {
   const { status, json } = said;
   const { sid, code: number } = json as { sid?: unknown; code?: unknown };
   if (status === 201 || status === 200)

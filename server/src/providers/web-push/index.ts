@@ -4,11 +4,11 @@ import { LRUCache } from 'lru-cache';
 import { type Static, Type } from 'typebox';
 import {
   type Finding,
-  type Outcome,
   type Provider,
   type Rejection,
   type Sender,
   type SenderDeps,
+  type SendOutcome,
   secret,
   type WebPushMessage,
 } from '../provider.ts';
@@ -181,7 +181,7 @@ function problemIn({
 /** Google says that the keys are others than the browser subscribed with; so does Apple, in a word. */
 const OTHER_KEYS = /do not correspond|mismatch/i;
 
-function classify(answer: HttpAnswer): Outcome {
+function classify(answer: HttpAnswer): SendOutcome {
   if ('error' in answer && answer.error.code === UNUSABLE_KEYS) {
     const { message: reason, code } = answer.error;
     return { kind: 'token_gone', scope: 'token', reason, code };
@@ -193,7 +193,7 @@ function classify(answer: HttpAnswer): Outcome {
   return httpOutcome(answer, 'the push service', meaning);
 }
 
-function meaning(said: Said): Outcome | undefined {
+function meaning(said: Said): SendOutcome | undefined {
   const { status, headers, text } = said;
   if (status >= 200 && status <= 204) {
     const id = headers['apns-id'] ?? headers.location?.split('/').at(-1);
@@ -246,7 +246,10 @@ function connect(config: Config, { transport, clock, contact }: SenderDeps): Sen
     return 'kind' in less || bytesOf(less) >= bytesOf(request) ? answer : push(less, message);
   }
 
-  function push({ endpoint, keys, headers, ttlSeconds, payload }: PushRequest, message: WebPushMessage) {
+  async function push(
+    { endpoint, keys, headers, ttlSeconds, payload }: PushRequest,
+    message: WebPushMessage,
+  ): Promise<HttpAnswer> {
     const recipient = recipientWith(keys);
     const origin = URL.parse(endpoint)?.origin;
     if (recipient === undefined || origin === undefined)
@@ -257,7 +260,7 @@ function connect(config: Config, { transport, clock, contact }: SenderDeps): Sen
     return transport.at(endpoint).request({
       method: 'POST',
       path: '',
-      headers: { ...headers, ttl: String(ttl), authorization: authorization(origin) },
+      headers: { ...headers, ttl: String(ttl), authorization: await authorization(origin) },
       body: encrypt(Buffer.from(payload), recipient),
     });
   }
@@ -279,12 +282,12 @@ function connect(config: Config, { transport, clock, contact }: SenderDeps): Sen
   };
 }
 
-function isOurs(outcome: Outcome): boolean {
+function isOurs(outcome: SendOutcome): boolean {
   return outcome.kind === 'rejected' && outcome.code === BAD_VAPID_KEYS;
 }
 
 /** The subscription, which a user has saved, may be made up, or made with other keys. */
-function pushServiceOutcome(outcome: Outcome): Outcome {
+function pushServiceOutcome(outcome: SendOutcome): SendOutcome {
   return outcome.kind === 'rejected' && outcome.scope === 'config'
     ? { ...outcome, scope: 'message', suspect: 'config' }
     : outcome;

@@ -2,7 +2,7 @@
 import { createECDH, createPrivateKey, type KeyObject } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '../../lib/clock.ts';
-import { signJwt } from '../shared/sign-jwt.ts';
+import { signJwt } from '../../lib/jwt.ts';
 
 /** A pair in base64url, as it is configured. */
 export type VapidKeys = { public_key: string; private_key: string };
@@ -22,16 +22,19 @@ const MAX_ORIGINS = 200;
 export function createVapid(
   { key, publicKey }: { key: KeyObject; publicKey: string },
   { clock, contact }: { clock: Clock; contact?: string },
-): (origin: string) => string {
-  const signed = new LRUCache<string, { authorization: string; untilMs: number }>({ max: MAX_ORIGINS });
+): (origin: string) => Promise<string> {
+  const signed = new LRUCache<string, { authorization: Promise<string>; untilMs: number }>({
+    max: MAX_ORIGINS,
+  });
   return (origin) => {
     const nowMs = clock.now();
     const found = signed.get(origin);
     if (found !== undefined && nowMs < found.untilMs) return found.authorization;
     const exp = Math.floor(nowMs / 1000) + LIFETIME_SECONDS;
     const claims = { aud: origin, exp, ...(contact === undefined ? {} : { sub: contact }) };
-    const token = signJwt({ header: { alg: 'ES256', typ: 'JWT' }, claims, key });
-    const authorization = `vapid t=${token}, k=${publicKey}`;
+    const authorization = signJwt(claims, key, { alg: 'ES256', typ: 'JWT' }).then(
+      (token) => `vapid t=${token}, k=${publicKey}`,
+    );
     signed.set(origin, { authorization, untilMs: nowMs + USED_FOR_MS });
     return authorization;
   };

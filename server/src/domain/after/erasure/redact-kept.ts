@@ -123,21 +123,25 @@ const events = {
   ),
   update: sql(
     'redact_events',
-    `with told as (
-      select e.project_id, e.id,
-        case json_typeof(e.details) when 'array' then e.details -> 0 else e.details end as details
-      from unnest($1::uuid[], $2::uuid[], $3::text[]) as gone (project_id, id)
-      join events e using (project_id, id)
+    `with kept as materialized (
+      select project_id, id,
+        json_strip_nulls(
+          json_build_object(
+            'code', details -> 'code',
+            'level', details -> 'level',
+            'context', (details -> 'context')::jsonb - 'token_id'
+          )
+        ) as details
+      from (
+        select e.project_id, e.id,
+          case json_typeof(e.details) when 'array' then e.details -> 0 else e.details end as details
+        from unnest($1::uuid[], $2::uuid[], $3::text[]) as erased (project_id, id)
+        join events e using (project_id, id)
+      ) event
     )
     update events e
-    set details = json_strip_nulls(
-      json_build_object(
-        'code', told.details -> 'code',
-        'level', told.details -> 'level',
-        'context', (told.details -> 'context')::jsonb - 'token_id'
-      )
-    )
-    from told
-    where e.project_id = told.project_id and e.id = told.id`,
+    set details = kept.details
+    from kept
+    where e.project_id = kept.project_id and e.id = kept.id`,
   ),
 };

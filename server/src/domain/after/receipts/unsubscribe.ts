@@ -52,9 +52,8 @@ export async function unsubscribe(
 // Primary keys, looked up one by one; written in their order, in which all write them (preferences/save.ts).
 const switchOff = sql(
   'unsubscribe_users',
-  `with saved as (
-    insert into preferences as p (user_id, category, channel, enabled, updated_at)
-    select u.id, g.category, $4, false, now()
+  `with switched_off as materialized (
+    select u.id as user_id, g.category
     from unnest($1::uuid[], $2::text[], $3::timestamptz[]) as g (user_id, category, at)
     cross join lateral (
       select u.id from users u where u.id = g.user_id and u.project_id = $5 limit 1
@@ -65,7 +64,12 @@ const switchOff = sql(
       where later.user_id = g.user_id and later.category = g.category and later.channel = $4 and later.updated_at > g.at
       limit 1
     ) is null
-    order by u.id, g.category
+  ),
+  saved as (
+    insert into preferences as p (user_id, category, channel, enabled, updated_at)
+    select user_id, category, $4, false, now()
+    from switched_off
+    order by user_id, category
     on conflict (user_id, category, channel) do update
     set enabled = false, updated_at = excluded.updated_at
     where p.enabled

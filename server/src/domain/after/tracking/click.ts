@@ -33,7 +33,7 @@ const clickInApp = sql(
   ),
   changed as (
     update notifications n
-    set clicks = coalesce(n.clicks, 0) + 1, clicked_at = coalesce(n.clicked_at, clock_timestamp())
+    set clicks = coalesce(n.clicks, 0) + 1, clicked_at = coalesce(n.clicked_at, now())
     from tracking t
     where t.project_id = $3 and t.clicks and n.user_id = $1 and n.id = $2 and n.discarded_at is null
     returning n.broadcast_id, n.clicks
@@ -56,7 +56,7 @@ const clickPush = sql(
   ),
   changed as (
     update deliveries d
-    set clicks = d.clicks + 1, clicked_at = coalesce(d.clicked_at, clock_timestamp())
+    set clicks = d.clicks + 1, clicked_at = coalesce(d.clicked_at, now())
     from tracking t
     where t.project_id = $3 and t.clicks and d.user_id = $1 and d.notification_id = $2 and d.channel = $6
     returning d.broadcast_id, d.clicks, d.channel, d.provider

@@ -231,7 +231,7 @@ const writeHits = sql(
     cross join lateral (select deleted_at from users where id = g.user_id limit 1) u
     where b.project_id = g.project_id and u.deleted_at is null
   ),
-  known as (
+  known as materialized (
     select *
     from ours o
     where coalesce(

@@ -60,8 +60,14 @@ async function replayOne(
 // Primary key of webhook_replays (webhook_id, id).
 const insertReplay = sql(
   'insert_webhook_replay',
-  `insert into webhook_replays (webhook_id, id, failed_only, after_id, until_id)
+  `with room as materialized (
+    select count(*) < $6 as is_left
+    from webhook_replays
+    where webhook_id = $1
+  )
+  insert into webhook_replays (webhook_id, id, failed_only, after_id, until_id)
   select $1, $2, $3, $4, $5
-  where (select count(*) from webhook_replays where webhook_id = $1) < $6
+  from room
+  where is_left
   returning id`,
 );

@@ -90,11 +90,17 @@ async function change(
 // now on is left out.
 const insertWebhook = sql(
   'insert_webhook',
-  `insert into webhooks (
+  `with room as materialized (
+    select count(*) < $9 as is_left
+    from webhooks
+    where project_id = $2 and deleted_at is null
+  )
+  insert into webhooks (
     id, project_id, url, description, event_types, disabled_at, sealed_secret, feed_xact, feed_id, created_at, updated_at
   )
   select $1, $2, $3, $4, $5::text[], case when $6 then now() end, $7, pg_snapshot_xmin(pg_current_snapshot()), $8, now(), now()
-  where (select count(*) from webhooks where project_id = $2 and deleted_at is null) < $9
+  from room
+  where is_left
   returning ${WEBHOOK_COLUMNS}`,
 );
 // Index webhooks_of_project. What was disabled goes on with what happens from now on.

@@ -230,35 +230,35 @@ export async function purgeRateWindows({ db, clock }: { db: Queryable; clock: Cl
   await db.query(deleteOldWindows, [Math.floor(clock.now() / 1_000) - 2 * SECONDS]);
 }
 
-// Primary key of rate_windows. The commit does not wait for the disk: the table is not kept after a crash
-// anyway.
+// Primary key of rate_windows. The commit does not wait for the disk: what a crash loses is counted again.
 const takePlaces = sql(
   'rate_take',
   `select granted, free, others, oldest
-  from (select set_config('synchronous_commit', 'off', true)) unhurried,
+  from (select set_config('synchronous_commit', 'off', true)) without_waiting,
     rate_take($1, $2, $3, $4, $5, $6, $7)`,
 );
 // In the order of names, so that two nodes that give back the same ones do not deadlock.
 const givePlacesBack = sql(
   'rate_give_back',
-  `with unhurried as (
-    select set_config('synchronous_commit', 'off', true)
-  ),
-  given as (
+  `with given as (
     select w.name, g.places, g.second
-    from unhurried, unnest($1::text[], $3::int[], $4::bigint[]) as g (name, places, second)
+    from unnest($1::text[], $3::int[], $4::bigint[]) as g (name, places, second)
     join rate_windows w on w.name = g.name
     order by w.name
     for update of w
+  ),
+  released as (
+    update rate_windows w
+    set counts[(given.second % 60 + 1)::int] = case
+        when abs(w.second - given.second) < 60
+        then greatest(0, w.counts[(given.second % 60 + 1)::int] - given.places)
+        else w.counts[(given.second % 60 + 1)::int]
+      end,
+      held = w.held - $2::text
+    from given
+    where w.name = given.name
+    returning 1
   )
-  update rate_windows w
-  set counts[(given.second % 60 + 1)::int] = case
-      when abs(w.second - given.second) < 60
-      then greatest(0, w.counts[(given.second % 60 + 1)::int] - given.places)
-      else w.counts[(given.second % 60 + 1)::int]
-    end,
-    held = w.held - $2::text
-  from given
-  where w.name = given.name`,
+  select from released, (select set_config('synchronous_commit', 'off', true)) without_waiting`,
 );
 const deleteOldWindows = sql('rate_purge', 'delete from rate_windows where second < $1');

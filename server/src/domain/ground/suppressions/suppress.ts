@@ -157,7 +157,7 @@ const upsert = sql(
     provider = case when ${IS_STRONGER} then excluded.provider else s.provider end,
     detail = case when ${IS_STRONGER} then excluded.detail else s.detail end,
     note = case when $12 then excluded.note else s.note end,
-    updated_at = case when ${IS_STRONGER} or ${IS_NEW_NOTE} then now() else s.updated_at end,
+    updated_at = case when ${IS_STRONGER} or ${IS_NEW_NOTE} then excluded.updated_at else s.updated_at end,
     address = coalesce(s.address, excluded.address),
     user_ids = array(select unnest(s.user_ids) union select unnest(excluded.user_ids))
   where ${IS_STRONGER}

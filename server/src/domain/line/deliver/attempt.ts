@@ -1,5 +1,5 @@
 import { oneLine } from '../../../lib/one-line.ts';
-import type { Outcome, Rejection, SlackMessage } from '../../../providers/provider.ts';
+import type { Rejection, SendOutcome, SlackMessage } from '../../../providers/provider.ts';
 import { type InstallationToken, installationToken } from '../../people/installations/token.ts';
 import type { GoneToken } from '../../people/tokens/gone-token.ts';
 import type { OpenedIntegration } from '../../setup/integrations/of-project.ts';
@@ -220,7 +220,7 @@ async function postByBot(
 const TOKEN_EXPIRED = 'token_expired';
 
 /** What became of a target that no integration was asked for. */
-function cannotReach({ integrations: [integration] }: Target, outcome: Outcome): Dispatched {
+function cannotReach({ integrations: [integration] }: Target, outcome: SendOutcome): Dispatched {
   if (integration === undefined) throw new Error('a target without an integration');
   return { kind: 'done', outcome, integration };
 }
@@ -234,7 +234,7 @@ function withoutToken(
 ): Dispatched {
   const { token } = target;
   const { reason } = access;
-  const done = (outcome: Outcome) => cannotReach(target, outcome);
+  const done = (outcome: SendOutcome) => cannotReach(target, outcome);
   if (access.kind === 'retry')
     return done({ kind: 'retry', reason, retryAfterMs: access.retryAfterMs, ambiguous: false });
   if (access.kind === 'unreadable') return done(cannotOpen('installation', reason));

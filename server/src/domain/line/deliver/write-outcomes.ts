@@ -279,7 +279,10 @@ function figuresOf({ accepted, gone, failed }: Targets): Record<string, number> 
 // would delete these (primary key of broadcasts).
 const upsertDeliveries = sql(
   'record_outcomes',
-  `insert into deliveries as d (
+  `with existing as materialized (
+      select id from broadcasts where id = any ($15::uuid[])
+    )
+    insert into deliveries as d (
       user_id, notification_id, channel, broadcast_id, state, attempts, integration_id, provider, provider_id, code, reason,
       first_attempt_at, last_attempt_at, targets, replays, progress
     )
@@ -292,7 +295,7 @@ const upsertDeliveries = sql(
       user_id, notification_id, channel, broadcast_id, state, attempts, integration_id, provider, provider_id, code, reason, first_attempt_at,
       targets, replay, progress
     )
-    where broadcast_id in (select id from broadcasts where id = any ($15::uuid[]))
+    where broadcast_id in (select id from existing)
     on conflict (user_id, notification_id, channel) do update
       set state = excluded.state, attempts = excluded.attempts,
         integration_id = coalesce(excluded.integration_id, d.integration_id), provider = coalesce(excluded.provider, d.provider),

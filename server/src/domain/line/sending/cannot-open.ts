@@ -1,4 +1,4 @@
-import type { Outcome } from '../../../providers/provider.ts';
+import type { SendOutcome } from '../../../providers/provider.ts';
 
 /**
  * The outcome where nothing was sent because this server cannot open what it needs. Later it may have the
@@ -7,6 +7,6 @@ import type { Outcome } from '../../../providers/provider.ts';
 export function cannotOpen(
   what: 'config' | 'token' | 'installation',
   reason: string,
-): Extract<Outcome, { kind: 'retry' }> {
+): Extract<SendOutcome, { kind: 'retry' }> {
   return { kind: 'retry', code: `${what}_unreadable`, reason, ambiguous: false };
 }

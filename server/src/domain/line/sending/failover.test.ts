@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import type { Outcome } from '../../../providers/provider.ts';
+import type { SendOutcome } from '../../../providers/provider.ts';
 import { asksNext, type Tried, whatCounts } from './failover.ts';
 
-const done = (outcome: Outcome): Tried => ({ kind: 'done', outcome });
+const done = (outcome: SendOutcome): Tried => ({ kind: 'done', outcome });
 const refused = (scope: 'message' | 'address' | 'config'): Tried =>
   done({ kind: 'rejected', scope, reason: scope });
 const passing = done({ kind: 'retry', reason: 'busy', ambiguous: false });

@@ -1,11 +1,11 @@
-import type { Outcome } from '../../../providers/provider.ts';
+import type { SendOutcome } from '../../../providers/provider.ts';
 
 /**
  * What one integration made of a message. Held back, it waits for its turn (`rate`) or for the integration to
  * work again.
  */
 export type Tried =
-  | { kind: 'done'; outcome: Outcome }
+  | { kind: 'done'; outcome: SendOutcome }
   | { kind: 'held'; untilMs: number; waitsFor: 'rate' | 'integration' };
 
 /**

@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import type { Clock } from '../../../lib/clock.ts';
 import { Limiter } from '../../../lib/limiter.ts';
 import { delivering } from '../../../providers/index.ts';
-import type { MessageOf, Outcome, Provider, Sender, SenderDeps } from '../../../providers/provider.ts';
+import type { MessageOf, Provider, Sender, SenderDeps, SendOutcome } from '../../../providers/provider.ts';
 import type { OpenedIntegration } from '../../setup/integrations/of-project.ts';
 import type { Limit } from './rates.ts';
 
@@ -110,7 +110,7 @@ export class Line {
   }
 
   /** Sends, and notes that it is under way and that it has ended. */
-  async send(party: string, message: Message): Promise<Outcome> {
+  async send(party: string, message: Message): Promise<SendOutcome> {
     const flight = this.#flights.get(party) ?? { count: 0, silentSinceMs: performance.now() };
     if (flight.count === 0) this.#flights.set(party, flight);
     flight.count += 1;

@@ -2,7 +2,12 @@ import { LRUCache } from 'lru-cache';
 import { cacheLimit } from '../../../lib/cache-limit.ts';
 import { waitMs } from '../../../lib/wait.ts';
 import { withoutAddress } from '../../../lib/without-address.ts';
-import { isRejection, type MessageOf, type Outcome, type Rejection } from '../../../providers/provider.ts';
+import {
+  isRejection,
+  type MessageOf,
+  type Rejection,
+  type SendOutcome,
+} from '../../../providers/provider.ts';
 import type { TokenRef } from '../../people/tokens/gone-token.ts';
 import type { OpenedIntegration } from '../../setup/integrations/of-project.ts';
 import type { Pause } from '../../setup/integrations/pauses.ts';
@@ -34,7 +39,7 @@ export interface About {
 /** What became of a message for one target. */
 export type Dispatched =
   /** It was tried: what the integration said that counts. */
-  | { kind: 'done'; outcome: Outcome; integration: OpenedIntegration }
+  | { kind: 'done'; outcome: SendOutcome; integration: OpenedIntegration }
   /** Nothing was tried, and it is no attempt: to be asked for again at that time. */
   | { kind: 'held'; untilMs: number; reason: string };
 
@@ -254,7 +259,7 @@ function withoutAnswer(line: Line): Tried {
   return { kind: 'held', untilMs: line.askAgainMs(), reason, waitsFor: 'integration' };
 }
 
-function anonymous(outcome: Outcome, { secrets = [] }: About): Outcome {
+function anonymous(outcome: SendOutcome, { secrets = [] }: About): SendOutcome {
   if (outcome.kind === 'sent' || secrets.length === 0) return outcome;
   return { ...outcome, reason: withoutAddress(outcome.reason, secrets) };
 }

@@ -3,7 +3,7 @@ import { cacheLimit } from '../../../lib/cache-limit.ts';
 import type { Clock } from '../../../lib/clock.ts';
 import { oneLine } from '../../../lib/one-line.ts';
 import { wireNameOf } from '../../../providers/index.ts';
-import type { Outcome } from '../../../providers/provider.ts';
+import type { SendOutcome } from '../../../providers/provider.ts';
 import type { EventDetails, NewEvent } from '../../ground/events/record.ts';
 import type { GoneToken, TokenRef } from '../../people/tokens/gone-token.ts';
 import type { OpenedIntegration } from '../../setup/integrations/of-project.ts';
@@ -120,7 +120,7 @@ export class Standings {
    * Notes how a send ended, for the breaker. Returns the outcome that counts: a refused config, where so many
    * users' tokens are refused that they cannot all be gone.
    */
-  judge(admitted: Admitted, outcome: Outcome, about: JudgedMessage): Outcome {
+  judge(admitted: Admitted, outcome: SendOutcome, about: JudgedMessage): SendOutcome {
     if (outcome.kind === 'token_gone' && about.token !== undefined)
       return this.#judgeToken(admitted, outcome, { ...about, token: about.token });
     if (outcome.kind === 'sent') this.#acquit(admitted);
@@ -140,7 +140,7 @@ export class Standings {
     admitted: Admitted,
     outcome: TokenGone,
     { token, ...about }: JudgedMessage & { token: TokenRef },
-  ): Outcome {
+  ): SendOutcome {
     const { kind: _, suspect: suspicion, ...said } = outcome;
     const gone: GoneToken = { ...token, ...said };
     if (suspicion !== 'config') {
@@ -157,7 +157,7 @@ export class Standings {
       return outcome;
     }
     const { reason, code } = said;
-    const rejection: Outcome = {
+    const rejection: SendOutcome = {
       kind: 'rejected',
       scope: 'config',
       reason: `the tokens of one user after another are refused, so the config is wrong rather than they: ${reason}`,
@@ -192,7 +192,7 @@ export class Standings {
     if (gone.length > 0) this.#deps.onTokensGone(gone);
   }
 
-  #settle({ integration, party, permit }: Admitted, verdict: Verdict, outcome?: Outcome): void {
+  #settle({ integration, party, permit }: Admitted, verdict: Verdict, outcome?: SendOutcome): void {
     let fare = this.#fare(integration, party);
     if (fare === undefined) {
       if (verdict !== 'refuses' && verdict !== 'silent') return;
@@ -212,7 +212,7 @@ export class Standings {
     integration: OpenedIntegration,
     party: string,
     fare: Fare,
-    { verdict, outcome }: { verdict: Verdict; outcome: Outcome | undefined },
+    { verdict, outcome }: { verdict: Verdict; outcome: SendOutcome | undefined },
   ): void {
     const { breaker, told } = fare;
     const key = { projectId: integration.projectId, integrationId: integration.id, party };
@@ -273,7 +273,7 @@ export class Standings {
   }
 }
 
-type TokenGone = Extract<Outcome, { kind: 'token_gone' }>;
+type TokenGone = Extract<SendOutcome, { kind: 'token_gone' }>;
 
 function keyOf({ projectId, id }: OpenedIntegration): string {
   return `${projectId}:${id}`;

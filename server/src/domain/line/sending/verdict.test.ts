@@ -1,23 +1,23 @@
 import { describe, expect, test } from 'vitest';
-import type { Outcome } from '../../../providers/provider.ts';
+import type { SendOutcome } from '../../../providers/provider.ts';
 import type { Verdict } from './breaker.ts';
 import { verdictOf } from './verdict.ts';
 
-const later = (code?: string, more: { ambiguous?: boolean; retryAfterMs?: number } = {}): Outcome => ({
+const later = (code?: string, more: { ambiguous?: boolean; retryAfterMs?: number } = {}): SendOutcome => ({
   kind: 'retry',
   reason: 'r',
   ambiguous: false,
   ...(code === undefined ? {} : { code }),
   ...more,
 });
-const refused = (scope: 'message' | 'address' | 'config'): Outcome => ({
+const refused = (scope: 'message' | 'address' | 'config'): SendOutcome => ({
   kind: 'rejected',
   scope,
   reason: 'r',
 });
-const gone: Outcome = { kind: 'token_gone', scope: 'token', reason: 'r' };
+const gone: SendOutcome = { kind: 'token_gone', scope: 'token', reason: 'r' };
 
-test.each<[string, Outcome, Verdict]>([
+test.each<[string, SendOutcome, Verdict]>([
   ['sent', { kind: 'sent' }, 'works'],
   ['the config refused', refused('config'), 'refuses'],
   ['the message refused', refused('message'), 'unclear'],

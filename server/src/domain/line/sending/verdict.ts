@@ -1,4 +1,4 @@
-import type { Outcome } from '../../../providers/provider.ts';
+import type { SendOutcome } from '../../../providers/provider.ts';
 import type { Verdict } from './breaker.ts';
 
 /**
@@ -6,7 +6,7 @@ import type { Verdict } from './breaker.ts';
  * what is refused, so its refusal blames nobody else; nor does that of a single message or address, for which
  * the vendor need not even have been asked.
  */
-export function verdictOf(outcome: Outcome, { overridden }: { overridden: boolean }): Verdict {
+export function verdictOf(outcome: SendOutcome, { overridden }: { overridden: boolean }): Verdict {
   switch (outcome.kind) {
     case 'sent':
       return 'works';
@@ -21,7 +21,7 @@ export function verdictOf(outcome: Outcome, { overridden }: { overridden: boolea
 }
 
 /** Whether a wrong setting may have caused the failure, but the recipient as well. */
-export function mayBeConfig(outcome: Outcome): boolean {
+export function mayBeConfig(outcome: SendOutcome): boolean {
   return outcome.kind === 'rejected' && outcome.scope !== 'config' && outcome.suspect === 'config';
 }
 
@@ -30,7 +30,11 @@ export function mayBeConfig(outcome: Outcome): boolean {
  * mean that the integration is down. Vendors say it by a status of 4xx (HTTP and SMTP alike), by naming a
  * time, or in their own word for it.
  */
-function hasAnswered({ ambiguous, code = '', retryAfterMs }: Extract<Outcome, { kind: 'retry' }>): boolean {
+function hasAnswered({
+  ambiguous,
+  code = '',
+  retryAfterMs,
+}: Extract<SendOutcome, { kind: 'retry' }>): boolean {
   if (ambiguous) return false;
   return retryAfterMs !== undefined || /^4\d\d\b/.test(code) || ANSWERS.test(code);
 }

@@ -18,7 +18,7 @@ export async function finishInstallation(
   { app_id: appId, code, redirect_url: redirectUrl, state }: FinishInstallation,
 ): Promise<StoredInstallation> {
   const app = await requireApp(deps, { ...installer, appId });
-  if (state !== undefined && !isStateOf(deps, signingKeys, state, { ...installer, appId })) {
+  if (state !== undefined && !(await isStateOf(deps, signingKeys, state, { ...installer, appId }))) {
     throw new ClientError('validation_failed', [
       "Param 'state' is not of an installation that this user has started within the hour",
     ]);

@@ -187,9 +187,9 @@ interface Row {
 const takeLease = sql(
   'lease_installation',
   `update installations
-  set renewing_until = clock_timestamp() + $5 * interval '1 millisecond'
+  set renewing_until = now() + $5 * interval '1 millisecond'
   where project_id = $1 and provider = $2 and id = $3 and owner_id = $4
-    and (renewing_until is null or renewing_until < clock_timestamp())
+    and (renewing_until is null or renewing_until < now())
     and broken_code is null and expires_at is not distinct from $6
   returning sealed_record`,
 );

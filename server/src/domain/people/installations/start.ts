@@ -36,7 +36,7 @@ export async function startInstallation(
 ): Promise<StartedInstallation> {
   const { clientId } = await requireApp(deps, { ...installer, appId });
   const scopes = scopesWith(extra);
-  const state = signState(deps, signingKeys[0].key, { ...installer, appId });
+  const state = await signState(deps, signingKeys[0].key, { ...installer, appId });
   const url = authorizeUrl(deps.transport, {
     clientId,
     scopes,

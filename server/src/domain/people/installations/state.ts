@@ -13,24 +13,30 @@ export interface StateSubject {
 const VALID_MS = 60 * 60_000; // people are asked for their password on the way, or for an administrator's consent
 
 /** The `state` that goes to Slack and comes back with the user, signed with the project's signing key. */
-export function signState({ clock }: { clock: Clock }, signingKey: KeyObject, subject: StateSubject): string {
+export function signState(
+  { clock }: { clock: Clock },
+  signingKey: KeyObject,
+  subject: StateSubject,
+): Promise<string> {
   const exp = Math.floor((clock.now() + VALID_MS) / 1000);
   return signJwt({ ...claimsOf(subject), exp }, stateKey(signingKey));
 }
 
 /** Whether a `state` was signed here for this very subject, within the hour. */
-export function isStateOf(
+export async function isStateOf(
   { clock }: { clock: Clock },
   signingKeys: Project['signingKeys'],
   state: string,
   subject: StateSubject,
-): boolean {
+): Promise<boolean> {
   const nowMs = clock.now();
-  return signingKeys.some(({ key, validUntilMs }) => {
-    const verdict = verifyJwt(state, stateKey(key), nowMs);
-    if (validUntilMs <= nowMs || !verdict.ok) return false;
-    return Object.entries(claimsOf(subject)).every(([name, value]) => verdict.claims[name] === value);
-  });
+  for (const { key, validUntilMs } of signingKeys) {
+    if (validUntilMs <= nowMs) continue;
+    const verdict = await verifyJwt(state, stateKey(key), nowMs);
+    if (verdict.ok)
+      return Object.entries(claimsOf(subject)).every(([name, value]) => verdict.claims[name] === value);
+  }
+  return false;
 }
 
 function claimsOf({ projectId, userId, appId }: StateSubject): Record<string, string> {

@@ -30,7 +30,7 @@ export async function startWebPush(
   const [found] = await findIntegrations(deps, projectId, 'web_push');
   const { config } =
     found ?? (await integrationOrNew(deps, { projectId, provider: 'web_push', make: createVapidKeys }));
-  return { auth_token: authToken(deps, token), public_key: config.public_key };
+  return { auth_token: await authToken(deps, token), public_key: config.public_key };
 }
 
 /**
@@ -46,7 +46,7 @@ interface AskingToken {
 function authToken(
   { clock }: { clock: Clock },
   { claims: { api_key, user_external_id, user_email }, expiresAtMs, key }: AskingToken,
-): string {
+): Promise<string> {
   const nowMs = clock.now();
   const iat = Math.floor(nowMs / 1000);
   const exp = Math.floor(Math.min(nowMs + AUTH_TOKEN_MS, expiresAtMs) / 1000);

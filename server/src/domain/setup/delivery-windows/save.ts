@@ -57,11 +57,15 @@ const upsertOfUser = sql(
     insert into events (project_id, id, type, user_ids, details)
     select $1, $3, 'delivery_windows.saved', array[user_id], $4
     from saved
+  ),
+  first_of_users as materialized (
+    select user_id
+    from saved
+    where not exists (select from project_delivery_windows where project_id = $1 and of_users)
   )
   insert into project_delivery_windows as p (project_id, of_users)
   select $1, true
-  from saved
-  where not exists (select from project_delivery_windows where project_id = $1 and of_users)
+  from first_of_users
   on conflict (project_id) do update
   set of_users = true
   where not p.of_users

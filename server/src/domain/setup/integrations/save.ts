@@ -109,7 +109,7 @@ const selectFirst = sql(
 const upsert = sql(
   'save_integration',
   `insert into integrations as i (id, project_id, provider, sealed_config, created_at, updated_at)
-  values ($1, $2, $3, $4, clock_timestamp(), clock_timestamp())
+  values ($1, $2, $3, $4, now(), now())
   on conflict (id, project_id) do update
   set sealed_config = excluded.sealed_config,
     updated_at = greatest(excluded.updated_at, i.updated_at + interval '1 millisecond')

@@ -54,7 +54,7 @@ const upsertPreferences = sql(
   known as (
     select category, channel from preferences where user_id = $1
   ),
-  room as (
+  room as materialized (
     select (select count(*) from known)
       + (select count(*) from (select category, channel from given except select category, channel from known) added) > $7::int
       as crowded

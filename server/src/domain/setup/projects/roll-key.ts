@@ -62,7 +62,7 @@ const lockKey = {
 const KEEP_FORMER = (kind: KeyKind) =>
   `insert into former_project_keys (project_id, id, kind, sealed_key, created_at, valid_until)
   select id, $2, '${kind}', sealed_${kind}, coalesce(${kind}_created_at, created_at),
-    clock_timestamp() + $3 * interval '1 millisecond'
+    now() + $3 * interval '1 millisecond'
   from projects
   where id = $1
   returning valid_until`;
@@ -71,7 +71,7 @@ const keepFormer = {
   signing_key: sql('keep_former_signing_key', KEEP_FORMER('signing_key')),
 };
 const REPLACE = (kind: KeyKind) =>
-  `update projects set sealed_${kind} = $2, ${kind}_created_at = clock_timestamp() where id = $1`;
+  `update projects set sealed_${kind} = $2, ${kind}_created_at = now() where id = $1`;
 const replaceKey = {
   api_secret: sql('replace_api_secret', REPLACE('api_secret')),
   signing_key: sql('replace_signing_key', REPLACE('signing_key')),

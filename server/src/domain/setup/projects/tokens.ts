@@ -69,7 +69,7 @@ export async function issueToken(
     iat: seconds,
     ...(end === undefined ? {} : { exp: end }),
   };
-  return { token: signJwt(claims, key), issued: toToken(row) };
+  return { token: await signJwt(claims, key), issued: toToken(row) };
 }
 
 /** The tokens issued for a project, or for all, oldest first. */

@@ -15,7 +15,7 @@ export function signUserToken(
     email?: string | undefined;
     expiresAt?: Date | undefined;
   },
-): string {
+): Promise<string> {
   const { apiKey, apiSecret, externalId, email, expiresAt } = user;
   const claims = {
     api_key: apiKey,

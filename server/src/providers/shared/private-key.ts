@@ -1,0 +1,14 @@
+import { createPrivateKey, type KeyObject } from 'node:crypto';
+
+/** The private key in this PEM if it has the wanted type: RSA, or EC on the curve P-256. */
+export function privateKey(pem: string, wanted: 'rsa' | 'p256'): KeyObject | undefined {
+  try {
+    const key = createPrivateKey(pem);
+    const { namedCurve } = key.asymmetricKeyDetails ?? {};
+    const type =
+      key.asymmetricKeyType === 'ec' && namedCurve === 'prime256v1' ? 'p256' : key.asymmetricKeyType;
+    return type === wanted ? key : undefined;
+  } catch {
+    return undefined; // not a key at all
+  }
+}

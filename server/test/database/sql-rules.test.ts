@@ -1,0 +1,164 @@
+import { readdirSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { loadModule, parse } from 'libpg-query';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { type Database, namedStatements, openDatabase, sql } from '../../src/db/client.ts';
+import { createTestDatabase, type TestDatabase } from '../support/database.ts';
+
+// The SQL of Belfry also runs on a distributed PostgreSQL (Citus), which moves its tables between servers under
+// load. Such a server refuses or misreads some statements that a single PostgreSQL takes. These tests read every
+// named statement, parsed by PostgreSQL's own parser.
+
+const SOURCES = fileURLToPath(new URL('../../src/', import.meta.url));
+/** Programs: they start to work when they are imported. */
+const PROGRAMS = /(^main|make-template)\.ts$|\.test\.ts$/;
+
+type Node = { [member: string]: unknown };
+type Volatility = 'i' | 's' | 'v';
+
+let database: TestDatabase;
+let db: Database;
+/** The volatilities of the functions of each name. */
+let volatilities: ReadonlyMap<string, ReadonlySet<Volatility>>;
+const statements = new Map<string, Node>();
+
+beforeAll(async () => {
+  database = await createTestDatabase();
+  db = openDatabase(database.connection, { size: 1, name: 'sql-rules' });
+  const functions = await db.query<{ name: string; kinds: Volatility[] }>(
+    sql(
+      '',
+      'select proname as name, array_agg(distinct provolatile)::text[] as kinds from pg_proc group by 1',
+    ),
+  );
+  volatilities = new Map(functions.map(({ name, kinds }) => [name, new Set(kinds)]));
+  await loadModule();
+  for (const file of readdirSync(SOURCES, { recursive: true, encoding: 'utf8' }))
+    if (file.endsWith('.ts') && !PROGRAMS.test(file)) await import(`${SOURCES}${file}`);
+  for (const [name, text] of namedStatements) statements.set(name, (await parse(text)) as Node);
+});
+afterAll(async () => {
+  await db.close();
+  await database.drop();
+});
+
+test('no statement that changes rows calls a volatile function', () => {
+  expect(violations((statement) => modifications(statement).flatMap((node) => calls(node, 'v')))).toEqual([]);
+});
+
+test('what an upsert sets is immutable', () => {
+  const found = violations((statement) =>
+    nodes(statement, 'onConflictClause').flatMap((node) => [
+      ...calls(node.targetList, 'v'),
+      ...calls(node.targetList, 's'),
+    ]),
+  );
+  expect(found).toEqual([]);
+});
+
+test('no update calls a stable function with a column', () => {
+  const found = violations((statement) =>
+    nodes(statement, 'UpdateStmt').flatMap((node) =>
+      calls([node.targetList, node.whereClause], 's', (call) => nodes(call, 'ColumnRef').length > 0),
+    ),
+  );
+  expect(found).toEqual([]);
+});
+
+test('the condition of an insert that selects reads a table only in a materialized expression', () => {
+  const found = violations((statement) => {
+    const known = new Set(materialized(statement));
+    return nodes(statement, 'InsertStmt')
+      .flatMap((insert) => nodes(insert.selectStmt, 'whereClause', isMaterialized))
+      .flatMap((condition) => nodes(condition, 'SubLink'))
+      .flatMap((subquery) => nodes(subquery, 'RangeVar'))
+      .map((table) => String(table.relname))
+      .filter((name) => !known.has(name));
+  });
+  expect(found).toEqual([]);
+});
+
+test('no statement changes the state of a session', () => {
+  const STATE = [
+    'VariableSetStmt',
+    'ListenStmt',
+    'UnlistenStmt',
+    'PrepareStmt',
+    'DeclareCursorStmt',
+    'DiscardStmt',
+  ];
+  const found = violations((statement) => [
+    ...STATE.filter((kind) => nodes(statement, kind).length > 0),
+    ...functionCalls(statement)
+      .map(nameOf)
+      // The locks of a transaction end with it.
+      .filter((name) => /advisory/.test(name) && !/_xact_/.test(name)),
+  ]);
+  expect(found).toEqual([]);
+});
+
+test('no table is unlogged, and partitions have one level', async () => {
+  const tables = await db.query<{ name: string }>(
+    sql(
+      '',
+      `select relname as name from pg_class join pg_namespace n on n.oid = relnamespace
+       where nspname = current_schema()
+         and (relkind in ('r', 'p') and relpersistence = 'u' or relkind = 'p' and relispartition)`,
+    ),
+  );
+  expect(tables).toEqual([]);
+});
+
+/** The statements in which `look` finds something: `name: what was found`. */
+function violations(look: (statement: Node) => readonly string[]): string[] {
+  return [...statements].flatMap(([name, tree]) =>
+    [...new Set(look(tree))].map((what) => `${name}: ${what}`),
+  );
+}
+
+/** All nodes of a kind within a tree, in whatever depth, except within the nodes that `skip` names. */
+function nodes(tree: unknown, kind: string, skip: (node: Node) => boolean = () => false): Node[] {
+  if (typeof tree !== 'object' || tree === null || skip(tree as Node)) return [];
+  return Object.entries(tree).flatMap(([key, child]) => [
+    ...(key === kind ? [child as Node] : []),
+    ...nodes(child, kind, skip),
+  ]);
+}
+
+function isMaterialized({ ctematerialized }: Node): boolean {
+  return ctematerialized === 'CTEMaterializeAlways';
+}
+
+function modifications(statement: Node): Node[] {
+  return ['InsertStmt', 'UpdateStmt', 'DeleteStmt', 'MergeStmt'].flatMap((kind) => nodes(statement, kind));
+}
+
+function functionCalls(tree: unknown): Node[] {
+  return nodes(tree, 'FuncCall');
+}
+
+function nameOf(call: Node): string {
+  const parts = nodes(call.funcname, 'String');
+  return String(parts.at(-1)?.sval);
+}
+
+/** The names of functions of this volatility that are called. One that has an immutable form passes. */
+function calls(
+  tree: unknown,
+  volatility: Volatility,
+  counts: (call: Node) => boolean = () => true,
+): string[] {
+  const own = functionCalls(tree).filter((call) => {
+    const kinds = volatilities.get(nameOf(call));
+    return kinds?.has(volatility) && !kinds.has('i') && counts(call);
+  });
+  const clock = volatility === 's' ? nodes(tree, 'SQLValueFunction').filter(counts) : [];
+  return [...own.map(nameOf), ...clock.map(() => 'current_timestamp')];
+}
+
+/** The names of the common table expressions that are materialized. */
+function materialized(statement: Node): string[] {
+  return nodes(statement, 'CommonTableExpr')
+    .filter(isMaterialized)
+    .map(({ ctename }) => String(ctename));
+}
