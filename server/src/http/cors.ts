@@ -1,6 +1,8 @@
+import cors, { type FastifyCorsOptions } from '@fastify/cors';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { BRAND_HEADERS, brandWords } from './brand.ts';
 
+const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'];
 // By name, because `*` does not cover Authorization.
 const REQUEST_HEADERS = [
   'authorization',
@@ -11,7 +13,7 @@ const REQUEST_HEADERS = [
   'x-request-id',
   'last-event-id',
 ];
-const EXPOSED = [
+const EXPOSED_HEADERS = [
   'RateLimit-Limit',
   'RateLimit-Remaining',
   'RateLimit-Reset',
@@ -19,36 +21,33 @@ const EXPOSED = [
   'Idempotency-Replayed',
   'X-Request-Id',
 ].join(', ');
-const METHODS = 'GET, HEAD, POST, PUT, PATCH, DELETE';
 const MAX_AGE_SECONDS = 7200; // the longest that Chromium honours
+const NO_CORS: FastifyCorsOptions = { origin: false };
 
 /**
- * Lets browsers of every origin call: nothing here relies on cookies. A preflight is answered before anything
- * else.
+ * Lets browsers of every origin call, because no credential is a cookie. A preflight gets its response before
+ * authentication and rate limits; any other OPTIONS request goes on to its route.
  */
-export function allowOrigins(fastify: FastifyInstance, brand: string): void {
-  const ours = brandWords(brand).flatMap((word) => BRAND_HEADERS.map((name) => `x-${word}-${name}`));
-  const allowed = [...REQUEST_HEADERS, ...ours].join(', ');
-  fastify.addHook('onRequest', (request, reply, done) => {
-    const preflight =
-      request.method === 'OPTIONS' && request.headers['access-control-request-method'] !== undefined;
-    if (request.headers.origin === undefined || !preflight) {
-      showToOrigins(request, reply);
-      done();
-      return;
-    }
-    reply
-      .header('access-control-allow-origin', '*')
-      .code(204)
-      .header('access-control-allow-methods', METHODS)
-      .header('access-control-allow-headers', allowed)
-      .header('access-control-max-age', String(MAX_AGE_SECONDS))
-      .send();
+export async function allowOrigins(fastify: FastifyInstance, brand: string): Promise<void> {
+  const brandHeaders = brandWords(brand).flatMap((word) => BRAND_HEADERS.map((name) => `x-${word}-${name}`));
+  const options: FastifyCorsOptions = {
+    origin: '*',
+    methods: METHODS,
+    allowedHeaders: [...REQUEST_HEADERS, ...brandHeaders].join(', '),
+    exposedHeaders: EXPOSED_HEADERS,
+    maxAge: MAX_AGE_SECONDS,
+  };
+  const withoutPreflight = { ...options, preflight: false };
+  await fastify.register(cors, {
+    delegator({ headers }, done) {
+      if (headers.origin === undefined) done(null, NO_CORS);
+      else done(null, headers['access-control-request-method'] === undefined ? withoutPreflight : options);
+    },
   });
 }
 
-/** Lets the page that asks read the answer, with the headers that matter. */
-export function showToOrigins(request: FastifyRequest, reply: FastifyReply): void {
-  if (request.headers.origin === undefined) return;
-  reply.header('access-control-allow-origin', '*').header('access-control-expose-headers', EXPOSED);
+/** The same for a request that Fastify rejects before any hook runs. */
+export function showToOrigins({ headers }: FastifyRequest, reply: FastifyReply): void {
+  if (headers.origin === undefined) return;
+  reply.header('access-control-allow-origin', '*').header('access-control-expose-headers', EXPOSED_HEADERS);
 }

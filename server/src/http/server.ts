@@ -72,7 +72,7 @@ export async function createServer(
   const knownPaths = refuseOtherMethods(fastify, app.prefix);
   readJsonBodies(app);
   observe(fastify, context, addressOf);
-  allowOrigins(fastify, config.BRAND);
+  await allowOrigins(fastify, config.BRAND);
   checkHost(fastify);
   closeAfterEarlyResponses(fastify, timeouts.lingerMs);
   fastify.setErrorHandler(handleError);
