@@ -13,7 +13,7 @@ import { FeedFollower } from './domain/ground/events/follow.ts';
 import { recordEvents } from './domain/ground/events/record.ts';
 import { purgeIdempotencyKeys } from './domain/ground/requests/idempotency.ts';
 import { OwnWindows, purgeRateWindows, SharedWindows } from './domain/ground/requests/rate-windows.ts';
-import { Acceptor } from './domain/line/accept/accept.ts';
+import { Acceptor } from './domain/line/accept/acceptor.ts';
 import { deliverHandler } from './domain/line/deliver/deliver.ts';
 import { OutcomeRecorder } from './domain/line/deliver/record-outcomes.ts';
 import { TextMarker } from './domain/line/deliver/text-marks.ts';

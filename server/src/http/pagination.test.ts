@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { PageQuery } from '../contract/common.ts';
+import { problemsOf } from '../contract/problems.ts';
+import { validatorFor } from '../contract/validation.ts';
 import { beyond, OLDEST } from '../lib/cursor.ts';
 import { paginate, readCursor } from './pagination.ts';
-import { problemsOf } from './problems.ts';
-import { validatorFor } from './validation.ts';
 
 const idOf = (index: number) => `00000000-0000-7000-8000-${index.toString(16).padStart(12, '0')}`;
 const numberOf = (id: string) => Number.parseInt(id.slice(24), 16);

@@ -1,15 +1,16 @@
+import type { ErrorObject } from 'ajv';
 import type { FastifyRequest, preHandlerHookHandler } from 'fastify';
 import type { PageQuery } from '../contract/common.ts';
+import { MAX_MESSAGES, problemsOf } from '../contract/problems.ts';
+import { textProblems } from '../contract/text-problems.ts';
 import { ClientError } from '../errors.ts';
 import { unknownParts } from './brand.ts';
 import { keyProblem } from './idempotency.ts';
 import { cursorsProblem } from './pagination.ts';
-import { MAX_MESSAGES, problemsOf } from './problems.ts';
-import { textProblems } from './text-problems.ts';
 
 /** What a route refuses. */
 export interface Refusals {
-  /** What nobody knows: the brand's headers and the query's parameters that are not among these. */
+  /** Refuses headers of the brand and query parameters that are not among the known ones. */
   strict: { brand: string; known: readonly string[] } | undefined;
   /** What no schema says of the query and the body. */
   alsoWrong:
@@ -19,9 +20,16 @@ export interface Refusals {
   keyed: boolean;
 }
 
+/** The error for a part of a request that its schema rejects: every problem, each naming its field. */
+export function refusal(errors: readonly ErrorObject[], part: string): ClientError {
+  // A path holds ids: a malformed one is a wrong address rather than an invalid value.
+  if (part === 'params') return new ClientError('invalid_id');
+  return new ClientError('validation_failed', problemsOf(errors));
+}
+
 /**
- * Fastify stops at a wrong body: this names what is wrong in the query, what else is wrong and, if `strict`,
- * what nobody knows in the same answer.
+ * Fastify stops at a wrong body. This reports, in the same response, the problems of the query, those that no
+ * schema expresses and, if `strict`, unknown headers and parameters.
  */
 export function refuseTogether({ strict, alsoWrong, keyed }: Refusals): preHandlerHookHandler {
   return (request, _reply, done) => {

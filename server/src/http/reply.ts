@@ -1,5 +1,5 @@
 import type { FastifyReply } from 'fastify';
-import { problemsIn } from './validation.ts';
+import { problemsIn } from '../contract/validation.ts';
 
 /** A reply that is JSON text already: sent as it is. */
 export interface RawJson {

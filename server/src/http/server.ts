@@ -5,6 +5,7 @@ import Fastify, {
   type FastifyRequest,
   LogController,
 } from 'fastify';
+import { validatorFor } from '../contract/validation.ts';
 import { OwnWindows } from '../domain/ground/requests/rate-windows.ts';
 import { ClientError } from '../errors.ts';
 import { newId } from '../lib/ids.ts';
@@ -23,12 +24,12 @@ import { describeRoutes, serveDescription } from './openapi.ts';
 import { operationsRoutes } from './operations.ts';
 import { createRateLimits, type RateLimits } from './rate-limit.ts';
 import { bodyReader } from './read-body.ts';
+import { refusal } from './refuse-together.ts';
 import { type App, countCaller } from './route.ts';
 import { trackedRoutes } from './tracked.ts';
 import { unsubscribePage } from './unsubscribe.ts';
 import { inboundRoutes } from './v2/inbound.ts';
 import { v2Routes } from './v2/index.ts';
-import { refusal, validatorFor } from './validation.ts';
 
 export interface ServerOptions {
   /** Judges every reply by its route's schema: for tests. */

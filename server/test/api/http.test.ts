@@ -4,9 +4,9 @@ import { gzipSync } from 'node:zlib';
 import { Type } from 'typebox';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { FreeObject, Id, NoContent, nullable, oneOf, storedString } from '../../src/contract/common.ts';
+import { problemsIn, validatorFor } from '../../src/contract/validation.ts';
 import { ClientError } from '../../src/errors.ts';
 import { type App, projectRoute, publicRoute, userRoute } from '../../src/http/route.ts';
-import { problemsIn, validatorFor } from '../../src/http/validation.ts';
 import { rawExchange, startTestServer, type TestServer } from '../support/http.ts';
 
 const Thing = Type.Object(

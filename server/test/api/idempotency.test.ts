@@ -3,7 +3,8 @@ import { Type } from 'typebox';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { type Queryable, sql } from '../../src/db/client.ts';
 import { KEPT_MS, purgeIdempotencyKeys } from '../../src/domain/ground/requests/idempotency.ts';
-import { Acceptor } from '../../src/domain/line/accept/accept.ts';
+import { Acceptor } from '../../src/domain/line/accept/acceptor.ts';
+import { sendBroadcast } from '../../src/domain/line/accept/send-broadcast.ts';
 import { ClientError } from '../../src/errors.ts';
 import { type App, projectRoute, userRoute } from '../../src/http/route.ts';
 import { memberOf } from '../../src/lib/members.ts';
@@ -285,9 +286,11 @@ describe('an Idempotency-Key', () => {
     const listener = { onAccepted: () => {}, onNotifications: () => {} };
     const acceptor = new Acceptor({ ...it.context, db }, worker, listener);
     const json = Buffer.from('{"title":"Twin","recipients":null}');
-    const sent = { body: { title: 'Twin', recipients: null }, recipientsJson: undefined, json };
+    const twin = { title: 'Twin', recipients: null };
     const key = keyOf(await otherProcess(), 'createBroadcast', '/v2/broadcasts', 'k11', {});
-    const results = await Promise.allSettled([1, 2].map(() => acceptor.accept(it.project.id, sent, key)));
+    const send = () =>
+      sendBroadcast({ ...it.context, acceptor }, it.project, twin, { raw: { json }, idempotency: key });
+    const results = await Promise.allSettled([send(), send()]);
     expect(results).toEqual([
       { status: 'rejected', reason: failure },
       { status: 'rejected', reason: failure },

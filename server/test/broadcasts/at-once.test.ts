@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Database, sql } from '../../src/db/client.ts';
 import type { RealtimeMessage } from '../../src/domain/ground/bus/messages.ts';
-import { Acceptor } from '../../src/domain/line/accept/accept.ts';
+import { Acceptor } from '../../src/domain/line/accept/acceptor.ts';
+import { sendBroadcast } from '../../src/domain/line/accept/send-broadcast.ts';
 import { processed, startTestService, type TestService, until } from '../support/service.ts';
 import { STORED_EVENTS } from '../support/stored-events.ts';
 
@@ -305,9 +306,8 @@ test('notifications whose commit was not heard of are looked for when the databa
   });
   const published: RealtimeMessage[] = [];
   const unsubscribe = context.bus.subscribe((message) => published.push(message));
-  const json = JSON.stringify([{ external_id: 'known-11' }]);
-  const body = { title: 'Unheard', recipients: [{ external_id: 'known-11' }] };
-  const accept = () => acceptor.accept(service.project.id, { body, recipientsJson: Buffer.from(json) });
+  const broadcast = { title: 'Unheard', recipients: [{ external_id: 'known-11' }] };
+  const accept = () => sendBroadcast({ ...context, acceptor }, service.project, broadcast);
   const beforeMs = Date.now();
   await expect(accept()).rejects.toThrow('terminated');
   expect(published).toEqual([]);

@@ -11,7 +11,7 @@ import { HitRecorder } from '../../src/domain/after/tracking/record.ts';
 import type { RealtimeMessage } from '../../src/domain/ground/bus/messages.ts';
 import { FeedFollower } from '../../src/domain/ground/events/follow.ts';
 import { SharedWindows } from '../../src/domain/ground/requests/rate-windows.ts';
-import { Acceptor } from '../../src/domain/line/accept/accept.ts';
+import { Acceptor } from '../../src/domain/line/accept/acceptor.ts';
 import { TokenDiscarder } from '../../src/domain/people/tokens/discard-gone.ts';
 import { LastSeen } from '../../src/domain/people/users/last-seen.ts';
 import { createProject, type NewProject } from '../../src/domain/setup/projects/create.ts';

@@ -1,9 +1,9 @@
 import { Type } from 'typebox';
 import { BroadcastSchema, NewBroadcastSchema } from '../../contract/broadcast.ts';
 import { Id, PageQuery, page } from '../../contract/common.ts';
+import { sendBroadcast } from '../../domain/line/accept/send-broadcast.ts';
 import { broadcastsJson, getBroadcast, listBroadcasts } from '../../domain/line/broadcasts/get.ts';
-import { overrideProblems } from '../../domain/line/broadcasts/override-problems.ts';
-import { topicProblems } from '../../domain/line/broadcasts/recipients.ts';
+import { unwrittenProblems } from '../../domain/line/broadcasts/problems.ts';
 import { ClientError } from '../../errors.ts';
 import { jsonMember } from '../../lib/json-member.ts';
 import { bodyBytesForHeap } from '../body-budget.ts';
@@ -27,24 +27,20 @@ export function broadcastRoutes(app: App): void {
       'Each user addressed gets one notification; users that do not exist yet are created. Answers as soon as the broadcast is safely stored; `status` of the broadcast tells how delivery goes on.',
     tags: ['Broadcasts'],
     body: NewBroadcastSchema,
-    alsoWrong: ({ body }) => [...topicProblems(body), ...overrideProblems(body)],
+    alsoWrong: ({ body }) => unwrittenProblems(body),
     unwrap: 'broadcast',
     bodyLimit: BODY_LIMIT_BYTES,
     longArray: 'recipients',
     reply: { 201: BroadcastSchema },
     refuseUnknown: true,
     idempotency: 'own',
-    async handler({ project, body, request, idempotencyKey, reply }) {
-      const { longArray, bodyJson, bodyTexts: texts } = request;
-      const recipientsJson =
-        longArray ?? texts?.get('recipients') ?? (bodyJson && jsonMember(bodyJson, 'recipients'));
-      const accepted = await app.context.acceptor.accept(
-        project.id,
-        { body, recipientsJson, json: bodyJson, texts },
-        idempotencyKey,
-      );
-      if (accepted.replayed) reply.header('idempotency-replayed', 'true');
-      return rawJson(accepted.json);
+    async handler({ project, body, request, idempotencyKey: idempotency, reply }) {
+      const { longArray, bodyJson: json, bodyTexts: members } = request;
+      const recipients = longArray ?? members?.get('recipients') ?? (json && jsonMember(json, 'recipients'));
+      const raw = { json, recipients, members };
+      const sent = await sendBroadcast(app.context, project, body, { raw, idempotency });
+      if (sent.replayed) reply.header('idempotency-replayed', 'true');
+      return rawJson(sent.json);
     },
   });
 

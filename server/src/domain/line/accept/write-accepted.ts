@@ -3,18 +3,21 @@ import { type Queryable, sql } from '../../../db/client.ts';
 import { newEventId } from '../../ground/events/record.ts';
 import { CREATED_AND_SENT } from '../../ground/events/stored-types.ts';
 import { type IdempotencyKey, KEPT_MS } from '../../ground/requests/idempotency.ts';
-import type { PackedColumns } from '../broadcasts/wire.ts';
+import type { PackedBroadcast } from '../broadcasts/stored-broadcast.ts';
 import { inboxSentDetails } from '../fan-out/inbox-sent.ts';
-import type { AtOnce } from './at-once.ts';
+import type { KnownRecipients } from './known-recipients.ts';
 
-/** A broadcast that is to be accepted. */
-export interface Accepting {
+/** What a broadcast is accepted at most once by. */
+export type Once = 'by id' | 'by key';
+
+/** A broadcast to be accepted. */
+export interface NewBroadcastRow {
   id: string;
   projectId: string;
   idempotency: IdempotencyKey | undefined;
   category: string | null;
   topic: string | null;
-  columns: PackedColumns;
+  columns: PackedBroadcast;
   /** How many recipients name somebody. */
   named: number;
   priority: number;
@@ -38,16 +41,21 @@ export interface Accepted {
  * notifications where these are known, and else with the job that will find them out, under `leaseId` if
  * there is one. Neither is ever there without the other.
  */
-export async function writeAccepted<Broadcast extends Accepting>(
+export async function writeAccepted<Broadcast extends NewBroadcastRow>(
   db: Queryable,
   broadcasts: readonly Broadcast[],
-  reached: ReadonlyMap<Broadcast, AtOnce>,
-  { leaseId, nowMs, brand }: { leaseId: string | undefined; nowMs: number; brand: string },
+  reached: ReadonlyMap<Broadcast, KnownRecipients>,
+  {
+    once,
+    leaseId,
+    nowMs,
+    brand,
+  }: { once: Once | undefined; leaseId: string | undefined; nowMs: number; brand: string },
 ): Promise<Accepted> {
-  const keyed = broadcasts[0]?.idempotency !== undefined;
+  const keyed = once === 'by key';
   const atOnce = reached.size > 0;
   const [row] = await db.query<{ accepted: string | null; jobs: string | null; sent_at: Date }>(
-    STATEMENTS[keyed ? 'keyed' : 'plain'][atOnce ? 'atOnce' : 'queued'],
+    STATEMENTS[once ?? 'plain'][atOnce ? 'atOnce' : 'queued'],
     [
       ...columns(broadcasts, reached, leaseId),
       ...(keyed ? keyColumns(broadcasts, nowMs) : []),
@@ -57,15 +65,15 @@ export async function writeAccepted<Broadcast extends Accepting>(
   const ids = row?.accepted ? (JSON.parse(row.accepted) as string[]) : [];
   const jobs = row?.jobs ? (JSON.parse(row.jobs) as Record<string, number>) : {};
   return {
-    ids: new Set(keyed ? ids : broadcasts.map(({ id }) => id)),
+    ids: new Set(once === undefined ? broadcasts.map(({ id }) => id) : ids),
     jobIds: new Map(Object.entries(jobs)),
     sentAt: row?.sent_at ?? new Date(),
   };
 }
 
-function columns<Broadcast extends Accepting>(
+function columns<Broadcast extends NewBroadcastRow>(
   broadcasts: readonly Broadcast[],
-  reached: ReadonlyMap<Broadcast, AtOnce>,
+  reached: ReadonlyMap<Broadcast, KnownRecipients>,
   leaseId: string | undefined,
 ): unknown[] {
   return [
@@ -84,7 +92,7 @@ function columns<Broadcast extends Accepting>(
   ];
 }
 
-function keyColumns(broadcasts: readonly Accepting[], nowMs: number): unknown[] {
+function keyColumns(broadcasts: readonly NewBroadcastRow[], nowMs: number): unknown[] {
   return [
     broadcasts.map(({ idempotency }) => idempotency?.scope),
     broadcasts.map(({ idempotency }) => idempotency?.key),
@@ -95,9 +103,9 @@ function keyColumns(broadcasts: readonly Accepting[], nowMs: number): unknown[] 
   ];
 }
 
-function reachedColumns<Broadcast extends Accepting>(
+function reachedColumns<Broadcast extends NewBroadcastRow>(
   broadcasts: readonly Broadcast[],
-  reached: ReadonlyMap<Broadcast, AtOnce>,
+  reached: ReadonlyMap<Broadcast, KnownRecipients>,
   brand: string,
 ): unknown[] {
   const users = broadcasts.map((one) => reached.get(one));
@@ -123,8 +131,8 @@ const MAX_EVENTS = 1_000;
  * from 1 on.
  */
 function sharedEvents(
-  broadcasts: readonly Accepting[],
-  users: readonly (AtOnce | undefined)[],
+  broadcasts: readonly NewBroadcastRow[],
+  users: readonly (KnownRecipients | undefined)[],
 ): { rowOf: (number | null)[]; rows: number } {
   let rows = 0;
   const open = new Map<string, { row: number; events: number }>();
@@ -154,13 +162,14 @@ const REACHED_COLUMNS = 'user_ids, notification_ids, events';
 const SENT_AT = `date_trunc('milliseconds', now())`;
 
 /** Each broadcast of `input`, and the job that acts on it where its users are not known. */
-const accepted = (input: string, atOnce: boolean) => `accepted as (
+const inserted = (input: string, atOnce: boolean, onConflict = '') => `inserted as (
     insert into broadcasts (id, project_id, category, topic, message, in_app, overrides, recipients, total, status)
     select id, project_id, category, topic, message, in_app, overrides, recipients, total,
       ${atOnce ? `case when user_ids is null then 'enqueued' else 'processed' end` : `'enqueued'`}
     from ${input}
-  ),
-  queued as (
+    ${onConflict}
+  )`;
+const queued = (input: string, atOnce: boolean) => `queued as (
     insert into jobs (kind, project_id, priority, weight, lease_id, attempt, payload)
     select 'fan_out', project_id, priority, weight, $12::uuid, num_nonnulls($12::uuid), json_build_object('broadcast_id', id)
     from ${input}
@@ -213,7 +222,8 @@ const fannedOut = (
     ) as event (project_id, id, type, broadcast_ids, user_ids, details)
   )`;
 
-function acceptText(keyed: boolean, atOnce: boolean): string {
+function acceptText(once: Once | undefined, atOnce: boolean): string {
+  const keyed = once === 'by key';
   const first = keyed ? 19 : 13;
   const place = (offset: number) => `$${first + offset}`;
   const values = [
@@ -222,22 +232,30 @@ function acceptText(keyed: boolean, atOnce: boolean): string {
     ...(atOnce ? [`${place(0)}::text[], ${place(1)}::text[], ${place(2)}::int[]`] : []),
   ];
   const columns = [COMMON_COLUMNS, ...(keyed ? [KEY_COLUMNS] : []), ...(atOnce ? [REACHED_COLUMNS] : [])];
-  const input = keyed ? 'chosen' : 'input';
+  const input = once === undefined ? 'input' : 'chosen';
   return `with input as materialized (
     select *
     from unnest(${values.join(', ')})
       as i (${columns.join(', ')})
   ),
-  ${keyed ? CHOSEN : ''}
-  ${accepted(input, atOnce)}
+  ${keyed ? CHOSEN_BY_KEY : ''}
+  ${once === 'by id' ? `${inserted('input', atOnce, CHOSEN_BY_ID)}` : inserted(input, atOnce)},
+  ${queued(input, atOnce)}
   ${atOnce ? `, ${fannedOut(input, [place(3), place(4), place(5)], place(6))}` : ''}
-  select ${keyed ? '(select json_agg(id) from chosen)' : 'null'} as accepted,
+  select ${once === undefined ? 'null' : '(select json_agg(id) from chosen)'} as accepted,
     (select json_object_agg(payload ->> 'broadcast_id', id) from queued) as jobs, ${SENT_AT} as sent_at`;
 }
 
+// The row of the broadcast decides: a concurrent insert of the same id waits for the first to commit.
+const CHOSEN_BY_ID = `on conflict (id) do nothing
+    returning id
+  ),
+  chosen as materialized (
+    select input.* from input join inserted using (id)`;
+
 // The key's row decides (primary key of idempotency_keys): a twin waits for the first to commit, then gets no
 // row and writes nothing.
-const CHOSEN = `fresh as (
+const CHOSEN_BY_KEY = `fresh as (
     insert into idempotency_keys as k (project_id, scope, key, request_hash, status, body, created_at)
     select project_id, scope, key, request_hash, 201, reply, $17
     from input
@@ -250,8 +268,12 @@ const CHOSEN = `fresh as (
     select input.* from input join fresh using (project_id, scope, key)
   ),`;
 
-const statements = (name: string, keyed: boolean) => ({
-  queued: sql(name, acceptText(keyed, false)),
-  atOnce: sql(`${name}_at_once`, acceptText(keyed, true)),
+const statements = (name: string, once?: Once) => ({
+  queued: sql(name, acceptText(once, false)),
+  atOnce: sql(`${name}_at_once`, acceptText(once, true)),
 });
-const STATEMENTS = { plain: statements('accept', false), keyed: statements('accept_keyed', true) };
+const STATEMENTS = {
+  plain: statements('accept'),
+  'by key': statements('accept_by_key', 'by key'),
+  'by id': statements('accept_by_id', 'by id'),
+};

@@ -1,7 +1,8 @@
 import { type Queryable, sql } from '../../../db/client.ts';
 import { type Cursor, NEWEST, OLDEST } from '../../../lib/cursor.ts';
 import type { JsonText } from '../../../lib/json-text.ts';
-import { type BroadcastRow, broadcastJson } from './wire.ts';
+import { unpackJson } from '../../../lib/packed-json.ts';
+import { type BroadcastRow, broadcastJson, countRecipients } from './stored-broadcast.ts';
 
 /** One of the project's broadcasts as JSON text; undefined when there is none with this id. */
 export async function getBroadcast(
@@ -11,6 +12,15 @@ export async function getBroadcast(
 ): Promise<JsonText | undefined> {
   const [row] = await db.query<BroadcastRow>(selectBroadcast, [id, projectId]);
   return row && broadcastJson(row);
+}
+
+/** The JSON text of one of the project's broadcasts as it was when it was accepted. */
+export async function readAccepted(db: Queryable, projectId: string, id: string): Promise<JsonText> {
+  const [row] = await db.query<BroadcastRow>(selectBroadcast, [id, projectId]);
+  if (row === undefined) throw new Error(`the broadcast ${id} is of another project`);
+  const recipients = row.recipients ? JSON.parse(unpackJson(row.recipients)) : [];
+  const total = countRecipients(recipients).named;
+  return broadcastJson({ ...row, status: 'enqueued', total, failures: 0, pending: 0, errors: null });
 }
 
 /**

@@ -4,7 +4,7 @@ import { unpackJson } from '../../../lib/packed-json.ts';
 import { type Job, recipientsWeight } from '../../../queue/jobs.ts';
 import { SUBSCRIBERS_PER_PAGE } from '../../people/topics/subscribers.ts';
 import type { Person } from '../../people/users/plan.ts';
-import { countRecipients, readRecipients } from '../broadcasts/recipients.ts';
+import { countRecipients, readRecipients } from '../broadcasts/stored-broadcast.ts';
 import type { FreshBroadcast, FreshRecipients } from '../context/fresh-recipients.ts';
 import type { StoredChannelPlan } from '../ledger/page-plan.ts';
 

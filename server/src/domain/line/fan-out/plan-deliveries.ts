@@ -71,7 +71,7 @@ export async function planDeliveries(
  * Those of the broadcasts for which there is nothing to plan: everybody has them in the inbox at once, and
  * nowhere else. Asks only what is in memory.
  */
-export async function inboxAlone<Broadcast extends { projectId: string; category: string | null }>(
+export async function inboxOnly<Broadcast extends { projectId: string; category: string | null }>(
   context: Pick<LineContext, 'integrations' | 'categories'>,
   broadcasts: readonly Broadcast[],
 ): Promise<Broadcast[]> {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { readRecipients } from './recipients.ts';
+import { readRecipients } from './stored-broadcast.ts';
 
 test('the recipients that name a user keep their places, and only what is said about them', () => {
   const read = readRecipients('p', [

@@ -9,11 +9,10 @@ import {
   type ValidateFunction,
 } from 'ajv';
 import addFormats from 'ajv-formats';
-import { LINEAR_EQUIVALENTS } from '../contract/app-id.ts';
-import { ClientError } from '../errors.ts';
 import { isEmailAddress } from '../lib/email-address.ts';
 import { isExternalId } from '../lib/external-id.ts';
 import { isId } from '../lib/ids.ts';
+import { LINEAR_EQUIVALENTS } from './app-id.ts';
 import { MAX_ERRORS, problemsOf } from './problems.ts';
 
 const OPTIONS: Options = {
@@ -65,17 +64,10 @@ const READINGS: Record<string, (text: string) => unknown> = {
   boolean: (text) => (text === 'true' ? true : text === 'false' ? false : text),
 };
 
-/** Compiles a schema into a function that answers what is wrong with a value. */
+/** Compiles a schema into a function that returns everything that is wrong with a value. */
 export function problemsIn(schema: object): (value: unknown) => string[] {
   const validate = ended(bodyAjv.compile(schema));
   return (value) => (validate(value) ? [] : problemsOf(validate.errors));
-}
-
-/** The error for a request that its schema refuses: every problem, each naming its field. */
-export function refusal(errors: readonly ErrorObject[], part: string): ClientError {
-  // What stands in a path is an id: one that cannot be any is not a matter of validation but of addressing.
-  if (part === 'params') return new ClientError('invalid_id');
-  return new ClientError('validation_failed', problemsOf(errors));
 }
 
 /** What a pattern is matched by: itself, but for those that take forever to say no. */
@@ -84,7 +76,7 @@ function matcher(pattern: string, flags: string): RegExp {
 }
 matcher.code = 'new RegExp'; // asked for by ajv, for code that is written to files
 
-/** Answers the errors found so far where `OPTIONS.code` ended the search. */
+/** Returns the errors found so far when `OPTIONS.code` has ended the search. */
 function ended(validate: ValidateFunction): Validator {
   const validator = (value: unknown): boolean => {
     try {
@@ -173,6 +165,7 @@ const HOST = /(?:\[[\da-f:.]+\]|(?:[\w.~!$&'()*+,;=-]|%[\da-f]{2})*)(?::\d*)?(?=
 const PATH = /(?:[\w.~!$&'()*+,;=:@/-]|%[\da-f]{2})*/;
 const QUERY = /(?:[\w.~!$&'()*+,;=:@/?-]|%[\da-f]{2})*/;
 const URI = new RegExp(
-  `^[a-z][a-z0-9+.-]*:(?://${USER.source}${HOST.source}|(?!//))${PATH.source}(?:\\?${QUERY.source})?(?:#${QUERY.source})?$`,
+  `^[a-z][a-z0-9+.-]*:(?://${USER.source}${HOST.source}|(?!//))${PATH.source}` +
+    `(?:\\?${QUERY.source})?(?:#${QUERY.source})?$`,
   'i',
 );

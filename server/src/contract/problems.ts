@@ -5,7 +5,7 @@ export type Located = Pick<
   'keyword' | 'instancePath' | 'schemaPath' | 'params' | 'parentSchema' | 'message'
 >;
 
-// A request can be wrong in a thousand places. A hundred messages say enough, and keep the answer small.
+// A request can be wrong in a thousand places. A hundred messages say enough, and keep the response small.
 export const MAX_MESSAGES = 100;
 /** What is looked at to find them: one message can stand for several errors of a union's branches. */
 export const MAX_ERRORS = 5_000;
@@ -40,12 +40,12 @@ function withoutBranches(errors: readonly Located[]): Located[] {
   return kept;
 }
 
-/** What is no object at all is said to be that, and not that it lacks what the object may have. */
+/** Keeps one error for a value that should be an object and is not: the others follow from it. */
 function withoutUnions(errors: readonly Located[]): Located[] {
-  const nobody = new Set(errors.filter(isNoObject).map(placeOf));
-  return nobody.size === 0
+  const wrongKind = new Set(errors.filter(isNoObject).map(placeOf));
+  return wrongKind.size === 0
     ? [...errors]
-    : errors.filter((error) => isNoObject(error) || !nobody.has(placeOf(error)));
+    : errors.filter((error) => isNoObject(error) || !wrongKind.has(placeOf(error)));
 }
 
 function isNoObject({ keyword, parentSchema }: Located): boolean {
@@ -146,7 +146,7 @@ function complaint(error: Located): string {
     case 'maximum':
       return `must be ${limit} or less`;
     case 'enum':
-      return `must be one of: ${(params.allowedValues as unknown[]).map((value) => String(value)).join(', ')}`;
+      return `must be one of: ${(params.allowedValues as unknown[]).map(String).join(', ')}`;
     case 'const':
       return `must be ${JSON.stringify(params.allowedValue)}`;
     case 'pattern':

@@ -2,60 +2,56 @@ import type { Recipient } from '../../../contract/broadcast.ts';
 import { notificationId } from '../../../lib/ids.ts';
 import { type Identities, namesOf } from '../../ground/identities/identities.ts';
 import type { Person } from '../../people/users/plan.ts';
-import { readRecipients } from '../broadcasts/recipients.ts';
+import { readRecipients } from '../broadcasts/stored-broadcast.ts';
 import type { LineContext } from '../context/context.ts';
-import { inboxAlone } from '../fan-out/plan-deliveries.ts';
+import { inboxOnly } from '../fan-out/plan-deliveries.ts';
 
 /**
- * Whom a broadcast reaches that needs no more than rows in inboxes: each once, ascending; and their
- * notifications' ids in the same order.
+ * The users of a broadcast that takes no more than rows in their inboxes: each once, ascending, with the ids
+ * of their notifications in the same order.
  */
-export interface AtOnce {
+export interface KnownRecipients {
   userIds: readonly string[];
   notificationIds: readonly string[];
 }
 
-interface Asked {
+interface Addressed {
   id: string;
   projectId: string;
   category: string | null;
-  atHand: { recipients: readonly Recipient[] };
+  content: { recipients: readonly Recipient[] };
 }
 
-// Small enough that those who are accepted together with it do not wait for its rows.
+// Small enough that the broadcasts of the same commit do not wait for its rows.
 const MAX_RECIPIENTS = 10;
 
 /**
- * Of broadcasts that are about to be accepted, those whose notifications can be written along with them: all
- * that a fan-out would ask is in memory, namely who each recipient is, that nothing is said about them that
- * might be new, and that nothing but the inbox is in question. It asks nobody, and is as fresh as what a
- * fan-out would go by.
+ * Finds the broadcasts whose notifications can be written when they are accepted, because everything that a
+ * fan-out would look up is in memory: the user of each recipient is known, nothing is said about them that
+ * might be new, and no channel but the inbox is configured. Reads no database, and is as fresh as the caches
+ * that a fan-out uses.
  */
-export async function reachedAtOnce<Broadcast extends Asked>(
+export async function findKnownRecipients<Broadcast extends Addressed>(
   context: Pick<LineContext, 'identities' | 'integrations' | 'categories'>,
   broadcasts: readonly Broadcast[],
-): Promise<Map<Broadcast, AtOnce>> {
-  const small = broadcasts.filter(
-    ({
-      atHand: {
-        recipients: { length },
-      },
-    }) => length > 0 && length <= MAX_RECIPIENTS,
-  );
-  const plain = await inboxAlone(context, small);
-  const reached = new Map<Broadcast, AtOnce>();
-  for (const broadcast of plain) {
+): Promise<Map<Broadcast, KnownRecipients>> {
+  const small = broadcasts.filter(({ content }) => {
+    const { length } = content.recipients;
+    return length > 0 && length <= MAX_RECIPIENTS;
+  });
+  const known = new Map<Broadcast, KnownRecipients>();
+  for (const broadcast of await inboxOnly(context, small)) {
     const userIds = knownUsers(context.identities, broadcast);
     if (userIds === undefined) continue;
     const notificationIds = userIds.map((userId) => notificationId(broadcast.id, userId));
-    reached.set(broadcast, { userIds, notificationIds });
+    known.set(broadcast, { userIds, notificationIds });
   }
-  return reached;
+  return known;
 }
 
 function knownUsers(
   identities: Identities,
-  { projectId, atHand: { recipients } }: Asked,
+  { projectId, content: { recipients } }: Addressed,
 ): string[] | undefined {
   const { people } = readRecipients(projectId, recipients);
   // The subscribers of a topic are not in memory.
@@ -70,10 +66,10 @@ function knownUsers(
 }
 
 function isDescribed({ firstName, lastName, customAttributes, phoneNumbers }: Person): boolean {
-  return [firstName, lastName, customAttributes, phoneNumbers].some((said) => said !== undefined);
+  return [firstName, lastName, customAttributes, phoneNumbers].some((detail) => detail !== undefined);
 }
 
-/** The one user whom all the names that are given mean. */
+/** The user of both identities, or of the one that is given; undefined if unknown or if they differ. */
 function knownUser(identities: Identities, person: Person): string | undefined {
   const { id, email } = namesOf(person);
   const byId = id === undefined ? undefined : identities.get(id);

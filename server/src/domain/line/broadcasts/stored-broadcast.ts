@@ -1,0 +1,197 @@
+import {
+  isSubscribers,
+  type NamedRecipient,
+  type NewBroadcast,
+  type Recipient,
+} from '../../../contract/broadcast.ts';
+import { timeOf } from '../../../lib/ids.ts';
+import { type JsonText, joinTexts } from '../../../lib/json-text.ts';
+import { ownText } from '../../../lib/own-text.ts';
+import { packJsonElsewhere, unpackJsonElsewhere } from '../../../lib/packed-json.ts';
+import { SUBSCRIBERS_PER_PAGE } from '../../people/topics/subscribers.ts';
+import type { Person } from '../../people/users/plan.ts';
+
+/** The JSON that a broadcast was parsed from. Its texts are stored as they came, rather than written again. */
+export interface RawBroadcast {
+  /** The whole object: numbers in its custom attributes keep their spelling. */
+  json?: Buffer | undefined;
+  /** The text of the member `recipients`. */
+  recipients?: Buffer | undefined;
+  /** The texts of all members, for a long broadcast. */
+  members?: ReadonlyMap<string, Buffer> | undefined;
+}
+
+/** The columns of a broadcast that hold what was sent, as JSON. */
+export interface StoredBroadcast {
+  category: string | null;
+  topic: string | null;
+  /** By itself, because inboxes read it without the recipients. */
+  messageJson: JsonText;
+  inAppJson: string | null;
+  overridesJson: JsonText | null;
+  recipientsJson: JsonText | null;
+  /** How many recipients name a user. */
+  named: number;
+}
+
+/** Splits a broadcast into its columns. */
+export function storedBroadcast(broadcast: NewBroadcast, raw: RawBroadcast = {}): StoredBroadcast {
+  const { title, content = null, action_url = null, custom_attributes = null, overrides } = broadcast;
+  const { json, members } = raw;
+  const inApp = overrides?.channels?.in_app;
+  return {
+    category: broadcast.category ?? null,
+    topic: broadcast.topic ?? null,
+    messageJson:
+      members === undefined
+        ? `${JSON.stringify({ title, content, action_url }).slice(0, -1)},"custom_attributes":` +
+          `${ownText(json, 'custom_attributes', custom_attributes)}}`
+        : longMessageJson(members),
+    inAppJson: inApp ? JSON.stringify(inApp) : null,
+    overridesJson: overrides ? (members?.get('overrides') ?? JSON.stringify(overrides)) : null,
+    recipientsJson: broadcast.recipients && (raw.recipients ?? JSON.stringify(broadcast.recipients)),
+    named: countRecipients(broadcast.recipients ?? []).named,
+  };
+}
+
+function longMessageJson(members: ReadonlyMap<string, Buffer>): Buffer {
+  const textOf = (name: string) => members.get(name) ?? NULL;
+  return Buffer.concat([
+    ...[Buffer.from('{"title":'), textOf('title'), Buffer.from(',"content":'), textOf('content')],
+    ...[Buffer.from(',"action_url":'), textOf('action_url')],
+    ...[Buffer.from(',"custom_attributes":'), textOf('custom_attributes'), Buffer.from('}')],
+  ]);
+}
+
+const NULL = Buffer.from('null');
+
+/** The same columns as they are stored: packed. */
+export interface PackedBroadcast {
+  message: Buffer;
+  inApp: Buffer | null;
+  overrides: Buffer | null;
+  recipients: Buffer | null;
+}
+
+export async function packBroadcast(stored: StoredBroadcast): Promise<PackedBroadcast> {
+  const { messageJson, inAppJson, overridesJson, recipientsJson } = stored;
+  return {
+    message: await packJsonElsewhere(messageJson),
+    inApp: inAppJson === null ? null : await packJsonElsewhere(inAppJson),
+    overrides: overridesJson === null ? null : await packJsonElsewhere(overridesJson),
+    recipients: recipientsJson === null ? null : await packJsonElsewhere(recipientsJson),
+  };
+}
+
+export type BroadcastStatus = 'enqueued' | 'processing' | 'processed';
+
+/** A broadcast's row with its packed columns. */
+export interface BroadcastRow {
+  id: string;
+  category: string | null;
+  topic: string | null;
+  message: Buffer;
+  overrides: Buffer | null;
+  recipients: Buffer | null;
+  status: BroadcastStatus;
+  total: number;
+  failures: number;
+  pending: number;
+  errors: string | null;
+}
+
+/** The contract's `Broadcast` of a row, as JSON text. The stored parts are joined without parsing them. */
+export async function broadcastJson(row: BroadcastRow): Promise<JsonText> {
+  const { id, category, topic } = row;
+  const [messageJson, overridesJson, recipientsJson] = await Promise.all([
+    unpackJsonElsewhere(row.message),
+    row.overrides && unpackJsonElsewhere(row.overrides),
+    row.recipients && unpackJsonElsewhere(row.recipients),
+  ]);
+  return joinBroadcast(id, { category, topic, messageJson, overridesJson, recipientsJson }, row);
+}
+
+/** The contract's `Broadcast` when it has just been accepted, as JSON text. */
+export function acceptedJson(
+  id: string,
+  stored: Parameters<typeof joinBroadcast>[1] & { named: number },
+): JsonText {
+  const { named: total } = stored;
+  return joinBroadcast(id, stored, { status: 'enqueued', total, failures: 0, pending: 0, errors: null });
+}
+
+function joinBroadcast(
+  id: string,
+  stored: Omit<StoredBroadcast, 'inAppJson' | 'named'>,
+  state: Pick<BroadcastRow, 'status' | 'total' | 'failures' | 'pending' | 'errors'>,
+): JsonText {
+  const { category, topic, messageJson, overridesJson, recipientsJson } = stored;
+  const { status, total, failures, pending, errors } = state;
+  return joinTexts([
+    `{"id":"${id}",`,
+    typeof messageJson === 'string' ? messageJson.slice(1, -1) : messageJson.subarray(1, -1),
+    `,"category":${JSON.stringify(category)},"topic":${JSON.stringify(topic)},"recipients":`,
+    recipientsJson === null ? 'null' : shortAsString(recipientsJson),
+    ',"overrides":',
+    overridesJson ?? 'null',
+    `,"created_at":"${new Date(timeOf(id)).toISOString()}","status":{"status":"${status}",` +
+      `"summary":{"total":${total},"failures":${failures},"pending":${pending}},` +
+      `"errors":${errors ?? 'null'}}}`,
+  ]);
+}
+
+// A short body is sent by one write, together with the head of the response.
+const SHORT_BYTES = 4_096;
+
+function shortAsString(text: JsonText): JsonText {
+  return typeof text !== 'string' && text.length < SHORT_BYTES ? text.toString() : text;
+}
+
+/** The kinds of a broadcast's recipients. */
+export interface RecipientCount {
+  /** How many name a user. */
+  named: number;
+  /** The subscribers of the topic are addressed too, however many they are. */
+  subscribers: boolean;
+  /** The number of users that the first page has at most. */
+  ofFirstPage: number;
+}
+
+export function countRecipients(recipients: readonly Recipient[]): RecipientCount {
+  let named = 0;
+  for (const recipient of recipients) if (!isSubscribers(recipient)) named += 1;
+  const subscribers = named < recipients.length;
+  return { named, subscribers, ofFirstPage: named === 0 && subscribers ? SUBSCRIBERS_PER_PAGE : named };
+}
+
+/** The recipients of a broadcast that name a user. */
+export interface NamedRecipients {
+  people: Person[];
+  /** The index of each of `people` among the recipients. */
+  positions: number[];
+}
+
+/** Reads the recipients that name a user. They were validated when the broadcast was accepted. Pure. */
+export function readRecipients(projectId: string, recipients: readonly Recipient[]): NamedRecipients {
+  const read: NamedRecipients = { people: [], positions: [] };
+  recipients.forEach((recipient, index) => {
+    if (isSubscribers(recipient)) return;
+    read.positions.push(index);
+    read.people.push(personOf(projectId, recipient));
+  });
+  return read;
+}
+
+function personOf(projectId: string, recipient: NamedRecipient): Person {
+  const person: Person = { projectId };
+  if (recipient.external_id != null) person.externalId = recipient.external_id;
+  if (recipient.email != null) person.email = recipient.email;
+  if (recipient.first_name !== undefined) person.firstName = recipient.first_name;
+  if (recipient.last_name !== undefined) person.lastName = recipient.last_name;
+  if (recipient.custom_attributes !== undefined) {
+    person.customAttributes =
+      recipient.custom_attributes === null ? null : JSON.stringify(recipient.custom_attributes);
+  }
+  if (recipient.phone_numbers !== undefined) person.phoneNumbers = recipient.phone_numbers;
+  return person;
+}
