@@ -4,20 +4,19 @@ import type { Bus, RealtimeMessage } from './messages.ts';
 import { decodeMessages, encodeMessages } from './wire.ts';
 
 const CHANNEL = 'belfry_realtime';
-// What is published within it shares a transaction. A commit with NOTIFY takes a lock that all such commits
-// share, so 200 of them a second are cheap, and 5 ms are nobody's delay.
+// Messages published within this time share a transaction. Commits with NOTIFY take one lock after another, so
+// their number is kept to 200 a second.
 const GATHER_MS = 5;
-// The link says that it lives this often; without an answer in time it is taken for dead. Both together have
-// to stay well below the margin of a resume (resume-cursor.ts), which covers what was published before the
-// loss was noticed.
+// The link is probed this often, and closed when no response arrives in time. Both together have to stay well
+// below the margin of a resume (resume-cursor.ts), which covers messages published before the loss was noticed.
 const HEARTBEAT_MS = 8_000;
-const ANSWER_TIMEOUT_MS = 5_000;
+const RESPONSE_TIMEOUT_MS = 5_000;
 const FIRST_RETRY_MS = 100;
 const LONGEST_RETRY_MS = 5_000;
-// What waits while the link is down. Beyond it the other nodes are told to look for themselves.
+// Messages kept while the link is down. When there are more, other nodes get one `missed` message instead.
 const MAX_WAITING = 10_000;
 
-// What a command line may cause a server to hear of that is alone on its database.
+// Messages that command-line programs send. A server that is the only node of its database listens for them too.
 const BY_COMMANDS: ReadonlySet<RealtimeMessage['type']> = new Set([
   'project_changed',
   'token_discarded',
@@ -31,23 +30,23 @@ type Client = Awaited<ReturnType<Database['connect']>>;
 export interface BusOptions {
   db: Database;
   log: Logger;
-  /** Tells this node's own messages from those of the others. */
+  /** Marks this node's own messages, which it ignores when they come back. */
   nodeId: string;
   /**
-   * Whether other nodes serve users of this database. When not, only what a command line may cause is
+   * Whether other nodes serve users of this database. If not, only messages of command-line programs are
    * exchanged.
    */
   shared: boolean;
 }
 
-/** The bus of one node. It starts to listen at once; `listening` resolves when it does. */
+/** Creates the bus of one node. It connects in the background; `listening` resolves when it receives messages. */
 export function createBus(options: BusOptions): PostgresBus {
   return new PostgresBus(options);
 }
 
 /**
- * Messages go to this node's subscribers at once and to other nodes by LISTEN/NOTIFY, on a connection of its
- * own and never in the writing transaction: there, the lock of NOTIFY would make all writers commit one after
+ * Passes messages to this node's subscribers at once, and to other nodes by LISTEN/NOTIFY. NOTIFY runs on a
+ * connection of its own, never in the transaction that wrote: its lock would make all writers commit one after
  * another.
  */
 export class PostgresBus implements Bus {
@@ -85,14 +84,14 @@ export class PostgresBus implements Bus {
     return () => this.#handlers.delete(entry);
   }
 
-  /** Resolves when the link to the other nodes stands. */
+  /** Resolves when the connection to the other nodes is established. */
   listening(): Promise<void> {
     return this.#listening.promise;
   }
 
-  /** Sends what is gathered and ends the link. What cannot be sent within 5 s is left. */
+  /** Sends the messages that wait and closes the connection. Drops what cannot be sent within 5 s. */
   async close(): Promise<void> {
-    // A command that publishes and ends is done before its link stands.
+    // A command-line program may publish and close before it is connected.
     if (this.#waiting.length > 0) await withTimeout(this.listening()).catch(() => {});
     await this.#flush();
     this.#closing.abort();
@@ -104,7 +103,7 @@ export class PostgresBus implements Bus {
       try {
         handler(message);
       } catch (error) {
-        // One subscriber's defect must not keep the others, or the publisher, from going on.
+        // A bug in one subscriber must not stop the others or the publisher.
         this.#log.error({ err: error, type: message.type }, 'a subscriber of the bus failed');
       }
     }
@@ -119,7 +118,7 @@ export class PostgresBus implements Bus {
   }
 
   /**
-   * Sends all that waits, one transaction after another, so that messages arrive in the order in which they
+   * Sends the messages that wait, one transaction at a time, so that they arrive in the order in which they
    * were published.
    */
   #flush(): Promise<void> {
@@ -143,7 +142,7 @@ export class PostgresBus implements Bus {
         this.#waiting = [...afterFailure(error, messages, this.#aliveAtMs), ...this.#waiting];
         this.#log.warn(
           { err: error },
-          'messages did not reach the other nodes; sending again on a new connection',
+          'could not send messages to other nodes; retrying on a new connection',
         );
         drop(client);
         return;
@@ -155,10 +154,10 @@ export class PostgresBus implements Bus {
     let retryMs = FIRST_RETRY_MS;
     while (!this.#closing.signal.aborted) {
       try {
-        await this.#live();
+        await this.#serveConnection();
         retryMs = FIRST_RETRY_MS;
       } catch (error) {
-        this.#log.warn({ err: error, retryMs }, 'no link to other nodes');
+        this.#log.warn({ err: error, retryMs }, 'could not connect to the message bus');
       }
       if (this.#closing.signal.aborted) return;
       await pause(retryMs * (0.5 + Math.random() / 2), this.#closing.signal);
@@ -166,8 +165,8 @@ export class PostgresBus implements Bus {
     }
   }
 
-  /** One connection's life: resolves when it has ended. */
-  async #live(): Promise<void> {
+  /** Opens a connection and serves it. Resolves when the connection has ended. */
+  async #serveConnection(): Promise<void> {
     const client = await this.#connect();
     if (client === undefined) return;
     const ended = Promise.withResolvers<void>();
@@ -178,8 +177,8 @@ export class PostgresBus implements Bus {
     this.#closing.signal.addEventListener('abort', stop, { once: true });
     let heartbeat: NodeJS.Timeout | undefined;
     try {
-      // A NOTIFY writes a commit record; nothing is lost that the database does not hold, so it need not
-      // reach the disk.
+      // A commit with NOTIFY need not wait for the disk: the data that a message announces is committed
+      // already.
       await withTimeout(client.query(`set synchronous_commit = off; listen ${CHANNEL}`));
       const lostAtMs = this.#aliveAtMs;
       this.#aliveAtMs = await databaseTime(client);
@@ -193,26 +192,26 @@ export class PostgresBus implements Bus {
     } finally {
       clearInterval(heartbeat);
       this.#closing.signal.removeEventListener('abort', stop);
-      const stood = this.#client === client;
+      const wasConnected = this.#client === client;
       this.#client = undefined;
       drop(client);
-      if (stood && !this.#closing.signal.aborted) this.#lost();
+      if (wasConnected && !this.#closing.signal.aborted) this.#lost();
     }
   }
 
   #lost(): void {
     this.#listening = Promise.withResolvers<void>();
-    this.#log.warn('the link to other nodes is lost; connecting again');
+    this.#log.warn('lost the connection to the message bus; reconnecting');
     if (this.#shared && this.#aliveAtMs !== undefined)
       this.#dispatch({ type: 'missing', sinceMs: this.#aliveAtMs });
   }
 
-  /** A connection; `undefined` when the bus was closed meanwhile. One that comes too late is ended. */
+  /** Resolves with a connection, or with undefined if the bus was closed meanwhile. Closes a late connection. */
   async #connect(): Promise<Client | undefined> {
     const connecting = this.#db.connect();
     try {
       const client = await withTimeout(connecting);
-      client.on('error', () => {}); // until #live listens, and after it has stopped to
+      client.on('error', () => {}); // before and after #serveConnection handles errors
       if (!this.#closing.signal.aborted) return client;
       await client.end();
       return undefined;
@@ -237,34 +236,28 @@ export class PostgresBus implements Bus {
   }
 }
 
-// Several notifications in one transaction arrive in the order of their calls; identical ones of a
-// transaction arrive once.
+// Notifications of one transaction arrive in the order of the calls; identical ones arrive once.
 const notify =
   'select pg_notify($1, payload) from unnest($2::text[]) with ordinality as p (payload, n) order by n';
 
-/**
- * What to send in place of messages that may or may not have gone out; receivers know what they had already.
- */
+/** Returns the messages to send after a failure. Receivers ignore messages that they had already. */
 function afterFailure(
   error: unknown,
   messages: RealtimeMessage[],
   sinceMs: number | undefined,
 ): RealtimeMessage[] {
-  const timedOut = error instanceof NoAnswer;
+  const timedOut = error instanceof NoResponse;
   if (timedOut || isDatabaseUnavailable(error)) return messages;
-  // The database refused them: it would again, and hold up all that come after.
+  // The database rejected these messages and would do so again, which would block all later ones.
   return [{ type: 'missed', sinceMs }];
 }
 
-/**
- * Ends a connection that may be half dead, without waiting for it. With a query under way the driver cuts it
- * off.
- */
+/** Closes a connection that may be broken, without waiting. The driver destroys it if a query is in flight. */
 function drop(client: Client): void {
-  client.end().catch(() => {}); // it is gone either way
+  client.end().catch(() => {}); // already closed
 }
 
-class NoAnswer extends Error {}
+class NoResponse extends Error {}
 
 async function databaseTime(client: Client): Promise<number> {
   const { rows } = await withTimeout(client.query<{ now: Date }>('select clock_timestamp() as now'));
@@ -274,8 +267,8 @@ async function databaseTime(client: Client): Promise<number> {
 async function withTimeout<Value>(promise: Promise<Value>): Promise<Value> {
   const late = Promise.withResolvers<never>();
   const timer = setTimeout(
-    () => late.reject(new NoAnswer(`no answer within ${ANSWER_TIMEOUT_MS} ms`)),
-    ANSWER_TIMEOUT_MS,
+    () => late.reject(new NoResponse(`no response within ${RESPONSE_TIMEOUT_MS} ms`)),
+    RESPONSE_TIMEOUT_MS,
   );
   try {
     return await Promise.race([promise, late.promise]);

@@ -1,4 +1,4 @@
-/** The columns of a broadcast that its notifications show, packed as they are stored (lib/packed-json.ts). */
+/** The columns of a broadcast that its notifications show, compressed as they are stored (lib/packed-json.ts). */
 export interface BroadcastContent {
   category: string | null;
   topic: string | null;
@@ -7,51 +7,50 @@ export interface BroadcastContent {
 }
 
 /**
- * What one part of the server tells the others, on this node and on the rest, after the commit that made it
- * true.
+ * A message between the parts of the server, on this node and on all others. It is published after the commit
+ * of the change that it announces.
  */
 export type RealtimeMessage =
   | NotificationsNew
   | NotificationsNewElsewhere
   | NotificationChanged
   | { type: 'token_discarded'; userId: string; tokenId: string }
-  /** Nothing is delivered to the user any more: what is open to them is closed. */
+  /** Close the user's connections: nothing is delivered to a deleted user. */
   | { type: 'user_deleted'; userId: string }
-  /** A deleted user is back. */
+  /** A deleted user was restored. */
   | { type: 'user_restored'; userId: string }
-  /** Identities, as caches spell them, that mean another user now, or nobody. */
+  /** Cache keys of identities that now belong to another user, or to no user. */
   | { type: 'identities_changed'; keys: readonly string[] }
-  /** Tokens revoked, integrations saved, limits changed: what is cached of the project is out of date. */
+  /** Drop what is cached of the project: tokens were revoked, integrations saved or limits changed. */
   | { type: 'project_changed'; projectId: string }
-  /** No place is left in this rate window: who holds some that it does not need gives them back. */
+  /** No permits are left in this rate window: nodes return those that they reserved and do not need. */
   | { type: 'rate_limit_short'; name: string; nodeId: string }
   | MessagesMissing
   | MessagesMissed;
 
-/** A broadcast's notifications stand in the inboxes of these users. */
+/** A broadcast's notifications were added to the inboxes of these users. */
 export interface NotificationsNew {
   type: 'new';
   projectId: string;
   broadcastId: string;
   userIds: readonly string[];
   /**
-   * The page of recipients that is meant (broadcast_users.page); all of the broadcast's where it is left out.
+   * The page of recipients (broadcast_users.page); if left out, all recipients of the broadcast.
    */
   page?: number;
   /**
-   * Only these of the broadcast's users: the list has to be sent along to other nodes, whatever its length.
+   * Only some users of the broadcast: the list is always sent to other nodes, whatever its length.
    */
   only?: true;
-  /** `sent_at` of the notifications, by the database's clock. */
+  /** `sent_at` of the notifications: unix milliseconds of the database's clock. */
   sentAtMs: number;
   /**
-   * What is said, where the publisher has it at hand; spares this node a query, and is not sent to the
-   * others.
+   * The content, if the publisher has it. It saves this node a query, and is not sent to other nodes.
    */
   content?: BroadcastContent;
 }
 
-/** Messages for a part of a broadcast's users, each of which fits into one to other nodes. */
+/** Splits a message for some users of a broadcast into messages that each fit into one NOTIFY. */
 export function newToThese(
   message: Omit<NotificationsNew, 'type' | 'userIds' | 'page' | 'only'>,
   userIds: readonly string[],
@@ -70,7 +69,7 @@ export function newToThese(
 // 39 bytes each, of 7,900 (wire.ts).
 const MAX_ONLY_USERS = 100;
 
-/** The same from another node, where the list was too long to send along: it stands in broadcast_users. */
+/** `NotificationsNew` of another node, without its list of users: it was too long, read broadcast_users. */
 export interface NotificationsNewElsewhere extends Omit<NotificationsNew, 'type' | 'userIds' | 'content'> {
   type: 'new_elsewhere';
 }
@@ -81,9 +80,9 @@ export interface NotificationChanged {
   userId: string;
   name: ChangeName;
   id: string;
-  /** `updated_at` of the notification (of all that were changed), by the database's clock. */
+  /** `updated_at` of the changed notifications: unix milliseconds of the database's clock. */
   atMs: number;
-  /** The client that asked for it, so that it can skip its own echo. */
+  /** The client that made the change, so that it can ignore this message. */
   clientId?: string;
 }
 
@@ -98,34 +97,32 @@ export type ChangeName =
   | 'seen/all'
   | 'archive/all';
 
-/**
- * The link to the other nodes is down: what they publish does not arrive here. Made by the bus, for this node
- * alone.
- */
+/** The connection to other nodes is down and their messages do not arrive. Published by the bus on this node. */
 export interface MessagesMissing {
   type: 'missing';
-  /** The last time, by the database's clock, at which the link was known to work. */
+  /** When the connection last worked: unix milliseconds of the database's clock. */
   sinceMs: number;
 }
 
 /**
- * The link is back, or another node lost what it had to say: drop what is cached, and look into the database.
+ * Messages were lost: drop caches and read the database. Published when the connection is back, and by a node
+ * that could not send its messages.
  */
 export interface MessagesMissed {
   type: 'missed';
   /**
-   * Notifications that came or changed after this time may have gone by. `undefined`: none can have, only
-   * cached settings.
+   * Notifications created or changed after this time may have been missed. Undefined if only settings may
+   * have been.
    */
   sinceMs: number | undefined;
 }
 
 /**
- * Carries messages to every node. Publishing never fails and never waits: what is lost is found again in the
- * database.
+ * Carries messages to every node. Publishing never fails and never waits: subscribers recover lost messages
+ * from the database.
  */
 export interface Bus {
   publish(message: RealtimeMessage): void;
-  /** Calls `handler` for every message from now on; the answer ends that. */
+  /** Calls `handler` for every message from now on. Returns a function that ends the subscription. */
   subscribe(handler: (message: RealtimeMessage) => void): () => void;
 }

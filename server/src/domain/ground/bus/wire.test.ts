@@ -32,7 +32,7 @@ const message: fc.Arbitrary<RealtimeMessage> = fc.oneof(
 const decodeAll = (payloads: readonly string[]) =>
   payloads.flatMap((payload) => decodeMessages(payload)?.messages ?? []);
 
-test('what is sent arrives, in order, in payloads that PostgreSQL takes', () => {
+test('messages arrive in order, in payloads that PostgreSQL accepts', () => {
   fc.assert(
     fc.property(fc.array(message, { maxLength: 200 }), (messages) => {
       const payloads = encodeMessages(NODE, messages);
@@ -45,7 +45,7 @@ test('what is sent arrives, in order, in payloads that PostgreSQL takes', () => 
   );
 });
 
-test('a long list of users and the content stay at home', () => {
+test('a long list of users and the content are not sent to other nodes', () => {
   const userIds = Array.from({ length: 1_000 }, () => newId());
   const content = { category: null, topic: null, message: Buffer.alloc(50_000), inApp: null };
   const sent = { projectId: newId(), broadcastId: newId(), sentAtMs: 5, page: 3 };
@@ -53,12 +53,12 @@ test('a long list of users and the content stay at home', () => {
   expect(decodeAll(payloads)).toEqual([{ type: 'new_elsewhere', ...sent }]);
 });
 
-test("a client's name for itself that is too long is left out", () => {
+test('a client id that is too long is left out', () => {
   const changed = { type: 'changed' as const, userId: newId(), name: 'read' as const, id: newId(), atMs: 1 };
   expect(decodeAll(encodeMessages(NODE, [{ ...changed, clientId: '\0'.repeat(9_000) }]))).toEqual([changed]);
 });
 
-test('what others write into the channel is left aside', () => {
+test('payloads of other programs are ignored', () => {
   for (const payload of [
     '',
     'null',
@@ -73,7 +73,7 @@ test('what others write into the channel is left aside', () => {
   fc.assert(fc.property(fc.string(), (payload) => void decodeMessages(payload)));
 });
 
-test('what is new for a part of the users of a broadcast arrives with their names, however many they are', () => {
+test('a message for some users of a broadcast arrives with all their ids', () => {
   const userIds = Array.from({ length: 1_000 }, () => newId());
   const messages = newToThese({ projectId: newId(), broadcastId: newId(), sentAtMs: Date.now() }, userIds);
   const payloads = encodeMessages(NODE, messages);

@@ -1,13 +1,13 @@
 import type { RealtimeMessage } from './messages.ts';
 
-// PostgreSQL refuses a payload of 8,000 bytes or more (NOTIFY_PAYLOAD_MAX_LENGTH).
+// PostgreSQL rejects a payload of 8,000 bytes or more (NOTIFY_PAYLOAD_MAX_LENGTH).
 const MAX_PAYLOAD_BYTES = 7_900;
-// 37 bytes each: so many are cheaper to send along than for every node to look up.
+// 37 bytes each: cheaper to send than a query on every node.
 const MAX_INLINE_USERS = 16;
 
 /**
- * The payloads that carry these messages to other nodes, each short enough for one NOTIFY: a JSON array of
- * the sending node and its messages, in order.
+ * Encodes messages for other nodes. Each payload fits into one NOTIFY and is a JSON array: the id of the
+ * sending node, then its messages in order.
  */
 export function encodeMessages(nodeId: string, messages: readonly RealtimeMessage[]): string[] {
   const start = `[${JSON.stringify(nodeId)}`;
@@ -31,17 +31,14 @@ export function encodeMessages(nodeId: string, messages: readonly RealtimeMessag
   return payloads;
 }
 
-/**
- * What a payload says; `undefined` when it is not one of ours or of a release that this one does not
- * understand.
- */
+/** Decodes a payload. Returns undefined if it is not Belfry's or comes from an incompatible release. */
 export function decodeMessages(payload: string): { nodeId: string; messages: RealtimeMessage[] } | undefined {
   try {
     const [nodeId, ...messages] = JSON.parse(payload) as [unknown, ...unknown[]];
     if (typeof nodeId !== 'string') return undefined;
     return { nodeId, messages: messages.filter(isMessage) };
   } catch {
-    // Anyone with access to the database can write into the channel; what cannot be read says nothing to us.
+    // Any program with access to the database can write into the channel.
     return undefined;
   }
 }
@@ -49,19 +46,19 @@ export function decodeMessages(payload: string): { nodeId: string; messages: Rea
 function encode(message: RealtimeMessage, room: number): string {
   const json = JSON.stringify(slim(message));
   if (Buffer.byteLength(json) <= room) return json;
-  // Only a client's own name for itself can be this long. Without it the client merely sees its own echo.
+  // Only a client id can be this long. Without it, the client receives a message about its own change.
   return JSON.stringify({ ...slim(message), clientId: undefined });
 }
 
 function slim(message: RealtimeMessage): RealtimeMessage {
   if (message.type !== 'new') return message;
-  const { content: _, ...told } = message;
-  if (message.only === true || message.userIds.length <= MAX_INLINE_USERS) return told;
-  const { userIds: __, ...rest } = told;
+  const { content: _, ...sent } = message;
+  if (message.only === true || message.userIds.length <= MAX_INLINE_USERS) return sent;
+  const { userIds: __, ...rest } = sent;
   return { ...rest, type: 'new_elsewhere' };
 }
 
-// Written by another node, perhaps of another release: looked at before it is trusted.
+// Messages may come from another release, so they are validated.
 function isMessage(value: unknown): value is RealtimeMessage {
   if (typeof value !== 'object' || value === null) return false;
   const message = value as Record<string, unknown>;
