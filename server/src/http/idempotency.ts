@@ -3,12 +3,12 @@ import type { FastifyRequest } from 'fastify';
 import type { Queryable } from '../db/client.ts';
 import type { RealtimeMessage } from '../domain/ground/bus/messages.ts';
 import {
-  answerClaimed,
-  answerOnce,
   type IdempotencyKey,
-  type KeptAnswer,
-  keptResponsePurpose,
   requestHash,
+  runOnce,
+  runOnceClaimed,
+  type StoredResponse,
+  storedResponsePurpose,
 } from '../domain/ground/requests/idempotency.ts';
 import { ClientError } from '../errors.ts';
 import { bearerToken } from './auth.ts';
@@ -71,16 +71,16 @@ export async function answerIdempotently(
   context: HttpContext,
   { key, status, mode, secret }: Keeping,
   run: Run,
-): Promise<KeptAnswer & { replayed: boolean }> {
-  const purpose = keptResponsePurpose(key.projectId, key.scope, key.key);
-  const keep = (body: string | Buffer): KeptAnswer => ({
+): Promise<StoredResponse & { replayed: boolean }> {
+  const purpose = storedResponsePurpose(key.projectId, key.scope, key.key);
+  const keep = (body: string | Buffer): StoredResponse => ({
     status,
     body: secret ? context.sealer.seal(body, purpose).toString('base64') : body.toString(),
   });
   const answered =
     mode === 'automatic'
       ? await inTransaction(context, key, run, keep)
-      : await answerClaimed(context, key, async () => keep(await run(context, (effect) => effect())));
+      : await runOnceClaimed(context, key, async () => keep(await run(context, (effect) => effect())));
   // A refusal is never sealed.
   if (!secret || answered.status >= 400) return answered;
   return { ...answered, body: context.sealer.open(Buffer.from(answered.body, 'base64'), purpose).toString() };
@@ -91,13 +91,13 @@ async function inTransaction(
   context: HttpContext,
   key: IdempotencyKey,
   run: Run,
-  keep: (body: string | Buffer) => KeptAnswer,
-): Promise<KeptAnswer & { replayed: boolean }> {
+  keep: (body: string | Buffer) => StoredResponse,
+): Promise<StoredResponse & { replayed: boolean }> {
   const effects: (() => void)[] = [];
   const afterCommit = (effect: () => void) => {
     effects.push(effect);
   };
-  const answered = await answerOnce(context, key, async (tx) => {
+  const answered = await runOnce(context, key, async (tx) => {
     return keep(await run(within(context, tx, afterCommit), afterCommit));
   });
   // A refusal undid what the handler wrote: there is nothing to tell anybody.

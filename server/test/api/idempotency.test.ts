@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { Type } from 'typebox';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { type Queryable, sql } from '../../src/db/client.ts';
-import { KEPT_MS, purgeIdempotencyKeys } from '../../src/domain/ground/requests/idempotency.ts';
+import { purgeIdempotencyKeys, STORED_MS } from '../../src/domain/ground/requests/idempotency.ts';
 import { Acceptor } from '../../src/domain/line/accept/acceptor.ts';
 import { sendBroadcast } from '../../src/domain/line/accept/send-broadcast.ts';
 import { ClientError } from '../../src/errors.ts';
@@ -160,7 +160,7 @@ describe('an Idempotency-Key', () => {
     const entered = Promise.withResolvers<void>();
     const open = Promise.withResolvers<void>();
     const key = keyOf(elsewhere, 'mark', '/v2/marks', 'k4', { mark: 'twin' });
-    const first = elsewhere.answerOnce(it.context, key, async () => {
+    const first = elsewhere.runOnce(it.context, key, async () => {
       entered.resolve();
       await open.promise;
       return { status: 201, body: '{"mark":"twin","at":1}' };
@@ -186,7 +186,7 @@ describe('an Idempotency-Key', () => {
     await held.entered.promise;
     // Looks a first time while the first request is under way, and must look a second time.
     let looks = 0;
-    const second = elsewhere.answerClaimed(
+    const second = elsewhere.runOnceClaimed(
       { db: counting(it.db, () => ++looks), clock: it.clock },
       key,
       () => {
@@ -195,7 +195,7 @@ describe('an Idempotency-Key', () => {
     );
     await expect.poll(() => looks).toBeGreaterThan(2);
     await expect(
-      (await otherProcess()).answerClaimed(it.context, { ...key, requestHash: Buffer.alloc(32) }, () => {
+      (await otherProcess()).runOnceClaimed(it.context, { ...key, requestHash: Buffer.alloc(32) }, () => {
         throw new Error('ran twice');
       }),
     ).rejects.toMatchObject({ code: 'idempotency_conflict' });
@@ -209,7 +209,7 @@ describe('an Idempotency-Key', () => {
     const key = keyOf(elsewhere, 'markFarAway', '/v2/far-marks', 'k4c', { mark: 'far' });
     const entered = Promise.withResolvers<void>();
     const fail = Promise.withResolvers<never>();
-    const first = elsewhere.answerClaimed(it.context, key, () => {
+    const first = elsewhere.runOnceClaimed(it.context, key, () => {
       entered.resolve();
       return fail.promise;
     });
@@ -325,7 +325,7 @@ describe('an Idempotency-Key', () => {
 
   test('is kept for 24 hours and not longer, then purged in batches', async () => {
     const first = await mark('k10', { mark: 'aged' });
-    it.clock.advance(KEPT_MS - 5_000);
+    it.clock.advance(STORED_MS - 5_000);
     expect((await mark('k10', { mark: 'aged' })).text).toBe(first.text);
     it.clock.advance(5_001);
     const anew = await mark('k10', { mark: 'aged' });

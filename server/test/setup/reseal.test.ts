@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Database, openDatabase, sql } from '../../src/db/client.ts';
 import { reseal } from '../../src/domain/after/sealing/reseal.ts';
 import { openSecret, sealSecret, secretPurpose } from '../../src/domain/after/webhooks/sign.ts';
-import { keptResponsePurpose } from '../../src/domain/ground/requests/idempotency.ts';
+import { storedResponsePurpose } from '../../src/domain/ground/requests/idempotency.ts';
 import { addressKeyPurpose } from '../../src/domain/ground/suppressions/address-keys.ts';
 import { installationPurpose } from '../../src/domain/people/installations/record.ts';
 import { openToken, sealToken, tokenPurpose } from '../../src/domain/people/tokens/sealed.ts';
@@ -64,7 +64,7 @@ async function fill(sealer: Sealer) {
     projectId,
     sealer.seal('address key', addressKeyPurpose(projectId)),
   ]);
-  const kept = sealer.seal('{"auth_token":"x"}', keptResponsePurpose(projectId, 'scope of it', 'k1'));
+  const kept = sealer.seal('{"auth_token":"x"}', storedResponsePurpose(projectId, 'scope of it', 'k1'));
   await run(
     `insert into idempotency_keys values
       ($1, 'scope of it', 'k1', '', 200, $2, now()),
@@ -163,7 +163,7 @@ test('every secret opens with the new key alone afterwards, and a second run cha
       await one(
         `select decode(body, 'base64') as v from idempotency_keys where project_id = $1 and key = 'k1'`,
       ),
-      keptResponsePurpose(projectId, 'scope of it', 'k1'),
+      storedResponsePurpose(projectId, 'scope of it', 'k1'),
     ),
   ).toBe('{"auth_token":"x"}');
   const sealed = await one(

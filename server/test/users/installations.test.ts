@@ -416,7 +416,7 @@ describe('an Idempotency-Key of finish', () => {
       [
         {
           code: 'idempotency_conflict',
-          message: 'The first request with this Idempotency-Key has not ended',
+          message: 'The first request with this Idempotency-Key has not finished',
         },
       ],
     ]);

@@ -2,14 +2,14 @@ import { type Queryable, sql } from '../../../db/client.ts';
 import { firstIdAt } from '../../../lib/ids.ts';
 
 // Long enough to find out about a failure and to replay it.
-const KEPT_MS = 30 * 24 * 3_600_000;
+const STORED_MS = 30 * 24 * 3_600_000;
 const BATCH = 1_000;
 
 /**
  * Deletes a batch of old messages, and of what deleted webhooks have left; answers whether there may be more.
  */
 export async function purgeWebhooks(db: Queryable, nowMs: number): Promise<boolean> {
-  const old = await db.query(deleteOldMessages, [firstIdAt(Math.max(0, nowMs - KEPT_MS)), BATCH]);
+  const old = await db.query(deleteOldMessages, [firstIdAt(Math.max(0, nowMs - STORED_MS)), BATCH]);
   const left = await db.query(deleteLeftMessages, [BATCH]);
   await db.query(deleteReplays);
   await db.query(deleteWebhooks);

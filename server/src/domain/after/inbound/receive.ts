@@ -5,7 +5,7 @@ import type { Clock } from '../../../lib/clock.ts';
 import type { Sealer } from '../../../lib/seal.ts';
 import type { ReceivedRequest, Receiver } from '../../../providers/provider.ts';
 import { recordEvents } from '../../ground/events/record.ts';
-import { answerOnce, isFirstUse } from '../../ground/requests/idempotency.ts';
+import { isFirstUse, runOnce } from '../../ground/requests/idempotency.ts';
 import { findIntegrationsById } from '../../setup/integrations/find.ts';
 
 /** The integrations whose vendors send webhooks that are signed with this. */
@@ -45,7 +45,7 @@ export async function receiveWebhook(
     // A delivery that is repeated may differ in what it says of deliveries.
     requestHash: createHash('sha256').update(key).digest(),
   });
-  await answerOnce(context, keyed(deliveryId, 'inbound'), async (tx) => {
+  await runOnce(context, keyed(deliveryId, 'inbound'), async (tx) => {
     const done = { status: 201, body: '{}' };
     // Whoever has seen a request can send it again under an id of their own. The response is the same as for
     // the first.

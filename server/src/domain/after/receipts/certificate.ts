@@ -20,7 +20,7 @@ export async function certificateAt(
 
 // A vendor has one for each region, and changes it once a year or so.
 const KEPT = 50;
-const KEPT_MS = 24 * 3_600_000;
+const STORED_MS = 24 * 3_600_000;
 const MISSING_MS = 10_000;
 const MAX_BYTES = 64 * 1024;
 
@@ -30,7 +30,7 @@ const byTransport = new WeakMap<object, Kept>();
 function keptBy(transport: object): Kept {
   const known = byTransport.get(transport);
   if (known !== undefined) return known;
-  const made: Kept = new LRUCache({ max: KEPT, ttl: KEPT_MS });
+  const made: Kept = new LRUCache({ max: KEPT, ttl: STORED_MS });
   byTransport.set(transport, made);
   return made;
 }

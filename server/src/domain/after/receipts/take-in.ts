@@ -8,7 +8,7 @@ import type { ReceiptReader, Report, ReportRequest } from '../../../providers/pr
 import type { Transport } from '../../../providers/shared/transport.ts';
 import type { Bus, RealtimeMessage } from '../../ground/bus/messages.ts';
 import { readReceiptToken } from '../../ground/links/receipt-url.ts';
-import { answerOnce } from '../../ground/requests/idempotency.ts';
+import { runOnce } from '../../ground/requests/idempotency.ts';
 import type { AddressKeys } from '../../ground/suppressions/address-keys.ts';
 import type { TokenDiscarder } from '../../people/tokens/discard-gone.ts';
 import { findIntegrationsById } from '../../setup/integrations/find.ts';
@@ -134,7 +134,7 @@ async function onceOnly(
   const requestHash = createHash('sha256').update(body).digest();
   const key = { projectId, scope: `receipts:${provider}:${integrationId}`, key: once, requestHash };
   try {
-    await answerOnce(deps, key, async (tx) => {
+    await runOnce(deps, key, async (tx) => {
       await work(tx);
       return { status: 200, body: '{}' };
     });

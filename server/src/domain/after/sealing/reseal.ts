@@ -1,6 +1,6 @@
 import { type Queryable, type Statement, sql } from '../../../db/client.ts';
 import { CannotOpen, type Sealer } from '../../../lib/seal.ts';
-import { keptResponsePurpose } from '../../ground/requests/idempotency.ts';
+import { storedResponsePurpose } from '../../ground/requests/idempotency.ts';
 import { addressKeyPurpose } from '../../ground/suppressions/address-keys.ts';
 import { installationPurpose } from '../../people/installations/record.ts';
 import { tokenPurpose } from '../../people/tokens/sealed.ts';
@@ -101,7 +101,7 @@ const COLUMNS: readonly SealedColumn[] = [
     table: 'idempotency_keys',
     column: 'body',
     key: { project_id: 'uuid', scope: 'text', key: 'text' },
-    purpose: (row) => keptResponsePurpose(of(row, 'project_id'), of(row, 'scope'), of(row, 'key')),
+    purpose: (row) => storedResponsePurpose(of(row, 'project_id'), of(row, 'scope'), of(row, 'key')),
     base64: true,
   },
 ];

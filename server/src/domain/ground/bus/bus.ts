@@ -4,11 +4,12 @@ import type { Bus, RealtimeMessage } from './messages.ts';
 import { decodeMessages, encodeMessages } from './wire.ts';
 
 const CHANNEL = 'belfry_realtime';
-// Messages published within this time share a transaction. Commits with NOTIFY take one lock after another, so
-// their number is kept to 200 a second.
+// Messages published within this time share a transaction. Commits with NOTIFY take one lock after another,
+// so their number is kept to 200 a second.
 const GATHER_MS = 5;
 // The link is probed this often, and closed when no response arrives in time. Both together have to stay well
-// below the margin of a resume (resume-cursor.ts), which covers messages published before the loss was noticed.
+// below the margin of a resume (resume-cursor.ts), which covers messages published before the loss was
+// noticed.
 const HEARTBEAT_MS = 8_000;
 const RESPONSE_TIMEOUT_MS = 5_000;
 const FIRST_RETRY_MS = 100;
@@ -16,7 +17,8 @@ const LONGEST_RETRY_MS = 5_000;
 // Messages kept while the link is down. When there are more, other nodes get one `missed` message instead.
 const MAX_WAITING = 10_000;
 
-// Messages that command-line programs send. A server that is the only node of its database listens for them too.
+// Messages that command-line programs send. A server that is the only node of its database listens for them
+// too.
 const BY_COMMANDS: ReadonlySet<RealtimeMessage['type']> = new Set([
   'project_changed',
   'token_discarded',
@@ -39,15 +41,17 @@ export interface BusOptions {
   shared: boolean;
 }
 
-/** Creates the bus of one node. It connects in the background; `listening` resolves when it receives messages. */
+/**
+ * Creates the bus of one node. It connects in the background; `listening` resolves when it receives messages.
+ */
 export function createBus(options: BusOptions): PostgresBus {
   return new PostgresBus(options);
 }
 
 /**
  * Passes messages to this node's subscribers at once, and to other nodes by LISTEN/NOTIFY. NOTIFY runs on a
- * connection of its own, never in the transaction that wrote: its lock would make all writers commit one after
- * another.
+ * connection of its own, never in the transaction that wrote: its lock would make all writers commit one
+ * after another.
  */
 export class PostgresBus implements Bus {
   readonly #db: Database;
@@ -206,7 +210,9 @@ export class PostgresBus implements Bus {
       this.#dispatch({ type: 'missing', sinceMs: this.#aliveAtMs });
   }
 
-  /** Resolves with a connection, or with undefined if the bus was closed meanwhile. Closes a late connection. */
+  /**
+   * Resolves with a connection, or with undefined if the bus was closed meanwhile. Closes a late connection.
+   */
   async #connect(): Promise<Client | undefined> {
     const connecting = this.#db.connect();
     try {
@@ -252,7 +258,9 @@ function afterFailure(
   return [{ type: 'missed', sinceMs }];
 }
 
-/** Closes a connection that may be broken, without waiting. The driver destroys it if a query is in flight. */
+/**
+ * Closes a connection that may be broken, without waiting. The driver destroys it if a query is in flight.
+ */
 function drop(client: Client): void {
   client.end().catch(() => {}); // already closed
 }

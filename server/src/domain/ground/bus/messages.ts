@@ -1,4 +1,6 @@
-/** The columns of a broadcast that its notifications show, compressed as they are stored (lib/packed-json.ts). */
+/**
+ * The columns of a broadcast that its notifications show, compressed as they are stored (lib/packed-json.ts).
+ */
 export interface BroadcastContent {
   category: string | null;
   topic: string | null;
@@ -97,7 +99,9 @@ export type ChangeName =
   | 'seen/all'
   | 'archive/all';
 
-/** The connection to other nodes is down and their messages do not arrive. Published by the bus on this node. */
+/**
+ * The connection to other nodes is down and their messages do not arrive. Published by the bus on this node.
+ */
 export interface MessagesMissing {
   type: 'missing';
   /** When the connection last worked: unix milliseconds of the database's clock. */

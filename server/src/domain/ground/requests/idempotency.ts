@@ -12,116 +12,113 @@ export interface IdempotencyKey {
   readonly requestHash: Buffer;
 }
 
-/** What was answered, or is to be answered, under a key. */
-export interface KeptAnswer {
+/** The response that is stored under a key. */
+export interface StoredResponse {
   status: number;
   body: string;
 }
 
-// The status of a row whose work has not ended; committed only where no transaction holds the row.
-const UNDER_WAY = 0;
-// Longer than any call to a vendor takes: work that has not ended by then was broken off by a crash.
+// The status of a row whose work has not finished. Committed only by claims that span no transaction.
+const UNFINISHED = 0;
+// Longer than any call to a vendor takes: work that is unfinished by then was ended by a crash.
 const CLAIM_MS = 3 * 60 * 1000;
 // A request waits this long for the same request on another node. Connecting to a vendor and its response
 // take 40 s at most, and common load balancers cut a request after 60 s.
 const WAIT_MS = 50_000;
 const FIRST_POLL_MS = 50;
 const SLOWEST_POLL_MS = 1_000;
-// These statuses, and 5xx, say nothing about the operation: with another token, or a minute later, it may
+// These statuses, like 5xx, are not results of the operation: with another token, or a minute later, it may
 // succeed under the same key.
 const NOT_STORED: ReadonlySet<number> = new Set([401, 403, 429]);
 
-/** How long an answer is kept: the contract's 24 hours. */
-export const KEPT_MS = 24 * 60 * 60 * 1000;
+/** How long a response is stored: 24 hours, by the contract. */
+export const STORED_MS = 24 * 60 * 60 * 1000;
 
-/** What a response that holds a secret is sealed for. */
-export function keptResponsePurpose(projectId: string, scope: string, key: string): string {
+/** The purpose with which a response that contains a secret is sealed. */
+export function storedResponsePurpose(projectId: string, scope: string, key: string): string {
   return `project:${projectId}:answer:${scope}:${key}`;
 }
 
-/** What tells one request from another under the same key. `target` is the path with its query. */
+/** Returns a hash that differs between requests. `target` is the path with its query. */
 export function requestHash(target: string, bodyHash: Buffer | undefined): Buffer {
   const hash = createHash('sha256').update(target).update('\0');
   return (bodyHash === undefined ? hash : hash.update(bodyHash)).digest();
 }
 
-/**
- * The answer kept under this key, if any. Throws `idempotency_conflict` when it belongs to another request.
- */
+/** Returns the response stored under this key. Throws `idempotency_conflict` if it is another request's. */
 export async function findReplay(
   { db, clock }: { db: Queryable; clock: Clock },
   key: IdempotencyKey,
-): Promise<KeptAnswer | undefined> {
+): Promise<StoredResponse | undefined> {
   const rows = await db.query<{ status: number; body: string; request_hash: Buffer }>(selectKey, [
     key.projectId,
     key.scope,
     key.key,
-    oldestKept(clock),
+    oldestStored(clock),
   ]);
-  const kept = rows[0];
-  if (kept !== undefined && !kept.request_hash.equals(key.requestHash))
+  const stored = rows[0];
+  if (stored !== undefined && !stored.request_hash.equals(key.requestHash))
     throw new ClientError('idempotency_conflict');
-  return kept;
+  return stored;
 }
 
 /**
- * Runs an operation at most once per key. The key, the writes of `work` and its response are committed
- * together, so there is no state in between: a crash leaves nothing, and a concurrent request with the same
- * key waits for the commit and gets the same response. A `ClientError` of `work` is a response too (its
- * writes are rolled back, the response is stored), except for those in `NOT_STORED`; anything else rolls back
- * everything.
+ * Runs an operation at most once per key. The key, the writes of `work` and its response are committed in one
+ * transaction: a crash leaves nothing, and a concurrent request with the same key waits for the commit and
+ * returns the same response. If `work` throws a `ClientError`, its writes are rolled back and the error is
+ * stored as the response, except for statuses in `NOT_STORED`. Any other error rolls back everything.
  */
-export async function answerOnce(
+export async function runOnce(
   deps: { db: Database; clock: Clock },
   key: IdempotencyKey,
-  work: (tx: Queryable) => Promise<KeptAnswer>,
-): Promise<KeptAnswer & { replayed: boolean }> {
-  return inTurn(key, () => claimAndAnswer(deps, key, work));
+  work: (tx: Queryable) => Promise<StoredResponse>,
+): Promise<StoredResponse & { replayed: boolean }> {
+  return oneAtATime(key, () => claimAndRun(deps, key, work));
 }
 
 /**
- * Notes the key in the caller's transaction. Returns false when it was noted within the last 24 hours; a
- * concurrent transaction with the same key is waited for. No response is stored under it.
+ * Records the key in the caller's transaction. Returns false if it was recorded in the last 24 hours. Waits
+ * for a concurrent transaction with the same key. Stores no response.
  */
 export async function isFirstUse(
   { tx, clock }: { tx: Queryable; clock: Clock },
   key: IdempotencyKey,
 ): Promise<boolean> {
   const where = [key.projectId, key.scope, key.key, key.requestHash];
-  return (await tx.query(claimKey, [...where, new Date(clock.now()), oldestKept(clock)])).length > 0;
+  return (await tx.query(claimKey, [...where, new Date(clock.now()), oldestStored(clock)])).length > 0;
 }
 
 /**
- * The same for work that makes network calls, during which no transaction may be open: the key is claimed,
- * the work runs, its response is stored. A concurrent request with the same key waits, on another node too. A
- * crash in between leaves the claim behind, and nobody knows how far the work has come: requests then wait
- * for `WAIT_MS` and throw `idempotency_conflict`. After `CLAIM_MS` the work runs again.
+ * `runOnce` for work that makes network calls and therefore holds no transaction: claims the key, runs the
+ * work, stores its response. A concurrent request with the same key waits, on other nodes too. A crash leaves
+ * the claim behind, and how far the work came is unknown: requests then wait for `WAIT_MS` and throw
+ * `idempotency_conflict`. After `CLAIM_MS` the work runs once more.
  */
-export async function answerClaimed(
+export async function runOnceClaimed(
   deps: { db: Queryable; clock: Clock },
   key: IdempotencyKey,
-  work: () => Promise<KeptAnswer>,
-): Promise<KeptAnswer & { replayed: boolean }> {
-  return inTurn(key, async () => {
+  work: () => Promise<StoredResponse>,
+): Promise<StoredResponse & { replayed: boolean }> {
+  return oneAtATime(key, async () => {
     const claim = await claimOrWait(deps, key);
     if ('stored' in claim) return { ...claim.stored, replayed: true };
     const { db } = deps;
     const where = [key.projectId, key.scope, key.key, claim.claimedAt];
-    const answer = await asAnswer(work).catch(async (error: unknown) => {
-      // Should this fail, too, the claim expires by itself.
+    const response = await asResponse(work).catch(async (error: unknown) => {
+      // If this fails too, the claim expires.
       await db.query(endClaim, where).catch(() => {});
       throw error;
     });
-    await db.query(keepClaimed, [...where, answer.status, answer.body]);
-    return { ...answer, replayed: false };
+    await db.query(storeClaimed, [...where, response.status, response.body]);
+    return { ...response, replayed: false };
   });
 }
 
-/** Claims the key, or waits for the response of the request that has claimed it. */
+/** Claims the key, or waits for the response of the request that claimed it. */
 async function claimOrWait(
   deps: { db: Queryable; clock: Clock },
   key: IdempotencyKey,
-): Promise<{ claimedAt: Date } | { stored: KeptAnswer }> {
+): Promise<{ claimedAt: Date } | { stored: StoredResponse }> {
   const { db, clock } = deps;
   const deadlineMs = clock.now() + WAIT_MS;
   for (let pauseMs = FIRST_POLL_MS; ; pauseMs = Math.min(pauseMs * 1.5, SLOWEST_POLL_MS)) {
@@ -132,16 +129,16 @@ async function claimOrWait(
       key.key,
       key.requestHash,
       claimedAt,
-      oldestKept(clock),
+      oldestStored(clock),
       new Date(clock.now() - CLAIM_MS),
     ]);
     if (claimed.length > 0) return { claimedAt };
     const stored = await findReplay(deps, key);
-    if (stored !== undefined && stored.status !== UNDER_WAY) return { stored };
+    if (stored !== undefined && stored.status !== UNFINISHED) return { stored };
     if (clock.now() > deadlineMs) {
       throw new ClientError(
         'idempotency_conflict',
-        ['The first request with this Idempotency-Key has not ended'],
+        ['The first request with this Idempotency-Key has not finished'],
         { 'retry-after': '5' },
       );
     }
@@ -149,38 +146,41 @@ async function claimOrWait(
   }
 }
 
-/** Deletes keys that ran out, a small batch; answers how many. Call it again while it answers `batch`. */
+/**
+ * Deletes up to `batch` expired keys. Returns how many it deleted; fewer than `batch` means that none is
+ * left.
+ */
 export async function purgeIdempotencyKeys(
   { db, clock }: { db: Queryable; clock: Clock },
   batch = 1000,
 ): Promise<number> {
-  return (await db.query(deleteOldKeys, [oldestKept(clock), batch])).length;
+  return (await db.query(deleteOldKeys, [oldestStored(clock), batch])).length;
 }
 
-const underWay = new Map<string, Promise<void>>();
+const inFlight = new Map<string, Promise<void>>();
 
 /**
- * Twins in this process wait here, where it costs no connection: enough of them would otherwise take the
- * whole pool.
+ * Runs work with the same key one after another within this process. Waiting here takes no connection of the
+ * pool.
  */
-async function inTurn<Result>(key: IdempotencyKey, work: () => Promise<Result>): Promise<Result> {
+async function oneAtATime<Result>(key: IdempotencyKey, work: () => Promise<Result>): Promise<Result> {
   const name = `${key.projectId} ${key.scope} ${key.key}`;
-  while (underWay.has(name)) await underWay.get(name);
+  while (inFlight.has(name)) await inFlight.get(name);
   const { promise, resolve } = Promise.withResolvers<void>();
-  underWay.set(name, promise);
+  inFlight.set(name, promise);
   try {
     return await work();
   } finally {
-    underWay.delete(name);
+    inFlight.delete(name);
     resolve();
   }
 }
 
-async function claimAndAnswer(
+async function claimAndRun(
   deps: { db: Database; clock: Clock },
   key: IdempotencyKey,
-  work: (tx: Queryable) => Promise<KeptAnswer>,
-): Promise<KeptAnswer & { replayed: boolean }> {
+  work: (tx: Queryable) => Promise<StoredResponse>,
+): Promise<StoredResponse & { replayed: boolean }> {
   const { clock } = deps;
   return deps.db.transaction(async (tx) => {
     const where = [key.projectId, key.scope, key.key];
@@ -188,28 +188,34 @@ async function claimAndAnswer(
       ...where,
       key.requestHash,
       new Date(clock.now()),
-      oldestKept(clock),
+      oldestStored(clock),
     ]);
     if (claimed.length === 0) {
-      const kept = await findReplay({ db: tx, clock }, key);
-      if (kept === undefined) throw new Error('an idempotency key vanished between two statements');
-      return { ...kept, replayed: true };
+      const stored = await findReplay({ db: tx, clock }, key);
+      if (stored === undefined) throw new Error('an idempotency key vanished between two statements');
+      return { ...stored, replayed: true };
     }
-    const answer = await attempt(tx, work);
-    await tx.query(keepAnswer, [...where, answer.status, answer.body]);
-    return { ...answer, replayed: false };
+    const response = await attempt(tx, work);
+    await tx.query(storeResponse, [...where, response.status, response.body]);
+    return { ...response, replayed: false };
   });
 }
 
-async function attempt(tx: Queryable, work: (tx: Queryable) => Promise<KeptAnswer>): Promise<KeptAnswer> {
+async function attempt(
+  tx: Queryable,
+  work: (tx: Queryable) => Promise<StoredResponse>,
+): Promise<StoredResponse> {
   await tx.query(savepoint);
-  const answer = await asAnswer(() => work(tx));
-  if (answer.status >= 400) await tx.query(rollbackToSavepoint);
-  return answer;
+  const response = await asResponse(() => work(tx));
+  if (response.status >= 400) await tx.query(rollbackToSavepoint);
+  return response;
 }
 
-/** The response of the work. An error of the client is one too, unless it is not to be stored. */
-async function asAnswer(work: () => Promise<KeptAnswer>): Promise<KeptAnswer> {
+/**
+ * Returns the response of the work, or that of the `ClientError` it throws. Rethrows errors that are not
+ * stored.
+ */
+async function asResponse(work: () => Promise<StoredResponse>): Promise<StoredResponse> {
   try {
     return await work();
   } catch (error) {
@@ -218,14 +224,14 @@ async function asAnswer(work: () => Promise<KeptAnswer>): Promise<KeptAnswer> {
   }
 }
 
-function oldestKept(clock: Clock): Date {
-  return new Date(clock.now() - KEPT_MS);
+function oldestStored(clock: Clock): Date {
+  return new Date(clock.now() - STORED_MS);
 }
 
 const savepoint = sql('savepoint_effect', 'savepoint effect');
 const rollbackToSavepoint = sql('rollback_effect', 'rollback to savepoint effect');
 
-// idempotency_keys_pkey. Waits for a transaction that has the key in hand; a row that ran out is taken over.
+// idempotency_keys_pkey. Waits for a transaction that writes the same key. Replaces an expired row.
 const claimKey = sql(
   'claim_idempotency_key',
   `insert into idempotency_keys as k (project_id, scope, key, request_hash, status, body, created_at)
@@ -236,8 +242,7 @@ const claimKey = sql(
   returning 1`,
 );
 
-// idempotency_keys_pkey. A row that ran out is taken over, and a claim of the same request that nobody works
-// at any more.
+// idempotency_keys_pkey. Replaces an expired row, and a claim of the same request that a crash left behind.
 const claimAlone = sql(
   'claim_idempotency_key_alone',
   `insert into idempotency_keys as k (project_id, scope, key, request_hash, status, body, created_at)
@@ -248,9 +253,9 @@ const claimAlone = sql(
   returning 1`,
 );
 
-// idempotency_keys_pkey. By its time a claim is told from one that has taken it over.
-const keepClaimed = sql(
-  'keep_claimed_answer',
+// idempotency_keys_pkey. The time of a claim distinguishes it from a later one that replaced it.
+const storeClaimed = sql(
+  'store_claimed_response',
   `update idempotency_keys
   set status = $5, body = $6
   where project_id = $1 and scope = $2 and key = $3 and created_at = $4`,
@@ -262,8 +267,8 @@ const endClaim = sql(
 );
 
 // idempotency_keys_pkey.
-const keepAnswer = sql(
-  'keep_idempotent_answer',
+const storeResponse = sql(
+  'store_idempotent_response',
   `update idempotency_keys
   set status = $4, body = $5
   where project_id = $1 and scope = $2 and key = $3`,
@@ -277,7 +282,7 @@ const selectKey = sql(
   where project_id = $1 and scope = $2 and key = $3 and created_at > $4`,
 );
 
-// idempotency_keys_by_age. skip locked: a key that is being taken over this moment is not ours to delete.
+// idempotency_keys_by_age. Skips keys that another transaction is replacing.
 const deleteOldKeys = sql(
   'delete_old_idempotency_keys',
   `delete from idempotency_keys

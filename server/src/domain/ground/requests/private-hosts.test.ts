@@ -6,7 +6,7 @@ import { privateHostProblems } from './private-hosts.ts';
 
 const MEMBERS = [urlMember('webhook.url'), hostMember('host')];
 
-test('every member that names a private host is named, in whatever spelling', async () => {
+test('every member that names a private host is reported, in any spelling', async () => {
   const egress = createEgressGuard({ resolver: async () => [{ address: '192.168.1.1', family: 4 }] });
   for (const host of ['10.1.2.3', '[::1]', '0x7f.1', '2130706433', '169.254.169.254', 'metadata.internal']) {
     const sent = { webhook: { url: `https://user@${host}:8443/path` }, host: host.replace(/[[\]]/g, '') };
@@ -17,7 +17,7 @@ test('every member that names a private host is named, in whatever spelling', as
   }
 });
 
-test('a cloud of FCM that has a name of its own is looked up', async () => {
+test('the universe domain of FCM is looked up', async () => {
   const asked: string[] = [];
   const egress = createEgressGuard({
     resolver: async (host) => {
@@ -32,7 +32,7 @@ test('a cloud of FCM that has a name of its own is looked up', async () => {
   expect(asked).toEqual(['fcm.cloud.example']);
 });
 
-test('a public host, and what is no host at all, is no problem', async () => {
+test('a public host is no problem, nor is a value that names no host', async () => {
   const egress = createEgressGuard({ allow: '10.0.0.0/8' });
   const long = `${'a.'.repeat(200)}example`;
   for (const host of [undefined, null, 5, {}, '', '1.1.1.1', '10.1.2.3', '2606:4700::1111', long])
@@ -41,7 +41,7 @@ test('a public host, and what is no host at all, is no problem', async () => {
     expect(await privateHostProblems({ egress }, MEMBERS, sent)).toEqual([]);
 });
 
-test('a name server that fails or says nothing does not keep anything from being saved', async () => {
+test('a name server that fails or hangs does not prevent saving', async () => {
   const silent = Promise.withResolvers<never>();
   let asked = 0;
   const egress = createEgressGuard({
@@ -51,7 +51,7 @@ test('a name server that fails or says nothing does not keep anything from being
     },
   });
   expect(await privateHostProblems({ egress }, MEMBERS, { host: 'unknown.example' })).toEqual([]);
-  // Many at once do not take the look-ups that deliveries need.
+  // Many lookups at once leave some for deliveries.
   const many = Array.from({ length: 50 }, (_, index) =>
     privateHostProblems({ egress }, MEMBERS, { host: `silent-${index}.example` }),
   );

@@ -3,9 +3,9 @@ import { ClientError } from '../../../errors.ts';
 import { type EgressGuard, EgressRefused } from '../../../lib/egress.ts';
 import { hostNamedIn, type NamedHost } from '../../../lib/named-host.ts';
 
-// Whoever saves something waits for it.
+// The client that saves a setting waits for the lookup.
 const LOOKUP_MS = 1_000;
-// The operating system looks up few names at a time, and deliveries need that too.
+// The operating system resolves few names at a time, and deliveries need most of them.
 const MAX_LOOKUPS = 1;
 const MAX_NAME_CHARACTERS = 253;
 let lookups = 0;
@@ -21,9 +21,9 @@ export async function rejectPrivateHosts(
 }
 
 /**
- * Which members of a request, of whatever shape, name a host without a public address. A name that the name
- * server does not resolve in time is accepted: this is to report a mistake early, and the guard judges every
- * connection anyway.
+ * Returns a problem for each member of a request that names a host without a public address. Accepts a name
+ * that is not resolved in time: this only reports mistakes early, and the egress guard checks every
+ * connection.
  */
 export async function privateHostProblems(
   { egress }: { egress: EgressGuard },
@@ -40,7 +40,7 @@ export async function privateHostProblems(
 }
 
 async function whyRefused(egress: EgressGuard, host: string): Promise<string | undefined> {
-  if (host.length > MAX_NAME_CHARACTERS) return undefined; // no name server knows such a name
+  if (host.length > MAX_NAME_CHARACTERS) return undefined; // longer than DNS allows
   if (isIP(host) !== 0) return refusal(egress, host);
   if (lookups >= MAX_LOOKUPS) return undefined;
   lookups += 1;

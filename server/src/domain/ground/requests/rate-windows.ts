@@ -6,21 +6,21 @@ import { SlidingWindow, type Taken } from '../../../lib/sliding-window.ts';
 import { waitMs } from '../../../lib/wait.ts';
 import type { Bus } from '../bus/messages.ts';
 
-/** Counts what callers do in a minute. `take` answers at once where no other node has to be asked. */
+/** Counts the requests of callers per minute. `take` returns a promise only if it must ask the database. */
 export interface RateWindows {
   take(name: string, limit: number): Taken | Promise<Taken>;
   /**
-   * What `take` would answer if it is known here, without looking further, that it would refuse; takes
-   * nothing.
+   * Returns what `take` would return if this node already knows that the limit is reached; otherwise
+   * undefined. Takes nothing.
    */
   refusal(name: string, limit: number): Taken | undefined;
   close(): Promise<void>;
 }
 
-// About 400 bytes each: 20 MB at most, whoever asks. Beyond that the least recent one starts anew.
+// About 400 bytes each: at most 20 MB. Beyond that, the least recently used window is dropped.
 const MAX_WINDOWS = 50_000;
 
-/** The windows of a node that is alone on its database: in memory. */
+/** The windows of the only node of a database, in memory. */
 export class OwnWindows implements RateWindows {
   readonly #windows = new LRUCache<string, SlidingWindow>(cacheLimit(MAX_WINDOWS));
   readonly #clock: Clock;
@@ -45,39 +45,39 @@ export class OwnWindows implements RateWindows {
   async close(): Promise<void> {}
 }
 
-// A node takes as many places at a time as the limit gives in a second, and uses them in that second.
+// A node reserves as many permits at a time as the limit allows per second, and uses them in that second.
 const SECONDS = 60;
-const GIVE_BACK_EVERY_MS = 1_000;
-// How long a request waits for places that other nodes hold and may not need, and how often it looks.
-const PATIENCE_MS = 1_000;
-const LOOK_EVERY_MS = 15;
+const RELEASE_EVERY_MS = 1_000;
+// How long a request waits for permits that other nodes reserved and may not need, and how often it checks.
+const WAIT_FOR_PERMITS_MS = 1_000;
+const CHECK_EVERY_MS = 15;
 
-/** Places that this node took for a window. */
-interface Held {
+/** Permits that this node reserved in a window. */
+interface Reservation {
   second: number;
-  places: number;
+  permits: number;
   free: number;
   oldest: number;
-  /** Nothing was left in this second: it is not asked again before the next. */
+  /** No permits were left in this second: the database is not asked before the next. */
   exhausted: boolean;
   taking: Promise<void> | undefined;
 }
 
 /**
- * The windows that all nodes of a database share, in `rate_windows`. A node takes places in advance, a
- * second's worth at a time, so a busy caller costs a write a second and not one a request; the last places
- * are taken one by one. Where none is left but another node holds some, it is asked to give back what it does
- * not need: so neither one more nor one less than the limit goes through.
+ * The windows that all nodes of a database share, in table `rate_windows`. A node reserves the permits of a
+ * second in advance, so a busy caller costs one write per second instead of one per request; the last permits
+ * are taken one by one. When none is left, other nodes are asked to release those that they do not need, so
+ * exactly as many requests pass as the limit allows.
  */
 export class SharedWindows implements RateWindows {
   readonly #db: Queryable;
   readonly #clock: Clock;
   readonly #bus: Bus;
   readonly #nodeId: string;
-  readonly #held = new LRUCache<string, Held>(cacheLimit(MAX_WINDOWS));
+  readonly #held = new LRUCache<string, Reservation>(cacheLimit(MAX_WINDOWS));
   readonly #unsubscribe: () => void;
   readonly #timer: NodeJS.Timeout;
-  #givingBack: Promise<void> = Promise.resolve();
+  #releasing: Promise<void> = Promise.resolve();
 
   constructor({ db, clock, bus, nodeId }: { db: Queryable; clock: Clock; bus: Bus; nodeId: string }) {
     this.#db = db;
@@ -85,10 +85,9 @@ export class SharedWindows implements RateWindows {
     this.#bus = bus;
     this.#nodeId = nodeId;
     this.#unsubscribe = bus.subscribe((message) => {
-      if (message.type === 'rate_limit_short' && message.nodeId !== nodeId)
-        this.#giveBackSoon([message.name]);
+      if (message.type === 'rate_limit_short' && message.nodeId !== nodeId) this.#releaseSoon([message.name]);
     });
-    this.#timer = setInterval(() => this.#giveBackSoon(this.#stale()), GIVE_BACK_EVERY_MS);
+    this.#timer = setInterval(() => this.#releaseSoon(this.#stale()), RELEASE_EVERY_MS);
     this.#timer.unref();
   }
 
@@ -100,78 +99,77 @@ export class SharedWindows implements RateWindows {
     return this.#held.get(name)?.exhausted === true ? this.#takeHeld(name, limit) : undefined;
   }
 
-  /** Gives back what is held. What cannot be given back is free again after a minute. */
+  /** Releases all reservations. Those that cannot be released expire after a minute. */
   async close(): Promise<void> {
     clearInterval(this.#timer);
     this.#unsubscribe();
-    this.#giveBackSoon([...this.#held.keys()]);
-    await this.#givingBack;
+    this.#releaseSoon([...this.#held.keys()]);
+    await this.#releasing;
   }
 
   /**
-   * From what this node holds since the second in which the request came, or refused for what it knows.
-   * `undefined`: the database has to be asked.
+   * Takes a permit that this node reserved in or after the second of the request, or refuses if it knows that
+   * none is left. Returns undefined if the database has to be asked.
    */
-  #takeHeld(name: string, limit: number, cameIn = this.#second()): Taken | undefined {
+  #takeHeld(name: string, limit: number, arrivedIn = this.#second()): Taken | undefined {
     const held = this.#held.get(name);
-    if (held === undefined || !isOf(held, cameIn)) return undefined;
-    if (held.places > 0) held.places -= 1;
+    if (held === undefined || !isOf(held, arrivedIn)) return undefined;
+    if (held.permits > 0) held.permits -= 1;
     else if (!held.exhausted) return undefined;
     return {
       allowed: !held.exhausted,
-      remaining: Math.min(limit, held.free + held.places),
+      remaining: Math.min(limit, held.free + held.permits),
       resetSeconds: Math.max(1, held.oldest + SECONDS - this.#second()),
     };
   }
 
   async #takeShared(name: string, limit: number): Promise<Taken> {
-    // Not the second in which the answer comes: a database that takes longer than one would be asked without
-    // end.
-    const cameIn = this.#second();
+    // Not the second of the response: a database that takes longer than a second would be asked without end.
+    const arrivedIn = this.#second();
     for (;;) {
       const held = this.#of(name);
       held.taking ??= this.#refill(name, held, limit).finally(() => {
         held.taking = undefined;
       });
       await held.taking;
-      const taken = this.#takeHeld(name, limit, cameIn);
+      const taken = this.#takeHeld(name, limit, arrivedIn);
       if (taken !== undefined) return taken;
     }
   }
 
-  #of(name: string): Held {
+  #of(name: string): Reservation {
     let held = this.#held.get(name);
     if (held === undefined) {
-      held = { second: 0, places: 0, free: 0, oldest: 0, exhausted: false, taking: undefined };
+      held = { second: 0, permits: 0, free: 0, oldest: 0, exhausted: false, taking: undefined };
       this.#held.set(name, held);
     }
     return held;
   }
 
-  async #refill(name: string, held: Held, limit: number): Promise<void> {
-    const deadline = performance.now() + PATIENCE_MS;
+  async #refill(name: string, held: Reservation, limit: number): Promise<void> {
+    const deadline = performance.now() + WAIT_FOR_PERMITS_MS;
     for (;;) {
       const second = this.#second();
-      const back = held.places;
-      held.places = 0;
-      const [row] = await this.#db.query<Row>(takePlaces, [
+      const unused = held.permits;
+      held.permits = 0;
+      const [row] = await this.#db.query<Row>(reservePermits, [
         name,
         this.#nodeId,
         second,
         limit,
         Math.ceil(limit / SECONDS),
-        back,
+        unused,
         held.second,
       ]);
-      if (row === undefined) throw new Error('rate_take answered nothing');
+      if (row === undefined) throw new Error('rate_take returned no row');
       held.second = second;
-      held.places = row.granted;
+      held.permits = row.granted;
       held.free = row.free;
       held.oldest = row.oldest ?? second;
       held.exhausted = row.granted === 0;
       if (row.granted > 0 || row.others === 0 || performance.now() > deadline) return;
       this.#bus.publish({ type: 'rate_limit_short', name, nodeId: this.#nodeId });
-      await waitMs(LOOK_EVERY_MS);
+      await waitMs(CHECK_EVERY_MS);
     }
   }
 
@@ -180,24 +178,24 @@ export class SharedWindows implements RateWindows {
     return [...this.#held].filter(([, held]) => !isOf(held, second)).map(([name]) => name);
   }
 
-  #giveBackSoon(names: readonly string[]): void {
-    const given = names.flatMap((name) => {
+  #releaseSoon(names: readonly string[]): void {
+    const released = names.flatMap((name) => {
       const held = this.#held.get(name);
       if (held === undefined || held.taking !== undefined) return [];
-      const { places, second } = held;
+      const { permits, second } = held;
       this.#held.delete(name);
-      return [{ name, places, second }];
+      return [{ name, permits, second }];
     });
-    if (given.length === 0) return;
-    this.#givingBack = this.#givingBack.then(async () => {
+    if (released.length === 0) return;
+    this.#releasing = this.#releasing.then(async () => {
       await this.#db
-        .query(givePlacesBack, [
-          given.map(({ name }) => name),
+        .query(releasePermits, [
+          released.map(({ name }) => name),
           this.#nodeId,
-          given.map(({ places }) => places),
-          given.map(({ second }) => second),
+          released.map(({ permits }) => permits),
+          released.map(({ second }) => second),
         ])
-        // They count as used, then, until their minute is over.
+        // Then they count as used for the rest of their minute.
         .catch(() => {});
     });
   }
@@ -208,10 +206,10 @@ export class SharedWindows implements RateWindows {
 }
 
 /**
- * Whether it was taken in this second or later; by more than a minute, that was by a clock that has been put
- * right since.
+ * Whether permits were reserved in this second or later. More than a minute later means a clock that was
+ * wrong.
  */
-function isOf(held: Held, second: number): boolean {
+function isOf(held: Reservation, second: number): boolean {
   return held.second >= second && held.second - second < SECONDS;
 }
 
@@ -222,23 +220,20 @@ interface Row {
   oldest: number | null;
 }
 
-/**
- * Deletes the windows in which nothing was counted in the last minutes. Reads all of them: there are as many
- * as there were callers.
- */
+/** Deletes windows without requests in the last two minutes. Reads the whole table: one row per caller. */
 export async function purgeRateWindows({ db, clock }: { db: Queryable; clock: Clock }): Promise<void> {
   await db.query(deleteOldWindows, [Math.floor(clock.now() / 1_000) - 2 * SECONDS]);
 }
 
 // Primary key of rate_windows. The commit does not wait for the disk: what a crash loses is counted again.
-const takePlaces = sql(
+const reservePermits = sql(
   'rate_take',
   `select granted, free, others, oldest
   from (select set_config('synchronous_commit', 'off', true)) without_waiting,
     rate_take($1, $2, $3, $4, $5, $6, $7)`,
 );
-// In the order of names, so that two nodes that give back the same ones do not deadlock.
-const givePlacesBack = sql(
+// In the order of names, so that two nodes that release the same ones do not deadlock.
+const releasePermits = sql(
   'rate_give_back',
   `with given as (
     select w.name, g.places, g.second

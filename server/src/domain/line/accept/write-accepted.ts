@@ -2,7 +2,7 @@ import { byteaArray, textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import { newEventId } from '../../ground/events/record.ts';
 import { CREATED_AND_SENT } from '../../ground/events/stored-types.ts';
-import { type IdempotencyKey, KEPT_MS } from '../../ground/requests/idempotency.ts';
+import { type IdempotencyKey, STORED_MS } from '../../ground/requests/idempotency.ts';
 import type { PackedBroadcast } from '../broadcasts/stored-broadcast.ts';
 import { inboxSentDetails } from '../fan-out/inbox-sent.ts';
 import type { KnownRecipients } from './known-recipients.ts';
@@ -99,7 +99,7 @@ function keyColumns(broadcasts: readonly NewBroadcastRow[], nowMs: number): unkn
     broadcasts.map(({ idempotency }) => idempotency?.requestHash),
     broadcasts.map(({ json }) => json.toString()),
     new Date(nowMs),
-    new Date(nowMs - KEPT_MS),
+    new Date(nowMs - STORED_MS),
   ];
 }
 
