@@ -1,5 +1,5 @@
 // The import rule of ARCHITECTURE.md, checked by `npm run lint`. Type-only imports count, too.
-//   lib ◂ contract ◂ providers
+//   lib ◂ contract/common ◂ providers ◂ {contract, config}
 //   lib ◂ db ◂ queue
 //   {contract, db, queue, providers} ◂ domain ◂ http ◂ app ◂ cli ◂ main
 // open.ts and credentials.ts may be imported by app and above, like http.
@@ -9,11 +9,11 @@ const LEAVES = ['config', 'errors', 'metrics'];
 /** Each part of server/src and what it may import besides itself. Main, the last, may import everything. */
 const MAY_IMPORT = {
   lib: [],
-  contract: ['lib'],
+  contract: ['lib', 'providers'],
   providers: ['lib', 'contract'],
   db: ['lib'],
   queue: ['lib', 'db'],
-  config: ['lib'],
+  config: ['lib', 'providers'],
   errors: ['lib'],
   metrics: ['lib'],
   domain: ['lib', 'contract', 'db', 'queue', 'providers', ...LEAVES],
@@ -95,6 +95,16 @@ module.exports = {
         pathNot: [part([...Object.keys(MAY_IMPORT), 'main'])],
       },
       to: {},
+    },
+    {
+      name: 'providers-stand-below-the-contract',
+      comment: 'the contract is made of what providers bring along; they use its building blocks alone',
+      severity: 'error',
+      from: { path: '^server/src/providers/' },
+      to: {
+        path: '^server/src/contract/',
+        pathNot: '^server/src/contract/(common|app-id|installation)[.]ts$',
+      },
     },
     {
       name: 'only-http-imports-the-web-framework',

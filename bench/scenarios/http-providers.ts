@@ -32,8 +32,13 @@ export const measureHttpProviders: Scenario = async (bench) => {
   const process = startTask('http-vendor.ts');
   const { address } = await process.ask<{ address: string }>({});
   const egress = createEgressGuard({ allow: '127.0.0.0/8' });
-  const vendors = ['sendgrid', 'ses', 'mailgun', 'twilio', 'slack_api'] as const;
-  const origins = Object.fromEntries(vendors.map((name) => [name, address]));
+  const origins = {
+    PROVIDER_SENDGRID_BASE_URL: address,
+    PROVIDER_SES_BASE_URL: address,
+    PROVIDER_MAILGUN_BASE_URL: address,
+    PROVIDER_TWILIO_BASE_URL: address,
+    PROVIDER_SLACK_API_URL: address,
+  };
   const requests: HttpRequest[] = [];
   const transport = createTransport({ egress, origins });
   const deps = { egress, clock: systemClock, transport };

@@ -33,7 +33,11 @@ export const measurePush: Scenario = async (bench) => {
   const egress = createEgressGuard({ allow: '127.0.0.0/8' });
   const transport = createTransport({
     egress,
-    origins: { apns: vendor.http2, fcm: vendor.http2, expo: vendor.http1 },
+    origins: {
+      PROVIDER_APNS_BASE_URL: vendor.http2,
+      PROVIDER_FCM_BASE_URL: vendor.http2,
+      PROVIDER_EXPO_BASE_URL: vendor.http1,
+    },
   });
   const deps = { egress, transport, clock: systemClock };
   const rsa = pem(generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey);

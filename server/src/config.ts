@@ -1,35 +1,10 @@
 import { homedir } from 'node:os';
 import { resolve } from 'node:path';
 import { parseNetworks } from './lib/networks.ts';
+import { vendorOrigins } from './providers/index.ts';
+import type { OriginSetting } from './providers/shared/transport.ts';
 
-/** The origins of vendors that the operator can move, each with what is reached by default. */
-const VENDOR_ORIGINS = {
-  PROVIDER_APNS_BASE_URL: { vendor: 'apns', origin: 'https://api.push.apple.com' },
-  PROVIDER_APNS_SANDBOX_BASE_URL: { vendor: 'apns_sandbox', origin: 'https://api.sandbox.push.apple.com' },
-  PROVIDER_EXPO_BASE_URL: { vendor: 'expo', origin: 'https://exp.host' },
-  PROVIDER_FCM_BASE_URL: { vendor: 'fcm', origin: 'https://fcm.googleapis.com' },
-  PROVIDER_MAILGUN_BASE_URL: {
-    vendor: 'mailgun',
-    origin: 'https://api.mailgun.net, https://api.eu.mailgun.net',
-  },
-  PROVIDER_SENDGRID_BASE_URL: {
-    vendor: 'sendgrid',
-    origin: 'https://api.sendgrid.com, https://api.eu.sendgrid.com',
-  },
-  PROVIDER_SES_BASE_URL: { vendor: 'ses', origin: 'https://email.<region>.amazonaws.com' },
-  PROVIDER_SLACK_API_URL: { vendor: 'slack_api', origin: 'https://slack.com/api' },
-  PROVIDER_SLACK_AUTHORIZE_URL: { vendor: 'slack_authorize', origin: 'https://slack.com/oauth/v2/authorize' },
-  PROVIDER_SNS_BASE_URL: { vendor: 'sns', origin: 'https://sns.<region>.amazonaws.com' },
-  PROVIDER_TWILIO_BASE_URL: { vendor: 'twilio', origin: 'https://api.twilio.com' },
-} as const satisfies Record<string, { vendor: string; origin: string }>;
-
-type VendorSetting = keyof typeof VENDOR_ORIGINS;
-
-/**
- * Every setting of the server: name, default, what it means, and how its text is read. This is the only file
- * that reads the environment; the reference page is generated from here.
- */
-export const SETTINGS = {
+const OWN_SETTINGS = {
   DATA_DIR: {
     default: './data',
     help: 'Where the embedded database, the credentials and the sealing key are kept.',
@@ -113,7 +88,6 @@ export const SETTINGS = {
     help: 'Memory for request bodies in progress, in MiB, of which one credential gets half. Beyond it requests of more than 64 KiB are a 429 or 503. Default: an eighth of the heap limit (`--max-old-space-size`).',
     read: (text: string) => optional(text, (value) => integer(value, 1, 1_000_000)),
   },
-  ...vendorSettings(),
   SLACKBOT_APP_ID: {
     default: '',
     help: "The id of the server's own Slack app, by which projects connect workspaces that have no app of theirs: `<brand>_slackbot`.",
@@ -163,36 +137,28 @@ interface Setting {
   secret?: boolean;
 }
 
-export type SettingName = keyof typeof SETTINGS;
-
-/** The settings, read. */
-export type Config = { readonly [Name in SettingName]: ReturnType<(typeof SETTINGS)[Name]['read']> };
-
-/** Where the operator has moved vendors to, by the vendors' names. */
-export function vendorOrigins(
-  config: Config,
-): Record<(typeof VENDOR_ORIGINS)[VendorSetting]['vendor'], string | undefined> {
-  const moved = Object.entries(VENDOR_ORIGINS).map(([name, { vendor }]) => [
-    vendor,
-    config[name as VendorSetting],
-  ]);
-  return Object.fromEntries(moved) as ReturnType<typeof vendorOrigins>;
-}
-
-function vendorSettings() {
-  const settings = Object.entries(VENDOR_ORIGINS).map(([name, { origin }]) => [
+/** The settings that providers bring along. */
+const ORIGIN_SETTINGS = Object.fromEntries(
+  Object.entries(vendorOrigins).map(([name, origin]) => [
     name,
     {
       default: '',
-      help: `Reached instead of ${origin}: a proxy, or a stand-in for tests. May be a private address.`,
+      help: `Replaces ${origin}, for a proxy or a stand-in for tests. May be a private address.`,
       read: (text: string) => optional(text, (value) => url(value, ['http:', 'https:']).replace(/\/+$/, '')),
     },
-  ]);
-  return Object.fromEntries(settings) as Record<
-    VendorSetting,
-    { default: string; help: string; read: (text: string) => string | undefined }
-  >;
-}
+  ]),
+);
+
+/**
+ * Every setting of the server: name, default, meaning, and how its text is read. This is the only file that
+ * reads the environment; the reference page is generated from here.
+ */
+export const SETTINGS: Readonly<Record<string, Setting>> = { ...OWN_SETTINGS, ...ORIGIN_SETTINGS };
+
+/** The settings, read. */
+export type Config = {
+  readonly [Name in keyof typeof OWN_SETTINGS]: ReturnType<(typeof OWN_SETTINGS)[Name]['read']>;
+} & { readonly [Name in OriginSetting]?: string | undefined };
 
 /** Thrown when settings cannot be used; names every one that is wrong. */
 export class InvalidSettings extends Error {

@@ -1,7 +1,7 @@
 import { mkdirSync, statSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
-import { type Config, vendorOrigins } from './config.ts';
+import type { Config } from './config.ts';
 import { type ConnectionSettings, type Database, openDatabase } from './db/client.ts';
 import { followDatabaseClock } from './db/database-clock.ts';
 import {
@@ -80,7 +80,7 @@ export async function open(
   if (role === 'server') warnOfOthers(config, log);
   const egress = createEgressGuard({ allow: config.EGRESS_ALLOW });
   const { timeouts = {} } = options;
-  const transport = createTransport({ egress, origins: vendorOrigins(config), timeouts });
+  const transport = createTransport({ egress, origins: config, timeouts });
   const { connection, stop, embedded } = await connect(config, options);
   const databases: Database[] = [];
   try {

@@ -826,25 +826,25 @@ export type PingEmailIntegrationList = {
 
 export type ProviderOverrides = {
   /** Merged into the provider's own payload. */
-  sendgrid?: Record<string, unknown> | undefined;
-  /** Merged into the provider's own payload. */
-  twilio?: Record<string, unknown> | undefined;
-  /** Merged into the provider's own payload. */
-  ses?: Record<string, unknown> | undefined;
-  /** Merged into the provider's own payload. */
-  fcm?: Record<string, unknown> | undefined;
-  /** Merged into the provider's own payload. */
-  slack?: Record<string, unknown> | undefined;
-  /** Merged into the provider's own payload. */
-  web_push?: Record<string, unknown> | undefined;
-  /** Merged into the provider's own payload. */
-  mailgun?: Record<string, unknown> | undefined;
+  apns?: Record<string, unknown> | undefined;
   /** Merged into the provider's own payload. */
   expo?: Record<string, unknown> | undefined;
   /** Merged into the provider's own payload. */
-  apns?: Record<string, unknown> | undefined;
+  fcm?: Record<string, unknown> | undefined;
+  /** Merged into the provider's own payload. */
+  mailgun?: Record<string, unknown> | undefined;
+  /** Merged into the provider's own payload. */
+  sendgrid?: Record<string, unknown> | undefined;
+  /** Merged into the provider's own payload. */
+  ses?: Record<string, unknown> | undefined;
+  /** Merged into the provider's own payload. */
+  slack?: Record<string, unknown> | undefined;
   /** Merged into the provider's own payload. */
   teams?: Record<string, unknown> | undefined;
+  /** Merged into the provider's own payload. */
+  twilio?: Record<string, unknown> | undefined;
+  /** Merged into the provider's own payload. */
+  web_push?: Record<string, unknown> | undefined;
 };
 
 export type ReceiptReply = {

@@ -25,7 +25,10 @@ export async function generate({ check = false }: { check?: boolean }): Promise<
     'docs/reference/errors.md': errorsPage(),
     'docs/reference/events.md': eventsPage(),
     ...Object.fromEntries(
-      Object.entries(providerPages()).map(([name, text]) => [`docs/reference/providers/${name}.md`, text]),
+      Object.entries(await providerPages()).map(([name, text]) => [
+        `docs/reference/providers/${name}.md`,
+        text,
+      ]),
     ),
   };
   for (const [path, text] of Object.entries(files)) {

@@ -1,4 +1,5 @@
 import { type Static, Type } from 'typebox';
+import { overrideKeys } from '../providers/index.ts';
 import {
   EmailAddress,
   ExternalId,
@@ -83,21 +84,10 @@ const OverridesSchema = Type.Object(
       ),
     ),
     providers: Type.Optional(
-      Type.Object(
-        {
-          sendgrid: Type.Optional(providerOverride()),
-          twilio: Type.Optional(providerOverride()),
-          ses: Type.Optional(providerOverride()),
-          fcm: Type.Optional(providerOverride()),
-          slack: Type.Optional(providerOverride()),
-          web_push: Type.Optional(providerOverride()),
-          mailgun: Type.Optional(providerOverride()),
-          expo: Type.Optional(providerOverride()),
-          apns: Type.Optional(providerOverride()),
-          teams: Type.Optional(providerOverride()),
-        },
-        { title: 'ProviderOverrides', additionalProperties: false },
-      ),
+      Type.Object(Object.fromEntries(overrideKeys.map((key) => [key, Type.Optional(providerOverride())])), {
+        title: 'ProviderOverrides',
+        additionalProperties: false,
+      }),
     ),
   },
   { title: 'BroadcastOverrides', additionalProperties: false },

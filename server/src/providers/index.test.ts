@@ -3,7 +3,6 @@ import { Ajv } from 'ajv';
 import addFormats from 'ajv-formats';
 import { describe, expect, test } from 'vitest';
 import { integrationConfigs as EXAMPLES } from '../../test/support/integration-configs.ts';
-import { guides } from './guides.ts';
 import { delivering, integrations, wireNameOf } from './index.ts';
 import { maskSecrets } from './provider.ts';
 
@@ -11,20 +10,22 @@ const ajv = addFormats.default(new Ajv({ allErrors: true, strict: true, keywords
 
 test('all that deliver are put through the table of faults', () => {
   const folder = new URL('./', import.meta.url);
-  const tests = readdirSync(folder).filter((name) => name.endsWith('.test.ts'));
+  const tests = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((name) =>
+    name.endsWith('.test.ts'),
+  );
   const declared = tests.flatMap((name) => {
     const text = readFileSync(new URL(name, folder), 'utf8');
     return [...text.matchAll(/^conforms\(\s*'(\w+)'/gm)].map(([, provider]) => provider);
   });
-  expect([...new Set([...declared, 'smtp'])].sort()).toEqual([...delivering.keys()].sort()); // smtp: smtp-faults.test.ts
+  expect([...new Set([...declared, 'smtp'])].sort()).toEqual([...delivering.keys()].sort()); // smtp/faults.test.ts
 });
 
-test('the reference page of each that delivers says what a success, a passing failure and a refusal look like', () => {
-  expect(Object.keys(guides).sort()).toEqual([...delivering.keys()].sort());
-  for (const [name, { classify }] of delivering) {
-    const { answers } = guides[name as keyof typeof guides];
-    const kinds = answers.map(([, reply]) => classify(reply as never).kind);
+test('every guide lists a success, a temporary failure and a rejection, and describes its override', async () => {
+  for (const [name, { classify, guide: load, overrideKey }] of delivering) {
+    const { guide } = await load();
+    const kinds = guide.responses.map(([, reply]) => classify(reply as never).kind);
     expect(kinds, name).toEqual(expect.arrayContaining(['sent', 'retry', 'rejected']));
+    expect(guide.override !== undefined, name).toBe(overrideKey !== undefined);
   }
 });
 

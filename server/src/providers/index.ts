@@ -1,65 +1,40 @@
-/** The only list of providers: an integration whose name is not here does not exist. */
+/** The table of providers, and the tables that are derived from it. */
 import type { Static } from 'typebox';
-import { apns } from './apns/index.ts';
-import { eventsource } from './eventsource/index.ts';
-import { expo } from './expo/index.ts';
-import { fcm } from './fcm/index.ts';
-import { github } from './github/index.ts';
-import { inbox } from './inbox/index.ts';
-import { mailgun } from './mailgun/index.ts';
-import { pingEmail } from './ping-email/index.ts';
+import * as list from './list.ts';
 import type { AnyProvider, Integration } from './provider.ts';
-import { sendgrid } from './sendgrid/index.ts';
-import { ses } from './ses/index.ts';
-import { slack } from './slack/index.ts';
-import { slackbot } from './slack/slackbot.ts';
-import { smtp } from './smtp/index.ts';
-import { stripe } from './stripe/index.ts';
-import { teams } from './teams/index.ts';
-import { twilio } from './twilio/index.ts';
-import { webPush } from './web-push/index.ts';
+import type { OriginSetting } from './shared/transport.ts';
 
 /** Every kind of integration that a project can set up, by the name that it is stored under. */
-export const integrations = {
-  apns,
-  eventsource,
-  expo,
-  fcm,
-  github,
-  inbox,
-  mailgun,
-  ping_email: pingEmail,
-  sendgrid,
-  ses,
-  slack,
-  slackbot,
-  smtp,
-  stripe,
-  teams,
-  twilio,
-  web_push: webPush,
-};
+export const integrations = { ...list };
 export type IntegrationName = keyof typeof integrations;
 export type IntegrationConfig<Name extends IntegrationName> = Static<(typeof integrations)[Name]['config']>;
 
+const all = Object.values(integrations) as Integration[];
+
+/**
+ * The providers that deliver, by the name that they are stored under. Their configs differ, so a sender is
+ * made from the config that was saved under the same name.
+ */
+export const delivering: ReadonlyMap<string, AnyProvider> = new Map(
+  all.filter(isDelivering).map((provider) => [provider.name, provider] as const),
+);
+
+/** The members of a broadcast's `overrides.providers`. */
+export const overrideKeys: readonly string[] = [
+  ...new Set([...delivering.values()].flatMap(({ overrideKey }) => overrideKey ?? [])),
+];
+
+/** The vendors' origins, by the settings with which the operator replaces them. */
+export const vendorOrigins: Readonly<Record<OriginSetting, string>> = Object.fromEntries(
+  all.flatMap(({ origins = {} }) => Object.entries(origins)),
+);
+
 /** What clients call an integration: its name in paths, lists and events. */
 export function wireNameOf(name: string, brand: string): string {
-  const integration: Integration | undefined = isKnown(name)
-    ? (integrations[name] as Integration)
-    : undefined;
+  const integration = all.find((one) => one.name === name);
   return (integration?.wireName ?? name).replace('<brand>', brand);
 }
 
-function isKnown(name: string): name is IntegrationName {
-  return Object.hasOwn(integrations, name);
+function isDelivering(integration: Integration): integration is AnyProvider {
+  return 'connect' in integration;
 }
-
-/**
- * Those that deliver, by the name that they are stored under; `channel` says what on. Their configs differ,
- * so a sender is made from the config that was saved under the same name.
- */
-export const delivering: ReadonlyMap<string, AnyProvider> = new Map(
-  [apns, expo, fcm, mailgun, pingEmail, sendgrid, ses, slack, slackbot, smtp, teams, twilio, webPush].map(
-    (provider) => [provider.name, provider] as const,
-  ),
-);

@@ -11,7 +11,8 @@ import { type Static, type TObject, type TString, Type } from 'typebox';
 import type { Clock } from '../lib/clock.ts';
 import type { EgressGuard } from '../lib/egress.ts';
 import type { NamedHost } from '../lib/named-host.ts';
-import type { Timeouts, Transport } from './shared/transport.ts';
+import type { Guide } from './shared/guide.ts';
+import type { OriginSetting, Timeouts, Transport } from './shared/transport.ts';
 
 /** Every channel that a notification can go out on. */
 export type Channel = 'in_app' | 'email' | 'sms' | 'mobile_push' | 'web_push' | 'slack' | 'teams';
@@ -228,12 +229,16 @@ export type SenderDeps = {
 export type Integration<Schema extends TObject = TObject> = {
   /** What it is stored under, and the path segment of its routes: `/integrations/<name>`. */
   name: string;
+  /** What people call it: `Amazon SES`. */
+  title: string;
   /** The path segment where the brand word is part of it, written `<brand>`. */
   wireName?: string;
   /** What it delivers on; none for those that only take events in. */
   channel?: Channel;
   /** The vendor's own documentation. */
   docs: string;
+  /** The vendor's origins, by the settings with which the operator replaces them. */
+  origins?: Readonly<Record<OriginSetting, string>>;
   /** JSON Schema of the configuration, `description` being the help beside each field. */
   config: Schema;
   /**
@@ -402,6 +407,10 @@ export type Provider<
   build(message: MessageOf[C], config: Static<Schema>): Request;
   /** Pure: what the vendor's reply, or the transport's error, means. */
   classify(reply: Reply): SendOutcome;
+  /** The member of a broadcast's `overrides.providers` that is merged into its payload, where there is one. */
+  overrideKey?: string;
+  /** The rest of its reference page. */
+  guide(): Promise<{ guide: Guide<Reply> }>;
   /** Left out where the vendor names no rate. */
   rates?: Rates<MessageOf[C], Static<Schema>>;
   /**

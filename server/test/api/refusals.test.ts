@@ -125,7 +125,7 @@ const twilio = async (code: number): Promise<Scene> => {
     { status: 201, body: { sid: 'SM1' } },
   );
   const { minimal: config } = integrationConfigs.twilio;
-  return scene('sms', { provider: 'twilio', config }, { twilio: address }, (kind) => ({
+  return scene('sms', { provider: 'twilio', config }, { PROVIDER_TWILIO_BASE_URL: address }, (kind) => ({
     ...notificationContent(),
     to: kind === 'bad' ? '+19005550001' : '+14155550001',
   }));
@@ -162,7 +162,12 @@ const SCENES: Record<string, () => Promise<Scene>> = {
       private_key: privateKey.export({ type: 'pkcs8', format: 'pem' }) as string,
       token_uri: google.tokenUri,
     };
-    return scene('mobile_push', { provider: 'fcm', config }, { fcm: google.address }, pushTo);
+    return scene(
+      'mobile_push',
+      { provider: 'fcm', config },
+      { PROVIDER_FCM_BASE_URL: google.address },
+      pushTo,
+    );
   },
   async 'Expo InvalidCredentials of one ticket'() {
     const vendor = await startVendor();
@@ -178,8 +183,11 @@ const SCENES: Record<string, () => Promise<Scene>> = {
       },
     }));
     const { minimal: config } = integrationConfigs.expo;
-    return scene('mobile_push', { provider: 'expo', config }, { expo: vendor.address }, (kind) =>
-      pushTo(`ExponentPushToken[${kind}]`),
+    return scene(
+      'mobile_push',
+      { provider: 'expo', config },
+      { PROVIDER_EXPO_BASE_URL: vendor.address },
+      (kind) => pushTo(`ExponentPushToken[${kind}]`),
     );
   },
   async 'SMTP 554 5.7.1 at RCPT'() {
@@ -212,7 +220,12 @@ const SCENES: Record<string, () => Promise<Scene>> = {
       },
       { status: 200, body: { MessageId: '1' } },
     );
-    return scene('email', { provider: 'ses', config: integrationConfigs.ses.full }, { ses: address }, mailTo);
+    return scene(
+      'email',
+      { provider: 'ses', config: integrationConfigs.ses.full },
+      { PROVIDER_SES_BASE_URL: address },
+      mailTo,
+    );
   },
   async 'SendGrid refusing the recipient'() {
     const address = await refusing(
@@ -220,7 +233,7 @@ const SCENES: Record<string, () => Promise<Scene>> = {
       { status: 202 },
     );
     const config = integrationConfigs.sendgrid.full;
-    return scene('email', { provider: 'sendgrid', config }, { sendgrid: address }, mailTo);
+    return scene('email', { provider: 'sendgrid', config }, { PROVIDER_SENDGRID_BASE_URL: address }, mailTo);
   },
   async 'Mailgun refusing who is no authorized recipient'() {
     const address = await refusing(
@@ -233,7 +246,7 @@ const SCENES: Record<string, () => Promise<Scene>> = {
       { status: 200, body: { id: '<1@b.de>' } },
     );
     const config = integrationConfigs.mailgun.full;
-    return scene('email', { provider: 'mailgun', config }, { mailgun: address }, mailTo);
+    return scene('email', { provider: 'mailgun', config }, { PROVIDER_MAILGUN_BASE_URL: address }, mailTo);
   },
 };
 

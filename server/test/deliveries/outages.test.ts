@@ -11,7 +11,7 @@ import { expo } from '../../src/providers/expo/index.ts';
 import { fcm } from '../../src/providers/fcm/index.ts';
 import { pingEmail } from '../../src/providers/ping-email/index.ts';
 import type { PushMessage, Sender, SenderDeps, SendOutcome } from '../../src/providers/provider.ts';
-import { createTransport, type Vendor } from '../../src/providers/shared/transport.ts';
+import { createTransport, type OriginSetting } from '../../src/providers/shared/transport.ts';
 import { teams } from '../../src/providers/teams/index.ts';
 import { startApnsStandIn } from '../support/apns-stand-in.ts';
 import { emailMessage } from '../support/email-message.ts';
@@ -35,7 +35,7 @@ interface Started {
 
 /** A sender as the engine has it, which finds these vendors. */
 function open<Message>(
-  origins: Partial<Record<Vendor, string>>,
+  origins: Partial<Record<OriginSetting, string>>,
   connect: (deps: SenderDeps) => Sender<Message>,
   message: Message,
 ): () => Promise<SendOutcome> {
@@ -69,7 +69,11 @@ const START: Record<string, () => Promise<Started>> = {
       topics: [config.app_id],
     });
     cleanups.push(vendor.stop);
-    const send = open({ apns: vendor.address }, (deps) => apns.connect(config, deps), push('ab'.repeat(32)));
+    const send = open(
+      { PROVIDER_APNS_BASE_URL: vendor.address },
+      (deps) => apns.connect(config, deps),
+      push('ab'.repeat(32)),
+    );
     return { ...vendor, send, arrived: vendor.pushes };
   },
 
@@ -86,7 +90,11 @@ const START: Record<string, () => Promise<Started>> = {
       token_uri: vendor.tokenUri,
       universe_domain: 'googleapis.com',
     } as Parameters<typeof fcm.connect>[0];
-    const send = open({ fcm: vendor.address }, (deps) => fcm.connect(config, deps), push('device'));
+    const send = open(
+      { PROVIDER_FCM_BASE_URL: vendor.address },
+      (deps) => fcm.connect(config, deps),
+      push('device'),
+    );
     return { ...vendor, send, arrived: vendor.messages };
   },
 
@@ -95,7 +103,11 @@ const START: Record<string, () => Promise<Started>> = {
     cleanups.push(vendor.stop);
     const config = { access_token: 'canary' };
     const message = push('ExponentPushToken[a]');
-    const send = open({ expo: vendor.address }, (deps) => expo.connect(config, deps), message);
+    const send = open(
+      { PROVIDER_EXPO_BASE_URL: vendor.address },
+      (deps) => expo.connect(config, deps),
+      message,
+    );
     return { ...vendor, send, arrived: vendor.messages };
   },
 

@@ -59,7 +59,11 @@ function start({ patienceMs, replyMs = 30_000 }: { patienceMs?: number; replyMs?
     transport: createTransport({
       egress,
       timeouts: { replyMs },
-      origins: { apns: vendorOverHttp2.address, expo: vendor.address, slack_api: vendor.address },
+      origins: {
+        PROVIDER_APNS_BASE_URL: vendorOverHttp2.address,
+        PROVIDER_EXPO_BASE_URL: vendor.address,
+        PROVIDER_SLACK_API_URL: vendor.address,
+      },
     }),
     config: { BRAND: 'belfry' },
     onIntegration: (event) => events.push(event),

@@ -42,7 +42,7 @@ describe('Slack', () => {
       ],
       strict_scopes: true,
     }));
-    transport = createTransport({ egress, origins: { slack_api: `${address}/api` } });
+    transport = createTransport({ egress, origins: { PROVIDER_SLACK_API_URL: `${address}/api` } });
     sender = slack.connect(app, { egress, transport, clock: systemClock });
   });
   afterAll(async () => {
@@ -148,7 +148,7 @@ describe('Twilio', () => {
       api_keys: [{ sid: config.api_key, secret: config.api_secret }],
       phone_numbers: [{ phone_number: config.from }],
     }));
-    transport = createTransport({ egress, origins: { twilio: address } });
+    transport = createTransport({ egress, origins: { PROVIDER_TWILIO_BASE_URL: address } });
   });
   afterAll(async () => {
     await transport?.close();

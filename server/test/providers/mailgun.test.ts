@@ -22,7 +22,7 @@ let transport: Transport;
 
 beforeAll(async () => {
   vendor = await startMailgunStandIn({ apiKey: config.api_key, domain: config.domain });
-  transport = createTransport({ egress, origins: { mailgun: vendor.address } });
+  transport = createTransport({ egress, origins: { PROVIDER_MAILGUN_BASE_URL: vendor.address } });
 });
 afterAll(async () => {
   await transport?.close();

@@ -23,7 +23,7 @@ let transport: Transport;
 
 beforeAll(async () => {
   vendor = await startSendGridStandIn({ apiKey: API_KEY, verified: [config.from.email] });
-  transport = createTransport({ egress, origins: { sendgrid: vendor.address } });
+  transport = createTransport({ egress, origins: { PROVIDER_SENDGRID_BASE_URL: vendor.address } });
 });
 afterAll(async () => {
   await transport?.close();

@@ -22,7 +22,7 @@ let transport: Transport;
 beforeAll(async () => {
   vendor = await startSlackStandIn();
   vendor.apps.set(APP.client_id, APP.client_secret);
-  transport = createTransport({ egress, origins: { slack_api: vendor.apiUrl } });
+  transport = createTransport({ egress, origins: { PROVIDER_SLACK_API_URL: vendor.apiUrl } });
 });
 afterAll(async () => {
   await transport?.close();

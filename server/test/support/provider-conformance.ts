@@ -10,9 +10,9 @@ import { createEgressGuard } from '../../src/lib/egress.ts';
 import type { Sender, SenderDeps, SendOutcome } from '../../src/providers/provider.ts';
 import {
   createTransport,
+  type OriginSetting,
   type Timeouts,
   type Transport,
-  type Vendor,
 } from '../../src/providers/shared/transport.ts';
 import { type Expected, FAULT_NAMES, FAULTS, type FaultName } from './fault-table.ts';
 import { type Exchange, startNoVendor, startScriptedVendor } from './scripted-vendor.ts';
@@ -24,7 +24,11 @@ export interface Subject<Message> {
    * A sender to a vendor at this address; `deps` with the vendors that are moved there. `aside` is where
    * `aside` answers.
    */
-  open(address: string, deps: (moved?: readonly Vendor[]) => SenderDeps, aside: string): Sender<Message>;
+  open(
+    address: string,
+    deps: (moved?: readonly OriginSetting[]) => SenderDeps,
+    aside: string,
+  ): Sender<Message>;
   message(address: string): Message;
   /** How the vendor answers messages that it takes. */
   accepts: VendorAnswer | ((request: VendorRequest) => VendorAnswer);

@@ -2,8 +2,8 @@ import { expect, test } from 'vitest';
 import { delivering } from '../../providers/index.ts';
 import { providerPages } from './provider-pages.ts';
 
-test('the page of every provider shows the whole example message', () => {
-  const pages = providerPages();
+test('the page of every provider shows the whole example message', async () => {
+  const pages = await providerPages();
   for (const name of delivering.keys()) {
     const [, sent = ''] = (pages[name] ?? '').split('## What is sent');
     // A form has the text alone, and an e-mail is encoded.

@@ -1,4 +1,3 @@
-import { guides } from '../../providers/guides.ts';
 import { delivering, integrations } from '../../providers/index.ts';
 import type { Integration } from '../../providers/provider.ts';
 import { type AnyProvider, isRejection, type Rate, type SendOutcome } from '../../providers/provider.ts';
@@ -8,16 +7,17 @@ import { EXAMPLE_MESSAGES } from './example-messages.ts';
 import { code, page, table } from './markdown.ts';
 
 /** The reference page of each integration, by its name, and `index`, the list of them. */
-export function providerPages(): Record<string, string> {
+export async function providerPages(): Promise<Record<string, string>> {
   const all = Object.values(integrations) as Integration[];
-  return Object.fromEntries([['index', indexPage(all)], ...all.map((one) => [one.name, pageOf(one)])]);
+  const pages = await Promise.all(all.map(async (one) => [one.name, await pageOf(one)] as const));
+  return Object.fromEntries([['index', indexPage(all)], ...pages]);
 }
 
 function indexPage(all: readonly Integration[]): string {
   const rows = all.map((one) => [
     `[${code(routeOf(one))}](${one.name}.md)`,
     one.channel === undefined ? '' : code(one.channel),
-    titleOf(one),
+    one.title,
   ]);
   return page(
     'Providers',
@@ -26,21 +26,18 @@ function indexPage(all: readonly Integration[]): string {
   );
 }
 
-function pageOf(integration: Integration): string {
+async function pageOf(integration: Integration): Promise<string> {
   const route = code(`/v2/integrations/${routeOf(integration)}`);
-  const { channel, docs } = integration;
+  const { channel, docs, title } = integration;
   const purpose = channel === undefined ? 'Takes events in.' : `Delivers on the channel ${code(channel)}.`;
   const provider = delivering.get(integration.name);
-  const guide = (guides as Record<string, Guide>)[integration.name];
   const sections = [
     configuration(integration),
-    ...(provider === undefined || guide === undefined
-      ? []
-      : [message(provider, guide), limits(provider, guide), answers(provider, guide)]),
+    ...(provider === undefined ? [] : await deliverySections(provider)),
     reports(integration),
   ];
   return page(
-    `${titleOf(integration)} (${code(routeOf(integration))})`,
+    `${title} (${code(routeOf(integration))})`,
     `${purpose} \`PUT\`, \`GET\` and \`DELETE\` ${route} with a Project JWT. See also <${docs}>.`,
     sections.filter((section) => section !== '').join('\n'),
   );
@@ -50,17 +47,10 @@ function routeOf({ name, wireName = name }: Integration): string {
   return wireName;
 }
 
-function titleOf({ name }: Integration): string {
-  return (guides as Record<string, Guide>)[name]?.title ?? OTHERS[name] ?? name;
+async function deliverySections(provider: AnyProvider): Promise<string[]> {
+  const guide = (await provider.guide()).guide as Guide<unknown>;
+  return [message(provider, guide), limits(provider, guide), responses(provider, guide)];
 }
-
-/** Those that send nothing. */
-const OTHERS: Readonly<Record<string, string>> = {
-  eventsource: 'Events of another program',
-  github: 'Webhooks of GitHub',
-  inbox: 'The in-app inbox',
-  stripe: 'Webhooks of Stripe',
-};
 
 function configuration({ config }: Integration): string {
   const rows = configFields(config).map(({ name, type, required, help }) => [
@@ -78,7 +68,10 @@ function configuration({ config }: Integration): string {
 }
 
 /** What is sent, as `build` makes it; and what an override changes of it. */
-function message({ name, channel, build, config }: AnyProvider, { override, buildsMessage }: Guide): string {
+function message(
+  { channel, build, config, overrideKey }: AnyProvider,
+  { override, buildsMessage }: Guide<unknown>,
+): string {
   const example = (config as { examples?: unknown[] }).examples?.[0];
   const built: unknown = build(EXAMPLE_MESSAGES[channel] as never, example as never);
   const parts = ['## What is sent\n\n'];
@@ -86,7 +79,7 @@ function message({ name, channel, build, config }: AnyProvider, { override, buil
     const { language, text } = bodyOf(buildsMessage ? { message: built } : built);
     parts.push('A message with everything, but for what proves who sends it:\n\n', block(language, text));
   }
-  const key = `overrides.providers.${name === 'slackbot' ? 'slack' : name}`;
+  const key = `overrides.providers.${overrideKey}`;
   if (override === undefined) parts.push('\nThere is no override for it in a broadcast.\n');
   else
     parts.push(
@@ -114,7 +107,7 @@ function bodyOf(built: { body?: unknown; raw?: unknown; payload?: unknown; messa
   }
 }
 
-function limits({ rates, config }: AnyProvider, guide: Guide): string {
+function limits({ rates, config }: AnyProvider, guide: Guide<unknown>): string {
   const [example] = (config as { examples?: unknown[] }).examples ?? [];
   const rows = [
     ...guide.limits,
@@ -133,11 +126,11 @@ const OTHERWISE =
   'What is not named here has the meaning that its status has everywhere: 401 and 403 blame the configuration, 408, 425, 429 and 5xx pass, ' +
   'other 4xx blame the message; after 502, 504 or a connection that broke the message may have been taken.';
 
-function answers(provider: AnyProvider, { answers: all, otherwise = OTHERWISE }: Guide): string {
-  const rows = all.map(([said, reply]) => {
+function responses(provider: AnyProvider, { responses: all, otherwise = OTHERWISE }: Guide<unknown>): string {
+  const rows = all.map(([description, reply]) => {
     const outcome = provider.classify(reply as never);
     const given = 'code' in outcome && outcome.code !== undefined ? code(outcome.code) : '';
-    return [said, given, blameOf(outcome), consequenceOf(outcome)];
+    return [description, given, blameOf(outcome), consequenceOf(outcome)];
   });
   const head = ['Answer', 'Code in events', 'Whose fault', 'What follows'];
   return `## What answers mean\n\n${otherwise}\n\n${table(head, rows)}`;

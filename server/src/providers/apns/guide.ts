@@ -1,11 +1,9 @@
-import { answered, type Guide, SHORTENED } from '../shared/guide.ts';
-import type { apns } from './index.ts';
+import { type Guide, response, SHORTENED } from '../shared/guide.ts';
 
 const refused = (status: number, reason: string, more: object = {}) =>
-  [`${status} \`${reason}\``, answered(status, { reason, ...more })] as const;
+  [`${status} \`${reason}\``, response(status, { reason, ...more })] as const;
 
-export const apnsGuide: Guide<typeof apns> = {
-  title: 'Apple Push Notification service',
+export const guide: Guide = {
   override: {
     into: 'the payload, the JSON object with `aps`',
     locked: ['the device token', '`apns-topic`', '`authorization`'],
@@ -25,8 +23,8 @@ export const apnsGuide: Guide<typeof apns> = {
       'more pushes wait',
     ],
   ],
-  answers: [
-    ['200', answered(200, '', { 'apns-id': '0197a3c4-5b6e-7f01-8a2b-3c4d5e6f7081' })],
+  responses: [
+    ['200', response(200, '', { 'apns-id': '0197a3c4-5b6e-7f01-8a2b-3c4d5e6f7081' })],
     refused(410, 'Unregistered', { timestamp: 1_782_993_600_000 }),
     refused(410, 'ExpiredToken'),
     refused(400, 'BadDeviceToken'),

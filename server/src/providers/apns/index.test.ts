@@ -6,7 +6,7 @@ import { conforms } from '../../../test/support/provider-conformance.ts';
 import { startVendor } from '../../../test/support/vendor-stand-in.ts';
 import { createEgressGuard } from '../../lib/egress.ts';
 import type { PushMessage, Sender, SendOutcome } from '../provider.ts';
-import { createTransport, type Transport, type Vendor } from '../shared/transport.ts';
+import { createTransport, type OriginSetting, type Transport } from '../shared/transport.ts';
 import { apns } from './index.ts';
 import { providerToken } from './provider-token.ts';
 
@@ -324,7 +324,7 @@ describe('a sender', () => {
   let sender: Sender<PushMessage>;
   const egress = createEgressGuard();
 
-  function open(origins: Partial<Record<Vendor, string>>, timeouts = {}): void {
+  function open(origins: Partial<Record<OriginSetting, string>>, timeouts = {}): void {
     transport = createTransport({
       egress,
       origins,
@@ -343,7 +343,7 @@ describe('a sender', () => {
   beforeEach(async () => {
     clock.time = Date.now();
     [apple, sandbox] = await Promise.all([startApnsStandIn(account), startApnsStandIn(account)]);
-    open({ apns: apple.address, apns_sandbox: sandbox.address });
+    open({ PROVIDER_APNS_BASE_URL: apple.address, PROVIDER_APNS_SANDBOX_BASE_URL: sandbox.address });
   });
   afterEach(async () => {
     await sender.close({ graceMs: 0 });
@@ -429,7 +429,7 @@ describe('a sender', () => {
     apple = await startApnsStandIn({ ...account, now: ahead });
     await sender.close();
     await transport.close();
-    open({ apns: apple.address });
+    open({ PROVIDER_APNS_BASE_URL: apple.address });
     const outcomes = await Promise.all(Array.from({ length: 20 }, () => sender.send(message())));
     expect(new Set(outcomes.map(({ kind }) => kind))).toEqual(new Set(['sent']));
     expect(apple.tokens).toHaveLength(1);
@@ -453,7 +453,7 @@ describe('a sender', () => {
     const odd = await startVendor({ http2: true });
     await sender.close();
     await transport.close();
-    open({ apns: odd.address }, { replyMs: 200 });
+    open({ PROVIDER_APNS_BASE_URL: odd.address }, { replyMs: 200 });
     odd.answer('hang');
     expect(await sender.send(message())).toMatchObject({ kind: 'retry', ambiguous: true, code: 'ETIMEDOUT' });
     odd.answer('cut');
@@ -502,7 +502,7 @@ test('the stand-in answers a client that others wrote as that one expects it of 
 
 conforms('apns', {
   http2: true,
-  open: (_address, deps) => apns.connect(config, deps(['apns'])),
+  open: (_address, deps) => apns.connect(config, deps(['PROVIDER_APNS_BASE_URL'])),
   message: () => minimal,
   accepts: { status: 200, headers: { 'apns-id': 'A-1' } },
   sent: { kind: 'sent', providerId: 'A-1' },

@@ -65,10 +65,17 @@ type Config = Static<typeof config>;
  */
 type ApnsRequest = HttpRequest & { environment: 'production' | 'sandbox' };
 
+const PRODUCTION = 'https://api.push.apple.com';
+const SANDBOX = 'https://api.sandbox.push.apple.com';
+
 export const apns: Provider<'mobile_push', typeof config, ApnsRequest | Rejection, HttpAnswer> = {
   name: 'apns',
+  title: 'Apple Push Notification service',
   channel: 'mobile_push',
   docs: 'https://developer.apple.com/documentation/usernotifications/sending-notification-requests-to-apns',
+  origins: { PROVIDER_APNS_BASE_URL: PRODUCTION, PROVIDER_APNS_SANDBOX_BASE_URL: SANDBOX },
+  overrideKey: 'apns',
+  guide: () => import('./guide.ts'),
   config,
   build,
   classify,
@@ -76,8 +83,6 @@ export const apns: Provider<'mobile_push', typeof config, ApnsRequest | Rejectio
   verify,
 };
 
-const PRODUCTION = 'https://api.push.apple.com';
-const SANDBOX = 'https://api.sandbox.push.apple.com';
 const MAX_PAYLOAD_BYTES = 4096;
 /** In flight at once, from where on more of them only wait longer. */
 const CONCURRENCY = 1000;
@@ -86,8 +91,8 @@ const UUID = /^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/i;
 function connect(config: Config, { transport, clock }: SenderDeps): Sender<PushMessage> {
   // Of one team: APNs lets no connection be used for two.
   const pools = {
-    production: new Http2Pool(transport.vendor('apns', PRODUCTION), transport.timeouts),
-    sandbox: new Http2Pool(transport.vendor('apns_sandbox', SANDBOX), transport.timeouts),
+    production: new Http2Pool(transport.vendor('PROVIDER_APNS_BASE_URL', PRODUCTION), transport.timeouts),
+    sandbox: new Http2Pool(transport.vendor('PROVIDER_APNS_SANDBOX_BASE_URL', SANDBOX), transport.timeouts),
   };
   const token = providerToken(config, { clock, owner: transport });
   const sender = createHttpSender<PushMessage, ApnsRequest>({
@@ -257,7 +262,7 @@ async function verify(config: Config, { transport, clock }: VerifyDeps): Promise
     return [
       { field: 'certificate', problem: 'is not a key of APNs: EC on the curve P-256, as in a .p8 file' },
     ];
-  const endpoint = transport.vendor('apns', PRODUCTION);
+  const endpoint = transport.vendor('PROVIDER_APNS_BASE_URL', PRODUCTION);
   const pool = new Http2Pool(endpoint, transport.timeouts);
   const answer = await ask(pool, {
     method: 'POST',

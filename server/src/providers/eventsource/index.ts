@@ -63,6 +63,7 @@ function isThat(signature: string, wanted: Buffer): boolean {
 
 export const eventsource: Integration<typeof config> = {
   name: 'eventsource',
+  title: 'Events of another program',
   docs: 'https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md',
   config,
   receives,

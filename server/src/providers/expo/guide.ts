@@ -1,16 +1,14 @@
-import { answered, type Guide, SHORTENED } from '../shared/guide.ts';
-import type { expo } from './index.ts';
+import { type Guide, response, SHORTENED } from '../shared/guide.ts';
 
 const ticket = (error: string) =>
   [
     `a ticket of \`${error}\``,
-    answered(200, { data: [{ status: 'error', message: error, details: { error } }] }),
+    response(200, { data: [{ status: 'error', message: error, details: { error } }] }),
   ] as const;
 const refused = (status: number, code: string) =>
-  [`${status} \`${code}\``, answered(status, { errors: [{ code, message: code }] })] as const;
+  [`${status} \`${code}\``, response(status, { errors: [{ code, message: code }] })] as const;
 
-export const expoGuide: Guide<typeof expo> = {
-  title: 'Expo push',
+export const guide: Guide = {
   override: { into: 'the message', locked: ['`to`'] },
   buildsMessage: true,
   limits: [
@@ -23,10 +21,10 @@ export const expoGuide: Guide<typeof expo> = {
       'Expo says which belong together, and they are sent again so; a message that spoils a request is found by halves',
     ],
   ],
-  answers: [
+  responses: [
     [
       'a ticket of `ok`',
-      answered(200, { data: [{ status: 'ok', id: '0197a3c4-5b6e-7f01-8a2b-3c4d5e6f7081' }] }),
+      response(200, { data: [{ status: 'ok', id: '0197a3c4-5b6e-7f01-8a2b-3c4d5e6f7081' }] }),
     ],
     ticket('DeviceNotRegistered'),
     ticket('InvalidCredentials'),

@@ -149,7 +149,7 @@ describe('a sender', () => {
     service = await startExpoStandIn({ accessToken: config.access_token });
     transport = createTransport({
       egress,
-      origins: { expo: service.address },
+      origins: { PROVIDER_EXPO_BASE_URL: service.address },
       timeouts: { connectMs: 1000, replyMs: 3_000, idleMs: 1000 },
     });
     sender = expo.connect(config, { egress, clock: systemClock, transport });
@@ -281,7 +281,7 @@ test('the stand-in answers the client of Expo’s own as that one expects it', a
 });
 
 conforms('expo', {
-  open: (_address, deps) => expo.connect(config, deps(['expo'])),
+  open: (_address, deps) => expo.connect(config, deps(['PROVIDER_EXPO_BASE_URL'])),
   message: () => minimal,
   // A ticket for each message of a request.
   accepts: ({ body }) => ({

@@ -31,10 +31,16 @@ const config = Type.Object(
 
 type Config = Static<typeof config>;
 
+const ORIGIN = 'https://exp.host';
+
 export const expo: Provider<'mobile_push', typeof config, ExpoMessage | Rejection, ExpoReply> = {
   name: 'expo',
+  title: 'Expo push',
   channel: 'mobile_push',
   docs: 'https://docs.expo.dev/push-notifications/sending-notifications/',
+  origins: { PROVIDER_EXPO_BASE_URL: ORIGIN },
+  overrideKey: 'expo',
+  guide: () => import('./guide.ts'),
   config,
   build,
   classify,
@@ -44,7 +50,6 @@ export const expo: Provider<'mobile_push', typeof config, ExpoMessage | Rejectio
   polls: expoReceipts,
 };
 
-const ORIGIN = 'https://exp.host';
 /** Of a message without its token. */
 const MAX_MESSAGE_BYTES = 4096;
 /** Six requests of a hundred: a second's worth of what Expo takes. */
@@ -56,7 +61,11 @@ const CONCURRENCY = 600;
 const TOKEN = /^(?:Expo(?:nent)?PushToken\[.+\]|[a-zA-Z\d]{8}-(?:[a-zA-Z\d]{4}-){3}[a-zA-Z\d]{12})$/;
 
 function connect({ access_token }: Config, { transport }: SenderDeps): Sender<PushMessage> {
-  const { send, close } = createExpoBatches(transport.vendor('expo', ORIGIN), access_token, classify);
+  const { send, close } = createExpoBatches(
+    transport.vendor('PROVIDER_EXPO_BASE_URL', ORIGIN),
+    access_token,
+    classify,
+  );
   return {
     concurrency: CONCURRENCY,
     close,
@@ -154,7 +163,7 @@ function meaningOf(ticket: unknown, said: Said): SendOutcome | undefined {
 
 /** Asks for no receipts at all. */
 async function verify({ access_token }: Config, { transport }: VerifyDeps): Promise<Finding[]> {
-  const answer = await ask(transport.vendor('expo', ORIGIN), {
+  const answer = await ask(transport.vendor('PROVIDER_EXPO_BASE_URL', ORIGIN), {
     method: 'POST',
     path: '/--/api/v2/push/getReceipts',
     headers: { authorization: `Bearer ${access_token}`, 'content-type': 'application/json' },

@@ -15,7 +15,7 @@ const { Expo } = await import('expo-server-sdk');
 vi.unstubAllEnvs();
 
 async function ask(ids: string[], { address = expo.address, given = config } = {}) {
-  const transport = createTransport({ egress, origins: { expo: address } });
+  const transport = createTransport({ egress, origins: { PROVIDER_EXPO_BASE_URL: address } });
   try {
     return await expoReceipts.ask(ids, given, { transport });
   } finally {

@@ -16,7 +16,7 @@ export const expoReceipts: ReceiptPoll<{ access_token: string }> = {
   afterMs: [15 * MINUTE_MS, HOUR_MS, 4 * HOUR_MS, 12 * HOUR_MS, 23 * HOUR_MS],
   maxIds: 300,
   async ask(ids, { access_token }, { transport }) {
-    const answer = await ask(transport.vendor('expo', 'https://exp.host'), {
+    const answer = await ask(transport.vendor('PROVIDER_EXPO_BASE_URL', 'https://exp.host'), {
       method: 'POST',
       path: '/--/api/v2/push/getReceipts',
       headers: { authorization: `Bearer ${access_token}`, 'content-type': 'application/json' },

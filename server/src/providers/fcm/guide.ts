@@ -1,15 +1,14 @@
-import { answered, type Guide, SHORTENED } from '../shared/guide.ts';
-import type { fcm } from './index.ts';
+import { type Guide, response, SHORTENED } from '../shared/guide.ts';
+import type { FcmReply } from './message.ts';
 
 const refused = (status: number, name: string, errorCode?: string, details: object[] = []) => {
   const all = [...details, ...(errorCode === undefined ? [] : [{ errorCode }])];
   const said = [name, ...(errorCode === undefined ? [] : [errorCode])].map((word) => `\`${word}\``).join(' ');
   const body = { error: { code: status, message: name, status: name, details: all } };
-  return [`${status} ${said}`, answered(status, body)] as const;
+  return [`${status} ${said}`, response(status, body)] as const;
 };
 
-export const fcmGuide: Guide<typeof fcm> = {
-  title: 'Firebase Cloud Messaging',
+export const guide: Guide<FcmReply> = {
   override: {
     into: 'the `message` of the request, in snake_case or camelCase',
     locked: ['`token`', '`topic`', '`condition`'],
@@ -21,13 +20,13 @@ export const fcmGuide: Guide<typeof fcm> = {
     ['time to live', '28 days', 'it is 28 days'],
     ['connections', '4, with as many streams as FCM allows', 'more pushes wait'],
   ],
-  answers: [
-    ['200', answered(200, { name: 'projects/example/messages/0:1' })],
+  responses: [
+    ['200', response(200, { name: 'projects/example/messages/0:1' })],
     refused(404, 'NOT_FOUND', 'UNREGISTERED'),
     refused(403, 'PERMISSION_DENIED', 'SENDER_ID_MISMATCH'),
     [
       '400 `INVALID_ARGUMENT` of `message.token`',
-      answered(400, {
+      response(400, {
         error: { status: 'INVALID_ARGUMENT', details: [{ fieldViolations: [{ field: 'message.token' }] }] },
       }),
     ],
@@ -41,7 +40,7 @@ export const fcmGuide: Guide<typeof fcm> = {
     refused(503, 'UNAVAILABLE', 'UNAVAILABLE'),
     [
       '400 `invalid_grant` of Google’s token endpoint',
-      { ...answered(400, { error: 'invalid_grant' }), of: 'token' },
+      { ...response(400, { error: 'invalid_grant' }), of: 'token' },
     ],
   ],
 };

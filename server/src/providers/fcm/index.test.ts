@@ -234,7 +234,7 @@ describe('a sender', () => {
     });
     transport = createTransport({
       egress,
-      origins: { fcm: google.address },
+      origins: { PROVIDER_FCM_BASE_URL: google.address },
       timeouts: { connectMs: 1000, replyMs: 500, idleMs: 1000 },
     });
     sender = fcm.connect({ ...config, token_uri: google.tokenUri }, { egress, clock, transport });
@@ -451,7 +451,7 @@ function inCamelCase(value: unknown): unknown {
 
 conforms('fcm', {
   http2: true,
-  open: (_address, deps, token_uri) => fcm.connect({ ...config, token_uri }, deps(['fcm'])),
+  open: (_address, deps, token_uri) => fcm.connect({ ...config, token_uri }, deps(['PROVIDER_FCM_BASE_URL'])),
   message: () => minimal,
   accepts: { status: 200, body: { name: 'projects/shop-1/messages/1' } },
   sent: { kind: 'sent', providerId: 'projects/shop-1/messages/1' },

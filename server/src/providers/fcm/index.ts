@@ -24,7 +24,7 @@ import { privateKey } from '../shared/private-key.ts';
 import { buildToFit } from '../shared/shrink.ts';
 import type { HttpAnswer } from '../shared/transport.ts';
 import { type AccessToken, createAccessToken, problemOf, tokenRequest } from './access-token.ts';
-import { type FcmMessage, fcmMessage, withTimeToLive } from './message.ts';
+import { type FcmMessage, type FcmReply, fcmMessage, withTimeToLive } from './message.ts';
 
 const PEM = '^-+?\\s?BEGIN[A-Z ]+-+\\n([A-Za-z0-9+\\/\\r\\n]+={0,2})\\n-+\\s?END[A-Z ]+-+\\n?$';
 const text = (description: string) => Type.String({ description });
@@ -69,16 +69,14 @@ type Config = Static<typeof config>;
 /** One push, but for who sends it. */
 type FcmRequest = { path: string; body: string; message: FcmMessage };
 
-/**
- * What came of it: the answer of FCM; or that of Google's token endpoint, when the message was not sent at
- * all.
- */
-type FcmReply = HttpAnswer & { of?: 'token' };
-
 export const fcm: Provider<'mobile_push', typeof config, FcmRequest | Rejection, FcmReply> = {
   name: 'fcm',
+  title: 'Firebase Cloud Messaging',
   channel: 'mobile_push',
   docs: 'https://firebase.google.com/docs/reference/fcm/rest/v1/projects.messages',
+  origins: { PROVIDER_FCM_BASE_URL: 'https://fcm.googleapis.com' },
+  overrideKey: 'fcm',
+  guide: () => import('./guide.ts'),
   config,
   hosts: [
     urlMember('token_uri'),
@@ -98,7 +96,7 @@ const MAX_MESSAGE_BYTES = 4096;
 const CONCURRENCY = 1000;
 
 function connect(config: Config, { transport, clock }: SenderDeps): Sender<PushMessage> {
-  const pool = new Http2Pool(transport.vendor('fcm', originOf(config)), transport.timeouts);
+  const pool = new Http2Pool(transport.vendor('PROVIDER_FCM_BASE_URL', originOf(config)), transport.timeouts);
   const key = privateKey(config.private_key, 'rsa');
   const token = key === undefined ? undefined : createAccessToken(config, { key, transport, clock });
   const sender = createHttpSender<PushMessage, FcmRequest>({

@@ -4,6 +4,10 @@
 
 import type { Override, PushMessage, Rejection } from '../provider.ts';
 import { mergeOverride } from '../shared/override.ts';
+import type { HttpAnswer } from '../shared/transport.ts';
+
+/** The response of FCM; or that of Google's token endpoint, if the message was not sent because of it. */
+export type FcmReply = HttpAnswer & { of?: 'token' };
 
 /** What is sent, but for how long it may be kept, which is counted from when it is sent. */
 export type FcmMessage = { [member: string]: unknown } & {

@@ -40,6 +40,7 @@ function signatureOf(headers: ReceivedRequest['headers']): string | undefined {
 
 export const github: Integration<typeof config> = {
   name: 'github',
+  title: 'Webhooks of GitHub',
   docs: 'https://docs.github.com/en/webhooks/using-webhooks/validating-webhook-deliveries',
   config,
   receives,

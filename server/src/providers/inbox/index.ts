@@ -94,6 +94,7 @@ const config = closed('InboxIntegrationConfigInput', {
 
 export const inbox: Integration<typeof config> & { channel: 'in_app' } = {
   name: 'inbox',
+  title: 'The in-app inbox',
   channel: 'in_app',
   docs: 'https://www.rfc-editor.org/rfc/rfc5646',
   config,

@@ -115,7 +115,7 @@ describe('the request', () => {
 test('it arrives as it was built', async () => {
   const vendor = await startVendor();
   const egress = createEgressGuard();
-  const transport = createTransport({ egress, origins: { mailgun: vendor.address } });
+  const transport = createTransport({ egress, origins: { PROVIDER_MAILGUN_BASE_URL: vendor.address } });
   vendor.answer({ status: 200, body: { id: '<1@mg.example.com>', message: 'Queued. Thank you.' } });
   const sender = mailgun.connect({ ...config, region: 'eu' }, { egress, clock: systemClock, transport });
   const html = '<p>Grüße 😀\r\n--form</p>';
@@ -169,7 +169,7 @@ test.each([
 });
 
 conforms('mailgun', {
-  open: (_address, deps) => mailgun.connect(config, deps(['mailgun'])),
+  open: (_address, deps) => mailgun.connect(config, deps(['PROVIDER_MAILGUN_BASE_URL'])),
   message: () => emailMessage(),
   accepts: { status: 200, body: { id: '<1@mg.example.com>' } },
   sent: { kind: 'sent', providerId: '1@mg.example.com' },

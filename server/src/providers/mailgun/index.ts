@@ -67,8 +67,12 @@ type Config = Static<typeof config>;
 
 export const mailgun: Provider<'email', typeof config, HttpRequest | Rejection, HttpAnswer> = {
   name: 'mailgun',
+  title: 'Mailgun',
   channel: 'email',
   docs: 'https://documentation.mailgun.com/docs/mailgun/api-reference/send/mailgun/messages',
+  origins: { PROVIDER_MAILGUN_BASE_URL: 'https://api.mailgun.net, https://api.eu.mailgun.net' },
+  overrideKey: 'mailgun',
+  guide: () => import('./guide.ts'),
   config,
   build,
   classify,
@@ -165,7 +169,10 @@ function classify(answer: HttpAnswer): SendOutcome {
 }
 
 function api(transport: Transport, region: Config['region']): Endpoint {
-  return transport.vendor('mailgun', `https://api.${region === 'eu' ? 'eu.' : ''}mailgun.net`);
+  return transport.vendor(
+    'PROVIDER_MAILGUN_BASE_URL',
+    `https://api.${region === 'eu' ? 'eu.' : ''}mailgun.net`,
+  );
 }
 
 /**

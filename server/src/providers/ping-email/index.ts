@@ -37,8 +37,10 @@ type Config = Static<typeof config>;
 
 export const pingEmail: Provider<'email', typeof config, HttpRequest, HttpAnswer> = {
   name: 'ping_email',
+  title: 'A mailer of your own',
   channel: 'email',
   docs: 'https://www.rfc-editor.org/rfc/rfc9110#POST',
+  guide: () => import('./guide.ts'),
   config,
   hosts: [urlMember('url')],
   build,

@@ -122,7 +122,10 @@ describe('the request', () => {
 test('it arrives as it was built, in Europe too', async () => {
   const vendor = await startVendor();
   const egress = createEgressGuard();
-  const transport = createTransport({ egress, origins: { sendgrid: `${vendor.address}/eu` } });
+  const transport = createTransport({
+    egress,
+    origins: { PROVIDER_SENDGRID_BASE_URL: `${vendor.address}/eu` },
+  });
   vendor.answer({ status: 202, headers: { 'X-Message-Id': 'sg-1' } });
   const sender = sendgrid.connect({ ...config, region: 'eu' }, { egress, clock: systemClock, transport });
   expect(await sender.send(emailMessage({ subject: 'Grüße 😀' }))).toEqual({
@@ -193,7 +196,7 @@ test.each([
 });
 
 conforms('sendgrid', {
-  open: (_address, deps) => sendgrid.connect(config, deps(['sendgrid'])),
+  open: (_address, deps) => sendgrid.connect(config, deps(['PROVIDER_SENDGRID_BASE_URL'])),
   message: () => emailMessage(),
   accepts: { status: 202, headers: { 'x-message-id': 'sg-1' } },
   sent: { kind: 'sent', providerId: 'sg-1' },

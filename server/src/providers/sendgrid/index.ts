@@ -61,8 +61,12 @@ type Config = Static<typeof config>;
 
 export const sendgrid: Provider<'email', typeof config, HttpRequest | Rejection, HttpAnswer> = {
   name: 'sendgrid',
+  title: 'Twilio SendGrid',
   channel: 'email',
   docs: 'https://www.twilio.com/docs/sendgrid/api-reference/mail-send/mail-send',
+  origins: { PROVIDER_SENDGRID_BASE_URL: 'https://api.sendgrid.com, https://api.eu.sendgrid.com' },
+  overrideKey: 'sendgrid',
+  guide: () => import('./guide.ts'),
   config,
   build,
   classify,
@@ -159,7 +163,10 @@ function isAboutRecipient({ json }: Said): boolean {
 }
 
 function api(transport: Transport, region: Config['region']): Endpoint {
-  return transport.vendor('sendgrid', `https://api.${region === 'eu' ? 'eu.' : ''}sendgrid.com`);
+  return transport.vendor(
+    'PROVIDER_SENDGRID_BASE_URL',
+    `https://api.${region === 'eu' ? 'eu.' : ''}sendgrid.com`,
+  );
 }
 
 /** Asks what the key may do, which every key may. */

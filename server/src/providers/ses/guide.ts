@@ -1,21 +1,19 @@
-import { answered, type Guide, TOO_BIG } from '../shared/guide.ts';
-import type { ses } from './index.ts';
+import { type Guide, response, TOO_BIG } from '../shared/guide.ts';
 
 const refused = (status: number, type: string, message = type) =>
   [
     `${status} \`${type}\`${message === type ? '' : ` “${message}”`}`,
-    answered(status, { message }, { 'x-amzn-errortype': type }),
+    response(status, { message }, { 'x-amzn-errortype': type }),
   ] as const;
 
-export const sesGuide: Guide<typeof ses> = {
-  title: 'Amazon SES',
+export const guide: Guide = {
   override: {
     into: 'the body of `SendEmail`, API version 2',
     locked: ['`Destination.ToAddresses`', 'the tag of ours in `EmailTags`'],
   },
   limits: [['request', '40 MB', TOO_BIG]],
-  answers: [
-    ['200', answered(200, { MessageId: '0100' })],
+  responses: [
+    ['200', response(200, { MessageId: '0100' })],
     refused(400, 'BadRequestException', "Missing final '@domain'"),
     refused(400, 'BadRequestException'),
     refused(400, 'MessageRejected', 'Email address is not verified'),

@@ -118,7 +118,7 @@ async function withVendor(
 ): Promise<void> {
   const vendor = await startVendor();
   const egress = createEgressGuard();
-  const transport = createTransport({ egress, origins: { ses: `${vendor.address}/aws` } });
+  const transport = createTransport({ egress, origins: { PROVIDER_SES_BASE_URL: `${vendor.address}/aws` } });
   const sender = ses.connect(config, { egress, clock, transport });
   await use(vendor, () => sender.send(emailMessage()));
   await sender.close();
@@ -279,7 +279,7 @@ async function withSesOfOthers(
 ): Promise<void> {
   const aws = await startSesStandIn();
   const egress = createEgressGuard();
-  const transport = createTransport({ egress, origins: { ses: aws.address } });
+  const transport = createTransport({ egress, origins: { PROVIDER_SES_BASE_URL: aws.address } });
   const sender = ses.connect(config, { egress, clock: { now: () => NOW }, transport });
   try {
     await use(aws, sender.send);
@@ -316,7 +316,7 @@ test('an SES that others wrote gets the e-mails from before and after it was awa
 });
 
 conforms('ses', {
-  open: (_address, deps) => ses.connect(config, deps(['ses'])),
+  open: (_address, deps) => ses.connect(config, deps(['PROVIDER_SES_BASE_URL'])),
   message: () => emailMessage(),
   accepts: { status: 200, body: { MessageId: '1' } },
   sent: { kind: 'sent', providerId: '1' },

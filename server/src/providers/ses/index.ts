@@ -82,8 +82,15 @@ type Config = Static<typeof config>;
 
 export const ses: Provider<'email', typeof config, HttpRequest | Rejection, HttpAnswer> = {
   name: 'ses',
+  title: 'Amazon SES',
   channel: 'email',
   docs: 'https://docs.aws.amazon.com/ses/latest/APIReference-V2/API_SendEmail.html',
+  origins: {
+    PROVIDER_SES_BASE_URL: 'https://email.<region>.amazonaws.com',
+    PROVIDER_SNS_BASE_URL: 'https://sns.<region>.amazonaws.com',
+  },
+  overrideKey: 'ses',
+  guide: () => import('./guide.ts'),
   config,
   build,
   classify,
@@ -218,7 +225,7 @@ const ABOUT_ADDRESS =
   /local address contains|illegal address|missing final '@domain'|(?:local|domain) name contains|domain (?:contains|starts|ends)|missing local name/i;
 
 function api(transport: Transport, region: string): Endpoint {
-  return transport.vendor('ses', `https://email.${region}.amazonaws.com`);
+  return transport.vendor('PROVIDER_SES_BASE_URL', `https://email.${region}.amazonaws.com`);
 }
 
 /** It becomes a part of a host name, and must not make another host of it. */

@@ -1,33 +1,29 @@
-import type { AnyProvider } from '../provider.ts';
 import type { HttpReply } from './transport.ts';
 
 /**
- * What the reference page of a provider says besides what its config and its rates say. Loaded by nothing
- * that delivers.
+ * The part of a provider's reference page that is not made of its config and its rates. Only the generator
+ * of that page loads it.
  */
-export type Guide<P extends { classify(reply: never): unknown } = AnyProvider> = {
-  /** What people call it. */
-  title: string;
-  /** What of a broadcast's `overrides.providers` is merged into; not there where it knows no overrides. */
+export type Guide<Reply = HttpReply> = {
+  /** The part of the payload that the override of a broadcast is merged into; for providers with overrides. */
   override?: {
     into: string;
-    /** What stays as it is whatever the override says. */
+    /** The members that no override changes. */
     locked: readonly string[];
-    /** What else there is to know. */
     notes?: string;
   };
-  /** `build` makes the vendor's message itself, several of which go in one request. */
+  /** `build` returns the vendor's message, several of which go in one request. */
   buildsMessage?: true;
-  /** What is measured, how much of it there may be, and what happens to more. */
+  /** What is measured, the limit, and what happens beyond it. */
   limits: readonly (readonly [what: string, limit: string, beyond: string])[];
-  /** Answers of the vendor. What they mean is not said here: `classify` is asked. */
-  /** What all other answers mean, where the protocol is not HTTP. */
+  /** The vendor's responses, each with a description. The page takes their meaning from `classify`. */
+  responses: readonly (readonly [description: string, reply: Reply])[];
+  /** The meaning of all other responses, where the protocol is not HTTP. */
   otherwise?: string;
-  answers: readonly (readonly [said: string, reply: Parameters<P['classify']>[0]])[];
 };
 
-/** An answer of the vendor, as `classify` takes it. */
-export function answered(
+/** A response of the vendor, as `classify` takes it. */
+export function response(
   status: number,
   body: unknown = '',
   headers: Readonly<Record<string, string>> = {},
@@ -35,7 +31,8 @@ export function answered(
   return { status, headers, text: typeof body === 'string' ? body : JSON.stringify(body) };
 }
 
-/** What happens to messages beyond a limit, where there is nothing to leave out; and where there is. */
-export const TOO_BIG = 'the delivery fails before the vendor is asked';
+/** What happens to messages beyond a limit: of providers that shorten nothing, and of those that do. */
+export const TOO_BIG = 'the delivery fails before a request is made';
 export const SHORTENED =
-  '`custom_attributes` are left out; then the text is cut on a character, with `…`; then the delivery fails before the vendor is asked';
+  '`custom_attributes` are left out, then the text is cut and ends in `…`; if it is still too big, ' +
+  'the delivery fails before a request is made';

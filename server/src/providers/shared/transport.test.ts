@@ -54,7 +54,10 @@ describe('the egress guard', () => {
   test('stands before what a customer names, and before the vendors', async () => {
     const closed = createTransport({ egress: createEgressGuard(), timeouts });
     vendor.answer({ status: 200 });
-    for (const endpoint of [closed.at(vendor.address), closed.vendor('twilio', vendor.address)]) {
+    for (const endpoint of [
+      closed.at(vendor.address),
+      closed.vendor('PROVIDER_TWILIO_BASE_URL', vendor.address),
+    ]) {
       expect(await endpoint.request(get)).toEqual({
         error: { code: 'EGRESS_REFUSED', message: expect.stringContaining('a loopback address') },
         written: false,
@@ -67,16 +70,21 @@ describe('the egress guard', () => {
   test('lets pass where the operator has moved a vendor to, for that vendor alone', async () => {
     const moved = createTransport({
       egress: createEgressGuard(),
-      origins: { twilio: `${vendor.address}/twilio` },
+      origins: { PROVIDER_TWILIO_BASE_URL: `${vendor.address}/twilio` },
       timeouts,
     });
     vendor.answer({ status: 200 });
-    expect(await moved.vendor('twilio', 'https://api.twilio.com').request(get)).toMatchObject({
+    expect(
+      await moved.vendor('PROVIDER_TWILIO_BASE_URL', 'https://api.twilio.com').request(get),
+    ).toMatchObject({
       status: 200,
     });
     expect(vendor.requests.map(({ path }) => path)).toEqual(['/twilio/x']);
     // The same address, named by a customer, also when a connection to it is open already.
-    for (const endpoint of [moved.at(`${vendor.address}/twilio`), moved.vendor('expo', vendor.address)])
+    for (const endpoint of [
+      moved.at(`${vendor.address}/twilio`),
+      moved.vendor('PROVIDER_EXPO_BASE_URL', vendor.address),
+    ])
       expect(await endpoint.request(get)).toMatchObject({ error: { code: 'EGRESS_REFUSED' } });
     await moved.close();
   });
@@ -318,7 +326,8 @@ describe('TLS', () => {
   afterEach(() => setDefaultCACertificates(authorities));
 
   test('is spoken with servers that prove who they are, and with no others', async () => {
-    const file = (name: string) => readFileSync(new URL(`../../test/support/tls/${name}`, import.meta.url));
+    const file = (name: string) =>
+      readFileSync(new URL(`../../../test/support/tls/${name}`, import.meta.url));
     const server = createHttpsServer(
       { key: file('server.key'), cert: file('server.crt') },
       (_request, response) => response.end('safe'),

@@ -19,19 +19,8 @@ export type Timeouts = {
   idleMs: number;
 };
 
-/** The vendors whose origin the operator can move, for a proxy or for tests. */
-export type Vendor =
-  | 'apns'
-  | 'apns_sandbox'
-  | 'expo'
-  | 'fcm'
-  | 'mailgun'
-  | 'sendgrid'
-  | 'ses'
-  | 'slack_api'
-  | 'slack_authorize'
-  | 'sns'
-  | 'twilio';
+/** A setting by which the operator replaces an origin of a vendor, for a proxy or for tests. */
+export type OriginSetting = `PROVIDER_${string}_URL`;
 
 /** A request below an endpoint's base. */
 export type HttpRequest = {
@@ -76,10 +65,10 @@ export type Transport = {
   /** Whatever a customer has named: through the guard. */
   at(base: string): Endpoint;
   /**
-   * A vendor's own API, which is at `origin` unless the operator says otherwise. What the operator says need
-   * not pass the guard.
+   * A vendor's own API: at `origin`, unless the operator has replaced it with this setting. The operator's
+   * address need not pass the guard.
    */
-  vendor(vendor: Vendor, origin: string): Endpoint;
+  vendor(setting: OriginSetting, origin: string): Endpoint;
   /** Breaks off what is under way. */
   close(): Promise<void>;
 };
@@ -98,8 +87,8 @@ export function createTransport({
   timeouts,
 }: {
   egress: EgressGuard;
-  /** Where the operator has moved vendors to. */
-  origins?: { readonly [Name in Vendor]?: string | undefined };
+  /** The origins that the operator has replaced. */
+  origins?: { readonly [Setting in OriginSetting]?: string | undefined };
   timeouts?: Partial<Timeouts>;
 }): Transport {
   const limits = { ...DEFAULT_TIMEOUTS, ...timeouts };
@@ -108,9 +97,9 @@ export function createTransport({
   return {
     timeouts: limits,
     at: (base) => guarded.to(base),
-    vendor(vendor, origin) {
-      const moved = origins[vendor];
-      return moved === undefined ? guarded.to(origin) : open.to(moved);
+    vendor(setting, origin) {
+      const replaced = origins[setting];
+      return replaced === undefined ? guarded.to(origin) : open.to(replaced);
     },
     async close() {
       await Promise.all([guarded.close(), open.close()]);

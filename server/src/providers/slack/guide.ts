@@ -1,12 +1,10 @@
-import { answered, type Guide } from '../shared/guide.ts';
-import type { slack } from './index.ts';
+import { type Guide, response } from '../shared/guide.ts';
 
-const api = (error: string) => [`\`${error}\` by the API`, answered(200, { ok: false, error })] as const;
+const api = (error: string) => [`\`${error}\` from the API`, response(200, { ok: false, error })] as const;
 const webhook = (status: number, word: string) =>
-  [`${status} \`${word}\` by a webhook`, answered(status, word)] as const;
+  [`${status} \`${word}\` from a webhook`, response(status, word)] as const;
 
-export const slackGuide: Guide<typeof slack> = {
-  title: 'Slack',
+export const guide: Guide = {
   override: {
     into: 'the body of `chat.postMessage`, or what is posted to the webhook',
     locked: ['`channel`', '`token`'],
@@ -16,9 +14,9 @@ export const slackGuide: Guide<typeof slack> = {
     ['content', '3000 characters', 'it is cut with `…`'],
     ['link', '3000 characters, `https:` or `http:`', 'it is left out'],
   ],
-  answers: [
-    ['`ok: true` by the API', answered(200, { ok: true, ts: '1782993600.000100' })],
-    ['200 `ok` by a webhook', answered(200, 'ok')],
+  responses: [
+    ['`ok: true` from the API', response(200, { ok: true, ts: '1782993600.000100' })],
+    ['200 `ok` from a webhook', response(200, 'ok')],
     api('channel_not_found'),
     api('is_archived'),
     api('not_in_channel'),
@@ -36,6 +34,6 @@ export const slackGuide: Guide<typeof slack> = {
     webhook(410, 'channel_is_archived'),
     webhook(403, 'action_prohibited'),
     webhook(400, 'invalid_payload'),
-    ['429 with `Retry-After: 30`', answered(429, '', { 'retry-after': '30' })],
+    ['429 with `Retry-After: 30`', response(429, '', { 'retry-after': '30' })],
   ],
 };

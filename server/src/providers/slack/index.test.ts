@@ -6,8 +6,8 @@ import { systemClock } from '../../lib/clock.ts';
 import { createEgressGuard } from '../../lib/egress.ts';
 import type { Override, SlackMessage } from '../provider.ts';
 import { createTransport } from '../shared/transport.ts';
+import { slackbot } from '../slackbot/index.ts';
 import { slack } from './index.ts';
-import { slackbot } from './slackbot.ts';
 
 const CONFIG = {
   app_id: 'A1',
@@ -239,7 +239,10 @@ describe('sending', () => {
 
   async function send(message: SlackMessage, allow = '') {
     const egress = createEgressGuard({ allow });
-    const transport = createTransport({ egress, origins: { slack_api: `${vendor.address}/api` } });
+    const transport = createTransport({
+      egress,
+      origins: { PROVIDER_SLACK_API_URL: `${vendor.address}/api` },
+    });
     const sender = slack.connect(CONFIG, { egress, transport, clock: systemClock });
     const outcome = await sender.send(message);
     await sender.close();
@@ -290,7 +293,7 @@ describe('sending', () => {
 conforms(
   'slack',
   {
-    open: (_address, deps) => slack.connect(CONFIG, deps(['slack_api'])),
+    open: (_address, deps) => slack.connect(CONFIG, deps(['PROVIDER_SLACK_API_URL'])),
     message: () => byApi(),
     accepts: { status: 200, body: { ok: true, ts: '1.2' } },
     sent: { kind: 'sent', providerId: '1.2' },
@@ -314,7 +317,7 @@ conforms(
 );
 
 conforms('slackbot', {
-  open: (_address, deps) => slackbot.connect({ enabled: true }, deps(['slack_api'])),
+  open: (_address, deps) => slackbot.connect({ enabled: true }, deps(['PROVIDER_SLACK_API_URL'])),
   message: () => byApi(),
   accepts: { status: 200, body: { ok: true, ts: '1.2' } },
   sent: { kind: 'sent', providerId: '1.2' },

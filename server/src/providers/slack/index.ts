@@ -35,8 +35,15 @@ const config = Type.Object(
 /** Cannot be verified: Slack tells nothing to an app that nobody has installed. */
 export const slack: Provider<'slack', typeof config, SlackRequest | Rejection, HttpAnswer> = {
   name: 'slack',
+  title: 'Slack',
   channel: 'slack',
   docs: 'https://api.slack.com/apps',
+  origins: {
+    PROVIDER_SLACK_API_URL: 'https://slack.com/api',
+    PROVIDER_SLACK_AUTHORIZE_URL: 'https://slack.com/oauth/v2/authorize',
+  },
+  overrideKey: 'slack',
+  guide: () => import('./guide.ts'),
   config,
   build: buildSlackMessage,
   classify: classifySlackAnswer,

@@ -45,7 +45,7 @@ export function authorizeUrl(
     base?: string;
   },
 ): string {
-  const own = transport.vendor('slack_authorize', 'https://slack.com/oauth/v2/authorize').base;
+  const own = transport.vendor('PROVIDER_SLACK_AUTHORIZE_URL', 'https://slack.com/oauth/v2/authorize').base;
   const url = new URL(request.base ?? own);
   url.searchParams.set('client_id', request.clientId);
   url.searchParams.set('scope', request.scopes.join(','));
@@ -83,7 +83,7 @@ function access(
   form: Record<string, string>,
   secrets: string[],
 ): Promise<Asked> {
-  return ask(transport.vendor('slack_api', 'https://slack.com/api'), {
+  return ask(transport.vendor('PROVIDER_SLACK_API_URL', 'https://slack.com/api'), {
     method: 'POST',
     path: '/oauth.v2.access',
     headers: {

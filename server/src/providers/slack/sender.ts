@@ -8,7 +8,7 @@ const CONCURRENCY = 64; // to all channels together; how often one may be posted
 
 /** Posts messages, whoever's app it is: everything that differs is in the message. */
 export function connectSlack({ transport }: SenderDeps): Sender<SlackMessage> {
-  const api = transport.vendor('slack_api', 'https://slack.com/api');
+  const api = transport.vendor('PROVIDER_SLACK_API_URL', 'https://slack.com/api');
   const sender = createHttpSender({
     concurrency: CONCURRENCY,
     secrets: ({ to }: SlackMessage) =>

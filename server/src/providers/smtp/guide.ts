@@ -1,5 +1,5 @@
 import type { Guide } from '../shared/guide.ts';
-import type { smtp } from './index.ts';
+import type { SmtpReply } from './reply.ts';
 
 const refused = (command: string, response: string, code = 'EENVELOPE') => {
   const responseCode = Number(response.slice(0, 3));
@@ -9,15 +9,14 @@ const refused = (command: string, response: string, code = 'EENVELOPE') => {
 const broke = (said: string, code: string, written: boolean) =>
   [said, { error: { code, message: said }, written }] as const;
 
-export const smtpGuide: Guide<typeof smtp> = {
-  title: 'SMTP',
+export const guide: Guide<SmtpReply> = {
   limits: [
     ['message', 'what the server says in its greeting', 'the delivery fails before it is sent'],
     ['connections', '8, of 500 messages each', 'more e-mails wait'],
   ],
   otherwise:
     'What is not named here: 4xx passes, 5xx blames the message, and a refusal before MAIL FROM the configuration.',
-  answers: [
+  responses: [
     ['250', { response: '250 2.0.0 Ok: queued as 4XyZ' }],
     refused('RCPT TO', '550 5.1.1 no such user'),
     refused('RCPT TO', '450 4.2.1 greylisted'),

@@ -94,8 +94,10 @@ type SmtpRequest = {
 
 export const smtp: Provider<'email', typeof config, SmtpRequest, SmtpReply> = {
   name: 'smtp',
+  title: 'SMTP',
   channel: 'email',
   docs: 'https://www.rfc-editor.org/rfc/rfc5321',
+  guide: () => import('./guide.ts'),
   config,
   hosts: [hostMember('host')],
   build,

@@ -44,6 +44,7 @@ const receives: Receiver<Static<typeof config>> = {
 
 export const stripe: Integration<typeof config> = {
   name: 'stripe',
+  title: 'Webhooks of Stripe',
   docs: 'https://docs.stripe.com/webhooks',
   config,
   receives,

@@ -60,8 +60,11 @@ const RATES = [
 
 export const teams: Provider<'teams', typeof config, TeamsRequest | Rejection, HttpAnswer> = {
   name: 'teams',
+  title: 'Microsoft Teams',
   channel: 'teams',
   docs: 'https://learn.microsoft.com/en-us/microsoftteams/platform/webhooks-and-connectors/how-to/add-incoming-webhook',
+  overrideKey: 'teams',
+  guide: () => import('./guide.ts'),
   config,
   hosts: [urlMember('webhook.url')],
   verify,

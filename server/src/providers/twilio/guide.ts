@@ -1,11 +1,9 @@
-import { answered, type Guide } from '../shared/guide.ts';
-import type { twilio } from './index.ts';
+import { type Guide, response } from '../shared/guide.ts';
 
 const refused = (status: number, code: number, meaning: string) =>
-  [`${status} \`${code}\`: ${meaning}`, answered(status, { code, message: meaning })] as const;
+  [`${status} \`${code}\`: ${meaning}`, response(status, { code, message: meaning })] as const;
 
-export const twilioGuide: Guide<typeof twilio> = {
-  title: 'Twilio',
+export const guide: Guide = {
   override: {
     into: 'the fields of the form, as Twilio names them (`From`, `MessagingServiceSid`, `MediaUrl`, …)',
     locked: ['`To`'],
@@ -23,10 +21,10 @@ export const twilioGuide: Guide<typeof twilio> = {
       'the delivery fails with `ambiguous`',
     ],
   ],
-  answers: [
-    ['201', answered(201, { sid: 'SM00000000000000000000000000000001' })],
+  responses: [
+    ['201', response(201, { sid: 'SM00000000000000000000000000000001' })],
     refused(400, 21_211, 'no phone number'),
-    refused(400, 21_610, 'the recipient has answered STOP'),
+    refused(400, 21_610, 'the recipient has response STOP'),
     refused(400, 21_614, 'no mobile phone'),
     refused(400, 21_408, 'the country is not switched on'),
     refused(400, 21_606, 'the sender is none of the account'),
@@ -34,7 +32,7 @@ export const twilioGuide: Guide<typeof twilio> = {
     refused(400, 21_617, 'too long'),
     refused(401, 20_003, 'the key is wrong'),
     refused(429, 20_429, 'too many requests'),
-    ['500', answered(500)],
-    ['504', answered(504)],
+    ['500', response(500)],
+    ['504', response(504)],
   ],
 };

@@ -165,7 +165,7 @@ describe('sending', () => {
   test('is one request', async () => {
     vendor.answer({ status: 201, body: { sid: 'SM1' } });
     const egress = createEgressGuard({ allow: '' });
-    const transport = createTransport({ egress, origins: { twilio: vendor.address } });
+    const transport = createTransport({ egress, origins: { PROVIDER_TWILIO_BASE_URL: vendor.address } });
     const sender = twilio.connect(CONFIG, { egress, transport, clock: systemClock });
     expect(await sender.send(sms(bareContent()))).toEqual({ kind: 'sent', providerId: 'SM1' });
     const body = 'To=%2B15005550001&From=%2B14155550100&Body=Your+order+has+shipped';
@@ -191,7 +191,7 @@ describe('sending', () => {
 });
 
 conforms('twilio', {
-  open: (_address, deps) => twilio.connect(CONFIG, deps(['twilio'])),
+  open: (_address, deps) => twilio.connect(CONFIG, deps(['PROVIDER_TWILIO_BASE_URL'])),
   message: () => sms(),
   accepts: { status: 201, body: { sid: 'SM1', status: 'queued' } },
   sent: { kind: 'sent', providerId: 'SM1' },

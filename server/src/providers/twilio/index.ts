@@ -62,8 +62,12 @@ const ORIGIN = 'https://api.twilio.com';
 
 export const twilio: Provider<'sms', typeof config, HttpRequest | Rejection, HttpAnswer> = {
   name: 'twilio',
+  title: 'Twilio',
   channel: 'sms',
   docs: 'https://www.twilio.com/docs/messaging/api/message-resource',
+  origins: { PROVIDER_TWILIO_BASE_URL: ORIGIN },
+  overrideKey: 'twilio',
+  guide: () => import('./guide.ts'),
   config,
   verify,
   build,
@@ -79,7 +83,7 @@ export const twilio: Provider<'sms', typeof config, HttpRequest | Rejection, Htt
  */
 async function verify(config: Config, { transport }: VerifyDeps): Promise<Finding[]> {
   const { account_sid } = config;
-  const answer = await ask(transport.vendor('twilio', ORIGIN), {
+  const answer = await ask(transport.vendor('PROVIDER_TWILIO_BASE_URL', ORIGIN), {
     method: 'GET',
     path: `${messagesPath(account_sid)}?PageSize=1`,
     headers: { authorization: basicAuth(config) },
@@ -195,7 +199,7 @@ function meaning(said: Said): SendOutcome | undefined {
 const CONCURRENCY = 64; // an account may do a hundred things at a time, and does others than ours
 
 function connect(config: Config, { transport }: SenderDeps): Sender<SmsMessage> {
-  const api = transport.vendor('twilio', ORIGIN);
+  const api = transport.vendor('PROVIDER_TWILIO_BASE_URL', ORIGIN);
   return createHttpSender({
     concurrency: CONCURRENCY,
     secrets: [config.api_secret, basicAuth(config).slice('Basic '.length)],

@@ -93,7 +93,7 @@ test('a Twilio that others wrote calls the address of a message, and signs as we
     phone_numbers: [{ phone_number: config.from }],
   });
   const egress = createEgressGuard({ allow: '127.0.0.0/8' });
-  const transport = createTransport({ egress, origins: { twilio: emulated.address } });
+  const transport = createTransport({ egress, origins: { PROVIDER_TWILIO_BASE_URL: emulated.address } });
   try {
     const sender = twilio.connect(config, { egress, transport, clock: systemClock });
     const receiptUrl = `${address}/v2/integrations/twilio/webhooks/incoming/1?token=a-b_c`;

@@ -1,8 +1,6 @@
-import { answered, type Guide } from '../shared/guide.ts';
-import type { webPush } from './index.ts';
+import { type Guide, response } from '../shared/guide.ts';
 
-export const webPushGuide: Guide<typeof webPush> = {
-  title: 'Web push',
+export const guide: Guide = {
   override: {
     into: 'the JSON that the service worker reads',
     locked: ['the endpoint and the keys of the subscription', '`authorization`'],
@@ -16,21 +14,21 @@ export const webPushGuide: Guide<typeof webPush> = {
     ],
     ['time to live', '28 days', 'the override is refused'],
   ],
-  answers: [
-    ['201', answered(201, '', { location: 'https://push.example/m/1' })],
-    ['404', answered(404)],
-    ['410', answered(410)],
+  responses: [
+    ['201', response(201, '', { location: 'https://push.example/m/1' })],
+    ['404', response(404)],
+    ['410', response(410)],
     [
       '403, the keys are others than the browser subscribed with',
-      answered(403, 'the VAPID credentials do not correspond'),
+      response(403, 'the VAPID credentials do not correspond'),
     ],
-    ['401', answered(401)],
-    ['403', answered(403)],
-    ['400 with errno 110 (Mozilla)', answered(400, { errno: 110 })],
-    ['400', answered(400)],
-    ['413', answered(413)],
-    ['429 with `Retry-After: 60`', answered(429, '', { 'retry-after': '60' })],
-    ['503 with errno 202 (Mozilla)', answered(503, { errno: 202 })],
-    ['500', answered(500)],
+    ['401', response(401)],
+    ['403', response(403)],
+    ['400 with errno 110 (Mozilla)', response(400, { errno: 110 })],
+    ['400', response(400)],
+    ['413', response(413)],
+    ['429 with `Retry-After: 60`', response(429, '', { 'retry-after': '60' })],
+    ['503 with errno 202 (Mozilla)', response(503, { errno: 202 })],
+    ['500', response(500)],
   ],
 };

@@ -55,8 +55,11 @@ export type PushRequest = {
 
 export const webPush: Provider<'web_push', typeof config, PushRequest | Rejection, HttpAnswer> = {
   name: 'web_push',
+  title: 'Web push',
   channel: 'web_push',
   docs: 'https://www.rfc-editor.org/rfc/rfc8292',
+  overrideKey: 'web_push',
+  guide: () => import('./guide.ts'),
   config,
   verify,
   build,

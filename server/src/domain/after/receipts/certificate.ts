@@ -41,7 +41,7 @@ async function fetchCertificate(
 ): Promise<string | undefined> {
   const { origin, pathname } = new URL(url);
   const answer = await transport
-    .vendor('sns', origin)
+    .vendor('PROVIDER_SNS_BASE_URL', origin)
     .request({ method: 'GET', path: pathname, maxAnswerBytes: MAX_BYTES });
   return 'error' in answer || answer.status !== 200 ? undefined : answer.text;
 }

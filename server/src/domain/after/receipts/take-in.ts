@@ -147,7 +147,7 @@ async function onceOnly(
 async function confirm(transport: Transport, confirmUrl: string): Promise<void> {
   const { origin, pathname, search } = new URL(confirmUrl);
   const answer = await transport
-    .vendor('sns', origin)
+    .vendor('PROVIDER_SNS_BASE_URL', origin)
     .request({ method: 'GET', path: `${pathname}${search}` });
   if (!('error' in answer) && answer.status === 200) return;
   throw new ClientError('service_unavailable', ['The subscription could not be confirmed: try again later']);

@@ -115,7 +115,7 @@ function overrideFor(
   { overrides }: LoadedBroadcast,
   { provider }: OpenedIntegration,
 ): { override?: Override } {
-  const all: Record<string, Override> = overrides.providers ?? {};
+  const all: Record<string, Override | undefined> = overrides.providers ?? {};
   const name = provider === 'slackbot' ? 'slack' : provider;
   const override = Object.hasOwn(all, name) ? all[name] : undefined;
   return override === undefined ? {} : { override };

@@ -2,10 +2,10 @@
 import { Type } from 'typebox';
 import type { Provider, Rejection } from '../provider.ts';
 import type { HttpAnswer } from '../shared/transport.ts';
-import { classifySlackAnswer } from './answer.ts';
-import { buildSlackMessage, type SlackRequest } from './message.ts';
-import { slackParty, slackRates } from './rates.ts';
-import { connectSlack } from './sender.ts';
+import { classifySlackAnswer } from '../slack/answer.ts';
+import { buildSlackMessage, type SlackRequest } from '../slack/message.ts';
+import { slackParty, slackRates } from '../slack/rates.ts';
+import { connectSlack } from '../slack/sender.ts';
 
 const config = Type.Object(
   {
@@ -16,9 +16,12 @@ const config = Type.Object(
 
 export const slackbot: Provider<'slack', typeof config, SlackRequest | Rejection, HttpAnswer> = {
   name: 'slackbot',
+  title: 'The server’s own Slack app',
   wireName: '<brand>_slackbot',
   channel: 'slack',
   docs: 'https://api.slack.com/authentication/oauth-v2',
+  overrideKey: 'slack',
+  guide: () => import('../slack/guide.ts'),
   config,
   build: buildSlackMessage,
   classify: classifySlackAnswer,
