@@ -34,7 +34,6 @@ export const NOT_YET_CLEAN = [
   'bench/scenarios',
   'bench/support',
   'docs/decisions',
-  'docs/performance.md',
   'docs/reference',
   'sdk/README.md',
   'sdk/build.mjs',
