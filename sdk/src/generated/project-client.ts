@@ -14,7 +14,7 @@ export class ProjectClient extends Client {
   readonly broadcasts = {
     /**
      * Send a broadcast to up to 1000 recipients.
-     * Each user addressed gets one notification; users that do not exist yet are created. Answers as soon as the broadcast is safely stored; `status` of the broadcast tells how delivery goes on.
+     * Creates one notification for each user, and creates users that do not exist yet. Responds as soon as the broadcast is stored; delivery continues in the background, and `status` shows its progress. A broadcast cannot be changed or recalled. Requires a Project JWT.
      *
      * `POST /broadcasts`
      */
@@ -22,14 +22,15 @@ export class ProjectClient extends Client {
       this.request({ method: 'POST', path: '/broadcasts', body }, options),
     /**
      * List the broadcasts of the project, newest first.
-     * A page whose texts are very large (16 MiB and more together) may hold fewer than `limit`; `links.next` tells whether there are more.
+     * Each broadcast has its texts, its recipients and the status of its delivery. A page whose texts exceed 16 MiB may have fewer records than `limit`; follow `links.next` until it is `null`. Requires a Project JWT.
      *
      * `GET /broadcasts`
      */
     list: (query?: ListQuery, options?: RequestOptions): PageRequest<Broadcast> =>
       this.list('/broadcasts', query, options),
     /**
-     * Get a broadcast with the state of its delivery.
+     * Get a broadcast.
+     * Returns the broadcast with its texts, its recipients and the status of its delivery. `GET /broadcasts/{broadcast_id}/deliveries` lists each delivery. Requires a Project JWT.
      *
      * `GET /broadcasts/{broadcast_id}`
      */
@@ -37,16 +38,16 @@ export class ProjectClient extends Client {
       this.request({ method: 'GET', path: `/broadcasts/${segment(broadcastId)}` }, options),
     deliveries: {
       /**
-       * List what became of a broadcast, for every user on every channel.
-       * Each notification is there once on every channel that was set up when it was sent, whatever became of it. In the order of users' ids, each user's channels together; who is named in a broadcast to a topic comes before its subscribers. A search for a `state` may end a page early: `links.next` tells whether there is more.
+       * List the deliveries of a broadcast.
+       * Returns each notification of the broadcast once for every channel that was set up when it was sent. The order is that of the users' ids, with the channels of a user together; named recipients come before the subscribers of a topic. A page that is filtered by `state` may have fewer records than `limit`; follow `links.next` until it is `null`. Requires a Project JWT.
        *
        * `GET /broadcasts/{broadcast_id}/deliveries`
        */
       list: (broadcastId: string, query?: ListBroadcastDeliveriesQuery, options?: RequestOptions): PageRequest<Delivery> =>
         this.list(`/broadcasts/${segment(broadcastId)}/deliveries`, query, options),
       /**
-       * Send what failed of a broadcast anew.
-       * Deliveries that failed, or of users who are named such as were skipped, begin again: it is asked anew whether they are wanted and where the user is reached, they have as long as the first time to succeed, and each has an event `delivery.replayed`. Until they have ended they are `pending` in the `summary` of the broadcast, which stays `processed`. What was sent is never sent again.
+       * Replay the failed deliveries of a broadcast.
+       * Starts failed deliveries from the beginning, and skipped ones if `user_ids` names their users. Preferences and addresses are checked again, each delivery gets a new time to live and an event `delivery.replayed`, and `pending` of the broadcast counts it until it ends. A delivery that was sent is never sent twice. Requires a Project JWT.
        *
        * `POST /broadcasts/{broadcast_id}/deliveries/replay`
        */
@@ -55,11 +56,11 @@ export class ProjectClient extends Client {
     },
   };
 
-  /** What a user received: the inbox's list and states. */
+  /** The inbox of a user. */
   readonly notifications = {
     /**
-     * List what became of a notification on every channel.
-     * All of them; there is one page.
+     * List the deliveries of a notification.
+     * Returns one delivery for every channel that was set up when the notification was sent. All of them are on one page. Requires a Project JWT.
      *
      * `GET /notifications/{notification_id}/deliveries`
      */
@@ -67,11 +68,12 @@ export class ProjectClient extends Client {
       this.list(`/notifications/${segment(notificationId)}/deliveries`, {}, options),
   };
 
-  /** Where a user can be reached. */
+  /** The devices, browsers, chats and inboxes of a user. */
   readonly channelTokens = {
     inbox: {
       /**
        * List the active tokens of a user, newest first.
+       * Discarded tokens are not listed; get them by their id. Requires a Project JWT.
        *
        * `GET /users/{user_id}/channels/in_app/inbox/tokens`
        */
@@ -79,6 +81,7 @@ export class ProjectClient extends Client {
         this.list(`/users/${segment(userId)}/channels/in_app/inbox/tokens`, query, options),
       /**
        * Get a token of a user, active or discarded.
+       * Returns a token with its secrets. `discarded_at` of an active token is `null`. Requires a Project JWT.
        *
        * `GET /users/{user_id}/channels/in_app/inbox/tokens/{token_id}`
        */
@@ -86,7 +89,7 @@ export class ProjectClient extends Client {
         this.request({ method: 'GET', path: `/users/${segment(userId)}/channels/in_app/inbox/tokens/${segment(tokenId)}` }, options),
       /**
        * Discard a token of a user for good.
-       * Nothing is delivered to it any more, and its connections are closed. Discarding it again answers the same.
+       * Nothing is delivered to the token from then on, and its connections are closed. Discarding it again returns the same. Requires a Project JWT.
        *
        * `DELETE /users/{user_id}/channels/in_app/inbox/tokens/{token_id}`
        */
@@ -96,6 +99,7 @@ export class ProjectClient extends Client {
     apns: {
       /**
        * List the active tokens of a user, newest first.
+       * Discarded tokens are not listed; get them by their id. Requires a Project JWT.
        *
        * `GET /users/{user_id}/channels/mobile_push/apns/tokens`
        */
@@ -103,6 +107,7 @@ export class ProjectClient extends Client {
         this.list(`/users/${segment(userId)}/channels/mobile_push/apns/tokens`, query, options),
       /**
        * Get a token of a user, active or discarded.
+       * Returns a token with its secrets. `discarded_at` of an active token is `null`. Requires a Project JWT.
        *
        * `GET /users/{user_id}/channels/mobile_push/apns/tokens/{token_id}`
        */
@@ -110,7 +115,7 @@ export class ProjectClient extends Client {
         this.request({ method: 'GET', path: `/users/${segment(userId)}/channels/mobile_push/apns/tokens/${segment(tokenId)}` }, options),
       /**
        * Discard a token of a user for good.
-       * Nothing is delivered to it any more, and its connections are closed. Discarding it again answers the same.
+       * Nothing is delivered to the token from then on, and its connections are closed. Discarding it again returns the same. Requires a Project JWT.
        *
        * `DELETE /users/{user_id}/channels/mobile_push/apns/tokens/{token_id}`
        */
@@ -120,6 +125,7 @@ export class ProjectClient extends Client {
     expo: {
       /**
        * List the active tokens of a user, newest first.
+       * Discarded tokens are not listed; get them by their id. Requires a Project JWT.
        *
        * `GET /users/{user_id}/channels/mobile_push/expo/tokens`
        */
@@ -127,6 +133,7 @@ export class ProjectClient extends Client {
         this.list(`/users/${segment(userId)}/channels/mobile_push/expo/tokens`, query, options),
       /**
        * Get a token of a user, active or discarded.
+       * Returns a token with its secrets. `discarded_at` of an active token is `null`. Requires a Project JWT.
        *
        * `GET /users/{user_id}/channels/mobile_push/expo/tokens/{token_id}`
        */
@@ -134,7 +141,7 @@ export class ProjectClient extends Client {
         this.request({ method: 'GET', path: `/users/${segment(userId)}/channels/mobile_push/expo/tokens/${segment(tokenId)}` }, options),
       /**
        * Discard a token of a user for good.
-       * Nothing is delivered to it any more, and its connections are closed. Discarding it again answers the same.
+       * Nothing is delivered to the token from then on, and its connections are closed. Discarding it again returns the same. Requires a Project JWT.
        *
        * `DELETE /users/{user_id}/channels/mobile_push/expo/tokens/{token_id}`
        */
@@ -144,6 +151,7 @@ export class ProjectClient extends Client {
     fcm: {
       /**
        * List the active tokens of a user, newest first.
+       * Discarded tokens are not listed; get them by their id. Requires a Project JWT.
        *
        * `GET /users/{user_id}/channels/mobile_push/fcm/tokens`
        */
@@ -151,6 +159,7 @@ export class ProjectClient extends Client {
         this.list(`/users/${segment(userId)}/channels/mobile_push/fcm/tokens`, query, options),
       /**
        * Get a token of a user, active or discarded.
+       * Returns a token with its secrets. `discarded_at` of an active token is `null`. Requires a Project JWT.
        *
        * `GET /users/{user_id}/channels/mobile_push/fcm/tokens/{token_id}`
        */
@@ -158,7 +167,7 @@ export class ProjectClient extends Client {
         this.request({ method: 'GET', path: `/users/${segment(userId)}/channels/mobile_push/fcm/tokens/${segment(tokenId)}` }, options),
       /**
        * Discard a token of a user for good.
-       * Nothing is delivered to it any more, and its connections are closed. Discarding it again answers the same.
+       * Nothing is delivered to the token from then on, and its connections are closed. Discarding it again returns the same. Requires a Project JWT.
        *
        * `DELETE /users/{user_id}/channels/mobile_push/fcm/tokens/{token_id}`
        */
@@ -168,6 +177,7 @@ export class ProjectClient extends Client {
     slack: {
       /**
        * List the active tokens of a user, newest first.
+       * Discarded tokens are not listed; get them by their id. Requires a Project JWT.
        *
        * `GET /users/{user_id}/channels/slack/tokens`
        */
@@ -175,6 +185,7 @@ export class ProjectClient extends Client {
         this.list(`/users/${segment(userId)}/channels/slack/tokens`, query, options),
       /**
        * Get a token of a user, active or discarded.
+       * Returns a token with its secrets. `discarded_at` of an active token is `null`. Requires a Project JWT.
        *
        * `GET /users/{user_id}/channels/slack/tokens/{token_id}`
        */
@@ -182,7 +193,7 @@ export class ProjectClient extends Client {
         this.request({ method: 'GET', path: `/users/${segment(userId)}/channels/slack/tokens/${segment(tokenId)}` }, options),
       /**
        * Discard a token of a user for good.
-       * Nothing is delivered to it any more, and its connections are closed. Discarding it again answers the same.
+       * Nothing is delivered to the token from then on, and its connections are closed. Discarding it again returns the same. Requires a Project JWT.
        *
        * `DELETE /users/{user_id}/channels/slack/tokens/{token_id}`
        */
@@ -192,6 +203,7 @@ export class ProjectClient extends Client {
     slackbot: {
       /**
        * List the active tokens of a user, newest first.
+       * Discarded tokens are not listed; get them by their id. Requires a Project JWT.
        *
        * `GET /users/{user_id}/channels/slack/service_slackbot/tokens`
        */
@@ -199,6 +211,7 @@ export class ProjectClient extends Client {
         this.list(`/users/${segment(userId)}/channels/slack/service_slackbot/tokens`, query, options),
       /**
        * Get a token of a user, active or discarded.
+       * Returns a token with its secrets. `discarded_at` of an active token is `null`. Requires a Project JWT.
        *
        * `GET /users/{user_id}/channels/slack/service_slackbot/tokens/{token_id}`
        */
@@ -206,7 +219,7 @@ export class ProjectClient extends Client {
         this.request({ method: 'GET', path: `/users/${segment(userId)}/channels/slack/service_slackbot/tokens/${segment(tokenId)}` }, options),
       /**
        * Discard a token of a user for good.
-       * Nothing is delivered to it any more, and its connections are closed. Discarding it again answers the same.
+       * Nothing is delivered to the token from then on, and its connections are closed. Discarding it again returns the same. Requires a Project JWT.
        *
        * `DELETE /users/{user_id}/channels/slack/service_slackbot/tokens/{token_id}`
        */
@@ -216,6 +229,7 @@ export class ProjectClient extends Client {
     teams: {
       /**
        * List the active tokens of a user, newest first.
+       * Discarded tokens are not listed; get them by their id. Requires a Project JWT.
        *
        * `GET /users/{user_id}/channels/teams/tokens`
        */
@@ -223,6 +237,7 @@ export class ProjectClient extends Client {
         this.list(`/users/${segment(userId)}/channels/teams/tokens`, query, options),
       /**
        * Get a token of a user, active or discarded.
+       * Returns a token with its secrets. `discarded_at` of an active token is `null`. Requires a Project JWT.
        *
        * `GET /users/{user_id}/channels/teams/tokens/{token_id}`
        */
@@ -230,7 +245,7 @@ export class ProjectClient extends Client {
         this.request({ method: 'GET', path: `/users/${segment(userId)}/channels/teams/tokens/${segment(tokenId)}` }, options),
       /**
        * Discard a token of a user for good.
-       * Nothing is delivered to it any more, and its connections are closed. Discarding it again answers the same.
+       * Nothing is delivered to the token from then on, and its connections are closed. Discarding it again returns the same. Requires a Project JWT.
        *
        * `DELETE /users/{user_id}/channels/teams/tokens/{token_id}`
        */
@@ -240,6 +255,7 @@ export class ProjectClient extends Client {
     webPush: {
       /**
        * List the active tokens of a user, newest first.
+       * Discarded tokens are not listed; get them by their id. Requires a Project JWT.
        *
        * `GET /users/{user_id}/channels/web_push/tokens`
        */
@@ -247,6 +263,7 @@ export class ProjectClient extends Client {
         this.list(`/users/${segment(userId)}/channels/web_push/tokens`, query, options),
       /**
        * Get a token of a user, active or discarded.
+       * Returns a token with its secrets. `discarded_at` of an active token is `null`. Requires a Project JWT.
        *
        * `GET /users/{user_id}/channels/web_push/tokens/{token_id}`
        */
@@ -254,7 +271,7 @@ export class ProjectClient extends Client {
         this.request({ method: 'GET', path: `/users/${segment(userId)}/channels/web_push/tokens/${segment(tokenId)}` }, options),
       /**
        * Discard a token of a user for good.
-       * Nothing is delivered to it any more, and its connections are closed. Discarding it again answers the same.
+       * Nothing is delivered to the token from then on, and its connections are closed. Discarding it again returns the same. Requires a Project JWT.
        *
        * `DELETE /users/{user_id}/channels/web_push/tokens/{token_id}`
        */
@@ -263,10 +280,11 @@ export class ProjectClient extends Client {
     },
   };
 
-  /** The providers that a project sends through. */
+  /** The providers that a project sends with. */
   readonly integrations = {
     /**
-     * List the integrations of all providers with their configs.
+     * List the integrations of all providers, newest first.
+     * Each integration has its config with all secrets, and a `state` while it is paused. Requires a Project JWT.
      *
      * `GET /integrations`
      */
@@ -275,14 +293,15 @@ export class ProjectClient extends Client {
     apns: {
       /**
        * Save the apns integration.
-       * See https://developer.apple.com/documentation/usernotifications/sending-notification-requests-to-apns. Replaces the one that is there. With `id`, which may be any UUID, a project can have several of one provider; of those of a channel the one saved first is used, the others when it fails. Saving over one keeps its place; to move it to the end, delete it and save it again.
+       * See https://developer.apple.com/documentation/usernotifications/sending-notification-requests-to-apns. Replaces the saved config; with an `id` of your choice (a UUID), a project can have several integrations of one provider. A channel uses the integration that was first saved, and the next one when it fails. Saving an integration again keeps its place; delete and save it to move it to the end. Requires a Project JWT.
        *
        * `PUT /integrations/apns`
        */
       save: (body: ApnsIntegrationConfig, query?: SaveIntegrationQuery, options?: RequestOptions): Promise<ApnsIntegrationConfig> =>
         this.request({ method: 'PUT', path: '/integrations/apns', body, query }, options),
       /**
-       * List the apns integrations with their configs.
+       * List the apns integrations, newest first.
+       * Each integration has its config with all secrets, and a `state` while it is paused. Requires a Project JWT.
        *
        * `GET /integrations/apns`
        */
@@ -290,7 +309,7 @@ export class ProjectClient extends Client {
         this.list('/integrations/apns', query, options),
       /**
        * Delete the apns integration.
-       * The one with this `id`; without one, all of this provider.
+       * Deletes the integration with this `id`, or without an `id` all integrations of the provider. Messages then use the next integration of the channel, or are skipped if there is none. Requires a Project JWT.
        *
        * `DELETE /integrations/apns`
        */
@@ -300,14 +319,15 @@ export class ProjectClient extends Client {
     eventsource: {
       /**
        * Save the eventsource integration.
-       * See https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md. Replaces the one that is there. With `id`, which may be any UUID, a project can have several of one provider; of those of a channel the one saved first is used, the others when it fails. Saving over one keeps its place; to move it to the end, delete it and save it again.
+       * See https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md. Replaces the saved config; with an `id` of your choice (a UUID), a project can have several integrations of one provider. A channel uses the integration that was first saved, and the next one when it fails. Saving an integration again keeps its place; delete and save it to move it to the end. Requires a Project JWT.
        *
        * `PUT /integrations/eventsource`
        */
       save: (body: EventsourceIntegrationConfig, query?: SaveIntegrationQuery, options?: RequestOptions): Promise<EventsourceIntegrationConfig> =>
         this.request({ method: 'PUT', path: '/integrations/eventsource', body, query }, options),
       /**
-       * List the eventsource integrations with their configs.
+       * List the eventsource integrations, newest first.
+       * Each integration has its config with all secrets, and a `state` while it is paused. Requires a Project JWT.
        *
        * `GET /integrations/eventsource`
        */
@@ -315,7 +335,7 @@ export class ProjectClient extends Client {
         this.list('/integrations/eventsource', query, options),
       /**
        * Delete the eventsource integration.
-       * The one with this `id`; without one, all of this provider.
+       * Deletes the integration with this `id`, or without an `id` all integrations of the provider. Messages then use the next integration of the channel, or are skipped if there is none. Requires a Project JWT.
        *
        * `DELETE /integrations/eventsource`
        */
@@ -325,14 +345,15 @@ export class ProjectClient extends Client {
     expo: {
       /**
        * Save the expo integration.
-       * See https://docs.expo.dev/push-notifications/sending-notifications/. Replaces the one that is there. With `id`, which may be any UUID, a project can have several of one provider; of those of a channel the one saved first is used, the others when it fails. Saving over one keeps its place; to move it to the end, delete it and save it again.
+       * See https://docs.expo.dev/push-notifications/sending-notifications/. Replaces the saved config; with an `id` of your choice (a UUID), a project can have several integrations of one provider. A channel uses the integration that was first saved, and the next one when it fails. Saving an integration again keeps its place; delete and save it to move it to the end. Requires a Project JWT.
        *
        * `PUT /integrations/expo`
        */
       save: (body: ExpoIntegrationConfig, query?: SaveIntegrationQuery, options?: RequestOptions): Promise<ExpoIntegrationConfig> =>
         this.request({ method: 'PUT', path: '/integrations/expo', body, query }, options),
       /**
-       * List the expo integrations with their configs.
+       * List the expo integrations, newest first.
+       * Each integration has its config with all secrets, and a `state` while it is paused. Requires a Project JWT.
        *
        * `GET /integrations/expo`
        */
@@ -340,7 +361,7 @@ export class ProjectClient extends Client {
         this.list('/integrations/expo', query, options),
       /**
        * Delete the expo integration.
-       * The one with this `id`; without one, all of this provider.
+       * Deletes the integration with this `id`, or without an `id` all integrations of the provider. Messages then use the next integration of the channel, or are skipped if there is none. Requires a Project JWT.
        *
        * `DELETE /integrations/expo`
        */
@@ -350,14 +371,15 @@ export class ProjectClient extends Client {
     fcm: {
       /**
        * Save the fcm integration.
-       * See https://firebase.google.com/docs/reference/fcm/rest/v1/projects.messages. Replaces the one that is there. With `id`, which may be any UUID, a project can have several of one provider; of those of a channel the one saved first is used, the others when it fails. Saving over one keeps its place; to move it to the end, delete it and save it again.
+       * See https://firebase.google.com/docs/reference/fcm/rest/v1/projects.messages. Replaces the saved config; with an `id` of your choice (a UUID), a project can have several integrations of one provider. A channel uses the integration that was first saved, and the next one when it fails. Saving an integration again keeps its place; delete and save it to move it to the end. Requires a Project JWT.
        *
        * `PUT /integrations/fcm`
        */
       save: (body: FcmIntegrationConfig, query?: SaveIntegrationQuery, options?: RequestOptions): Promise<FcmIntegrationConfig> =>
         this.request({ method: 'PUT', path: '/integrations/fcm', body, query }, options),
       /**
-       * List the fcm integrations with their configs.
+       * List the fcm integrations, newest first.
+       * Each integration has its config with all secrets, and a `state` while it is paused. Requires a Project JWT.
        *
        * `GET /integrations/fcm`
        */
@@ -365,7 +387,7 @@ export class ProjectClient extends Client {
         this.list('/integrations/fcm', query, options),
       /**
        * Delete the fcm integration.
-       * The one with this `id`; without one, all of this provider.
+       * Deletes the integration with this `id`, or without an `id` all integrations of the provider. Messages then use the next integration of the channel, or are skipped if there is none. Requires a Project JWT.
        *
        * `DELETE /integrations/fcm`
        */
@@ -375,14 +397,15 @@ export class ProjectClient extends Client {
     github: {
       /**
        * Save the github integration.
-       * See https://docs.github.com/en/webhooks/using-webhooks/validating-webhook-deliveries. Replaces the one that is there. With `id`, which may be any UUID, a project can have several of one provider; of those of a channel the one saved first is used, the others when it fails. Saving over one keeps its place; to move it to the end, delete it and save it again.
+       * See https://docs.github.com/en/webhooks/using-webhooks/validating-webhook-deliveries. Replaces the saved config; with an `id` of your choice (a UUID), a project can have several integrations of one provider. A channel uses the integration that was first saved, and the next one when it fails. Saving an integration again keeps its place; delete and save it to move it to the end. Requires a Project JWT.
        *
        * `PUT /integrations/github`
        */
       save: (body: GithubIntegrationConfig, query?: SaveIntegrationQuery, options?: RequestOptions): Promise<GithubIntegrationConfig> =>
         this.request({ method: 'PUT', path: '/integrations/github', body, query }, options),
       /**
-       * List the github integrations with their configs.
+       * List the github integrations, newest first.
+       * Each integration has its config with all secrets, and a `state` while it is paused. Requires a Project JWT.
        *
        * `GET /integrations/github`
        */
@@ -390,7 +413,7 @@ export class ProjectClient extends Client {
         this.list('/integrations/github', query, options),
       /**
        * Delete the github integration.
-       * The one with this `id`; without one, all of this provider.
+       * Deletes the integration with this `id`, or without an `id` all integrations of the provider. Messages then use the next integration of the channel, or are skipped if there is none. Requires a Project JWT.
        *
        * `DELETE /integrations/github`
        */
@@ -400,14 +423,15 @@ export class ProjectClient extends Client {
     inbox: {
       /**
        * Save the inbox integration.
-       * See https://www.rfc-editor.org/rfc/rfc5646. Replaces the one that is there. With `id`, which may be any UUID, a project can have several of one provider; of those of a channel the one saved first is used, the others when it fails. Saving over one keeps its place; to move it to the end, delete it and save it again.
+       * See https://www.rfc-editor.org/rfc/rfc5646. Replaces the saved config; with an `id` of your choice (a UUID), a project can have several integrations of one provider. A channel uses the integration that was first saved, and the next one when it fails. Saving an integration again keeps its place; delete and save it to move it to the end. Requires a Project JWT.
        *
        * `PUT /integrations/inbox`
        */
       save: (body: InboxIntegrationConfigInput, query?: SaveIntegrationQuery, options?: RequestOptions): Promise<InboxIntegrationConfig> =>
         this.request({ method: 'PUT', path: '/integrations/inbox', body, query }, options),
       /**
-       * List the inbox integrations with their configs.
+       * List the inbox integrations, newest first.
+       * Each integration has its config with all secrets, and a `state` while it is paused. Requires a Project JWT.
        *
        * `GET /integrations/inbox`
        */
@@ -415,7 +439,7 @@ export class ProjectClient extends Client {
         this.list('/integrations/inbox', query, options),
       /**
        * Delete the inbox integration.
-       * The one with this `id`; without one, all of this provider.
+       * Deletes the integration with this `id`, or without an `id` all integrations of the provider. Messages then use the next integration of the channel, or are skipped if there is none. Requires a Project JWT.
        *
        * `DELETE /integrations/inbox`
        */
@@ -425,14 +449,15 @@ export class ProjectClient extends Client {
     mailgun: {
       /**
        * Save the mailgun integration.
-       * See https://documentation.mailgun.com/docs/mailgun/api-reference/send/mailgun/messages. Replaces the one that is there. With `id`, which may be any UUID, a project can have several of one provider; of those of a channel the one saved first is used, the others when it fails. Saving over one keeps its place; to move it to the end, delete it and save it again.
+       * See https://documentation.mailgun.com/docs/mailgun/api-reference/send/mailgun/messages. Replaces the saved config; with an `id` of your choice (a UUID), a project can have several integrations of one provider. A channel uses the integration that was first saved, and the next one when it fails. Saving an integration again keeps its place; delete and save it to move it to the end. Requires a Project JWT.
        *
        * `PUT /integrations/mailgun`
        */
       save: (body: MailgunIntegrationConfig, query?: SaveIntegrationQuery, options?: RequestOptions): Promise<MailgunIntegrationConfig> =>
         this.request({ method: 'PUT', path: '/integrations/mailgun', body, query }, options),
       /**
-       * List the mailgun integrations with their configs.
+       * List the mailgun integrations, newest first.
+       * Each integration has its config with all secrets, and a `state` while it is paused. Requires a Project JWT.
        *
        * `GET /integrations/mailgun`
        */
@@ -440,7 +465,7 @@ export class ProjectClient extends Client {
         this.list('/integrations/mailgun', query, options),
       /**
        * Delete the mailgun integration.
-       * The one with this `id`; without one, all of this provider.
+       * Deletes the integration with this `id`, or without an `id` all integrations of the provider. Messages then use the next integration of the channel, or are skipped if there is none. Requires a Project JWT.
        *
        * `DELETE /integrations/mailgun`
        */
@@ -450,14 +475,15 @@ export class ProjectClient extends Client {
     pingEmail: {
       /**
        * Save the ping_email integration.
-       * See https://www.rfc-editor.org/rfc/rfc9110#POST. Replaces the one that is there. With `id`, which may be any UUID, a project can have several of one provider; of those of a channel the one saved first is used, the others when it fails. Saving over one keeps its place; to move it to the end, delete it and save it again.
+       * See https://www.rfc-editor.org/rfc/rfc9110#POST. Replaces the saved config; with an `id` of your choice (a UUID), a project can have several integrations of one provider. A channel uses the integration that was first saved, and the next one when it fails. Saving an integration again keeps its place; delete and save it to move it to the end. Requires a Project JWT.
        *
        * `PUT /integrations/ping_email`
        */
       save: (body: PingEmailIntegrationConfig, query?: SaveIntegrationQuery, options?: RequestOptions): Promise<PingEmailIntegrationConfig> =>
         this.request({ method: 'PUT', path: '/integrations/ping_email', body, query }, options),
       /**
-       * List the ping_email integrations with their configs.
+       * List the ping_email integrations, newest first.
+       * Each integration has its config with all secrets, and a `state` while it is paused. Requires a Project JWT.
        *
        * `GET /integrations/ping_email`
        */
@@ -465,7 +491,7 @@ export class ProjectClient extends Client {
         this.list('/integrations/ping_email', query, options),
       /**
        * Delete the ping_email integration.
-       * The one with this `id`; without one, all of this provider.
+       * Deletes the integration with this `id`, or without an `id` all integrations of the provider. Messages then use the next integration of the channel, or are skipped if there is none. Requires a Project JWT.
        *
        * `DELETE /integrations/ping_email`
        */
@@ -475,14 +501,15 @@ export class ProjectClient extends Client {
     sendgrid: {
       /**
        * Save the sendgrid integration.
-       * See https://www.twilio.com/docs/sendgrid/api-reference/mail-send/mail-send. Replaces the one that is there. With `id`, which may be any UUID, a project can have several of one provider; of those of a channel the one saved first is used, the others when it fails. Saving over one keeps its place; to move it to the end, delete it and save it again.
+       * See https://www.twilio.com/docs/sendgrid/api-reference/mail-send/mail-send. Replaces the saved config; with an `id` of your choice (a UUID), a project can have several integrations of one provider. A channel uses the integration that was first saved, and the next one when it fails. Saving an integration again keeps its place; delete and save it to move it to the end. Requires a Project JWT.
        *
        * `PUT /integrations/sendgrid`
        */
       save: (body: SendgridIntegrationConfig, query?: SaveIntegrationQuery, options?: RequestOptions): Promise<SendgridIntegrationConfig> =>
         this.request({ method: 'PUT', path: '/integrations/sendgrid', body, query }, options),
       /**
-       * List the sendgrid integrations with their configs.
+       * List the sendgrid integrations, newest first.
+       * Each integration has its config with all secrets, and a `state` while it is paused. Requires a Project JWT.
        *
        * `GET /integrations/sendgrid`
        */
@@ -490,7 +517,7 @@ export class ProjectClient extends Client {
         this.list('/integrations/sendgrid', query, options),
       /**
        * Delete the sendgrid integration.
-       * The one with this `id`; without one, all of this provider.
+       * Deletes the integration with this `id`, or without an `id` all integrations of the provider. Messages then use the next integration of the channel, or are skipped if there is none. Requires a Project JWT.
        *
        * `DELETE /integrations/sendgrid`
        */
@@ -500,14 +527,15 @@ export class ProjectClient extends Client {
     ses: {
       /**
        * Save the ses integration.
-       * See https://docs.aws.amazon.com/ses/latest/APIReference-V2/API_SendEmail.html. Replaces the one that is there. With `id`, which may be any UUID, a project can have several of one provider; of those of a channel the one saved first is used, the others when it fails. Saving over one keeps its place; to move it to the end, delete it and save it again.
+       * See https://docs.aws.amazon.com/ses/latest/APIReference-V2/API_SendEmail.html. Replaces the saved config; with an `id` of your choice (a UUID), a project can have several integrations of one provider. A channel uses the integration that was first saved, and the next one when it fails. Saving an integration again keeps its place; delete and save it to move it to the end. Requires a Project JWT.
        *
        * `PUT /integrations/ses`
        */
       save: (body: SesIntegrationConfig, query?: SaveIntegrationQuery, options?: RequestOptions): Promise<SesIntegrationConfig> =>
         this.request({ method: 'PUT', path: '/integrations/ses', body, query }, options),
       /**
-       * List the ses integrations with their configs.
+       * List the ses integrations, newest first.
+       * Each integration has its config with all secrets, and a `state` while it is paused. Requires a Project JWT.
        *
        * `GET /integrations/ses`
        */
@@ -515,7 +543,7 @@ export class ProjectClient extends Client {
         this.list('/integrations/ses', query, options),
       /**
        * Delete the ses integration.
-       * The one with this `id`; without one, all of this provider.
+       * Deletes the integration with this `id`, or without an `id` all integrations of the provider. Messages then use the next integration of the channel, or are skipped if there is none. Requires a Project JWT.
        *
        * `DELETE /integrations/ses`
        */
@@ -525,14 +553,15 @@ export class ProjectClient extends Client {
     slack: {
       /**
        * Save the slack integration.
-       * See https://api.slack.com/apps. Replaces the one that is there. With `id`, which may be any UUID, a project can have several of one provider; of those of a channel the one saved first is used, the others when it fails. Saving over one keeps its place; to move it to the end, delete it and save it again.
+       * See https://api.slack.com/apps. Replaces the saved config; with an `id` of your choice (a UUID), a project can have several integrations of one provider. A channel uses the integration that was first saved, and the next one when it fails. Saving an integration again keeps its place; delete and save it to move it to the end. Requires a Project JWT.
        *
        * `PUT /integrations/slack`
        */
       save: (body: SlackIntegrationConfig, query?: SaveIntegrationQuery, options?: RequestOptions): Promise<SlackIntegrationConfig> =>
         this.request({ method: 'PUT', path: '/integrations/slack', body, query }, options),
       /**
-       * List the slack integrations with their configs.
+       * List the slack integrations, newest first.
+       * Each integration has its config with all secrets, and a `state` while it is paused. Requires a Project JWT.
        *
        * `GET /integrations/slack`
        */
@@ -540,7 +569,7 @@ export class ProjectClient extends Client {
         this.list('/integrations/slack', query, options),
       /**
        * Delete the slack integration.
-       * The one with this `id`; without one, all of this provider.
+       * Deletes the integration with this `id`, or without an `id` all integrations of the provider. Messages then use the next integration of the channel, or are skipped if there is none. Requires a Project JWT.
        *
        * `DELETE /integrations/slack`
        */
@@ -550,14 +579,15 @@ export class ProjectClient extends Client {
     slackbot: {
       /**
        * Save the service_slackbot integration.
-       * See https://api.slack.com/authentication/oauth-v2. Replaces the one that is there. With `id`, which may be any UUID, a project can have several of one provider; of those of a channel the one saved first is used, the others when it fails. Saving over one keeps its place; to move it to the end, delete it and save it again.
+       * See https://api.slack.com/authentication/oauth-v2. Replaces the saved config; with an `id` of your choice (a UUID), a project can have several integrations of one provider. A channel uses the integration that was first saved, and the next one when it fails. Saving an integration again keeps its place; delete and save it to move it to the end. Requires a Project JWT.
        *
        * `PUT /integrations/service_slackbot`
        */
       save: (body: SlackbotIntegrationConfig, query?: SaveIntegrationQuery, options?: RequestOptions): Promise<SlackbotIntegrationConfig> =>
         this.request({ method: 'PUT', path: '/integrations/service_slackbot', body, query }, options),
       /**
-       * List the service_slackbot integrations with their configs.
+       * List the service_slackbot integrations, newest first.
+       * Each integration has its config with all secrets, and a `state` while it is paused. Requires a Project JWT.
        *
        * `GET /integrations/service_slackbot`
        */
@@ -565,7 +595,7 @@ export class ProjectClient extends Client {
         this.list('/integrations/service_slackbot', query, options),
       /**
        * Delete the service_slackbot integration.
-       * The one with this `id`; without one, all of this provider.
+       * Deletes the integration with this `id`, or without an `id` all integrations of the provider. Messages then use the next integration of the channel, or are skipped if there is none. Requires a Project JWT.
        *
        * `DELETE /integrations/service_slackbot`
        */
@@ -575,14 +605,15 @@ export class ProjectClient extends Client {
     smtp: {
       /**
        * Save the smtp integration.
-       * See https://www.rfc-editor.org/rfc/rfc5321. Replaces the one that is there. With `id`, which may be any UUID, a project can have several of one provider; of those of a channel the one saved first is used, the others when it fails. Saving over one keeps its place; to move it to the end, delete it and save it again.
+       * See https://www.rfc-editor.org/rfc/rfc5321. Replaces the saved config; with an `id` of your choice (a UUID), a project can have several integrations of one provider. A channel uses the integration that was first saved, and the next one when it fails. Saving an integration again keeps its place; delete and save it to move it to the end. Requires a Project JWT.
        *
        * `PUT /integrations/smtp`
        */
       save: (body: SmtpIntegrationConfig, query?: SaveIntegrationQuery, options?: RequestOptions): Promise<SmtpIntegrationConfig> =>
         this.request({ method: 'PUT', path: '/integrations/smtp', body, query }, options),
       /**
-       * List the smtp integrations with their configs.
+       * List the smtp integrations, newest first.
+       * Each integration has its config with all secrets, and a `state` while it is paused. Requires a Project JWT.
        *
        * `GET /integrations/smtp`
        */
@@ -590,7 +621,7 @@ export class ProjectClient extends Client {
         this.list('/integrations/smtp', query, options),
       /**
        * Delete the smtp integration.
-       * The one with this `id`; without one, all of this provider.
+       * Deletes the integration with this `id`, or without an `id` all integrations of the provider. Messages then use the next integration of the channel, or are skipped if there is none. Requires a Project JWT.
        *
        * `DELETE /integrations/smtp`
        */
@@ -600,14 +631,15 @@ export class ProjectClient extends Client {
     stripe: {
       /**
        * Save the stripe integration.
-       * See https://docs.stripe.com/webhooks. Replaces the one that is there. With `id`, which may be any UUID, a project can have several of one provider; of those of a channel the one saved first is used, the others when it fails. Saving over one keeps its place; to move it to the end, delete it and save it again.
+       * See https://docs.stripe.com/webhooks. Replaces the saved config; with an `id` of your choice (a UUID), a project can have several integrations of one provider. A channel uses the integration that was first saved, and the next one when it fails. Saving an integration again keeps its place; delete and save it to move it to the end. Requires a Project JWT.
        *
        * `PUT /integrations/stripe`
        */
       save: (body: StripeIntegrationConfig, query?: SaveIntegrationQuery, options?: RequestOptions): Promise<StripeIntegrationConfig> =>
         this.request({ method: 'PUT', path: '/integrations/stripe', body, query }, options),
       /**
-       * List the stripe integrations with their configs.
+       * List the stripe integrations, newest first.
+       * Each integration has its config with all secrets, and a `state` while it is paused. Requires a Project JWT.
        *
        * `GET /integrations/stripe`
        */
@@ -615,7 +647,7 @@ export class ProjectClient extends Client {
         this.list('/integrations/stripe', query, options),
       /**
        * Delete the stripe integration.
-       * The one with this `id`; without one, all of this provider.
+       * Deletes the integration with this `id`, or without an `id` all integrations of the provider. Messages then use the next integration of the channel, or are skipped if there is none. Requires a Project JWT.
        *
        * `DELETE /integrations/stripe`
        */
@@ -625,14 +657,15 @@ export class ProjectClient extends Client {
     teams: {
       /**
        * Save the teams integration.
-       * See https://learn.microsoft.com/en-us/microsoftteams/platform/webhooks-and-connectors/how-to/add-incoming-webhook. Replaces the one that is there. With `id`, which may be any UUID, a project can have several of one provider; of those of a channel the one saved first is used, the others when it fails. Saving over one keeps its place; to move it to the end, delete it and save it again.
+       * See https://learn.microsoft.com/en-us/microsoftteams/platform/webhooks-and-connectors/how-to/add-incoming-webhook. Replaces the saved config; with an `id` of your choice (a UUID), a project can have several integrations of one provider. A channel uses the integration that was first saved, and the next one when it fails. Saving an integration again keeps its place; delete and save it to move it to the end. Requires a Project JWT.
        *
        * `PUT /integrations/teams`
        */
       save: (body: TeamsIntegrationConfig, query?: SaveIntegrationQuery, options?: RequestOptions): Promise<TeamsIntegrationConfig> =>
         this.request({ method: 'PUT', path: '/integrations/teams', body, query }, options),
       /**
-       * List the teams integrations with their configs.
+       * List the teams integrations, newest first.
+       * Each integration has its config with all secrets, and a `state` while it is paused. Requires a Project JWT.
        *
        * `GET /integrations/teams`
        */
@@ -640,7 +673,7 @@ export class ProjectClient extends Client {
         this.list('/integrations/teams', query, options),
       /**
        * Delete the teams integration.
-       * The one with this `id`; without one, all of this provider.
+       * Deletes the integration with this `id`, or without an `id` all integrations of the provider. Messages then use the next integration of the channel, or are skipped if there is none. Requires a Project JWT.
        *
        * `DELETE /integrations/teams`
        */
@@ -650,14 +683,15 @@ export class ProjectClient extends Client {
     twilio: {
       /**
        * Save the twilio integration.
-       * See https://www.twilio.com/docs/messaging/api/message-resource. Replaces the one that is there. With `id`, which may be any UUID, a project can have several of one provider; of those of a channel the one saved first is used, the others when it fails. Saving over one keeps its place; to move it to the end, delete it and save it again.
+       * See https://www.twilio.com/docs/messaging/api/message-resource. Replaces the saved config; with an `id` of your choice (a UUID), a project can have several integrations of one provider. A channel uses the integration that was first saved, and the next one when it fails. Saving an integration again keeps its place; delete and save it to move it to the end. Requires a Project JWT.
        *
        * `PUT /integrations/twilio`
        */
       save: (body: TwilioIntegrationConfig, query?: SaveIntegrationQuery, options?: RequestOptions): Promise<TwilioIntegrationConfig> =>
         this.request({ method: 'PUT', path: '/integrations/twilio', body, query }, options),
       /**
-       * List the twilio integrations with their configs.
+       * List the twilio integrations, newest first.
+       * Each integration has its config with all secrets, and a `state` while it is paused. Requires a Project JWT.
        *
        * `GET /integrations/twilio`
        */
@@ -665,7 +699,7 @@ export class ProjectClient extends Client {
         this.list('/integrations/twilio', query, options),
       /**
        * Delete the twilio integration.
-       * The one with this `id`; without one, all of this provider.
+       * Deletes the integration with this `id`, or without an `id` all integrations of the provider. Messages then use the next integration of the channel, or are skipped if there is none. Requires a Project JWT.
        *
        * `DELETE /integrations/twilio`
        */
@@ -675,14 +709,15 @@ export class ProjectClient extends Client {
     webPush: {
       /**
        * Save the web_push integration.
-       * See https://www.rfc-editor.org/rfc/rfc8292. Replaces the one that is there. With `id`, which may be any UUID, a project can have several of one provider; of those of a channel the one saved first is used, the others when it fails. Saving over one keeps its place; to move it to the end, delete it and save it again.
+       * See https://www.rfc-editor.org/rfc/rfc8292. Replaces the saved config; with an `id` of your choice (a UUID), a project can have several integrations of one provider. A channel uses the integration that was first saved, and the next one when it fails. Saving an integration again keeps its place; delete and save it to move it to the end. Requires a Project JWT.
        *
        * `PUT /integrations/web_push`
        */
       save: (body: WebPushIntegrationConfig, query?: SaveIntegrationQuery, options?: RequestOptions): Promise<WebPushIntegrationConfig> =>
         this.request({ method: 'PUT', path: '/integrations/web_push', body, query }, options),
       /**
-       * List the web_push integrations with their configs.
+       * List the web_push integrations, newest first.
+       * Each integration has its config with all secrets, and a `state` while it is paused. Requires a Project JWT.
        *
        * `GET /integrations/web_push`
        */
@@ -690,7 +725,7 @@ export class ProjectClient extends Client {
         this.list('/integrations/web_push', query, options),
       /**
        * Delete the web_push integration.
-       * The one with this `id`; without one, all of this provider.
+       * Deletes the integration with this `id`, or without an `id` all integrations of the provider. Messages then use the next integration of the channel, or are skipped if there is none. Requires a Project JWT.
        *
        * `DELETE /integrations/web_push`
        */
@@ -699,18 +734,19 @@ export class ProjectClient extends Client {
     },
   };
 
-  /** Over which channels the notifications of a category go out, and when. */
+  /** The channels, delays and conditions of a category. */
   readonly categoryDelivery = {
     /**
-     * Save on which channels a category goes out.
-     * Replaces the config with this key. A category without one goes out on every channel that the project has set up. What users have switched off stays off, unless the category is critical.
+     * Save on which channels a category is sent.
+     * Replaces the config that has this `key`. A category without a config is sent on every channel that the project has set up. A channel that a user switched off stays off, unless the category is `critical`. Requires a Project JWT.
      *
      * `PUT /channels`
      */
     saveConfig: (body: CategoryDeliveryConfig, options?: RequestOptions): Promise<CategoryDeliveryConfig> =>
       this.request({ method: 'PUT', path: '/channels', body }, options),
     /**
-     * List the configs of the categories, those first saved last first.
+     * List the category configs, newest first.
+     * A config keeps its place when it is saved again. The cursors are keys of categories. Requires a Project JWT.
      *
      * `GET /channels`
      */
@@ -718,6 +754,7 @@ export class ProjectClient extends Client {
       this.list('/channels', query, options),
     /**
      * Get the config of a category.
+     * Returns the config as it was saved. Responds 404 for a category without one: it is sent on every channel. Requires a Project JWT.
      *
      * `GET /channels/{key}`
      */
@@ -725,7 +762,7 @@ export class ProjectClient extends Client {
       this.request({ method: 'GET', path: `/channels/${segment(key)}` }, options),
     /**
      * Delete the config of a category.
-     * The category then goes out on every channel that the project has set up.
+     * From then on the category is sent at once on every channel that the project has set up. The preferences of users for this category remain. Requires a Project JWT.
      *
      * `DELETE /channels/{key}`
      */
@@ -733,18 +770,19 @@ export class ProjectClient extends Client {
       this.request({ method: 'DELETE', path: `/channels/${segment(key)}` }, options),
   };
 
-  /** At what times messages may come; at others they wait. */
+  /** The hours in which messages may be sent. */
   readonly deliveryWindows = {
     /**
-     * Get when the project's messages go out.
+     * Get the delivery windows of the project.
+     * Returns when the project sends messages on each channel. Requires a Project JWT.
      *
      * `GET /channels/delivery_windows`
      */
     get: (options?: RequestOptions): Promise<DeliveryWindows> =>
       this.request({ method: 'GET', path: '/channels/delivery_windows' }, options),
     /**
-     * Save when the project's messages go out.
-     * Replaces what was saved before. What comes outside of a window is held until the next one opens, by the clock of each user’s time zone; nothing is dropped for it. A category may have windows of its own, or be `critical`: then it goes out at any time. The inbox always shows everything at once.
+     * Save the delivery windows of the project.
+     * Replaces the saved windows. A message outside of them is deferred until the next window opens in the time zone of the user. A category can have windows of its own; a `critical` category is sent at any time, and the inbox shows everything at once. Requires a Project JWT.
      *
      * `PUT /channels/delivery_windows`
      */
@@ -756,6 +794,7 @@ export class ProjectClient extends Client {
   readonly tracking = {
     /**
      * Get whether opens and clicks are recorded.
+     * Returns the setting of the project. Both are off until they are switched on. Requires a Project JWT.
      *
      * `GET /tracking`
      */
@@ -763,7 +802,7 @@ export class ProjectClient extends Client {
       this.request({ method: 'GET', path: '/tracking' }, options),
     /**
      * Save whether opens and clicks are recorded.
-     * Neither is, unless it is switched on here. It counts for what is sent from then on; once it is switched off, nothing is recorded of what was sent before, and its links lead on. Needs the setting `PUBLIC_URL` of the server.
+     * Applies to messages that are sent from then on. After it is switched off, nothing is recorded for earlier messages, and their links still work. Requires the setting `PUBLIC_URL` of the server. Requires a Project JWT.
      *
      * `PUT /tracking`
      */
@@ -771,11 +810,11 @@ export class ProjectClient extends Client {
       this.request({ method: 'PUT', path: '/tracking', body }, options),
   };
 
-  /** Who can be reached. */
+  /** The people that a project notifies. */
   readonly users = {
     /**
      * Create or update a user.
-     * A user who was deleted less than seven days ago is restored by it.
+     * Updates the user with this `external_id`, or else with this `email`, or creates one. Members in the body replace stored values, missing members stay, and `null` clears. A user who was deleted less than seven days ago is restored. Requires a Project JWT.
      *
      * `PUT /users`
      */
@@ -783,6 +822,7 @@ export class ProjectClient extends Client {
       this.request({ method: 'PUT', path: '/users', body }, options),
     /**
      * List the users of the project, newest first.
+     * Find users by the beginning of their `external_id` or e-mail address with `query`. Deleted users are not listed. Requires a Project JWT.
      *
      * `GET /users`
      */
@@ -790,6 +830,7 @@ export class ProjectClient extends Client {
       this.list('/users', query, options),
     /**
      * Get a user.
+     * Returns a user by the `id` that Belfry made. To find it by `external_id` or e-mail address, list the users with `query`. Requires a Project JWT.
      *
      * `GET /users/{user_id}`
      */
@@ -797,7 +838,7 @@ export class ProjectClient extends Client {
       this.request({ method: 'GET', path: `/users/${segment(userId)}` }, options),
     /**
      * Delete a user.
-     * Hidden at once: nothing is delivered any more, connections are closed, and a broadcast that names the user reports it in its `status.errors`. Seven days later everything that is known about the user is erased, in the recipients of broadcasts too: there `external_id` is `deleted:<id>` then. Until then any request that the user makes, and PUT /users with the same identity, restores all of it.
+     * The user is hidden at once: deliveries and connections end, and broadcasts that name the user report it in `status.errors`. After seven days all personal data is erased, also in the recipients of broadcasts, where `external_id` becomes `deleted:<id>`. Until then a request of that user, or PUT /users with the same identity, restores everything. Requires a Project JWT.
      *
      * `DELETE /users/{user_id}`
      */
@@ -805,11 +846,11 @@ export class ProjectClient extends Client {
       this.request({ method: 'DELETE', path: `/users/${segment(userId)}` }, options),
   };
 
-  /** Addresses that nothing is sent to. */
+  /** Addresses that get no messages. */
   readonly suppressions = {
     /**
-     * Suppress an address, or change what is said about one.
-     * Nothing is sent to it any more: deliveries to it are skipped with the code `address_suppressed`. Providers’ refusals, bounces and complaints do the same by themselves.
+     * Suppress an address or change a suppression.
+     * Deliveries to a suppressed address are skipped with the code `address_suppressed`. Rejections, bounces and complaints that providers report suppress addresses automatically. If the address is suppressed already, the stronger reason is kept. Requires a Project JWT.
      *
      * `PUT /suppressions`
      */
@@ -817,13 +858,15 @@ export class ProjectClient extends Client {
       this.request({ method: 'PUT', path: '/suppressions', body }, options),
     /**
      * List the suppressed addresses, newest first.
+     * Filter them by kind and reason, or find one address with `query`. Requires a Project JWT.
      *
      * `GET /suppressions`
      */
     list: (query?: ListSuppressionsQuery, options?: RequestOptions): PageRequest<Suppression> =>
       this.list('/suppressions', query, options),
     /**
-     * Get a suppressed address.
+     * Get a suppression.
+     * Returns one suppressed address with the reason and what the provider reported. Requires a Project JWT.
      *
      * `GET /suppressions/{suppression_id}`
      */
@@ -831,7 +874,7 @@ export class ProjectClient extends Client {
       this.request({ method: 'GET', path: `/suppressions/${segment(suppressionId)}` }, options),
     /**
      * Lift a suppression.
-     * The address is delivered to again, with what is sent from then on.
+     * Deletes the suppression: broadcasts that are sent from then on reach the address. Skipped deliveries can be replayed. A later bounce or complaint suppresses the address again. Requires a Project JWT.
      *
      * `DELETE /suppressions/{suppression_id}`
      */
@@ -839,18 +882,19 @@ export class ProjectClient extends Client {
       this.request({ method: 'DELETE', path: `/suppressions/${segment(suppressionId)}` }, options),
   };
 
-  /** What happened. */
+  /** The record of everything that happens in a project. */
   readonly events = {
     /**
-     * List what happened in the project, newest first.
+     * List the events of the project, newest first.
+     * Events are kept for the days of the server's setting `EVENTS_RETENTION_DAYS` (90 by default). Filter them by `type` and by time. Requires a Project JWT.
      *
      * `GET /events`
      */
     list: (query?: ListEventsQuery, options?: RequestOptions): PageRequest<Event> =>
       this.list('/events', query, options),
     /**
-     * Stream the project's events.
-     * Server-Sent Events. Each has the name of its type and the event as JSON data. Events come in the order in which they were committed, none is left out and none comes twice. A client that comes back with `Last-Event-ID`, which may also be the id of any event, is told what it missed; when not all of that can be told any more, a `resync` event asks it to list the events.
+     * Stream the events of the project.
+     * Sends each event as a Server-Sent Event: its name is the type, its data the event as JSON. Events arrive in the order of their commits, without gaps or repetition. A client that reconnects with `Last-Event-ID` gets the events that it missed; if they are too many or no longer stored, it gets a `resync` event and should list the events. Requires a Project JWT.
      *
      * `GET /events/stream`
      */
@@ -858,6 +902,7 @@ export class ProjectClient extends Client {
       this.stream('/events/stream', query, options),
     /**
      * Get an event.
+     * Returns one event by its id, which is also the `webhook-id` of its webhook messages. Requires a Project JWT.
      *
      * `GET /events/{event_id}`
      */
@@ -865,11 +910,11 @@ export class ProjectClient extends Client {
       this.request({ method: 'GET', path: `/events/${segment(eventId)}` }, options),
   };
 
-  /** Where events are sent to as they happen. */
+  /** Sends events to your servers. */
   readonly webhooks = {
     /**
      * Create or change a webhook.
-     * Events are sent as `{type, timestamp, data}`, `data` being the event as `GET /events/{event_id}` answers it, and signed by the rules of Standard Webhooks. Anything but a 2xx answer is tried again for a day; `410 Gone`, or five days of failures without a success, disable the webhook. A message may come more than once: `webhook-id` is the same then.
+     * Belfry sends each event of the chosen types to `url`, signed according to Standard Webhooks. It retries for a day until a server responds 2xx; `410 Gone`, or five days without a success, disable the webhook. A message may arrive twice, with the same `webhook-id`. A project has at most 50 webhooks. Requires a Project JWT.
      *
      * `PUT /webhooks`
      */
@@ -877,6 +922,7 @@ export class ProjectClient extends Client {
       this.request({ method: 'PUT', path: '/webhooks', body }, options),
     /**
      * List the webhooks, newest first.
+     * Returns the webhooks without their secrets, also disabled ones. Requires a Project JWT.
      *
      * `GET /webhooks`
      */
@@ -884,29 +930,31 @@ export class ProjectClient extends Client {
       this.list('/webhooks', query, options),
     /**
      * Get a webhook.
+     * Returns the webhook without its secret: whether it is enabled, and since when it fails. Requires a Project JWT.
      *
      * `GET /webhooks/{webhook_id}`
      */
     get: (webhookId: string, options?: RequestOptions): Promise<Webhook> =>
       this.request({ method: 'GET', path: `/webhooks/${segment(webhookId)}` }, options),
     /**
-     * Delete a webhook with all that is known of its messages.
+     * Delete a webhook.
+     * No further messages are sent, and the secret is deleted at once. The records of its messages are purged later. Requires a Project JWT.
      *
      * `DELETE /webhooks/{webhook_id}`
      */
     delete: (webhookId: string, options?: RequestOptions): Promise<void> =>
       this.request({ method: 'DELETE', path: `/webhooks/${segment(webhookId)}` }, options),
     /**
-     * List what was sent to a webhook, newest event first.
-     * Events of the last 30 days that were sent at least once, or given up.
+     * List the messages of a webhook, newest event first.
+     * Returns the messages of the last 30 days that were sent at least once or have failed, with the response of the last attempt. Requires a Project JWT.
      *
      * `GET /webhooks/{webhook_id}/deliveries`
      */
     listDeliveries: (webhookId: string, query?: ListWebhookDeliveriesQuery, options?: RequestOptions): PageRequest<WebhookDelivery> =>
       this.list(`/webhooks/${segment(webhookId)}/deliveries`, query, options),
     /**
-     * Send events to a webhook again.
-     * One event, or those of a stretch of time. They are sent in the background, with the `webhook-id` that they had.
+     * Replay events to a webhook.
+     * Sends one event, or the events of a period, in the background and with their original `webhook-id`. At most ten replays of periods run at the same time. Responds 422 if the webhook is disabled. Requires a Project JWT.
      *
      * `POST /webhooks/{webhook_id}/replay`
      */
@@ -914,15 +962,16 @@ export class ProjectClient extends Client {
       this.request({ method: 'POST', path: `/webhooks/${segment(webhookId)}/replay`, body }, options),
     secret: {
       /**
-       * Get the secret that a webhook's messages are signed with.
+       * Get the secret of a webhook.
+       * Returns the secret that its messages are signed with and, for a day after a rotation, the previous one. Requires a Project JWT.
        *
        * `GET /webhooks/{webhook_id}/secret`
        */
       get: (webhookId: string, options?: RequestOptions): Promise<WebhookSecret> =>
         this.request({ method: 'GET', path: `/webhooks/${segment(webhookId)}/secret` }, options),
       /**
-       * Give a webhook a new secret.
-       * For a day messages are signed with both, the new one and the one before.
+       * Rotate the secret of a webhook.
+       * Creates a new secret. For a day messages are signed with both secrets, so that receivers can change without a gap. Requires a Project JWT.
        *
        * `POST /webhooks/{webhook_id}/secret/rotate`
        */

@@ -848,7 +848,7 @@ export type ProviderOverrides = {
 };
 
 export type ReceiptReply = {
-  /** What the vendor wants back, where it does. */
+  /** The value that the vendor expects in the response. */
   challenge?: string | undefined;
 };
 

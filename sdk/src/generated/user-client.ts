@@ -10,34 +10,35 @@ import type { ApnsToken, ApnsTokenInput, ChatToken, ChatTokenInput, ClickInput, 
 
 /** Speaks for one user with a User JWT: what an inbox needs, on a server or in a browser. */
 export class UserClient extends Client {
-  /** What a user received: the inbox's list and states. */
+  /** The inbox of a user. */
   readonly notifications = {
     /**
-     * List the user's notifications, newest first.
-     * In the order in which they reached the inbox: one that is shown later, after the delay of its category, is at the top when it is shown. A page whose texts are very large (16 MiB and more together) may hold fewer than `limit`; `links.next` tells whether there are more.
+     * List the notifications of the user, newest first.
+     * The order is that of arrival in the inbox: a notification that its category delays is on top when it appears. Archived notifications are listed only with `status=archived`. A page whose texts exceed 16 MiB may have fewer records than `limit`; follow `links.next` until it is `null`. Requires a User JWT.
      *
      * `GET /notifications`
      */
     list: (query?: ListNotificationsQuery, options?: RequestOptions): PageRequest<Notification> =>
       this.list('/notifications', query, options),
     /**
-     * Count the user's unread notifications.
+     * Count the unread notifications of the user.
+     * Counts notifications that are neither read nor archived, seen or not. The count is exact up to 5,000. Requires a User JWT.
      *
      * `GET /notifications/unread/count`
      */
     countUnread: (query?: NotificationsQuery, options?: RequestOptions): Promise<UnreadCount> =>
       this.request({ method: 'GET', path: '/notifications/unread/count', query }, options),
     /**
-     * Mark all notifications read.
-     * All, or those of a category or topic.
+     * Mark all notifications as read.
+     * Marks every notification of the user as read and seen, or only those of a category or topic. Open inboxes show the change at once. Requires a User JWT.
      *
      * `POST /notifications/read`
      */
     readAll: (query?: NotificationsQuery, options?: RequestOptions): Promise<void> =>
       this.request({ method: 'POST', path: '/notifications/read', query }, options),
     /**
-     * Mark all notifications seen.
-     * All, or those of a category or topic.
+     * Mark all notifications as seen.
+     * Marks every notification of the user as seen, or only those of a category or topic. Open inboxes show the change at once. Requires a User JWT.
      *
      * `POST /notifications/seen`
      */
@@ -45,7 +46,7 @@ export class UserClient extends Client {
       this.request({ method: 'POST', path: '/notifications/seen', query }, options),
     /**
      * Archive all notifications.
-     * All, or those of a category or topic.
+     * Archives every notification of the user, or only those of a category or topic. Open inboxes show the change at once. Requires a User JWT.
      *
      * `POST /notifications/archive`
      */
@@ -53,6 +54,7 @@ export class UserClient extends Client {
       this.request({ method: 'POST', path: '/notifications/archive', query }, options),
     /**
      * Get a notification.
+     * Returns a notification of the user. Responds 404 for one that the user deleted, and for one that is not in the inbox. Requires a User JWT.
      *
      * `GET /notifications/{notification_id}`
      */
@@ -60,27 +62,31 @@ export class UserClient extends Client {
       this.request({ method: 'GET', path: `/notifications/${segment(notificationId)}` }, options),
     /**
      * Delete a notification.
+     * Removes the notification from the inbox for good. Open inboxes of the user show the change at once. Responds 404 if it was deleted before. Requires a User JWT.
      *
      * `DELETE /notifications/{notification_id}`
      */
     delete: (notificationId: string, options?: RequestOptions): Promise<void> =>
       this.request({ method: 'DELETE', path: `/notifications/${segment(notificationId)}` }, options),
     /**
-     * Mark a notification read, and seen.
+     * Mark a notification as read.
+     * Marks the notification as read and seen. Open inboxes of the user show the change at once. Repeating it has no effect. Requires a User JWT.
      *
      * `POST /notifications/{notification_id}/read`
      */
     read: (notificationId: string, options?: RequestOptions): Promise<void> =>
       this.request({ method: 'POST', path: `/notifications/${segment(notificationId)}/read` }, options),
     /**
-     * Mark a notification unread; it stays seen.
+     * Mark a notification as unread.
+     * Marks the notification as unread; it stays seen. Open inboxes of the user show the change at once. Repeating it has no effect. Requires a User JWT.
      *
      * `POST /notifications/{notification_id}/unread`
      */
     unread: (notificationId: string, options?: RequestOptions): Promise<void> =>
       this.request({ method: 'POST', path: `/notifications/${segment(notificationId)}/unread` }, options),
     /**
-     * Mark a notification seen.
+     * Mark a notification as seen.
+     * Marks the notification as seen; it stays unread. Open inboxes of the user show the change at once. Repeating it has no effect. Requires a User JWT.
      *
      * `POST /notifications/{notification_id}/seen`
      */
@@ -88,29 +94,31 @@ export class UserClient extends Client {
       this.request({ method: 'POST', path: `/notifications/${segment(notificationId)}/seen` }, options),
     /**
      * Archive a notification.
+     * Moves the notification to the archive; it no longer counts as unread. Open inboxes of the user show the change at once. Repeating it has no effect. Requires a User JWT.
      *
      * `POST /notifications/{notification_id}/archive`
      */
     archive: (notificationId: string, options?: RequestOptions): Promise<void> =>
       this.request({ method: 'POST', path: `/notifications/${segment(notificationId)}/archive` }, options),
     /**
-     * Take a notification out of the archive.
+     * Restore a notification from the archive.
+     * Moves the notification back to the inbox, as read or unread as it was. Open inboxes of the user show the change at once. Repeating it has no effect. Requires a User JWT.
      *
      * `POST /notifications/{notification_id}/unarchive`
      */
     unarchive: (notificationId: string, options?: RequestOptions): Promise<void> =>
       this.request({ method: 'POST', path: `/notifications/${segment(notificationId)}/unarchive` }, options),
     /**
-     * Record that the user has clicked a notification.
-     * For clients that show it. Recorded where the project has `clicks` tracked (`PUT /tracking`), as an event `delivery.clicked`; without it there is nothing to do. Marks nothing as read.
+     * Record a click on a notification.
+     * For apps that show notifications. Records an event `delivery.clicked` if the project tracks clicks (`PUT /tracking`), and does nothing otherwise. The notification stays unread. Requires a User JWT.
      *
      * `POST /notifications/{notification_id}/click`
      */
     click: (notificationId: string, body?: ClickInput, options?: RequestOptions): Promise<void> =>
       this.request({ method: 'POST', path: `/notifications/${segment(notificationId)}/click`, body }, options),
     /**
-     * Stream a user's notifications.
-     * Server-Sent Events. Each has the name of what happened (`notifications/new`, `notifications/read`, …) and JSON data `{id, name, timestamp, data: {id, client_id?, notification?}}`. A client that comes back with `Last-Event-ID` is told what it missed, in order; when that is too much or cannot be told, a `resync` event asks it to fetch the list.
+     * Stream the notifications of the user.
+     * Sends Server-Sent Events whose name says what happened (`notifications/new`, `notifications/read`, …) and whose data is `{id, name, timestamp, data: {id, client_id?, notification?}}`. A client that reconnects with `Last-Event-ID` gets the events that it missed; if they are too many, it gets a `resync` event and should list the notifications. Requires a User JWT.
      *
      * `GET /notifications/stream`
      */
@@ -118,19 +126,20 @@ export class UserClient extends Client {
       this.stream('/notifications/stream', {}, options),
   };
 
-  /** Where a user can be reached. */
+  /** The devices, browsers, chats and inboxes of a user. */
   readonly channelTokens = {
     inbox: {
       /**
        * Save a token.
-       * Saving the same token again updates its record. A token that another user had saved moves to this one; one that was discarded becomes active again under a new id. A user has 100 active tokens of a channel at most: a new one beyond them discards the oldest.
+       * Saving a token again updates its record. A token of another user moves to this user, and a discarded token becomes active again under a new id. A channel of a user has at most 100 active tokens; the oldest is discarded. Requires a User JWT.
        *
        * `PUT /channels/in_app/inbox/tokens`
        */
       save: (body: InboxTokenInput, options?: RequestOptions): Promise<SavedInboxToken> =>
         this.request({ method: 'PUT', path: '/channels/in_app/inbox/tokens', body }, options),
       /**
-       * List the user's active tokens, newest first.
+       * List the active tokens of the user, newest first.
+       * Discarded tokens are not listed; get them by their id. Requires a User JWT.
        *
        * `GET /channels/in_app/inbox/tokens`
        */
@@ -138,6 +147,7 @@ export class UserClient extends Client {
         this.list('/channels/in_app/inbox/tokens', query, options),
       /**
        * Get a token, active or discarded.
+       * Returns a token with its secrets. `discarded_at` of an active token is `null`. Requires a User JWT.
        *
        * `GET /channels/in_app/inbox/tokens/{token_id}`
        */
@@ -145,7 +155,7 @@ export class UserClient extends Client {
         this.request({ method: 'GET', path: `/channels/in_app/inbox/tokens/${segment(tokenId)}` }, options),
       /**
        * Discard a token for good.
-       * Nothing is delivered to it any more, and its connections are closed. Discarding it again answers the same.
+       * Nothing is delivered to the token from then on, and its connections are closed. Discarding it again returns the same. Requires a User JWT.
        *
        * `DELETE /channels/in_app/inbox/tokens/{token_id}`
        */
@@ -155,14 +165,15 @@ export class UserClient extends Client {
     apns: {
       /**
        * Save a token.
-       * Saving the same token again updates its record. A token that another user had saved moves to this one; one that was discarded becomes active again under a new id. A user has 100 active tokens of a channel at most: a new one beyond them discards the oldest.
+       * Saving a token again updates its record. A token of another user moves to this user, and a discarded token becomes active again under a new id. A channel of a user has at most 100 active tokens; the oldest is discarded. Requires a User JWT.
        *
        * `PUT /channels/mobile_push/apns/tokens`
        */
       save: (body: ApnsTokenInput, options?: RequestOptions): Promise<SavedApnsToken> =>
         this.request({ method: 'PUT', path: '/channels/mobile_push/apns/tokens', body }, options),
       /**
-       * List the user's active tokens, newest first.
+       * List the active tokens of the user, newest first.
+       * Discarded tokens are not listed; get them by their id. Requires a User JWT.
        *
        * `GET /channels/mobile_push/apns/tokens`
        */
@@ -170,6 +181,7 @@ export class UserClient extends Client {
         this.list('/channels/mobile_push/apns/tokens', query, options),
       /**
        * Get a token, active or discarded.
+       * Returns a token with its secrets. `discarded_at` of an active token is `null`. Requires a User JWT.
        *
        * `GET /channels/mobile_push/apns/tokens/{token_id}`
        */
@@ -177,7 +189,7 @@ export class UserClient extends Client {
         this.request({ method: 'GET', path: `/channels/mobile_push/apns/tokens/${segment(tokenId)}` }, options),
       /**
        * Discard a token for good.
-       * Nothing is delivered to it any more, and its connections are closed. Discarding it again answers the same.
+       * Nothing is delivered to the token from then on, and its connections are closed. Discarding it again returns the same. Requires a User JWT.
        *
        * `DELETE /channels/mobile_push/apns/tokens/{token_id}`
        */
@@ -187,14 +199,15 @@ export class UserClient extends Client {
     expo: {
       /**
        * Save a token.
-       * Saving the same token again updates its record. A token that another user had saved moves to this one; one that was discarded becomes active again under a new id. A user has 100 active tokens of a channel at most: a new one beyond them discards the oldest.
+       * Saving a token again updates its record. A token of another user moves to this user, and a discarded token becomes active again under a new id. A channel of a user has at most 100 active tokens; the oldest is discarded. Requires a User JWT.
        *
        * `PUT /channels/mobile_push/expo/tokens`
        */
       save: (body: ExpoTokenInput, options?: RequestOptions): Promise<SavedExpoToken> =>
         this.request({ method: 'PUT', path: '/channels/mobile_push/expo/tokens', body }, options),
       /**
-       * List the user's active tokens, newest first.
+       * List the active tokens of the user, newest first.
+       * Discarded tokens are not listed; get them by their id. Requires a User JWT.
        *
        * `GET /channels/mobile_push/expo/tokens`
        */
@@ -202,6 +215,7 @@ export class UserClient extends Client {
         this.list('/channels/mobile_push/expo/tokens', query, options),
       /**
        * Get a token, active or discarded.
+       * Returns a token with its secrets. `discarded_at` of an active token is `null`. Requires a User JWT.
        *
        * `GET /channels/mobile_push/expo/tokens/{token_id}`
        */
@@ -209,7 +223,7 @@ export class UserClient extends Client {
         this.request({ method: 'GET', path: `/channels/mobile_push/expo/tokens/${segment(tokenId)}` }, options),
       /**
        * Discard a token for good.
-       * Nothing is delivered to it any more, and its connections are closed. Discarding it again answers the same.
+       * Nothing is delivered to the token from then on, and its connections are closed. Discarding it again returns the same. Requires a User JWT.
        *
        * `DELETE /channels/mobile_push/expo/tokens/{token_id}`
        */
@@ -219,14 +233,15 @@ export class UserClient extends Client {
     fcm: {
       /**
        * Save a token.
-       * Saving the same token again updates its record. A token that another user had saved moves to this one; one that was discarded becomes active again under a new id. A user has 100 active tokens of a channel at most: a new one beyond them discards the oldest.
+       * Saving a token again updates its record. A token of another user moves to this user, and a discarded token becomes active again under a new id. A channel of a user has at most 100 active tokens; the oldest is discarded. Requires a User JWT.
        *
        * `PUT /channels/mobile_push/fcm/tokens`
        */
       save: (body: FcmTokenInput, options?: RequestOptions): Promise<SavedFcmToken> =>
         this.request({ method: 'PUT', path: '/channels/mobile_push/fcm/tokens', body }, options),
       /**
-       * List the user's active tokens, newest first.
+       * List the active tokens of the user, newest first.
+       * Discarded tokens are not listed; get them by their id. Requires a User JWT.
        *
        * `GET /channels/mobile_push/fcm/tokens`
        */
@@ -234,6 +249,7 @@ export class UserClient extends Client {
         this.list('/channels/mobile_push/fcm/tokens', query, options),
       /**
        * Get a token, active or discarded.
+       * Returns a token with its secrets. `discarded_at` of an active token is `null`. Requires a User JWT.
        *
        * `GET /channels/mobile_push/fcm/tokens/{token_id}`
        */
@@ -241,7 +257,7 @@ export class UserClient extends Client {
         this.request({ method: 'GET', path: `/channels/mobile_push/fcm/tokens/${segment(tokenId)}` }, options),
       /**
        * Discard a token for good.
-       * Nothing is delivered to it any more, and its connections are closed. Discarding it again answers the same.
+       * Nothing is delivered to the token from then on, and its connections are closed. Discarding it again returns the same. Requires a User JWT.
        *
        * `DELETE /channels/mobile_push/fcm/tokens/{token_id}`
        */
@@ -251,14 +267,15 @@ export class UserClient extends Client {
     slack: {
       /**
        * Save a token.
-       * A token is the channel that `oauth` names, or the address of the `webhook` where there is no `oauth`. Saving the same token again updates its record. Several users may have the same; one that was discarded stays discarded, and a new record is made. With `oauth` the id of the active record is always made of the installation and the channel. A user has 100 active tokens of a channel at most: a new one beyond them discards the oldest.
+       * A token is the channel in `oauth` or else the address in `webhook`; several users can have the same token. Saving it again updates its record, or makes a new one if it was discarded. With `oauth`, the id of the active record consists of the installation and the channel. A channel of a user has at most 100 active tokens; the oldest is discarded. Requires a User JWT.
        *
        * `PUT /channels/slack/tokens`
        */
       save: (body: ChatTokenInput, options?: RequestOptions): Promise<SavedChatToken> =>
         this.request({ method: 'PUT', path: '/channels/slack/tokens', body }, options),
       /**
-       * List the user's active tokens, newest first.
+       * List the active tokens of the user, newest first.
+       * Discarded tokens are not listed; get them by their id. Requires a User JWT.
        *
        * `GET /channels/slack/tokens`
        */
@@ -266,6 +283,7 @@ export class UserClient extends Client {
         this.list('/channels/slack/tokens', query, options),
       /**
        * Get a token, active or discarded.
+       * Returns a token with its secrets. `discarded_at` of an active token is `null`. Requires a User JWT.
        *
        * `GET /channels/slack/tokens/{token_id}`
        */
@@ -273,7 +291,7 @@ export class UserClient extends Client {
         this.request({ method: 'GET', path: `/channels/slack/tokens/${segment(tokenId)}` }, options),
       /**
        * Discard a token for good.
-       * Nothing is delivered to it any more, and its connections are closed. Discarding it again answers the same.
+       * Nothing is delivered to the token from then on, and its connections are closed. Discarding it again returns the same. Requires a User JWT.
        *
        * `DELETE /channels/slack/tokens/{token_id}`
        */
@@ -283,14 +301,15 @@ export class UserClient extends Client {
     slackbot: {
       /**
        * Save a token.
-       * A token is the channel that `oauth` names, or the address of the `webhook` where there is no `oauth`. Saving the same token again updates its record. Several users may have the same; one that was discarded stays discarded, and a new record is made. With `oauth` the id of the active record is always made of the installation and the channel. A user has 100 active tokens of a channel at most: a new one beyond them discards the oldest.
+       * A token is the channel in `oauth` or else the address in `webhook`; several users can have the same token. Saving it again updates its record, or makes a new one if it was discarded. With `oauth`, the id of the active record consists of the installation and the channel. A channel of a user has at most 100 active tokens; the oldest is discarded. Requires a User JWT.
        *
        * `PUT /channels/slack/service_slackbot/tokens`
        */
       save: (body: ChatTokenInput, options?: RequestOptions): Promise<SavedChatToken> =>
         this.request({ method: 'PUT', path: '/channels/slack/service_slackbot/tokens', body }, options),
       /**
-       * List the user's active tokens, newest first.
+       * List the active tokens of the user, newest first.
+       * Discarded tokens are not listed; get them by their id. Requires a User JWT.
        *
        * `GET /channels/slack/service_slackbot/tokens`
        */
@@ -298,6 +317,7 @@ export class UserClient extends Client {
         this.list('/channels/slack/service_slackbot/tokens', query, options),
       /**
        * Get a token, active or discarded.
+       * Returns a token with its secrets. `discarded_at` of an active token is `null`. Requires a User JWT.
        *
        * `GET /channels/slack/service_slackbot/tokens/{token_id}`
        */
@@ -305,7 +325,7 @@ export class UserClient extends Client {
         this.request({ method: 'GET', path: `/channels/slack/service_slackbot/tokens/${segment(tokenId)}` }, options),
       /**
        * Discard a token for good.
-       * Nothing is delivered to it any more, and its connections are closed. Discarding it again answers the same.
+       * Nothing is delivered to the token from then on, and its connections are closed. Discarding it again returns the same. Requires a User JWT.
        *
        * `DELETE /channels/slack/service_slackbot/tokens/{token_id}`
        */
@@ -315,14 +335,15 @@ export class UserClient extends Client {
     teams: {
       /**
        * Save a token.
-       * Saving the same token again updates its record. Several users may have the same; one that was discarded becomes active again under a new id. A user has 100 active tokens of a channel at most: a new one beyond them discards the oldest.
+       * Saving a token again updates its record; several users can have the same token. A discarded token becomes active again under a new id. A channel of a user has at most 100 active tokens; the oldest is discarded. Requires a User JWT.
        *
        * `PUT /channels/teams/tokens`
        */
       save: (body: TeamsTokenInput, options?: RequestOptions): Promise<SavedTeamsToken> =>
         this.request({ method: 'PUT', path: '/channels/teams/tokens', body }, options),
       /**
-       * List the user's active tokens, newest first.
+       * List the active tokens of the user, newest first.
+       * Discarded tokens are not listed; get them by their id. Requires a User JWT.
        *
        * `GET /channels/teams/tokens`
        */
@@ -330,6 +351,7 @@ export class UserClient extends Client {
         this.list('/channels/teams/tokens', query, options),
       /**
        * Get a token, active or discarded.
+       * Returns a token with its secrets. `discarded_at` of an active token is `null`. Requires a User JWT.
        *
        * `GET /channels/teams/tokens/{token_id}`
        */
@@ -337,7 +359,7 @@ export class UserClient extends Client {
         this.request({ method: 'GET', path: `/channels/teams/tokens/${segment(tokenId)}` }, options),
       /**
        * Discard a token for good.
-       * Nothing is delivered to it any more, and its connections are closed. Discarding it again answers the same.
+       * Nothing is delivered to the token from then on, and its connections are closed. Discarding it again returns the same. Requires a User JWT.
        *
        * `DELETE /channels/teams/tokens/{token_id}`
        */
@@ -347,14 +369,15 @@ export class UserClient extends Client {
     webPush: {
       /**
        * Save a token.
-       * Saving the same token again updates its record. A token that another user had saved moves to this one; one that was discarded becomes active again under a new id. A user has 100 active tokens of a channel at most: a new one beyond them discards the oldest.
+       * Saving a token again updates its record. A token of another user moves to this user, and a discarded token becomes active again under a new id. A channel of a user has at most 100 active tokens; the oldest is discarded. Requires a User JWT.
        *
        * `PUT /channels/web_push/tokens`
        */
       save: (body: WebPushTokenInput, options?: RequestOptions): Promise<SavedWebPushToken> =>
         this.request({ method: 'PUT', path: '/channels/web_push/tokens', body }, options),
       /**
-       * List the user's active tokens, newest first.
+       * List the active tokens of the user, newest first.
+       * Discarded tokens are not listed; get them by their id. Requires a User JWT.
        *
        * `GET /channels/web_push/tokens`
        */
@@ -362,6 +385,7 @@ export class UserClient extends Client {
         this.list('/channels/web_push/tokens', query, options),
       /**
        * Get a token, active or discarded.
+       * Returns a token with its secrets. `discarded_at` of an active token is `null`. Requires a User JWT.
        *
        * `GET /channels/web_push/tokens/{token_id}`
        */
@@ -369,7 +393,7 @@ export class UserClient extends Client {
         this.request({ method: 'GET', path: `/channels/web_push/tokens/${segment(tokenId)}` }, options),
       /**
        * Discard a token for good.
-       * Nothing is delivered to it any more, and its connections are closed. Discarding it again answers the same.
+       * Nothing is delivered to the token from then on, and its connections are closed. Discarding it again returns the same. Requires a User JWT.
        *
        * `DELETE /channels/web_push/tokens/{token_id}`
        */
@@ -378,12 +402,12 @@ export class UserClient extends Client {
     },
   };
 
-  /** How users connect their workspace, their browser and their inbox. */
+  /** How users connect a chat workspace, a browser or an inbox. */
   readonly installations = {
     slack: {
       /**
-       * Save a slack installation that was made elsewhere.
-       * For programs that exchange Slack's code themselves. It serves this user's messages alone; one that `finish` has made serves everybody's in the project. Tokens that Slack rotates are renewed from then on, so whoever saves them must not renew them, too. The same tokens saved again do not take the place of renewed ones.
+       * Save a slack installation that your app made.
+       * For apps that exchange Slack's code themselves. The installation serves only the messages of this user; one made by `finish` serves the whole project. Belfry renews tokens that Slack rotates from then on, so your app must not; saving the same tokens again does not replace renewed ones. Requires a User JWT.
        *
        * `PUT /integrations/slack/installations`
        */
@@ -391,7 +415,7 @@ export class UserClient extends Client {
         this.request({ method: 'PUT', path: '/integrations/slack/installations', body }, options),
       /**
        * Start a slack installation.
-       * Answers the address to send the user to. Slack sends the user back with a `code`, which `finish` takes.
+       * Returns the address to which your app sends the user. Slack sends the user back with a `code` for `finish`. Requires a User JWT.
        *
        * `POST /integrations/slack/installations/start`
        */
@@ -399,7 +423,7 @@ export class UserClient extends Client {
         this.request({ method: 'POST', path: '/integrations/slack/installations/start', body }, options),
       /**
        * Finish a slack installation.
-       * Exchanges the code for the workspace's tokens and saves them for the project. Give the `state` of the same query along: it proves that this user started what is finished here. A code is good for one time: after a 503 it may be used up. With an `Idempotency-Key` a concurrent request waits for the response of the first; after a crash it is a 409 with `Retry-After`.
+       * Exchanges the code for the workspace's tokens and saves them for the project. Send the `state` of the same query, which proves that this user started the installation. Slack accepts a code once, so it may be used up after a 503. With an `Idempotency-Key`, a request that repeats a crashed one gets a 409 with `Retry-After`. Requires a User JWT.
        *
        * `POST /integrations/slack/installations/finish`
        */
@@ -408,8 +432,8 @@ export class UserClient extends Client {
     },
     slackbot: {
       /**
-       * Save a service_slackbot installation that was made elsewhere.
-       * For programs that exchange Slack's code themselves. It serves this user's messages alone; one that `finish` has made serves everybody's in the project. Tokens that Slack rotates are renewed from then on, so whoever saves them must not renew them, too. The same tokens saved again do not take the place of renewed ones.
+       * Save a service_slackbot installation that your app made.
+       * For apps that exchange Slack's code themselves. The installation serves only the messages of this user; one made by `finish` serves the whole project. Belfry renews tokens that Slack rotates from then on, so your app must not; saving the same tokens again does not replace renewed ones. Requires a User JWT.
        *
        * `PUT /integrations/service_slackbot/installations`
        */
@@ -417,7 +441,7 @@ export class UserClient extends Client {
         this.request({ method: 'PUT', path: '/integrations/service_slackbot/installations', body }, options),
       /**
        * Start a service_slackbot installation.
-       * Answers the address to send the user to. Slack sends the user back with a `code`, which `finish` takes.
+       * Returns the address to which your app sends the user. Slack sends the user back with a `code` for `finish`. Requires a User JWT.
        *
        * `POST /integrations/service_slackbot/installations/start`
        */
@@ -425,7 +449,7 @@ export class UserClient extends Client {
         this.request({ method: 'POST', path: '/integrations/service_slackbot/installations/start', body }, options),
       /**
        * Finish a service_slackbot installation.
-       * Exchanges the code for the workspace's tokens and saves them for the project. Give the `state` of the same query along: it proves that this user started what is finished here. A code is good for one time: after a 503 it may be used up. With an `Idempotency-Key` a concurrent request waits for the response of the first; after a crash it is a 409 with `Retry-After`.
+       * Exchanges the code for the workspace's tokens and saves them for the project. Send the `state` of the same query, which proves that this user started the installation. Slack accepts a code once, so it may be used up after a 503. With an `Idempotency-Key`, a request that repeats a crashed one gets a 409 with `Retry-After`. Requires a User JWT.
        *
        * `POST /integrations/service_slackbot/installations/finish`
        */
@@ -434,16 +458,16 @@ export class UserClient extends Client {
     },
     inbox: {
       /**
-       * Save how the user's own inbox looks.
-       * Takes the place of the project's inbox integration for this user, as a whole.
+       * Save the inbox config of the user.
+       * Replaces the whole config of the inbox integration of the project for this user. Requires a User JWT.
        *
        * `PUT /integrations/inbox/installations`
        */
       save: (body: InboxIntegrationConfigInput, options?: RequestOptions): Promise<InboxIntegrationConfig> =>
         this.request({ method: 'PUT', path: '/integrations/inbox/installations', body }, options),
       /**
-       * Ask how the user's inbox looks.
-       * As the user has it, else as the project's integration has it, else all `null`.
+       * Get the inbox config of the user.
+       * Returns the config that the user saved, or else that of the inbox integration of the project. Members are `null` if neither exists. Requires a User JWT.
        *
        * `POST /integrations/inbox/installations/start`
        */
@@ -453,15 +477,15 @@ export class UserClient extends Client {
     webPush: {
       /**
        * Save a browser's subscription.
-       * The same as saving a web push token.
+       * Does the same as `PUT /channels/web_push/tokens`: notifications reach this browser from then on. Requires a User JWT.
        *
        * `PUT /integrations/web_push/installations`
        */
       save: (body: WebPushTokenInput, options?: RequestOptions): Promise<SavedWebPushToken> =>
         this.request({ method: 'PUT', path: '/integrations/web_push/installations', body }, options),
       /**
-       * Ask what a browser needs to subscribe.
-       * Makes the project's VAPID keys when it has none. With an `Idempotency-Key` a repeat is answered the same where it comes with the same token.
+       * Get the key with which a browser subscribes.
+       * Creates the VAPID keys of the project if it has none. With an `Idempotency-Key`, the stored response is returned only to requests with the same token. Requires a User JWT.
        *
        * `POST /integrations/web_push/installations/start`
        */
@@ -470,18 +494,19 @@ export class UserClient extends Client {
     },
   };
 
-  /** At what times messages may come; at others they wait. */
+  /** The hours in which messages may be sent. */
   readonly deliveryWindows = {
     /**
-     * Get when messages reach the user.
+     * Get the delivery windows of the user.
+     * Returns the windows that the user saved. Other channels use those of the project. Requires a User JWT.
      *
      * `GET /channels/user_delivery_windows`
      */
     get: (options?: RequestOptions): Promise<UserDeliveryWindows> =>
       this.request({ method: 'GET', path: '/channels/user_delivery_windows' }, options),
     /**
-     * Save when messages reach the user.
-     * Replaces what the user said before. On the channels that are named it counts instead of what the project and its categories have; `critical` categories come at any time.
+     * Save the delivery windows of the user.
+     * Replaces the saved windows. On the channels in the body they apply instead of the windows of the project and its categories. A `critical` category is sent at any time. Requires a User JWT.
      *
      * `PUT /channels/user_delivery_windows`
      */
@@ -489,19 +514,19 @@ export class UserClient extends Client {
       this.request({ method: 'PUT', path: '/channels/user_delivery_windows', body }, options),
   };
 
-  /** What a user wants to get, and where. */
+  /** The categories and channels that a user wants. */
   readonly preferences = {
     /**
-     * Get on which channels the user gets which categories.
-     * Lists the categories that the project has configured and those about which the user has said something. What nobody switched off is on.
+     * Get the preferences of the user.
+     * Lists the categories that the project has configured and those for which the user saved a preference, each with its channels. A channel is enabled until the user switches it off. Requires a User JWT.
      *
      * `GET /channels/user_preferences`
      */
     get: (options?: RequestOptions): Promise<UserPreferences> =>
       this.request({ method: 'GET', path: '/channels/user_preferences' }, options),
     /**
-     * Switch categories on or off on channels.
-     * Changes what is named, and nothing else. A category need not be known: what is said about it counts from its first broadcast on. A `required` category cannot be switched off: that is a 422, while `enabled: true` is accepted and changes nothing.
+     * Switch categories on or off for the user.
+     * Changes only the categories and channels in the body. A category need not exist yet: the preference applies from its first broadcast. Switching off a `required` category is a 422; `enabled: true` is accepted for it and has no effect. Requires a User JWT.
      *
      * `PUT /channels/user_preferences`
      */
@@ -509,26 +534,27 @@ export class UserClient extends Client {
       this.request({ method: 'PUT', path: '/channels/user_preferences', body }, options),
   };
 
-  /** What users subscribe to. */
+  /** The topics that a user subscribes to. */
   readonly topics = {
     /**
-     * Subscribe to a topic, or to categories of it, or unsubscribe.
-     * A broadcast that is sent to the subscribers of its topic reaches who is subscribed to its category: the status of that category counts or, where there is none, that of `*`. Changes what is named, and nothing else; unsubscribing from `*` leaves the topic, and takes back what was said about single categories. Saying the same again changes nothing. A broadcast that names the user as a recipient is not held back by it.
+     * Subscribe to a topic or unsubscribe from it.
+     * Changes only the categories in the body. A broadcast to the subscribers of the topic reaches the user according to the status of its category, or of `*` if its category has none; unsubscribing from `*` removes all other categories. A broadcast that names the user as a recipient arrives in any case. Requires a User JWT.
      *
      * `POST /subscriptions`
      */
     saveSubscription: (body: SubscriptionInput, options?: RequestOptions): Promise<Subscription> =>
       this.request({ method: 'POST', path: '/subscriptions', body }, options),
     /**
-     * List the topics about which the user has said something, the newest first.
+     * List the subscriptions of the user, newest first.
+     * Returns every topic that the user subscribed to or unsubscribed from, with the status of its categories. Requires a User JWT.
      *
      * `GET /subscriptions`
      */
     listSubscriptions: (query?: ListQuery, options?: RequestOptions): PageRequest<Subscription> =>
       this.list('/subscriptions', query, options),
     /**
-     * Forget all that the user has said about a topic.
-     * The user is then subscribed to no category of it. Answers what was forgotten.
+     * Delete a subscription.
+     * Removes the topic with all its categories: broadcasts to its subscribers no longer reach the user. Returns the deleted subscription. Requires a User JWT.
      *
      * `DELETE /subscriptions/{topic}`
      */

@@ -1,6 +1,6 @@
 import { type Static, type TProperties, Type } from 'typebox';
 import { appId } from './app-id.ts';
-import { given, Id, nullable, oneOf, pageQuery, storedString, Timestamp } from './common.ts';
+import { described, given, Id, nullable, oneOf, pageQuery, storedString, Timestamp } from './common.ts';
 
 /** The members that every stored token has beside its own. */
 const record = {
@@ -182,11 +182,11 @@ export const webPushToken = forms('WebPushToken', {
 });
 export type SaveWebPushToken = Static<typeof webPushToken.save>;
 
-/** A token's id in a path. */
-export const TokenId = Type.Object({ token_id: Id });
-/** The same where ids are not all UUIDs. */
+/** The path of a token. */
+export const TokenId = Type.Object({ token_id: described(Id, 'The id of the token.') });
+/** The path of a token whose id is not always a UUID. */
 export const ChatTokenIdInPath = Type.Object({
-  token_id: storedString({ minLength: 1, description: 'As the list shows it.' }),
+  token_id: storedString({ minLength: 1, description: 'The id of the token, as in the list.' }),
 });
 
 const chatCursor = (cursor: object) =>
@@ -199,8 +199,8 @@ export const ChatTokenPageQuery = Type.Object({
   ending_before: chatCursor(pageQuery.ending_before),
 });
 
-/** The user that a token of the project's view belongs to, beside what else the path names. */
-export const UserInPath = Type.Object({ user_id: Id });
+/** The part of a path that names a user. */
+export const UserInPath = Type.Object({ user_id: described(Id, 'The id of the user.') });
 
 export const DiscardResult = Type.Object(
   { id: Type.String(), discarded_at: Timestamp },

@@ -19,9 +19,8 @@ interface Schema {
 }
 
 /**
- * An example of what a schema describes, for the published description: the schema's own, or made of those of
- * its members. Optional members of which nothing can be shown are left out; `undefined` where a needed one is
- * among them.
+ * An example of a schema: its own, or one that is made from the examples of its members. Leaves out optional
+ * members without an example. `undefined` if a required member has none.
  */
 export function exampleOf(schema: Schema): unknown {
   if (schema.examples?.[0] !== undefined) return schema.examples[0];
@@ -45,7 +44,7 @@ export function exampleOf(schema: Schema): unknown {
 function exampleObject({ properties = {}, required = [] }: Schema): unknown {
   const members: [string, unknown][] = [];
   for (const [name, member] of Object.entries(properties)) {
-    // What only answers have is not to be copied into requests; an answer's own members are not marked so.
+    // Only in requests: members that a response has, and a request may repeat.
     if (member.readOnly) continue;
     const example = exampleOf(member);
     if (example !== undefined) members.push([name, example]);

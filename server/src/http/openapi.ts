@@ -43,11 +43,11 @@ export async function serveDescription(fastify: FastifyInstance, prefix: string)
   });
   await fastify.register(fastifySwaggerUi, {
     routePrefix: '/docs',
-    // The page's component calls any dialect but OpenAPI's own an error, in red.
+    // The page shows an error for every dialect except OpenAPI's own.
     transformSpecification: ({ jsonSchemaDialect: _, ...document }: { jsonSchemaDialect?: unknown }) =>
       document,
     uiConfig: {
-      layout: 'BaseLayout', // without the component's own bar and logo
+      layout: 'BaseLayout', // without a top bar and logo
       deepLinking: true,
       docExpansion: 'list',
       tryItOutEnabled: true,
@@ -62,59 +62,61 @@ export async function serveDescription(fastify: FastifyInstance, prefix: string)
       'frame-ancestors': "'none'",
       'img-src': ["'self'", 'data:'],
       'script-src': "'self'",
-      'style-src': ["'self'", "'unsafe-inline'"], // the page's component sets styles on its elements
+      'style-src': ["'self'", "'unsafe-inline'"], // the page sets styles on its elements
     },
   });
 }
 
-const DESCRIPTION = `Send a notification to up to 1000 users through their inbox, e-mail and other channels with one request.
+const DESCRIPTION = `Send a notification to up to 1000 users with one request: to their inbox, by e-mail and
+on other channels.
 
-Every answer that is not a success is \`{"errors": [{"code", "message"}]}\` and names all problems. Lists are newest first, and page with
-\`starting_after\` and \`ending_before\`. Every POST may carry an \`Idempotency-Key\`:
-a request with the same key and body gets the stored response of the first one for 24 hours, with \`Idempotency-Replayed: true\`. Stored are 2xx and
-4xx responses of the operation; not 401, 403, 429, 5xx and problems with the body (422), so that a corrected request may have the same key. A concurrent request
-with the same key waits for the response of the first; the same key with another body is a 409.`;
-const PROJECT_JWT = 'Speaks for the whole project. Made with `belfry token issue`; keep it on your servers.';
+Every error is \`{"errors": [{"code", "message"}]}\` and lists all problems of the request. Lists are newest
+first; \`starting_after\` and \`ending_before\` select a page.
+
+Every POST accepts an \`Idempotency-Key\`. For 24 hours, a request with the same key and body gets the stored
+response of the first one, with the header \`Idempotency-Replayed: true\`. 2xx and 4xx responses are stored,
+except 401, 403, 429 and rejected bodies (422), so that you can correct a request under the same key. While
+the first request runs, the second one waits for its response. The same key with another body is a 409.`;
+const PROJECT_JWT =
+  'Authenticates your server for the whole project. Create it with `belfry token issue` and keep it on ' +
+  'your servers.';
 const USER_JWT =
-  "Speaks for one user. Made by your server: HS256 with the project's API secret, claims `api_key`, and `user_external_id` or `user_email`; with both, the external id decides. A claim that is there but unusable (`null`, blank, too long, not a text) is a 401 that names it.";
+  'Authenticates one user. Your server signs it with HS256 and the API secret of the project. Claims: ' +
+  '`api_key`, and `user_external_id` or `user_email`; if it has both, the external id decides. A claim ' +
+  'that is `null`, blank, too long or not a string is a 401 that names the claim.';
 
 const DIALECT = 'http://json-schema.org/draft-07/schema#'; // the contract's
 
 const TAGS = [
   { name: 'Broadcasts', description: 'One message to many users.' },
-  { name: 'Notifications', description: "What a user received: the inbox's list and states." },
-  { name: 'Channel tokens', description: 'Where a user can be reached.' },
-  { name: 'Integrations', description: 'The providers that a project sends through.' },
-  { name: 'Installations', description: 'How users connect their workspace, their browser and their inbox.' },
-  {
-    name: 'Category delivery',
-    description: 'Over which channels the notifications of a category go out, and when.',
-  },
-  {
-    name: 'Delivery windows',
-    description: 'At what times messages may come; at others they wait.',
-  },
+  { name: 'Notifications', description: 'The inbox of a user.' },
+  { name: 'Channel tokens', description: 'The devices, browsers, chats and inboxes of a user.' },
+  { name: 'Integrations', description: 'The providers that a project sends with.' },
+  { name: 'Installations', description: 'How users connect a chat workspace, a browser or an inbox.' },
+  { name: 'Category delivery', description: 'The channels, delays and conditions of a category.' },
+  { name: 'Delivery windows', description: 'The hours in which messages may be sent.' },
   { name: 'Tracking', description: 'Whether opens and clicks are recorded.' },
-  { name: 'Preferences', description: 'What a user wants to get, and where.' },
-  { name: 'Topics', description: 'What users subscribe to.' },
-  { name: 'Users', description: 'Who can be reached.' },
-  { name: 'Suppressions', description: 'Addresses that nothing is sent to.' },
-  { name: 'Events', description: 'What happened.' },
-  { name: 'Webhooks', description: 'Where events are sent to as they happen.' },
+  { name: 'Preferences', description: 'The categories and channels that a user wants.' },
+  { name: 'Topics', description: 'The topics that a user subscribes to.' },
+  { name: 'Users', description: 'The people that a project notifies.' },
+  { name: 'Suppressions', description: 'Addresses that get no messages.' },
+  { name: 'Events', description: 'The record of everything that happens in a project.' },
+  { name: 'Webhooks', description: 'Sends events to your servers.' },
 ];
 
-/** Where a route's schema names the errors that do not follow from the rest of it; not published itself. */
+/** The key under which a route's schema lists errors that do not follow from the rest. Not published. */
 export const OWN_ERRORS = 'x-errors';
 
 interface Operation {
   [OWN_ERRORS]?: readonly ErrorCode[];
+  description?: string;
   security?: Record<string, string[]>[];
   parameters?: { in: string; name?: string; schema?: Schema }[];
   requestBody?: Described;
   responses: Record<string, Described | { $ref: string }>;
 }
 
-/** A request or an answer with its body. */
+/** A request or a response with its body. */
 interface Described {
   required?: boolean;
   content?: Record<string, { schema?: Schema; example?: unknown; examples?: unknown }>;
@@ -135,7 +137,7 @@ function errorResponses() {
   return responses;
 }
 
-// Of a path's other methods, and of requests that reach no route.
+// Errors of wrong methods, and of requests that reach no route.
 const OF_NO_OPERATION = [405, 417];
 
 function byStatus(): { status: number; codes: { code: ErrorCode; message: string }[] }[] {
@@ -143,8 +145,8 @@ function byStatus(): { status: number; codes: { code: ErrorCode; message: string
 }
 
 /**
- * Says which JSON Schema is meant, and adds to each operation the errors that it can answer and the header
- * that every POST understands.
+ * Completes the document: the dialect of JSON Schema, the callers, errors and examples of each operation, the
+ * Idempotency-Key of every POST, and the named schemas.
  */
 function described<Document extends ApiDocument>(document: Document): Document {
   for (const methods of Object.values(document.paths ?? {})) {
@@ -153,8 +155,9 @@ function described<Document extends ApiDocument>(document: Document): Document {
         operation.responses[status] ??= { $ref: `#/components/responses/Error${status}` };
       }
       delete operation[OWN_ERRORS];
-      if (operation.requestBody !== undefined) sayWhetherNeeded(operation.requestBody);
+      if (operation.requestBody !== undefined) markOptional(operation.requestBody);
       showExamples(operation);
+      operation.description = `${operation.description} ${callerOf(operation)}`;
       const authenticated = (operation.security ?? []).length > 0;
       if (method === 'post' && authenticated)
         operation.parameters = [...(operation.parameters ?? []), IDEMPOTENCY_KEY];
@@ -170,7 +173,7 @@ interface ApiDocument {
   components?: { schemas?: object; responses?: Record<string, unknown> };
 }
 
-/** Gives every schema with a title one place in the document, and refers to it everywhere else. */
+/** Moves every schema with a title to `components.schemas`. */
 function nameSchemas(document: ApiDocument): void {
   const definitions: Record<string, Schema> = {};
   const refer = (parts: readonly { schema?: Schema }[]) => {
@@ -190,8 +193,8 @@ function nameSchemas(document: ApiDocument): void {
   document.components = { ...document.components, schemas: Object.fromEntries(sorted) };
 }
 
-/** A body that may be `null` is one that need not be sent. */
-function sayWhetherNeeded(body: Described): void {
+/** A body that may be `null` is optional. */
+function markOptional(body: Described): void {
   const schema = body.content?.['application/json']?.schema;
   if (!Array.isArray(schema?.type) || !schema.type.includes('null')) return;
   const [type = 'object', ...others] = schema.type.filter((one) => one !== 'null');
@@ -199,7 +202,13 @@ function sayWhetherNeeded(body: Described): void {
   body.required = false;
 }
 
-/** An example beside every schema that has none. */
+function callerOf({ security = [] }: Operation): string {
+  if (security.some((choice) => 'ProjectJWT' in choice)) return 'Requires a Project JWT.';
+  if (security.some((choice) => 'UserJWT' in choice)) return 'Requires a User JWT.';
+  return 'Requires no token.';
+}
+
+/** Adds an example for every schema without one. */
 function showExamples({ requestBody, responses }: Operation): void {
   for (const part of [requestBody ?? {}, ...Object.values(responses)]) {
     const json = 'content' in part ? part.content?.['application/json'] : undefined;
@@ -228,6 +237,7 @@ const IDEMPOTENCY_KEY = {
   name: 'Idempotency-Key',
   required: false,
   description:
-    'Any text that is new for a new request; a UUID is a good choice. Requests with the same key and body within 24 hours get one response, and have one effect.',
+    'A unique string of your choice for each new request, such as a UUID. Requests with the same key and ' +
+    'body within 24 hours have one effect and get the same response.',
   schema: { type: 'string', minLength: 1, maxLength: 255 },
 };

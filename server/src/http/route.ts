@@ -49,7 +49,8 @@ export interface Route<
   url: string;
   operationId: string;
   summary: string;
-  description?: string;
+  /** In full sentences: the effect, also on related things, and the limits. The caller is added. */
+  description: string;
   tags: [string, ...string[]];
   params?: Params;
   /** Without one, the query is ignored. */
@@ -271,7 +272,7 @@ function register<
       schema: {
         operationId: route.operationId,
         summary: route.summary,
-        ...(route.description === undefined ? {} : { description: route.description }),
+        description: route.description,
         tags: route.tags,
         security: access.security,
         ...(route.errors === undefined ? {} : { [OWN_ERRORS]: route.errors }),

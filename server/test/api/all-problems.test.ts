@@ -71,7 +71,7 @@ test('preferences are told their contradictions', async () => {
   const messages = await refused('PUT', '/channels/user_preferences', { as: 'user', body });
   expect(messages).toEqual(
     expect.arrayContaining([
-      "Param 'categories.0.channels.1.enabled' contradicts what was said of orders on email before",
+      "Param 'categories.0.channels.1.enabled' contradicts an earlier item: orders on email",
       "Param 'categories.0.channels.2.enabled' must be a boolean",
       "Param 'categories.1' must be an object",
     ]),
@@ -124,7 +124,7 @@ test('a list is told its types and its cursors', async () => {
     "Param 'limit' must be 1 or more",
     "Param 'since' must be a date and time as in 2026-01-31T12:00:00Z",
     "Param 'ending_before' cannot be combined with 'starting_after'",
-    "Param 'type' names no type of event: x",
+    "Param 'type' has an unknown event type: x",
   ]);
   expect(await refused('GET', `/notifications?status=x&${cursors}`, { as: 'user' })).toEqual([
     "Param 'status' must be one of: unread, read, archived",

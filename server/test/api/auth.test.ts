@@ -13,7 +13,13 @@ import { hs256 } from '../support/jwt.ts';
 const Who = Type.Object({ id: Id });
 
 function whoRoutes(app: App): void {
-  const common = { method: 'GET', summary: 'Who', tags: ['Test'], reply: { 200: Who } } as const;
+  const common = {
+    method: 'GET',
+    summary: 'Who',
+    description: 'For this test.',
+    tags: ['Test'],
+    reply: { 200: Who },
+  } as const;
   projectRoute(app, {
     ...common,
     tags: ['Test'],

@@ -16,6 +16,7 @@ function heldRoute(app: App): void {
     url: '/held',
     operationId: 'hold',
     summary: 'Hold',
+    description: 'For this test.',
     tags: ['Test'],
     body: Type.Object({ text: Type.String() }),
     bodyLimit: 4 * KIBI * KIBI,

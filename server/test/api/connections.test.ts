@@ -54,6 +54,7 @@ describe('a connection that sends no request', () => {
         url: '/slow',
         operationId: 'slow',
         summary: 'Waits',
+        description: 'For this test.',
         tags: ['Test'],
         reply: { 200: Type.Object({}) },
         handler: async () => {

@@ -48,6 +48,7 @@ function testRoutes(app: App): void {
     url: '/things',
     operationId: 'createThing',
     summary: 'Echo',
+    description: 'For this test.',
     tags,
     body: Thing,
     bodyLimit: 4 * 1024 * 1024,
@@ -62,6 +63,7 @@ function testRoutes(app: App): void {
     url: '/things/:id',
     operationId: 'getThing',
     summary: 'Echo',
+    description: 'For this test.',
     tags,
     params: Type.Object({ id: Id }),
     query: Type.Object({ size: Type.Optional(Type.Integer({ minimum: 1 })) }),
@@ -73,6 +75,7 @@ function testRoutes(app: App): void {
     url: '/things/:id',
     operationId: 'deleteThing',
     summary: 'Fail on demand',
+    description: 'For this test.',
     tags,
     params: Type.Object({ id: Type.String() }),
     reply: { 204: NoContent },
@@ -88,6 +91,7 @@ function testRoutes(app: App): void {
     url: '/<brand>_me',
     operationId: 'me',
     summary: 'Who am I',
+    description: 'For this test.',
     tags,
     reply: { 200: Type.Object({ user: Id, project: Id, client: nullable(Type.String()) }) },
     handler: async ({ user, project, clientId }) => ({
@@ -101,6 +105,7 @@ function testRoutes(app: App): void {
     url: '/lies',
     operationId: 'lies',
     summary: 'Answers what it does not promise',
+    description: 'For this test.',
     tags,
     reply: { 200: Type.Object({ a: Type.Integer() }) },
     handler: async () => JSON.parse('{"a":"text"}') as { a: number },
@@ -669,27 +674,30 @@ describe('the description', () => {
     expect(Object.keys(document.paths['/things'] ?? {})).toEqual(['post']);
   });
 
-  test('says of each schema with examples that it takes them, and of a missing integration that it is 404', async () => {
-    const { json } = await it.call('GET', '/v2/openapi.json');
-    const { paths } = json as {
+  test('has examples that their schemas accept, and a 404 for a missing integration', async () => {
+    const { text } = await it.call('GET', '/v2/openapi.json');
+    const { paths, components } = JSON.parse(text.replaceAll('#/components/schemas/', '#/definitions/')) as {
       paths: Record<string, Record<string, { responses: Record<string, object> }>>;
+      components: { schemas: Record<string, { required?: string[] }> };
     };
+    const problemsWith = (schema: object) => problemsIn({ ...schema, definitions: components.schemas });
     let judged = 0;
     const judge = (value: unknown): void => {
       if (typeof value !== 'object' || value === null) return;
       const { type, examples, schema, example } = value as Record<string, unknown>;
       if (typeof schema === 'object' && schema !== null && example !== undefined) {
-        expect(problemsIn(schema)(example)).toEqual([]);
+        expect(problemsWith(schema)(example)).toEqual([]);
         judged += 1;
       }
       if (type === 'object' && Array.isArray(examples)) {
-        for (const example of examples) expect(problemsIn(value)(example)).toEqual([]);
+        for (const example of examples) expect(problemsWith(value)(example)).toEqual([]);
         judged += examples.length;
       }
       for (const member of Object.values(value)) judge(member);
     };
     judge(paths);
-    expect(judged).toBeGreaterThan(5);
+    judge(components);
+    expect(judged).toBeGreaterThan(50);
     const { put, get, delete: remove } = paths['/integrations/smtp'] ?? {};
     expect([put, get, remove].map((operation) => '404' in (operation?.responses ?? {}))).toEqual([
       true,
@@ -697,8 +705,9 @@ describe('the description', () => {
       true,
     ]);
     expect(paths['/integrations/inbox']?.put?.responses['200']).toMatchObject({
-      content: { 'application/json': { schema: { required: ['images', 'locale', 'theme'] } } },
+      content: { 'application/json': { schema: { $ref: '#/definitions/InboxIntegrationConfig' } } },
     });
+    expect(components.schemas.InboxIntegrationConfig?.required).toEqual(['images', 'locale', 'theme']);
   });
 
   test('is given to its page without the dialect, which the page takes for an error', async () => {
@@ -754,6 +763,7 @@ test('a server that closes answers what is under way, and lets go of idle connec
       url: '/slow',
       operationId: 'slow',
       summary: 'Waits',
+      description: 'For this test.',
       tags: ['Test'],
       reply: { 200: Type.Object({}) },
       async handler() {

@@ -36,6 +36,7 @@ function markRoutes(app: App): void {
   const common = {
     method: 'POST',
     summary: 'Mark',
+    description: 'For this test.',
     tags: ['Test'],
     body: Body,
     alsoWrong: ({ body }: { body: unknown }) =>

@@ -29,13 +29,14 @@ describe('the published description', () => {
     expect(told).toEqual([]);
   });
 
-  test('gives every operation a name of its own, a summary and a tag that is explained', () => {
+  test('gives every operation a name of its own, a summary, a description and a tag that is explained', () => {
     const tags = (described.document.tags as { name: string }[]).map(({ name }) => name);
     for (const [path, methods] of Object.entries(described.document.paths as Raw))
       for (const [method, operation] of Object.entries(methods)) {
         expect(operation, `${method} ${path}`).toMatchObject({
           operationId: expect.stringMatching(/^[a-z][A-Za-z]+$/),
           summary: expect.stringMatching(/^[A-Z].{3,}[^.]$/),
+          description: expect.stringMatching(/^[A-Z`].{20,}\. Requires (a (Project|User) JWT|no token)\.$/s),
           tags: [expect.toBeOneOf(tags)],
         });
       }
@@ -63,7 +64,7 @@ describe('the published description', () => {
           in: string;
           description?: string;
         }[])
-          if (one.in !== 'path' && !one.description) lacking.push(`${where}: parameter ${one.name}`);
+          if (!one.description) lacking.push(`${where}: parameter ${one.name}`);
         const request = operation.requestBody as { content?: Content } | undefined;
         if (request && !hasExample(request.content)) lacking.push(`${where}: request`);
         const responses = operation.responses as Record<string, { content?: Content }>;

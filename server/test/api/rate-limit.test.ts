@@ -10,6 +10,7 @@ import { newProject, startTestServer, type TestServer } from '../support/http.ts
 function nothingRoutes(app: App): void {
   const common = {
     summary: 'Nothing',
+    description: 'For this test.',
     tags: ['Test'] as [string],
     reply: { 200: Type.Object({}) },
     handler: async () => ({}),

@@ -221,12 +221,12 @@ describe('a replay', () => {
     const refused = await replay(id, { state: 'skipped' });
     expect([refused.status, refused.body.errors[0].message]).toEqual([
       422,
-      "Param 'user_ids' is missing: needed where state is skipped",
+      "Param 'user_ids' is missing: it is required with state skipped",
     ]);
     const wrongBesides = await replay(id, { state: 'skipped', channel: 'fax' });
     expect(wrongBesides.body.errors.map(({ message }: { message: string }) => message)).toEqual([
       expect.stringContaining("Param 'channel' must be one of"),
-      "Param 'user_ids' is missing: needed where state is skipped",
+      "Param 'user_ids' is missing: it is required with state skipped",
     ]);
     expect((await replay(id, { state: 'skipped', user_ids: [ada] })).body).toEqual({ replayed: 0 });
     // The reason is still there.

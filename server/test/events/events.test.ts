@@ -239,8 +239,8 @@ describe('paging', () => {
     expect(body.errors.map((error: { message: string }) => error.message).join()).toContain('since');
     const types = await of.call('GET', '/events?type=user.updated,user.gone,*');
     expect(types.body.errors.map((error: { message: string }) => error.message)).toEqual([
-      "Param 'type' names no type of event: user.gone",
-      "Param 'type' names no type of event: *",
+      "Param 'type' has an unknown event type: user.gone",
+      "Param 'type' has an unknown event type: *",
     ]);
     for (const type of EVENT_TYPES) expect((await of.call('GET', `/events?type=${type}`)).status).toBe(200);
   });

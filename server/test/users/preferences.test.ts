@@ -164,7 +164,7 @@ test.each<[string, unknown, string[]]>([
         { key: 'a', channels: [{ name: 'email', enabled: true }] },
       ],
     },
-    ["Param 'categories.1.channels.0.enabled' contradicts what was said of a on email before"],
+    ["Param 'categories.1.channels.0.enabled' contradicts an earlier item: a on email"],
   ],
 ])('%s is refused, and nothing of it is saved', async (_what, body, messages) => {
   await newProject();

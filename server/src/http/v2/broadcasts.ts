@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { BroadcastSchema, NewBroadcastSchema } from '../../contract/broadcast.ts';
-import { Id, PageQuery, page } from '../../contract/common.ts';
+import { described, Id, PageQuery, page } from '../../contract/common.ts';
 import { sendBroadcast } from '../../domain/line/accept/send-broadcast.ts';
 import { broadcastsJson, getBroadcast, listBroadcasts } from '../../domain/line/broadcasts/get.ts';
 import { unwrittenProblems } from '../../domain/line/broadcasts/problems.ts';
@@ -11,9 +11,9 @@ import { pageThatFits } from '../pagination.ts';
 import { rawJson } from '../reply.ts';
 import { type App, projectRoute } from '../route.ts';
 
-// The longest content has 10,485,760 characters, and JSON may spell one as \uXXXX\uXXXX, which makes 126 MB;
-// overrides and a thousand recipients come on top. V8 ends the process, not only a thread, when one text does
-// not fit the heap: a small heap has a lower limit.
+// The longest content has 10,485,760 characters. JSON can spell one as \uXXXX\uXXXX, which makes 126 MB, and
+// overrides and recipients come on top. V8 ends the process when a text does not fit the heap, so the limit
+// is lower where the heap is small.
 const BODY_LIMIT_BYTES = Math.min(192 * 1024 * 1024, bodyBytesForHeap());
 
 /** POST, GET and list of /broadcasts. */
@@ -24,7 +24,9 @@ export function broadcastRoutes(app: App): void {
     operationId: 'createBroadcast',
     summary: 'Send a broadcast to up to 1000 recipients',
     description:
-      'Each user addressed gets one notification; users that do not exist yet are created. Answers as soon as the broadcast is safely stored; `status` of the broadcast tells how delivery goes on.',
+      'Creates one notification for each user, and creates users that do not exist yet. Responds as soon ' +
+      'as the broadcast is stored; delivery continues in the background, and `status` shows its ' +
+      'progress. A broadcast cannot be changed or recalled.',
     tags: ['Broadcasts'],
     body: NewBroadcastSchema,
     alsoWrong: ({ body }) => unwrittenProblems(body),
@@ -50,7 +52,8 @@ export function broadcastRoutes(app: App): void {
     operationId: 'listBroadcasts',
     summary: 'List the broadcasts of the project, newest first',
     description:
-      'A page whose texts are very large (16 MiB and more together) may hold fewer than `limit`; `links.next` tells whether there are more.',
+      'Each broadcast has its texts, its recipients and the status of its delivery. A page whose texts ' +
+      'exceed 16 MiB may have fewer records than `limit`; follow `links.next` until it is `null`.',
     tags: ['Broadcasts'],
     query: PageQuery,
     reply: { 200: page(BroadcastSchema) },
@@ -73,9 +76,12 @@ export function broadcastRoutes(app: App): void {
     method: 'GET',
     url: '/broadcasts/:broadcast_id',
     operationId: 'getBroadcast',
-    summary: 'Get a broadcast with the state of its delivery',
+    summary: 'Get a broadcast',
+    description:
+      'Returns the broadcast with its texts, its recipients and the status of its delivery. `GET ' +
+      '/broadcasts/{broadcast_id}/deliveries` lists each delivery.',
     tags: ['Broadcasts'],
-    params: Type.Object({ broadcast_id: Id }),
+    params: Type.Object({ broadcast_id: described(Id, 'The id of the broadcast.') }),
     reply: { 200: BroadcastSchema },
     async handler({ project, params, context }) {
       const json = await getBroadcast(context.db, project.id, params.broadcast_id);

@@ -12,20 +12,22 @@ import { type App, type Call, projectRoute } from '../route.ts';
 const tags: [string] = ['Category delivery'];
 const ByKey = Type.Object({
   key: Type.String({
-    description: 'The category; a `/` in it is written `%2F`.',
+    description: 'The key of the category. Write a `/` in it as `%2F`.',
     examples: ['orders%2Fshipped'],
   }),
 });
 
-/** PUT, GET and list of /channels, and DELETE: where, when and on what condition a category goes out. */
+/** Registers `/channels`: the channels, delays and conditions of each category. */
 export function categoryRoutes(app: App): void {
   projectRoute(app, {
     method: 'PUT',
     url: '/channels',
     operationId: 'saveCategoryDeliveryConfig',
-    summary: 'Save on which channels a category goes out',
+    summary: 'Save on which channels a category is sent',
     description:
-      'Replaces the config with this key. A category without one goes out on every channel that the project has set up. What users have switched off stays off, unless the category is critical.',
+      'Replaces the config that has this `key`. A category without a config is sent on every channel ' +
+      'that the project has set up. A channel that a user switched off stays off, unless the category is ' +
+      '`critical`.',
     tags,
     body: CategoryConfig,
     alsoWrong: ({ body }) => categoryProblems(body),
@@ -40,7 +42,8 @@ export function categoryRoutes(app: App): void {
     method: 'GET',
     url: '/channels',
     operationId: 'listCategoryDeliveryConfigs',
-    summary: 'List the configs of the categories, those first saved last first',
+    summary: 'List the category configs, newest first',
+    description: 'A config keeps its place when it is saved again. The cursors are keys of categories.',
     tags,
     query: CategoryPageQuery,
     reply: { 200: CategoryPage },
@@ -63,6 +66,9 @@ export function categoryRoutes(app: App): void {
     url: '/channels/:key',
     operationId: 'getCategoryDeliveryConfig',
     summary: 'Get the config of a category',
+    description:
+      'Returns the config as it was saved. Responds 404 for a category without one: it is sent on every ' +
+      'channel.',
     tags,
     params: ByKey,
     reply: { 200: CategoryConfig },
@@ -78,7 +84,9 @@ export function categoryRoutes(app: App): void {
     url: '/channels/:key',
     operationId: 'deleteCategoryDeliveryConfig',
     summary: 'Delete the config of a category',
-    description: 'The category then goes out on every channel that the project has set up.',
+    description:
+      'From then on the category is sent at once on every channel that the project has set up. The ' +
+      'preferences of users for this category remain.',
     tags,
     params: ByKey,
     reply: { 204: NoContent },
@@ -90,7 +98,7 @@ export function categoryRoutes(app: App): void {
 
 type CallContext = Call<unknown, unknown, unknown>['context'];
 
-/** The place in the list that a key names, or an id that stood in `links`. */
+/** The position of a key in the list. `links` hold ids, which remain valid when a config is deleted. */
 async function cursorOf(
   { db }: CallContext,
   projectId: string,

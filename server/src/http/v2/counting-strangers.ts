@@ -2,10 +2,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { ClientError } from '../../errors.ts';
 import type { App } from '../route.ts';
 
-/**
- * Does the work; who is refused by it for a wrong signature is counted, and refused for that when it is too
- * often.
- */
+/** Does the work and counts its wrong signatures by address. Too many of them are a 429. */
 export async function countingStrangers<Result>(
   { limits }: App,
   request: FastifyRequest,

@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { Id } from '../../contract/common.ts';
+import { described, Id } from '../../contract/common.ts';
 import {
   DeliveryListQuery,
   DeliveryPage,
@@ -15,7 +15,7 @@ import { ClientError } from '../../errors.ts';
 import { memberOf } from '../../lib/members.ts';
 import { type App, projectRoute } from '../route.ts';
 
-/** What became of a broadcast, or of one of its notifications, on every channel. */
+/** Registers the deliveries of a broadcast and of a notification. */
 export function deliveryRoutes(app: App): void {
   const brand = app.context.config.BRAND;
 
@@ -23,12 +23,14 @@ export function deliveryRoutes(app: App): void {
     method: 'GET',
     url: '/broadcasts/:broadcast_id/deliveries',
     operationId: 'listBroadcastDeliveries',
-    summary: 'List what became of a broadcast, for every user on every channel',
+    summary: 'List the deliveries of a broadcast',
     description:
-      "Each notification is there once on every channel that was set up when it was sent, whatever became of it. In the order of users' ids, each user's channels together; who is named " +
-      'in a broadcast to a topic comes before its subscribers. A search for a `state` may end a page early: `links.next` tells whether there is more.',
+      'Returns each notification of the broadcast once for every channel that was set up when it was ' +
+      "sent. The order is that of the users' ids, with the channels of a user together; named recipients " +
+      'come before the subscribers of a topic. A page that is filtered by `state` may have fewer ' +
+      'records than `limit`; follow `links.next` until it is `null`.',
     tags: ['Broadcasts'],
-    params: Type.Object({ broadcast_id: Id }),
+    params: Type.Object({ broadcast_id: described(Id, 'The id of the broadcast.') }),
     query: DeliveryListQuery,
     reply: { 200: DeliveryPage },
     async handler({ project, params, query, paginate, context: { db } }) {
@@ -49,18 +51,19 @@ export function deliveryRoutes(app: App): void {
     method: 'POST',
     url: '/broadcasts/:broadcast_id/deliveries/replay',
     operationId: 'replayBroadcastDeliveries',
-    summary: 'Send what failed of a broadcast anew',
+    summary: 'Replay the failed deliveries of a broadcast',
     description:
-      'Deliveries that failed, or of users who are named such as were skipped, begin again: it is asked anew whether they are wanted and where the user is reached, they have as ' +
-      'long as the first time to succeed, and each has an event `delivery.replayed`. Until they have ended they are `pending` in the `summary` of the broadcast, ' +
-      'which stays `processed`. What was sent is never sent again.',
+      'Starts failed deliveries from the beginning, and skipped ones if `user_ids` names their users. ' +
+      'Preferences and addresses are checked again, each delivery gets a new time to live and an event ' +
+      '`delivery.replayed`, and `pending` of the broadcast counts it until it ends. A delivery that was ' +
+      'sent is never sent twice.',
     tags: ['Broadcasts'],
-    params: Type.Object({ broadcast_id: Id }),
+    params: Type.Object({ broadcast_id: described(Id, 'The id of the broadcast.') }),
     body: ReplayDeliveries,
-    alsoWrong: ({ body }) => namesNobody(body),
+    alsoWrong: ({ body }) => withoutUsers(body),
     reply: { 202: ReplayedDeliveries },
     async handler({ project, params, body, context }) {
-      const problems = namesNobody(body);
+      const problems = withoutUsers(body);
       if (problems.length > 0) throw new ClientError('validation_failed', problems);
       const id = params.broadcast_id.toLowerCase();
       return { replayed: await replayDeliveries(context, project.id, id, body) };
@@ -71,10 +74,12 @@ export function deliveryRoutes(app: App): void {
     method: 'GET',
     url: '/notifications/:notification_id/deliveries',
     operationId: 'listNotificationDeliveries',
-    summary: 'List what became of a notification on every channel',
-    description: 'All of them; there is one page.',
+    summary: 'List the deliveries of a notification',
+    description:
+      'Returns one delivery for every channel that was set up when the notification was sent. All of ' +
+      'them are on one page.',
     tags: ['Notifications'],
-    params: Type.Object({ notification_id: Id }),
+    params: Type.Object({ notification_id: described(Id, 'The id of the notification.') }),
     reply: { 200: DeliveryPage },
     async handler({ project, params, paginate, context: { db } }) {
       const id = params.notification_id.toLowerCase();
@@ -90,12 +95,9 @@ export function deliveryRoutes(app: App): void {
   });
 }
 
-/**
- * What is wrong with a request to send anew what was skipped that does not say for whom, of whatever shape it
- * is.
- */
-function namesNobody(body: unknown): string[] {
+/** Reports a replay of skipped deliveries without `user_ids`. The body can have any shape. */
+function withoutUsers(body: unknown): string[] {
   return memberOf(body, 'state') === 'skipped' && memberOf(body, 'user_ids') === undefined
-    ? ["Param 'user_ids' is missing: needed where state is skipped"]
+    ? ["Param 'user_ids' is missing: it is required with state skipped"]
     : [];
 }

@@ -6,23 +6,28 @@ import type { Project } from '../../domain/setup/projects/cache.ts';
 import { rawJson } from '../reply.ts';
 import { type App, projectRoute, userRoute } from '../route.ts';
 
-/** GET and PUT of /channels/delivery_windows, and of /channels/user_delivery_windows. */
+/** Registers `/channels/delivery_windows` and `/channels/user_delivery_windows`. */
 export function deliveryWindowRoutes(app: App): void {
   routes(app, projectRoute, {
     url: '/channels/delivery_windows',
     name: 'DeliveryWindows',
     windows: ProjectDeliveryWindows,
-    what: "when the project's messages go out",
+    what: 'the delivery windows of the project',
+    whatItReturns: 'Returns when the project sends messages on each channel.',
     description:
-      'Replaces what was saved before. What comes outside of a window is held until the next one opens, by the clock of each user’s time zone; nothing is dropped for it. A category may have windows of its own, or be `critical`: then it goes out at any time. The inbox always shows everything at once.',
+      'Replaces the saved windows. A message outside of them is deferred until the next window opens in ' +
+      'the time zone of the user. A category can have windows of its own; a `critical` category is sent at ' +
+      'any time, and the inbox shows everything at once.',
   });
   routes(app, userRoute, {
     url: '/channels/user_delivery_windows',
     name: 'UserDeliveryWindows',
     windows: UserDeliveryWindows,
-    what: 'when messages reach the user',
+    what: 'the delivery windows of the user',
+    whatItReturns: 'Returns the windows that the user saved. Other channels use those of the project.',
     description:
-      'Replaces what the user said before. On the channels that are named it counts instead of what the project and its categories have; `critical` categories come at any time.',
+      'Replaces the saved windows. On the channels in the body they apply instead of the windows of the ' +
+      'project and its categories. A `critical` category is sent at any time.',
   });
 }
 
@@ -31,13 +36,14 @@ interface Owned {
   name: string;
   windows: typeof ProjectDeliveryWindows;
   what: string;
+  whatItReturns: string;
   description: string;
 }
 
 function routes(
   app: App,
   route: typeof projectRoute | typeof userRoute,
-  { url, name, windows, what, description }: Owned,
+  { url, name, windows, what, whatItReturns, description }: Owned,
 ): void {
   const tags: [string] = ['Delivery windows'];
   const ownerOf = ({ project, user }: { project: Project; user?: { id: string } }) => ({
@@ -50,6 +56,7 @@ function routes(
     url,
     operationId: `get${name}`,
     summary: `Get ${what}`,
+    description: whatItReturns,
     tags,
     reply: { 200: windows },
     handler: async (call) => rawJson(await getWindows(call.context.db, ownerOf(call))),

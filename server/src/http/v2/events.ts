@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { Id } from '../../contract/common.ts';
+import { described, Id } from '../../contract/common.ts';
 import {
   EVENT_FILTERS,
   Event,
@@ -17,13 +17,16 @@ import { type App, projectRoute } from '../route.ts';
 
 const tags: [string] = ['Events'];
 
-/** List, stream and GET of /events. */
+/** Registers `/events`: the list, the stream and single events. */
 export function eventRoutes(app: App): void {
   projectRoute(app, {
     method: 'GET',
     url: '/events',
     operationId: 'listEvents',
-    summary: 'List what happened in the project, newest first',
+    summary: 'List the events of the project, newest first',
+    description:
+      "Events are kept for the days of the server's setting `EVENTS_RETENTION_DAYS` (90 by default). " +
+      'Filter them by `type` and by time.',
     tags,
     query: EventListQuery,
     alsoWrong: ({ query }) => unknownTypes(memberOf(query, 'type')),
@@ -46,11 +49,12 @@ export function eventRoutes(app: App): void {
     method: 'GET',
     url: '/events/stream',
     operationId: 'streamEvents',
-    summary: "Stream the project's events",
+    summary: 'Stream the events of the project',
     description:
-      'Server-Sent Events. Each has the name of its type and the event as JSON data. Events come in the order in which they were ' +
-      'committed, none is left out and none comes twice. A client that comes back with `Last-Event-ID`, which may also be the id of any ' +
-      'event, is told what it missed; when not all of that can be told any more, a `resync` event asks it to list the events.',
+      'Sends each event as a Server-Sent Event: its name is the type, its data the event as JSON. Events ' +
+      'arrive in the order of their commits, without gaps or repetition. A client that reconnects with ' +
+      '`Last-Event-ID` gets the events that it missed; if they are too many or no longer stored, it gets ' +
+      'a `resync` event and should list the events.',
     tags,
     query: EventStreamQuery,
     alsoWrong: ({ query }) => unknownTypes(memberOf(query, 'type')),
@@ -73,8 +77,9 @@ export function eventRoutes(app: App): void {
     url: '/events/:event_id',
     operationId: 'getEvent',
     summary: 'Get an event',
+    description: 'Returns one event by its id, which is also the `webhook-id` of its webhook messages.',
     tags,
-    params: Type.Object({ event_id: Id }),
+    params: Type.Object({ event_id: described(Id, 'The id of the event.') }),
     reply: { 200: Event },
     async handler({ project, params, context }) {
       const event = await getEvent(context.db, project.id, params.event_id.toLowerCase());
@@ -84,7 +89,7 @@ export function eventRoutes(app: App): void {
   });
 }
 
-/** The types that a query's `type` names; all where it names none. Throws for what is no type. */
+/** The event types in a query; undefined for all. Throws `validation_failed` for an unknown type. */
 function readTypes(text: string | undefined): EventType[] | undefined {
   const unknown = unknownTypes(text);
   if (unknown.length > 0) throw new ClientError('validation_failed', unknown);
@@ -95,7 +100,7 @@ function unknownTypes(text: unknown): string[] {
   if (typeof text !== 'string') return [];
   return filtersIn(text)
     .filter((name) => !EVENT_FILTERS.includes(name))
-    .map((name) => `Param 'type' names no type of event: ${name.slice(0, 100)}`);
+    .map((name) => `Param 'type' has an unknown event type: ${name.slice(0, 100)}`);
 }
 
 function filtersIn(text: string): string[] {

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import { Id } from '../../contract/common.ts';
+import { described, Id } from '../../contract/common.ts';
 import { EmptyObject } from '../../contract/integration.ts';
 import { type ReceivingProvider, receiveWebhook } from '../../domain/after/inbound/receive.ts';
 import { ClientError } from '../../errors.ts';
@@ -14,7 +14,7 @@ import { type App, publicRoute } from '../route.ts';
 import { countingStrangers } from './counting-strangers.ts';
 import { receiptRoutes } from './receipts.ts';
 
-// What is taken in becomes an event, which is read with others.
+// A webhook becomes an event, which is read together with others.
 const BODY_LIMIT_BYTES = 256 * 1024;
 const OPENING_BRACE = 0x7b;
 const OPENING_BRACKET = 0x5b;
@@ -22,9 +22,10 @@ const OPENING_BRACKET = 0x5b;
 const MAX_FIELDS = 1_000;
 // The largest report of SendGrid, a thousand events, has some 30,000.
 const LIMITS = { keysAndValues: 50_000, inMember: 0, levels: 100 };
+const ByIntegration = Type.Object({ id: described(Id, 'The id of the integration.') });
 const ENCODED = 'The request body must not have a Content-Encoding';
 
-/** The webhooks that vendors send: verified by their signatures, mostly over the bytes of the body. */
+/** Registers the webhooks of vendors. Their signatures verify them, mostly over the bytes of the body. */
 export async function inboundRoutes(app: App): Promise<void> {
   await app.fastify.register((scope, _options, done) => {
     scope.removeAllContentTypeParsers();
@@ -35,8 +36,8 @@ export async function inboundRoutes(app: App): Promise<void> {
       refuseManyValues(body);
       return body;
     });
-    // A vendor sends for many projects from few addresses: counted is only who fails to sign, and from where
-    // that has been too often nothing is read or verified.
+    // A vendor sends for many projects from few addresses, so only wrong signatures count. An address with
+    // too many of them is rejected before its body is read.
     const uncounted = {
       ...app,
       fastify: scope,
@@ -80,15 +81,16 @@ function inboundRoute(
     method: 'POST',
     url: `/integrations/${name}/webhooks/incoming/:id`,
     operationId: `receive${name.charAt(0).toUpperCase()}${name.slice(1)}Webhook`,
-    summary: `Take in a webhook of ${name}`,
+    summary: `Receive a webhook of ${name}`,
     description:
-      `For the vendor, with the id of the integration: see ${docs}. The body is what the vendor sends, verified by its signature with the ` +
-      'integration’s signing secret. It is recorded as an event `integration.received`; a delivery that is repeated within a day is recorded once.' +
+      `Called by the vendor with the id of the integration: see ${docs}. The signature is verified with ` +
+      'the signing secret of the integration. The body becomes an event `integration.received`; a ' +
+      'repetition within a day is recorded once.' +
       (name === 'github'
-        ? ' GitHub does not sign the id of a delivery, so a request with the same signature counts as repeated, whatever its id.'
+        ? ' GitHub does not sign delivery ids, so repetitions are recognized by their signature.'
         : ''),
     tags: ['Integrations'],
-    params: Type.Object({ id: Id }),
+    params: ByIntegration,
     bodyLimit: BODY_LIMIT_BYTES,
     reply: { 201: EmptyObject },
     errors: [

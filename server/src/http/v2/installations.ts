@@ -25,7 +25,7 @@ import { WEB_PUSH_HOSTS } from './tokens.ts';
 
 const tags: [string] = ['Installations'];
 
-/** What a user connects to the project's integrations: Slack workspaces, a look of the inbox, a browser. */
+/** Registers what a user connects to integrations: Slack workspaces, an inbox theme, a browser. */
 export function installationRoutes(app: App): void {
   slackRoutes(app, 'slack', 'Slack');
   slackRoutes(app, 'slackbot', 'Slackbot');
@@ -42,10 +42,11 @@ function slackRoutes(app: App, provider: SlackProvider, name: string): void {
     method: 'PUT',
     url,
     operationId: `save${name}Installation`,
-    summary: `Save a ${called} installation that was made elsewhere`,
+    summary: `Save a ${called} installation that your app made`,
     description:
-      "For programs that exchange Slack's code themselves. It serves this user's messages alone; one that `finish` has made serves everybody's in the project. " +
-      'Tokens that Slack rotates are renewed from then on, so whoever saves them must not renew them, too. The same tokens saved again do not take the place of renewed ones.',
+      "For apps that exchange Slack's code themselves. The installation serves only the messages of this " +
+      'user; one made by `finish` serves the whole project. Belfry renews tokens that Slack rotates from ' +
+      'then on, so your app must not; saving the same tokens again does not replace renewed ones.',
     tags,
     body: SlackInstallation,
     reply: { 200: SlackInstallation },
@@ -61,7 +62,8 @@ function slackRoutes(app: App, provider: SlackProvider, name: string): void {
     operationId: `start${name}Installation`,
     summary: `Start a ${called} installation`,
     description:
-      'Answers the address to send the user to. Slack sends the user back with a `code`, which `finish` takes.',
+      'Returns the address to which your app sends the user. Slack sends the user back with a `code` for ' +
+      '`finish`.',
     tags,
     body: StartInstallation,
     reply: { 200: StartedInstallation },
@@ -79,8 +81,10 @@ function slackRoutes(app: App, provider: SlackProvider, name: string): void {
     operationId: `finish${name}Installation`,
     summary: `Finish a ${called} installation`,
     description:
-      "Exchanges the code for the workspace's tokens and saves them for the project. Give the `state` of the same query along: it proves that this user started what is finished here. " +
-      'A code is good for one time: after a 503 it may be used up. With an `Idempotency-Key` a concurrent request waits for the response of the first; after a crash it is a 409 with `Retry-After`.',
+      "Exchanges the code for the workspace's tokens and saves them for the project. Send the `state` of " +
+      'the same query, which proves that this user started the installation. Slack accepts a code once, so ' +
+      'it may be used up after a 503. With an `Idempotency-Key`, a request that repeats a crashed one gets ' +
+      'a 409 with `Retry-After`.',
     tags,
     body: FinishInstallation,
     reply: { 200: SlackInstallation },
@@ -102,8 +106,8 @@ function inboxRoutes(app: App): void {
     method: 'PUT',
     url: '/integrations/inbox/installations',
     operationId: 'saveInboxInstallation',
-    summary: "Save how the user's own inbox looks",
-    description: "Takes the place of the project's inbox integration for this user, as a whole.",
+    summary: 'Save the inbox config of the user',
+    description: 'Replaces the whole config of the inbox integration of the project for this user.',
     tags,
     body: taken(integrations.inbox),
     reply: { 200: config },
@@ -117,8 +121,10 @@ function inboxRoutes(app: App): void {
     method: 'POST',
     url: '/integrations/inbox/installations/start',
     operationId: 'startInboxInstallation',
-    summary: "Ask how the user's inbox looks",
-    description: "As the user has it, else as the project's integration has it, else all `null`.",
+    summary: 'Get the inbox config of the user',
+    description:
+      'Returns the config that the user saved, or else that of the inbox integration of the project. ' +
+      'Members are `null` if neither exists.',
     tags,
     reply: { 200: config },
     async handler({ project, user, context }) {
@@ -134,7 +140,8 @@ function webPushRoutes(app: App): void {
     url: '/integrations/web_push/installations',
     operationId: 'saveWebPushInstallation',
     summary: "Save a browser's subscription",
-    description: 'The same as saving a web push token.',
+    description:
+      'Does the same as `PUT /channels/web_push/tokens`: notifications reach this browser from then on.',
     tags,
     body: webPushToken.save,
     alsoWrong: ({ body }) => privateHostProblems(app.context, WEB_PUSH_HOSTS, body),
@@ -150,16 +157,17 @@ function webPushRoutes(app: App): void {
     method: 'POST',
     url: '/integrations/web_push/installations/start',
     operationId: 'startWebPushInstallation',
-    summary: 'Ask what a browser needs to subscribe',
+    summary: 'Get the key with which a browser subscribes',
     description:
-      "Makes the project's VAPID keys when it has none. With an `Idempotency-Key` a repeat is answered the same where it comes with the same token.",
+      'Creates the VAPID keys of the project if it has none. With an `Idempotency-Key`, the stored ' +
+      'response is returned only to requests with the same token.',
     tags,
     reply: { 200: StartedWebPush },
     secretReply: true,
-    // The auth_token of a token that lasts longer, or of another name, is for nobody else.
+    // The auth_token depends on the token of the request.
     replayedTo: 'token',
     handler({ project, credential, context, request }) {
-      // The caller was admitted by it, so it can be read.
+      // The token has been verified before.
       const claims = decodeJwt(bearerToken(request.headers.authorization)) ?? {};
       return startWebPush(context, project.id, { claims, ...credential });
     },

@@ -22,14 +22,15 @@ import { type App, projectRoute } from '../route.ts';
 const tags: [string] = ['Integrations'];
 const all = Object.values(integrations) as Integration[];
 
-/** The list of all integrations, and PUT, GET and DELETE of every one in the list of providers. */
+/** Registers `/integrations`, and `/integrations/<provider>` for every provider. */
 export function integrationRoutes(app: App): void {
   const brand = app.context.config.BRAND;
   projectRoute(app, {
     method: 'GET',
     url: '/integrations',
     operationId: 'listIntegrations',
-    summary: 'List the integrations of all providers with their configs',
+    summary: 'List the integrations of all providers, newest first',
+    description: 'Each integration has its config with all secrets, and a `state` while it is paused.',
     tags,
     query: PageQuery,
     reply: {
@@ -55,7 +56,11 @@ function routesOf(app: App, integration: Integration): void {
     url,
     operationId: `save${name}Integration`,
     summary: `Save the ${called} integration`,
-    description: `See ${docs}. Replaces the one that is there. With \`id\`, which may be any UUID, a project can have several of one provider; of those of a channel the one saved first is used, the others when it fails. Saving over one keeps its place; to move it to the end, delete it and save it again.`,
+    description:
+      `See ${docs}. Replaces the saved config; with an \`id\` of your choice (a UUID), a project can have ` +
+      'several integrations of one provider. A channel uses the integration that was first saved, and the ' +
+      'next one when it fails. Saving an integration again keeps its place; delete and save it to move it ' +
+      'to the end.',
     tags,
     query: SaveIntegrationQuery,
     body: taken(integration),
@@ -75,7 +80,8 @@ function routesOf(app: App, integration: Integration): void {
     method: 'GET',
     url,
     operationId: `list${name}Integrations`,
-    summary: `List the ${called} integrations with their configs`,
+    summary: `List the ${called} integrations, newest first`,
+    description: 'Each integration has its config with all secrets, and a `state` while it is paused.',
     tags,
     query: PageQuery,
     reply: { 200: page(record(integration, brand)) },
@@ -90,7 +96,9 @@ function routesOf(app: App, integration: Integration): void {
     url,
     operationId: `delete${name}Integration`,
     summary: `Delete the ${called} integration`,
-    description: 'The one with this `id`; without one, all of this provider.',
+    description:
+      'Deletes the integration with this `id`, or without an `id` all integrations of the provider. ' +
+      'Messages then use the next integration of the channel, or are skipped if there is none.',
     tags,
     query: IntegrationQuery,
     reply: { 200: EmptyObject },

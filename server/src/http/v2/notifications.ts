@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { Id, NoContent, nullable } from '../../contract/common.ts';
+import { described, Id, NoContent, nullable } from '../../contract/common.ts';
 import {
   Notification,
   NotificationFilter,
@@ -23,19 +23,19 @@ import { rawJson } from '../reply.ts';
 import { type App, userRoute } from '../route.ts';
 
 const tags: [string] = ['Notifications'];
-const ById = Type.Object({ notification_id: Id });
+const ById = Type.Object({ notification_id: described(Id, 'The id of the notification.') });
 
-/** A user's inbox: /notifications and what can be done to them. */
+/** Registers `/notifications`: the inbox of a user and its actions. */
 export function notificationRoutes(app: App): void {
   userRoute(app, {
     method: 'GET',
     url: '/notifications',
     operationId: 'listNotifications',
-    summary: "List the user's notifications, newest first",
+    summary: 'List the notifications of the user, newest first',
     description:
-      'In the order in which they reached the inbox: one that is shown later, after the delay of its ' +
-      'category, is at the top when it is shown. ' +
-      'A page whose texts are very large (16 MiB and more together) may hold fewer than `limit`; `links.next` tells whether there are more.',
+      'The order is that of arrival in the inbox: a notification that its category delays is on top when ' +
+      'it appears. Archived notifications are listed only with `status=archived`. A page whose texts ' +
+      'exceed 16 MiB may have fewer records than `limit`; follow `links.next` until it is `null`.',
     tags,
     query: NotificationListQuery,
     reply: { 200: NotificationPage },
@@ -66,7 +66,10 @@ export function notificationRoutes(app: App): void {
     method: 'GET',
     url: '/notifications/unread/count',
     operationId: 'countUnreadNotifications',
-    summary: "Count the user's unread notifications",
+    summary: 'Count the unread notifications of the user',
+    description:
+      'Counts notifications that are neither read nor archived, seen or not. The count is exact up to ' +
+      '5,000.',
     tags,
     query: NotificationFilter,
     reply: { 200: UnreadCount },
@@ -81,15 +84,27 @@ export function notificationRoutes(app: App): void {
     },
   });
 
-  bulkRoute(app, 'read', 'Mark all notifications read');
-  bulkRoute(app, 'seen', 'Mark all notifications seen');
-  bulkRoute(app, 'archive', 'Archive all notifications');
+  bulkRoute(app, 'read', {
+    summary: 'Mark all notifications as read',
+    effect: 'Marks every notification of the user as read and seen',
+  });
+  bulkRoute(app, 'seen', {
+    summary: 'Mark all notifications as seen',
+    effect: 'Marks every notification of the user as seen',
+  });
+  bulkRoute(app, 'archive', {
+    summary: 'Archive all notifications',
+    effect: 'Archives every notification of the user',
+  });
 
   userRoute(app, {
     method: 'GET',
     url: '/notifications/:notification_id',
     operationId: 'getNotification',
     summary: 'Get a notification',
+    description:
+      'Returns a notification of the user. Responds 404 for one that the user deleted, and for one that ' +
+      'is not in the inbox.',
     tags,
     params: ById,
     reply: { 200: Notification },
@@ -101,23 +116,42 @@ export function notificationRoutes(app: App): void {
     },
   });
 
-  changeRoute(app, 'read', 'Mark a notification read, and seen');
-  changeRoute(app, 'unread', 'Mark a notification unread; it stays seen');
-  changeRoute(app, 'seen', 'Mark a notification seen');
-  changeRoute(app, 'archive', 'Archive a notification');
-  changeRoute(app, 'unarchive', 'Take a notification out of the archive');
-  changeRoute(app, 'delete', 'Delete a notification');
+  changeRoute(app, 'read', {
+    summary: 'Mark a notification as read',
+    effect: 'Marks the notification as read and seen.',
+  });
+  changeRoute(app, 'unread', {
+    summary: 'Mark a notification as unread',
+    effect: 'Marks the notification as unread; it stays seen.',
+  });
+  changeRoute(app, 'seen', {
+    summary: 'Mark a notification as seen',
+    effect: 'Marks the notification as seen; it stays unread.',
+  });
+  changeRoute(app, 'archive', {
+    summary: 'Archive a notification',
+    effect: 'Moves the notification to the archive; it no longer counts as unread.',
+  });
+  changeRoute(app, 'unarchive', {
+    summary: 'Restore a notification from the archive',
+    effect: 'Moves the notification back to the inbox, as read or unread as it was.',
+  });
+  changeRoute(app, 'delete', {
+    summary: 'Delete a notification',
+    effect: 'Removes the notification from the inbox for good.',
+  });
 
   userRoute(app, {
     method: 'POST',
     url: '/notifications/:notification_id/click',
     operationId: 'clickNotification',
-    summary: 'Record that the user has clicked a notification',
+    summary: 'Record a click on a notification',
     description:
-      'For clients that show it. Recorded where the project has `clicks` tracked (`PUT /tracking`), as an event `delivery.clicked`; without it there is nothing to do. Marks nothing as read.',
+      'For apps that show notifications. Records an event `delivery.clicked` if the project tracks ' +
+      'clicks (`PUT /tracking`), and does nothing otherwise. The notification stays unread.',
     tags,
     params: ById,
-    body: nullable(Click), // like its siblings it needs none
+    body: nullable(Click), // the body is optional, as its siblings have none
     reply: { 204: NoContent },
     async handler({ user, project, params, body, context }) {
       const { channel = 'in_app' } = body ?? {};
@@ -127,12 +161,19 @@ export function notificationRoutes(app: App): void {
   });
 }
 
-function changeRoute(app: App, action: NotificationAction, summary: string): void {
+function changeRoute(
+  app: App,
+  action: NotificationAction,
+  { summary, effect }: { summary: string; effect: string },
+): void {
   userRoute(app, {
     method: action === 'delete' ? 'DELETE' : 'POST',
     url: `/notifications/:notification_id${action === 'delete' ? '' : `/${action}`}`,
     operationId: `${action}Notification`,
     summary,
+    description: `${effect} Open inboxes of the user show the change at once. ${
+      action === 'delete' ? 'Responds 404 if it was deleted before.' : 'Repeating it has no effect.'
+    }`,
     tags,
     params: ById,
     reply: { 204: NoContent },
@@ -143,13 +184,17 @@ function changeRoute(app: App, action: NotificationAction, summary: string): voi
   });
 }
 
-function bulkRoute(app: App, action: BulkAction, summary: string): void {
+function bulkRoute(
+  app: App,
+  action: BulkAction,
+  { summary, effect }: { summary: string; effect: string },
+): void {
   userRoute(app, {
     method: 'POST',
     url: `/notifications/${action}`,
     operationId: `${action}AllNotifications`,
     summary,
-    description: 'All, or those of a category or topic.',
+    description: `${effect}, or only those of a category or topic. Open inboxes show the change at once.`,
     tags,
     query: NotificationFilter,
     reply: { 204: NoContent },

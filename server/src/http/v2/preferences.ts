@@ -10,15 +10,16 @@ import { type App, userRoute } from '../route.ts';
 const tags: [string] = ['Preferences'];
 const url = '/channels/user_preferences';
 
-/** GET and PUT of /channels/user_preferences. */
+/** Registers `/channels/user_preferences`. */
 export function preferenceRoutes(app: App): void {
   userRoute(app, {
     method: 'GET',
     url,
     operationId: 'getUserPreferences',
-    summary: 'Get on which channels the user gets which categories',
+    summary: 'Get the preferences of the user',
     description:
-      'Lists the categories that the project has configured and those about which the user has said something. What nobody switched off is on.',
+      'Lists the categories that the project has configured and those for which the user saved a ' +
+      'preference, each with its channels. A channel is enabled until the user switches it off.',
     tags,
     reply: { 200: Preferences },
     handler: ({ user, project, context }) =>
@@ -29,10 +30,11 @@ export function preferenceRoutes(app: App): void {
     method: 'PUT',
     url,
     operationId: 'saveUserPreferences',
-    summary: 'Switch categories on or off on channels',
+    summary: 'Switch categories on or off for the user',
     description:
-      'Changes what is named, and nothing else. A category need not be known: what is said about it counts from its first broadcast on. ' +
-      'A `required` category cannot be switched off: that is a 422, while `enabled: true` is accepted and changes nothing.',
+      'Changes only the categories and channels in the body. A category need not exist yet: the ' +
+      'preference applies from its first broadcast. Switching off a `required` category is a 422; ' +
+      '`enabled: true` is accepted for it and has no effect.',
     tags,
     body: SavePreferences,
     keysAndValues: 10_000, // as many categories with all their channels as 64 KiB hold
@@ -48,9 +50,9 @@ export function preferenceRoutes(app: App): void {
 }
 
 /**
- * The preferences in a body, each once. Throws `validation_failed` when it contradicts itself or switches off
- * a critical category. That a critical category is on is not stored: an opt-out from before counts again when
- * the category is no longer critical.
+ * The preferences in a body, each once. Throws `validation_failed` if it contradicts itself or switches off a
+ * critical category. `enabled: true` for a critical category is not stored: an earlier opt-out applies again
+ * when the category is no longer critical.
  */
 function preferencesIn(body: SavePreferences, configured: ReadonlyMap<string, Category>): Preference[] {
   const problems = [...contradictionsIn(body), ...requiredIn(body, configured)];
@@ -64,7 +66,7 @@ function preferencesIn(body: SavePreferences, configured: ReadonlyMap<string, Ca
   return [...said.values()];
 }
 
-/** Where a body switches off a critical category. */
+/** Reports each critical category that a body switches off. */
 function requiredIn(
   { categories = [] }: SavePreferences,
   configured: ReadonlyMap<string, Category>,
@@ -74,13 +76,14 @@ function requiredIn(
       enabled || !configured.get(key)?.critical
         ? []
         : [
-            `Param 'categories.${number}.channels.${index}.enabled' must be true: ${key} is required and cannot be switched off`,
+            `Param 'categories.${number}.channels.${index}.enabled' must be true: ` +
+              `${key} is required and cannot be switched off`,
           ],
     ),
   );
 }
 
-/** Where a body, of whatever shape, says two things about the same. */
+/** Reports each preference that a body contradicts. The body can have any shape. */
 function contradictionsIn(body: unknown): string[] {
   const said = new Map<string, boolean>();
   const problems: string[] = [];
@@ -91,7 +94,8 @@ function contradictionsIn(body: unknown): string[] {
       if (typeof key !== 'string' || typeof name !== 'string' || typeof enabled !== 'boolean') continue;
       if (said.get(`${key} ${name}`) === !enabled)
         problems.push(
-          `Param 'categories.${number}.channels.${index}.enabled' contradicts what was said of ${key.slice(0, 255)} on ${name.slice(0, 255)} before`,
+          `Param 'categories.${number}.channels.${index}.enabled' contradicts an earlier item: ` +
+            `${key.slice(0, 255)} on ${name.slice(0, 255)}`,
         );
       said.set(`${key} ${name}`, enabled);
     }

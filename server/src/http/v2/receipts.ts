@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import { Id } from '../../contract/common.ts';
+import { described, Id } from '../../contract/common.ts';
 import { takeInReport, takeInServerReport } from '../../domain/after/receipts/take-in.ts';
 import type { ErrorCode } from '../../errors.ts';
 import { type IntegrationName, integrations, wireNameOf } from '../../providers/index.ts';
@@ -12,8 +12,12 @@ import { countingStrangers } from './counting-strangers.ts';
 // SendGrid's lists of events are the largest: up to 768 kB.
 const BODY_LIMIT_BYTES = 1024 * 1024;
 
-const Taken = Type.Object(
-  { challenge: Type.Optional(Type.String({ description: 'What the vendor wants back, where it does.' })) },
+const ReceiptReply = Type.Object(
+  {
+    challenge: Type.Optional(
+      Type.String({ description: 'The value that the vendor expects in the response.' }),
+    ),
+  },
   { title: 'ReceiptReply', examples: [{}] },
 );
 
@@ -24,7 +28,7 @@ const ERRORS: readonly ErrorCode[] = [
   'validation_failed',
 ];
 
-/** What vendors report of the messages that they were given. `app` is where who fails to sign is counted. */
+/** Registers the delivery-status webhooks of vendors. Wrong signatures count in the limits of `app`. */
 export function receiptRoutes(scope: App, app: App): void {
   for (const integration of Object.values(integrations) as Integration[])
     reportRoute(scope, app, integration);
@@ -38,12 +42,13 @@ function reportRoute(scope: App, app: App, { name, docs, channel, receipts: read
     ...COMMON,
     url: `/integrations/${name}/webhooks/incoming/:id`,
     operationId: `receive${name.charAt(0).toUpperCase()}${name.slice(1)}Receipts`,
-    summary: `Take in what ${name} reports of messages`,
+    summary: `Receive delivery reports of ${name}`,
     description:
-      `For the vendor, with the id of the integration: see ${docs}. The body is what the vendor sends, verified by its signature; an ` +
-      'integration whose config lacks what that takes refuses it. It becomes `delivery.delivered`, `delivery.bounced`, ' +
-      '`delivery.dropped` or `delivery.complained`, suppresses addresses and discards tokens; what is repeated is recorded once.',
-    params: Type.Object({ id: Id }),
+      `Called by the vendor with the id of the integration: see ${docs}. The signature is verified with ` +
+      'the config of the integration. Reports become `delivery.delivered`, `delivery.bounced`, ' +
+      '`delivery.dropped` or `delivery.complained` events, suppress addresses and discard tokens; a ' +
+      'repeated report is recorded once.',
+    params: Type.Object({ id: described(Id, 'The id of the integration.') }),
     errors: ['invalid_id', ...ERRORS],
     handler: ({ params, request, reply }) =>
       countingStrangers(app, request, reply, () =>
@@ -52,7 +57,7 @@ function reportRoute(scope: App, app: App, { name, docs, channel, receipts: read
   });
 }
 
-/** An app has one address for all that Slack reports of it: with the server's own app it is no project's. */
+/** Slack reports to one address for each app. The server's own app belongs to no project. */
 function serverReportRoute(scope: App, app: App): void {
   const { name, wireName, docs } = integrations.slackbot;
   const { BRAND, SLACKBOT_SIGNING_SECRET } = app.context.config;
@@ -60,10 +65,11 @@ function serverReportRoute(scope: App, app: App): void {
     ...COMMON,
     url: `/integrations/${wireName}/webhooks/incoming`,
     operationId: 'receiveSlackbotReceipts',
-    summary: `Take in what Slack reports of ${wireNameOf(name, BRAND)}, the app of this server`,
+    summary: `Receive reports of Slack about ${wireNameOf(name, BRAND)}, the app of this server`,
     description:
-      `For Slack: see ${docs}. Verified by its signature with the SLACKBOT_SIGNING_SECRET of the server. Where the app was taken out of a ` +
-      'workspace, or a channel is no more, the tokens of all projects that lead there are discarded.',
+      `Called by Slack: see ${docs}. The signature is verified with the setting ` +
+      '`SLACKBOT_SIGNING_SECRET` of the server. When the app is removed from a workspace, or a channel is ' +
+      'deleted, its tokens in all projects are discarded.',
     errors: ERRORS,
     handler: ({ request, reply }) =>
       countingStrangers(app, request, reply, () =>
@@ -81,7 +87,7 @@ const COMMON = {
   method: 'POST',
   tags: ['Integrations'] as [string],
   bodyLimit: BODY_LIMIT_BYTES,
-  reply: { 200: Taken },
+  reply: { 200: ReceiptReply },
 } as const;
 
 function reported(app: App, request: FastifyRequest): Omit<ReportRequest, 'nowMs'> {

@@ -11,22 +11,23 @@ const tags: [string] = ['Topics'];
 const url = '/subscriptions';
 const ByTopic = Type.Object({
   topic: Type.String({
-    description: 'The topic; a `/` in it is written `%2F`.',
+    description: 'The name of the topic. Write a `/` in it as `%2F`.',
     examples: ['orders%2F1042'],
   }),
 });
 
-/** POST and GET of /subscriptions, and DELETE: what users are told about, because they wanted to be. */
+/** Registers `/subscriptions`: the topics of a user. */
 export function subscriptionRoutes(app: App): void {
   userRoute(app, {
     method: 'POST',
     url,
     operationId: 'saveSubscription',
-    summary: 'Subscribe to a topic, or to categories of it, or unsubscribe',
+    summary: 'Subscribe to a topic or unsubscribe from it',
     description:
-      'A broadcast that is sent to the subscribers of its topic reaches who is subscribed to its category: the status of that category counts or, where there is none, that of `*`. ' +
-      'Changes what is named, and nothing else; unsubscribing from `*` leaves the topic, and takes back what was said about single categories. ' +
-      'Saying the same again changes nothing. A broadcast that names the user as a recipient is not held back by it.',
+      'Changes only the categories in the body. A broadcast to the subscribers of the topic reaches the ' +
+      'user according to the status of its category, or of `*` if its category has none; unsubscribing ' +
+      'from `*` removes all other categories. A broadcast that names the user as a recipient arrives in ' +
+      'any case.',
     tags,
     body: SaveSubscription,
     keysAndValues: 5_000,
@@ -40,7 +41,10 @@ export function subscriptionRoutes(app: App): void {
     method: 'GET',
     url,
     operationId: 'listSubscriptions',
-    summary: 'List the topics about which the user has said something, the newest first',
+    summary: 'List the subscriptions of the user, newest first',
+    description:
+      'Returns every topic that the user subscribed to or unsubscribed from, with the status of its ' +
+      'categories.',
     tags,
     query: PageQuery,
     reply: { 200: SubscriptionPage },
@@ -52,8 +56,10 @@ export function subscriptionRoutes(app: App): void {
     method: 'DELETE',
     url: `${url}/:topic`,
     operationId: 'deleteSubscription',
-    summary: 'Forget all that the user has said about a topic',
-    description: 'The user is then subscribed to no category of it. Answers what was forgotten.',
+    summary: 'Delete a subscription',
+    description:
+      'Removes the topic with all its categories: broadcasts to its subscribers no longer reach the ' +
+      'user. Returns the deleted subscription.',
     tags,
     params: ByTopic,
     reply: { 200: Subscription },

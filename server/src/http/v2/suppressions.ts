@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { Id, NoContent } from '../../contract/common.ts';
+import { described, Id, NoContent } from '../../contract/common.ts';
 import {
   SaveSuppression,
   Suppression,
@@ -13,18 +13,19 @@ import { ClientError } from '../../errors.ts';
 import { type App, projectRoute } from '../route.ts';
 
 const tags: [string] = ['Suppressions'];
-const ById = Type.Object({ suppression_id: Id });
+const ById = Type.Object({ suppression_id: described(Id, 'The id of the suppression.') });
 
-/** The addresses that the project sends nothing to: adding, reading, lifting them. */
+/** Registers `/suppressions`: the addresses that get no messages. */
 export function suppressionRoutes(app: App): void {
   projectRoute(app, {
     method: 'PUT',
     url: '/suppressions',
     operationId: 'saveSuppression',
-    summary: 'Suppress an address, or change what is said about one',
+    summary: 'Suppress an address or change a suppression',
     description:
-      'Nothing is sent to it any more: deliveries to it are skipped with the code `address_suppressed`. Providers’ refusals, bounces and complaints ' +
-      'do the same by themselves.',
+      'Deliveries to a suppressed address are skipped with the code `address_suppressed`. Rejections, ' +
+      'bounces and complaints that providers report suppress addresses automatically. If the address is ' +
+      'suppressed already, the stronger reason is kept.',
     tags,
     body: SaveSuppression,
     reply: { 200: Suppression },
@@ -38,6 +39,7 @@ export function suppressionRoutes(app: App): void {
     url: '/suppressions',
     operationId: 'listSuppressions',
     summary: 'List the suppressed addresses, newest first',
+    description: 'Filter them by kind and reason, or find one address with `query`.',
     tags,
     query: SuppressionListQuery,
     reply: { 200: SuppressionPage },
@@ -50,7 +52,8 @@ export function suppressionRoutes(app: App): void {
     method: 'GET',
     url: '/suppressions/:suppression_id',
     operationId: 'getSuppression',
-    summary: 'Get a suppressed address',
+    summary: 'Get a suppression',
+    description: 'Returns one suppressed address with the reason and what the provider reported.',
     tags,
     params: ById,
     reply: { 200: Suppression },
@@ -66,7 +69,9 @@ export function suppressionRoutes(app: App): void {
     url: '/suppressions/:suppression_id',
     operationId: 'liftSuppression',
     summary: 'Lift a suppression',
-    description: 'The address is delivered to again, with what is sent from then on.',
+    description:
+      'Deletes the suppression: broadcasts that are sent from then on reach the address. Skipped ' +
+      'deliveries can be replayed. A later bounce or complaint suppresses the address again.',
     tags,
     params: ById,
     reply: { 204: NoContent },

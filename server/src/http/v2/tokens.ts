@@ -36,7 +36,7 @@ import { type NamedHost, urlMember } from '../../lib/named-host.ts';
 import { type RawJson, rawJson } from '../reply.ts';
 import { type App, type Call, projectRoute, userRoute } from '../route.ts';
 
-/** The token collections, a line each, for the user and as the project sees them. */
+/** Registers the token collections, for users and for projects. */
 export function tokenRoutes(app: App): void {
   collection(app, { name: 'Inbox', path: 'in_app/inbox', channel: inboxTokens, ...inboxToken });
   collection(app, { name: 'Apns', path: 'mobile_push/apns', channel: apnsTokens, ...apnsToken });
@@ -75,9 +75,9 @@ export function tokenRoutes(app: App): void {
 }
 
 interface Collection<Save extends TObject, Saved extends TSchema, Token extends TSchema> {
-  /** In the operations' names: `saveInboxToken`. */
+  /** Part of the operation ids: `saveInboxToken`. */
   name: string;
-  /** In the addresses: `/channels/<path>/tokens`. */
+  /** Part of the paths: `/channels/<path>/tokens`. */
   path: string;
   channel: TokenChannel<Static<Save>>;
   save: Save;
@@ -85,7 +85,7 @@ interface Collection<Save extends TObject, Saved extends TSchema, Token extends 
   token: Token;
   /** Members that name a host to send to. */
   hosts?: readonly NamedHost[];
-  /** Ids may be Slack's, and saving refuses what nobody knows. */
+  /** Ids may be those of Slack, and saving rejects unknown headers, cookies and parameters. */
   chat?: boolean;
 }
 
@@ -101,15 +101,25 @@ function collection<Save extends TObject, Saved extends TSchema, Token extends T
   ofProject(app, of);
 }
 
-const SAME_AGAIN = {
+const SAVED_AGAIN = {
   device:
-    'Saving the same token again updates its record. A token that another user had saved moves to this one; one that was discarded becomes active again under a new id.',
+    'Saving a token again updates its record. A token of another user moves to this user, and a discarded ' +
+    'token becomes active again under a new id.',
   shared:
-    'Saving the same token again updates its record. Several users may have the same; one that was discarded becomes active again under a new id.',
-  chat: 'A token is the channel that `oauth` names, or the address of the `webhook` where there is no `oauth`. Saving the same token again updates its record. Several users may have the same; one that was discarded stays discarded, and a new record is made. With `oauth` the id of the active record is always made of the installation and the channel.',
+    'Saving a token again updates its record; several users can have the same token. A discarded token ' +
+    'becomes active again under a new id.',
+  chat:
+    'A token is the channel in `oauth` or else the address in `webhook`; several users can have the same ' +
+    'token. Saving it again updates its record, or makes a new one if it was discarded. With `oauth`, the ' +
+    'id of the active record consists of the installation and the channel.',
 };
 
-const OLDEST_GO = ` A user has ${MAX_ACTIVE_TOKENS} active tokens of a channel at most: a new one beyond them discards the oldest.`;
+const LIST = 'Discarded tokens are not listed; get them by their id.';
+const GET = 'Returns a token with its secrets. `discarded_at` of an active token is `null`.';
+const DISCARD =
+  'Nothing is delivered to the token from then on, and its connections are closed. Discarding it again ' +
+  'returns the same.';
+const MOST = ` A channel of a user has at most ${MAX_ACTIVE_TOKENS} active tokens; the oldest is discarded.`;
 
 function save<Save extends TObject, Saved extends TSchema>(
   app: App,
@@ -120,7 +130,7 @@ function save<Save extends TObject, Saved extends TSchema>(
     url: `/channels/${path}/tokens`,
     operationId: `save${name}Token`,
     summary: 'Save a token',
-    description: `${SAME_AGAIN[chat ? 'chat' : channel.kind]}${OLDEST_GO}`,
+    description: `${SAVED_AGAIN[chat ? 'chat' : channel.kind]}${MOST}`,
     tags,
     body: save,
     refuseUnknown: chat,
@@ -134,7 +144,7 @@ function save<Save extends TObject, Saved extends TSchema>(
   });
 }
 
-/** The rest for the user itself. */
+/** Reading and discarding, for the user. */
 function ofUser<Token extends TSchema>(
   app: App,
   { name, path, channel, token, chat = false }: Collection<TObject, TSchema, Token>,
@@ -146,7 +156,8 @@ function ofUser<Token extends TSchema>(
     method: 'GET',
     url,
     operationId: `list${name}Tokens`,
-    summary: "List the user's active tokens, newest first",
+    summary: 'List the active tokens of the user, newest first',
+    description: LIST,
     tags,
     query: chat ? ChatTokenPageQuery : PageQuery,
     reply: { 200: page(token) },
@@ -158,6 +169,7 @@ function ofUser<Token extends TSchema>(
     url: `${url}/:token_id`,
     operationId: `get${name}Token`,
     summary: 'Get a token, active or discarded',
+    description: GET,
     tags,
     params,
     reply: { 200: token },
@@ -169,8 +181,7 @@ function ofUser<Token extends TSchema>(
     url: `${url}/:token_id`,
     operationId: `discard${name}Token`,
     summary: 'Discard a token for good',
-    description:
-      'Nothing is delivered to it any more, and its connections are closed. Discarding it again answers the same.',
+    description: DISCARD,
     tags,
     params,
     reply: { 200: DiscardResult },
@@ -178,7 +189,7 @@ function ofUser<Token extends TSchema>(
   });
 }
 
-/** The same for the project, of any of its users. */
+/** Reading and discarding, for the project and any of its users. */
 function ofProject<Token extends TSchema>(
   app: App,
   { name, path, channel, token, chat = false }: Collection<TObject, TSchema, Token>,
@@ -194,6 +205,7 @@ function ofProject<Token extends TSchema>(
     url,
     operationId: `list${name}TokensOfUser`,
     summary: 'List the active tokens of a user, newest first',
+    description: LIST,
     tags,
     params: UserInPath,
     query: chat ? ChatTokenPageQuery : PageQuery,
@@ -206,6 +218,7 @@ function ofProject<Token extends TSchema>(
     url: `${url}/:token_id`,
     operationId: `get${name}TokenOfUser`,
     summary: 'Get a token of a user, active or discarded',
+    description: GET,
     tags,
     params,
     reply: { 200: token },
@@ -217,8 +230,7 @@ function ofProject<Token extends TSchema>(
     url: `${url}/:token_id`,
     operationId: `discard${name}TokenOfUser`,
     summary: 'Discard a token of a user for good',
-    description:
-      'Nothing is delivered to it any more, and its connections are closed. Discarding it again answers the same.',
+    description: DISCARD,
     tags,
     params,
     reply: { 200: DiscardResult },
@@ -228,7 +240,7 @@ function ofProject<Token extends TSchema>(
 
 type TokenCall = Pick<Call<{ token_id: string }, unknown, unknown>, 'params' | 'context'>;
 
-/** The user in the path, who has to be the project's. */
+/** The user in the path. Throws `not_found` unless it is a user of the project. */
 async function userOf({
   project,
   params,
@@ -247,7 +259,7 @@ async function list(
   userId: string,
 ): Promise<RawJson> {
   const { paginate, context } = call;
-  // Places in the list are the records' own ids: those order by time, and stand in the links.
+  // The list is ordered by the ids of the records, which are also the cursors in the links.
   const query: PageQuery = { ...call.query };
   for (const end of ['starting_after', 'ending_before'] as const) {
     const shownId = query[end];

@@ -7,7 +7,7 @@ import { type App, projectRoute } from '../route.ts';
 
 const tags: [string] = ['Tracking'];
 
-/** GET and PUT of /tracking. */
+/** Registers `/tracking`. */
 export function trackingRoutes(app: App): void {
   const { config } = app.context;
 
@@ -16,6 +16,7 @@ export function trackingRoutes(app: App): void {
     url: '/tracking',
     operationId: 'getTracking',
     summary: 'Get whether opens and clicks are recorded',
+    description: 'Returns the setting of the project. Both are off until they are switched on.',
     tags,
     reply: { 200: Tracking },
     handler: ({ project, context }) => getTracking(context.db, project.id),
@@ -27,7 +28,8 @@ export function trackingRoutes(app: App): void {
     operationId: 'saveTracking',
     summary: 'Save whether opens and clicks are recorded',
     description:
-      'Neither is, unless it is switched on here. It counts for what is sent from then on; once it is switched off, nothing is recorded of what was sent before, and its links lead on. Needs the setting `PUBLIC_URL` of the server.',
+      'Applies to messages that are sent from then on. After it is switched off, nothing is recorded for ' +
+      'earlier messages, and their links still work. Requires the setting `PUBLIC_URL` of the server.',
     tags,
     body: Tracking,
     alsoWrong: ({ body }) =>

@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { Id, NoContent } from '../../contract/common.ts';
+import { described, Id, NoContent } from '../../contract/common.ts';
 import { SaveUser, User, UserListQuery, UserPage } from '../../contract/user.ts';
 import { deleteUser } from '../../domain/after/erasure/delete-user.ts';
 import { getUser, userJson } from '../../domain/people/users/get.ts';
@@ -10,15 +10,19 @@ import { rawJson } from '../reply.ts';
 import { type App, projectRoute } from '../route.ts';
 
 const tags: [string] = ['Users'];
+const ById = Type.Object({ user_id: described(Id, 'The id of the user.') });
 
-/** PUT, GET, list and DELETE of /users. */
+/** Registers `/users`. */
 export function userRoutes(app: App): void {
   projectRoute(app, {
     method: 'PUT',
     url: '/users',
     operationId: 'saveUser',
     summary: 'Create or update a user',
-    description: 'A user who was deleted less than seven days ago is restored by it.',
+    description:
+      'Updates the user with this `external_id`, or else with this `email`, or creates one. Members in ' +
+      'the body replace stored values, missing members stay, and `null` clears. A user who was deleted ' +
+      'less than seven days ago is restored.',
     tags,
     body: SaveUser,
     reply: { 200: User },
@@ -32,6 +36,9 @@ export function userRoutes(app: App): void {
     url: '/users',
     operationId: 'listUsers',
     summary: 'List the users of the project, newest first',
+    description:
+      'Find users by the beginning of their `external_id` or e-mail address with `query`. Deleted users ' +
+      'are not listed.',
     tags,
     query: UserListQuery,
     reply: { 200: UserPage },
@@ -50,8 +57,11 @@ export function userRoutes(app: App): void {
     url: '/users/:user_id',
     operationId: 'getUser',
     summary: 'Get a user',
+    description:
+      'Returns a user by the `id` that Belfry made. To find it by `external_id` or e-mail address, list ' +
+      'the users with `query`.',
     tags,
-    params: Type.Object({ user_id: Id }),
+    params: ById,
     reply: { 200: User },
     async handler({ project, params, context }) {
       const user = await getUser(context.db, project.id, params.user_id);
@@ -66,11 +76,12 @@ export function userRoutes(app: App): void {
     operationId: 'deleteUser',
     summary: 'Delete a user',
     description:
-      'Hidden at once: nothing is delivered any more, connections are closed, and a broadcast that names the user reports it in its ' +
-      '`status.errors`. Seven days later everything that is known about the user is erased, in the recipients of broadcasts too: there ' +
-      '`external_id` is `deleted:<id>` then. Until then any request that the user makes, and PUT /users with the same identity, restores all of it.',
+      'The user is hidden at once: deliveries and connections end, and broadcasts that name the user ' +
+      'report it in `status.errors`. After seven days all personal data is erased, also in the ' +
+      'recipients of broadcasts, where `external_id` becomes `deleted:<id>`. Until then a request of ' +
+      'that user, or PUT /users with the same identity, restores everything.',
     tags,
-    params: Type.Object({ user_id: Id }),
+    params: ById,
     reply: { 204: NoContent },
     async handler({ project, params, context }) {
       if (!(await deleteUser(context, project.id, params.user_id.toLowerCase())))

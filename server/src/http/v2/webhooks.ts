@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { Id, NoContent, PageQuery } from '../../contract/common.ts';
+import { described, Id, NoContent, PageQuery } from '../../contract/common.ts';
 import {
   ReplayWebhook,
   RotatedSecret,
@@ -22,13 +22,10 @@ import { urlMember } from '../../lib/named-host.ts';
 import { type App, projectRoute } from '../route.ts';
 
 const tags: [string] = ['Webhooks'];
-const ById = Type.Object({ webhook_id: Id });
+const ById = Type.Object({ webhook_id: described(Id, 'The id of the webhook.') });
 const HOSTS = [urlMember('url')];
 
-/**
- * The project's webhooks: saving, reading, deleting them, their secrets, what was sent to them, and sending
- * it again.
- */
+/** Registers `/webhooks`: the webhooks of a project, their secrets and their messages. */
 export function webhookRoutes(app: App): void {
   recordRoutes(app);
   secretRoutes(app);
@@ -42,9 +39,10 @@ function recordRoutes(app: App): void {
     operationId: 'saveWebhook',
     summary: 'Create or change a webhook',
     description:
-      'Events are sent as `{type, timestamp, data}`, `data` being the event as `GET /events/{event_id}` answers it, and signed by the rules of ' +
-      'Standard Webhooks. Anything but a 2xx answer is tried again for a day; `410 Gone`, or five days of failures without a success, ' +
-      'disable the webhook. A message may come more than once: `webhook-id` is the same then.',
+      'Belfry sends each event of the chosen types to `url`, signed according to Standard Webhooks. It ' +
+      'retries for a day until a server responds 2xx; `410 Gone`, or five days without a success, ' +
+      'disable the webhook. A message may arrive twice, with the same `webhook-id`. A project has at ' +
+      'most 50 webhooks.',
     tags,
     body: SaveWebhook,
     alsoWrong: ({ body }) => privateHostProblems(app.context, HOSTS, body),
@@ -60,6 +58,7 @@ function recordRoutes(app: App): void {
     url: '/webhooks',
     operationId: 'listWebhooks',
     summary: 'List the webhooks, newest first',
+    description: 'Returns the webhooks without their secrets, also disabled ones.',
     tags,
     query: PageQuery,
     reply: { 200: WebhookPage },
@@ -77,6 +76,7 @@ function recordRoutes(app: App): void {
     url: '/webhooks/:webhook_id',
     operationId: 'getWebhook',
     summary: 'Get a webhook',
+    description: 'Returns the webhook without its secret: whether it is enabled, and since when it fails.',
     tags,
     params: ById,
     reply: { 200: Webhook },
@@ -89,7 +89,10 @@ function recordRoutes(app: App): void {
     method: 'DELETE',
     url: '/webhooks/:webhook_id',
     operationId: 'deleteWebhook',
-    summary: 'Delete a webhook with all that is known of its messages',
+    summary: 'Delete a webhook',
+    description:
+      'No further messages are sent, and the secret is deleted at once. The records of its messages are ' +
+      'purged later.',
     tags,
     params: ById,
     reply: { 204: NoContent },
@@ -105,7 +108,10 @@ function secretRoutes(app: App): void {
     method: 'GET',
     url: '/webhooks/:webhook_id/secret',
     operationId: 'getWebhookSecret',
-    summary: "Get the secret that a webhook's messages are signed with",
+    summary: 'Get the secret of a webhook',
+    description:
+      'Returns the secret that its messages are signed with and, for a day after a rotation, the ' +
+      'previous one.',
     tags,
     params: ById,
     reply: { 200: WebhookSecret },
@@ -118,8 +124,10 @@ function secretRoutes(app: App): void {
     method: 'POST',
     url: '/webhooks/:webhook_id/secret/rotate',
     operationId: 'rotateWebhookSecret',
-    summary: 'Give a webhook a new secret',
-    description: 'For a day messages are signed with both, the new one and the one before.',
+    summary: 'Rotate the secret of a webhook',
+    description:
+      'Creates a new secret. For a day messages are signed with both secrets, so that receivers can ' +
+      'change without a gap.',
     tags,
     params: ById,
     reply: { 200: RotatedSecret },
@@ -135,8 +143,10 @@ function messageRoutes(app: App): void {
     method: 'GET',
     url: '/webhooks/:webhook_id/deliveries',
     operationId: 'listWebhookDeliveries',
-    summary: 'List what was sent to a webhook, newest event first',
-    description: 'Events of the last 30 days that were sent at least once, or given up.',
+    summary: 'List the messages of a webhook, newest event first',
+    description:
+      'Returns the messages of the last 30 days that were sent at least once or have failed, with the ' +
+      'response of the last attempt.',
     tags,
     params: ById,
     query: WebhookDeliveryQuery,
@@ -151,9 +161,11 @@ function messageRoutes(app: App): void {
     method: 'POST',
     url: '/webhooks/:webhook_id/replay',
     operationId: 'replayWebhook',
-    summary: 'Send events to a webhook again',
+    summary: 'Replay events to a webhook',
     description:
-      'One event, or those of a stretch of time. They are sent in the background, with the `webhook-id` that they had.',
+      'Sends one event, or the events of a period, in the background and with their original `webhook-' +
+      'id`. At most ten replays of periods run at the same time. Responds 422 if the webhook is ' +
+      'disabled.',
     tags,
     params: ById,
     body: ReplayWebhook,
