@@ -6,16 +6,18 @@ import type { Project } from '../domain/setup/projects/cache.ts';
 import { ClientError, type ErrorCode } from '../errors.ts';
 import type { Cursor, Stretch } from '../lib/cursor.ts';
 import type { JsonLimits } from '../lib/json-member.ts';
+import type { JsonText } from '../lib/json-text.ts';
+import type { ListPage } from '../lib/page.ts';
 import type { Authenticator, Caller, Credential } from './auth.ts';
 import { brandHeader, spellings } from './brand.ts';
 import type { CallContext, HttpContext } from './context.ts';
 import { answerIdempotently, idempotencyKeyOf } from './idempotency.ts';
 import { OWN_ERRORS } from './openapi.ts';
-import { paginate } from './pagination.ts';
+import { pageJson, pageLinks, paginate } from './pagination.ts';
 import type { RateLimits } from './rate-limit.ts';
 import type { BodyReader } from './read-body.ts';
 import { refuseTogether } from './refuse-together.ts';
-import { type RawJson, replyChecker, sendJson, toJson } from './reply.ts';
+import { type RawJson, rawJson, replyChecker, sendJson, toJson } from './reply.ts';
 
 /** Where routes are registered. */
 export interface App {
@@ -138,6 +140,8 @@ export interface Call<Params, Query, Body> {
     list: (cursor: Cursor) => Promise<Row[] | Stretch<Row>>,
     item: (row: Row) => Item,
   ): Promise<Page<Item>>;
+  /** The response with a page whose records are JSON texts already. */
+  textPage(page: ListPage<JsonText>): RawJson;
   request: FastifyRequest;
   reply: FastifyReply;
 }
@@ -335,6 +339,7 @@ async function answer<
       idempotencyKey: mode === 'own' ? key : undefined,
       clientId: brandHeader(request.headers, app.context.config.BRAND, 'client-id'),
       paginate: (query, list, item) => paginate({ base: baseUrl(app, request), request, query, list, item }),
+      textPage: (page) => rawJson(pageJson(page, pageLinks(baseUrl(app, request), request, page))),
       request,
       reply,
     };

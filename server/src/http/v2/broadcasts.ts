@@ -2,12 +2,12 @@ import { Type } from 'typebox';
 import { BroadcastSchema, NewBroadcastSchema } from '../../contract/broadcast.ts';
 import { described, Id, PageQuery, page } from '../../contract/common.ts';
 import { sendBroadcast } from '../../domain/line/accept/send-broadcast.ts';
-import { broadcastsJson, getBroadcast, listBroadcasts } from '../../domain/line/broadcasts/get.ts';
+import { getBroadcast, listBroadcasts } from '../../domain/line/broadcasts/get.ts';
 import { unwrittenProblems } from '../../domain/line/broadcasts/problems.ts';
 import { ClientError } from '../../errors.ts';
 import { jsonMember } from '../../lib/json-member.ts';
 import { bodyBytesForHeap } from '../body-budget.ts';
-import { pageThatFits } from '../pagination.ts';
+import { readCursor } from '../pagination.ts';
 import { rawJson } from '../reply.ts';
 import { type App, projectRoute } from '../route.ts';
 
@@ -57,18 +57,8 @@ export function broadcastRoutes(app: App): void {
     tags: ['Broadcasts'],
     query: PageQuery,
     reply: { 200: page(BroadcastSchema) },
-    async handler({ project, query, paginate, context }) {
-      const page = await pageThatFits(
-        query,
-        (fitting) =>
-          paginate(
-            fitting,
-            (cursor) => listBroadcasts(context.db, project.id, cursor),
-            (row) => row,
-          ),
-        (rows) => broadcastsJson(context.db, project.id, rows),
-      );
-      return rawJson(page);
+    async handler({ project, query, textPage, context }) {
+      return textPage(await listBroadcasts(context.db, project.id, readCursor(query)));
     },
   });
 

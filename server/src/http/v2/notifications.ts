@@ -15,10 +15,10 @@ import { countUnread } from '../../domain/line/notifications/count-unread.ts';
 import { findFewNotifications } from '../../domain/line/notifications/few.ts';
 import { getNotification } from '../../domain/line/notifications/get.ts';
 import { notificationsJson } from '../../domain/line/notifications/json.ts';
-import { listNotifications } from '../../domain/line/notifications/list.ts';
+import { listInbox } from '../../domain/line/notifications/list-inbox.ts';
 import type { NotificationFilter as DomainFilter } from '../../domain/line/notifications/row.ts';
 import { ClientError } from '../../errors.ts';
-import { pageThatFits } from '../pagination.ts';
+import { readCursor } from '../pagination.ts';
 import { rawJson } from '../reply.ts';
 import { type App, userRoute } from '../route.ts';
 
@@ -39,26 +39,10 @@ export function notificationRoutes(app: App): void {
     tags,
     query: NotificationListQuery,
     reply: { 200: NotificationPage },
-    async handler({ project, user, query, paginate, context }) {
-      const { status, ...rest } = query;
-      const wanted = domainFilter(rest);
-      const among = await findFewNotifications(
-        context.db,
-        { projectId: project.id, userId: user.id },
-        wanted,
-      );
-      const filter = { ...wanted, among, ...(status === undefined ? {} : { status }) };
-      const page = await pageThatFits(
-        query,
-        (fitting) =>
-          paginate(
-            fitting,
-            (cursor) => listNotifications(context.db, user.id, filter, cursor),
-            (row) => row,
-          ),
-        (rows) => notificationsJson(context, rows),
-      );
-      return rawJson(page);
+    async handler({ project, user, query, textPage, context }) {
+      const filter = { ...domainFilter(query), status: query.status };
+      const owner = { projectId: project.id, id: user.id };
+      return textPage(await listInbox(context, owner, filter, readCursor(query)));
     },
   });
 

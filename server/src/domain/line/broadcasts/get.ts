@@ -2,6 +2,7 @@ import { type Queryable, sql } from '../../../db/client.ts';
 import { type Cursor, NEWEST, OLDEST } from '../../../lib/cursor.ts';
 import type { JsonText } from '../../../lib/json-text.ts';
 import { unpackJson } from '../../../lib/packed-json.ts';
+import { type ListPage, readTextPage } from '../../../lib/page.ts';
 import { type BroadcastRow, broadcastJson, countRecipients } from './stored-broadcast.ts';
 
 /** One of the project's broadcasts as JSON text; undefined when there is none with this id. */
@@ -24,33 +25,30 @@ export async function readAccepted(db: Queryable, projectId: string, id: string)
 }
 
 /**
- * A broadcast as a list finds it: what it says is read when it is known how much of the list fits into an
- * answer.
+ * Reads a page of the project's broadcasts, newest first, as JSON texts. A page ends early when its texts
+ * have 16 MiB.
  */
-export interface ListedBroadcast {
-  id: string;
-  /** How long its texts are as they are stored. */
-  bytes: number;
+export function listBroadcasts(db: Queryable, projectId: string, page: Cursor): Promise<ListPage<JsonText>> {
+  return readTextPage(
+    page,
+    ({ direction, id, limit }) =>
+      db.query<ListedBroadcast>(direction === 'older' ? selectOlder : selectNewer, [projectId, id, limit]),
+    (rows) => textsOf(db, projectId, rows),
+  );
 }
 
-/** Up to `limit` of the project's broadcasts beyond the cursor, nearest first. */
-export async function listBroadcasts(
-  db: Queryable,
-  projectId: string,
-  { direction, id, limit }: Cursor,
-): Promise<ListedBroadcast[]> {
-  return db.query<ListedBroadcast>(direction === 'older' ? selectOlder : selectNewer, [projectId, id, limit]);
+interface ListedBroadcast {
+  id: string;
+  /** The length of its texts as they are stored. They are read once it is known which of them fit. */
+  bytes: number;
 }
 
 // A broadcast may have 10 MiB, and a page a hundred of them: more than the memory of the server, and than a
 // string can hold.
 const MAX_PAGE_BYTES = 16 * 1024 * 1024;
 
-/**
- * The wire form of listed broadcasts as JSON texts, in their order: of as many, and of at least one, as an
- * answer can hold.
- */
-export async function broadcastsJson(
+/** The texts of as many broadcasts, in their order, as a page can hold, and of at least one. */
+async function textsOf(
   db: Queryable,
   projectId: string,
   listed: readonly ListedBroadcast[],
@@ -68,8 +66,8 @@ export async function broadcastsJson(
   let characters = 0;
   for (const id of ids) {
     const row = byId.get(id);
-    if (row === undefined) throw new Error(`broadcast ${id} is gone`);
-    // One by one, because a text may be a thousand times as long as what is stored of it.
+    if (row === undefined) throw new Error(`broadcast ${id} does not exist`);
+    // One by one, because a text may be a thousand times as long as its stored form.
     const text = await broadcastJson(row);
     characters += text.length;
     if (texts.length > 0 && characters > MAX_PAGE_BYTES) break;

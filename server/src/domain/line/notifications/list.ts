@@ -26,7 +26,7 @@ export type NotificationStatus = keyof typeof STANDING;
 export async function listNotifications(
   db: Queryable,
   userId: string,
-  { status, among, ...filter }: KnownFilter & { status?: NotificationStatus },
+  { status, among, ...filter }: KnownFilter & { status?: NotificationStatus | undefined },
   { direction, id, limit }: Cursor,
 ): Promise<NotificationRow[]> {
   const name = `${status ?? 'live'}_${id === NEWEST ? 'newest' : direction}` as const;

@@ -1,0 +1,80 @@
+import { type Cursor, NEWEST, OLDEST, type Stretch } from './cursor.ts';
+import type { JsonText } from './json-text.ts';
+
+/** A page of a list, newest first. */
+export interface ListPage<Item> {
+  items: Item[];
+  /** The cursor after which the older page begins; undefined if there is none. */
+  older: string | undefined;
+  /** The cursor before which the newer page ends; undefined if there is none. */
+  newer: string | undefined;
+}
+
+type List<Row> = (cursor: Cursor) => Promise<Row[] | Stretch<Row>>;
+
+/**
+ * Reads the page beyond a cursor of a list that is ordered by id.
+ *
+ * `list` reads at most `limit` rows beyond a cursor, and is two statements, each of which uses an index alone
+ * (db/list-statements.ts). It is called for one row more than the page holds: that row says that there is
+ * another page. A page in the middle reads a single row in the other direction as well, because the record of
+ * the cursor may be deleted by now, with everything on that side. Nothing is read beyond an end of the list.
+ *
+ * A list that is searched may return where its search stopped. Its page may then hold fewer records than
+ * `limit`, or none, and still have neighbours: the search goes on where it stopped.
+ */
+export async function readPage<Row extends { id: string }>(
+  cursor: Cursor,
+  list: List<Row>,
+): Promise<ListPage<Row>> {
+  const { direction, id, limit } = cursor;
+  const { rows: found, stoppedAt } = stretchOf(await list({ ...cursor, limit: limit + 1 }));
+  const items = found.slice(0, limit);
+  const over = found.length > limit;
+  const more = over || stoppedAt !== undefined;
+  if (direction === 'newer') items.reverse();
+  const { first, last } = edges(direction, items, over ? undefined : stoppedAt);
+  const newer = direction === 'newer' ? more : id !== NEWEST && (await any(list, 'newer', first ?? OLDEST));
+  const older = direction === 'older' ? more : id !== OLDEST && (await any(list, 'older', last ?? NEWEST));
+  // Beyond an end of the list a page is empty and has no id of its own; its only neighbour is that end.
+  return { items, older: older ? (last ?? NEWEST) : undefined, newer: newer ? (first ?? OLDEST) : undefined };
+}
+
+/**
+ * The same with each row as JSON text. `texts` returns the texts of as many rows as a response can hold, and
+ * of at least one; a page that is cut short is read again with the smaller limit, for its neighbours.
+ */
+export async function readTextPage<Row extends { id: string }>(
+  cursor: Cursor,
+  list: List<Row>,
+  texts: (rows: Row[]) => Promise<JsonText[]>,
+): Promise<ListPage<JsonText>> {
+  let page = await readPage(cursor, list);
+  let items = await texts(page.items);
+  while (items.length < page.items.length) {
+    page = await readPage({ ...cursor, limit: items.length }, list);
+    items = await texts(page.items);
+  }
+  return { ...page, items };
+}
+
+function stretchOf<Row>(found: Row[] | Stretch<Row>): Stretch<Row> {
+  return Array.isArray(found) ? { rows: found } : found;
+}
+
+/** Where the neighbours of a page begin: at its records or, in the direction of a search, where it stopped. */
+function edges(
+  direction: Cursor['direction'],
+  items: readonly { id: string }[],
+  stoppedAt: string | undefined,
+): { first: string | undefined; last: string | undefined } {
+  const [first, last] = [items[0]?.id, items.at(-1)?.id];
+  return direction === 'older'
+    ? { first: first ?? stoppedAt, last: stoppedAt ?? last }
+    : { first: stoppedAt ?? first, last: last ?? stoppedAt };
+}
+
+async function any<Row>(list: List<Row>, direction: Cursor['direction'], id: string): Promise<boolean> {
+  const { rows, stoppedAt } = stretchOf(await list({ direction, id, limit: 1 }));
+  return rows.length > 0 || stoppedAt !== undefined;
+}
