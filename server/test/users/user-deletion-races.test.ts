@@ -8,7 +8,7 @@ import { Identities, identityKey } from '../../src/domain/ground/identities/iden
 import { keysOf, type NamedUser } from '../../src/domain/ground/identities/keys.ts';
 import { identifyUser } from '../../src/domain/people/users/identify.ts';
 import type { Person } from '../../src/domain/people/users/plan.ts';
-import { resolveUsers, tellOthers } from '../../src/domain/people/users/resolve.ts';
+import { publishChanges, resolveUsers } from '../../src/domain/people/users/resolve.ts';
 import { restoreUsers } from '../../src/domain/people/users/restore.ts';
 import { saveUser } from '../../src/domain/people/users/save.ts';
 import { ClientError } from '../../src/errors.ts';
@@ -324,7 +324,7 @@ test('whatever happens at once, every name leads to the user who goes by it, and
       }));
       const resolved = await db.transaction((tx) => resolveUsers(tx, node.identities, people));
       resolved.remember();
-      tellOthers(node.bus, resolved);
+      publishChanges(node.bus, resolved);
     },
     () => {
       const { externalId, email } = person();

@@ -2,7 +2,7 @@ import { type Queryable, sql } from '../../../db/client.ts';
 import { Batcher } from '../../../lib/batcher.ts';
 import type { Clock } from '../../../lib/clock.ts';
 import { firstIdAt } from '../../../lib/ids.ts';
-import { HELD_BACK } from '../../line/notifications/row.ts';
+import { HIDDEN } from '../../line/notifications/row.ts';
 import { type Frame, missedChangeFrame, missedNewFrame, type NotificationState } from './frame.ts';
 import { deliveryKey, RESUME_MARGIN_MS, type ResumeCursor } from './resume-cursor.ts';
 
@@ -177,7 +177,7 @@ const selectMissed = sql(
       where user_id = r.user_id
         and id >= r.first_id
         and sent_at >= coalesce(r.since, statement_timestamp() - $5 * interval '1 millisecond')
-        and discarded_at is distinct from ${HELD_BACK}
+        and discarded_at is distinct from ${HIDDEN}
       order by id desc
       limit $4
     )

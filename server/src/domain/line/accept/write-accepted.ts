@@ -4,7 +4,7 @@ import { newEventId } from '../../ground/events/record.ts';
 import { CREATED_AND_SENT } from '../../ground/events/stored-types.ts';
 import { type IdempotencyKey, STORED_MS } from '../../ground/requests/idempotency.ts';
 import type { PackedBroadcast } from '../broadcasts/stored-broadcast.ts';
-import { inboxSentDetails } from '../fan-out/inbox-sent.ts';
+import { fanOutRows, inboxSentDetails, SENT_AT } from '../fan-out/write-fan-out.ts';
 import type { KnownRecipients } from './known-recipients.ts';
 
 /** What a broadcast is accepted at most once by. */
@@ -18,17 +18,17 @@ export interface NewBroadcastRow {
   category: string | null;
   topic: string | null;
   columns: PackedBroadcast;
-  /** How many recipients name somebody. */
+  /** How many recipients name a user. */
   named: number;
   priority: number;
   weight: number;
-  /** What is answered. */
+  /** The response, stored under the idempotency key. */
   json: string | Buffer;
 }
 
-/** What was written. */
+/** What was accepted. */
 export interface Accepted {
-  /** The broadcasts that are accepted; the keys of the others were used before. */
+  /** The broadcasts that were written; those with a used id or key were not. */
   ids: ReadonlySet<string>;
   /** The job of each that is to be fanned out. */
   jobIds: ReadonlyMap<string, number>;
@@ -36,15 +36,17 @@ export interface Accepted {
   sentAt: Date;
 }
 
+type Known<Broadcast> = ReadonlyMap<Broadcast, KnownRecipients>;
+
 /**
- * Writes broadcasts, all of them with an idempotency key or none, by one statement: each with all its
- * notifications where these are known, and else with the job that will find them out, under `leaseId` if
- * there is one. Neither is ever there without the other.
+ * Writes broadcasts, all of them accepted at most once `by id`, `by key` or neither, by one statement. A
+ * broadcast with known recipients is written with its notifications, as its fan-out would write them; any
+ * other with the job that fans it out, under `leaseId` if there is one.
  */
 export async function writeAccepted<Broadcast extends NewBroadcastRow>(
   db: Queryable,
   broadcasts: readonly Broadcast[],
-  reached: ReadonlyMap<Broadcast, KnownRecipients>,
+  known: Known<Broadcast>,
   {
     once,
     leaseId,
@@ -52,20 +54,18 @@ export async function writeAccepted<Broadcast extends NewBroadcastRow>(
     brand,
   }: { once: Once | undefined; leaseId: string | undefined; nowMs: number; brand: string },
 ): Promise<Accepted> {
-  const keyed = once === 'by key';
-  const atOnce = reached.size > 0;
   const [row] = await db.query<{ accepted: string | null; jobs: string | null; sent_at: Date }>(
-    STATEMENTS[once ?? 'plain'][atOnce ? 'atOnce' : 'queued'],
+    STATEMENTS[once ?? 'always'][known.size > 0 ? 'fannedOut' : 'queued'],
     [
-      ...columns(broadcasts, reached, leaseId),
-      ...(keyed ? keyColumns(broadcasts, nowMs) : []),
-      ...(atOnce ? reachedColumns(broadcasts, reached, brand) : []),
+      ...columns(broadcasts, known, leaseId),
+      ...(once === 'by key' ? keyColumns(broadcasts, nowMs) : []),
+      ...(known.size > 0 ? knownColumns(broadcasts, known, brand) : []),
     ],
   );
-  const ids = row?.accepted ? (JSON.parse(row.accepted) as string[]) : [];
-  const jobs = row?.jobs ? (JSON.parse(row.jobs) as Record<string, number>) : {};
+  const ids = once === undefined ? broadcasts.map(({ id }) => id) : JSON.parse(row?.accepted ?? '[]');
+  const jobs: Record<string, number> = JSON.parse(row?.jobs ?? '{}');
   return {
-    ids: new Set(once === undefined ? broadcasts.map(({ id }) => id) : ids),
+    ids: new Set<string>(ids),
     jobIds: new Map(Object.entries(jobs)),
     sentAt: row?.sent_at ?? new Date(),
   };
@@ -73,7 +73,7 @@ export async function writeAccepted<Broadcast extends NewBroadcastRow>(
 
 function columns<Broadcast extends NewBroadcastRow>(
   broadcasts: readonly Broadcast[],
-  reached: ReadonlyMap<Broadcast, KnownRecipients>,
+  known: Known<Broadcast>,
   leaseId: string | undefined,
 ): unknown[] {
   return [
@@ -85,7 +85,7 @@ function columns<Broadcast extends NewBroadcastRow>(
     byteaArray(broadcasts.map((one) => one.columns.inApp)),
     byteaArray(broadcasts.map((one) => one.columns.overrides)),
     byteaArray(broadcasts.map((one) => one.columns.recipients)),
-    broadcasts.map((one) => reached.get(one)?.userIds.length ?? one.named),
+    broadcasts.map((one) => known.get(one)?.userIds.length ?? one.named),
     broadcasts.map((one) => one.priority),
     broadcasts.map((one) => one.weight),
     leaseId,
@@ -103,19 +103,19 @@ function keyColumns(broadcasts: readonly NewBroadcastRow[], nowMs: number): unkn
   ];
 }
 
-function reachedColumns<Broadcast extends NewBroadcastRow>(
+function knownColumns<Broadcast extends NewBroadcastRow>(
   broadcasts: readonly Broadcast[],
-  reached: ReadonlyMap<Broadcast, KnownRecipients>,
+  known: Known<Broadcast>,
   brand: string,
 ): unknown[] {
-  const users = broadcasts.map((one) => reached.get(one));
-  const events = sharedEvents(broadcasts, users);
+  const users = broadcasts.map((one) => known.get(one));
+  const events = shareEventRows(broadcasts, users);
   const rows = Array.from({ length: events.rows });
   return [
     textArray(users.map((one) => one && uuidArray(one.userIds))),
     textArray(users.map((one) => one && uuidArray(one.notificationIds))),
     events.rowOf,
-    // Ids rise: what follows from another thing is listed after it.
+    // Ids rise: an event is listed after its cause.
     uuidArray(rows.map(newEventId)),
     uuidArray(rows.map(newEventId)),
     uuidArray(rows.map(newEventId)),
@@ -123,14 +123,14 @@ function reachedColumns<Broadcast extends NewBroadcastRow>(
   ];
 }
 
-// As many events as a row may stand for.
+// The number of events that one row may stand for.
 const MAX_EVENTS = 1_000;
 
 /**
- * Broadcasts of one project to as many users each share the rows of their events. Answers the row of each,
- * from 1 on.
+ * Broadcasts of one project with the same number of users share the rows of their events. Returns the row of
+ * each broadcast, counted from 1.
  */
-function sharedEvents(
+function shareEventRows(
   broadcasts: readonly NewBroadcastRow[],
   users: readonly (KnownRecipients | undefined)[],
 ): { rowOf: (number | null)[]; rows: number } {
@@ -139,12 +139,12 @@ function sharedEvents(
   const rowOf = broadcasts.map(({ projectId }, place) => {
     const count = users[place]?.userIds.length;
     if (count === undefined) return null;
-    const like = `${projectId} ${count}`;
-    let shared = open.get(like);
+    const kind = `${projectId} ${count}`;
+    let shared = open.get(kind);
     if (shared === undefined || shared.events + count > MAX_EVENTS) {
       rows += 1;
       shared = { row: rows, events: 0 };
-      open.set(like, shared);
+      open.set(kind, shared);
     }
     shared.events += count;
     return shared.row;
@@ -152,54 +152,79 @@ function sharedEvents(
   return { rowOf, rows };
 }
 
-const COMMON = `$1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::bytea[], $6::bytea[], $7::bytea[], $8::bytea[], $9::int[],
-        $10::smallint[], $11::int[]`;
-const COMMON_COLUMNS =
-  'id, project_id, category, topic, message, in_app, overrides, recipients, total, priority, weight';
-const KEY = '$13::text[], $14::text[], $15::bytea[], $16::text[]';
-const KEY_COLUMNS = 'scope, key, request_hash, reply';
-const REACHED_COLUMNS = 'user_ids, notification_ids, events';
-const SENT_AT = `date_trunc('milliseconds', now())`;
-
-/** Each broadcast of `input`, and the job that acts on it where its users are not known. */
-const inserted = (input: string, atOnce: boolean, onConflict = '') => `inserted as (
-    insert into broadcasts (id, project_id, category, topic, message, in_app, overrides, recipients, total, status)
+/** The statement for broadcasts of which some are fanned out at the same time, or none is. */
+function acceptText(once: Once | undefined, fannedOut: boolean): string {
+  const firstOfKnown = once === 'by key' ? 19 : 13;
+  const known = (offset: number) => `$${firstOfKnown + offset}`;
+  const values = ['$1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::bytea[], $6::bytea[], $7::bytea[]'];
+  const names = ['id, project_id, category, topic, message, in_app, overrides'];
+  values.push('$8::bytea[], $9::int[], $10::smallint[], $11::int[]');
+  names.push('recipients, total, priority, weight');
+  if (once === 'by key') {
+    values.push('$13::text[], $14::text[], $15::bytea[], $16::text[]');
+    names.push('scope, key, request_hash, reply');
+  }
+  if (fannedOut) {
+    values.push(`${known(0)}::text[], ${known(1)}::text[], ${known(2)}::int[]`);
+    names.push('user_ids, notification_ids, event_row');
+  }
+  const from = once === undefined ? 'input' : 'chosen';
+  return `with input as materialized (
+    select *
+    from unnest(${values.join(',\n        ')})
+      as i (${names.join(',\n        ')})
+  ),
+  ${once === 'by key' ? `${CHOSEN_BY_KEY},` : ''}
+  inserted as (
+    insert into broadcasts
+      (id, project_id, category, topic, message, in_app, overrides, recipients, total, status)
     select id, project_id, category, topic, message, in_app, overrides, recipients, total,
-      ${atOnce ? `case when user_ids is null then 'enqueued' else 'processed' end` : `'enqueued'`}
-    from ${input}
-    ${onConflict}
-  )`;
-const queued = (input: string, atOnce: boolean) => `queued as (
+      ${fannedOut ? `case when user_ids is null then 'enqueued' else 'processed' end` : `'enqueued'`}
+    from ${once === 'by id' ? 'input on conflict (id) do nothing returning id' : from}
+  ),
+  ${once === 'by id' ? `${CHOSEN_BY_ID},` : ''}
+  queued as (
     insert into jobs (kind, project_id, priority, weight, lease_id, attempt, payload)
-    select 'fan_out', project_id, priority, weight, $12::uuid, num_nonnulls($12::uuid), json_build_object('broadcast_id', id)
-    from ${input}
-    ${atOnce ? 'where user_ids is null' : ''}
+    select 'fan_out', project_id, priority, weight, $12::uuid, num_nonnulls($12::uuid),
+      json_build_object('broadcast_id', id)
+    from ${from}
+    ${fannedOut ? 'where user_ids is null' : ''}
     returning id, payload
+  )
+  ${fannedOut ? `, ${fannedOutText(from, [known(3), known(4), known(5)], known(6))}` : ''}
+  select ${once === undefined ? 'null' : '(select json_agg(id) from chosen)'} as accepted,
+    (select json_object_agg(payload ->> 'broadcast_id', id) from queued) as jobs, ${SENT_AT} as sent_at`;
+}
+
+// The primary key of idempotency_keys decides: a concurrent request with the same key waits for the first to
+// commit, then gets no row and writes nothing.
+const CHOSEN_BY_KEY = `fresh as (
+    insert into idempotency_keys as k (project_id, scope, key, request_hash, status, body, created_at)
+    select project_id, scope, key, request_hash, 201, reply, $17
+    from input
+    on conflict (project_id, scope, key) do update
+      set request_hash = excluded.request_hash, status = excluded.status, body = excluded.body,
+        created_at = excluded.created_at
+      where k.created_at <= $18
+    returning project_id, scope, key
+  ),
+  chosen as materialized (
+    select input.* from input join fresh using (project_id, scope, key)
+  )`;
+// The primary key of broadcasts decides in the same way.
+const CHOSEN_BY_ID = `chosen as materialized (
+    select input.* from input join inserted using (id)
   )`;
 
-/**
- * What a fan-out would write (write-fan-out.ts), of the others. Rows of events that are of one broadcast say
- * so in broadcast_id.
- */
-const fannedOut = (
-  input: string,
-  eventIds: readonly string[],
-  sentDetails: string,
-) => `reached as materialized (
-    select id, project_id, category, topic, user_ids::uuid[], notification_ids::uuid[], total, events
-    from ${input}
+/** The fan-out of broadcasts with known recipients. An event row of one broadcast has its id alone. */
+function fannedOutText(from: string, [created, sent, processed]: string[], sentDetails: string): string {
+  return `fanned_out as materialized (
+    select id, project_id, category, topic, 0 as page, user_ids::uuid[], notification_ids::uuid[],
+      '{}'::boolean[] as hidden, null::json as plan, total, event_row
+    from ${from}
     where user_ids is not null
   ),
-  notified as (
-    insert into notifications (user_id, id, broadcast_id, sent_at, category, topic)
-    select n.user_id, n.id, reached.id, ${SENT_AT}, category, topic
-    from reached, unnest(user_ids, notification_ids) as n (user_id, id)
-  ),
-  listed as (
-    insert into broadcast_users (broadcast_id, page, user_ids)
-    select id, 0, user_ids
-    from reached
-  ),
+  ${fanOutRows('fanned_out', 'plain')},
   recorded as (
     insert into events (project_id, id, type, broadcast_id, broadcast_ids, user_ids, details)
     select project_id, id, type,
@@ -207,73 +232,30 @@ const fannedOut = (
       case when broadcast_ids[1] <> any (broadcast_ids) then broadcast_ids end,
       user_ids, details
     from (
-      select project_id, (${eventIds[0]}::uuid[])[events], 'broadcast.created', array_agg(id), null::uuid[], null::json
-      from reached
-      group by project_id, events
+      select project_id, (${created}::uuid[])[event_row], 'broadcast.created', array_agg(id),
+        null::uuid[], null::json
+      from fanned_out
+      group by project_id, event_row
       union all
-      select project_id, (${eventIds[1]}::uuid[])[events], '${CREATED_AND_SENT}', array_agg(id), array_agg(user_id), ${sentDetails}::json
-      from reached, unnest(user_ids) as user_id
-      group by project_id, events
+      select project_id, (${sent}::uuid[])[event_row], '${CREATED_AND_SENT}', array_agg(id),
+        array_agg(user_id), ${sentDetails}::json
+      from fanned_out, unnest(user_ids) as user_id
+      group by project_id, event_row
       union all
-      select project_id, (${eventIds[2]}::uuid[])[events], 'broadcast.processed', array_agg(id), null,
-        json_build_object('payload', json_build_object('total', total, 'failures', 0, 'pending', 0))
-      from reached
-      group by project_id, events, total
+      select project_id, (${processed}::uuid[])[event_row], 'broadcast.processed', array_agg(id),
+        null, json_build_object('payload', json_build_object('total', total, 'failures', 0, 'pending', 0))
+      from fanned_out
+      group by project_id, event_row, total
     ) as event (project_id, id, type, broadcast_ids, user_ids, details)
   )`;
-
-function acceptText(once: Once | undefined, atOnce: boolean): string {
-  const keyed = once === 'by key';
-  const first = keyed ? 19 : 13;
-  const place = (offset: number) => `$${first + offset}`;
-  const values = [
-    COMMON,
-    ...(keyed ? [KEY] : []),
-    ...(atOnce ? [`${place(0)}::text[], ${place(1)}::text[], ${place(2)}::int[]`] : []),
-  ];
-  const columns = [COMMON_COLUMNS, ...(keyed ? [KEY_COLUMNS] : []), ...(atOnce ? [REACHED_COLUMNS] : [])];
-  const input = once === undefined ? 'input' : 'chosen';
-  return `with input as materialized (
-    select *
-    from unnest(${values.join(', ')})
-      as i (${columns.join(', ')})
-  ),
-  ${keyed ? CHOSEN_BY_KEY : ''}
-  ${once === 'by id' ? `${inserted('input', atOnce, CHOSEN_BY_ID)}` : inserted(input, atOnce)},
-  ${queued(input, atOnce)}
-  ${atOnce ? `, ${fannedOut(input, [place(3), place(4), place(5)], place(6))}` : ''}
-  select ${once === undefined ? 'null' : '(select json_agg(id) from chosen)'} as accepted,
-    (select json_object_agg(payload ->> 'broadcast_id', id) from queued) as jobs, ${SENT_AT} as sent_at`;
 }
-
-// The row of the broadcast decides: a concurrent insert of the same id waits for the first to commit.
-const CHOSEN_BY_ID = `on conflict (id) do nothing
-    returning id
-  ),
-  chosen as materialized (
-    select input.* from input join inserted using (id)`;
-
-// The key's row decides (primary key of idempotency_keys): a twin waits for the first to commit, then gets no
-// row and writes nothing.
-const CHOSEN_BY_KEY = `fresh as (
-    insert into idempotency_keys as k (project_id, scope, key, request_hash, status, body, created_at)
-    select project_id, scope, key, request_hash, 201, reply, $17
-    from input
-    on conflict (project_id, scope, key) do update
-      set request_hash = excluded.request_hash, status = excluded.status, body = excluded.body, created_at = excluded.created_at
-      where k.created_at <= $18
-    returning project_id, scope, key
-  ),
-  chosen as materialized (
-    select input.* from input join fresh using (project_id, scope, key)
-  ),`;
 
 const statements = (name: string, once?: Once) => ({
   queued: sql(name, acceptText(once, false)),
-  atOnce: sql(`${name}_at_once`, acceptText(once, true)),
+  fannedOut: sql(`${name}_fanned_out`, acceptText(once, true)),
 });
 const STATEMENTS = {
-  plain: statements('accept'),
+  always: statements('accept'),
   'by key': statements('accept_by_key', 'by key'),
   'by id': statements('accept_by_id', 'by id'),
 };

@@ -3,7 +3,7 @@ import { sql } from '../../../db/client.ts';
 import { notificationId } from '../../../lib/ids.ts';
 import { newToThese } from '../../ground/bus/messages.ts';
 import type { LineContext } from '../context/context.ts';
-import { HELD_BACK } from '../notifications/row.ts';
+import { HIDDEN } from '../notifications/row.ts';
 
 /**
  * Shows notifications that were held back in the inboxes of these users, as new ones of this moment, and
@@ -47,7 +47,7 @@ const release = sql(
     from wanted
     where n.user_id = wanted.user_id
       and n.id = wanted.id
-      and n.discarded_at = ${HELD_BACK}
+      and n.discarded_at = ${HIDDEN}
     returning n.user_id, n.sent_at
   )
   select user_id, sent_at

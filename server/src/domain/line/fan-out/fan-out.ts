@@ -1,19 +1,24 @@
-import { notificationId } from '../../../lib/ids.ts';
 import { enqueue } from '../../../queue/enqueue.ts';
 import type { Job } from '../../../queue/jobs.ts';
 import type { Handler } from '../../../queue/lane.ts';
 import { settle } from '../../../queue/settle.ts';
 import { type NotificationsNew, newToThese } from '../../ground/bus/messages.ts';
 import { type RefusedRecipient, refuseRecipients, USER_WAS_DELETED } from '../../people/users/refuse.ts';
-import { type Resolved, resolveUsers, tellOthers } from '../../people/users/resolve.ts';
+import { publishChanges, type Resolved, resolveUsers } from '../../people/users/resolve.ts';
 import type { LineContext } from '../context/context.ts';
 import { addError, countDown, finishBroadcasts, PAGES_WRITTEN } from '../ledger/finish.ts';
-import { type Broadcast, loadBroadcasts } from './load.ts';
-import { planDeliveries } from './plan-deliveries.ts';
-import { addSubscribers, countDownPages, jobsOfNextPages, lockForPages } from './topic-pages.ts';
-import { type Insertion, writeFanOut } from './write-fan-out.ts';
+import { type AddressedBroadcast, type LoadedBroadcast, loadBroadcasts } from './load.ts';
+import { type BroadcastPlan, loadPlanInputs, planDeliveries } from './plan-deliveries.ts';
+import {
+  addSubscribers,
+  countDownPages,
+  jobsOfNextPages,
+  lockForPages,
+  withNotifications,
+} from './topic-pages.ts';
+import { type FannedOut, type Insertion, writeFanOut } from './write-fan-out.ts';
 
-/** What a fan-out tells the rest of the server, after its commit. */
+/** Notified after the commit of a fan-out. */
 export interface FanOutListener {
   onNotifications(count: number): void;
   onDeliveriesQueued(): void;
@@ -21,10 +26,9 @@ export interface FanOutListener {
 }
 
 /**
- * Turns broadcasts into notifications and deliveries: a whole batch of them in one transaction of a dozen
- * statements, whatever the number of recipients; the subscribers of a topic come page by page
- * (topic-pages.ts). Running twice changes nothing, because a notification's id is a function of broadcast and
- * user.
+ * Turns broadcasts into notifications and deliveries: a batch of them in one transaction of a dozen
+ * statements, for any number of recipients. The subscribers of a topic follow page by page (topic-pages.ts).
+ * Running twice changes nothing, because a notification's id is a function of broadcast and user.
  */
 export function fanOutHandler(context: LineContext, listener: FanOutListener): Handler<'fan_out'> {
   return {
@@ -32,11 +36,11 @@ export function fanOutHandler(context: LineContext, listener: FanOutListener): H
     slotsPerProject: 2,
     gatherBelow: 500,
     maxJobs: 256,
-    // About 50 ms of work: long enough to share the costs of a commit, short enough that nobody waits for it.
+    // About 50 ms of work: long enough to share the costs of a commit, short enough not to delay others.
     maxWeight: 4_000,
     maxProjects: 32,
     run: (jobs, leaseId) => fanOut(context, listener, jobs, leaseId),
-    giveUp: (job, leaseId) => giveUp(context, job, leaseId),
+    giveUp: (job, leaseId) => discard(context, job, leaseId),
   };
 }
 
@@ -46,30 +50,33 @@ async function fanOut(
   jobs: readonly Job<'fan_out'>[],
   leaseId: string,
 ): Promise<void> {
-  const work = await write(context, jobs, leaseId, 'plain').catch((error: unknown) => {
-    // A notification is there already: the fan-out was done before, in a database that was put back since.
+  const written = await write(context, jobs, leaseId, 'plain').catch((error: unknown) => {
+    // A notification exists already: this fan-out was done before, in a database that was restored since.
     if ((error as { code?: unknown }).code !== UNIQUE_VIOLATION) throw error;
     return write(context, jobs, leaseId, 'careful');
   });
-  const { broadcasts, resolved, sentAt, queued, pages } = work;
+  const { broadcasts, plans, resolved, sentAt, pages } = written;
   resolved.remember();
-  tellOthers(context.bus, resolved);
-  for (const broadcast of broadcasts)
-    for (const message of announcements(broadcast, sentAt)) context.bus.publish(message);
+  publishChanges(context.bus, resolved);
+  for (const [index, broadcast] of broadcasts.entries())
+    for (const message of newNotifications(broadcast, plans[index]?.hidden ?? NONE, sentAt))
+      context.bus.publish(message);
   listener.onNotifications(broadcasts.reduce((sum, broadcast) => sum + broadcast.userIds.length, 0));
-  if (queued > 0) listener.onDeliveriesQueued();
+  if (plans.some((plan) => plan.jobs.length > 0)) listener.onDeliveriesQueued();
   if (pages > 0) listener.onPagesQueued();
 }
 
 const UNIQUE_VIOLATION = '23505';
+const NONE: ReadonlySet<string> = new Set();
 
-interface Written {
-  broadcasts: readonly Broadcast[];
+/** A fan-out that is committed. */
+interface WrittenFanOut {
+  broadcasts: readonly AddressedBroadcast[];
+  /** In the order of the broadcasts. */
+  plans: readonly BroadcastPlan[];
   resolved: Resolved;
   sentAt: Date;
-  /** Jobs for other channels. */
-  queued: number;
-  /** Jobs for further pages of users. */
+  /** How many jobs for further pages were queued. */
   pages: number;
 }
 
@@ -78,84 +85,97 @@ async function write(
   jobs: readonly Job<'fan_out'>[],
   leaseId: string,
   insertion: Insertion,
-): Promise<Written> {
+): Promise<WrittenFanOut> {
   let committing: Date | undefined;
-  const work = context.db.transaction(async (tx) => {
-    const broadcasts = await loadBroadcasts(tx, context.fresh, jobs);
-    const people = broadcasts.flatMap((broadcast) => broadcast.people);
+  const written = context.db.transaction(async (tx) => {
+    const loaded = await loadBroadcasts(tx, context.fresh, jobs);
+    const people = loaded.flatMap((broadcast) => broadcast.people);
     const resolved = await resolveUsers(tx, context.identities, people);
-    const refused = assignUsers(broadcasts, resolved);
+    const { addressed, refused } = assignUsers(loaded, resolved);
     if (refused.length > 0) await refuseRecipients(tx, refused);
-    await addSubscribers(context, tx, broadcasts);
-    const plan = await planDeliveries(context, tx, broadcasts);
+    const broadcasts = await addSubscribers(context, tx, addressed);
+    const plans = planDeliveries(await loadPlanInputs(context, tx, broadcasts));
     const pages = jobsOfNextPages(broadcasts);
-    await enqueue(tx, [...plan.jobs, ...pages]);
+    await enqueue(tx, [...plans.flatMap((plan) => plan.jobs), ...pages]);
     await lockForPages(tx, broadcasts);
     const ids = jobs.map((job) => job.id);
-    const sentAt = await writeFanOut(
-      tx,
-      { broadcasts, events: plan.events, brand: context.config.BRAND },
-      { ids, leaseId },
-      insertion,
-    );
+    const events = plans.flatMap((plan) => plan.events);
+    const fannedOut = broadcasts.map((broadcast, index) => toWrite(broadcast, plans[index] as BroadcastPlan));
+    const input = { broadcasts: fannedOut, events, brand: context.config.BRAND };
+    const sentAt = await writeFanOut(tx, input, { ids, leaseId }, insertion);
     await countDownPages(tx, broadcasts);
     committing = sentAt;
-    return { broadcasts, resolved, sentAt, queued: plan.jobs.length, pages: pages.length };
+    return { broadcasts, plans, resolved, sentAt, pages: pages.length };
   });
-  return work.catch((error: unknown) => {
-    // The commit's answer was lost. If it was a yes, nobody does this again, so nobody would announce it: let
-    // who is connected look.
+  return written.catch((error: unknown) => {
+    // The response to the commit was lost. If it succeeded, no job does this again, so nothing would be
+    // published: connected users look for what they missed.
     if (committing !== undefined) context.bus.publish({ type: 'missed', sinceMs: committing.getTime() - 1 });
     throw error;
   });
 }
 
 /**
- * Gives each broadcast its users: named twice is addressed once. Answers who of the named is deleted, and
- * gets nothing.
+ * Assigns users to each broadcast, without duplicates. Returns also the recipients that are deleted users;
+ * they get nothing.
  */
-function assignUsers(broadcasts: readonly Broadcast[], resolved: Resolved): RefusedRecipient[] {
+function assignUsers(
+  broadcasts: readonly LoadedBroadcast[],
+  resolved: Resolved,
+): { addressed: AddressedBroadcast[]; refused: RefusedRecipient[] } {
   const refused: RefusedRecipient[] = [];
   const conflicts = new Map(resolved.conflicts.map((conflict) => [conflict.person, conflict.message]));
   let person = 0;
-  for (const broadcast of broadcasts) {
+  const addressed = broadcasts.map((broadcast) => {
     const users = new Set<string>();
+    const errors: string[] = [];
+    let unusable = 0;
     for (const position of broadcast.positions) {
       const userId = resolved.userIds[person] as string;
       if (resolved.refused.has(person)) {
         refused.push({ userId, broadcastId: broadcast.id });
-        broadcast.unusable += 1;
-        broadcast.errors.push(`recipients.${position}: ${USER_WAS_DELETED}`);
+        unusable += 1;
+        errors.push(`recipients.${position}: ${USER_WAS_DELETED}`);
       } else users.add(userId);
       const conflict = conflicts.get(person);
-      if (conflict !== undefined) broadcast.errors.push(`recipients.${position}: ${conflict}`);
+      if (conflict !== undefined) errors.push(`recipients.${position}: ${conflict}`);
       person += 1;
     }
-    // Sorted, so that the rows go into the primary key from left to right.
-    broadcast.userIds = [...users].sort();
-    broadcast.notificationIds = broadcast.userIds.map((userId) => notificationId(broadcast.id, userId));
-  }
-  return refused;
+    return { ...broadcast, ...withNotifications(broadcast.id, users), unusable, errors, next: undefined };
+  });
+  return { addressed, refused };
 }
 
-function announcements(broadcast: Broadcast, sentAt: Date): NotificationsNew[] {
-  const { projectId, id: broadcastId, userIds, heldBack, texts, category, topic, page } = broadcast;
+/** The first page awaits all further pages as one. */
+function toWrite(broadcast: AddressedBroadcast, plan: BroadcastPlan): FannedOut {
+  const { channels, pending, awaited, hidden } = plan;
+  const pagesFollow = broadcast.page === 0 && broadcast.next !== undefined;
+  return { ...broadcast, channels, pending, hidden, awaited: awaited + (pagesFollow ? 1 : 0) };
+}
+
+/** The messages for the connected users whose inbox shows the broadcast. */
+function newNotifications(
+  broadcast: AddressedBroadcast,
+  hidden: ReadonlySet<string>,
+  sentAt: Date,
+): NotificationsNew[] {
+  const { projectId, id: broadcastId, userIds, texts, category, topic, page } = broadcast;
   const content = texts && { content: { ...texts, category, topic } };
   const all = { projectId, broadcastId, sentAtMs: sentAt.getTime(), ...content };
-  if (heldBack.size > 0)
+  if (hidden.size > 0)
     return newToThese(
       all,
-      userIds.filter((userId) => !heldBack.has(userId)),
+      userIds.filter((userId) => !hidden.has(userId)),
     );
   if (userIds.length === 0) return [];
   return [{ type: 'new', ...all, userIds, ...(broadcast.subscribers ? { page } : {}) }];
 }
 
 /**
- * A broadcast that cannot be fanned out, by an error of ours, ends as failed for everybody rather than never;
- * or where it has come to.
+ * Ends a broadcast whose fan-out fails by an error of ours: as failed for everybody or, after the first page,
+ * with an error and without the other pages.
  */
-async function giveUp(
+async function discard(
   context: LineContext,
   { id, projectId, payload }: Job<'fan_out'>,
   leaseId: string,

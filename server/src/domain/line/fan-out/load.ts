@@ -6,57 +6,44 @@ import { SUBSCRIBERS_PER_PAGE } from '../../people/topics/subscribers.ts';
 import type { Person } from '../../people/users/plan.ts';
 import { countRecipients, readRecipients } from '../broadcasts/stored-broadcast.ts';
 import type { FreshBroadcast, FreshRecipients } from '../context/fresh-recipients.ts';
-import type { StoredChannelPlan } from '../ledger/page-plan.ts';
 
-/** A broadcast on its way through the fan-out, or a page of it: each step adds what it found out. */
-export interface Broadcast {
+/** A broadcast to be fanned out, or a page of it. */
+export interface LoadedBroadcast {
   id: string;
   projectId: string;
   category: string | null;
   topic: string | null;
-  /** What is said; only the first page has it at hand. */
+  /** What inboxes show, packed; only the first page has it at hand. */
   texts: { message: Buffer; inApp: Buffer | null } | undefined;
   /** What its texts add to the weight of its jobs. */
   textWeight: number;
-  /** 0 is for who is named or, where nobody is, for the first subscribers; the others are for subscribers. */
+  /** 0 is for the named recipients or, if there are none, for the first subscribers; others for subscribers. */
   page: number;
+  /** The named recipients, and the index of each in the request. */
   people: readonly Person[];
-  /** Where each of `people` stands in the request. */
   positions: readonly number[];
-  /**
-   * It goes to the subscribers of its topic, too: those of this page, if it is theirs, are behind the user
-   * `after`.
-   */
+  /** It goes to the subscribers of its topic, too: on this page, to those behind the user `after`. */
   subscribers: { onThisPage: boolean; after: string | undefined } | undefined;
-  /** Another page follows, of the subscribers behind this user, or of the first ones. */
-  next: { after: string | undefined } | undefined;
-  unusable: number;
-  errors: string[];
-  /** The users addressed, each once, ascending; and their notifications' ids in the same order. */
-  userIds: string[];
-  notificationIds: string[];
-  /** Deliveries that wait for an outcome: those outside the inbox, and those that the inbox shows later. */
-  pending: number;
-  /**
-   * What has to happen before it is processed: a first attempt of each that is due at once; and one for all
-   * the pages that follow.
-   */
-  awaited: number;
-  /** The users whose inbox does not show it, or not yet. */
-  heldBack: Set<string>;
-  /** What is decided for these users on each channel. */
-  plan: StoredChannelPlan[];
 }
 
-/**
- * The jobs' broadcasts, in the order of their ids: as they were accepted a moment ago, or else from the
- * database.
- */
+/** The same with its users. */
+export interface AddressedBroadcast extends LoadedBroadcast {
+  /** Each once, ascending; with the ids of their notifications in the same order. */
+  userIds: readonly string[];
+  notificationIds: readonly string[];
+  /** Recipients that cannot be used, and what is wrong with recipients. */
+  unusable: number;
+  errors: readonly string[];
+  /** Another page follows: with the subscribers behind this user, or with the first ones. */
+  next: { after: string | undefined } | undefined;
+}
+
+/** Loads the broadcasts of jobs, in the order of their ids: from memory if just accepted, or the database. */
 export async function loadBroadcasts(
   tx: Queryable,
   fresh: FreshRecipients,
   jobs: readonly Job<'fan_out'>[],
-): Promise<Broadcast[]> {
+): Promise<LoadedBroadcast[]> {
   const later = jobs.filter(({ payload }) => payload.page !== undefined);
   const first = later.length === 0 ? jobs : jobs.filter(({ payload }) => payload.page === undefined);
   const broadcasts = await loadFirstPages(tx, fresh, first);
@@ -68,7 +55,7 @@ async function loadFirstPages(
   tx: Queryable,
   fresh: FreshRecipients,
   jobs: readonly Job<'fan_out'>[],
-): Promise<Broadcast[]> {
+): Promise<LoadedBroadcast[]> {
   const weights = new Map(jobs.map((job) => [job.payload.broadcast_id, job.weight]));
   const atHand = fresh.take([...weights.keys()]);
   const stored = await read(
@@ -78,10 +65,10 @@ async function loadFirstPages(
   return [...atHand, ...stored].map(([id, { recipients, message, inApp, ...broadcast }]) => {
     const { named, subscribers, ofFirstPage } = countRecipients(recipients);
     return {
-      ...newBroadcast(),
-      ...readRecipients(broadcast.projectId, recipients),
       id,
       ...broadcast,
+      ...readRecipients(broadcast.projectId, recipients),
+      page: 0,
       texts: { message, inApp },
       textWeight: (weights.get(id) ?? 0) - recipientsWeight(ofFirstPage),
       subscribers: subscribers ? { onThisPage: named === 0, after: undefined } : undefined,
@@ -113,11 +100,8 @@ async function read(tx: Queryable, ids: readonly string[]): Promise<[id: string,
   ]);
 }
 
-/**
- * Broadcasts whose first page is written. Their texts may have megabytes, and a topic a thousand pages: they
- * are not read for each.
- */
-async function loadPages(tx: Queryable, jobs: readonly Job<'fan_out'>[]): Promise<Broadcast[]> {
+/** Further pages, without the texts: a topic may have a thousand pages, and the texts megabytes. */
+async function loadPages(tx: Queryable, jobs: readonly Job<'fan_out'>[]): Promise<LoadedBroadcast[]> {
   const pages = new Map(jobs.map((job) => [job.payload.broadcast_id, job]));
   const rows = await tx.query<{
     id: string;
@@ -128,35 +112,18 @@ async function loadPages(tx: Queryable, jobs: readonly Job<'fan_out'>[]): Promis
   return rows.map(({ id, project_id: projectId, category, topic }) => {
     const { payload, weight } = pages.get(id) as Job<'fan_out'>;
     return {
-      ...newBroadcast(),
       id,
       projectId,
       category,
       topic,
+      texts: undefined,
+      people: [],
+      positions: [],
       textWeight: weight - SUBSCRIBERS_PER_PAGE,
       page: payload.page ?? 0,
       subscribers: { onThisPage: true, after: payload.after },
     };
   });
-}
-
-/** A broadcast of which nothing is known yet. */
-function newBroadcast() {
-  return {
-    texts: undefined,
-    page: 0,
-    next: undefined,
-    people: [],
-    positions: [],
-    unusable: 0,
-    errors: [],
-    userIds: [],
-    notificationIds: [],
-    pending: 0,
-    awaited: 0,
-    heldBack: new Set<string>(),
-    plan: [],
-  };
 }
 
 // Primary key, both.

@@ -14,7 +14,7 @@ import {
 } from '../routing/choose-channels.ts';
 import { deliveryJobs } from '../routing/delivery-jobs.ts';
 import { findReachable, type Reachable, type Way, waysOf } from '../routing/reach.ts';
-import { inboxSentDetails } from './inbox-sent.ts';
+import { inboxSentDetails } from './write-fan-out.ts';
 
 /** A broadcast whose users are known. */
 interface Deliverable {
@@ -24,74 +24,98 @@ interface Deliverable {
   /** What its texts add to the weight of its jobs. */
   textWeight: number;
   userIds: readonly string[];
-  /** Counted up by the deliveries that are planned, and by those of them that are due at once. */
+}
+
+/** What is planned for a broadcast. */
+export interface BroadcastPlan {
+  /** The decision on each channel; none if there is only the inbox. */
+  channels: readonly StoredChannelPlan[];
+  /** How many deliveries are planned, and how many of them are due at once. */
   pending: number;
   awaited: number;
-  /** Filled with the users whose inbox does not show it, or not yet. */
-  heldBack: Set<string>;
-  /** Filled with what is decided on each channel; it stays empty where there is only the inbox. */
-  plan: StoredChannelPlan[];
+  /** The users whose inbox does not show it, or not yet. */
+  hidden: ReadonlySet<string>;
+  jobs: readonly NewJob<'deliver'>[];
+  /** Channels that are not used, with the reason, and those that are used later. */
+  events: readonly NewEvent[];
 }
 
-/** What is to be written of a plan. */
-export interface Plan {
-  jobs: NewJob<'deliver'>[];
-  /** Of channels that are not used, and why; and of those that are used later. */
-  events: NewEvent[];
+/** What a plan is made of. */
+export interface PlanInputs {
+  /** The routes of each broadcast, in their order; undefined if there is nothing to plan. */
+  routed: readonly (Routed | undefined)[];
+  reachable: Reachable;
+  switchedOff: SwitchedOff;
+  nowMs: number;
+  brand: string;
 }
 
 /**
- * Decides on which channels each user gets each broadcast, and when. Where nothing is configured and nobody
- * has switched anything off, the inbox costs nothing, and the other channels one statement for the whole
- * batch, or two where they go by tokens as well; preferences cost one more.
+ * Reads what the plans of these broadcasts depend on. That costs nothing for the inbox unless preferences or
+ * categories change it, and for other channels one statement for the whole batch, or two if tokens are
+ * needed; preferences cost one more.
  */
-export async function planDeliveries(
-  context: LineContext,
+export async function loadPlanInputs(
+  context: Pick<LineContext, 'integrations' | 'categories' | 'clock' | 'config'>,
   tx: Queryable,
   broadcasts: readonly Deliverable[],
-): Promise<Plan> {
+): Promise<PlanInputs> {
   const projects = await loadProjects(context, new Set(broadcasts.map((broadcast) => broadcast.projectId)));
-  const open = broadcasts
-    .filter((broadcast) => broadcast.userIds.length > 0)
-    .flatMap((broadcast) => routed(broadcast, projects.get(broadcast.projectId)))
-    .filter((one) => !needsNoPlan(one));
-  if (open.length === 0) return { jobs: [], events: [] };
+  const routed = broadcasts.map((broadcast) => {
+    if (broadcast.userIds.length === 0) return undefined;
+    const routes = routesIn(broadcast, projects);
+    return needsNoPlan(routes) ? undefined : { broadcast, ...routes };
+  });
+  const open = routed.filter((one) => one !== undefined);
+  const inputs = { routed, nowMs: context.clock.now(), brand: context.config.BRAND };
+  if (open.length === 0) return { ...inputs, reachable: () => false, switchedOff: () => new Set() };
   // One after the other: it is one connection.
-  const reachable = await findReachable(tx, open.map(toReach));
-  const off = await switchedOff(
-    tx,
-    open.filter(({ mayBeOff }) => mayBeOff).map(({ broadcast }) => broadcast),
-  );
-  const nowMs = context.clock.now();
-  const plans = open.map((one) => planOf(one, { reachable, off, nowMs, brand: context.config.BRAND }));
-  return { jobs: plans.flatMap(({ jobs }) => jobs), events: plans.flatMap(({ events }) => events) };
+  const reachable = await findReachable(tx, open.map(waysToFind));
+  const mayBeOff = open.filter((one) => one.mayBeOff).map(({ broadcast }) => broadcast);
+  return { ...inputs, reachable, switchedOff: await switchedOff(tx, mayBeOff) };
 }
 
+/** Decides on which channels each user gets each broadcast, and when. In the order of the inputs. Pure. */
+export function planDeliveries({ routed, ...facts }: PlanInputs): BroadcastPlan[] {
+  return routed.map((one) => (one === undefined ? INBOX_ONLY : planOf(one, facts)));
+}
+
+const INBOX_ONLY: BroadcastPlan = {
+  channels: [],
+  pending: 0,
+  awaited: 0,
+  hidden: new Set(),
+  jobs: [],
+  events: [],
+};
+
 /**
- * Those of the broadcasts for which there is nothing to plan: everybody has them in the inbox at once, and
- * nowhere else. Asks only what is in memory.
+ * The broadcasts for which there is nothing to plan: everybody has them in the inbox at once, and nowhere
+ * else. Reads only what is in memory.
  */
 export async function inboxOnly<Broadcast extends { projectId: string; category: string | null }>(
   context: Pick<LineContext, 'integrations' | 'categories'>,
   broadcasts: readonly Broadcast[],
 ): Promise<Broadcast[]> {
   const projects = await loadProjects(context, new Set(broadcasts.map(({ projectId }) => projectId)));
-  return broadcasts.filter((broadcast) =>
-    routed(broadcast, projects.get(broadcast.projectId)).every(needsNoPlan),
-  );
+  return broadcasts.filter((broadcast) => needsNoPlan(routesIn(broadcast, projects)));
 }
 
-function needsNoPlan({ routes, mayBeOff }: Routed<unknown>): boolean {
-  return !mayBeOff && routes.every(isPlainInbox);
-}
-
-interface Routed<Broadcast = Deliverable> {
-  broadcast: Broadcast;
-  routes: Route[];
-  /** By what each of the channels reaches users; the inbox needs nothing. */
+/** The channels of a broadcast. */
+interface Routes {
+  routes: readonly Route[];
+  /** What each of the channels reaches users by; the inbox needs nothing. */
   ways: ReadonlyMap<string, readonly Way[]>;
-  /** Somebody, of whatever broadcast, has switched one of these channels off for the category. */
+  /** A user has switched one of these channels off for the category. */
   mayBeOff: boolean;
+}
+
+interface Routed extends Routes {
+  broadcast: Deliverable;
+}
+
+function needsNoPlan({ routes, mayBeOff }: Routes): boolean {
+  return !mayBeOff && routes.every(isPlainInbox);
 }
 
 const IN_APP = 'in_app';
@@ -107,28 +131,24 @@ async function loadProjects(
 ): Promise<Map<string, Project>> {
   const projects = new Map<string, Project>();
   for (const id of ids) {
-    projects.set(id, {
-      ways: waysOf(await context.integrations.of(id)),
-      categories: await context.categories.of(id),
-    });
+    const ways = waysOf(await context.integrations.of(id));
+    projects.set(id, { ways, categories: await context.categories.of(id) });
   }
   return projects;
 }
 
-function routed<Broadcast extends { category: string | null }>(
-  broadcast: Broadcast,
-  project: Project | undefined,
-): Routed<Broadcast>[] {
-  if (project === undefined) return [];
-  const { category } = broadcast;
-  const { ways, categories } = project;
+function routesIn(
+  { projectId, category }: { projectId: string; category: string | null },
+  projects: ReadonlyMap<string, Project>,
+): Routes {
+  const { ways, categories } = projects.get(projectId) as Project;
   const setUp = [IN_APP, ...ways.keys()];
   const routes = routesOf(category === null ? undefined : categories.configured.get(category), setUp);
   const mayBeOff = routes.some(
     ({ skip, required, channel }) =>
       skip === undefined && !required && categories.mayBeOff(category, channel),
   );
-  return [{ broadcast, routes, ways, mayBeOff }];
+  return { routes, ways, mayBeOff };
 }
 
 /** In the inbox at once, for everybody. */
@@ -136,58 +156,50 @@ function isPlainInbox({ channel, skip, delayMs, conditional }: Route): boolean {
   return channel === IN_APP && skip === undefined && delayMs === 0 && !conditional;
 }
 
-/** What has to be known about the users of a broadcast: only of channels that it goes out on. */
-function toReach({ broadcast, routes, ways }: Routed): { userIds: readonly string[]; ways: Way[] } {
+/** What has to be known about the users of a broadcast: only for the channels that it uses. */
+function waysToFind({ broadcast, routes, ways }: Routed): { userIds: readonly string[]; ways: Way[] } {
   const used = routes.flatMap(({ channel, skip }) => (skip === undefined ? (ways.get(channel) ?? []) : []));
   return { userIds: broadcast.userIds, ways: used };
 }
 
-interface Known {
-  reachable: Reachable;
-  off: SwitchedOff;
-  nowMs: number;
-  brand: string;
-}
+type Facts = Omit<PlanInputs, 'routed'>;
 
-function planOf({ broadcast, routes, ways }: Routed, known: Known): Plan {
-  const plan: Plan = { jobs: [], events: [] };
+function planOf({ broadcast, routes, ways }: Routed, facts: Facts): BroadcastPlan {
+  const channels: StoredChannelPlan[] = [];
+  const jobs: NewJob<'deliver'>[] = [];
+  const events: NewEvent[] = [];
+  const hidden = new Set<string>();
+  let [pending, awaited] = [0, 0];
   for (const route of routes) {
     const { channel, delayMs } = route;
-    const { used, skipped } = sortUsers(broadcast, route, ways.get(channel), known);
-    const dueAtMs = used.length === 0 || isPlainInbox(route) ? undefined : known.nowMs + delayMs;
-    broadcast.plan.push(channelPlan(channel, broadcast.userIds, skipped, dueAtMs));
-    for (const [reason, userIds] of skipped)
-      plan.events.push(skippedEvent(broadcast, channel, reason, userIds));
+    const { used, skipped } = sortUsers(broadcast, route, ways.get(channel), facts);
+    const dueAtMs = used.length === 0 || isPlainInbox(route) ? undefined : facts.nowMs + delayMs;
+    channels.push(channelPlan(channel, broadcast.userIds, skipped, dueAtMs));
+    for (const [reason, userIds] of skipped) events.push(skippedEvent(broadcast, channel, reason, userIds));
     if (channel === IN_APP) {
-      if (isPlainInbox(route)) {
-        for (const userId of [...skipped.values()].flat()) broadcast.heldBack.add(userId);
-        // Where everybody has it, write-fan-out.ts records that with the list of users that it has anyway.
-        if (skipped.size > 0 && used.length > 0)
-          plan.events.push(inboxSentEvent(broadcast, used, known.brand));
-        continue; // the notification itself is the delivery
-      }
-      for (const userId of broadcast.userIds) broadcast.heldBack.add(userId);
+      const others = isPlainInbox(route) ? [...skipped.values()].flat() : broadcast.userIds;
+      for (const userId of others) hidden.add(userId);
+      // When nobody is skipped, write-fan-out.ts records that together with the list of all users.
+      if (isPlainInbox(route) && skipped.size > 0 && used.length > 0)
+        events.push(inboxSentEvent(broadcast, used, facts.brand));
     }
-    if (dueAtMs === undefined) continue;
-    if (delayMs > 0) plan.events.push(scheduledEvent(broadcast, channel, dueAtMs, used));
-    broadcast.pending += used.length;
-    if (delayMs === 0) broadcast.awaited += used.length;
-    plan.jobs.push(
-      ...deliveryJobs({ ...broadcast, recipients: broadcast.userIds.length }, channel, used, {
-        dueAtMs,
-        later: delayMs > 0,
-      }),
-    );
+    if (dueAtMs === undefined) continue; // nobody gets it, or the notification itself is the delivery
+    if (delayMs > 0) events.push(scheduledEvent(broadcast, channel, dueAtMs, used));
+    pending += used.length;
+    if (delayMs === 0) awaited += used.length;
+    const recipients = broadcast.userIds.length;
+    const timing = { dueAtMs, later: delayMs > 0 };
+    jobs.push(...deliveryJobs({ ...broadcast, recipients }, channel, used, timing));
   }
-  return plan;
+  return { channels, pending, awaited, hidden, jobs, events };
 }
 
-/** Who gets it on a channel, and who does not and why. */
+/** Splits the users of a broadcast into those who get it on a channel and those who do not, by reason. */
 function sortUsers(
   { category, userIds }: Deliverable,
   route: Route,
   ways: readonly Way[] | undefined,
-  { reachable, off }: Known,
+  { reachable, switchedOff: off }: Facts,
 ): { used: readonly string[]; skipped: Map<SkipReason, readonly string[]> } {
   if (route.skip !== undefined) return { used: [], skipped: new Map([[route.skip, userIds]]) };
   const { channel } = route;

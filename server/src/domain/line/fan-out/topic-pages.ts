@@ -5,38 +5,52 @@ import { nextSubscribers, SUBSCRIBERS_PER_PAGE } from '../../people/topics/subsc
 import type { CategoryCache } from '../../setup/categories/of-project.ts';
 import type { LineContext } from '../context/context.ts';
 import { countDown, lockBroadcasts, PAGES_WRITTEN } from '../ledger/finish.ts';
-import type { Broadcast } from './load.ts';
+import type { AddressedBroadcast } from './load.ts';
 
 /*
- * A topic may have a million subscribers. They are gone through in the order of their ids, a page at a time, each page by a job that was
- * written together with the page before it: whoever is killed, the next page begins where the last one that was written ended. All the
- * pages that follow the first count as one among what the broadcast awaits, until the last of them is written.
+ * A topic may have a million subscribers. They are read in the order of their ids, a page at a time. The job
+ * of each page is written together with the page before it, so after a crash the next page begins where the
+ * last written one ended. All further pages count as one thing that the broadcast awaits.
  */
 
 /**
- * Gives the broadcasts that go to subscribers those of this page, by one statement for all, and says where
- * the next page begins.
+ * Adds the subscribers of this page to the broadcasts that go to subscribers, by one statement for all, and
+ * where the next page begins.
  */
 export async function addSubscribers(
   { categories }: Pick<LineContext, 'categories'>,
   tx: Queryable,
-  broadcasts: readonly Broadcast[],
-): Promise<void> {
-  const reading: Broadcast[] = [];
-  for (const broadcast of broadcasts) {
-    if (broadcast.subscribers?.onThisPage) reading.push(broadcast);
-    else if (broadcast.subscribers) broadcast.next = { after: undefined };
-  }
-  if (reading.length > 0) await readSubscribers(categories, tx, reading);
-  for (const broadcast of broadcasts) if (broadcast.page === 0 && broadcast.next) broadcast.awaited += 1;
+  broadcasts: readonly AddressedBroadcast[],
+): Promise<readonly AddressedBroadcast[]> {
+  if (broadcasts.every(({ subscribers }) => subscribers === undefined)) return broadcasts;
+  const reading = broadcasts.filter(({ subscribers }) => subscribers?.onThisPage);
+  const pages = reading.length === 0 ? [] : await nextSubscribers(tx, await pagesToRead(categories, reading));
+  return broadcasts.map((broadcast) => {
+    if (broadcast.subscribers === undefined) return broadcast;
+    if (!broadcast.subscribers.onThisPage) return { ...broadcast, next: { after: undefined } };
+    const { userIds = [], next } = pages[reading.indexOf(broadcast)] ?? {};
+    return {
+      ...broadcast,
+      ...withNotifications(broadcast.id, userIds),
+      next: next === undefined ? undefined : { after: next },
+    };
+  });
 }
 
-async function readSubscribers(
+/** Users in their order, so that rows are inserted into the primary key from left to right. */
+export function withNotifications(
+  broadcastId: string,
+  users: Iterable<string>,
+): Pick<AddressedBroadcast, 'userIds' | 'notificationIds'> {
+  const userIds = [...users].sort();
+  return { userIds, notificationIds: userIds.map((userId) => notificationId(broadcastId, userId)) };
+}
+
+function pagesToRead(
   categories: CategoryCache,
-  tx: Queryable,
-  broadcasts: readonly Broadcast[],
-): Promise<void> {
-  const wanted = broadcasts.map(async ({ id, projectId, topic, category, subscribers }) => ({
+  broadcasts: readonly AddressedBroadcast[],
+): Promise<Parameters<typeof nextSubscribers>[1]> {
+  const pages = broadcasts.map(async ({ id, projectId, topic, category, subscribers }) => ({
     broadcastId: id,
     projectId,
     topic: topic ?? '',
@@ -44,18 +58,11 @@ async function readSubscribers(
     critical: (await categories.of(projectId)).configured.get(category ?? '')?.critical === true,
     after: subscribers?.after,
   }));
-  const pages = await nextSubscribers(tx, await Promise.all(wanted));
-  for (const [index, broadcast] of broadcasts.entries()) {
-    const { userIds = [], next } = pages[index] ?? {};
-    // Sorted, so that the rows go into the primary key from left to right.
-    broadcast.userIds = [...userIds].sort();
-    broadcast.notificationIds = broadcast.userIds.map((userId) => notificationId(broadcast.id, userId));
-    if (next !== undefined) broadcast.next = { after: next };
-  }
+  return Promise.all(pages);
 }
 
-/** The jobs of the pages that follow. They are bulk: the messages of others go before each of them. */
-export function jobsOfNextPages(broadcasts: readonly Broadcast[]): NewJob<'fan_out'>[] {
+/** The jobs of the next pages. They are bulk: other broadcasts go before each of them. */
+export function jobsOfNextPages(broadcasts: readonly AddressedBroadcast[]): NewJob<'fan_out'>[] {
   return broadcasts.flatMap(({ id, projectId, page, textWeight, next }) =>
     next === undefined
       ? []
@@ -75,12 +82,10 @@ export function jobsOfNextPages(broadcasts: readonly Broadcast[]): NewJob<'fan_o
   );
 }
 
-/**
- * To be called before pages are written: deliveries of earlier ones may be counting down the same broadcasts.
- */
-export async function lockForPages(tx: Queryable, broadcasts: readonly Broadcast[]): Promise<void> {
+/** Called before pages are written: deliveries of earlier pages may be counting down the same broadcasts. */
+export async function lockForPages(tx: Queryable, broadcasts: readonly AddressedBroadcast[]): Promise<void> {
   const later = broadcasts.filter(({ page }) => page > 0);
-  // One is locked by its own update, and nobody can wait for us in a circle.
+  // A single one is locked by its own update, which cannot deadlock.
   if (later.length > 1)
     await lockBroadcasts(
       tx,
@@ -88,8 +93,11 @@ export async function lockForPages(tx: Queryable, broadcasts: readonly Broadcast
     );
 }
 
-/** To be called when they are written: broadcasts for which this was the last page await no more of them. */
-export async function countDownPages(tx: Queryable, broadcasts: readonly Broadcast[]): Promise<void> {
+/** Called after pages are written: a broadcast whose last page this was awaits no further ones. */
+export async function countDownPages(
+  tx: Queryable,
+  broadcasts: readonly AddressedBroadcast[],
+): Promise<void> {
   const ended = broadcasts.filter(({ page, next }) => page > 0 && next === undefined);
   if (ended.length > 0) await countDown(tx, new Map(ended.map(({ id }) => [id, PAGES_WRITTEN])));
 }

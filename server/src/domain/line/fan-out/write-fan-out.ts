@@ -1,46 +1,56 @@
 import { textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, type Statement, sql } from '../../../db/client.ts';
 import { assertSettled, settled } from '../../../queue/settle.ts';
-import { type NewEvent, newEventId } from '../../ground/events/record.ts';
+import { type EventDetails, type NewEvent, newEventId } from '../../ground/events/record.ts';
 import { CREATED_AND_SENT } from '../../ground/events/stored-types.ts';
 import { broadcastProcessed } from '../ledger/finish.ts';
 import { planJson, type StoredChannelPlan } from '../ledger/page-plan.ts';
-import { HELD_BACK } from '../notifications/row.ts';
-import { inboxSentDetails } from './inbox-sent.ts';
+import { HIDDEN } from '../notifications/row.ts';
 
-/** A broadcast, or a page of it, whose users are known and whose deliveries are planned. */
-interface FannedOut {
+/*
+ * What a fan-out writes, for each broadcast or page of one:
+ *   notifications    a row for each user
+ *   broadcast_users  the list of the users, with what is planned for them on other channels
+ *   events           broadcast.created, notification.created and delivery.sent of the inbox (one row for
+ *                    both), broadcast.processed, and those of other channels
+ *   broadcasts       status, total, failures, and how many deliveries are pending and awaited
+ *
+ * `writeFanOut` does it in the transaction of the jobs. The statement that accepts a broadcast
+ * (accept/write-accepted.ts) does it for users who are known at that time, with the same `fanOutRows`.
+ */
+
+/** A broadcast, or a page of it, that is to be written. */
+export interface FannedOut {
   id: string;
   projectId: string;
-  /** Its first page says all that is known of it; a later one adds to that. */
+  /** The first page, 0, sets the figures of the broadcast; a later one adds to them. */
   page: number;
   category: string | null;
   topic: string | null;
-  /** Ascending, each once; and their notifications' ids in the same order. */
+  /** Ascending, each once; with the ids of their notifications in the same order. */
   userIds: readonly string[];
   notificationIds: readonly string[];
-  /** How many recipients cannot be used at all. */
+  /** The number of recipients that cannot be used at all. */
   unusable: number;
   errors: readonly string[];
-  /** Deliveries that have not ended, and what has to happen before it is processed. */
+  /** Deliveries without an outcome, and what has to happen before the broadcast is processed. */
   pending: number;
   awaited: number;
   /** The users whose inbox does not show it, or not yet. */
-  heldBack: ReadonlySet<string>;
-  plan: readonly StoredChannelPlan[];
+  hidden: ReadonlySet<string>;
+  channels: readonly StoredChannelPlan[];
 }
 
 /**
- * How notifications are inserted: as if none were there, which spares a fifth of the time, or with a look at
- * each.
+ * How rows are inserted: `plain` takes a fifth less time, and fails where a notification exists already;
+ * `careful` leaves such rows as they are.
  */
 export type Insertion = 'plain' | 'careful';
 
 /**
- * Writes all that a fan-out makes of its broadcasts, and ends their jobs, by one statement: each list of
- * users travels, and is read, once for the notifications, the broadcast's list and the event. `events` are
- * further ones of these broadcasts. Answers the time of the notifications. Throws `LeaseLost` when a job is
- * no longer ours.
+ * Writes everything that a fan-out makes of its broadcasts, and ends their jobs, by one statement: each list
+ * of users is sent once for all its rows. `events` are those of other channels. Returns the time of the
+ * notifications. Throws `LeaseLost` if a job is no longer held.
  */
 export async function writeFanOut(
   tx: Queryable,
@@ -52,12 +62,12 @@ export async function writeFanOut(
   jobs: { ids: readonly number[]; leaseId: string },
   insertion: Insertion,
 ): Promise<Date> {
-  // Ids rise: events are listed in the order in which these lines make them.
+  // Ids rise: events are listed in the order of these lines.
   const created = broadcasts.map(newEventId);
   const notified = broadcasts.map(newEventId);
   const further = events.map(newEventId);
   const processed = broadcasts.map(newEventId);
-  const [row] = await tx.query<{ settled: number; sent_at: Date }>(statements[insertion], [
+  const [row] = await tx.query<{ settled: number; sent_at: Date }>(STATEMENTS[insertion], [
     uuidArray(broadcasts.map((one) => one.id)),
     uuidArray(broadcasts.map((one) => one.projectId)),
     textArray(broadcasts.map((one) => one.category)),
@@ -66,14 +76,14 @@ export async function writeFanOut(
     textArray(broadcasts.map((one) => uuidArray(one.notificationIds))),
     broadcasts.map((one) => one.unusable),
     broadcasts.map((one) => one.pending),
-    textArray(broadcasts.map(errorsOf)),
+    textArray(broadcasts.map(errorsJson)),
     uuidArray(created),
     uuidArray(notified),
     uuidArray(processed),
     textArray(broadcasts.map(processedDetails)),
     jobs.ids,
     jobs.leaseId,
-    textArray(broadcasts.map(heldBackOf)),
+    textArray(broadcasts.map(hiddenArray)),
     uuidArray(events.map((event) => event.projectId)),
     uuidArray(further),
     textArray(events.map((event) => event.type)),
@@ -81,7 +91,7 @@ export async function writeFanOut(
     textArray(events.map((event) => uuidArray(event.userIds ?? []))),
     textArray(events.map((event) => JSON.stringify(event.details))),
     broadcasts.map((one) => one.page),
-    textArray(broadcasts.map((one) => planJson(one.plan))),
+    textArray(broadcasts.map((one) => planJson(one.channels))),
     broadcasts.map((one) => one.awaited),
     JSON.stringify(inboxSentDetails(brand)),
   ]);
@@ -89,13 +99,18 @@ export async function writeFanOut(
   return row?.sent_at ?? new Date();
 }
 
-function errorsOf({ errors }: FannedOut): string | null {
+/** The details of `delivery.sent` in the inbox, which shows it at once. Its provider is the brand. */
+export function inboxSentDetails(brand: string): EventDetails {
+  return { level: 'info', context: { channel: 'in_app', provider: brand, attempt: 1 } };
+}
+
+function errorsJson({ errors }: FannedOut): string | null {
   return errors.length === 0 ? null : JSON.stringify(errors.map((message) => ({ message })));
 }
 
-/** For each of the users whether the inbox holds it back; nothing where it does for nobody. */
-function heldBackOf({ userIds, heldBack }: FannedOut): string {
-  return heldBack.size === 0 ? '{}' : `{${userIds.map((userId) => heldBack.has(userId)).join(',')}}`;
+/** Whether the notification is hidden, for each of the users; empty if it is for none of them. */
+function hiddenArray({ userIds, hidden }: FannedOut): string {
+  return hidden.size === 0 ? '{}' : `{${userIds.map((userId) => hidden.has(userId)).join(',')}}`;
 }
 
 /**
@@ -109,40 +124,54 @@ function processedDetails(one: FannedOut): string | null {
   return JSON.stringify(broadcastProcessed(projectId, id, { total, failures: unusable, pending }).details);
 }
 
-// Broadcasts and jobs by primary key. now() is the time of the transaction: one time for all its rows.
-const write = (onConflict: string) => `
+// now() is the time of the transaction: one time for all its rows.
+export const SENT_AT = `date_trunc('milliseconds', now())`;
+
+/**
+ * The notifications and the lists of users, as common table expressions. `from` has the columns id, category,
+ * topic, page, user_ids, notification_ids, hidden (empty: nobody's is) and plan.
+ */
+export function fanOutRows(from: string, insertion: Insertion): string {
+  const onConflict = insertion === 'careful' ? 'on conflict do nothing' : '';
+  return `notified as (
+    insert into notifications (user_id, id, broadcast_id, sent_at, category, topic, discarded_at)
+    select n.user_id, n.id, f.id, ${SENT_AT}, category, topic, case when n.hidden then ${HIDDEN} end
+    from ${from} f, unnest(user_ids, notification_ids, hidden) as n (user_id, id, hidden)
+    ${onConflict}
+  ),
+  listed as (
+    insert into broadcast_users (broadcast_id, page, user_ids, plan)
+    select id, page, user_ids, plan
+    from ${from}
+    where user_ids <> '{}'
+    ${onConflict}
+  )`;
+}
+
+// Broadcasts and jobs by primary key.
+const fanOutText = (insertion: Insertion) => `
   with input as materialized (
-    select id, project_id, category, topic, user_ids::uuid[], notification_ids::uuid[], unusable, pending, errors::json,
-      created_event, notified_event, processed_event, processed::json, held_back::boolean[], page, plan::json, awaited,
-      date_trunc('milliseconds', now()) as sent_at
-    from unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::int[], $8::int[], $9::text[],
-        $10::uuid[], $11::uuid[], $12::uuid[], $13::text[], $16::text[], $23::int[], $24::text[], $25::int[])
-      as b (id, project_id, category, topic, user_ids, notification_ids, unusable, pending, errors,
-        created_event, notified_event, processed_event, processed, held_back, page, plan, awaited)
+    select id, project_id, category, topic, user_ids::uuid[], notification_ids::uuid[], unusable, pending,
+      errors::json, created_event, notified_event, processed_event, processed::json, hidden::boolean[], page,
+      plan::json, awaited
+    from unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::int[], $8::int[],
+        $9::text[], $10::uuid[], $11::uuid[], $12::uuid[], $13::text[], $16::text[], $23::int[], $24::text[],
+        $25::int[])
+      as b (id, project_id, category, topic, user_ids, notification_ids, unusable, pending,
+        errors, created_event, notified_event, processed_event, processed, hidden, page, plan,
+        awaited)
   ),
   settled as (
     ${settled('$14', '$15')}
   ),
-  notified as (
-    insert into notifications (user_id, id, broadcast_id, sent_at, category, topic, discarded_at)
-    select n.user_id, n.id, input.id, sent_at, category, topic, case when n.held_back then ${HELD_BACK} end
-    from input, unnest(user_ids, notification_ids, held_back) as n (user_id, id, held_back)
-    ${onConflict}
-  ),
-  reached as (
-    insert into broadcast_users (broadcast_id, page, user_ids, plan)
-    select id, page, user_ids, plan
-    from input
-    where user_ids <> '{}'
-    on conflict do nothing
-  ),
+  ${fanOutRows('input', insertion)},
   recorded as (
     insert into events (project_id, id, type, broadcast_id, user_ids, details)
     select project_id, event.id, event.type, input.id, event.user_ids, event.details
     from input, lateral (
       values (created_event, 'broadcast.created', null::uuid[], null::json, page = 0),
-        (notified_event, '${CREATED_AND_SENT}', user_ids, $26::json, user_ids <> '{}' and held_back = '{}'),
-        (notified_event, 'notification.created', user_ids, null, user_ids <> '{}' and held_back <> '{}'),
+        (notified_event, '${CREATED_AND_SENT}', user_ids, $26::json, user_ids <> '{}' and hidden = '{}'),
+        (notified_event, 'notification.created', user_ids, null, user_ids <> '{}' and hidden <> '{}'),
         (processed_event, 'broadcast.processed', null, processed, processed is not null)
     ) as event (id, type, user_ids, details, happened)
     where happened
@@ -166,9 +195,9 @@ const write = (onConflict: string) => `
     from input
     where broadcasts.id = input.id
   )
-  select (select count(*)::int from settled) as settled, date_trunc('milliseconds', now()) as sent_at`;
+  select (select count(*)::int from settled) as settled, ${SENT_AT} as sent_at`;
 
-const statements: Record<Insertion, Statement> = {
-  plain: sql('fan_out', write('')),
-  careful: sql('fan_out_again', write('on conflict do nothing')),
+const STATEMENTS: Record<Insertion, Statement> = {
+  plain: sql('fan_out', fanOutText('plain')),
+  careful: sql('fan_out_careful', fanOutText('careful')),
 };

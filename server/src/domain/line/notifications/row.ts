@@ -38,7 +38,7 @@ export const STANDING = {
  * The `discarded_at` of a notification that the inbox does not show, or not yet, because its category or its
  * user has it so. As any other that is discarded it stands nowhere.
  */
-export const HELD_BACK = `'infinity'::timestamptz`;
+export const HIDDEN = `'infinity'::timestamptz`;
 
 /** Which notifications are meant; `category: null` are those without one. */
 export interface NotificationFilter {

@@ -6,7 +6,7 @@ import {
   identityKey,
   identityValue,
 } from '../../ground/identities/identities.ts';
-import { resolveUsers, tellOthers } from './resolve.ts';
+import { publishChanges, resolveUsers } from './resolve.ts';
 import { restoreUser } from './restore.ts';
 
 /**
@@ -41,7 +41,7 @@ export async function identifyUser(
     resolveUsers(tx, identities, [{ projectId, externalId, email }], 'is restored'),
   );
   resolved.remember();
-  tellOthers(bus, resolved);
+  publishChanges(bus, resolved);
   const userId = resolved.userIds[0];
   if (userId === undefined) throw new Error('a person without a user');
   return { userId };

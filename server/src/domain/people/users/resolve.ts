@@ -82,7 +82,7 @@ export async function resolveUsers(
 }
 
 /** Publishes what resolving has changed for caches and connections, after the commit. */
-export function tellOthers(bus: Bus, { restored, moved }: Pick<Resolved, 'restored' | 'moved'>): void {
+export function publishChanges(bus: Bus, { restored, moved }: Pick<Resolved, 'restored' | 'moved'>): void {
   for (const userId of restored) bus.publish({ type: 'user_restored', userId });
   for (let start = 0; start < moved.length; start += KEYS_PER_MESSAGE)
     bus.publish({ type: 'identities_changed', keys: moved.slice(start, start + KEYS_PER_MESSAGE) });

@@ -12,7 +12,7 @@ import {
 import { KEEP_FORMER } from '../../ground/identities/keys.ts';
 import { getUser, type UserRow } from './get.ts';
 import type { Person } from './plan.ts';
-import { type Resolved, resolveUsers, tellOthers } from './resolve.ts';
+import { publishChanges, type Resolved, resolveUsers } from './resolve.ts';
 import { Changed, undisturbed } from './undisturbed.ts';
 
 /**
@@ -28,7 +28,7 @@ export async function saveUser(
     db.transaction((tx) => save(tx, identities, projectId, given)),
   );
   resolved.remember();
-  tellOthers(bus, { restored: resolved.restored, moved: [...resolved.moved, ...cleared] });
+  publishChanges(bus, { restored: resolved.restored, moved: [...resolved.moved, ...cleared] });
   return user;
 }
 
