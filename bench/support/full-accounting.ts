@@ -88,7 +88,7 @@ export async function fillSuppressions(fill: Fill): Promise<void> {
   const { belfry, sealer } = fill;
   const { projectId } = belfry;
   const addressKeys = new AddressKeys({ sealer, log: createLogger({ level: 'error' }) });
-  const keys = await belfry.db.transaction((tx) => addressKeys.findOrMake(tx, [projectId]));
+  const keys = await belfry.db.transaction((tx) => addressKeys.findOrCreate(tx, [projectId]));
   const key = keys.get(projectId);
   if (key === undefined) throw new Error('no key for addresses');
   const hashes = Array.from({ length: FEW }, (_, index) =>

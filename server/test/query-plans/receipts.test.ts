@@ -96,7 +96,7 @@ test('the receipts of a request read their own deliveries and no others', async 
 test('those that suppress addresses read their own users and no others', async () => {
   const source = { projectId, integrationId: newId(), provider: 'sendgrid', channel: 'email' };
   // The key of the project is made apart from what is measured.
-  await db.transaction((tx) => addressKeys.findOrMake(tx, [projectId]));
+  await db.transaction((tx) => addressKeys.findOrCreate(tx, [projectId]));
   for (const count of [1, 500]) {
     const receipts = userIds.slice(-count).map((userId, number) => ({
       kind: 'bounced' as const,

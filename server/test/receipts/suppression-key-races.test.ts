@@ -39,8 +39,8 @@ async function race(
 ): Promise<[KeyObject | undefined, KeyObject | undefined]> {
   let waiting: Promise<KeyObject | undefined> | undefined;
   const made = db.transaction(async (tx) => {
-    const key = (await first.findOrMake(tx, [projectId])).get(projectId);
-    waiting = db.transaction(async (other) => (await second.findOrMake(other, [projectId])).get(projectId));
+    const key = (await first.findOrCreate(tx, [projectId])).get(projectId);
+    waiting = db.transaction(async (other) => (await second.findOrCreate(other, [projectId])).get(projectId));
     await until(
       () =>
         db.query(
@@ -85,7 +85,7 @@ test('who cannot open what the other has made goes on without a key, and leaves 
   const [made, found] = await race(first, second, projectId);
   expect(found).toBeUndefined();
   // Nor does it take its place later.
-  await db.transaction((tx) => second.findOrMake(tx, [projectId]));
+  await db.transaction((tx) => second.findOrCreate(tx, [projectId]));
   expect(await keyOf(second, projectId)).toBeUndefined();
   expect(bytes(await keyOf(server(), projectId))).toBe(bytes(made));
 });

@@ -5,7 +5,7 @@ import { deleteUser } from '../../src/domain/after/erasure/delete-user.ts';
 import { GRACE_MS, purgeUsers } from '../../src/domain/after/erasure/purge-users.ts';
 import { createBus, type PostgresBus } from '../../src/domain/ground/bus/bus.ts';
 import { Identities, identityKey } from '../../src/domain/ground/identities/identities.ts';
-import { keysOf, type NamedUser } from '../../src/domain/ground/identities/keys.ts';
+import { type IdentifiedUser, keysOf } from '../../src/domain/ground/identities/keys.ts';
 import { identifyUser } from '../../src/domain/people/users/identify.ts';
 import type { Person } from '../../src/domain/people/users/plan.ts';
 import { publishChanges, resolveUsers } from '../../src/domain/people/users/resolve.ts';
@@ -62,7 +62,7 @@ const create = async (externalId: string, email?: string) =>
   (await saveUser(one, projectId, { external_id: externalId, ...(email ? { email } : {}) })).id;
 const userOf = async (id: string) =>
   (
-    await rows<NamedUser & { first_name: string | null; deleted: boolean }>(
+    await rows<IdentifiedUser & { first_name: string | null; deleted: boolean }>(
       'select id, project_id, external_id, email, first_name, deleted_at is not null as deleted from users where id = $1',
       [id],
     )
@@ -363,7 +363,7 @@ test('whatever happens at once, every name leads to the user who goes by it, and
     }),
   );
   expect([seed, failures]).toEqual([seed, []]);
-  const users = await rows<NamedUser & { deleted: boolean }>(
+  const users = await rows<IdentifiedUser & { deleted: boolean }>(
     'select id, project_id, external_id, email, deleted_at is not null as deleted from users where project_id = $1',
     [storm],
   );

@@ -2,7 +2,7 @@ import { type Database, type Queryable, sql } from '../../../db/client.ts';
 import type { Clock } from '../../../lib/clock.ts';
 import type { Bus } from '../../ground/bus/messages.ts';
 import { recordEvents } from '../../ground/events/record.ts';
-import { cachedKeysOf, markKeys, type NamedUser } from '../../ground/identities/keys.ts';
+import { cachedKeysOf, type IdentifiedUser, markKeys } from '../../ground/identities/keys.ts';
 import { Changed, undisturbed } from '../../people/users/undisturbed.ts';
 
 /**
@@ -30,8 +30,8 @@ async function attempt(
   projectId: string,
   id: string,
   at: Date,
-): Promise<NamedUser | undefined> {
-  const [user] = await tx.query<NamedUser>(selectUser, [id, projectId]);
+): Promise<IdentifiedUser | undefined> {
+  const [user] = await tx.query<IdentifiedUser>(selectUser, [id, projectId]);
   if (user === undefined) return undefined;
   // The identities first, as everywhere.
   await markKeys(tx, [user], true);

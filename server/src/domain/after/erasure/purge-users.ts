@@ -2,7 +2,7 @@ import { textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Database, type Queryable, sql } from '../../../db/client.ts';
 import type { Clock } from '../../../lib/clock.ts';
 import type { Sealer } from '../../../lib/seal.ts';
-import { KEEP_FORMER, keyColumns, keysOf, type NamedUser } from '../../ground/identities/keys.ts';
+import { type IdentifiedUser, KEEP_FORMER, keyColumns, keysOf } from '../../ground/identities/keys.ts';
 import { Changed, undisturbed } from '../../people/users/undisturbed.ts';
 import { eraseContent } from './erase-content.ts';
 import { forgetInstallations } from './forget-installations.ts';
@@ -62,7 +62,7 @@ export async function purgeUsers({
  * keeps all of them.
  */
 async function begin(tx: Queryable, before: Date): Promise<void> {
-  const due = await tx.query<NamedUser & { phone_numbers: string[] }>(selectDue, [before, USERS]);
+  const due = await tx.query<IdentifiedUser & { phone_numbers: string[] }>(selectDue, [before, USERS]);
   if (due.length === 0) return;
   const nameless = await tx.query<{ user_id: string }>(deleteKeys, keyColumns(due.flatMap(keysOf)));
   const begun = await tx.query<{ id: string }>(clearUsers, [

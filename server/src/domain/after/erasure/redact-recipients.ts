@@ -3,7 +3,7 @@ import { textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import { jsonElements } from '../../../lib/json-elements.ts';
 import { packJson, unpackJson } from '../../../lib/packed-json.ts';
-import { identityKey, namesOf } from '../../ground/identities/identities.ts';
+import { identityKey, identityKeysOf } from '../../ground/identities/identities.ts';
 
 /** A broadcast that names, or named, a user who is being purged. */
 export interface Mention {
@@ -83,7 +83,11 @@ function ownerOf(
 ): string | undefined {
   if (isSubscribers(recipient)) return undefined;
   const { external_id, email } = recipient;
-  const names = namesOf({ projectId, externalId: external_id ?? undefined, email: email ?? undefined });
+  const names = identityKeysOf({
+    projectId,
+    externalId: external_id ?? undefined,
+    email: email ?? undefined,
+  });
   return owners.get(names.id ?? names.email ?? '');
 }
 

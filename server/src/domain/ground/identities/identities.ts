@@ -2,18 +2,18 @@ import { LRUCache } from 'lru-cache';
 import { cacheLimit } from '../../../lib/cache-limit.ts';
 import type { Bus } from '../bus/messages.ts';
 
-/** How a user is named: by the project's own id, or by e-mail address. */
+/** A user is identified by the project's own id or by e-mail address. */
 export type IdentityKind = 'external_id' | 'email';
 
-// About 30 MB when full. A project's active users fit; what does not is looked up by primary key.
+// About 30 MB when full. Other identities are looked up by primary key.
 const MAX_ENTRIES = 200_000;
-// An identity hardly ever moves to another user. Other nodes hear of it on the bus; where that message is
-// lost, it is noticed after this long at the latest.
+// Identities rarely move to another user. Other nodes are notified on the bus; if that message is lost, they
+// notice within this time.
 const TTL_MS = 60_000;
 
 /**
- * Remembers which user an identity means, so that a broadcast to known users needs no look-up. Only committed
- * facts go in.
+ * Caches the user of each identity, so that a broadcast to known users needs no query. Holds committed data
+ * only.
  */
 export class Identities {
   readonly #unsubscribe: () => void;
@@ -22,71 +22,66 @@ export class Identities {
     ttl: TTL_MS,
     ttlResolution: 1_000,
   });
-  #forgotten = 0;
+  #removals = 0;
 
   constructor(bus: Pick<Bus, 'subscribe'>) {
     this.#unsubscribe = bus.subscribe((message) => {
-      if (message.type === 'identities_changed') for (const key of message.keys) this.forget(key);
-      if (message.type === 'missed') this.#forgetAll();
+      if (message.type === 'identities_changed') for (const key of message.keys) this.remove(key);
+      if (message.type === 'missed') this.#clear();
     });
   }
 
-  /** Hears of nothing any more. */
+  /** Ends the subscription to the bus. */
   close(): void {
     this.#unsubscribe();
   }
 
-  /** Counts what was forgotten: what was read before it changed is not to be remembered after. */
-  get forgotten(): number {
-    return this.#forgotten;
+  /** How many removals there were. Do not `set` what was read before the latest removal: it may be stale. */
+  get removals(): number {
+    return this.#removals;
   }
 
   get(key: string): string | undefined {
     return this.#ids.get(key);
   }
 
-  remember(key: string, userId: string): void {
+  set(key: string, userId: string): void {
     this.#ids.set(key, userId);
   }
 
-  forget(key: string): void {
-    this.#forgotten += 1;
+  remove(key: string): void {
+    this.#removals += 1;
     this.#ids.delete(key);
   }
 
-  #forgetAll(): void {
-    this.#forgotten += 1;
+  #clear(): void {
+    this.#removals += 1;
     this.#ids.clear();
   }
 }
 
-/**
- * The one spelling of an identity. E-mail addresses are compared without regard to case; external ids as they
- * are.
- */
+/** Returns the cache key of an identity. E-mail addresses are compared without regard to case. */
 export function identityKey(projectId: string, kind: IdentityKind, value: string): string {
   return `${projectId}${kind === 'email' ? 'm' : 'x'}${identityValue(kind, value)}`;
 }
 
-/** What stands in user_keys.value. */
+/** Returns the value of user_keys.value. */
 export function identityValue(kind: IdentityKind, value: string): string {
   return kind === 'email' ? value.trim().toLowerCase() : value;
 }
 
-/**
- * The keys of both names of somebody: spelt once, because each is looked up many times on the way to a user.
- */
-export interface Names {
+/** The cache keys of a person's identities, computed once because each is looked up many times. */
+export interface IdentityKeys {
   id: string | undefined;
   email: string | undefined;
 }
 
-/** The keys of somebody's names. */
-export function namesOf(person: {
+/** Returns the cache keys of a person's identities. */
+export function identityKeysOf(person: {
   projectId: string;
   externalId?: string | undefined;
   email?: string | undefined;
-}): Names {
+}): IdentityKeys {
   const { projectId, externalId, email } = person;
   return {
     id: externalId === undefined ? undefined : identityKey(projectId, 'external_id', externalId),

@@ -2,8 +2,8 @@ import { textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import { type IdentityKind, identityKey, identityValue } from './identities.ts';
 
-/** A user with the names that lead to them. */
-export interface NamedUser {
+/** A user with their identities. */
+export interface IdentifiedUser {
   id: string;
   project_id: string;
   external_id: string | null;
@@ -17,20 +17,20 @@ interface UserKey {
   userId: string;
 }
 
-/** What stands in user_keys of a user. */
-export function keysOf({ id: userId, project_id: projectId, external_id, email }: NamedUser): UserKey[] {
+/** Returns the rows of user_keys of a user. */
+export function keysOf({ id: userId, project_id: projectId, external_id, email }: IdentifiedUser): UserKey[] {
   const keys: UserKey[] = [];
   if (email !== null) keys.push({ projectId, kind: 'email', value: identityValue('email', email), userId });
   if (external_id !== null) keys.push({ projectId, kind: 'external_id', value: external_id, userId });
   return keys;
 }
 
-/** The same as caches spell it. */
-export function cachedKeysOf(user: NamedUser): string[] {
+/** Returns the cache keys of a user. */
+export function cachedKeysOf(user: IdentifiedUser): string[] {
   return keysOf(user).map(({ projectId, kind, value }) => identityKey(projectId, kind, value));
 }
 
-/** The parameters of a statement about these keys. */
+/** Returns these keys as the columns of a statement's parameters. */
 export function keyColumns(keys: readonly UserKey[]): string[] {
   return [
     uuidArray(keys.map((key) => key.projectId)),
@@ -40,17 +40,18 @@ export function keyColumns(keys: readonly UserKey[]): string[] {
   ];
 }
 
-/**
- * Says of the users' identities whether they are those of somebody who is deleted. Locks them, in the order
- * in which all do.
- */
-export async function markKeys(tx: Queryable, users: readonly NamedUser[], deleted: boolean): Promise<void> {
+/** Marks the users' identities as deleted or not. Locks them in primary key order, as all statements do. */
+export async function markKeys(
+  tx: Queryable,
+  users: readonly IdentifiedUser[],
+  deleted: boolean,
+): Promise<void> {
   await tx.query(mark, [...keyColumns(users.flatMap(keysOf)), deleted]);
 }
 
 /**
- * `gone` are identities that a user had: they stay known until the user's end, because they are named in what
- * was sent to them.
+ * SQL: keeps the identities of `gone`, which users no longer have, until the user is erased. Stored
+ * broadcasts contain them.
  */
 export const KEEP_FORMER = `insert into former_user_keys (user_id, kind, value)
   select user_id, kind, value

@@ -3,35 +3,34 @@ import type { Tracking } from '../../../contract/tracking.ts';
 import { isId } from '../../../lib/ids.ts';
 import { type Referred, readReference, referenceOf } from './reference.ts';
 
-/** A link that leads over the server: where to, and the same as it stands in a query. */
+/** The target of a tracked link, plain and encoded for a query. */
 export interface Link {
   target: string;
   encoded: string;
 }
 
-/** The addresses that make an e-mail a tracked one. */
+/** The URLs of a tracked e-mail. */
 export interface TrackedLinks {
-  /** Where the server is reached. */
+  /** The public URL of the server. */
   publicUrl: string;
-  /** The address in the place of a link's, where clicks are tracked. */
+  /** Returns the URL that replaces a link, if clicks are tracked. */
   clickUrl?: (link: Link) => string;
-  /** The address of the picture, where opens are. */
+  /** Returns the URL of the tracking image, if opens are tracked. */
   openUrl?: () => string;
 }
 
-/** A delivery whose links are tracked. */
+/** A delivery with tracked links. */
 export interface TrackedDelivery extends Referred {
   projectId: string;
   channel: TrackedChannel;
 }
 
-/** The channels that have tracked links, each with its letter in them. */
+/** The channels with tracked links, and the letter of each in a token. */
 const LETTERS = { email: 'e', web_push: 'w' } as const;
 type TrackedChannel = keyof typeof LETTERS;
 
 /**
- * The tracked addresses of a delivery, as far as the project wants to know; undefined where it does not, and
- * where the server does not know its own address.
+ * Returns the tracked URLs of a delivery. Undefined if the project tracks nothing or PUBLIC_URL is not set.
  */
 export function linksOf(
   { PUBLIC_URL }: { PUBLIC_URL: string | undefined },
@@ -40,7 +39,7 @@ export function linksOf(
   delivery: Omit<TrackedDelivery, 'projectId'>,
 ): TrackedLinks | undefined {
   if (PUBLIC_URL === undefined || !(opens || clicks)) return undefined;
-  const at = addressesOf(PUBLIC_URL, project, delivery);
+  const at = urlsOf(PUBLIC_URL, project, delivery);
   return {
     publicUrl: PUBLIC_URL,
     ...(opens ? { openUrl: () => `${at('o', '')}.gif` } : {}),
@@ -48,7 +47,7 @@ export function linksOf(
   };
 }
 
-/** The address that the click on a web push is told to; undefined where nobody wants to know. */
+/** Returns the URL that reports the click on a web push. Undefined if clicks are not tracked. */
 export function pushClickUrl(
   { PUBLIC_URL }: { PUBLIC_URL: string | undefined },
   project: { id: string; signingKey: KeyObject },
@@ -56,10 +55,10 @@ export function pushClickUrl(
   delivery: Referred,
 ): string | undefined {
   if (PUBLIC_URL === undefined || !clicks) return undefined;
-  return addressesOf(PUBLIC_URL, project, { ...delivery, channel: 'web_push' })('c', '');
+  return urlsOf(PUBLIC_URL, project, { ...delivery, channel: 'web_push' })('c', '');
 }
 
-function addressesOf(
+function urlsOf(
   publicUrl: string,
   { id: projectId, signingKey }: { id: string; signingKey: KeyObject },
   delivery: Omit<TrackedDelivery, 'projectId'>,
@@ -68,17 +67,15 @@ function addressesOf(
   return (kind, target) => `${publicUrl}/t/${kind}/${head}${macOf(signingKey, kind, head, target)}`;
 }
 
-/** `c`: a link was followed. `o`: the picture was loaded. */
+/** `c`: a link was followed. `o`: the tracking image was loaded. */
 export type Kind = 'c' | 'o';
 
-/** What a token says, and whether the project's key says so, too. */
+/** The content of a token. `isSigned` verifies it with a key of the project. */
 export interface ReadToken extends TrackedDelivery {
   isSigned(key: KeyObject, kind: Kind, target: string): boolean;
 }
 
-/**
- * Reads the token of a tracked address; undefined for what is none. Who has signed it is still to be asked.
- */
+/** Parses the token of a tracked URL. Returns undefined if it is malformed. Does not verify the signature. */
 export function readTrackedToken(token: string): ReadToken | undefined {
   if (!TOKEN.test(token)) return undefined;
   const head = token.slice(0, HEAD_CHARACTERS);
@@ -109,8 +106,8 @@ function idOf(text: string): string {
   return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
 }
 
-// The same key signs other things, none of which begins with this word. What follows the head has no fixed
-// length, and is the last.
+// The prefix `track` separates these signatures from others of the same key. The target comes last because it
+// has no fixed length.
 function macOf(key: KeyObject, kind: Kind, head: string, target: string): string {
   return createHmac('sha256', key)
     .update(`track ${kind} ${head} ${target}`)

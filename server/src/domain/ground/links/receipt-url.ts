@@ -3,9 +3,8 @@ import type { Config } from '../../../config.ts';
 import { readReference } from './reference.ts';
 
 /**
- * The address at which a vendor can report on one message, for vendors that are told one with each. Nobody
- * can guess it, so who calls it is the vendor, or somebody whom the vendor has told. Undefined where the
- * server is not known to the internet.
+ * Returns the URL at which a vendor reports the status of one message, for vendors that take a URL with each
+ * message. Its token authenticates the vendor. Undefined if PUBLIC_URL is not set.
  */
 export function receiptUrl(
   { PUBLIC_URL }: Pick<Config, 'PUBLIC_URL'>,
@@ -19,8 +18,8 @@ export function receiptUrl(
 }
 
 /**
- * The reference that the token of such an address holds; undefined when it is not one that was made for this
- * integration of the project. Former keys count too, also ended ones: vendors report for days.
+ * Returns the reference in the token of a receipt URL. Undefined if it was not signed for this integration.
+ * Former keys are valid, expired ones too: vendors report for days.
  */
 export function readReceiptToken(
   signingKeys: readonly { readonly key: KeyObject }[],
@@ -37,7 +36,7 @@ export function readReceiptToken(
 const REFERENCE_CHARACTERS = 43;
 const MAC_BYTES = 16;
 
-// The same key signs other things, none of which begins with this word.
+// The prefix `receipt` separates these signatures from others of the same key.
 function macOf(key: KeyObject, integrationId: string, reference: string): Buffer {
   return createHmac('sha256', key)
     .update(`receipt ${integrationId} ${reference}`)

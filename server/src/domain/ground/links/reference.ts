@@ -1,14 +1,13 @@
 /**
- * What a message carries so that a receipt finds its delivery: 43 characters of base64url, the broadcast's id
- * and the user's. The notification's id does not do: it is made of both, and neither can be had back from it.
+ * Returns the reference that a message carries so that a receipt finds its delivery: the ids of broadcast and
+ * user as 43 characters of base64url. They cannot be derived from the notification's id, which is a hash.
  */
 export function referenceOf({ broadcastId, userId }: Referred): string {
   return Buffer.concat([bytesOf(broadcastId), bytesOf(userId)]).toString('base64url');
 }
 
 /**
- * Whom a reference means; undefined for a text that is none. What it says is not proven: who signed the
- * receipt has to be.
+ * Parses a reference. Returns undefined if it is malformed. A reference is not signed: verify the receipt.
  */
 export function readReference(text: string): Referred | undefined {
   if (!REFERENCE.test(text)) return undefined;
@@ -16,13 +15,13 @@ export function readReference(text: string): Referred | undefined {
   return { broadcastId: idOf(hex.slice(0, 32)), userId: idOf(hex.slice(32)) };
 }
 
-/** What a delivery is found by, beside its channel. */
+/** Identifies a delivery, together with its channel. */
 export interface Referred {
   broadcastId: string;
   userId: string;
 }
 
-// The last character has two bits to spare, which are zero: one text for each reference.
+// The last two bits are unused and zero, so each reference has one spelling.
 const REFERENCE = /^[\w-]{42}[AEIMQUYcgkosw048]$/;
 
 function bytesOf(id: string): Buffer {

@@ -1,13 +1,7 @@
-/**
- * What stands for "no category" where preferences are read and saved, unless a category of that name is
- * configured.
- */
+/** The name of "no category" in the preferences API, unless a category of that name is configured. */
 export const UNCATEGORIZED = 'uncategorized';
 
-/**
- * Under what the preferences for a category, or for broadcasts without one, are kept: no category's name is
- * empty.
- */
+/** Returns the key under which preferences for a category are stored; the empty text for no category. */
 export function storedKey(category: string | null): string {
   return category ?? '';
 }

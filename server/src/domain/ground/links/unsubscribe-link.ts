@@ -3,18 +3,18 @@ import type { Config } from '../../../config.ts';
 import { isId } from '../../../lib/ids.ts';
 import { storedKey } from './stored-key.ts';
 
-/** What an unsubscribe link switches off. */
+/** The content of an unsubscribe link. */
 export interface Unsubscription {
   projectId: string;
   userId: string;
-  /** `null`: what has no category. */
+  /** Null for notifications without a category. */
   category: string | null;
   channel: string;
 }
 
 /**
- * The public address that switches a category's messages on a channel off for a user. It needs no login and
- * does not expire: an e-mail may be read years later.
+ * Returns the public URL that unsubscribes a user from a category on a channel. It needs no login and does
+ * not expire: an e-mail may be read years later.
  */
 export function unsubscribeUrl(
   config: Config,
@@ -27,8 +27,8 @@ export function unsubscribeUrl(
 }
 
 /**
- * The signed text of a link: version, project, user, channel and category, then 128 bits of HMAC-SHA256 over
- * all of it.
+ * Returns the signed token of a link: version, project, user, channel and category, followed by 128 bits of
+ * HMAC-SHA256 over them.
  */
 export function unsubscribeToken(
   signingKey: KeyObject,
@@ -43,10 +43,7 @@ export function unsubscribeToken(
   return Buffer.concat([body, sign(signingKey, body)]).toString('base64url');
 }
 
-/**
- * What a link means; undefined when it was not made by us. The signing keys are the named project's, so they
- * are asked for when the name is known.
- */
+/** Verifies a token and returns its content. Undefined if it was not signed by the project that it names. */
 export async function readUnsubscribeToken(
   projects: {
     byId(id: string): LinkSigner | undefined | Promise<LinkSigner | undefined>;
@@ -66,13 +63,13 @@ export async function readUnsubscribeToken(
   return { projectId, userId, channel, category: category === storedKey(null) ? null : category };
 }
 
-/** Former keys count too, also ended ones: an e-mail is older than the newest key. */
+/** Former keys are valid, expired ones too: an e-mail may be older than the current key. */
 type LinkSigner = { signingKeys: readonly { key: KeyObject }[] };
 
 const VERSION = 1;
 const MAC_BYTES = 16;
 
-// The same key signs Project JWTs; what those sign begins with 'eyJ', so neither can be taken for the other.
+// The same key signs Project JWTs, whose signed text begins with 'eyJ', so neither is valid as the other.
 function sign(key: KeyObject, body: Buffer): Buffer {
   return createHmac('sha256', key).update('unsubscribe').update(body).digest().subarray(0, MAC_BYTES);
 }

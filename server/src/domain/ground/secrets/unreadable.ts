@@ -1,7 +1,7 @@
 import { type Queryable, sql } from '../../../db/client.ts';
 import { CannotOpen, type Sealer } from '../../../lib/seal.ts';
 
-/** An integration whose config was sealed with a key that is not at hand: it sends nothing. */
+/** An integration whose config was sealed with a key that this server lacks. It sends nothing. */
 export interface UnreadableIntegration {
   id: string;
   provider: string;
@@ -10,7 +10,7 @@ export interface UnreadableIntegration {
   key_id: string;
 }
 
-/** The integrations of all projects that the sealer has no key for, those of one key after the other. */
+/** Returns the integrations of all projects for which the sealer has no key, ordered by key. */
 export function unreadableIntegrations({
   db,
   sealer,
@@ -21,9 +21,9 @@ export function unreadableIntegrations({
   return db.query<UnreadableIntegration>(selectUnreadable, [sealer.keyIds]);
 }
 
-const MOST_NAMED = 10;
+const MAX_LISTED = 10;
 
-/** Why a config cannot be opened, and what to do about it. */
+/** Explains why a config cannot be opened and what to do. */
 export function unreadableConfig(error: unknown): string {
   const keyId = error instanceof CannotOpen ? error.keyId : undefined;
   return keyId === undefined
@@ -31,19 +31,20 @@ export function unreadableConfig(error: unknown): string {
     : `The config of this integration cannot be opened: it was sealed with the key ${keyId}, which this server does not have. Add that key to SECRET_KEY, or save the integration again`;
 }
 
-/** One line for each missing key: how many integrations need it, and which. */
+/** Returns a line for each missing key with the integrations that need it. */
 export function describeUnreadable(found: readonly UnreadableIntegration[]): string[] {
   return [...Map.groupBy(found, ({ key_id }) => key_id)].map(([keyId, those]) => {
     const names = those
-      .slice(0, MOST_NAMED)
+      .slice(0, MAX_LISTED)
       .map(({ provider, project, id }) => `${provider} of project ${project} (${id})`);
-    const more = those.length > MOST_NAMED ? ` and ${those.length - MOST_NAMED} more` : '';
+    const more = those.length > MAX_LISTED ? ` and ${those.length - MAX_LISTED} more` : '';
     const count = `${those.length} integration${those.length === 1 ? '' : 's'}`;
     return `${count} sealed with the key ${keyId}, which this server does not have: ${names.join(', ')}${more}`;
   });
 }
 
-// The whole table, when a server starts and for doctor. Bytes 2 to 5 of what is sealed name the key.
+// Reads the whole table, when a server starts and for doctor. Bytes 2 to 5 of a sealed value are the key's
+// id.
 const selectUnreadable = sql(
   'select_unreadable_integrations',
   `select i.id, i.provider, p.name as project, encode(substring(i.sealed_config from 2 for 4), 'hex') as key_id

@@ -6,7 +6,7 @@ import { type SuppressionRow, suppressionOf } from './list.ts';
 import { suppressAddresses } from './suppress.ts';
 
 /**
- * Suppresses an address by the project's own decision, or changes what is said about one; answers its record.
+ * Suppresses an address by the project's own decision, or changes its reason and note. Resolves with the row.
  */
 export function addSuppression(
   { db, addressKeys }: { db: Pick<Database, 'transaction'>; addressKeys: AddressKeys },
@@ -20,7 +20,7 @@ export function addSuppression(
     const suppression = { projectId, ...address, reason, detail: null, provider: null };
     await suppressAddresses(deps, [suppression], { byHand: { note } });
     const row = await suppressionOf(deps, projectId, address);
-    if (row === undefined) throw new Error('a suppression is not there after it was saved');
+    if (row === undefined) throw new Error('a suppression vanished after it was saved');
     return row;
   });
 }
@@ -28,5 +28,5 @@ export function addSuppression(
 function addressOf({ email, phone_number }: SaveSuppression): Address {
   if (email) return { kind: 'email', address: email };
   if (phone_number) return { kind: 'phone', address: phone_number };
-  throw new Error('the contract lets no suppression through that names no address');
+  throw new Error('a suppression without an address passed validation');
 }

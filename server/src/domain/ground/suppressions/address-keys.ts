@@ -8,13 +8,13 @@ import { CannotOpen, type Sealer } from '../../../lib/seal.ts';
 
 const MAX_PROJECTS = 10_000;
 
-/** The keys with which projects' addresses are hashed, in memory once they are known: a key never changes. */
+/** The keys that hash the addresses of projects. Cached without expiry: a key never changes. */
 export class AddressKeys {
   readonly #sealer: Sealer;
   readonly #log: Logger;
   readonly #known = new LRUCache<string, KeyObject>(cacheLimit(MAX_PROJECTS));
-  /** The projects whose key could not be opened, as the log says. */
-  readonly #told = new LRUCache<string, true>(cacheLimit(MAX_PROJECTS));
+  /** The projects whose unreadable key was logged. */
+  readonly #logged = new LRUCache<string, true>(cacheLimit(MAX_PROJECTS));
 
   constructor({ sealer, log }: { sealer: Sealer; log: Logger }) {
     this.#sealer = sealer;
@@ -22,8 +22,8 @@ export class AddressKeys {
   }
 
   /**
-   * The keys of those of the projects that have one; who has none has never suppressed anything. Nor is one
-   * here that cannot be opened: that is an error in the log, once.
+   * Returns the keys of the projects that have one. A project without a key has no suppressions. Leaves out
+   * keys that cannot be opened and logs an error, once per project.
    */
   async find(db: Queryable, projectIds: readonly string[]): Promise<Map<string, KeyObject>> {
     const found = new Map<string, KeyObject>();
@@ -46,10 +46,10 @@ export class AddressKeys {
   }
 
   /**
-   * The keys of all of the projects, but of those whose key cannot be opened; those that are new come with
-   * the caller's transaction.
+   * Returns the keys of all projects, except those that cannot be opened. Creates missing keys in the
+   * caller's transaction.
    */
-  async findOrMake(tx: Queryable, projectIds: readonly string[]): Promise<Map<string, KeyObject>> {
+  async findOrCreate(tx: Queryable, projectIds: readonly string[]): Promise<Map<string, KeyObject>> {
     const found = await this.find(tx, projectIds);
     const missing = [...new Set(projectIds)].filter((id) => !found.has(id)).sort();
     if (missing.length === 0) return found;
@@ -57,7 +57,7 @@ export class AddressKeys {
       missing,
       missing.map((id) => this.#sealer.seal(randomBytes(32), addressKeyPurpose(id))),
     ]);
-    // What somebody else made at the same moment is theirs: read what counts.
+    // A concurrent transaction may have created the key: read the one that was stored.
     for (const [id, key] of await this.find(tx, missing)) found.set(id, key);
     return found;
   }
@@ -67,13 +67,13 @@ export class AddressKeys {
       return createSecretKey(this.#sealer.open(sealedKey, addressKeyPurpose(projectId)));
     } catch (error) {
       if (!(error instanceof CannotOpen)) throw error;
-      // Sealed with a key that is gone. What the project sends must not stop for that.
-      if (!this.#told.has(projectId))
+      // Sealed with a key that this server lacks. The project's deliveries go on.
+      if (!this.#logged.has(projectId))
         this.#log.error(
           { err: error, projectId },
-          'the key of a project’s suppressions cannot be opened: none is heeded and none is added until SECRET_KEY has what it was sealed with',
+          'cannot open the key of a project’s suppressions: they are ignored and none is added until SECRET_KEY contains the key that sealed it',
         );
-      this.#told.set(projectId, true);
+      this.#logged.set(projectId, true);
       return undefined;
     }
   }
@@ -85,20 +85,19 @@ interface Row {
   lasting: boolean;
 }
 
-/** What a project's key is sealed for. */
+/** Returns the purpose with which a project's key is sealed. */
 export function addressKeyPurpose(projectId: string): string {
   return `project:${projectId}:address_key`;
 }
 
-// Primary key. What this transaction itself has made has its time, and may yet be undone: it is not
-// remembered.
+// Primary key. Keys created by this transaction are not cached: it may roll back.
 const selectKeys = sql(
   'select_suppression_keys',
   `select project_id, sealed_key, created_at < now() as lasting
   from suppression_keys
   where project_id = any ($1::uuid[])`,
 );
-// Primary key: of two who make the same at once, the second waits here for the first one's commit.
+// Primary key. A concurrent transaction that creates the same key waits for the commit.
 const insertKeys = sql(
   'insert_suppression_keys',
   `insert into suppression_keys (project_id, sealed_key, created_at)

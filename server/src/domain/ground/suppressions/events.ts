@@ -1,7 +1,9 @@
 import type { SuppressionKind } from '../../../contract/suppression.ts';
 import type { NewEvent } from '../events/record.ts';
 
-/** The event of a suppression: which one, and whose where that is known, but not the address. */
+/**
+ * Returns the event of a suppression. It contains the suppression's id and known users, never the address.
+ */
 export function suppressionEvent(
   type: 'suppression.added' | 'suppression.updated' | 'suppression.lifted',
   row: { project_id: string; id: string; kind: SuppressionKind; user_ids: readonly string[] },

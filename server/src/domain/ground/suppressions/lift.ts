@@ -3,7 +3,7 @@ import { type Database, sql } from '../../../db/client.ts';
 import { recordEvents } from '../events/record.ts';
 import { suppressionEvent } from './events.ts';
 
-/** Lifts a suppression: the address is delivered to again. False when the project has none such. */
+/** Deletes a suppression: messages are sent to the address. Returns false if the project has no such one. */
 export function liftSuppression(
   { db }: { db: Pick<Database, 'transaction'> },
   projectId: string,

@@ -11,7 +11,7 @@ import type { Cursor } from '../../../lib/cursor.ts';
 import { type Address, addressHash } from '../identities/address.ts';
 import type { AddressKeys } from './address-keys.ts';
 
-/** A suppression as it stands in the database. */
+/** A row of suppressions. */
 export interface SuppressionRow {
   id: string;
   kind: SuppressionKind;
@@ -24,7 +24,7 @@ export interface SuppressionRow {
   updated_at: Date;
 }
 
-/** A suppression as clients see it. */
+/** Returns a suppression as the API shows it. */
 export function toSuppression(row: SuppressionRow): Suppression {
   return {
     id: row.id,
@@ -40,7 +40,7 @@ export function toSuppression(row: SuppressionRow): Suppression {
   };
 }
 
-/** The project's suppression with this id. */
+/** Returns the project's suppression with this id. */
 export async function getSuppression(
   db: Queryable,
   projectId: string,
@@ -49,7 +49,7 @@ export async function getSuppression(
   return (await db.query<SuppressionRow>(selectSuppression, [projectId, id]))[0];
 }
 
-/** The project's suppression of this address, also where it does not show it any more. */
+/** Returns the project's suppression of this address, even if its address was erased. */
 export async function suppressionOf(
   { db, addressKeys }: { db: Queryable; addressKeys: AddressKeys },
   projectId: string,
@@ -61,8 +61,8 @@ export async function suppressionOf(
 }
 
 /**
- * Up to `limit` of the project's suppressions beyond the cursor, nearest first: all, or those of a kind, a
- * reason, an address.
+ * Returns up to `limit` suppressions of the project beyond the cursor, nearest first. Filters by kind, reason
+ * and address.
  */
 export async function listSuppressions(
   deps: { db: Queryable; addressKeys: AddressKeys },
@@ -93,8 +93,8 @@ const selectByHash = sql(
   'get_suppression_by_hash',
   `select ${COLUMNS} from suppressions where project_id = $1 and hash = $2`,
 );
-// Index suppressions_listed: once for each kind and reason, ten at most, so that no filter wades through what
-// it leaves out.
+// Index suppressions_listed: one scan per kind and reason, at most ten, so that no filter reads rows that it
+// leaves out.
 const listText = (beyond: '<' | '>', order: 'desc' | 'asc') =>
   `select one.*
   from unnest($2::text[]) as k (kind)

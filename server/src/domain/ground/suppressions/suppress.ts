@@ -12,24 +12,24 @@ import { type Address, addressHash, canonicalAddress } from '../identities/addre
 import type { AddressKeys } from './address-keys.ts';
 import { suppressionEvent } from './events.ts';
 
-/** An address that a project is to send nothing to any more. */
+/** An address to which a project must send nothing. */
 export interface NewSuppression extends Address {
   projectId: string;
   reason: SuppressionReason;
-  /** What the provider said. */
+  /** The provider's explanation. */
   detail: string | null;
   provider: string | null;
-  /** Whose address it is, where that is known. */
+  /** The user with this address, if known. */
   userId?: string;
 }
 
 const MAX_DETAIL_CHARACTERS = 1_000;
 
 /**
- * Suppresses the addresses in the caller's transaction, by one statement for all of them, with their events.
- * One that is suppressed already keeps its record, with the stronger of both reasons. The address itself is
- * kept where a user has it, or somebody has entered it `byHand`; then also the note, where one is given. Of a
- * project whose key cannot be opened nothing is written.
+ * Suppresses addresses in the caller's transaction, by one statement for all, and records their events. An
+ * address that is suppressed already keeps its row, with the stronger of both reasons. The address is stored
+ * if a user has it or if it was entered `byHand`, then with its note. Skips projects whose key cannot be
+ * opened.
  */
 export async function suppressAddresses(
   { db, addressKeys }: { db: Queryable; addressKeys: AddressKeys },
@@ -37,7 +37,7 @@ export async function suppressAddresses(
   { byHand }: { byHand?: { note?: string | null | undefined } } = {},
 ): Promise<void> {
   if (list.length === 0) return;
-  const keys = await addressKeys.findOrMake(
+  const keys = await addressKeys.findOrCreate(
     db,
     list.map(({ projectId }) => projectId),
   );
@@ -51,7 +51,7 @@ export async function suppressAddresses(
   }
   if (rows.size === 0) return;
   const made = [...rows.values()];
-  const written = await db.query<Written>(upsert, [
+  const written = await db.query<SuppressedRow>(upsert, [
     uuidArray(made.map((row) => row.projectId)),
     uuidArray(made.map((row) => row.id)),
     made.map((row) => row.kind),
@@ -87,7 +87,7 @@ interface Row {
   userIds: readonly string[];
 }
 
-interface Written {
+interface SuppressedRow {
   project_id: string;
   id: string;
   kind: SuppressionKind;
@@ -107,7 +107,7 @@ function storable(text: string): string {
   return text.replaceAll('\0', '').slice(0, MAX_DETAIL_CHARACTERS).toWellFormed();
 }
 
-/** One statement can touch a row once. */
+/** Merges two rows for one address: a statement can write a row only once. */
 function merged(held: Row | undefined, row: Row): Row {
   if (held === undefined) return row;
   const stronger = strength(row) > strength(held) ? row : held;
@@ -122,10 +122,9 @@ const RANKS = `array[${SUPPRESSION_REASONS.map((reason) => `'${reason}'`).join('
 const IS_STRONGER = `array_position(${RANKS}, excluded.reason) > array_position(${RANKS}, s.reason)`;
 const IS_NEW_NOTE = '($12 and s.note is distinct from excluded.note)';
 
-// Unique index suppressions_by_hash, in its order, so that two who write the same wait for each other and not
-// in a circle; primary keys of users and user_keys, looked up one by one: of an `exists` beside an `or` a
-// hash of all the project's keys is made. What comes back of a message after its user was erased must not
-// bring the address back.
+// Unique index suppressions_by_hash, in its order, so that concurrent statements do not deadlock. Primary
+// keys of users and user_keys, by subqueries with a limit: for `exists` beside `or` the planner hashes all
+// keys of the project. A report that arrives after its user was erased must not store the address.
 const upsert = sql(
   'suppress_addresses',
   `insert into suppressions as s (

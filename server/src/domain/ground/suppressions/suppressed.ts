@@ -11,7 +11,7 @@ export interface Suppressed {
 }
 
 /**
- * Looks up which of the addresses the project must not send to, in one statement; the answer takes them in
+ * Finds which addresses the project must not send to, by one statement. Returns a lookup that takes them in
  * any spelling.
  */
 export async function findSuppressed(

@@ -1,6 +1,6 @@
 import type { Recipient } from '../../../contract/broadcast.ts';
 import { notificationId } from '../../../lib/ids.ts';
-import { type Identities, namesOf } from '../../ground/identities/identities.ts';
+import { type Identities, identityKeysOf } from '../../ground/identities/identities.ts';
 import type { Person } from '../../people/users/plan.ts';
 import { readRecipients } from '../broadcasts/stored-broadcast.ts';
 import type { LineContext } from '../context/context.ts';
@@ -71,7 +71,7 @@ function isDescribed({ firstName, lastName, customAttributes, phoneNumbers }: Pe
 
 /** The user of both identities, or of the one that is given; undefined if unknown or if they differ. */
 function knownUser(identities: Identities, person: Person): string | undefined {
-  const { id, email } = namesOf(person);
+  const { id, email } = identityKeysOf(person);
   const byId = id === undefined ? undefined : identities.get(id);
   if (email === undefined) return byId;
   const byEmail = identities.get(email);

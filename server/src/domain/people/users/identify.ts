@@ -27,14 +27,14 @@ export async function identifyUser(
   const key = identityKey(projectId, kind, value);
   const cached = identities.get(key);
   if (cached !== undefined) return { userId: cached };
-  const { forgotten } = identities;
+  const { removals } = identities;
   const [known] = await db.query<{ user_id: string; deleted: boolean }>(selectOwner, [
     projectId,
     kind,
     identityValue(kind, value),
   ]);
   if (known !== undefined && (!known.deleted || (await restoreUser(deps, known.user_id)))) {
-    if (!known.deleted && identities.forgotten === forgotten) identities.remember(key, known.user_id);
+    if (!known.deleted && identities.removals === removals) identities.set(key, known.user_id);
     return { userId: known.user_id };
   }
   const resolved = await db.transaction((tx) =>

@@ -1,4 +1,4 @@
-import { identityKey, type Names, namesOf } from '../../ground/identities/identities.ts';
+import { type IdentityKeys, identityKey, identityKeysOf } from '../../ground/identities/identities.ts';
 
 /** A user as somebody names and describes them. A member that is absent says nothing; null clears. */
 export interface Person {
@@ -30,7 +30,7 @@ export interface Plan {
   removedKeys: Map<string, AddedKey>;
   /** Changed identities of users that exist. */
   changed: Map<string, { externalId?: string; email?: string }>;
-  /** Names that contradict one another: which person, and why. External id wins. */
+  /** IdentityKeys that contradict one another: which person, and why. External id wins. */
   conflicts: { person: number; message: string }[];
   /**
    * The persons, by number, whose user is deleted, and that user. Nothing is written of them, unless they are
@@ -68,7 +68,7 @@ export function planUsers(
     restoring: boolean;
     newId: () => string;
   },
-  names: readonly Names[] = people.map(namesOf),
+  names: readonly IdentityKeys[] = people.map(identityKeysOf),
 ): Plan {
   const plan: Plan = {
     userIds: [],
@@ -81,14 +81,14 @@ export function planUsers(
     released: new Set(),
   };
   people.forEach((person, index) => {
-    plan.userIds.push(planPerson(plan, person, names[index] as Names, index, lookUp));
+    plan.userIds.push(planPerson(plan, person, names[index] as IdentityKeys, index, lookUp));
   });
   return plan;
 }
 
 type LookUp = Parameters<typeof planUsers>[1];
 
-function planPerson(plan: Plan, person: Person, names: Names, index: number, lookUp: LookUp): string {
+function planPerson(plan: Plan, person: Person, names: IdentityKeys, index: number, lookUp: LookUp): string {
   const { projectId, externalId, email } = person;
   const { id: idKey, email: mailKey } = names;
   const byId = ownerOf(plan, lookUp, idKey);

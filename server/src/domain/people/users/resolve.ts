@@ -4,10 +4,10 @@ import { newId } from '../../../lib/ids.ts';
 import type { Bus } from '../../ground/bus/messages.ts';
 import {
   type Identities,
+  type IdentityKeys,
   type IdentityKind,
+  identityKeysOf,
   identityValue,
-  type Names,
-  namesOf,
 } from '../../ground/identities/identities.ts';
 import { type KnownUser, type Person, type Plan, planUsers } from './plan.ts';
 import { writeIdentities } from './write-identities.ts';
@@ -49,9 +49,9 @@ export async function resolveUsers(
   whoIsDeleted: 'is restored' | 'is refused' = 'is refused',
 ): Promise<Resolved> {
   const restoring = whoIsDeleted === 'is restored';
-  const names = people.map(namesOf);
+  const names = people.map(identityKeysOf);
   for (let round = 1; round <= MAX_ROUNDS; round += 1) {
-    const forgotten = identities.forgotten;
+    const forgotten = identities.removals;
     // What is in memory may say that somebody is there who is to be restored.
     const fresh = restoring || round > 1;
     const { owners, deleted, learnt } = await findOwners(tx, identities, people, names, fresh);
@@ -75,7 +75,7 @@ export async function resolveUsers(
       refused: restoring ? new Map() : plan.deleted,
       restored,
       moved: [...plan.removedKeys.keys()],
-      remember: () => remember(identities, plan, identities.forgotten === forgotten ? learnt : new Map()),
+      remember: () => remember(identities, plan, identities.removals === forgotten ? learnt : new Map()),
     };
   }
   throw new Error(`users could not be identified in ${MAX_ROUNDS} rounds`);
@@ -105,7 +105,7 @@ async function findOwners(
   tx: Queryable,
   identities: Identities,
   people: readonly Person[],
-  names: readonly Names[],
+  names: readonly IdentityKeys[],
   fresh: boolean,
 ): Promise<Owners> {
   const owners = new Map<string, string>();
@@ -145,7 +145,7 @@ async function findOwners(
  */
 async function findDetails(
   tx: Queryable,
-  names: readonly Names[],
+  names: readonly IdentityKeys[],
   owners: ReadonlyMap<string, string>,
 ): Promise<Map<string, KnownUser>> {
   const wanted = new Set<string>();
@@ -167,9 +167,9 @@ async function findDetails(
 
 /** What was in memory already is left alone there: to put it in anew would let it go unchecked for longer. */
 function remember(identities: Identities, plan: Plan, learnt: ReadonlyMap<string, string>): void {
-  for (const [key, owner] of learnt) identities.remember(key, owner);
-  for (const [key] of plan.removedKeys) identities.forget(key);
-  for (const [key, { userId }] of plan.addedKeys) identities.remember(key, userId);
+  for (const [key, owner] of learnt) identities.set(key, owner);
+  for (const [key] of plan.removedKeys) identities.remove(key);
+  for (const [key, { userId }] of plan.addedKeys) identities.set(key, userId);
 }
 
 // Primary key of user_keys.

@@ -2,7 +2,7 @@ import { textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Database, type Queryable, sql } from '../../../db/client.ts';
 import type { Bus } from '../../ground/bus/messages.ts';
 import { type NewEvent, recordEvents } from '../../ground/events/record.ts';
-import { markKeys, type NamedUser } from '../../ground/identities/keys.ts';
+import { type IdentifiedUser, markKeys } from '../../ground/identities/keys.ts';
 import { Changed, undisturbed } from './undisturbed.ts';
 
 /**
@@ -15,7 +15,7 @@ export async function restoreUsers(
   userIds: readonly string[],
 ): Promise<'restored' | 'gone' | 'changed'> {
   if (userIds.length === 0) return 'restored';
-  const users = await tx.query<NamedUser>(selectUsers, [uuidArray(userIds)]);
+  const users = await tx.query<IdentifiedUser>(selectUsers, [uuidArray(userIds)]);
   if (users.length < userIds.length) return 'gone';
   // The identities first, as everywhere.
   await markKeys(tx, users, false);
