@@ -201,7 +201,7 @@ describe('suppressing an address', () => {
     expect([await list('', other), ids]).toMatchObject([{ length: 1 }, { length: 1 }]);
     expect(lines.map((line) => JSON.parse(line).projectId)).toEqual([shut.id]);
     const byHand = addSuppression({ db, addressKeys }, shut.id, { email: after });
-    await expect(byHand).rejects.toThrow('not there after it was saved');
+    await expect(byHand).rejects.toThrow('vanished after it was saved');
     // With the old key all is as it was.
     const { log: silent, sealer } = service.context;
     const again = new AddressKeys({ sealer, log: silent });
