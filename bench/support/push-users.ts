@@ -1,7 +1,8 @@
-import { fcmTokens, tokenHash } from '../../server/src/domain/people/tokens/channels.ts';
 import { sealToken } from '../../server/src/domain/people/tokens/sealed.ts';
+import { tokenHash } from '../../server/src/domain/people/tokens/token-hash.ts';
 import { newId } from '../../server/src/lib/ids.ts';
 import { createSealer, loadOrCreateKey } from '../../server/src/lib/seal.ts';
+import { tokenCollection } from '../../server/src/providers/index.ts';
 import type { Belfry } from './belfry.ts';
 
 const STEP = 20_000;
@@ -19,8 +20,8 @@ export async function createPushUsers(
       const rows = Array.from({ length: Math.min(STEP, count - from) }, (_, index) => {
         const body = { device_token: `${prefix}${from + index}`.padEnd(152, 'x') };
         const [userId, id] = [newId(), newId()];
-        const json = JSON.stringify(fcmTokens.stored(body));
-        const hash = tokenHash(fcmTokens.identity(body));
+        const json = JSON.stringify(body);
+        const hash = tokenHash(tokenCollection('fcm').identity(body));
         return { userId, id, hash, sealed: sealToken(sealer, userId, id, json) };
       });
       await client.query(
@@ -48,7 +49,7 @@ export async function createPushUsers(
           rows.map((row) => row.id),
           rows.map((row) => row.hash),
           rows.map((row) => row.sealed),
-          fcmTokens.name,
+          tokenCollection('fcm').collection,
         ],
       );
     }

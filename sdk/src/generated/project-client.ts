@@ -70,32 +70,6 @@ export class ProjectClient extends Client {
 
   /** The devices, browsers, chats and inboxes of a user. */
   readonly channelTokens = {
-    inbox: {
-      /**
-       * List the active tokens of a user, newest first.
-       * Discarded tokens are not listed; get them by their id. Requires a Project JWT.
-       *
-       * `GET /users/{user_id}/channels/in_app/inbox/tokens`
-       */
-      list: (userId: string, query?: ListQuery, options?: RequestOptions): PageRequest<InboxToken> =>
-        this.list(`/users/${segment(userId)}/channels/in_app/inbox/tokens`, query, options),
-      /**
-       * Get a token of a user, active or discarded.
-       * Returns a token with its secrets. `discarded_at` of an active token is `null`. Requires a Project JWT.
-       *
-       * `GET /users/{user_id}/channels/in_app/inbox/tokens/{token_id}`
-       */
-      get: (userId: string, tokenId: string, options?: RequestOptions): Promise<InboxToken> =>
-        this.request({ method: 'GET', path: `/users/${segment(userId)}/channels/in_app/inbox/tokens/${segment(tokenId)}` }, options),
-      /**
-       * Discard a token of a user for good.
-       * Nothing is delivered to the token from then on, and its connections are closed. Discarding it again returns the same. Requires a Project JWT.
-       *
-       * `DELETE /users/{user_id}/channels/in_app/inbox/tokens/{token_id}`
-       */
-      discard: (userId: string, tokenId: string, options?: RequestOptions): Promise<DiscardedToken> =>
-        this.request({ method: 'DELETE', path: `/users/${segment(userId)}/channels/in_app/inbox/tokens/${segment(tokenId)}` }, options),
-    },
     apns: {
       /**
        * List the active tokens of a user, newest first.
@@ -173,6 +147,32 @@ export class ProjectClient extends Client {
        */
       discard: (userId: string, tokenId: string, options?: RequestOptions): Promise<DiscardedToken> =>
         this.request({ method: 'DELETE', path: `/users/${segment(userId)}/channels/mobile_push/fcm/tokens/${segment(tokenId)}` }, options),
+    },
+    inbox: {
+      /**
+       * List the active tokens of a user, newest first.
+       * Discarded tokens are not listed; get them by their id. Requires a Project JWT.
+       *
+       * `GET /users/{user_id}/channels/in_app/inbox/tokens`
+       */
+      list: (userId: string, query?: ListQuery, options?: RequestOptions): PageRequest<InboxToken> =>
+        this.list(`/users/${segment(userId)}/channels/in_app/inbox/tokens`, query, options),
+      /**
+       * Get a token of a user, active or discarded.
+       * Returns a token with its secrets. `discarded_at` of an active token is `null`. Requires a Project JWT.
+       *
+       * `GET /users/{user_id}/channels/in_app/inbox/tokens/{token_id}`
+       */
+      get: (userId: string, tokenId: string, options?: RequestOptions): Promise<InboxToken> =>
+        this.request({ method: 'GET', path: `/users/${segment(userId)}/channels/in_app/inbox/tokens/${segment(tokenId)}` }, options),
+      /**
+       * Discard a token of a user for good.
+       * Nothing is delivered to the token from then on, and its connections are closed. Discarding it again returns the same. Requires a Project JWT.
+       *
+       * `DELETE /users/{user_id}/channels/in_app/inbox/tokens/{token_id}`
+       */
+      discard: (userId: string, tokenId: string, options?: RequestOptions): Promise<DiscardedToken> =>
+        this.request({ method: 'DELETE', path: `/users/${segment(userId)}/channels/in_app/inbox/tokens/${segment(tokenId)}` }, options),
     },
     slack: {
       /**

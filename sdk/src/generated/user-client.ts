@@ -128,40 +128,6 @@ export class UserClient extends Client {
 
   /** The devices, browsers, chats and inboxes of a user. */
   readonly channelTokens = {
-    inbox: {
-      /**
-       * Save a token.
-       * Saving a token again updates its record. A token of another user moves to this user, and a discarded token becomes active again under a new id. A channel of a user has at most 100 active tokens; the oldest is discarded. Requires a User JWT.
-       *
-       * `PUT /channels/in_app/inbox/tokens`
-       */
-      save: (body: InboxTokenInput, options?: RequestOptions): Promise<SavedInboxToken> =>
-        this.request({ method: 'PUT', path: '/channels/in_app/inbox/tokens', body }, options),
-      /**
-       * List the active tokens of the user, newest first.
-       * Discarded tokens are not listed; get them by their id. Requires a User JWT.
-       *
-       * `GET /channels/in_app/inbox/tokens`
-       */
-      list: (query?: ListQuery, options?: RequestOptions): PageRequest<InboxToken> =>
-        this.list('/channels/in_app/inbox/tokens', query, options),
-      /**
-       * Get a token, active or discarded.
-       * Returns a token with its secrets. `discarded_at` of an active token is `null`. Requires a User JWT.
-       *
-       * `GET /channels/in_app/inbox/tokens/{token_id}`
-       */
-      get: (tokenId: string, options?: RequestOptions): Promise<InboxToken> =>
-        this.request({ method: 'GET', path: `/channels/in_app/inbox/tokens/${segment(tokenId)}` }, options),
-      /**
-       * Discard a token for good.
-       * Nothing is delivered to the token from then on, and its connections are closed. Discarding it again returns the same. Requires a User JWT.
-       *
-       * `DELETE /channels/in_app/inbox/tokens/{token_id}`
-       */
-      discard: (tokenId: string, options?: RequestOptions): Promise<DiscardedToken> =>
-        this.request({ method: 'DELETE', path: `/channels/in_app/inbox/tokens/${segment(tokenId)}` }, options),
-    },
     apns: {
       /**
        * Save a token.
@@ -263,6 +229,40 @@ export class UserClient extends Client {
        */
       discard: (tokenId: string, options?: RequestOptions): Promise<DiscardedToken> =>
         this.request({ method: 'DELETE', path: `/channels/mobile_push/fcm/tokens/${segment(tokenId)}` }, options),
+    },
+    inbox: {
+      /**
+       * Save a token.
+       * Saving a token again updates its record. A token of another user moves to this user, and a discarded token becomes active again under a new id. A channel of a user has at most 100 active tokens; the oldest is discarded. Requires a User JWT.
+       *
+       * `PUT /channels/in_app/inbox/tokens`
+       */
+      save: (body: InboxTokenInput, options?: RequestOptions): Promise<SavedInboxToken> =>
+        this.request({ method: 'PUT', path: '/channels/in_app/inbox/tokens', body }, options),
+      /**
+       * List the active tokens of the user, newest first.
+       * Discarded tokens are not listed; get them by their id. Requires a User JWT.
+       *
+       * `GET /channels/in_app/inbox/tokens`
+       */
+      list: (query?: ListQuery, options?: RequestOptions): PageRequest<InboxToken> =>
+        this.list('/channels/in_app/inbox/tokens', query, options),
+      /**
+       * Get a token, active or discarded.
+       * Returns a token with its secrets. `discarded_at` of an active token is `null`. Requires a User JWT.
+       *
+       * `GET /channels/in_app/inbox/tokens/{token_id}`
+       */
+      get: (tokenId: string, options?: RequestOptions): Promise<InboxToken> =>
+        this.request({ method: 'GET', path: `/channels/in_app/inbox/tokens/${segment(tokenId)}` }, options),
+      /**
+       * Discard a token for good.
+       * Nothing is delivered to the token from then on, and its connections are closed. Discarding it again returns the same. Requires a User JWT.
+       *
+       * `DELETE /channels/in_app/inbox/tokens/{token_id}`
+       */
+      discard: (tokenId: string, options?: RequestOptions): Promise<DiscardedToken> =>
+        this.request({ method: 'DELETE', path: `/channels/in_app/inbox/tokens/${segment(tokenId)}` }, options),
     },
     slack: {
       /**

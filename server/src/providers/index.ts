@@ -1,7 +1,7 @@
 /** The table of providers, and the tables that are derived from it. */
 import type { Static } from 'typebox';
 import * as list from './list.ts';
-import type { AnyProvider, Integration } from './provider.ts';
+import type { AnyProvider, Integration, TokenCollection } from './provider.ts';
 import type { OriginSetting } from './shared/transport.ts';
 
 /** Every kind of integration that a project can set up, by the name that it is stored under. */
@@ -23,6 +23,13 @@ export const delivering: ReadonlyMap<string, AnyProvider> = new Map(
 export const overrideKeys: readonly string[] = [
   ...new Set([...delivering.values()].flatMap(({ overrideKey }) => overrideKey ?? [])),
 ];
+
+/** The tokens of an integration that has a collection of them. */
+export function tokenCollection(name: IntegrationName): TokenCollection {
+  const { tokens } = integrations[name] as Integration;
+  if (tokens === undefined) throw new Error(`${name} has no tokens`);
+  return tokens;
+}
 
 /** The vendors' origins, by the settings with which the operator replaces them. */
 export const vendorOrigins: Readonly<Record<OriginSetting, string>> = Object.fromEntries(

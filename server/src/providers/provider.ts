@@ -199,6 +199,65 @@ export type MessageOf = {
   teams: TeamsMessage;
 };
 
+/** A message on any channel. */
+export type Message = MessageOf[keyof MessageOf];
+
+/** The members of a message that say where it goes, on the channels where tokens say it. */
+export type MessageAddress = Readonly<Record<string, unknown>>;
+
+/** How a token says where its messages go. */
+export type TokenTarget = {
+  /** Left out where the integration's own destination is meant (`ownAddress`). */
+  address?: MessageAddress;
+  /** An installation whose access token is needed: the address then is the one that `withAccess` returns. */
+  installation?: { id: string; withAccess(accessToken: string): MessageAddress };
+  /** Integrations with this `app_id` are tried first: the keys of others may not be valid for the token. */
+  appId?: string;
+  /** Every integration sends to the same place, so that failover cannot help. */
+  isFixed?: boolean;
+  /** Texts that identify the recipient and must not appear in events. */
+  secrets: readonly string[];
+};
+
+/** The members of a token, as its route has validated them. */
+export type TokenMembers = Readonly<Record<string, unknown>>;
+
+/** The tokens that belong to an integration: their routes, and how they are stored. */
+export type TokenCollection<Token = TokenMembers> = {
+  /** As in `tokens.channel`. Each integration has its own. */
+  collection: string;
+  /** In the routes, `/channels/<path>/tokens`, where `collection` has the brand in it: there it is `<brand>`. */
+  path?: string;
+  /**
+   * A device has one user at a time: the one who saved it last. Shared tokens, of chats, may have several
+   * users.
+   */
+  kind: 'device' | 'shared';
+  /** The request that saves a token, the response to that, and its record. */
+  save: TObject;
+  saved: TObject;
+  token: TObject;
+  /** The members that name a host to send to. */
+  hosts?: readonly NamedHost[];
+  /** Ids may be made of the token; saving rejects unknown headers, cookies and parameters. */
+  hasPublicIds?: boolean;
+  /** The meaning of saving a token again, where it is not that of all devices or all shared tokens. */
+  savedAgain?: string;
+  /** What makes two tokens the same. */
+  identity(token: Token): TokenIdentity;
+  /** The members that are stored and returned, nullable ones as `null`; all of them if left out. */
+  stored?(token: Token): TokenMembers;
+};
+
+/** A text, or the public id, for tokens that make their own. */
+export type TokenIdentity = { text: string } | { publicId: string };
+
+/** Tokens that messages are sent to. */
+export type TargetedTokens<Token = TokenMembers> = TokenCollection<Token> & {
+  /** Pure. */
+  target(token: Token): TokenTarget;
+};
+
 /** A live connection to one vendor with one configuration, shared by all messages of an integration. */
 export type Sender<Message> = {
   /** How many sends are worth having in flight at once; more only wait inside. */
@@ -254,6 +313,8 @@ export type Integration<Schema extends TObject = TObject> = {
    * ends within the transport's timeouts.
    */
   verify?(config: Static<Schema>, deps: VerifyDeps): Promise<Finding[]>;
+  /** The tokens that users save for it. */
+  tokens?: TokenCollection;
   /** How the vendor's own webhooks are taken in, where it has such. */
   receives?: Receiver<Static<Schema>>;
   /** How it is taken in what the vendor reports of messages that it had taken, where it does. */
@@ -413,6 +474,10 @@ export type Provider<
   guide(): Promise<{ guide: Guide<Reply> }>;
   /** Left out where the vendor names no rate. */
   rates?: Rates<MessageOf[C], Static<Schema>>;
+  /** The tokens that it sends to, where it sends to tokens. */
+  tokens?: TargetedTokens;
+  /** The destination in the config for users who have no token. Pure. */
+  ownAddress?(config: Static<Schema>): MessageAddress | undefined;
   /**
    * Who takes the message, where the message says so and not the config: a push service, the host of a
    * webhook, a workspace. That one of them does not work says nothing of the others. Not a secret.

@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Database, type Queryable, type Statement, sql } from '../../src/db/client.ts';
 import type { RealtimeMessage } from '../../src/domain/ground/bus/messages.ts';
-import { fcmTokens, slackbotTokens, slackTokens } from '../../src/domain/people/tokens/channels.ts';
 import { TokenDiscarder } from '../../src/domain/people/tokens/discard-gone.ts';
 import type { GoneToken } from '../../src/domain/people/tokens/gone-token.ts';
 import { saveToken } from '../../src/domain/people/tokens/save.ts';
 import { newId } from '../../src/lib/ids.ts';
+import { tokenCollection } from '../../src/providers/index.ts';
 import { startTestService, type TestService, until } from '../support/service.ts';
 
 let service: TestService;
@@ -23,13 +23,18 @@ const value = (name: string) => name.padEnd(64, 'x');
 const projectId = () => service.project.id;
 
 async function saveDevice(userId: string, name: string, of = projectId()): Promise<void> {
-  await saveToken(service.context, fcmTokens, { projectId: of, userId }, { device_token: value(name) });
+  await saveToken(
+    service.context,
+    tokenCollection('fcm'),
+    { projectId: of, userId },
+    { device_token: value(name) },
+  );
 }
 type Chat = { installation: string; channel: string };
 async function saveChat(
   userId: string,
   { installation, channel }: Chat,
-  kind = slackTokens,
+  kind = tokenCollection('slack'),
   of = projectId(),
 ): Promise<void> {
   const oauth = { installation_id: installation, channel_id: channel };
@@ -329,8 +334,8 @@ describe('an installation that a provider says is gone', () => {
       [second, { installation: 'a1_%-t1', channel: 'C1' }],
     ];
     for (const [userId, chat] of kept) await saveChat(userId, chat);
-    await saveChat(second, { installation: 'A1_%-T1', channel: 'C1' }, slackbotTokens);
-    await saveChat(third, { installation: 'A1_%-T1', channel: 'C1' }, slackTokens, other.id);
+    await saveChat(second, { installation: 'A1_%-T1', channel: 'C1' }, tokenCollection('slackbot'));
+    await saveChat(third, { installation: 'A1_%-T1', channel: 'C1' }, tokenCollection('slack'), other.id);
     await discardNow(await whole(first, 'A1_%-T1'));
     expect((await publicIds(first, second, third)).sort()).toEqual(
       [

@@ -3,10 +3,10 @@ import { readFile } from 'node:fs/promises';
 import { connect, type Socket } from 'node:net';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import type { NotificationChanged } from '../../src/domain/ground/bus/messages.ts';
-import { inboxTokens } from '../../src/domain/people/tokens/channels.ts';
 import { discardToken } from '../../src/domain/people/tokens/discard.ts';
 import { CLOSINGS } from '../../src/http/realtime/socket.ts';
 import { notificationId } from '../../src/lib/ids.ts';
+import { tokenCollection } from '../../src/providers/index.ts';
 import {
   insertBroadcast,
   newUser,
@@ -53,7 +53,11 @@ async function broadcast(
 
 async function discard(userId: string, id: string): Promise<void> {
   const { db, project } = realtime;
-  await discardToken({ db, bus: node.bus }, inboxTokens.name, { projectId: project.id, userId, id });
+  await discardToken({ db, bus: node.bus }, tokenCollection('inbox').collection, {
+    projectId: project.id,
+    userId,
+    id,
+  });
 }
 
 function change(

@@ -9,7 +9,6 @@ import { Hub } from '../../src/domain/after/realtime/hub.ts';
 import { createBus, type PostgresBus } from '../../src/domain/ground/bus/bus.ts';
 import type { NotificationsNew } from '../../src/domain/ground/bus/messages.ts';
 import { BroadcastContents } from '../../src/domain/line/notifications/contents.ts';
-import { inboxTokens } from '../../src/domain/people/tokens/channels.ts';
 import { findInboxToken } from '../../src/domain/people/tokens/find-by-value.ts';
 import { saveToken } from '../../src/domain/people/tokens/save.ts';
 import { ProjectCache } from '../../src/domain/setup/projects/cache.ts';
@@ -23,6 +22,7 @@ import { newId, notificationId } from '../../src/lib/ids.ts';
 import { createLogger } from '../../src/lib/log.ts';
 import { packJson } from '../../src/lib/packed-json.ts';
 import { createSealer, type Sealer } from '../../src/lib/seal.ts';
+import { tokenCollection } from '../../src/providers/index.ts';
 import { createTestDatabase, type TestDatabase } from './database.ts';
 
 /**
@@ -134,7 +134,10 @@ export async function saveInboxToken(
   const token = randomBytes(32).toString('hex');
   const bus = { publish: () => {}, subscribe: () => () => {} }; // nobody else has it
   const owner = { projectId: project.id, userId };
-  await saveToken({ db, bus, sealer }, inboxTokens, owner, { token, connection_id: connectionId });
+  await saveToken({ db, bus, sealer }, tokenCollection('inbox'), owner, {
+    token,
+    connection_id: connectionId,
+  });
   const found = await findInboxToken({ db, sealer }, project.id, token);
   if (found === undefined) throw new Error('the token was not saved');
   return { id: found.tokenId, token };

@@ -1,13 +1,13 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openDatabase, sql } from '../../src/db/client.ts';
-import { expoTokens, slackTokens } from '../../src/domain/people/tokens/channels.ts';
 import { discardToken } from '../../src/domain/people/tokens/discard.ts';
 import { findInboxToken } from '../../src/domain/people/tokens/find-by-value.ts';
 import { getToken, listTokens, recordId } from '../../src/domain/people/tokens/list.ts';
 import { saveToken } from '../../src/domain/people/tokens/save.ts';
 import { NEWEST } from '../../src/lib/cursor.ts';
 import { isId, newId } from '../../src/lib/ids.ts';
+import { tokenCollection } from '../../src/providers/index.ts';
 import { createTestDatabase } from '../support/database.ts';
 import { type Answer, type Caller, startTestService, type TestService } from '../support/service.ts';
 
@@ -553,10 +553,10 @@ test('every statement on tokens goes by its index, however many discarded ones a
     const owner = { projectId: newId(), userId: newId() };
     const place = { id: NEWEST, limit: 51 };
     for (const user of [owner, { ...owner, userId: newId() }, { ...owner, userId: newId() }]) {
-      await saveToken(context, expoTokens, user, { device_token: 'moves' });
+      await saveToken(context, tokenCollection('expo'), user, { device_token: 'moves' });
     }
     for (const body of [oauth('C1'), { ...oauth('C1'), webhook: { url: hook('plan') } }]) {
-      await saveToken(context, slackTokens, owner, body);
+      await saveToken(context, tokenCollection('slack'), owner, body);
     }
     await listTokens(db, owner.userId, 'slack', { ...place, direction: 'older' });
     await listTokens(db, owner.userId, 'slack', { ...place, direction: 'newer' });

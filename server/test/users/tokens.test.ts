@@ -1,13 +1,13 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { sql } from '../../src/db/client.ts';
 import type { RealtimeMessage } from '../../src/domain/ground/bus/messages.ts';
-import { inboxTokens, slackTokens } from '../../src/domain/people/tokens/channels.ts';
 import { discardToken } from '../../src/domain/people/tokens/discard.ts';
 import { findInboxToken } from '../../src/domain/people/tokens/find-by-value.ts';
 import { listTokens } from '../../src/domain/people/tokens/list.ts';
 import { saveToken } from '../../src/domain/people/tokens/save.ts';
 import { NEWEST } from '../../src/lib/cursor.ts';
 import { newId } from '../../src/lib/ids.ts';
+import { tokenCollection } from '../../src/providers/index.ts';
 import { type Caller, startTestService, type TestService } from '../support/service.ts';
 
 const PATH = '/channels/in_app/inbox/tokens';
@@ -202,7 +202,7 @@ describe('more active tokens than a user may have', () => {
     const answers = await Promise.all(late.map((name) => call('PUT', PATH, { token: value(name) })));
     expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200, 200]);
     const { data } = await all(call);
-    expect(await countActive(inboxTokens.name, data[0].id)).toBe(100);
+    expect(await countActive(tokenCollection('inbox').collection, data[0].id)).toBe(100);
     const values = data.map(({ token }: { token: string }) => token);
     expect(values).toEqual(expect.arrayContaining(late.map(value)));
     expect(values).not.toContain(value('parallel-2-'));
@@ -226,7 +226,9 @@ describe('more active tokens than a user may have', () => {
     // What somebody else had in hand at the moment goes with the next one.
     for (const [index, call] of calls.entries()) {
       await saveMany(call, [`last-${index}-`]);
-      expect(await countActive(inboxTokens.name, (await all(call)).data[0].id)).toBeLessThanOrEqual(100);
+      expect(
+        await countActive(tokenCollection('inbox').collection, (await all(call)).data[0].id),
+      ).toBeLessThanOrEqual(100);
     }
   });
 
@@ -234,22 +236,22 @@ describe('more active tokens than a user may have', () => {
     const { context, project } = service;
     const owner = { projectId: project.id, userId: newId() };
     const save = (name: string) =>
-      saveToken(context, slackTokens, owner, {
+      saveToken(context, tokenCollection('slack'), owner, {
         oauth: { installation_id: 'I', channel_id: name, scope: '' },
       });
     const ids = async () => {
       const place = { direction: 'older', id: NEWEST, limit: 200 } as const;
-      return (await listTokens(context.db, owner.userId, slackTokens.name, place)).map(
+      return (await listTokens(context.db, owner.userId, tokenCollection('slack').collection, place)).map(
         (row) => row.public_id,
       );
     };
     await save('C0');
-    const [first] = await listTokens(context.db, owner.userId, slackTokens.name, {
+    const [first] = await listTokens(context.db, owner.userId, tokenCollection('slack').collection, {
       direction: 'older',
       id: NEWEST,
       limit: 1,
     });
-    await discardToken(context, slackTokens.name, { ...owner, id: first?.id ?? '' });
+    await discardToken(context, tokenCollection('slack').collection, { ...owner, id: first?.id ?? '' });
     for (let index = 1; index <= 100; index += 1) await save(`C${index}`);
     await save('C0');
     const left = await ids();
@@ -304,13 +306,13 @@ test('the list is paged, newest first', async () => {
 
 test('a chat destination may be shared by users; each has it once', async () => {
   const { context, project } = service;
-  const shared = { ...inboxTokens, name: 'test/shared', kind: 'shared' as const };
+  const shared = { ...tokenCollection('inbox'), collection: 'test/shared', kind: 'shared' as const };
   const [one, two] = [newId(), newId()];
   const save = (userId: string) =>
     saveToken(context, shared, { projectId: project.id, userId }, { token: value('s') });
   await Promise.all([save(one), save(one), save(two), save(two)]);
   for (const userId of [one, two]) {
-    const rows = await listTokens(context.db, userId, shared.name, {
+    const rows = await listTokens(context.db, userId, shared.collection, {
       direction: 'older',
       id: NEWEST,
       limit: 9,

@@ -5,7 +5,6 @@ import {
   StartedWebPush,
   StartInstallation,
 } from '../../contract/installation.ts';
-import { webPushToken } from '../../contract/token.ts';
 import { privateHostProblems, rejectPrivateHosts } from '../../domain/ground/requests/private-hosts.ts';
 import type { SlackProvider } from '../../domain/people/installations/app.ts';
 import { finishInstallation } from '../../domain/people/installations/finish.ts';
@@ -13,15 +12,14 @@ import { inboxConfigOf, saveInboxInstallation } from '../../domain/people/instal
 import { saveStated } from '../../domain/people/installations/save.ts';
 import { requireApp, startInstallation } from '../../domain/people/installations/start.ts';
 import { startWebPush } from '../../domain/people/installations/web-push.ts';
-import { webPushTokens } from '../../domain/people/tokens/channels.ts';
 import { saveToken } from '../../domain/people/tokens/save.ts';
 import { decodeJwt } from '../../lib/jwt.ts';
-import { integrations, wireNameOf } from '../../providers/index.ts';
+import { integrations, tokenCollection, wireNameOf } from '../../providers/index.ts';
+import type { TokenMembers } from '../../providers/provider.ts';
 import { bearerToken } from '../auth.ts';
 import { rawJson } from '../reply.ts';
 import { type App, userRoute } from '../route.ts';
 import { shown, taken } from './integrations.ts';
-import { WEB_PUSH_HOSTS } from './tokens.ts';
 
 const tags: [string] = ['Installations'];
 
@@ -135,6 +133,8 @@ function inboxRoutes(app: App): void {
 }
 
 function webPushRoutes(app: App): void {
+  const tokens = tokenCollection('web_push');
+  const { hosts = [] } = tokens;
   userRoute(app, {
     method: 'PUT',
     url: '/integrations/web_push/installations',
@@ -143,13 +143,13 @@ function webPushRoutes(app: App): void {
     description:
       'Does the same as `PUT /channels/web_push/tokens`: notifications reach this browser from then on.',
     tags,
-    body: webPushToken.save,
-    alsoWrong: ({ body }) => privateHostProblems(app.context, WEB_PUSH_HOSTS, body),
-    reply: { 200: webPushToken.saved },
+    body: tokens.save,
+    alsoWrong: ({ body }) => privateHostProblems(app.context, hosts, body),
+    reply: { 200: tokens.saved },
     async handler({ project, user, body, context }) {
-      await rejectPrivateHosts(context, WEB_PUSH_HOSTS, body);
+      await rejectPrivateHosts(context, hosts, body);
       const owner = { projectId: project.id, userId: user.id };
-      return rawJson(JSON.stringify(await saveToken(context, webPushTokens, owner, body)));
+      return rawJson(JSON.stringify(await saveToken(context, tokens, owner, body as TokenMembers)));
     },
   });
 

@@ -14,6 +14,7 @@ import { saveIntegration } from '../../domain/setup/integrations/save.ts';
 import { verifyIntegration } from '../../domain/setup/integrations/verify.ts';
 import { ClientError } from '../../errors.ts';
 import type { Cursor } from '../../lib/cursor.ts';
+import { pascalCase } from '../../lib/pascal-case.ts';
 import { integrations, wireNameOf } from '../../providers/index.ts';
 import type { Integration } from '../../providers/provider.ts';
 import { rawJson } from '../reply.ts';
@@ -130,10 +131,6 @@ function record(integration: Integration, brand: string) {
     config: shown(integration),
     delivers: channel !== undefined,
   });
-}
-
-function pascalCase(name: string): string {
-  return name.replace(/(?:^|_)([a-z])/g, (_all, letter: string) => letter.toUpperCase());
 }
 
 function asRecord(brand: string) {

@@ -1,104 +1,43 @@
-import { type Static, type TObject, type TSchema, Type } from 'typebox';
+import { type Static, Type } from 'typebox';
 import { type Page, PageQuery, page } from '../../contract/common.ts';
 import {
-  apnsToken,
-  ChatTokenIdInPath,
-  ChatTokenPageQuery,
-  chatToken,
   DiscardResult,
-  expoToken,
-  fcmToken,
-  inboxToken,
+  PublicTokenIdInPath,
+  PublicTokenPageQuery,
   TokenId,
-  teamsToken,
   UserInPath,
-  webPushToken,
 } from '../../contract/token.ts';
 import { privateHostProblems, rejectPrivateHosts } from '../../domain/ground/requests/private-hosts.ts';
-import {
-  apnsTokens,
-  expoTokens,
-  fcmTokens,
-  inboxTokens,
-  slackbotTokens,
-  slackTokens,
-  type TokenChannel,
-  teamsTokens,
-  webPushTokens,
-} from '../../domain/people/tokens/channels.ts';
 import { discardToken } from '../../domain/people/tokens/discard.ts';
 import { MAX_ACTIVE_TOKENS } from '../../domain/people/tokens/discard-oldest.ts';
 import { getToken, listTokens, recordId, tokenJson } from '../../domain/people/tokens/list.ts';
 import { saveToken } from '../../domain/people/tokens/save.ts';
 import { userExists } from '../../domain/people/users/exists.ts';
 import { ClientError } from '../../errors.ts';
-import { type NamedHost, urlMember } from '../../lib/named-host.ts';
+import { pascalCase } from '../../lib/pascal-case.ts';
+import { integrations } from '../../providers/index.ts';
+import type { Integration, TokenCollection, TokenMembers } from '../../providers/provider.ts';
 import { type RawJson, rawJson } from '../reply.ts';
 import { type App, type Call, projectRoute, userRoute } from '../route.ts';
 
-/** Registers the token collections, for users and for projects. */
+const tags: [string] = ['Channel tokens'];
+
+/** Registers the token collections of all integrations, for users and for projects. */
 export function tokenRoutes(app: App): void {
-  collection(app, { name: 'Inbox', path: 'in_app/inbox', channel: inboxTokens, ...inboxToken });
-  collection(app, { name: 'Apns', path: 'mobile_push/apns', channel: apnsTokens, ...apnsToken });
-  collection(app, { name: 'Expo', path: 'mobile_push/expo', channel: expoTokens, ...expoToken });
-  collection(app, { name: 'Fcm', path: 'mobile_push/fcm', channel: fcmTokens, ...fcmToken });
-  collection(app, {
-    name: 'Slack',
-    path: 'slack',
-    channel: slackTokens,
-    ...chatToken,
-    hosts: [urlMember('webhook.url')],
-    chat: true,
-  });
-  collection(app, {
-    name: 'Slackbot',
-    path: 'slack/<brand>_slackbot',
-    channel: slackbotTokens,
-    ...chatToken,
-    hosts: [urlMember('webhook.url')],
-    chat: true,
-  });
-  collection(app, {
-    name: 'Teams',
-    path: 'teams',
-    channel: teamsTokens,
-    ...teamsToken,
-    hosts: [urlMember('webhook.url')],
-  });
-  collection(app, {
-    name: 'WebPush',
-    path: 'web_push',
-    channel: webPushTokens,
-    ...webPushToken,
-    hosts: WEB_PUSH_HOSTS,
-  });
+  for (const { name, tokens } of Object.values(integrations) as Integration[]) {
+    if (tokens === undefined) continue;
+    const of = { ...tokens, name: pascalCase(name), path: tokens.path ?? tokens.collection };
+    save(app, of);
+    ofUser(app, of);
+    ofProject(app, of);
+  }
 }
 
-interface Collection<Save extends TObject, Saved extends TSchema, Token extends TSchema> {
+interface Collection extends TokenCollection {
   /** Part of the operation ids: `saveInboxToken`. */
   name: string;
   /** Part of the paths: `/channels/<path>/tokens`. */
   path: string;
-  channel: TokenChannel<Static<Save>>;
-  save: Save;
-  saved: Saved;
-  token: Token;
-  /** Members that name a host to send to. */
-  hosts?: readonly NamedHost[];
-  /** Ids may be those of Slack, and saving rejects unknown headers, cookies and parameters. */
-  chat?: boolean;
-}
-
-const tags: [string] = ['Channel tokens'];
-export const WEB_PUSH_HOSTS = [urlMember('endpoint')];
-
-function collection<Save extends TObject, Saved extends TSchema, Token extends TSchema>(
-  app: App,
-  of: Collection<Save, Saved, Token>,
-): void {
-  save(app, of);
-  ofUser(app, of);
-  ofProject(app, of);
 }
 
 const SAVED_AGAIN = {
@@ -108,10 +47,6 @@ const SAVED_AGAIN = {
   shared:
     'Saving a token again updates its record; several users can have the same token. A discarded token ' +
     'becomes active again under a new id.',
-  chat:
-    'A token is the channel in `oauth` or else the address in `webhook`; several users can have the same ' +
-    'token. Saving it again updates its record, or makes a new one if it was discarded. With `oauth`, the ' +
-    'id of the active record consists of the installation and the channel.',
 };
 
 const LIST = 'Discarded tokens are not listed; get them by their id.';
@@ -121,36 +56,31 @@ const DISCARD =
   'returns the same.';
 const MOST = ` A channel of a user has at most ${MAX_ACTIVE_TOKENS} active tokens; the oldest is discarded.`;
 
-function save<Save extends TObject, Saved extends TSchema>(
-  app: App,
-  { name, path, channel, save, saved, hosts = [], chat = false }: Collection<Save, Saved, TSchema>,
-): void {
+function save(app: App, tokens: Collection): void {
+  const { name, path, hosts = [], hasPublicIds = false, savedAgain = SAVED_AGAIN[tokens.kind] } = tokens;
   userRoute(app, {
     method: 'PUT',
     url: `/channels/${path}/tokens`,
     operationId: `save${name}Token`,
     summary: 'Save a token',
-    description: `${SAVED_AGAIN[chat ? 'chat' : channel.kind]}${MOST}`,
+    description: `${savedAgain}${MOST}`,
     tags,
-    body: save,
-    refuseUnknown: chat,
+    body: tokens.save,
+    refuseUnknown: hasPublicIds,
     alsoWrong: ({ body }) => privateHostProblems(app.context, hosts, body),
-    reply: { 200: saved },
+    reply: { 200: tokens.saved },
     async handler({ user, project, body, context }) {
       await rejectPrivateHosts(context, hosts, body);
       const owner = { projectId: project.id, userId: user.id };
-      return rawJson(JSON.stringify(await saveToken(context, channel, owner, body)));
+      return rawJson(JSON.stringify(await saveToken(context, tokens, owner, body as TokenMembers)));
     },
   });
 }
 
 /** Reading and discarding, for the user. */
-function ofUser<Token extends TSchema>(
-  app: App,
-  { name, path, channel, token, chat = false }: Collection<TObject, TSchema, Token>,
-): void {
+function ofUser(app: App, { name, path, collection, token, hasPublicIds = false }: Collection): void {
   const url = `/channels/${path}/tokens`;
-  const params = chat ? ChatTokenIdInPath : TokenId;
+  const params = hasPublicIds ? PublicTokenIdInPath : TokenId;
 
   userRoute(app, {
     method: 'GET',
@@ -159,9 +89,9 @@ function ofUser<Token extends TSchema>(
     summary: 'List the active tokens of the user, newest first',
     description: LIST,
     tags,
-    query: chat ? ChatTokenPageQuery : PageQuery,
+    query: hasPublicIds ? PublicTokenPageQuery : PageQuery,
     reply: { 200: page(token) },
-    handler: (call) => list(call, channel.name, call.user.id),
+    handler: (call) => list(call, collection, call.user.id),
   });
 
   userRoute(app, {
@@ -173,7 +103,7 @@ function ofUser<Token extends TSchema>(
     tags,
     params,
     reply: { 200: token },
-    handler: (call) => get(call, channel.name, call.user.id),
+    handler: (call) => get(call, collection, call.user.id),
   });
 
   userRoute(app, {
@@ -185,19 +115,16 @@ function ofUser<Token extends TSchema>(
     tags,
     params,
     reply: { 200: DiscardResult },
-    handler: (call) => discard(call, channel.name, { projectId: call.project.id, userId: call.user.id }),
+    handler: (call) => discard(call, collection, { projectId: call.project.id, userId: call.user.id }),
   });
 }
 
 /** Reading and discarding, for the project and any of its users. */
-function ofProject<Token extends TSchema>(
-  app: App,
-  { name, path, channel, token, chat = false }: Collection<TObject, TSchema, Token>,
-): void {
+function ofProject(app: App, { name, path, collection, token, hasPublicIds = false }: Collection): void {
   const url = `/users/:user_id/channels/${path}/tokens`;
   const params = Type.Object({
     ...UserInPath.properties,
-    ...(chat ? ChatTokenIdInPath : TokenId).properties,
+    ...(hasPublicIds ? PublicTokenIdInPath : TokenId).properties,
   });
 
   projectRoute(app, {
@@ -208,9 +135,9 @@ function ofProject<Token extends TSchema>(
     description: LIST,
     tags,
     params: UserInPath,
-    query: chat ? ChatTokenPageQuery : PageQuery,
+    query: hasPublicIds ? PublicTokenPageQuery : PageQuery,
     reply: { 200: page(token) },
-    handler: async (call) => list(call, channel.name, (await userOf(call)).userId),
+    handler: async (call) => list(call, collection, (await userOf(call)).userId),
   });
 
   projectRoute(app, {
@@ -222,7 +149,7 @@ function ofProject<Token extends TSchema>(
     tags,
     params,
     reply: { 200: token },
-    handler: async (call) => get(call, channel.name, (await userOf(call)).userId),
+    handler: async (call) => get(call, collection, (await userOf(call)).userId),
   });
 
   projectRoute(app, {
@@ -234,7 +161,7 @@ function ofProject<Token extends TSchema>(
     tags,
     params,
     reply: { 200: DiscardResult },
-    handler: async (call) => discard(call, channel.name, await userOf(call)),
+    handler: async (call) => discard(call, collection, await userOf(call)),
   });
 }
 

@@ -22,6 +22,7 @@ import { createHttpSender } from '../shared/http-sender.ts';
 import { Http2Pool } from '../shared/http2-pool.ts';
 import { mergeOverride } from '../shared/override.ts';
 import { buildToFit } from '../shared/shrink.ts';
+import { deviceToken, deviceTokens } from '../shared/tokens.ts';
 import type { HttpAnswer, HttpRequest } from '../shared/transport.ts';
 import { type ProviderToken, providerToken } from './provider-token.ts';
 
@@ -68,6 +69,20 @@ type ApnsRequest = HttpRequest & { environment: 'production' | 'sandbox' };
 const PRODUCTION = 'https://api.push.apple.com';
 const SANDBOX = 'https://api.sandbox.push.apple.com';
 
+const tokens = deviceTokens('apns', 'ApnsToken', {
+  ...deviceToken(
+    64,
+    "The device's token in hexadecimal, as iOS gives it to the app.",
+    '8d4b3f0a6c2e19757fb0d1c4a2e86935bb1f7c0d4e2a9866135fd07ce9a1b2c3',
+  ),
+  app_id: Type.Optional(appId("The app's bundle identifier, where it is not the integration's.")),
+  installation_id: Type.Optional(
+    oneOf(['development', 'production'], {
+      description: "Which of Apple's servers knows the token; production if not given.",
+    }),
+  ),
+});
+
 export const apns: Provider<'mobile_push', typeof config, ApnsRequest | Rejection, HttpAnswer> = {
   name: 'apns',
   title: 'Apple Push Notification service',
@@ -77,6 +92,7 @@ export const apns: Provider<'mobile_push', typeof config, ApnsRequest | Rejectio
   overrideKey: 'apns',
   guide: () => import('./guide.ts'),
   config,
+  tokens,
   build,
   classify,
   connect,

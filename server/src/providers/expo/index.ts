@@ -15,6 +15,7 @@ import { ask, isRefusal, notChecked } from '../shared/ask.ts';
 import { httpOutcome, rejected, rejectedForEither, retry, type Said } from '../shared/http-outcome.ts';
 import { mergeOverride } from '../shared/override.ts';
 import { buildToFit, bytesAtMost } from '../shared/shrink.ts';
+import { deviceToken, deviceTokens } from '../shared/tokens.ts';
 import { tidy } from '../shared/vendor-words.ts';
 import { createExpoBatches, type ExpoMessage, type ExpoReply, expoError, PER_SECOND } from './batches.ts';
 import { expoReceipts } from './receipts.ts';
@@ -33,6 +34,12 @@ type Config = Static<typeof config>;
 
 const ORIGIN = 'https://exp.host';
 
+const tokens = deviceTokens(
+  'expo',
+  'ExpoToken',
+  deviceToken(1, "The device's Expo push token.", 'ExponentPushToken[xUQ3J0BB8f1pHXz5iYhVQo]'),
+);
+
 export const expo: Provider<'mobile_push', typeof config, ExpoMessage | Rejection, ExpoReply> = {
   name: 'expo',
   title: 'Expo push',
@@ -42,6 +49,7 @@ export const expo: Provider<'mobile_push', typeof config, ExpoMessage | Rejectio
   overrideKey: 'expo',
   guide: () => import('./guide.ts'),
   config,
+  tokens,
   build,
   classify,
   rates: { integration: () => [{ limit: PER_SECOND, windowMs: 1000 }] },

@@ -22,6 +22,7 @@ import { createHttpSender } from '../shared/http-sender.ts';
 import { Http2Pool } from '../shared/http2-pool.ts';
 import { privateKey } from '../shared/private-key.ts';
 import { buildToFit } from '../shared/shrink.ts';
+import { deviceToken, deviceTokens } from '../shared/tokens.ts';
 import type { HttpAnswer } from '../shared/transport.ts';
 import { type AccessToken, createAccessToken, problemOf, tokenRequest } from './access-token.ts';
 import { type FcmMessage, type FcmReply, fcmMessage, withTimeToLive } from './message.ts';
@@ -69,6 +70,16 @@ type Config = Static<typeof config>;
 /** One push, but for who sends it. */
 type FcmRequest = { path: string; body: string; message: FcmMessage };
 
+const tokens = deviceTokens(
+  'fcm',
+  'FcmToken',
+  deviceToken(
+    64,
+    "The app's FCM registration token.",
+    'dQw4w9WgXcQ:APA91bHun4MxP5egoKMwt2KZFBaFUH-1RYqx6l1nY7vQK0pD2sEw3tLm5oZ8cRjT',
+  ),
+);
+
 export const fcm: Provider<'mobile_push', typeof config, FcmRequest | Rejection, FcmReply> = {
   name: 'fcm',
   title: 'Firebase Cloud Messaging',
@@ -78,6 +89,7 @@ export const fcm: Provider<'mobile_push', typeof config, FcmRequest | Rejection,
   overrideKey: 'fcm',
   guide: () => import('./guide.ts'),
   config,
+  tokens,
   hosts: [
     urlMember('token_uri'),
     {

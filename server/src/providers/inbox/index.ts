@@ -3,7 +3,9 @@
  * widget's own and stay camelCase.
  */
 import { type Static, type TProperties, Type } from 'typebox';
-import type { Integration } from '../provider.ts';
+import { nullable, storedString } from '../../contract/common.ts';
+import type { Integration, TokenCollection } from '../provider.ts';
+import { MAX_TOKEN, tokenSchemas } from '../shared/tokens.ts';
 
 const css = (description: string) => Type.String({ description: `${description}, a CSS value` });
 const closed = <P extends TProperties>(title: string, properties: P) =>
@@ -92,12 +94,44 @@ const config = closed('InboxIntegrationConfigInput', {
   theme: Type.Optional(Type.Union([theme, Type.Null()])),
 });
 
+const tokenMembers = {
+  token: storedString({
+    minLength: 64,
+    maxLength: MAX_TOKEN,
+    description: 'A random text of your making; whoever has it can open the realtime connection.',
+    examples: ['q3ZtV9cKp1mXw7RbY5nJd0LhUf8TgE2sAvC6oIiNxMyDkPzQrWjBlGuHeFtSaO4R'],
+  }),
+};
+
+const tokenSchema = tokenSchemas('InboxToken', {
+  save: {
+    ...tokenMembers,
+    connection_id: Type.Optional(
+      nullable(
+        storedString({ maxLength: 255, description: 'Restricts delivery to this one realtime connection.' }),
+      ),
+    ),
+  },
+  saved: { ...tokenMembers, connection_id: nullable(Type.String()) },
+});
+type InboxToken = Static<typeof tokenSchema.save>;
+
+/** Clients open realtime connections with them. */
+const tokens: TokenCollection<InboxToken> = {
+  collection: 'in_app/inbox',
+  kind: 'device',
+  ...tokenSchema,
+  identity: ({ token }) => ({ text: token }),
+  stored: ({ token, connection_id }) => ({ token, connection_id: connection_id ?? null }),
+};
+
 export const inbox: Integration<typeof config> & { channel: 'in_app' } = {
   name: 'inbox',
   title: 'The in-app inbox',
   channel: 'in_app',
   docs: 'https://www.rfc-editor.org/rfc/rfc5646',
   config,
+  tokens,
   complete,
 };
 

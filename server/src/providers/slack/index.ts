@@ -7,6 +7,7 @@ import { buildSlackMessage, type SlackRequest } from './message.ts';
 import { slackParty, slackRates } from './rates.ts';
 import { slackReceipts } from './receipts.ts';
 import { connectSlack } from './sender.ts';
+import { chatTokens } from './tokens.ts';
 
 const config = Type.Object(
   {
@@ -45,6 +46,7 @@ export const slack: Provider<'slack', typeof config, SlackRequest | Rejection, H
   overrideKey: 'slack',
   guide: () => import('./guide.ts'),
   config,
+  tokens: chatTokens,
   build: buildSlackMessage,
   classify: classifySlackAnswer,
   rates: slackRates,

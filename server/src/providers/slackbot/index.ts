@@ -6,6 +6,7 @@ import { classifySlackAnswer } from '../slack/answer.ts';
 import { buildSlackMessage, type SlackRequest } from '../slack/message.ts';
 import { slackParty, slackRates } from '../slack/rates.ts';
 import { connectSlack } from '../slack/sender.ts';
+import { chatTokens } from '../slack/tokens.ts';
 
 const config = Type.Object(
   {
@@ -23,6 +24,7 @@ export const slackbot: Provider<'slack', typeof config, SlackRequest | Rejection
   overrideKey: 'slack',
   guide: () => import('../slack/guide.ts'),
   config,
+  tokens: { ...chatTokens, collection: 'slack/service_slackbot', path: 'slack/<brand>_slackbot' },
   build: buildSlackMessage,
   classify: classifySlackAnswer,
   rates: slackRates,

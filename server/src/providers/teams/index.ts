@@ -11,7 +11,9 @@ import type {
   Sender,
   SenderDeps,
   SendOutcome,
+  TargetedTokens,
   TeamsMessage,
+  TokenTarget,
   VerifyDeps,
 } from '../provider.ts';
 import { destinationOutcome, secretsOfAddress } from '../shared/destination.ts';
@@ -20,6 +22,7 @@ import { createHttpSender } from '../shared/http-sender.ts';
 import { mergeOverride } from '../shared/override.ts';
 import { reachable } from '../shared/reachable.ts';
 import { buildToFit } from '../shared/shrink.ts';
+import { part, serverAddress, tokenSchemas } from '../shared/tokens.ts';
 import type { HttpAnswer } from '../shared/transport.ts';
 
 const config = Type.Object(
@@ -46,6 +49,30 @@ const config = Type.Object(
   },
 );
 
+const tokenMembers = {
+  webhook: Type.Optional(
+    part('TeamsTokenWebhook', {
+      url: Type.Optional(
+        serverAddress(
+          'The address that the workflow of a Teams channel gave. Without one: the default of the integration.',
+          'https://prod-01.westeurope.logic.azure.com/workflows/1a2b3c/triggers/manual/paths/invoke?sig=x1y2z3',
+        ),
+      ),
+    }),
+  ),
+};
+const tokenSchema = tokenSchemas('TeamsToken', { save: tokenMembers, saved: tokenMembers });
+type TeamsToken = Static<typeof tokenSchema.save>;
+
+const tokens: TargetedTokens<TeamsToken> = {
+  collection: 'teams',
+  kind: 'shared',
+  ...tokenSchema,
+  hosts: [urlMember('webhook.url')],
+  identity: ({ webhook }) => ({ text: webhook?.url ?? '' }),
+  target,
+};
+
 /** What is posted at a webhook's address. */
 export type TeamsRequest = { webhookUrl: string; body: string };
 
@@ -66,6 +93,8 @@ export const teams: Provider<'teams', typeof config, TeamsRequest | Rejection, H
   overrideKey: 'teams',
   guide: () => import('./guide.ts'),
   config,
+  tokens,
+  ownAddress: ({ webhook }) => (webhook === undefined ? undefined : { webhookUrl: webhook.url }),
   hosts: [urlMember('webhook.url')],
   verify,
   build,
@@ -74,6 +103,14 @@ export const teams: Provider<'teams', typeof config, TeamsRequest | Rejection, H
   party: ({ webhookUrl }) => URL.parse(webhookUrl)?.host ?? '',
   connect,
 };
+
+/** A token without a webhook means the integration's own. */
+function target({ webhook }: TeamsToken): TokenTarget {
+  const webhookUrl = webhook?.url;
+  return webhookUrl === undefined
+    ? { secrets: [] }
+    : { address: { webhookUrl }, isFixed: true, secrets: [webhookUrl] };
+}
 
 /** Any request would be a message in the channel; so only whether the host can be called. */
 async function verify({ webhook }: Static<typeof config>, { egress }: VerifyDeps): Promise<Finding[]> {

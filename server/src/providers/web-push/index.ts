@@ -2,6 +2,8 @@
 import { hash } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import { type Static, Type } from 'typebox';
+import { nullable, storedString } from '../../contract/common.ts';
+import { urlMember } from '../../lib/named-host.ts';
 import {
   type Finding,
   type Provider,
@@ -10,6 +12,7 @@ import {
   type SenderDeps,
   type SendOutcome,
   secret,
+  type TargetedTokens,
   type WebPushMessage,
 } from '../provider.ts';
 import { destinationOutcome } from '../shared/destination.ts';
@@ -17,6 +20,7 @@ import { httpOutcome, rejectedForEither, retry, type Said } from '../shared/http
 import { createHttpSender } from '../shared/http-sender.ts';
 import { mergeOverride } from '../shared/override.ts';
 import { buildToFit, cut } from '../shared/shrink.ts';
+import { part, serverAddress, tokenSchemas } from '../shared/tokens.ts';
 import type { HttpAnswer } from '../shared/transport.ts';
 import { encrypt, OVERHEAD_BYTES, type Recipient, readRecipient } from './encryption.ts';
 import { createVapid, readVapidKeys } from './vapid.ts';
@@ -53,6 +57,44 @@ export type PushRequest = {
   payload: string;
 };
 
+const key = (description: string, example: string) =>
+  storedString({ minLength: 1, maxLength: 255, description, examples: [example] });
+
+const tokenMembers = {
+  endpoint: serverAddress(
+    'The address of the subscription, as the browser gives it.',
+    'https://updates.push.services.mozilla.com/wpush/v2/gAAAAABn',
+  ),
+  keys: part('WebPushKeys', {
+    auth: key("The subscription's secret, in base64url.", 'tBHItJI5svbpez7KI4CCXg'),
+    p256dh: key(
+      "The subscription's public key, in base64url.",
+      'BNcRdreALRFXTkOOUHK1EtK2wtaz5Ry4YfYCA_0QTpQtUbVlUls0VJXg7A8u-Ts1XbjhazAkj7I99e8QcYP7DkM',
+    ),
+  }),
+};
+const tokenSchema = tokenSchemas('WebPushToken', {
+  save: {
+    ...tokenMembers,
+    // Every PushSubscription.toJSON() has it.
+    expirationTime: Type.Optional(
+      nullable(Type.Number({ description: 'As the browser gives it; it is ignored.' })),
+    ),
+  },
+  saved: tokenMembers,
+});
+type WebPushToken = Static<typeof tokenSchema.save>;
+
+const tokens: TargetedTokens<WebPushToken> = {
+  collection: 'web_push',
+  kind: 'device',
+  ...tokenSchema,
+  hosts: [urlMember('endpoint')],
+  identity: ({ endpoint }) => ({ text: endpoint }),
+  stored: ({ endpoint, keys }) => ({ endpoint, keys }),
+  target: ({ endpoint, keys }) => ({ address: { endpoint, keys }, secrets: [endpoint] }),
+};
+
 export const webPush: Provider<'web_push', typeof config, PushRequest | Rejection, HttpAnswer> = {
   name: 'web_push',
   title: 'Web push',
@@ -61,6 +103,7 @@ export const webPush: Provider<'web_push', typeof config, PushRequest | Rejectio
   overrideKey: 'web_push',
   guide: () => import('./guide.ts'),
   config,
+  tokens,
   verify,
   build,
   classify,

@@ -1,11 +1,10 @@
 import { textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Database, type Queryable, sql } from '../../../db/client.ts';
-import { wireNameOf } from '../../../providers/index.ts';
+import { tokenCollection, wireNameOf } from '../../../providers/index.ts';
 import type { GoneChat } from '../../../providers/provider.ts';
 import { recordEvents } from '../../ground/events/record.ts';
 import type { SlackProvider } from '../../people/installations/app.ts';
 import { EVERYBODY } from '../../people/installations/record.ts';
-import { slackbotTokens, slackTokens } from '../../people/tokens/channels.ts';
 import type { TokenDiscarder } from '../../people/tokens/discard-gone.ts';
 import type { GoneToken } from '../../people/tokens/gone-token.ts';
 
@@ -83,7 +82,7 @@ async function tokensOf(
   { projectIds, provider }: { projectIds: readonly string[]; provider: SlackProvider },
   gone: readonly GoneChat[],
 ): Promise<GoneToken[]> {
-  const channel = (provider === 'slack' ? slackTokens : slackbotTokens).name;
+  const channel = tokenCollection(provider).collection;
   const why = ({ code, goneAt }: GoneChat) => ({ channel, code, goneAt, reason: `Slack reports ${code}` });
   const installations = gone.flatMap((one) =>
     one.channelId !== undefined
@@ -111,7 +110,7 @@ async function tokensOf(
   return [...installations, ...tokens];
 }
 
-/** As domain/people/tokens/channels.ts makes it. */
+/** The public id that the provider's `tokens.identity` makes. */
 function publicIdOf({ installationId, channelId }: GoneChat): string {
   return `${installationId}-${channelId}`;
 }

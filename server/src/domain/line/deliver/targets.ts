@@ -1,9 +1,3 @@
-import type {
-  SaveApnsToken,
-  SaveChatToken,
-  SaveTeamsToken,
-  SaveWebPushToken,
-} from '../../../contract/token.ts';
 import type { Progress } from '../../../queue/jobs.ts';
 import type { Address } from '../../ground/identities/address.ts';
 import { findSuppressed } from '../../ground/suppressions/suppressed.ts';
@@ -17,6 +11,14 @@ import { collectionOf, hasDestination } from '../routing/reach.ts';
 import type { Unwanted } from '../routing/still-wanted.ts';
 import { type Badge, countBadges, NO_BADGE } from './badges.ts';
 import { type OpenedToken, openTokens, type TokensOf } from './open-tokens.ts';
+
+type SaveApnsToken = { device_token: string; app_id?: string; installation_id?: string };
+type SaveChatToken = {
+  oauth?: { channel_id: string; installation_id: string };
+  webhook?: { url: string };
+};
+type SaveTeamsToken = { webhook?: { url?: string } };
+type SaveWebPushToken = { endpoint: string; keys: { auth: string; p256dh: string } };
 
 /**
  * Where a message can go to: one of a user's devices, browsers or chats; or the user's address, or numbers.

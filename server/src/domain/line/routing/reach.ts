@@ -1,14 +1,6 @@
 import { textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
-import {
-  apnsTokens,
-  expoTokens,
-  fcmTokens,
-  slackbotTokens,
-  slackTokens,
-  teamsTokens,
-  webPushTokens,
-} from '../../people/tokens/channels.ts';
+import { delivering } from '../../../providers/index.ts';
 import type { OpenedIntegration } from '../../setup/integrations/of-project.ts';
 
 /**
@@ -42,28 +34,18 @@ export function waysOf(integrations: readonly OpenedIntegration[]): ReadonlyMap<
  * off.
  */
 export function collectionOf({ provider, config }: OpenedIntegration): string | undefined {
-  return config.enabled === false ? undefined : COLLECTIONS.get(provider);
+  return config.enabled === false ? undefined : delivering.get(provider)?.tokens?.collection;
 }
 
 /**
  * Whether messages for users without a destination of their own have one, which the project has set up. An
  * integration that cannot be opened may have it.
  */
-export function hasDestination(integration: OpenedIntegration): boolean {
-  const { webhook } = integration.config as { webhook?: { url?: string } };
-  const mayHaveOne = webhook?.url !== undefined || integration.unreadable !== undefined;
-  return collectionOf(integration) === teamsTokens.name && mayHaveOne;
+export function hasDestination({ provider, config, unreadable }: OpenedIntegration): boolean {
+  const { ownAddress } = delivering.get(provider) ?? {};
+  if (ownAddress === undefined || config.enabled === false) return false;
+  return unreadable !== undefined || ownAddress(config as never) !== undefined;
 }
-
-const COLLECTIONS: ReadonlyMap<string, string> = new Map([
-  ['apns', apnsTokens.name],
-  ['expo', expoTokens.name],
-  ['fcm', fcmTokens.name],
-  ['slack', slackTokens.name],
-  ['slackbot', slackbotTokens.name],
-  ['teams', teamsTokens.name],
-  ['web_push', webPushTokens.name],
-]);
 
 /** Whether a user can be reached by one of these ways. */
 export type Reachable = (userId: string, ways: readonly Way[]) => boolean;

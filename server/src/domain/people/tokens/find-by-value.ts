@@ -1,11 +1,12 @@
 import { type Queryable, sql } from '../../../db/client.ts';
 import type { Sealer } from '../../../lib/seal.ts';
-import { inboxTokens, tokenHash } from './channels.ts';
+import { tokenCollection } from '../../../providers/index.ts';
 import { openToken } from './sealed.ts';
+import { tokenHash } from './token-hash.ts';
 
 /**
- * Whose active inbox token this is, and whether that user is deleted; undefined for one that is unknown or
- * discarded.
+ * The owner of an active inbox token, and whether that user is deleted; undefined for a token that is unknown
+ * or discarded.
  */
 export async function findInboxToken(
   { db, sealer }: { db: Queryable; sealer: Sealer },
@@ -17,7 +18,7 @@ export async function findInboxToken(
     token_id: string;
     sealed_data: Buffer;
     user_deleted: boolean;
-  }>(selectOwner, [projectId, inboxTokens.name, tokenHash({ text: token })]);
+  }>(selectOwner, [projectId, tokenCollection('inbox').collection, tokenHash({ text: token })]);
   if (row === undefined) return undefined;
   const json = openToken(sealer, row.user_id, row.token_id, row.sealed_data);
   if (json === undefined) return undefined;

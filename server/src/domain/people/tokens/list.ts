@@ -2,8 +2,8 @@ import { type Queryable, type Statement, sql } from '../../../db/client.ts';
 import type { Cursor } from '../../../lib/cursor.ts';
 import { isId } from '../../../lib/ids.ts';
 import type { Sealer } from '../../../lib/seal.ts';
-import { tokenHash } from './channels.ts';
 import { openToken } from './sealed.ts';
+import { tokenHash } from './token-hash.ts';
 
 /** A stored token. */
 export interface TokenRow {

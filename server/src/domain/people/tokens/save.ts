@@ -1,39 +1,40 @@
 import { type Database, type Queryable, sql } from '../../../db/client.ts';
 import { newId } from '../../../lib/ids.ts';
 import type { Sealer } from '../../../lib/seal.ts';
+import type { TokenCollection, TokenMembers } from '../../../providers/provider.ts';
 import type { Bus } from '../../ground/bus/messages.ts';
 import { type NewEvent, recordEvents } from '../../ground/events/record.ts';
-import { type TokenChannel, tokenHash } from './channels.ts';
 import { discardOldest } from './discard-oldest.ts';
 import { discarded, saved } from './events.ts';
 import { openToken, sealToken } from './sealed.ts';
+import { tokenHash } from './token-hash.ts';
 
 // A token that others save and discard at the same moment: each round somebody gets through.
 const MAX_ROUNDS = 10;
 
 /**
- * Saves a token of the user and answers what is stored. The same token again makes no second record; a
- * device's token that another user had moves here: that record is discarded, and what hangs on it is told. A
- * new token takes the place of the user's oldest on the channel when there are too many.
+ * Saves a token of the user and returns what is stored. Saving the same token again makes no second record. A
+ * device that another user had moves to this one: the other record is discarded, and its connections are
+ * notified. A new token replaces the user's oldest of the collection when there are too many.
  */
-export async function saveToken<Body>(
+export async function saveToken(
   { db, bus, sealer }: { db: Pick<Database, 'transaction'>; bus: Bus; sealer: Sealer },
-  channel: TokenChannel<Body>,
+  tokens: TokenCollection,
   { projectId, userId }: { projectId: string; userId: string },
-  body: Body,
-): Promise<Record<string, unknown>> {
-  const stored = channel.stored(body);
-  const identity = channel.identity(body);
+  body: TokenMembers,
+): Promise<TokenMembers> {
+  const stored = tokens.stored?.(body) ?? body;
+  const identity = tokens.identity(body);
   const save: Save = {
     sealer,
     projectId,
     userId,
-    channel: channel.name,
+    channel: tokens.collection,
     publicId: 'publicId' in identity ? identity.publicId : null,
     hash: tokenHash(identity),
     json: JSON.stringify(stored),
   };
-  const attempt = channel.kind === 'device' ? claim : share;
+  const attempt = tokens.kind === 'device' ? claim : share;
   for (let round = 1; round <= MAX_ROUNDS; round += 1) {
     const gone = await db.transaction((tx) => attempt(tx, save));
     if (gone === undefined) continue;
