@@ -330,7 +330,7 @@ describe('POST /broadcasts', () => {
     const rows = await service.context.db.query<{ type: string; users: number | null }>(
       sql(
         '',
-        `select type, cardinality(user_ids) as users from ${STORED_EVENTS} where broadcast_id = $1 order by id, base`,
+        `select type, cardinality(user_ids) as users from ${STORED_EVENTS} where broadcast_id = $1 order by id, place`,
       ),
       [body.id],
     );

@@ -86,7 +86,7 @@ async function deliveryEvents(broadcastId: string): Promise<Recorded[]> {
       `select type, details::text, cardinality(user_ids) as users
       from ${STORED_EVENTS}
       where broadcast_id = $1 and type like 'delivery.%'
-      order by id, base`,
+      order by id, place`,
     ),
     [broadcastId],
   );

@@ -1,8 +1,7 @@
-import { PARTS } from '../../src/domain/ground/events/stored-types.ts';
-
-/** SQL: the rows of events by type; a row that is stored for two types is two. */
+/** SQL: the rows of events by type: a row of two types is two, and only the second has the details. */
 export const STORED_EVENTS = `(
-    select e.project_id, e.id, part.type, part.base, e.broadcast_id, e.broadcast_ids, e.user_ids, e.size, part.details
+    select e.project_id, e.id, part.type, part.place, e.broadcast_id, e.broadcast_ids, e.user_ids, e.size,
+      case when part.type = split_part(e.type, '+', -1) then e.details end as details
     from events e
-    cross join ${PARTS}
+    cross join unnest(string_to_array(e.type, '+')) with ordinality as part (type, place)
   ) as stored_events`;

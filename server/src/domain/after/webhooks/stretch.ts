@@ -26,5 +26,8 @@ export function wantedBy(
   const types = new Map<string, readonly EventType[] | undefined>(
     webhooks.map(({ id, event_types: filters }) => [id, typesOf(filters)]),
   );
-  return (webhookId, row) => numbersOf(row, types.get(webhookId)).map((number) => eventId(row.id, number));
+  return (webhookId, row) => {
+    const { from, to } = numbersOf(row, types.get(webhookId));
+    return Array.from({ length: to - from }, (_, index) => eventId(row.id, from + index));
+  };
 }

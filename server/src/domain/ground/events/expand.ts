@@ -1,22 +1,22 @@
 import type { Event, EventType } from '../../../contract/event.ts';
 import { notificationId, timeOf } from '../../../lib/ids.ts';
 import type { EventDetails } from './record.ts';
+import { typesOfRow } from './stored-types.ts';
 
-/**
- * A row of events as it is read, one type of it: all events of that type, or those from number `first` on
- * that were asked for.
- */
+/** A row of events as it is read, for some of the events that it stands for. */
 export interface EventRow {
   id: string;
-  type: EventType;
+  /** The stored type. */
+  type: string;
+  /** How many events of each type the row stands for. */
+  size: number;
   /** The broadcast of all its events. */
   broadcast_id: string | null;
-  /** Or that of each event that is meant. */
+  /** Or the broadcast of each event that is read. Events with the same place in both types share it. */
   broadcast_ids: string[] | null;
-  /** The users of the events that are meant; null where the event is nobody's. */
+  /** The users, likewise; null where the events have none. */
   user_ids: string[] | null;
   details: string | null;
-  first: number;
 }
 
 // The low 16 bits of an event's id are its number within the row.
@@ -35,38 +35,43 @@ export function eventId(rowId: string, number: number): string {
   return rowId.slice(0, -NUMBER_DIGITS) + number.toString(16).padStart(NUMBER_DIGITS, '0');
 }
 
-/** The events that a row stands for, in the order of their ids. */
-export function expand(row: EventRow): Event[] {
+/**
+ * The events of a row with the numbers `from` to `to - 1`. The users and broadcasts that were read begin with
+ * those of event number `first`.
+ */
+export function expand(row: EventRow, from: number, to: number, first = from): Event[] {
   const details = row.details === null ? null : (JSON.parse(row.details) as EventDetails | EventDetails[]);
   const timestamp = new Date(timeOf(row.id)).toISOString();
-  const length = Math.max(row.user_ids?.length ?? 0, row.broadcast_ids?.length ?? 0, 1);
-  return Array.from({ length }, (_, index) => {
-    const number = row.first + index;
+  const types = typesOfRow(row.type);
+  const events: Event[] = [];
+  for (let number = from; number < to; number += 1) {
+    const place = number % row.size;
+    const type = types[(number - place) / row.size] as EventType;
+    const index = (number - first) % row.size;
     const broadcastId = row.broadcast_ids?.[index] ?? row.broadcast_id;
-    const own = Array.isArray(details) ? details[number] : details;
-    return {
-      id: eventId(row.id, number),
-      type: row.type,
-      timestamp,
-      ...toWire(own ?? {}, subjectOf(row.type, broadcastId, row.user_ids?.[index], own?.context)),
-    };
-  });
+    // The details of a row with two types are those of the second.
+    const own = type !== types.at(-1) ? undefined : Array.isArray(details) ? details[place] : details;
+    const subject = subjectOf(type, broadcastId, row.user_ids?.[index], own?.context);
+    events.push(addDetails({ id: eventId(row.id, number), type, timestamp }, own ?? {}, subject));
+  }
+  return events;
 }
 
-function toWire(
+function addDetails(
+  event: Event,
   { code, level, log, context, payload }: EventDetails,
   subject: Record<string, unknown>,
-): Omit<Event, 'id' | 'type' | 'timestamp'> {
-  // Published clients read `code` as a number; the vendor's own word for it goes where any word may stand.
-  const status = /^\d{3}(?!\d)/.exec(code ?? '')?.[0];
-  const all = { ...subject, ...context, ...(code === undefined ? {} : { code }) };
-  return {
-    ...(status === undefined ? {} : { code: Number(status) }),
-    ...(level === undefined ? {} : { level }),
-    ...(log === undefined ? {} : { log }),
-    ...(Object.keys(all).length === 0 ? {} : { context: all }),
-    ...(payload === undefined ? {} : { payload }),
-  };
+): Event {
+  // Published clients read `code` as a number. The vendor's own code may be any word and goes into `context`.
+  const status = code === undefined ? null : /^\d{3}(?!\d)/.exec(code);
+  if (status !== null) event.code = Number(status[0]);
+  if (level !== undefined) event.level = level;
+  if (log !== undefined) event.log = log;
+  Object.assign(subject, context);
+  if (code !== undefined) subject.code = code;
+  if (Object.keys(subject).length > 0) event.context = subject;
+  if (payload !== undefined) event.payload = payload;
+  return event;
 }
 
 /** Whom and what an event concerns: what follows from the row is not stored with it. */

@@ -3,7 +3,7 @@ import { type Queryable, sql } from '../../../db/client.ts';
 import { OLDEST } from '../../../lib/cursor.ts';
 import { isId } from '../../../lib/ids.ts';
 import { type EventRow, eventId, expand, splitEventId } from './expand.ts';
-import { PARTS } from './stored-types.ts';
+import { countOf, numbersOf, storedTypes, TYPES_OF_ROW } from './stored-types.ts';
 
 /**
  * A place in a project's feed: behind the event `eventId`, which the transaction `xact` wrote. The feed's
@@ -24,7 +24,7 @@ export interface FeedRequest {
   types?: readonly EventType[] | undefined;
 }
 
-/** A stretch of the feed. */
+/** A part of the feed. */
 export interface FeedPart {
   /** In the order of the feed, each with its place. */
   events: { event: Event; position: FeedPosition }[];
@@ -36,7 +36,7 @@ export interface FeedPart {
 
 // Rows of a part: what is passed over counts too, it has been read.
 const MAX_ROWS = 50;
-// A row stands for up to 1000 events, mostly for a few; the part ends with the row that reaches so many.
+// A row stands for up to 2000 events, mostly for a few; the part ends with the row that reaches so many.
 const MAX_EVENTS = 1_000;
 
 /** Reads on from each of these places, by one statement; one part for each request. */
@@ -47,19 +47,20 @@ export async function readFeed(db: Queryable, requests: readonly FeedRequest[]):
     requests.map(({ after }) => after.xact),
     from.map(({ rowId }) => rowId),
     from.map(({ number }) => number),
-    requests.map(({ types }) => (types === undefined ? null : `{${types.join(',')}}`)),
+    requests.map(({ types }) => types && `{${storedTypes(types)}}`),
     MAX_ROWS,
     MAX_EVENTS,
   ]);
   const parts = requests.map(({ after }): FeedPart => ({ events: [], position: after, more: false }));
   for (const row of rows) {
     const part = parts[row.request - 1];
-    if (part === undefined) continue;
-    if (row.wanted) {
-      for (const event of expand(row))
-        part.events.push({ event, position: { xact: row.xact, eventId: event.id } });
-    }
-    part.position = { xact: row.xact, eventId: eventId(row.id, row.base + row.size - 1) };
+    const request = requests[row.request - 1];
+    if (part === undefined || request === undefined) continue;
+    const { rowId, number } = splitEventId(request.after.eventId);
+    const { from, to } = numbersOf(row, request.types);
+    for (const event of expand(row, row.id === rowId ? Math.max(from, number + 1) : from, to, 0))
+      part.events.push({ event, position: { xact: row.xact, eventId: event.id } });
+    part.position = { xact: row.xact, eventId: eventId(row.id, countOf(row) - 1) };
     part.more = row.place === MAX_ROWS || row.cut;
   }
   return parts;
@@ -78,8 +79,8 @@ export function positionText({ xact, eventId: id }: FeedPosition): string {
 
 /**
  * The place that a client names: by a text of `positionText`, or by an event's id alone. `certain` is false
- * where events after it may be gone since, or cannot be told from others: then it is the nearest place that
- * there is.
+ * where events after it may be gone since, or cannot be distinguished from others: then it is the nearest
+ * place.
  */
 export async function findPosition(
   db: Queryable,
@@ -109,47 +110,41 @@ interface FeedRow extends EventRow {
   request: number;
   place: number;
   xact: string;
-  base: number;
-  size: number;
-  wanted: boolean;
   /** The part ends here although there are more rows. */
   cut: boolean;
 }
 
-// Index events_feed (project_id, xact, id), as far as transactions have ended. Of a stretch only what is
-// wanted is answered, and its last row, which says how far it went. Of the row in which a reader stopped, the
-// rest.
+// Index events_feed (project_id, xact, id), as far as transactions have ended. Returns only the rows with
+// wanted events, and the last row of the part, which is its end.
 const selectFeed = sql(
   'read_feed',
-  `select r.request::int as request, f.place::int as place, f.xact, f.id, f.base, f.size, f.wanted, f.type, f.first,
+  `select r.request::int as request, f.place::int as place, f.xact, f.id, f.type, f.size,
     f.next_before is not null and f.next_before >= $7 as cut,
     case when f.wanted then f.broadcast_id end as broadcast_id,
-    case when f.wanted then f.broadcast_ids[f.first - f.base + 1 :] end as broadcast_ids,
-    case when f.wanted then f.user_ids[f.first - f.base + 1 :] end as user_ids,
+    case when f.wanted then f.broadcast_ids end as broadcast_ids,
+    case when f.wanted then f.user_ids end as user_ids,
     case when f.wanted then f.details end as details
   from unnest($1::uuid[], $2::xid8[], $3::uuid[], $4::int[], $5::text[])
     with ordinality as r (project_id, xact, row_id, number, types, request)
   cross join lateral (
     select *, lead(before) over (order by place) as next_before
     from (
-      select *, row_number() over stretch as place,
-        coalesce(sum(case when wanted then size else 0 end) over (
-          stretch rows between unbounded preceding and 1 preceding
+      select *, row_number() over feed as place,
+        coalesce(sum(case when wanted then events end) over (
+          feed rows between unbounded preceding and 1 preceding
         ), 0) as before
       from (
-        select e.xact, e.id, e.size, e.broadcast_id, e.broadcast_ids, e.user_ids, part.*,
-          case when e.id = r.row_id then greatest(r.number + 1, part.base) else part.base end as first,
-          r.types is null or part.type = any (r.types::text[]) as wanted
+        select e.*, e.size * ${TYPES_OF_ROW} as events,
+          r.types is null or e.type = any (r.types::text[]) as wanted
         from events e
-        cross join ${PARTS}
         where e.project_id = r.project_id
           and (e.xact, e.id) >= (r.xact, r.row_id)
           and e.xact < pg_snapshot_xmin(pg_current_snapshot())
-          and (e.id <> r.row_id or part.base + e.size > r.number + 1)
-        order by e.xact, e.id, part.base
+          and (e.id <> r.row_id or e.size * ${TYPES_OF_ROW} > r.number + 1)
+        order by e.xact, e.id
         limit $6
       ) e
-      window stretch as (order by xact, id, base)
+      window feed as (order by xact, id)
     ) counted
   ) f
   where f.before < $7 and (f.wanted or f.next_before is null or f.next_before >= $7)
@@ -164,6 +159,6 @@ const selectPosition = sql(
     (
       select xact::text
       from events e
-      where project_id = $1 and id = $2 and size * cardinality(string_to_array(type, '+')) > $3::int
+      where project_id = $1 and id = $2 and e.size * ${TYPES_OF_ROW} > $3::int
     ) as xact`,
 );

@@ -10,9 +10,9 @@ import { type FeedPart, type FeedPosition, type FeedRequest, readFeed } from './
 const POLL_MS = 500;
 // Those who follow read together, at most so often: under load thousands of changes a second are announced.
 const LINGER_MS = 20;
-const MAX_TOGETHER = 20; // of up to 2000 events each
+const MAX_TOGETHER = 20; // of up to 3000 events each
 
-/** Who is told of a project's events as they happen. */
+/** Receives a project's events as they happen. */
 export interface FeedReader {
   readonly projectId: string;
   readonly types?: readonly EventType[] | undefined;
@@ -21,7 +21,7 @@ export interface FeedReader {
   drained(): Promise<void> | undefined;
 }
 
-/** Follows the feeds of projects for those who want to be told, as long as there are any. */
+/** Follows the feeds of projects as long as there are readers. */
 export class FeedFollower {
   readonly #log: Logger;
   readonly #batcher: Batcher<FeedRequest, FeedPart>;

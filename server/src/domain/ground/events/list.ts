@@ -3,7 +3,7 @@ import { type Queryable, type Statement, sql } from '../../../db/client.ts';
 import { type Cursor, NEWEST, OLDEST } from '../../../lib/cursor.ts';
 import { firstIdAt } from '../../../lib/ids.ts';
 import { type EventRow, expand, splitEventId } from './expand.ts';
-import { PARTS, whereStored } from './stored-types.ts';
+import { numbersOf, storedTypes, TYPES_OF_ROW } from './stored-types.ts';
 
 /** Which of a project's events a list is about. */
 export interface EventFilter {
@@ -16,7 +16,7 @@ export interface EventFilter {
 
 /**
  * Up to `limit` events of the project beyond the cursor, nearest first. Reads about as many rows as that
- * takes, and of a row only the users of the events that are answered.
+ * takes, and of a row only the users of the events that are returned.
  */
 export async function listEvents(
   db: Queryable,
@@ -25,7 +25,8 @@ export async function listEvents(
   { direction, id, limit }: Cursor,
 ): Promise<Event[]> {
   const { rowId, number } = splitEventId(id);
-  const stored = types === undefined ? [] : whereStored(types);
+  const stored = types === undefined ? [] : storedTypes(types);
+  const ranges = stored.map((type) => numbersOf({ type, size: 1 }, types));
   const rows = await db.query<EventRow>(STATEMENTS[types === undefined ? 'all' : 'ofTypes'][direction], [
     projectId,
     rowId,
@@ -33,79 +34,84 @@ export async function listEvents(
     limit,
     sinceMs === undefined ? OLDEST : firstIdAt(Math.max(0, sinceMs)),
     untilMs === undefined ? NEWEST : firstIdAt(Math.max(0, untilMs)),
-    ...(types === undefined ? [] : [stored.map((one) => one.stored), stored.map((one) => one.place)]),
+    ...(types === undefined ? [] : [stored, ranges.map(({ from }) => from), ranges.map(({ to }) => to)]),
   ]);
-  return rows.flatMap((row) => (direction === 'older' ? expand(row).reverse() : expand(row)));
+  const events = rows.flatMap((row) => {
+    let { from, to } = numbersOf(row, types);
+    if (direction === 'older') {
+      if (row.id === rowId) to = Math.min(to, number);
+      return expand(row, Math.max(from, to - limit), to).reverse();
+    }
+    if (row.id === rowId) from = Math.max(from, number + 1);
+    return expand(row, from, Math.min(to, from + limit));
+  });
+  return events.slice(0, limit);
 }
 
-// Primary key (project_id, id); of some types, index events_of_type (project_id, type, id), each type by
-// itself. A part of a row has at least one event, so `limit` parts are enough; `before` counts the events
-// that are nearer than the part's, and ends the reading of users and details, which may be long. Of the
-// cursor's own row only the events beyond the cursor are left.
+// Primary key (project_id, id); of some types, index events_of_type (project_id, type, id), each stored type
+// by itself. Each row has at least one event, so `limit` rows are enough. Users, which may be many, are read
+// only for the rows and events that fit on the page. By ctid: no row of events is ever changed.
 function listText(direction: Cursor['direction'], ofTypes: boolean): string {
   const older = direction === 'older';
   const order = older ? 'desc' : 'asc';
-  const range = (base: string) => `e.project_id = $1 and e.id >= $5 and e.id < $6
-        and ${
-          older
-            ? `e.id <= $2 and (e.id < $2 or $3::int > ${base})`
-            : `e.id >= $2 and (e.id > $2 or ${base} + e.size > $3::int + 1)`
-        }`;
-  const picked = ofTypes
-    ? `select e.id, e.base, e.size
-      from unnest($7::text[], $8::int[]) as wanted (stored, place)
-      cross join lateral (
-        select e.id, wanted.place * e.size as base, e.size
+  // The rows with events beyond the cursor, of the events with numbers `low * size` to `high * size - 1`.
+  const rows = (low: string, high: string) => `e.ctid as place, e.id, e.size, ${low} as low, ${high} as high
         from events e
-        where e.type = wanted.stored and ${range('wanted.place * e.size')}
+        where e.project_id = $1 and e.id >= $5 and e.id < $6
+          and ${
+            older
+              ? `e.id <= $2 and (e.id < $2 or $3::int > ${low} * e.size)`
+              : `e.id >= $2 and (e.id > $2 or ${high} * e.size > $3::int + 1)`
+          }`;
+  const picked = ofTypes
+    ? `e.*
+      from unnest($7::text[], $8::int[], $9::int[]) as wanted (stored, low, high)
+      cross join lateral (
+        select ${rows('wanted.low', 'wanted.high')}
+          and e.type = wanted.stored
         order by e.id ${order}
         limit $4
-      ) e
-      order by e.id ${order}, e.base ${order}
-      limit $4`
-    : `select e.id, part.base, e.size
-      from events e
-      cross join ${PARTS}
-      where ${range('part.base')}
-      order by e.id ${order}, part.base ${order}
-      limit $4`;
-  // The numbers of the events that are meant, both included.
-  const bounds = older
-    ? 'case when id = $2 then least(base + size, $3::int) else base + size end - 1 as last, base as first'
-    : 'case when id = $2 then greatest(base, $3::int + 1) else base end as first, base + size - 1 as last';
-  const taken = older
-    ? 'greatest(first, last - ($4 - before)::int + 1) as first, last'
-    : 'first, least(last, first + ($4 - before)::int - 1) as last';
+      ) e`
+    : rows('0', TYPES_OF_ROW);
+  const numbers = older
+    ? `low * size as low,
+        case when id = $2 then least(high * size, $3::int) else high * size end as high`
+    : `case when id = $2 then greatest(low * size, $3::int + 1) else low * size end as low,
+        high * size as high`;
+  const nearest = older
+    ? 'greatest(low, high - $4::int) as first, high - 1 as last'
+    : 'low as first, least(high, low + $4::int) - 1 as last';
+  // Events of both types: the users of the first type's events, then those that only the second's have.
+  const ids = (column: string) =>
+    `case when first >= e.size or last < e.size then e.${column}[first % e.size + 1 : last % e.size + 1]
+        else e.${column}[first + 1 :] || e.${column}[: least(first, last - e.size + 1)] end as ${column}`;
   return `with picked as (
-      ${picked}
+      select ${picked}
+      order by id ${order}
+      limit $4
     ),
-    bounded as (
-      select id, base, ${bounds}
+    numbered as (
+      select place, id, ${numbers}
       from picked
     ),
     counted as (
-      select *, coalesce(sum(last - first + 1) over (
-        order by id ${order}, base ${order} rows between unbounded preceding and 1 preceding
-      ), 0) as before
-      from bounded
+      select *, sum(high - low) over (order by id ${order} rows unbounded preceding) as through
+      from numbered
     ),
-    taken as (
-      select id, base, ${taken}
+    nearest as (
+      select place, id, ${nearest}
       from counted
-      where before < $4
+      where through - (high - low) < $4
     )
-    select e.*, taken.first
-    from taken
+    select e.*
+    from nearest
     cross join lateral (
-      select e.id, split_part(e.type, '+', case taken.base when 0 then 1 else 2 end) as type, e.broadcast_id,
-        case when taken.base > 0 or strpos(e.type, '+') = 0 then e.details end as details,
-        e.user_ids[taken.first - taken.base + 1 : taken.last - taken.base + 1] as user_ids,
-        e.broadcast_ids[taken.first - taken.base + 1 : taken.last - taken.base + 1] as broadcast_ids
+      select e.id, e.type, e.size, e.broadcast_id, e.details, ${ids('user_ids')}, ${ids('broadcast_ids')}
       from events e
-      where e.project_id = $1 and e.id = taken.id
+      where e.project_id = $1 and e.ctid = nearest.place
       limit 1
     ) e
-    order by e.id ${order}, taken.base ${order}`;
+    order by nearest.id ${order}`;
 }
 
 const both = (name: string, ofTypes: boolean): Record<Cursor['direction'], Statement> => ({

@@ -6,47 +6,31 @@ import type { EventType } from '../../../contract/event.ts';
  */
 export const CREATED_AND_SENT = 'notification.created+delivery.sent';
 
-/** The types of the events of a row that is stored under `storedType`, in the order of their numbers. */
-function typesStoredAs(storedType: string): EventType[] {
+/** SQL: how many types a row `e` of events has; it stands for `size` events of each. */
+export const TYPES_OF_ROW = `case e.type when '${CREATED_AND_SENT}' then 2 else 1 end`;
+
+/** The types of the events of a row, in the order of their numbers: `size` events of each. */
+export function typesOfRow(storedType: string): EventType[] {
   return storedType.split('+') as EventType[];
 }
 
-/**
- * For each of these types what rows with events of it are stored as, and its place among the types of such a
- * row.
- */
-export function whereStored(types: readonly EventType[]): { stored: string; place: number }[] {
-  const both = typesStoredAs(CREATED_AND_SENT);
-  return types.flatMap((type) => [
-    { stored: type, place: 0 },
-    ...(both.includes(type) ? [{ stored: CREATED_AND_SENT, place: both.indexOf(type) }] : []),
-  ]);
+/** The stored types of the rows that have events of these types. */
+export function storedTypes(types: readonly EventType[]): string[] {
+  const isShared = typesOfRow(CREATED_AND_SENT).some((type) => types.includes(type));
+  return isShared ? [...types, CREATED_AND_SENT] : [...types];
 }
 
-/** How many events a row stands for, of which `size` are of each type. */
+/** How many events a row stands for. */
 export function countOf({ type, size }: { type: string; size: number }): number {
-  return size * typesStoredAs(type).length;
+  return size * typesOfRow(type).length;
 }
 
-/** The numbers of those events of a row that are of `types`, or all of them where `types` is left out. */
+/** The events of a row that are of `types`, or all of them: their numbers are `from` to `to - 1`. */
 export function numbersOf(
-  { type: storedType, size }: { type: string; size: number },
+  { type, size }: { type: string; size: number },
   types: readonly EventType[] | undefined,
-): number[] {
-  return typesStoredAs(storedType).flatMap((type, place) =>
-    types === undefined || types.includes(type)
-      ? Array.from({ length: size }, (_, index) => place * size + index)
-      : [],
-  );
+): { from: number; to: number } {
+  const isWanted = typesOfRow(type).map((one) => types === undefined || types.includes(one));
+  const from = isWanted.indexOf(true);
+  return from < 0 ? { from: 0, to: 0 } : { from: from * size, to: (isWanted.lastIndexOf(true) + 1) * size };
 }
-
-/**
- * SQL: the parts of a row `e` of events: one, or two where it is stored for two types. `base` is the number
- * of the first event of the part. The `details` of a row with two types are those of the second. Two constant
- * rows instead of `unnest(string_to_array(…))`, which made lists of events take half as long again.
- */
-export const PARTS = `lateral (
-    select split_part(e.type, '+', 1) as type, 0 as base, case when strpos(e.type, '+') = 0 then e.details end as details
-    union all
-    select split_part(e.type, '+', 2), e.size::int, e.details where strpos(e.type, '+') > 0
-  ) part`;
