@@ -1,7 +1,7 @@
 import { parentPort } from 'node:worker_threads';
 import { ClientError } from '../errors.ts';
 import { jsonMember } from '../lib/json-member.ts';
-import { ownText } from '../lib/own-text.ts';
+import { exactJson } from '../lib/json-text.ts';
 import type { BodyResult, BodyTask } from './body-thread.ts';
 import { parseBody } from './parse-body.ts';
 
@@ -17,7 +17,7 @@ function done({ id, body, rules }: BodyTask): { result: BodyResult; transfer: Ar
     const texts = Object.entries(Object(value)).map(([name, member]): [string, Uint8Array<ArrayBuffer>] => {
       const text = name !== rules.longArray ? undefined : (longArray ?? (json && jsonMember(json, name)));
       // A copy, because a part of a buffer cannot be transferred.
-      return [name, new Uint8Array(text ?? Buffer.from(ownText(json, name, member)))];
+      return [name, new Uint8Array(text ?? Buffer.from(exactJson(json, name, member)))];
     });
     const transfer = texts.map(([, text]) => text.buffer);
     return { result: { id, parsed: { value, texts, hash } }, transfer };

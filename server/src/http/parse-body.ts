@@ -2,7 +2,6 @@ import { isUtf8 } from 'node:buffer';
 import { createHash } from 'node:crypto';
 import { ClientError } from '../errors.ts';
 import { findJsonMember, type JsonLimits, jsonMember, scanObject } from '../lib/json-member.ts';
-import { PIECE_BYTES, parseLongArray } from '../lib/parse-long-array.ts';
 
 /** How the body of a route is parsed. Plain data: a thread may be given it. */
 export interface BodyRules {
@@ -44,11 +43,6 @@ export function parseBody(sent: Buffer, { limits, longArray, unwrap, hashed }: B
   }
   const { text, wrapped, ...scanned } = scan(json, { limits, longArray, unwrap });
   if (scanned.exceeded !== undefined) throw tooMuch(scanned.exceeded, limits, longArray);
-  const sizes = { longBytes: LONG_BYTES, pieceBytes: PIECE_BYTES, found: scanned.member };
-  const inPieces = longArray === undefined ? undefined : parseLongArray(text, longArray, sizes);
-  if (inPieces !== undefined) {
-    return { value: inPieces.value, json: text, longArray: inPieces.member, hash };
-  }
   const value = parse(text);
   if (wrapped || unwrap === undefined || !isOnlyMember(value, unwrap)) {
     const { member } = scanned;
@@ -56,8 +50,6 @@ export function parseBody(sent: Buffer, { limits, longArray, unwrap, hashed }: B
   }
   return { value: value[unwrap], json: jsonMember(text, unwrap), longArray: undefined, hash };
 }
-
-const LONG_BYTES = 100 * 1024;
 
 function parse(json: Buffer): unknown {
   try {
@@ -77,7 +69,7 @@ function scan(
   json: Buffer,
   { limits, longArray, unwrap }: Pick<BodyRules, 'limits' | 'longArray' | 'unwrap'>,
 ) {
-  const how = { name: longArray, cutBytes: PIECE_BYTES, limits };
+  const how = { name: longArray, limits };
   const scanned = scanUnlessBroken(json, how);
   if (scanned.exceeded === 'keysAndValues' && longArray !== undefined && unwrap !== undefined) {
     const inner = innerText(json, unwrap);

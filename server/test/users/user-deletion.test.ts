@@ -256,7 +256,7 @@ describe('seven days after', () => {
       return processed(of.call, body.id);
     };
     const id = await create({ ...person, email: former }, of);
-    const other = '{ "external_id" : "stays", "custom_attributes": {"big": 12345678901234567890} }';
+    const other = '{"external_id":"stays","custom_attributes":{"big":12345678901234567890,"exact":1.50}}';
     const first = await of.call(
       'POST',
       '/broadcasts',

@@ -1,7 +1,7 @@
 import { isSubscribers, type Recipient } from '../../../contract/broadcast.ts';
 import { textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
-import { jsonElements } from '../../../lib/json-elements.ts';
+import { parseExact } from '../../../lib/json-text.ts';
 import { packJson, unpackJson } from '../../../lib/packed-json.ts';
 import { identityKey, identityKeysOf } from '../../ground/identities/identities.ts';
 
@@ -17,7 +17,7 @@ const BROADCASTS = 20;
 /**
  * Takes purged users out of the recipients that their broadcasts keep, and of what was said about these. Who
  * they were stays visible by the id alone, `{"external_id": "deleted:<user id>"}`; everybody else's entry
- * stays as it was written. The users' names are those in former_user_keys.
+ * stays the same. The users' names are those in former_user_keys.
  */
 export async function redactRecipients(tx: Queryable, mentions: readonly Mention[]): Promise<void> {
   const userIds = uuidArray([...new Set(mentions.map((mention) => mention.user_id))]);
@@ -65,14 +65,16 @@ function redact(
     names.map(({ kind, value, user_id }) => [identityKey(projectId, kind, value), user_id]),
   );
   const gone = new Set<number>();
-  const entries = jsonElements(Buffer.from(unpackJson(recipients))).map((text, position) => {
-    const userId = ownerOf(projectId, JSON.parse(text.toString()) as Recipient, owners);
-    if (userId === undefined) return text;
+  const json = unpackJson(recipients);
+  const entries = parseExact(json) as unknown[];
+  for (const [position, recipient] of (JSON.parse(json) as Recipient[]).entries()) {
+    const userId = ownerOf(projectId, recipient, owners);
+    if (userId === undefined) continue;
     gone.add(position);
-    return `{"external_id":"deleted:${userId}"}`;
-  });
+    entries[position] = { external_id: `deleted:${userId}` };
+  }
   if (gone.size === 0) return [];
-  return [{ id, recipients: packJson(`[${entries.join(',')}]`), errors: withoutNames(errors, gone) }];
+  return [{ id, recipients: packJson(JSON.stringify(entries)), errors: withoutNames(errors, gone) }];
 }
 
 /** The purged user that an entry named: by the external id, or, where it had none, by the address. */

@@ -5,8 +5,7 @@ import {
   type Recipient,
 } from '../../../contract/broadcast.ts';
 import { timeOf } from '../../../lib/ids.ts';
-import { type JsonText, joinTexts } from '../../../lib/json-text.ts';
-import { ownText } from '../../../lib/own-text.ts';
+import { exactJson, type JsonText, joinTexts } from '../../../lib/json-text.ts';
 import { packJsonElsewhere, unpackJsonElsewhere } from '../../../lib/packed-json.ts';
 import { SUBSCRIBERS_PER_PAGE } from '../../people/topics/subscribers.ts';
 import type { Person } from '../../people/users/plan.ts';
@@ -45,7 +44,7 @@ export function storedBroadcast(broadcast: NewBroadcast, raw: RawBroadcast = {})
     messageJson:
       members === undefined
         ? `${JSON.stringify({ title, content, action_url }).slice(0, -1)},"custom_attributes":` +
-          `${ownText(json, 'custom_attributes', custom_attributes)}}`
+          `${exactJson(json, 'custom_attributes', custom_attributes)}}`
         : longMessageJson(members),
     inAppJson: inApp ? JSON.stringify(inApp) : null,
     overridesJson: overrides ? (members?.get('overrides') ?? JSON.stringify(overrides)) : null,

@@ -1,4 +1,4 @@
-import { ownText } from '../../../lib/own-text.ts';
+import { exactJson } from '../../../lib/json-text.ts';
 import { unpackJson } from '../../../lib/packed-json.ts';
 import type { BroadcastContent } from '../../ground/bus/messages.ts';
 
@@ -42,7 +42,7 @@ export function contentJson({ message, inApp, category, topic }: BroadcastConten
 /** The override has texts alone: the custom attributes stay as they were written. */
 function withOverride(text: string, override: string): string {
   const { custom_attributes: attributes, ...texts } = JSON.parse(text);
-  const attributesJson = ownText(Buffer.from(text), 'custom_attributes', attributes);
+  const attributesJson = exactJson(Buffer.from(text), 'custom_attributes', attributes);
   return `${JSON.stringify({ ...texts, ...JSON.parse(override) }).slice(0, -1)},"custom_attributes":${attributesJson}}`;
 }
 
