@@ -56,7 +56,7 @@ export const measureWebhooks: Scenario = async (bench) => {
       [dead.id],
     );
     await belfry.db.query(
-      sql('bench_end_jobs', "delete from jobs where kind = 'webhook' and lease_id is null"),
+      sql('bench_end_jobs', "delete from jobs where kind = 'send_webhook' and lease_id is null"),
     );
     const second = await startSecondNode(bench, belfry);
     try {
@@ -116,7 +116,7 @@ async function pending({ db }: Belfry, projectIds: readonly string[]): Promise<n
       'bench_pending_messages',
       `select count(*)::int as pending
       from jobs
-      where kind = 'webhook' and project_id in (select id from webhooks where project_id = any ($1::uuid[]))`,
+      where kind = 'send_webhook' and project_id = any ($1::uuid[])`,
     ),
     [projectIds],
   );

@@ -1,5 +1,5 @@
 import type { EVENT_TYPES } from '../../server/src/contract/event.ts';
-import { sealSecret } from '../../server/src/domain/after/webhooks/sign.ts';
+import { sealSecret } from '../../server/src/domain/after/webhooks/secrets.ts';
 import { sealToken } from '../../server/src/domain/people/tokens/sealed.ts';
 import { sealedFor } from '../../server/src/domain/setup/integrations/of-project.ts';
 import { firstIdAt, newId } from '../../server/src/lib/ids.ts';

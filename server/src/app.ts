@@ -7,8 +7,8 @@ import { pollHandler } from './domain/after/receipts/poll.ts';
 import { replayHandler } from './domain/after/replay/replay-failed.ts';
 import { HitRecorder } from './domain/after/tracking/record.ts';
 import { webhookHandler } from './domain/after/webhooks/deliver.ts';
-import { WebhookPump } from './domain/after/webhooks/pump.ts';
 import { MessageRecorder } from './domain/after/webhooks/record.ts';
+import { WebhookRelay } from './domain/after/webhooks/relay.ts';
 import { FeedFollower } from './domain/ground/events/follow.ts';
 import { recordEvents } from './domain/ground/events/record.ts';
 import { purgeIdempotencyKeys } from './domain/ground/requests/idempotency.ts';
@@ -170,8 +170,8 @@ function startWorker(
   });
   const messages = new MessageRecorder({
     ...workerContext,
-    onRecorded: () => pump.wake(),
-    onUnblocked: () => worker.wake('webhook'),
+    onRecorded: () => relay.wake(),
+    onUnblocked: () => worker.wake('send_webhook'),
   });
   const worker: Worker = new Worker({
     db,
@@ -199,16 +199,16 @@ function startWorker(
         },
       }),
       poll_receipts: pollHandler(workerContext),
-      webhook: webhookHandler(workerContext, messages),
+      send_webhook: webhookHandler(workerContext, messages),
     },
   });
-  const pump: WebhookPump = new WebhookPump({
+  const relay: WebhookRelay = new WebhookRelay({
     ...workerContext,
     pollMs,
-    onQueued: () => worker.wake('webhook'),
+    onQueued: () => worker.wake('send_webhook'),
   });
-  pump.start();
-  undo.push(() => pump.stop());
+  relay.start();
+  undo.push(() => relay.stop());
   const hurry = async () => {
     await senders.close({ graceMs: HURRY_MS });
     await context.transport.close(); // the messages of webhooks, which are sent again

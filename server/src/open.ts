@@ -24,7 +24,7 @@ import {
   readSchema,
 } from './db/usability.ts';
 import { WriteFailures } from './db/write-failures.ts';
-import { describeUnreadableWebhooks } from './domain/after/webhooks/unreadable.ts';
+import { describeUnreadableWebhooks } from './domain/after/webhooks/secrets.ts';
 import type { Context } from './domain/context.ts';
 import { createBus, type PostgresBus } from './domain/ground/bus/bus.ts';
 import { Identities } from './domain/ground/identities/identities.ts';

@@ -1,44 +1,43 @@
 import { type Queryable, sql } from '../db/client.ts';
-import type { Job, JobKind, JobPayloads } from './jobs.ts';
+import { type Job, type JobKind, type JobPayloads, PARTITIONED_KINDS } from './jobs.ts';
 
 /** What a worker asks for. */
 export interface Claim<Kind extends JobKind> {
   kind: Kind;
   leaseId: string;
   maxJobs: number;
-  /** The batch ends with the job that reaches this many recipients; one job is always taken whole. */
+  /** The batch ends with the job that reaches this weight. The first job is taken whatever it weighs. */
   maxWeight: number;
-  /** From how many projects the batch may be mixed. */
-  maxProjects: number;
-  /** Projects whose turn it is not: they have enough work in flight. */
-  exceptProjects: readonly string[];
-  /** The turn begins behind this project, and goes on with the first after the last. */
-  afterProject: string;
-  /**
-   * Takes turns over the priorities of each project, the oldest job first, so that bulk is never starved by
-   * small work.
-   */
+  /** The number of partitions that the batch may be mixed from. */
+  maxPartitions: number;
+  /** Partitions to leave out: enough of their work is in flight. */
+  exceptPartitions: readonly string[];
+  /** The rotation starts behind this partition, and goes on with the first after the last. */
+  afterPartition: string;
+  /** Takes each partition's priorities in turn, oldest job first, so that small work never starves bulk. */
   oldestFirst: boolean;
 }
 
 /**
- * Leases ready jobs: at most `maxJobs`, taken in turns from the projects that have some. They are answered in
- * the order of their choice, so that the next turn is fair when it begins behind the project of the last one.
+ * Leases ready jobs: at most `maxJobs`, rotating over the partitions that have any. Returns them in the order
+ * of their choice, so that the next claim is fair if it starts behind the partition of the last one.
  */
 export async function claim<Kind extends JobKind>(db: Queryable, wanted: Claim<Kind>): Promise<Job<Kind>[]> {
-  const rows = await db.query<Row>(wanted.oldestFirst ? claimOldest : claimUrgent, [
+  const { urgent, oldest } = PARTITIONED_KINDS.has(wanted.kind) ? byPartition : byProject;
+  const rows = await db.query<Row>(wanted.oldestFirst ? oldest : urgent, [
     wanted.kind,
     wanted.leaseId,
     wanted.maxJobs,
     wanted.maxWeight,
-    wanted.maxProjects,
-    wanted.exceptProjects,
-    wanted.afterProject,
+    wanted.maxPartitions,
+    wanted.exceptPartitions,
+    wanted.afterPartition,
   ]);
   return rows.map((row) => ({
     id: row.id,
     kind: wanted.kind,
     projectId: row.project_id,
+    partitionKey: row.partition_key,
     priority: row.priority,
     weight: row.weight,
     attempt: row.attempt,
@@ -49,6 +48,7 @@ export async function claim<Kind extends JobKind>(db: Queryable, wanted: Claim<K
 interface Row {
   id: number;
   project_id: string;
+  partition_key: string;
   priority: number;
   weight: number;
   attempt: number;
@@ -58,62 +58,65 @@ interface Row {
 const NIL = '00000000-0000-0000-0000-000000000000';
 const LAST = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
 
-// Index jobs_ready (kind, project_id, priority, id). The recursion jumps from project to project by index
-// instead of reading every ready job, so a claim costs the same beside ten waiting jobs and beside a million.
-// Of each project no more jobs are looked at than about its share of the batch: those that do not fit were
-// locked for nothing until the statement ends, and locking is writing.
+type Column = 'project_id' | 'partition_key';
+
+const READY = 'j.kind = $1 and j.due_at is null and j.lease_id is null';
+
+// Index jobs_ready (kind, project_id, priority, id) or jobs_ready_by_partition (kind, partition_key, priority,
+// id). The recursion jumps from partition to partition by index instead of reading every ready job, so a
+// claim costs the same beside ten ready jobs and beside a million. It looks at no more jobs of a partition
+// than about its share of the batch: it would lock the others in vain until the statement ends, and locking
+// is writing.
 //
-// The commit of a claim does not wait for the disk: one that a crash of the server takes back finds out when
-// it settles.
-const claimJobs = ({ classes, order }: { classes: string; order: string }) => `
-  with recursive projects (project_id, turn, again, busy) as (
+// The commit of a claim does not wait for the disk. If a crash of the database undoes it, `complete` notices.
+const claimJobs = (column: Column, classes: string, order: string) => `
+  with recursive partitions (key, turn, wrapped, busy) as (
     select $7::uuid, 0, false, true
     union all
-    select next.project_id, projects.turn + case when next.busy then 0 else 1 end, next.again, next.busy
-    from projects, lateral (
-      select project_id, again, project_id = any ($6::uuid[]) as busy
+    select next.key, partitions.turn + case when next.busy then 0 else 1 end, next.wrapped, next.busy
+    from partitions, lateral (
+      select key, wrapped, key = any ($6::uuid[]) as busy
       from (
         (
-          select j.project_id, projects.again
+          select j.${column} as key, partitions.wrapped
           from jobs j
-          where j.kind = $1 and j.due_at is null and j.lease_id is null
-            and j.project_id > projects.project_id
-            and j.project_id <= case when projects.again then $7 else '${LAST}'::uuid end
-          order by j.project_id
+          where ${READY}
+            and j.${column} > partitions.key
+            and j.${column} <= case when partitions.wrapped then $7 else '${LAST}'::uuid end
+          order by j.${column}
           limit 1
         )
         union all
         (
-          select j.project_id, true
+          select j.${column}, true
           from jobs j
-          where j.kind = $1 and j.due_at is null and j.lease_id is null
-            and j.project_id <= case when projects.again then '${NIL}'::uuid else $7 end
-          order by j.project_id
+          where ${READY}
+            and j.${column} <= case when partitions.wrapped then '${NIL}'::uuid else $7 end
+          order by j.${column}
           limit 1
         )
       ) either
-      order by again
+      order by wrapped
       limit 1
     ) next
-    where projects.turn < $5
+    where partitions.turn < $5
   ),
   candidates as (
-    select ready.*, turn, row_number() over (partition by project_id, priority order by ready.id) as place
-    from projects,
+    select ready.*, key, turn, row_number() over (partition by key, priority order by ready.id) as place
+    from partitions,
       (values ${classes}) as class (lowest, highest),
       lateral (
         select j.id, j.priority, j.weight
         from jobs j
-        where j.kind = $1 and j.project_id = projects.project_id and j.due_at is null and j.lease_id is null
-          and j.priority between class.lowest and class.highest
+        where ${READY} and j.${column} = partitions.key and j.priority between class.lowest and class.highest
         order by j.priority, j.id
-        limit greatest($3 / (select count(*) from projects where not busy), 8)
+        limit greatest($3 / (select count(*) from partitions where not busy), 8)
         for update skip locked
       ) ready
     where not busy
   ),
   chosen as (
-    select id, turn, place, sum(weight) over (order by ${order}) - weight as weight_before
+    select id, key, turn, place, sum(weight) over (order by ${order}) - weight as weight_before
     from candidates
     order by ${order}
     limit $3
@@ -123,16 +126,20 @@ const claimJobs = ({ classes, order }: { classes: string; order: string }) => `
     set lease_id = $2, attempt = attempt + 1
     from chosen
     where jobs.id = chosen.id and chosen.weight_before < $4
-    returning jobs.id, jobs.project_id, jobs.priority, jobs.weight, jobs.attempt, jobs.payload, turn, place
+    returning jobs.id, jobs.project_id, key, jobs.priority, jobs.weight, jobs.attempt, jobs.payload, turn, place
   )
-  select id, project_id, priority, weight, attempt, payload
+  select id, project_id, key as partition_key, priority, weight, attempt, payload
   from claimed, (select set_config('synchronous_commit', 'off', true)) without_waiting
   order by ${order}`;
 
-const claimUrgent = sql('claim_urgent', claimJobs({ classes: '(0, 32767)', order: 'priority, place, turn' }));
-// The priorities that priorityFor gives, each by itself: to sort a project's jobs by age alone would read all
-// of them.
-const claimOldest = sql(
-  'claim_oldest',
-  claimJobs({ classes: '(0, 0), (1, 1), (2, 32767)', order: 'place, turn, id' }),
-);
+const statements = (column: Column) => ({
+  urgent: sql(`claim_urgent_by_${column}`, claimJobs(column, '(0, 32767)', 'priority, place, turn')),
+  // The priorities that priorityFor returns, each by itself: sorting all jobs of a partition by age would read
+  // all of them.
+  oldest: sql(
+    `claim_oldest_by_${column}`,
+    claimJobs(column, '(0, 0), (1, 1), (2, 32767)', 'place, turn, id'),
+  ),
+});
+const byProject = statements('project_id');
+const byPartition = statements('partition_key');

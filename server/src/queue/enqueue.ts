@@ -1,12 +1,13 @@
 import { type Queryable, sql } from '../db/client.ts';
 import type { NewJob } from './jobs.ts';
 
-/** Adds jobs in the caller's transaction: the rows that a job acts on and the job are committed together. */
+/** Adds jobs in the caller's transaction: a job is committed together with the rows that it acts on. */
 export async function enqueue(tx: Queryable, jobs: readonly NewJob[]): Promise<void> {
   if (jobs.length === 0) return;
   await tx.query(insertJobs, [
     jobs.map((job) => job.kind),
     jobs.map((job) => job.projectId),
+    jobs.map((job) => job.partitionKey ?? null),
     jobs.map((job) => job.priority),
     jobs.map((job) => job.weight),
     jobs.map((job) => (job.dueAtMs === undefined ? null : new Date(job.dueAtMs))),
@@ -16,8 +17,8 @@ export async function enqueue(tx: Queryable, jobs: readonly NewJob[]): Promise<v
 
 const insertJobs = sql(
   'enqueue',
-  `insert into jobs (kind, project_id, priority, weight, due_at, payload)
-  select kind, project_id, priority, weight, due_at, payload::json
-  from unnest($1::text[], $2::uuid[], $3::smallint[], $4::int[], $5::timestamptz[], $6::text[])
-    as j (kind, project_id, priority, weight, due_at, payload)`,
+  `insert into jobs (kind, project_id, partition_key, priority, weight, due_at, payload)
+  select kind, project_id, partition_key, priority, weight, due_at, payload::json
+  from unnest($1::text[], $2::uuid[], $3::uuid[], $4::smallint[], $5::int[], $6::timestamptz[], $7::text[])
+    as j (kind, project_id, partition_key, priority, weight, due_at, payload)`,
 );

@@ -1,20 +1,17 @@
-/**
- * What jobs there are, and what each is told. A job's payload is JSON: ids and numbers, never content or
- * secrets.
- */
+/** The kinds of jobs and their payloads: JSON with ids and numbers, never content or secrets. */
 export interface JobPayloads {
   /**
-   * Turn a broadcast into notifications and deliveries: the first page of its users or, where `page` says so,
-   * a later one, which has the subscribers behind the user `after`.
+   * Create the notifications and deliveries of a broadcast: for the first page of its users or, if `page` is
+   * set, for a later page of subscribers, behind the user `after`.
    */
   fan_out: { broadcast_id: string; page?: number; after?: string };
   /**
-   * Bring a broadcast to these users over one channel. `attempt` counts the attempts before this one. Of
-   * deliveries to devices, browsers and chats that were begun, `progress` says by user what is left to do.
-   * `back` tells who was here before: waiting for a delivery window and nothing else, or in one that was
-   * open, from when on the time to live runs. `replay` is how often they had been begun anew when it was
-   * written: those that were once more since then are another job's. `awaited`: these are first attempts,
-   * without which the broadcast is not processed.
+   * Deliver a broadcast to these users over one channel. `attempt` counts the attempts before this one.
+   * `progress` is, by user, what is left of started deliveries to devices, browsers and chats. `back` marks a
+   * job that ran before: it only waited for a delivery window, or it was in an open one, when its time to
+   * live started. `replay` is the number of replays when the job was written: deliveries that were replayed
+   * later belong to another job. `awaited` marks first attempts, without which the broadcast is not
+   * processed.
    */
   deliver: {
     broadcast_id: string;
@@ -28,8 +25,8 @@ export interface JobPayloads {
     progress?: Readonly<Record<string, Progress>>;
   };
   /**
-   * Send deliveries of a broadcast anew that had failed by `asked_at` (a time in the database's words): the
-   * next of them behind `after`, on one channel or on all.
+   * Replay deliveries of a broadcast that had failed by `asked_at` (a time as the database writes it): the
+   * next ones behind `after`, on one channel or on all.
    */
   replay: {
     broadcast_id: string;
@@ -39,9 +36,8 @@ export interface JobPayloads {
     text_weight: number;
   };
   /**
-   * Ask a provider what became of these messages, which it calls by these ids and had taken at `sent_ms`.
-   * `round` counts the times that it was asked, `failures` those of the present round at which it did not
-   * answer.
+   * Ask a provider for the delivery status of messages that it accepted at `sent_ms`, by its own ids. `round`
+   * counts the requests so far, `failures` those of this round without a response.
    */
   poll_receipts: {
     integration_id: string;
@@ -52,11 +48,11 @@ export interface JobPayloads {
     sent: readonly { id: string; broadcast_id: string; user_id: string; token_id: string }[];
   };
   /**
-   * Send these events to a webhook. `attempt` counts the attempts before this one, `since_ms` is when it
-   * began; a `replay` was asked for. In the place of the project, such a job has the webhook: the queue then
-   * takes turns over webhooks, and one that is slow holds up none of the others.
+   * Send these events to a webhook. `attempt` counts the attempts before this one, `since_ms` is when the
+   * first was due. `replay` marks a request to send them once more. The partition key is the webhook, so that
+   * a slow webhook does not delay the others of its project.
    */
-  webhook: {
+  send_webhook: {
     webhook_id: string;
     event_ids: readonly string[];
     attempt: number;
@@ -65,70 +61,77 @@ export interface JobPayloads {
   };
 }
 
-/** How far a delivery to several targets has come. */
+/** The progress of a delivery to several targets. */
 export interface Progress {
-  /**
-   * The targets that have not ended, by the ids of their tokens, and from when on each may be tried, in unix
-   * milliseconds.
-   */
+  /** The unfinished targets by token id, each with the time of its next attempt in unix milliseconds. */
   left: Readonly<Record<string, number>>;
-  /** What became of the others. */
+  /** The numbers of finished targets by outcome. */
   accepted: number;
   gone: number;
   failed: number;
-  /**
-   * What providers call the messages that were accepted, in that order; missing where they have named none.
-   */
+  /** The providers' ids of the accepted messages, in order; missing if they returned none. */
   provider_ids?: readonly string[];
 }
 
 export type JobKind = keyof JobPayloads;
 
-export const JOB_KINDS: readonly JobKind[] = ['fan_out', 'deliver', 'replay', 'poll_receipts', 'webhook'];
+export const JOB_KINDS: readonly JobKind[] = [
+  'fan_out',
+  'deliver',
+  'replay',
+  'poll_receipts',
+  'send_webhook',
+];
+
+/** The kinds whose jobs have a partition key. The queue is fair over projects in all others. */
+export const PARTITIONED_KINDS: ReadonlySet<JobKind> = new Set<JobKind>(['send_webhook']);
 
 /** A job as a worker has claimed it. */
 export interface Job<Kind extends JobKind = JobKind> {
   id: number;
   kind: Kind;
   projectId: string;
+  /** What the queue is fair over: the project, except for PARTITIONED_KINDS. */
+  partitionKey: string;
   priority: number;
-  /** How much work it is, and how much memory: its recipients, and what its texts add to that. */
+  /** How much work and memory it takes: its recipients, and an addition for long texts. */
   weight: number;
-  /** How often it was begun, this time included: more than once, and some of it may be done already. */
+  /** How often it was started, including this time. If more than once, parts of it may be done already. */
   attempt: number;
   payload: JobPayloads[Kind];
 }
 
-/** A job to be. */
+/** A job to enqueue. */
 export interface NewJob<Kind extends JobKind = JobKind> {
   kind: Kind;
   projectId: string;
+  /** What the queue is fair over. For PARTITIONED_KINDS only. */
+  partitionKey?: string;
   priority: number;
   weight: number;
   payload: JobPayloads[Kind];
-  /** When it may run, in unix milliseconds; at once when left out. */
+  /** When it may run, in unix milliseconds. Default: immediately. */
   dueAtMs?: number;
 }
 
-// So many characters of text weigh as much as a recipient: contents of 10 MiB are then taken one or two at a
-// time.
+// This much text weighs as much as a recipient, so that a batch has only one or two contents of 10 MiB.
 const CHARACTERS_PER_RECIPIENT = 4_096;
 
-/** The weight of a broadcast that is to be fanned out. */
+/** The weight of the fan-out of a broadcast. */
 export function fanOutWeight({ recipients, characters }: { recipients: number; characters: number }): number {
   return recipientsWeight(recipients) + Math.floor(characters / CHARACTERS_PER_RECIPIENT);
 }
 
-/** The part of it that is its recipients. */
+/** The part of that weight that comes from the recipients. */
 export function recipientsWeight(recipients: number): number {
   return Math.max(recipients, 1);
 }
 
-/** Small work goes before bulk: one recipient's message never waits for a campaign of the same project. */
+/** Small work goes first: a message to one recipient never waits for a campaign of the same project. */
 export function priorityFor(recipients: number): number {
   if (recipients <= 10) return 0;
   return recipients <= 100 ? 1 : BULK;
 }
 
-/** The priority of what is large. */
+/** The priority of large work. */
 export const BULK = 2;

@@ -2,18 +2,17 @@ import { type Database, type Queryable, sql } from '../db/client.ts';
 import { newId } from '../lib/ids.ts';
 import type { JobKind } from './jobs.ts';
 
-// A worker says every 2 s that it lives; after 8 s of silence its jobs go to others. Shorter, and a pause of
-// the event loop would give work away that is still being done; longer, and a crash would hold its deliveries
-// up.
-const BEAT_MS = 2_000;
+// A worker renews its lease every 2 s; after 8 s without a renewal its jobs go to others. If this were
+// shorter, a pause of the event loop would release running jobs. If it were longer, a crash would delay the
+// deliveries of its jobs for longer.
+const RENEW_EVERY_MS = 2_000;
 const LIFETIME = '8 seconds';
-// While it was renewed within this time no other worker can have taken its jobs; with a margin for the way to
-// the database.
+// A lease that was renewed within this time cannot have expired. Includes a margin for the network.
 const FRESH_MS = 6_000;
 
 /**
- * What a worker holds its jobs by. It is renewed while the worker lives; when it could not be renewed in time
- * it is given up for a new one, and whatever was done under the old is refused by `settle`.
+ * The lease under which a worker holds its jobs, renewed while the worker lives. If it expired, a new one
+ * replaces it, and `complete` throws for jobs of the old one.
  */
 export class Lease {
   readonly #db: Database;
@@ -28,7 +27,7 @@ export class Lease {
   constructor(options: {
     db: Database;
     node: string;
-    /** With which keys the node opens secrets. */
+    /** The ids of the keys with which the node opens secrets. */
     keyIds?: readonly string[] | undefined;
     onError: (error: unknown) => void;
   }) {
@@ -42,15 +41,12 @@ export class Lease {
     return this.#id;
   }
 
-  /** Whether no other worker can have taken over its jobs. */
+  /** Whether no other worker can have claimed its jobs. */
   get isFresh(): boolean {
     return performance.now() - this.#renewedMs < FRESH_MS;
   }
 
-  /**
-   * Renews it, unless it is fresh. Nothing may be claimed under one that is not: another worker could take it
-   * over at once.
-   */
+  /** Renews the lease unless it is fresh. Jobs claimed under an expired lease would be released at once. */
   async refresh(): Promise<void> {
     if (this.isFresh) return;
     await this.#renewOnce();
@@ -58,16 +54,16 @@ export class Lease {
   }
 
   async start(): Promise<void> {
-    const beganMs = performance.now();
+    const startedMs = performance.now();
     await this.#insert(this.#id);
-    this.#renewedMs = beganMs;
-    this.#timer = setInterval(() => void this.#renewOnce(), BEAT_MS);
+    this.#renewedMs = startedMs;
+    this.#timer = setInterval(() => void this.#renewOnce(), RENEW_EVERY_MS);
   }
 
-  /** Ends the lease: jobs still held are ready again at once. */
+  /** Ends the lease: jobs that it still holds are ready again immediately. */
   async stop(): Promise<void> {
     clearInterval(this.#timer);
-    // One that is under way would find the lease gone and take a new one, which nobody ends.
+    // A renewal in flight would find no lease and insert a new one that never ends.
     await this.#renewing;
     await this.#db.query(endLease, [this.#id]);
   }
@@ -84,7 +80,7 @@ export class Lease {
   }
 
   async #renew(): Promise<void> {
-    const beganMs = performance.now();
+    const startedMs = performance.now();
     try {
       const rows = await this.#db.query<{ id: string }>(renewLease, [this.#id, LIFETIME]);
       if (rows.length === 0) {
@@ -92,24 +88,21 @@ export class Lease {
         await this.#insert(id);
         this.#id = id;
       }
-      this.#renewedMs = beganMs;
+      this.#renewedMs = startedMs;
     } catch (error) {
       this.#onError(error);
     }
   }
 }
 
-/**
- * The running nodes that cannot open what is sealed with this key. Nodes of an earlier release do not say,
- * and are left out.
- */
+/** The running nodes that do not have this key. Excludes nodes of releases that do not record their keys. */
 export async function nodesWithoutKey(db: Queryable, keyId: string): Promise<string[]> {
   return (await db.query<{ node: string }>(selectNodesWithoutKey, [keyId])).map(({ node }) => node);
 }
 
 /**
- * Gives back the jobs of workers that are gone; answers the kinds of these jobs. `ownLeaseId` is spared:
- * whoever asks lives, however long the database could not be told so.
+ * Releases the jobs of workers whose lease has expired, and returns the kinds of these jobs. Never ends
+ * `ownLeaseId`: the caller lives, even if the database was unavailable for a long time.
  */
 export async function rescue(db: Queryable, ownLeaseId: string): Promise<Set<JobKind>> {
   const rows = await db.query<{ kind: JobKind }>(rescueJobs, [ownLeaseId]);
@@ -117,8 +110,8 @@ export async function rescue(db: Queryable, ownLeaseId: string): Promise<Set<Job
 }
 
 /**
- * Gives back every leased job, whoever has it. Only for the start of a server that alone uses its database:
- * then all leases are of processes that are gone, and there is nothing to wait for.
+ * Releases every leased job. Only for the start of a server that is the only one on its database: all leases
+ * belong to processes that have ended.
  */
 export async function rescueAll(db: Queryable): Promise<void> {
   await db.query(rescueEverything);
@@ -129,7 +122,7 @@ const insertLease = sql(
   `insert into leases (id, node, expires_at, key_ids)
   values ($1, $2, now() + $3::interval, $4::text[])`,
 );
-// The whole table: a row for each server.
+// Reads the whole table: a row per server.
 const selectNodesWithoutKey = sql(
   'select_nodes_without_key',
   `select node
@@ -147,9 +140,9 @@ const endLease = sql(
   `with ended as (delete from leases where id = $1 returning id)
   update jobs set lease_id = null from ended where jobs.lease_id = ended.id`,
 );
-// Index jobs_leased (lease_id). A lease that does not exist is one that was lost: a worker that had not
-// noticed yet may have claimed under it afterwards. The lease is compared once more when the row is locked: a
-// worker may meanwhile have claimed the job under a new lease, which this statement does not see.
+// Index jobs_leased (lease_id). A lease that does not exist has expired before: a worker that had not noticed
+// may have claimed under it afterwards. The lease is compared again when the row is locked: meanwhile another
+// worker may have claimed the job under a new lease, which this statement does not see.
 const rescueJobs = sql(
   'rescue',
   `with dead as (delete from leases where expires_at < now() and id <> $1 returning id),

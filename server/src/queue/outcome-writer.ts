@@ -3,37 +3,35 @@ import { Batcher } from '../lib/batcher.ts';
 import type { Logger } from '../lib/log.ts';
 import { waitMs } from '../lib/wait.ts';
 
-// A commit that takes longer is as bad as one that fails. Less than a lease lasts without being renewed (8
-// s): when other workers may take over our jobs, nothing more of them is sent here.
+// A commit that takes longer counts as a failure. Shorter than a lease lasts without renewal (8 s): this
+// worker sends nothing more of its jobs when other workers may claim them.
 const BLOCKED_AFTER_MS = 5_000;
 const RETRY_EVERY_MS = 250;
 
 /**
- * Writes what became of jobs, in batches and in the order of the reports. No report is dropped while the
- * process lives: as long as the database cannot be written to (away, read-only, disk full), reports are kept
- * and retried. Meanwhile `isBlocked` is true, and nothing new may be sent. So what is kept is bounded by what
- * was in flight, and a crash can repeat nothing else.
+ * Writes the outcomes of jobs in batches, in the order of the reports. No report is dropped while the process
+ * lives: while the database cannot be written to (unavailable, read-only, disk full), reports are kept and
+ * retried. Meanwhile `isBlocked` is true and nothing new may be sent. So the reports are bounded by the sends
+ * in flight, and a crash can repeat only those.
  */
 export class OutcomeWriter<Report> {
-  readonly #commit: (reports: readonly Report[], isRepeat: boolean) => Promise<void>;
+  readonly #commit: (reports: readonly Report[], isRetry: boolean) => Promise<void>;
   readonly #log: Logger;
   readonly #onUnblocked: () => void;
   readonly #batcher: Batcher<Report, Written>;
   readonly #closing = new AbortController();
-  /** When the batch under way began, and whether it has failed more than once. */
+  /** When the current batch started, and whether it has failed more than once. */
   #beganMs: number | undefined;
   #isFailing = false;
 
-  /**
-   * `commit` writes reports in one transaction; `isRepeat`: they were written before, and may be committed.
-   */
+  /** `commit` writes reports in one transaction. With `isRetry` an earlier try may have been committed. */
   constructor(options: {
-    commit: (reports: readonly Report[], isRepeat: boolean) => Promise<void>;
-    /** How long a batch gathers before it is written; without it, only while another is being written. */
+    commit: (reports: readonly Report[], isRetry: boolean) => Promise<void>;
+    /** How long a batch gathers reports. Default: while another batch is being written. */
     lingerMs?: number;
     maxReports: number;
     log: Logger;
-    /** Called when there was a reason to wait, and there is none any more. */
+    /** Called when `isBlocked` has become false. */
     onUnblocked: () => void;
   }) {
     this.#commit = options.commit;
@@ -47,21 +45,18 @@ export class OutcomeWriter<Report> {
     });
   }
 
-  /** While true, nothing may be sent that was not sent yet: what becomes of it could not be written. */
+  /** While true, nothing may be sent: its outcome could not be written. */
   get isBlocked(): boolean {
     return this.#isFailing || performance.now() - (this.#beganMs ?? Infinity) > BLOCKED_AFTER_MS;
   }
 
-  /**
-   * Resolves when the report is committed; rejects if it cannot be written for another reason than the
-   * database's state.
-   */
+  /** Resolves when the report is committed. Rejects if the report itself cannot be written. */
   async report(report: Report): Promise<void> {
     const written = await this.#batcher.add(report);
     if (!written.ok) throw written.error;
   }
 
-  /** Ends the retries: what could not be written until now is lost, and its jobs are repeated. */
+  /** Ends the retries. Reports that were not written are lost, and their jobs run again. */
   close(): void {
     this.#closing.abort();
   }
@@ -71,8 +66,7 @@ export class OutcomeWriter<Report> {
       await this.#commitUntilWritten(reports);
       return reports.map(() => ({ ok: true }));
     } catch (error) {
-      // One report that cannot be written must not take the others with it: their messages would be sent
-      // again.
+      // A report that cannot be written must not affect the others: their messages would be sent again.
       if (reports.length === 1 || isDatabaseUnavailable(error))
         return reports.map(() => ({ ok: false, error }));
       const written: Written[] = [];
@@ -91,7 +85,7 @@ export class OutcomeWriter<Report> {
         } catch (error) {
           if (!isDatabaseUnavailable(error) || this.#closing.signal.aborted) throw error;
           failures += 1;
-          // A deadlock or a broken connection passes at once, and is no reason to stop sending.
+          // A deadlock or a broken connection passes immediately, and is no reason to stop sending.
           if (failures === 1) continue;
           this.#noteFailure(error);
           await waitMs(RETRY_EVERY_MS, this.#closing.signal).catch(() => {});

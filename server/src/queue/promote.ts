@@ -1,13 +1,13 @@
 import { type Queryable, sql } from '../db/client.ts';
 import type { JobKind } from './jobs.ts';
 
-// More than this at once would be one long transaction; the next turn follows immediately.
-const AT_ONCE = 2000;
+// More in one statement would be a long transaction. The next statement follows immediately.
+const MAX_JOBS = 2000;
 
-/** Makes scheduled jobs whose time has come ready; answers their kinds, and whether more may be waiting. */
+/** Makes scheduled jobs that are due ready. Returns their kinds, and whether there may be more. */
 export async function promote(db: Queryable, nowMs: number): Promise<{ kinds: Set<JobKind>; more: boolean }> {
-  const rows = await db.query<{ kind: JobKind }>(promoteDue, [new Date(nowMs), AT_ONCE]);
-  return { kinds: new Set(rows.map((row) => row.kind)), more: rows.length === AT_ONCE };
+  const rows = await db.query<{ kind: JobKind }>(promoteDue, [new Date(nowMs), MAX_JOBS]);
+  return { kinds: new Set(rows.map((row) => row.kind)), more: rows.length === MAX_JOBS };
 }
 
 // Index jobs_scheduled (due_at).

@@ -3,10 +3,10 @@ import type { Job } from './jobs.ts';
 import { type SlotLimits, Slots } from './slots.ts';
 
 const SILENT_MS = 1_000;
-const LIMITS: SlotLimits = { slots: 3, slotsPerProject: 2, gatherBelow: 0 };
-const BEYOND = { maxWeight: 100, silentMs: SILENT_MS, silentPerProject: 2 };
+const LIMITS: SlotLimits = { slots: 3, slotsPerPartition: 2, gatherBelow: 0 };
+const BEYOND = { maxWeight: 100, silentMs: SILENT_MS, silentPerPartition: 2 };
 
-let givenUp: number;
+let freed: number;
 let slots: Slots;
 
 beforeEach(() => {
@@ -19,18 +19,18 @@ afterEach(() => {
 });
 
 function open(limits: SlotLimits): void {
-  givenUp = 0;
+  freed = 0;
   slots = new Slots(limits, () => {
-    givenUp += 1;
+    freed += 1;
   });
 }
 
 function begin(project: string, weight = 1) {
-  const job = { id: 1, kind: 'deliver', projectId: project, priority: 0, weight, attempt: 1 } as Job;
+  const job = { id: 1, kind: 'deliver', partitionKey: project, priority: 0, weight, attempt: 1 } as Job;
   return slots.take([job]);
 }
 
-const busy = () => slots.busyProjects.toSorted();
+const busy = () => slots.busyPartitions.toSorted();
 
 describe('without anything beyond the slots', () => {
   beforeEach(() => open(LIMITS));
@@ -41,7 +41,7 @@ describe('without anything beyond the slots', () => {
     const third = begin('b');
     expect(slots.free).toBe(false);
     vi.advanceTimersByTime(60_000);
-    expect([slots.free, givenUp]).toEqual([false, 0]);
+    expect([slots.free, freed]).toEqual([false, 0]);
     first.end();
     expect([slots.free, slots.active, busy()]).toEqual([true, 2, []]);
     for (const slot of [second, third]) slot.end();
@@ -69,9 +69,9 @@ test('when all slots are taken, a project that has nothing at work may begin all
 test('a batch that is silent gives its slot to another, of its own project too', () => {
   const batches = [begin('a'), begin('a')];
   vi.advanceTimersByTime(SILENT_MS - 1);
-  expect([givenUp, busy()]).toEqual([0, ['a']]);
+  expect([freed, busy()]).toEqual([0, ['a']]);
   vi.advanceTimersByTime(1);
-  expect([givenUp, busy(), slots.active]).toEqual([2, [], 2]);
+  expect([freed, busy(), slots.active]).toEqual([2, [], 2]);
   batches.push(begin('a'), begin('a'), begin('b'));
   expect(busy()).toEqual(['a', 'b']);
   for (const batch of batches) batch.end();
@@ -84,12 +84,12 @@ test('a batch of which something ends again and again keeps its slot, however lo
     vi.advanceTimersByTime(SILENT_MS - 1);
     batch.progress();
   }
-  expect(givenUp).toBe(0);
+  expect(freed).toBe(0);
   vi.advanceTimersByTime(SILENT_MS);
-  expect(givenUp).toBe(1);
+  expect(freed).toBe(1);
   batch.progress();
   vi.advanceTimersByTime(SILENT_MS);
-  expect(givenUp).toBe(1);
+  expect(freed).toBe(1);
   batch.end();
   batch.progress();
 });
@@ -99,26 +99,26 @@ test('so many silent batches of a project are passed by, the next one when one o
   vi.advanceTimersByTime(SILENT_MS);
   batches.push(begin('a'), begin('a'));
   vi.advanceTimersByTime(10 * SILENT_MS);
-  expect([givenUp, busy()]).toEqual([2, ['a']]);
+  expect([freed, busy()]).toEqual([2, ['a']]);
   batches.shift()?.end();
   vi.advanceTimersByTime(SILENT_MS);
-  expect([givenUp, busy()]).toEqual([3, []]);
+  expect([freed, busy()]).toEqual([3, []]);
   for (const batch of batches) batch.end();
 });
 
 test('what is at work beyond the slots is bounded by what all of it weighs', () => {
   const heavy = ['a', 'b', 'c'].map((project) => begin(project, 40));
   vi.advanceTimersByTime(10 * SILENT_MS);
-  expect([slots.free, givenUp]).toEqual([false, 0]);
+  expect([slots.free, freed]).toEqual([false, 0]);
   heavy.shift()?.end();
   expect([slots.free, busy()]).toEqual([true, []]);
   vi.advanceTimersByTime(SILENT_MS);
-  expect(givenUp).toBe(2);
+  expect(freed).toBe(2);
   for (const batch of heavy) batch.end();
 });
 
 test('no batch begins while those at work are as heavy as they may be together', () => {
-  open({ ...LIMITS, maxWeightAtWork: 50 });
+  open({ ...LIMITS, maxRunningWeight: 50 });
   const heavy = begin('a', 49);
   expect(slots.free).toBe(true);
   const light = begin('b', 1);

@@ -2,25 +2,28 @@ import type { Database } from '../db/client.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Logger } from '../lib/log.ts';
 import { waitMs } from '../lib/wait.ts';
+import type { Handler } from './handler.ts';
 import { JOB_KINDS, type JobKind } from './jobs.ts';
-import { type Handler, Lane, type Reservation } from './lane.ts';
 import { Lease, rescue } from './lease.ts';
+import { Producer } from './producer.ts';
 import { promote } from './promote.ts';
+import type { Reservation } from './reservations.ts';
 
-/** How jobs are done. */
+/** The handlers of all kinds. */
 export type Handlers = { readonly [Kind in JobKind]: Handler<Kind> };
 
-// A commit in this process wakes the worker, and NOTIFY does from another; the poll finds what both missed.
+// A commit in this process wakes the worker, and NOTIFY one of another process. The poll finds the rest.
 const POLL_MS = 1_000;
-// After the work that still runs was told to end, so long.
+// How long `stop` waits after it has called `hurry`.
 const HURRY_MS = 3_000;
+
 /** Claims jobs and hands them to their handlers until stopped. */
 export class Worker {
   readonly #db: Database;
   readonly #clock: Clock;
   readonly #log: Logger;
   readonly #lease: Lease;
-  readonly #lanes: ReadonlyMap<JobKind, Lane>;
+  readonly #producers: ReadonlyMap<JobKind, Producer>;
   readonly #pollMs: number;
   #poll: NodeJS.Timeout | undefined;
   #polling: Promise<void> | undefined;
@@ -45,9 +48,12 @@ export class Worker {
       keyIds: options.keyIds,
       onError: (error) => this.#log.warn({ err: error }, 'the worker could not renew its lease'),
     });
-    const lane = (kind: JobKind) =>
-      new Lane({ ...options, lease: this.#lease, kind, handler: options.handlers[kind] as Handler });
-    this.#lanes = new Map(JOB_KINDS.map((kind) => [kind, lane(kind)]));
+    this.#producers = new Map(
+      JOB_KINDS.map((kind) => {
+        const handler = options.handlers[kind] as Handler;
+        return [kind, new Producer({ ...options, lease: this.#lease, kind, handler })];
+      }),
+    );
   }
 
   async start(): Promise<void> {
@@ -57,31 +63,31 @@ export class Worker {
         this.#polling = undefined;
       });
     }, this.#pollMs);
-    for (const lane of this.#lanes.values()) lane.start();
+    for (const producer of this.#producers.values()) producer.start();
   }
 
   /** There may be ready jobs of this kind. */
   wake(kind: JobKind): void {
-    this.#lanes.get(kind)?.wake();
+    this.#producers.get(kind)?.wake();
   }
 
   /**
-   * Room for jobs that are about to be written: written under the lease of the answer they are ours from the
-   * start, and need not be claimed. The answer is undefined when others are waiting; then they are to be
-   * written as ready.
+   * Reserves capacity for jobs that are about to be written. Write them under the lease of the reservation:
+   * this worker then holds them from the start and need not claim them. Returns undefined if there is no
+   * capacity, or if other jobs are ready: then write them as ready, behind those.
    */
   reserve(kind: JobKind, jobs: number, weight: number): Reservation | undefined {
-    return this.#lanes.get(kind)?.reserve(jobs, weight);
+    return this.#producers.get(kind)?.reserve(jobs, weight);
   }
 
-  /** Batches now at work. */
+  /** Running batches. */
   get active(): number {
-    return [...this.#lanes.values()].reduce((sum, lane) => sum + lane.active, 0);
+    return [...this.#producers.values()].reduce((sum, { active }) => sum + active, 0);
   }
 
   /**
-   * Claims no more and lets running batches end for at most `graceMs`; then `hurry` is to bring them to an
-   * end. What has not ended even then is given back.
+   * Stops claiming, and waits for running batches for at most `graceMs`. Then calls `hurry`, which should end
+   * them. Releases the jobs of batches that run even longer.
    */
   stop(graceMs: number, hurry: () => Promise<void> = async () => {}): Promise<void> {
     this.#stopping ??= this.#stop(graceMs, hurry);
@@ -90,11 +96,11 @@ export class Worker {
 
   async #stop(graceMs: number, hurry: () => Promise<void>): Promise<void> {
     clearInterval(this.#poll);
-    const idle = Promise.all([...this.#lanes.values()].map((lane) => lane.stop()));
+    const idle = Promise.all([...this.#producers.values()].map((producer) => producer.stop()));
     if (!(await endsWithin(idle, graceMs))) await endsWithin(Promise.all([hurry(), idle]), HURRY_MS);
     await this.#polling;
     await this.#lease.stop().catch((error: unknown) => {
-      this.#log.warn({ err: error }, 'the lease could not be ended; its jobs are free when it runs out');
+      this.#log.warn({ err: error }, 'the lease could not be ended; its jobs are released when it expires');
     });
   }
 
@@ -110,7 +116,7 @@ export class Worker {
     } catch (error) {
       this.#log.warn({ err: error }, 'the queue could not be polled');
     }
-    for (const lane of this.#lanes.values()) lane.poll();
+    for (const producer of this.#producers.values()) producer.poll();
   }
 }
 

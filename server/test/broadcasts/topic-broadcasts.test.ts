@@ -434,11 +434,12 @@ describe('a page that our own error stops', () => {
       onDeliveriesQueued() {},
       onPagesQueued() {},
     });
-    await handler.giveUp(
+    await handler.discard(
       {
         id: job?.id ?? 0,
         kind: 'fan_out',
         projectId: project.id,
+        partitionKey: project.id,
         priority: 2,
         weight: 1_000,
         attempt: 8,

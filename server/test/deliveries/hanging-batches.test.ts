@@ -2,10 +2,10 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 import { type Database, openDatabase, sql } from '../../src/db/client.ts';
 import { newId } from '../../src/lib/ids.ts';
+import { complete } from '../../src/queue/complete.ts';
 import { enqueue } from '../../src/queue/enqueue.ts';
+import type { Handler } from '../../src/queue/handler.ts';
 import type { Job } from '../../src/queue/jobs.ts';
-import type { Handler } from '../../src/queue/lane.ts';
-import { settle } from '../../src/queue/settle.ts';
 import type { Worker } from '../../src/queue/worker.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 import { startWorker } from '../support/queue-worker.ts';
@@ -41,18 +41,18 @@ afterEach(async () => {
 async function start({ silentMs, pollMs = 20 }: { silentMs: number; pollMs?: number }): Promise<void> {
   const handler: Handler<'deliver'> = {
     slots: 2,
-    slotsPerProject: 1,
+    slotsPerPartition: 1,
     gatherBelow: 0,
-    beyond: { maxWeight: 100, silentMs, silentPerProject: SILENT_PER_PROJECT },
+    beyond: { maxWeight: 100, silentMs, silentPerPartition: SILENT_PER_PROJECT },
     maxJobs: 1,
     maxWeight: 10,
-    maxProjects: 1,
+    maxPartitions: 1,
     async run(jobs, leaseId) {
       begun.push(...jobs.map(({ projectId }) => projectId));
       await gate.promise;
-      await db.transaction((tx) => settle(tx, leaseId, jobs.map(idOf)));
+      await db.transaction((tx) => complete(tx, leaseId, jobs.map(idOf)));
     },
-    giveUp: async () => {},
+    discard: async () => {},
   };
   worker = await startWorker(db, 'deliver', handler, { pollMs });
 }

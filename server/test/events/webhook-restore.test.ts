@@ -3,8 +3,8 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { backup } from '../../src/db/backup.ts';
 import { openDatabase, sql } from '../../src/db/client.ts';
 import { restore } from '../../src/db/restore.ts';
-import { pump } from '../../src/domain/after/webhooks/pump.ts';
-import { saveWebhook } from '../../src/domain/after/webhooks/save.ts';
+import { relayEvents } from '../../src/domain/after/webhooks/relay.ts';
+import { saveWebhook } from '../../src/domain/after/webhooks/webhooks.ts';
 import { readFeed } from '../../src/domain/ground/events/feed.ts';
 import { recordEvents } from '../../src/domain/ground/events/record.ts';
 import { createProject } from '../../src/domain/setup/projects/create.ts';
@@ -21,7 +21,7 @@ beforeAll(async () => {
 });
 afterAll(() => Promise.all([source.drop(), target.drop()]));
 
-const queued = sql('test_queued', "select payload from jobs where kind = 'webhook'");
+const queued = sql('test_queued', "select payload from jobs where kind = 'send_webhook'");
 
 test('restored on another server, webhooks go on with what they had not sent, and the feed has all events', async () => {
   const sealer = createSealer([Buffer.alloc(32, 1)]);
@@ -36,7 +36,7 @@ test('restored on another server, webhooks go on with what they had not sent, an
   const first = await saveWebhook({ db, sealer }, projectId, { url, event_types: ['user.updated'] });
   await record();
   await until(
-    () => pump({ db, clock: { now: Date.now } }, OLDEST),
+    () => relayEvents({ db, clock: { now: Date.now } }, OLDEST),
     ({ queued: count }) => count > 0,
   );
   await record();
@@ -58,7 +58,7 @@ test('restored on another server, webhooks go on with what they had not sent, an
   );
   // Three rows of two, two saved webhooks, and the last.
   expect(part?.events).toHaveLength(9);
-  while ((await pump({ db: restored, clock: { now: Date.now } }, OLDEST)).more);
+  while ((await relayEvents({ db: restored, clock: { now: Date.now } }, OLDEST)).last !== undefined);
   const jobs = (await restored.query<{ payload: string }>(queued)).map(
     ({ payload }) => JSON.parse(payload) as { webhook_id: string; event_ids: string[] },
   );

@@ -67,7 +67,10 @@ const verified = (secret: string, { raw, headers }: ReceivedMessage) =>
 const pendingOf = async (id: string) =>
   (
     await service.context.db.query<{ pending: number }>(
-      sql('test_pending', 'select coalesce(sum(weight), 0)::int as pending from jobs where project_id = $1'),
+      sql(
+        'test_pending',
+        'select coalesce(sum(weight), 0)::int as pending from jobs where partition_key = $1',
+      ),
       [id],
     )
   )[0]?.pending;
@@ -397,7 +400,7 @@ describe('disabling', () => {
     await attempt(500);
     const third = await until(failing, (since) => since !== null);
     // All are given up; then nothing happens for six days.
-    await service.context.db.query(sql('test_drop_jobs', "delete from jobs where kind = 'webhook'"));
+    await service.context.db.query(sql('test_drop_jobs', "delete from jobs where kind = 'send_webhook'"));
     clock.offsetMs += 6 * DAY_MS;
     await attempt(500);
     const fourth = await until(failing, (since) => since !== null && since !== third);
@@ -662,7 +665,7 @@ describe('saving', () => {
     await until(
       () =>
         service.context.db.query<{ id: number }>(
-          sql('test_jobs_of_webhook', "select id from jobs where kind = 'webhook' and project_id = $1"),
+          sql('test_jobs_of_webhook', 'select id from jobs where partition_key = $1'),
           [id],
         ),
       (jobs) => jobs.length === 0,

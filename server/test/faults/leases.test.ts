@@ -388,6 +388,7 @@ test('when the answer to the commit of a fan-out is lost, whoever is connected i
         id: job?.id ?? 0,
         kind: 'fan_out',
         projectId: project.id,
+        partitionKey: project.id,
         priority: 0,
         weight: 1,
         attempt: 1,

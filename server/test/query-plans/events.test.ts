@@ -4,9 +4,9 @@ import { purgeEvents } from '../../src/domain/after/erasure/purge-events.ts';
 import { purgeNotifications } from '../../src/domain/after/erasure/purge-notifications.ts';
 import { purgeWebhooks } from '../../src/domain/after/erasure/purge-webhooks.ts';
 import { listMessages } from '../../src/domain/after/webhooks/messages.ts';
-import { pump } from '../../src/domain/after/webhooks/pump.ts';
-import { replayMessages } from '../../src/domain/after/webhooks/replay.ts';
-import { saveWebhook } from '../../src/domain/after/webhooks/save.ts';
+import { relayEvents } from '../../src/domain/after/webhooks/relay.ts';
+import { replayMessages } from '../../src/domain/after/webhooks/replays.ts';
+import { saveWebhook } from '../../src/domain/after/webhooks/webhooks.ts';
 import { feedEnd, findPosition, readFeed } from '../../src/domain/ground/events/feed.ts';
 import { getEvents } from '../../src/domain/ground/events/get.ts';
 import { listEvents } from '../../src/domain/ground/events/list.ts';
@@ -49,8 +49,8 @@ async function prepareAll(): Promise<void> {
   for (const status of ['all', 'failed'] as const)
     await replayMessages({ db, clock }, projectId, id, { since: new Date(0).toISOString(), status });
   await until(
-    () => pump({ db, clock }, OLDEST),
-    ({ more }) => !more,
+    () => relayEvents({ db, clock }, OLDEST),
+    ({ last }) => last === undefined,
   );
   await db.query(
     sql(

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Database, openDatabase, sql } from '../../src/db/client.ts';
-import { listWebhooks } from '../../src/domain/after/webhooks/get.ts';
+import { listWebhooks } from '../../src/domain/after/webhooks/webhooks.ts';
 import { createBus, type PostgresBus } from '../../src/domain/ground/bus/bus.ts';
 import { Identities } from '../../src/domain/ground/identities/identities.ts';
 import { listBroadcasts } from '../../src/domain/line/broadcasts/get.ts';

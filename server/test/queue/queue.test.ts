@@ -3,11 +3,12 @@ import { type Database, openDatabase, sql } from '../../src/db/client.ts';
 import { newId } from '../../src/lib/ids.ts';
 import { backoff } from '../../src/queue/backoff.ts';
 import { claim } from '../../src/queue/claim.ts';
+import { complete, LeaseLost } from '../../src/queue/complete.ts';
 import { enqueue } from '../../src/queue/enqueue.ts';
 import type { NewJob } from '../../src/queue/jobs.ts';
 import { Lease, rescue } from '../../src/queue/lease.ts';
 import { promote } from '../../src/queue/promote.ts';
-import { LeaseLost, release, settle } from '../../src/queue/settle.ts';
+import { release } from '../../src/queue/release.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 
 const NIL = '00000000-0000-0000-0000-000000000000';
@@ -40,9 +41,9 @@ const wanted = (extra: object = {}) => ({
   leaseId: newId(),
   maxJobs: 100,
   maxWeight: 1_000_000,
-  maxProjects: 100,
-  exceptProjects: [],
-  afterProject: NIL,
+  maxPartitions: 100,
+  exceptPartitions: [],
+  afterPartition: NIL,
   oldestFirst: false,
   ...extra,
 });
@@ -52,8 +53,10 @@ test('a job is claimed by one worker only, however many ask at once', async () =
     db,
     Array.from({ length: 500 }, () => job(newId())),
   );
-  const claims = await Promise.all(Array.from({ length: 8 }, () => claim(db, wanted({ maxProjects: 1000 }))));
-  const rest = await claim(db, wanted({ maxProjects: 1000, maxJobs: 1000 }));
+  const claims = await Promise.all(
+    Array.from({ length: 8 }, () => claim(db, wanted({ maxPartitions: 1000 }))),
+  );
+  const rest = await claim(db, wanted({ maxPartitions: 1000, maxJobs: 1000 }));
   const ids = [...claims.flat(), ...rest].map((one) => one.id);
   expect(new Set(ids).size).toBe(ids.length);
   expect(ids.length).toBe(500);
@@ -69,6 +72,23 @@ test('a claim takes turns over projects: a campaign of one does not hold up the 
   const jobs = await claim(db, wanted({ maxWeight: 4000 }));
   expect(jobs.some((one) => one.projectId === single)).toBe(true);
   expect(jobs.filter((one) => one.projectId === bulk).length).toBeLessThanOrEqual(4);
+});
+
+test('jobs with a partition key take turns over it, whatever their project is', async () => {
+  const [projectId, busy, other] = [newId(), newId(), newId()];
+  const message = (webhookId: string): NewJob<'send_webhook'> => ({
+    ...{ kind: 'send_webhook', projectId, partitionKey: webhookId, priority: 1, weight: 1 },
+    payload: { webhook_id: webhookId, event_ids: [newId()], attempt: 0, since_ms: 0 },
+  });
+  await enqueue(
+    db,
+    Array.from({ length: 100 }, () => message(busy)),
+  );
+  await enqueue(db, [message(other)]);
+  const jobs = await claim(db, { ...wanted({ maxJobs: 4 }), kind: 'send_webhook' });
+  expect(jobs.filter((one) => one.partitionKey === busy)).toHaveLength(3);
+  expect(jobs.filter((one) => one.partitionKey === other)).toHaveLength(1);
+  expect(jobs.every((one) => one.projectId === projectId)).toBe(true);
 });
 
 test('within a project small work goes before bulk, unless the oldest are asked for', async () => {
@@ -95,9 +115,9 @@ test('projects that have enough in flight are passed over, and the turn goes on 
     db,
     projects.map((id) => job(id)),
   );
-  const [second] = await claim(db, wanted({ maxProjects: 1, exceptProjects: [projects[0]] }));
+  const [second] = await claim(db, wanted({ maxPartitions: 1, exceptPartitions: [projects[0]] }));
   expect(second?.projectId).toBe(projects[1]);
-  const [third] = await claim(db, wanted({ maxProjects: 1, afterProject: projects[1] }));
+  const [third] = await claim(db, wanted({ maxPartitions: 1, afterPartition: projects[1] }));
   expect(third?.projectId).toBe(projects[2]);
 });
 
@@ -115,7 +135,7 @@ test('of more projects with bulk than fit into a batch each has its turn before 
   while (served.length < projects.length + 1) {
     const jobs = await claim(
       db,
-      wanted({ maxWeight: 4000, maxProjects: 32, afterProject: served.at(-1) ?? NIL }),
+      wanted({ maxWeight: 4000, maxPartitions: 32, afterPartition: served.at(-1) ?? NIL }),
     );
     served.push(...jobs.map((one) => one.projectId));
   }
@@ -128,7 +148,7 @@ test('the turn goes on with the first project after the last, in the same batch'
     db,
     projects.map((id) => job(id)),
   );
-  const jobs = await claim(db, wanted({ afterProject: projects[1] }));
+  const jobs = await claim(db, wanted({ afterPartition: projects[1] }));
   expect(jobs.map((one) => one.projectId)).toEqual([projects[2], projects[0], projects[1]]);
 });
 
@@ -169,7 +189,7 @@ test('settling a job that somebody else holds by now undoes the whole transactio
     await tx.query(sql('mark', "insert into leases (id, node, expires_at) values ($1, 'mark', now())"), [
       newId(),
     ]);
-    await settle(tx, mine, [held.id]);
+    await complete(tx, mine, [held.id]);
   });
   await expect(work).rejects.toThrow(LeaseLost);
   const rows = await db.query<{ count: number }>(

@@ -1,10 +1,10 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 import { type Database, openDatabase, sql } from '../../src/db/client.ts';
 import { newId } from '../../src/lib/ids.ts';
+import { complete } from '../../src/queue/complete.ts';
 import { enqueue } from '../../src/queue/enqueue.ts';
+import type { Handler } from '../../src/queue/handler.ts';
 import type { Job, NewJob } from '../../src/queue/jobs.ts';
-import type { Handler } from '../../src/queue/lane.ts';
-import { settle } from '../../src/queue/settle.ts';
 import type { Worker } from '../../src/queue/worker.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 import { startWorker } from '../support/queue-worker.ts';
@@ -30,23 +30,23 @@ beforeEach(async () => {
   gate = Promise.resolve();
   const handler: Handler<'fan_out'> = {
     slots: 2,
-    slotsPerProject: 2,
+    slotsPerPartition: 2,
     gatherBelow: 100,
     maxJobs: 5,
     maxWeight: 1_000,
-    maxProjects: 10,
+    maxPartitions: 10,
     async run(jobs, leaseId) {
       batches.push([...jobs]);
       await gate;
       await db.transaction((tx) =>
-        settle(
+        complete(
           tx,
           leaseId,
           jobs.map((job) => job.id),
         ),
       );
     },
-    giveUp: async () => {},
+    discard: async () => {},
   };
   worker = await startWorker(db, 'fan_out', handler);
   await expect.poll(() => reservation(1)).toBe(true);
@@ -77,6 +77,7 @@ async function writeLeased(leaseId: string, count: number): Promise<Job<'fan_out
     id,
     kind: 'fan_out',
     projectId,
+    partitionKey: projectId,
     priority: 0,
     weight: 1,
     attempt: 1,

@@ -2,7 +2,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Database, openDatabase, sql } from '../../src/db/client.ts';
 import { reseal } from '../../src/domain/after/sealing/reseal.ts';
-import { openSecret, sealSecret, secretPurpose } from '../../src/domain/after/webhooks/sign.ts';
+import { openSecret, sealSecret, secretPurpose } from '../../src/domain/after/webhooks/secrets.ts';
 import { storedResponsePurpose } from '../../src/domain/ground/requests/idempotency.ts';
 import { addressKeyPurpose } from '../../src/domain/ground/suppressions/address-keys.ts';
 import { installationPurpose } from '../../src/domain/people/installations/record.ts';

@@ -1,7 +1,7 @@
 import type { Database } from '../../src/db/client.ts';
 import { createLogger } from '../../src/lib/log.ts';
+import type { Handler } from '../../src/queue/handler.ts';
 import { JOB_KINDS, type JobKind } from '../../src/queue/jobs.ts';
-import type { Handler } from '../../src/queue/lane.ts';
 import { type Handlers, Worker } from '../../src/queue/worker.ts';
 
 /** Starts a worker whose jobs of one kind this handler does; it has nothing to do with others. */

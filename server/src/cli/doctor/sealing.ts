@@ -1,6 +1,6 @@
 import type { Config } from '../../config.ts';
 import type { Queryable } from '../../db/client.ts';
-import { describeUnreadableWebhooks } from '../../domain/after/webhooks/unreadable.ts';
+import { describeUnreadableWebhooks } from '../../domain/after/webhooks/secrets.ts';
 import { describeUnreadable, unreadableIntegrations } from '../../domain/ground/secrets/unreadable.ts';
 import { keyFit, keysInUse } from '../../domain/setup/projects/sealing-key.ts';
 import { keyPath, type Sealer } from '../../lib/seal.ts';

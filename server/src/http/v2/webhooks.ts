@@ -10,12 +10,17 @@ import {
   WebhookPage,
   WebhookSecret,
 } from '../../contract/webhook.ts';
-import { deleteWebhook } from '../../domain/after/webhooks/delete.ts';
-import { getWebhook, listWebhooks, toWebhook } from '../../domain/after/webhooks/get.ts';
 import { listMessages, toDelivery } from '../../domain/after/webhooks/messages.ts';
-import { replayMessages } from '../../domain/after/webhooks/replay.ts';
-import { saveWebhook } from '../../domain/after/webhooks/save.ts';
-import { getSecret, rotateSecret } from '../../domain/after/webhooks/secret.ts';
+import { replayMessages } from '../../domain/after/webhooks/replays.ts';
+import { getSecret } from '../../domain/after/webhooks/secrets.ts';
+import {
+  deleteWebhook,
+  getWebhook,
+  listWebhooks,
+  rotateSecret,
+  saveWebhook,
+  toWebhook,
+} from '../../domain/after/webhooks/webhooks.ts';
 import { privateHostProblems, rejectPrivateHosts } from '../../domain/ground/requests/private-hosts.ts';
 import { ClientError } from '../../errors.ts';
 import { urlMember } from '../../lib/named-host.ts';

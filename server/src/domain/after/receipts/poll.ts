@@ -1,9 +1,9 @@
 import type { PolledReceipt, Receipt, ReceiptPoll } from '../../../providers/provider.ts';
 import { backoff } from '../../../queue/backoff.ts';
+import { complete } from '../../../queue/complete.ts';
 import { enqueue } from '../../../queue/enqueue.ts';
+import type { Handler } from '../../../queue/handler.ts';
 import type { Job, NewJob } from '../../../queue/jobs.ts';
-import type { Handler } from '../../../queue/lane.ts';
-import { settle } from '../../../queue/settle.ts';
 import type { Context } from '../../context.ts';
 import { referenceOf } from '../../ground/links/reference.ts';
 import { pollsOf } from '../../line/deliver/poll-jobs.ts';
@@ -24,15 +24,15 @@ type PollJob = Job<'poll_receipts'>;
 export function pollHandler(deps: Deps): Handler<'poll_receipts'> {
   return {
     slots: 4,
-    slotsPerProject: 1,
+    slotsPerPartition: 1,
     gatherBelow: 0,
     maxJobs: 1,
     maxWeight: 1_000,
-    maxProjects: 1,
+    maxPartitions: 1,
     async run(jobs, leaseId) {
       for (const job of jobs) await poll(deps, job, leaseId);
     },
-    giveUp: (job, leaseId) => settle(deps.db, leaseId, [job.id]),
+    discard: (job, leaseId) => complete(deps.db, leaseId, [job.id]),
   };
 }
 
@@ -44,7 +44,7 @@ async function poll(deps: Deps, job: PollJob, leaseId: string): Promise<void> {
     ({ id, provider }) => id === payload.integration_id && provider === payload.provider,
   );
   // Deleted meanwhile: there is nobody to ask as.
-  if (polls === undefined || integration === undefined) return settle(deps.db, leaseId, [job.id]);
+  if (polls === undefined || integration === undefined) return complete(deps.db, leaseId, [job.id]);
   if (integration.unreadable !== undefined)
     return end(deps, { job, leaseId, again: afterFailure(job, deps.clock.now(), {}) });
   const ids = payload.sent.map(({ id }) => id);
@@ -83,7 +83,7 @@ async function end(
 ): Promise<void> {
   const source = { projectId, integrationId: payload.integration_id, provider: payload.provider, channel };
   await deps.db.transaction(async (tx) => {
-    await settle(tx, leaseId, [id]);
+    await complete(tx, leaseId, [id]);
     if (receipts.length > 0) await recordReceipts({ ...deps, tx }, source, receipts);
     await enqueue(tx, again);
   });

@@ -1,9 +1,9 @@
 import { type Queryable, type Statement, sql } from '../../../db/client.ts';
 import { OLDEST } from '../../../lib/cursor.ts';
+import { complete } from '../../../queue/complete.ts';
 import { enqueue } from '../../../queue/enqueue.ts';
+import type { Handler } from '../../../queue/handler.ts';
 import { BULK, type Job, type JobPayloads } from '../../../queue/jobs.ts';
-import type { Handler } from '../../../queue/lane.ts';
-import { settle } from '../../../queue/settle.ts';
 import type { Context } from '../../context.ts';
 import { addError } from '../../line/ledger/finish.ts';
 import { type DeliveryKey, sendAnew } from './send-anew.ts';
@@ -52,30 +52,30 @@ export interface ReplayListener {
 export function replayHandler(context: Context, listener: ReplayListener): Handler<'replay'> {
   return {
     slots: 2,
-    slotsPerProject: 1,
+    slotsPerPartition: 1,
     gatherBelow: 0,
     maxJobs: 1,
     maxWeight: 1,
-    maxProjects: 1,
+    maxPartitions: 1,
     async run(jobs, leaseId) {
       for (const job of jobs) await runJob(context, job, leaseId);
       listener.onQueued();
     },
-    giveUp: (job, leaseId) => giveUp(context, job, leaseId),
+    discard: (job, leaseId) => discard(context, job, leaseId),
   };
 }
 
 async function runJob({ db, clock }: Context, job: Job<'replay'>, leaseId: string): Promise<void> {
   const { id, projectId, payload } = job;
   await db.transaction(async (tx) => {
-    await settle(tx, leaseId, [id]);
+    await complete(tx, leaseId, [id]);
     await replayPart(tx, projectId, payload, clock.now());
   });
 }
 
-async function giveUp({ db }: Context, { id, payload }: Job<'replay'>, leaseId: string): Promise<void> {
+async function discard({ db }: Context, { id, payload }: Job<'replay'>, leaseId: string): Promise<void> {
   await db.transaction(async (tx) => {
-    await settle(tx, leaseId, [id]);
+    await complete(tx, leaseId, [id]);
     await addError(tx, payload.broadcast_id, 'Not all that failed could be replayed: internal error');
   });
 }

@@ -6,7 +6,7 @@ import { installationPurpose } from '../../people/installations/record.ts';
 import { tokenPurpose } from '../../people/tokens/sealed.ts';
 import { sealedFor } from '../../setup/integrations/of-project.ts';
 import { type KeyKind, sealingPurpose } from '../../setup/projects/keys.ts';
-import { secretPurpose } from '../webhooks/sign.ts';
+import { secretPurpose } from '../webhooks/secrets.ts';
 
 /** A column that holds sealed values. */
 interface SealedColumn {

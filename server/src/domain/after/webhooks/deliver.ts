@@ -3,54 +3,53 @@ import { uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import { CannotOpen } from '../../../lib/seal.ts';
 import { backoff } from '../../../queue/backoff.ts';
-import type { Job, NewJob } from '../../../queue/jobs.ts';
-import type { Handler } from '../../../queue/lane.ts';
+import type { Handler } from '../../../queue/handler.ts';
+import type { Job } from '../../../queue/jobs.ts';
 import type { Context } from '../../context.ts';
 import { getEvents } from '../../ground/events/get.ts';
-import { type Endpoint, Endpoints, type PutOff } from './endpoints.ts';
+import { type Deferral, type Endpoint, Endpoints } from './endpoints.ts';
+import { webhookJob } from './jobs.ts';
 import type { MessageOutcome, MessageRecorder } from './record.ts';
-import { openSecrets, type SecretRow } from './secret.ts';
+import { openSecrets, type SecretRow, unreadableSecret } from './secrets.ts';
 import { type Attempt, messageSender } from './send.ts';
-import { unreadableSecret } from './unreadable.ts';
 
-// What has not begun by then waits for the webhook's next turn: one that takes its time over each response
-// would keep a slot for an hour.
-const TURN_MS = 20_000;
-// What could not be handed over within a day has failed; it can be replayed.
+// A batch starts no message after this time: a webhook with slow responses would keep a slot for an hour.
+const BATCH_MS = 20_000;
+// A message that could not be delivered within a day has failed. It can be replayed.
 const LIFETIME_MS = 24 * 3_600_000;
 
 const SLOTS = 64;
 const MAX_WEIGHT = 200;
-// While one batch is recorded the next is sent. All of them share the webhook's requests (endpoints.ts).
+// While one batch is recorded the next is sent. They share the concurrency limit of the webhook (endpoints.ts).
 const BATCHES_PER_WEBHOOK = 3;
 
 /**
- * Sends the messages of webhooks. The queue takes turns over webhooks, so a slow one holds up its own
- * messages only; a batch that waits for one that hangs gives up its slot.
+ * Sends the messages of webhooks. The queue is fair over webhooks, so a slow one delays only its own
+ * messages. A batch that waits for one that hangs frees its slot.
  */
-export function webhookHandler(context: Context, recorder: MessageRecorder): Handler<'webhook'> {
+export function webhookHandler(context: Context, recorder: MessageRecorder): Handler<'send_webhook'> {
   const endpoints = new Endpoints(context);
   return {
     slots: SLOTS,
-    slotsPerProject: BATCHES_PER_WEBHOOK,
+    slotsPerPartition: BATCHES_PER_WEBHOOK,
     gatherBelow: 0,
-    beyond: { maxWeight: 3 * SLOTS * MAX_WEIGHT, silentMs: 1_000, silentPerProject: BATCHES_PER_WEBHOOK },
+    beyond: { maxWeight: 3 * SLOTS * MAX_WEIGHT, silentMs: 1_000, silentPerPartition: BATCHES_PER_WEBHOOK },
     maxJobs: 8,
     maxWeight: MAX_WEIGHT,
-    maxProjects: 1,
+    maxPartitions: 1,
     isBlocked: () => recorder.isBlocked,
     run: (jobs, leaseId, progress) => deliver({ context, recorder, leaseId, progress }, endpoints, jobs),
-    giveUp: (job, leaseId) => giveUp(context, recorder, job, leaseId),
+    discard: (job, leaseId) => discard(context, recorder, job, leaseId),
   };
 }
 
-type WebhookJob = Job<'webhook'>;
+type WebhookJob = Job<'send_webhook'>;
 
 interface Run {
   context: Context;
   recorder: MessageRecorder;
   leaseId: string;
-  /** To be called for each message that was tried. */
+  /** Called after each attempt. */
   progress: () => void;
 }
 
@@ -62,14 +61,14 @@ interface Webhook extends SecretRow {
   updated_at: Date;
 }
 
-/** What a batch works with. */
+/** The input of a batch. */
 interface Batch extends Run {
   webhook: Webhook;
   events: ReadonlyMap<string, Event>;
-  /** Messages that an earlier run of a job has sent. */
+  /** Messages that an earlier run of a job sent. */
   sent: ReadonlySet<string>;
   /** Missing if the webhook is disabled. */
-  send: ((event: Event) => Promise<Attempt | PutOff>) | undefined;
+  send: ((event: Event) => Promise<Attempt | Deferral>) | undefined;
 }
 
 async function deliver(run: Run, endpoints: Endpoints, jobs: readonly WebhookJob[]): Promise<void> {
@@ -96,17 +95,17 @@ async function deliver(run: Run, endpoints: Endpoints, jobs: readonly WebhookJob
   if (failed) throw failed.reason;
 }
 
-/** Sends to one webhook, as far as it takes messages and its turn lasts. */
+/** Returns a function that sends an event to the webhook, or defers it: when the webhook is down, or too late. */
 function sender({ context, recorder }: Run, webhook: Webhook, endpoint: Endpoint): Batch['send'] {
   const secrets = secretsOf(context, webhook);
   if ('unreadable' in secrets) return async () => unsigned(secrets.unreadable, context.clock.now());
   const send = messageSender(context, { url: webhook.url, secrets });
-  const endMs = context.clock.now() + TURN_MS;
+  const endMs = context.clock.now() + BATCH_MS;
   const mayStart = () => context.clock.now() <= endMs && !recorder.isBlocked;
   return (event) => endpoint.send(() => send(event), mayStart);
 }
 
-/** What messages are signed with, or why that cannot be read here. */
+/** The secrets that sign messages, or why they cannot be read. */
 function secretsOf(context: Context, webhook: Webhook): string[] | { unreadable: string } {
   try {
     return openSecrets(context, webhook.id, webhook);
@@ -116,19 +115,14 @@ function secretsOf(context: Context, webhook: Webhook): string[] | { unreadable:
   }
 }
 
-/**
- * An attempt that ended before anything was sent. Later the key may be there, or another server that has it
- * takes its turn.
- */
+/** An attempt that ended before the request: later this server, or another one, may have the key. */
 function unsigned(reason: string, atMs: number): Attempt {
   return { accepted: false, gone: false, status: null, reason, retryAfterMs: null, durationMs: 0, atMs };
 }
 
-type Result = { id: string; event: Event | undefined; attempt: Attempt | PutOff | undefined };
+type Result = { id: string; event: Event | undefined; attempt: Attempt | Deferral | undefined };
 
-/**
- * Sends the events of a job and records what became of each; those that are to be tried again become a job.
- */
+/** Sends the events of a job and records the outcomes. Writes a job for those that are retried. */
 async function deliverJob(batch: Batch, job: WebhookJob): Promise<void> {
   const { context, recorder, leaseId, sent, events, send, progress } = batch;
   const { payload } = job;
@@ -151,26 +145,23 @@ async function deliverJob(batch: Batch, job: WebhookJob): Promise<void> {
   const left = results.map(({ id }) => id).filter((id) => !ended.has(id));
   const tried = results.some(({ attempt }) => attempt !== undefined && 'accepted' in attempt);
   const next = { ...payload, event_ids: left, attempt: payload.attempt + (tried ? 1 : 0) };
-  const retries = left.length === 0 ? [] : [webhookJob(next, dueAtMs)];
+  const retries = left.length === 0 ? [] : [webhookJob(batch.webhook.project_id, next, dueAtMs)];
   await recorder.report({ finished: { jobId: job.id, leaseId, outcomes, retries } });
 }
 
-/**
- * When what is left of a job is tried again: after a pause of its own, and not before the webhook takes
- * messages again.
- */
+/** When the rest of a job is retried: after a backoff, and not before the webhook may get messages. */
 function dueAt({ payload }: WebhookJob, results: readonly Result[], nowMs: number): number {
   const attempts = results.flatMap(({ attempt }) => attempt ?? []);
-  const wishes = attempts.flatMap((one) =>
+  const retryAfter = attempts.flatMap((one) =>
     'accepted' in one && one.retryAfterMs !== null ? [one.retryAfterMs] : [],
   );
-  const putOff = attempts.flatMap((one) => ('putOffUntilMs' in one ? [one.putOffUntilMs] : []));
-  if (attempts.length > 0 && putOff.length === attempts.length) return Math.max(...putOff);
+  const deferred = attempts.flatMap((one) => ('deferredUntilMs' in one ? [one.deferredUntilMs] : []));
+  if (attempts.length > 0 && deferred.length === attempts.length) return Math.max(...deferred);
   const pauseMs = backoff(
     payload.attempt + 1,
-    wishes.length > 0 ? { retryAfterMs: Math.max(...wishes) } : {},
+    retryAfter.length > 0 ? { retryAfterMs: Math.max(...retryAfter) } : {},
   );
-  return Math.max(nowMs + pauseMs, ...putOff);
+  return Math.max(nowMs + pauseMs, ...deferred);
 }
 
 function acceptedOf(
@@ -186,7 +177,7 @@ function acceptedOf(
   };
 }
 
-/** What became of a message that was not accepted; nothing if it was put off and has time left. */
+/** The outcome of a message that was not accepted; none if it was deferred and has not expired. */
 function outcomeOf(
   { webhook, send }: Batch,
   { payload }: WebhookJob,
@@ -196,11 +187,11 @@ function outcomeOf(
   const { attempt: attempts, replay = false } = payload;
   const of = { webhookId: webhook.id, projectId: webhook.project_id, id, replay };
   const untried = { ...of, attempts, attempt: undefined, nextAttemptMs: null };
-  // An event that is past its retention: nothing is known of it any more.
+  // The event was purged after its retention.
   if (event === undefined) return [{ ...untried, type: null, state: 'failed', reason: 'the event is gone' }];
   const { type } = event;
   if (send === undefined) return [{ ...untried, type, state: 'failed', reason: 'the webhook was disabled' }];
-  if (attempt === undefined || 'putOffUntilMs' in attempt)
+  if (attempt === undefined || 'deferredUntilMs' in attempt)
     return late
       ? [{ ...untried, type, state: 'failed', reason: 'the webhook did not answer for a day' }]
       : [];
@@ -209,27 +200,11 @@ function outcomeOf(
   return [{ ...of, type, state, attempts: attempts + 1, attempt, reason: attempt.reason, nextAttemptMs }];
 }
 
-/** A job that sends these events to a webhook. */
-export function webhookJob(payload: Job<'webhook'>['payload'], dueAtMs?: number): NewJob<'webhook'> {
-  return {
-    kind: 'webhook',
-    // Whose turn it is: the queue takes turns over what stands here.
-    projectId: payload.webhook_id,
-    priority: 1,
-    weight: payload.event_ids.length,
-    payload,
-    ...(dueAtMs === undefined ? {} : { dueAtMs }),
-  };
-}
-
-/**
- * The messages of these jobs that were sent since, if a job was begun before: it ended with a crash, or
- * another worker has lost its lease.
- */
+/** The messages that an earlier run of these jobs sent: it crashed, or its worker lost the lease. */
 async function loadSent(db: Queryable, webhookId: string, jobs: readonly WebhookJob[]): Promise<Set<string>> {
-  const begun = jobs.filter(({ attempt }) => attempt > 1);
-  if (begun.length === 0) return new Set();
-  const wanted = begun.flatMap(({ payload: { event_ids, since_ms, replay = false } }) =>
+  const started = jobs.filter(({ attempt }) => attempt > 1);
+  if (started.length === 0) return new Set();
+  const wanted = started.flatMap(({ payload: { event_ids, since_ms, replay = false } }) =>
     event_ids.map((id) => ({ id, since: replay ? new Date(since_ms) : null })),
   );
   const rows = await db.query<{ id: string }>(selectSent, [
@@ -240,7 +215,7 @@ async function loadSent(db: Queryable, webhookId: string, jobs: readonly Webhook
   return new Set(rows.map(({ id }) => id));
 }
 
-async function giveUp(
+async function discard(
   { db }: Context,
   recorder: MessageRecorder,
   job: WebhookJob,

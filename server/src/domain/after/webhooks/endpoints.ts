@@ -5,28 +5,27 @@ import { Limiter } from '../../../lib/limiter.ts';
 import { backoff } from '../../../queue/backoff.ts';
 import type { Attempt } from './send.ts';
 
-// Requests open to one webhook at the same time, from this server. More are hard on a small receiver.
+// Requests in flight to one webhook from this server. More could overload a small receiver.
 const CONCURRENCY = 8;
-// A webhook at which so many requests failed in a row is down. Its messages are put off, so that they do not
-// wait for a timeout each.
+// After this many failures in a row a webhook is down. Its messages are deferred, so that not each of them
+// waits for a timeout.
 const FAILURES_IN_A_ROW = 8;
-// One at which all requests have been open for so long without any response is hanging. What waits for a
-// permit is put off.
+// If all requests have been in flight for this long without a response, the webhook hangs. Messages that wait
+// for a permit are deferred.
 const PATIENCE_MS = 5_000;
-const HANGING_HOLD_MS = 15_000;
-// A webhook that is down gets one request after a pause: up to 1 s, 5 s, 30 s, and then every minute at the
-// latest.
-const LONGEST_PAUSE_MS = 60_000;
+const HANGING_PAUSE_MS = 15_000;
+// A webhook that is down gets a probe after a pause: up to 1 s, 5 s, 30 s, and then at least every minute.
+const MAX_PAUSE_MS = 60_000;
 const WHILE_PROBING_MS = 5_000;
-// Of others the state is forgotten, those that were not used for longest first. 500 bytes each.
+// Evicts the least recently used; 500 bytes each.
 const MAX_ENDPOINTS = 10_000;
 
-/** Not tried, and to be tried from then on. */
-export interface PutOff {
-  putOffUntilMs: number;
+/** The message was not sent, and may be sent from then on. */
+export interface Deferral {
+  deferredUntilMs: number;
 }
 
-/** The webhooks that this server sends to: how many requests are open, and whether each of them responds. */
+/** The webhooks that this server sends to: how many requests are in flight, and whether each responds. */
 export class Endpoints {
   readonly #clock: Clock;
   readonly #endpoints = new LRUCache<string, Endpoint>(cacheLimit(MAX_ENDPOINTS));
@@ -35,7 +34,7 @@ export class Endpoints {
     this.#clock = clock;
   }
 
-  /** What was learned of a webhook before it was saved again, or enabled, no longer counts. */
+  /** The state of a webhook. Saving or enabling the webhook resets it. */
   of({ id, updated_at: savedAt }: { id: string; updated_at: Date }): Endpoint {
     const key = `${id} ${savedAt.getTime()}`;
     const known = this.#endpoints.get(key);
@@ -46,7 +45,7 @@ export class Endpoints {
   }
 }
 
-/** One webhook. A dead one costs a request after each pause, whatever waits for it. */
+/** One webhook. While it is down, it gets one request per pause, however many messages wait. */
 export class Endpoint {
   readonly #clock: Clock;
   readonly #limiter = new Limiter({ maxCount: CONCURRENCY, maxWeight: CONCURRENCY });
@@ -55,7 +54,7 @@ export class Endpoint {
   #pauses = 0;
   #pausedUntilMs = 0;
   #isProbing = false;
-  /** When the last response came, or the first request after a while began. */
+  /** When the last response arrived, or the first request after a time without any started. */
   #respondedMs = 0;
   #patience: NodeJS.Timeout | undefined;
 
@@ -65,54 +64,51 @@ export class Endpoint {
 
   /** Sends when there is a permit, unless the webhook is down or `mayStart` returns false by then. */
   async send(
-    attempt: () => Promise<Attempt | 'put off'>,
+    attempt: () => Promise<Attempt | 'interrupted'>,
     mayStart: () => boolean,
-  ): Promise<Attempt | PutOff> {
+  ): Promise<Attempt | Deferral> {
     const down = this.#down();
     if (down !== undefined) return down;
     const result = this.#limiter.run(
       1,
-      async () => this.#down() ?? (mayStart() ? this.#attempt(attempt) : this.#nextTurn()),
-      () => this.#down() ?? this.#nextTurn(),
+      async () => this.#down() ?? (mayStart() ? this.#attempt(attempt) : this.#later()),
+      () => this.#down() ?? this.#later(),
     );
     if (this.#limiter.waiting > 0) this.#patience ??= setTimeout(() => this.#afterPatience(), PATIENCE_MS);
     return result;
   }
 
-  /** Until when nothing is sent to it; undefined if it responds, as far as is known. */
-  #down(): PutOff | undefined {
+  /** Until when nothing is sent to it, or undefined if it is up as far as we know. */
+  #down(): Deferral | undefined {
     const nowMs = this.#clock.now();
-    if (nowMs < this.#pausedUntilMs) return { putOffUntilMs: this.#pausedUntilMs };
-    if (this.#isHanging()) return { putOffUntilMs: nowMs + HANGING_HOLD_MS };
-    return this.#isProbing ? { putOffUntilMs: nowMs + WHILE_PROBING_MS } : undefined;
+    if (nowMs < this.#pausedUntilMs) return { deferredUntilMs: this.#pausedUntilMs };
+    if (this.#isHanging()) return { deferredUntilMs: nowMs + HANGING_PAUSE_MS };
+    return this.#isProbing ? { deferredUntilMs: nowMs + WHILE_PROBING_MS } : undefined;
   }
 
   #isHanging(): boolean {
     return this.#open >= CONCURRENCY && performance.now() - this.#respondedMs >= PATIENCE_MS;
   }
 
-  #nextTurn(): PutOff {
-    return { putOffUntilMs: this.#clock.now() + backoff(1) };
+  #later(): Deferral {
+    return { deferredUntilMs: this.#clock.now() + backoff(1) };
   }
 
-  /**
-   * Everyone who waits behind requests that hang is put off; where responses came meanwhile they go on
-   * waiting.
-   */
+  /** Defers the messages that wait behind hanging requests. After a response they continue to wait. */
   #afterPatience(): void {
     this.#patience = undefined;
     if (this.#isHanging()) this.#limiter.sendAway();
     else if (this.#limiter.waiting > 0) this.#patience = setTimeout(() => this.#afterPatience(), PATIENCE_MS);
   }
 
-  async #attempt(attempt: () => Promise<Attempt | 'put off'>): Promise<Attempt | PutOff> {
+  async #attempt(attempt: () => Promise<Attempt | 'interrupted'>): Promise<Attempt | Deferral> {
     const isProbe = this.#failures >= FAILURES_IN_A_ROW;
     if (isProbe) this.#isProbing = true;
     if (this.#open === 0) this.#respondedMs = performance.now();
     this.#open += 1;
     try {
       const result = await attempt();
-      if (result === 'put off') return this.#nextTurn();
+      if (result === 'interrupted') return this.#later();
       this.#note(result);
       return result;
     } finally {
@@ -130,9 +126,9 @@ export class Endpoint {
       return;
     }
     this.#failures = gone ? FAILURES_IN_A_ROW : this.#failures + 1;
-    // Those that were open when it was paused say nothing new.
+    // Requests that were in flight when the pause started do not extend it.
     if (this.#failures < FAILURES_IN_A_ROW || this.#clock.now() < this.#pausedUntilMs) return;
     this.#pauses += 1;
-    this.#pausedUntilMs = this.#clock.now() + Math.min(backoff(this.#pauses), LONGEST_PAUSE_MS);
+    this.#pausedUntilMs = this.#clock.now() + Math.min(backoff(this.#pauses), MAX_PAUSE_MS);
   }
 }

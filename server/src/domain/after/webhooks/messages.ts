@@ -6,7 +6,7 @@ import type { Cursor } from '../../../lib/cursor.ts';
 
 export type MessageState = 'sent' | 'retrying' | 'failed';
 
-/** What became of an event on its way to a webhook. */
+/** The delivery of an event to a webhook, as stored. */
 export interface MessageRow {
   id: string;
   type: EventType;
@@ -19,7 +19,7 @@ export interface MessageRow {
   next_attempt_at: Date | null;
 }
 
-/** A message as clients see it. */
+/** Converts a message to its wire shape. */
 export function toDelivery(row: MessageRow): Static<typeof WebhookDelivery> {
   return {
     id: row.id,
@@ -34,7 +34,7 @@ export function toDelivery(row: MessageRow): Static<typeof WebhookDelivery> {
   };
 }
 
-/** Up to `limit` of a webhook's messages beyond the cursor, nearest first: all, or those in this state. */
+/** Returns up to `limit` of a webhook's messages beyond the cursor, nearest first; all, or those in `state`. */
 export function listMessages(
   db: Queryable,
   webhookId: string,

@@ -4,56 +4,55 @@ import { type Database, type Queryable, sql } from '../../../db/client.ts';
 import type { Clock } from '../../../lib/clock.ts';
 import type { Logger } from '../../../lib/log.ts';
 import { webhookMessages } from '../../../metrics.ts';
+import { completeHeld } from '../../../queue/complete.ts';
 import { enqueue } from '../../../queue/enqueue.ts';
 import type { NewJob } from '../../../queue/jobs.ts';
 import { OutcomeWriter } from '../../../queue/outcome-writer.ts';
-import { endHeldJobs } from '../../../queue/settle.ts';
 import { recordEvents } from '../../ground/events/record.ts';
 import type { MessageState } from './messages.ts';
 import type { Attempt } from './send.ts';
 
-/** What became of a message this time. */
+/** The outcome of one attempt to deliver a message. */
 export interface MessageOutcome {
   webhookId: string;
   projectId: string;
   id: string;
-  /** Null where the event is gone. */
+  /** Null if the event was purged. */
   type: EventType | null;
   state: MessageState;
-  /** Attempts made, this one included. */
+  /** Attempts made, including this one. */
   attempts: number;
-  /** This one; undefined where there was none. */
+  /** This attempt; undefined if nothing was sent. */
   attempt: Attempt | undefined;
   reason: string | null;
   nextAttemptMs: number | null;
-  /** Sent once more by request: the outcome counts although the message was accepted before. */
+  /** The outcome of a replay counts even if the message was accepted before. */
   replay: boolean;
 }
 
-/** The end of a job, with what has not been accepted: that counts only if the job is still held. */
+/** A job that ended, with the messages that were not accepted. Counts only if the job is still held. */
 interface FinishedJob {
   jobId: number;
   leaseId: string;
   outcomes: readonly MessageOutcome[];
-  retries: readonly NewJob<'webhook'>[];
+  retries: readonly NewJob<'send_webhook'>[];
 }
 
 export type WebhookReport = { accepted: MessageOutcome } | { finished: FinishedJob };
 
-// Written at once, or after the batch that is being written: what a crash repeats is what was accepted since.
+// Reports are written immediately, or after the batch that is being written. A crash repeats what was accepted
+// since.
 const MAX_REPORTS = 500;
-// A webhook at which everything has failed for so long is disabled …
+// A webhook is disabled after this time without a success …
 const DISABLED_AFTER_MS = 5 * 24 * 3_600_000;
-// … unless nothing was tried for a while in between: two failures far apart do not show that it was down all
-// the time.
-const LONGEST_GAP_MS = 36 * 3_600_000;
-// The time of a webhook's last failure is not written more often.
+// … unless there was no attempt for a while: two failures far apart do not show that it was down in between.
+const MAX_GAP_MS = 36 * 3_600_000;
+// The time of a webhook's last failure is written at most this often.
 const FAILURE_GRAIN_MS = 60_000;
 
 /**
- * Records what became of messages of all webhooks, in batches. That a message was accepted is a fact,
- * recorded as it comes and whoever holds the lease. A webhook that is gone, or has failed for days, is
- * disabled.
+ * Records the outcomes of messages of all webhooks in batches. An acceptance is a fact: it is recorded
+ * immediately, whichever worker holds the lease. Disables webhooks that are gone or have failed for days.
  */
 export class MessageRecorder {
   readonly #writer: OutcomeWriter<WebhookReport>;
@@ -68,9 +67,9 @@ export class MessageRecorder {
     db: Database;
     clock: Clock;
     log: Logger;
-    /** Called when jobs have ended: the feeds of their webhooks may be read on. */
+    /** Called when jobs have ended, so that more events of their webhooks can be queued. */
     onRecorded: () => void;
-    /** Called when messages may be sent again. */
+    /** Called when sending may continue. */
     onUnblocked: () => void;
   }) {
     this.#writer = new OutcomeWriter({
@@ -108,7 +107,7 @@ async function write(
   finished: readonly FinishedJob[],
   nowMs: number,
 ): Promise<readonly MessageOutcome[]> {
-  const ended = await endHeldJobs(tx, finished);
+  const ended = await completeHeld(tx, finished);
   const held = finished.filter(({ jobId }) => ended.has(jobId));
   await enqueue(
     tx,
@@ -116,7 +115,7 @@ async function write(
   );
   const outcomes = [...accepted, ...held.flatMap((job) => job.outcomes)];
   await upsert(tx, outcomes);
-  const disabled = await noteHealth(tx, outcomes, nowMs);
+  const disabled = await updateHealthOf(tx, outcomes, nowMs);
   await recordEvents(
     tx,
     disabled.map(({ id, project_id: projectId, reason }) => ({
@@ -128,7 +127,7 @@ async function write(
   return outcomes;
 }
 
-/** One row for each message; of one that was sent twice at the same time, what came last. */
+/** Writes one row for each message. Of one that was sent twice at the same time, the last outcome counts. */
 async function upsert(tx: Queryable, outcomes: readonly MessageOutcome[]): Promise<void> {
   const nameOf = ({ webhookId, id }: MessageOutcome) => webhookId + id;
   const known = new Map(outcomes.filter(({ type }) => type !== null).map((one) => [nameOf(one), one]));
@@ -148,12 +147,12 @@ async function upsert(tx: Queryable, outcomes: readonly MessageOutcome[]): Promi
       rows.map((row) => row.replay),
     ]);
   }
-  const gone = outcomes.filter(({ type }) => type === null);
-  if (gone.length > 0) {
+  const purged = outcomes.filter(({ type }) => type === null);
+  if (purged.length > 0) {
     await tx.query(failMessages, [
-      uuidArray(gone.map(({ webhookId }) => webhookId)),
-      uuidArray(gone.map(({ id }) => id)),
-      textArray(gone.map(({ reason }) => reason)),
+      uuidArray(purged.map(({ webhookId }) => webhookId)),
+      uuidArray(purged.map(({ id }) => id)),
+      textArray(purged.map(({ reason }) => reason)),
     ]);
   }
 }
@@ -164,8 +163,8 @@ interface Disabled {
   reason: string;
 }
 
-/** Keeps since when webhooks have been failing; returns those that were disabled for it. */
-async function noteHealth(
+/** Updates since when webhooks have been failing, and returns those that were disabled. */
+async function updateHealthOf(
   tx: Queryable,
   outcomes: readonly MessageOutcome[],
   nowMs: number,
@@ -182,14 +181,14 @@ async function noteHealth(
     all.map((of) => of.some(({ attempt }) => attempt?.gone)),
     new Date(nowMs),
     new Date(nowMs - DISABLED_AFTER_MS),
-    new Date(nowMs - LONGEST_GAP_MS),
+    new Date(nowMs - MAX_GAP_MS),
     new Date(nowMs - FAILURE_GRAIN_MS),
   ]);
   return rows.flatMap(({ reason, ...row }) => (reason === null ? [] : [{ ...row, reason }]));
 }
 
-// Primary key (webhook_id, id); in its order, so that two servers that write the same wait for each other and
-// not in a circle. That a message was accepted stays, whatever a twin of its job reports later.
+// Primary key (webhook_id, id), and written in its order, so that two servers cannot deadlock. An acceptance
+// is final, whatever another run of the job reports later.
 const upsertMessages = sql(
   'record_webhook_messages',
   `insert into webhook_messages as m (
@@ -197,9 +196,11 @@ const upsertMessages = sql(
   )
   select webhook_id, id, type, state, attempts, status, reason, duration_ms, last_attempt_at, next_attempt_at
   from unnest(
-    $1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::int[], $6::int[], $7::text[], $8::int[], $9::timestamptz[], $10::timestamptz[],
-    $11::bool[]
-  ) as o (webhook_id, id, type, state, attempts, status, reason, duration_ms, last_attempt_at, next_attempt_at, replay)
+    $1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::int[], $6::int[], $7::text[], $8::int[],
+    $9::timestamptz[], $10::timestamptz[], $11::bool[]
+  ) as o (
+    webhook_id, id, type, state, attempts, status, reason, duration_ms, last_attempt_at, next_attempt_at, replay
+  )
   order by webhook_id, id
   on conflict (webhook_id, id) do update
   set state = excluded.state, attempts = excluded.attempts, status = excluded.status, reason = excluded.reason,
@@ -211,7 +212,7 @@ const upsertMessages = sql(
       where o.webhook_id = m.webhook_id and o.id = m.id
     )`,
 );
-// Primary key. An event that is gone is not recorded for the first time.
+// Primary key. Adds no row for an event that was purged.
 const failMessages = sql(
   'fail_webhook_messages',
   `update webhook_messages m
@@ -219,14 +220,14 @@ const failMessages = sql(
   from unnest($1::uuid[], $2::uuid[], $3::text[]) as gone (webhook_id, id, reason)
   where m.webhook_id = gone.webhook_id and m.id = gone.id and m.state = 'retrying'`,
 );
-// Primary key. A webhook that accepts messages and was not failing is not written, nor locked: this runs with
-// every batch. Returns a reason where this update is what disables it.
+// Primary key. Runs with every batch, so it neither writes nor locks a webhook that is healthy and stays so.
+// Returns a reason if this update disables the webhook.
 const updateHealth = sql(
   'note_webhook_health',
   `with tried as (
     select * from unnest($1::uuid[], $2::bool[], $3::bool[]) as t (id, accepted, gone)
   ),
-  judged as (
+  changed as (
     select w.id, disabled_at, accepted, gone,
       case
         when accepted then null
@@ -249,7 +250,7 @@ const updateHealth = sql(
         when gone then 'It answered 410 Gone'
         when not accepted and failing_since <= $5 then 'It has not accepted anything for 5 days'
       end as reason
-    from judged
+    from changed
   )
   update webhooks w
   set failing_since = d.failing_since, last_failure_at = d.last_failure_at,

@@ -229,7 +229,7 @@ function leasedJob(broadcast: PendingBroadcast, id: number | undefined): Job<'fa
   if (id === undefined) return undefined;
   const { projectId, priority, weight } = broadcast;
   const payload = { broadcast_id: broadcast.id };
-  return { id, kind: 'fan_out', projectId, priority, weight, attempt: 1, payload };
+  return { id, kind: 'fan_out', projectId, partitionKey: projectId, priority, weight, attempt: 1, payload };
 }
 
 /** The broadcasts without those whose id or key occurs twice: one statement can insert each only once. */

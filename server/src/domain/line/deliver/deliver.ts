@@ -1,8 +1,8 @@
 import { getHeapStatistics } from 'node:v8';
 import { notificationId } from '../../../lib/ids.ts';
 import { backoff } from '../../../queue/backoff.ts';
+import type { Handler } from '../../../queue/handler.ts';
 import type { Job } from '../../../queue/jobs.ts';
-import type { Handler } from '../../../queue/lane.ts';
 import type { LineContext } from '../context/context.ts';
 import { createPreparation } from '../rendering/channel-texts.ts';
 import { nameOf } from '../routing/still-wanted.ts';
@@ -36,14 +36,14 @@ export function deliverHandler(
     // A batch waits for its provider most of the time. One project's providers can hang in all its slots and
     // the others still have theirs, and so have its other channels after a second.
     slots: 32,
-    slotsPerProject: 4,
+    slotsPerPartition: 4,
     gatherBelow: 0,
     // Three times what the slots hold: jobs at work are in memory.
-    beyond: { maxWeight: 3 * 32 * 200, silentMs: 1_000, silentPerProject: 16 },
-    maxWeightAtWork: getHeapStatistics().heap_size_limit / HEAP_PER_WEIGHT,
+    beyond: { maxWeight: 3 * 32 * 200, silentMs: 1_000, silentPerPartition: 16 },
+    maxRunningWeight: getHeapStatistics().heap_size_limit / HEAP_PER_WEIGHT,
     maxJobs: 100,
     maxWeight: 200,
-    maxProjects: 1,
+    maxPartitions: 1,
     isBlocked: () => recorder.isBlocked,
     async run(jobs, leaseId, progress) {
       const loaded = await loadDeliveries(context, prepare, jobs);
@@ -55,7 +55,7 @@ export function deliverHandler(
         ),
       );
     },
-    giveUp: (job, leaseId) => giveUp(recorder, job, leaseId),
+    discard: (job, leaseId) => discard(recorder, job, leaseId),
   };
 }
 
@@ -163,7 +163,7 @@ function about({ projectId, payload }: Job<'deliver'>, userId: string): About {
  * A job that an error of ours stops again and again: its deliveries end as failed rather than never, unless
  * somebody has taken them.
  */
-async function giveUp(recorder: OutcomeRecorder, job: Job<'deliver'>, leaseId: string): Promise<void> {
+async function discard(recorder: OutcomeRecorder, job: Job<'deliver'>, leaseId: string): Promise<void> {
   const { user_ids, attempt, progress } = job.payload;
   const ended = user_ids.map((userId): Promise<void> => {
     const { providerId = null, targets } = cameTo(progress?.[userId]);

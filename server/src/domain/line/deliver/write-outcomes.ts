@@ -1,9 +1,9 @@
 import type { EventType } from '../../../contract/event.ts';
 import { textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
+import { completeHeld } from '../../../queue/complete.ts';
 import { enqueue } from '../../../queue/enqueue.ts';
 import type { NewJob, Progress } from '../../../queue/jobs.ts';
-import { endHeldJobs } from '../../../queue/settle.ts';
 import { type EventDetails, type NewEvent, recordEvents } from '../../ground/events/record.ts';
 import type { AddressKeys } from '../../ground/suppressions/address-keys.ts';
 import { type NewSuppression, suppressAddresses } from '../../ground/suppressions/suppress.ts';
@@ -205,7 +205,7 @@ async function updateSent(tx: Queryable, rows: readonly DeliveryOutcome[]): Prom
 /** Ends the jobs that are still held and adds their retries; answers which they are. */
 async function endJobs(tx: Queryable, finished: readonly FinishedJob[]): Promise<readonly FinishedJob[]> {
   if (finished.length === 0) return [];
-  const ended = await endHeldJobs(tx, finished);
+  const ended = await completeHeld(tx, finished);
   const held = finished.filter((job) => ended.has(job.jobId));
   await enqueue(
     tx,

@@ -1,7 +1,7 @@
+import { complete } from '../../../queue/complete.ts';
 import { enqueue } from '../../../queue/enqueue.ts';
+import type { Handler } from '../../../queue/handler.ts';
 import type { Job } from '../../../queue/jobs.ts';
-import type { Handler } from '../../../queue/lane.ts';
-import { settle } from '../../../queue/settle.ts';
 import { type NotificationsNew, newToThese } from '../../ground/bus/messages.ts';
 import { type RefusedRecipient, refuseRecipients, USER_WAS_DELETED } from '../../people/users/refuse.ts';
 import { publishChanges, type Resolved, resolveUsers } from '../../people/users/resolve.ts';
@@ -33,14 +33,14 @@ export interface FanOutListener {
 export function fanOutHandler(context: LineContext, listener: FanOutListener): Handler<'fan_out'> {
   return {
     slots: 2,
-    slotsPerProject: 2,
+    slotsPerPartition: 2,
     gatherBelow: 500,
     maxJobs: 256,
     // About 50 ms of work: long enough to share the costs of a commit, short enough not to delay others.
     maxWeight: 4_000,
-    maxProjects: 32,
+    maxPartitions: 32,
     run: (jobs, leaseId) => fanOut(context, listener, jobs, leaseId),
-    giveUp: (job, leaseId) => discard(context, job, leaseId),
+    discard: (job, leaseId) => discard(context, job, leaseId),
   };
 }
 
@@ -182,7 +182,7 @@ async function discard(
 ): Promise<void> {
   const { broadcast_id: broadcastId, page } = payload;
   await context.db.transaction(async (tx) => {
-    await settle(tx, leaseId, [id]);
+    await complete(tx, leaseId, [id]);
     if (page === undefined) {
       const error = 'The broadcast could not be processed: internal error';
       await finishBroadcasts(tx, [{ projectId, broadcastId, error }]);

@@ -1,6 +1,6 @@
 import { textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, type Statement, sql } from '../../../db/client.ts';
-import { assertSettled, settled } from '../../../queue/settle.ts';
+import { assertCompleted, completeSql } from '../../../queue/complete.ts';
 import { type EventDetails, type NewEvent, newEventId } from '../../ground/events/record.ts';
 import { CREATED_AND_SENT } from '../../ground/events/stored-types.ts';
 import { broadcastProcessed } from '../ledger/finish.ts';
@@ -67,7 +67,7 @@ export async function writeFanOut(
   const notified = broadcasts.map(newEventId);
   const further = events.map(newEventId);
   const processed = broadcasts.map(newEventId);
-  const [row] = await tx.query<{ settled: number; sent_at: Date }>(STATEMENTS[insertion], [
+  const [row] = await tx.query<{ completed: number; sent_at: Date }>(STATEMENTS[insertion], [
     uuidArray(broadcasts.map((one) => one.id)),
     uuidArray(broadcasts.map((one) => one.projectId)),
     textArray(broadcasts.map((one) => one.category)),
@@ -95,7 +95,7 @@ export async function writeFanOut(
     broadcasts.map((one) => one.awaited),
     JSON.stringify(inboxSentDetails(brand)),
   ]);
-  assertSettled(jobs.ids, row?.settled ?? 0);
+  assertCompleted(jobs.ids, row?.completed ?? 0);
   return row?.sent_at ?? new Date();
 }
 
@@ -161,8 +161,8 @@ const fanOutText = (insertion: Insertion) => `
         errors, created_event, notified_event, processed_event, processed, hidden, page, plan,
         awaited)
   ),
-  settled as (
-    ${settled('$14', '$15')}
+  completed as (
+    ${completeSql('$14', '$15')}
   ),
   ${fanOutRows('input', insertion)},
   recorded as (
@@ -195,7 +195,7 @@ const fanOutText = (insertion: Insertion) => `
     from input
     where broadcasts.id = input.id
   )
-  select (select count(*)::int from settled) as settled, ${SENT_AT} as sent_at`;
+  select (select count(*)::int from completed) as completed, ${SENT_AT} as sent_at`;
 
 const STATEMENTS: Record<Insertion, Statement> = {
   plain: sql('fan_out', fanOutText('plain')),

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Database, openDatabase, sql } from '../../src/db/client.ts';
-import { pump } from '../../src/domain/after/webhooks/pump.ts';
 import { MessageRecorder } from '../../src/domain/after/webhooks/record.ts';
-import { saveWebhook } from '../../src/domain/after/webhooks/save.ts';
+import { relayEvents } from '../../src/domain/after/webhooks/relay.ts';
+import { saveWebhook } from '../../src/domain/after/webhooks/webhooks.ts';
 import { recordEvents } from '../../src/domain/ground/events/record.ts';
 import { createProject } from '../../src/domain/setup/projects/create.ts';
 import { OLDEST } from '../../src/lib/cursor.ts';
@@ -29,7 +29,7 @@ const run = (text: string) => db.query(sql('', text));
 
 test('the feed of a webhook is read while outcomes of its messages are being committed', async () => {
   const sealer = createSealer([Buffer.alloc(32, 1)]);
-  const projectId = (await createProject({ db, sealer }, 'pump'))?.id ?? '';
+  const projectId = (await createProject({ db, sealer }, 'relay'))?.id ?? '';
   const saved = await saveWebhook({ db, sealer }, projectId, { url: 'https://example.com' });
   const webhookId = saved?.id ?? '';
   await recordEvents(db, [{ projectId, type: 'user.updated' }]);
@@ -56,7 +56,7 @@ test('the feed of a webhook is read while outcomes of its messages are being com
   try {
     // The feed ends before the oldest transaction of the whole database server, which may be another test's.
     const { queued } = await until(
-      () => pump({ db, clock }, OLDEST),
+      () => relayEvents({ db, clock }, OLDEST),
       (turn) => turn.queued > 0,
     );
     expect(queued).toBeGreaterThan(0);

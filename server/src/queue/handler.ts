@@ -1,0 +1,28 @@
+import type { Job, JobKind } from './jobs.ts';
+import type { SlotLimits } from './slots.ts';
+
+/** How large one claim may be. */
+export interface BatchLimits {
+  maxJobs: number;
+  maxWeight: number;
+  maxPartitions: number;
+}
+
+/** How jobs of one kind are done. */
+export interface Handler<Kind extends JobKind = JobKind> extends SlotLimits, BatchLimits {
+  /** While it returns true no batch starts. Whoever unblocks the handler wakes the producer. */
+  isBlocked?(): boolean;
+  /**
+   * Does a batch, and completes it (complete.ts) in the transaction that records its effect. May run twice
+   * for the same job. Where a batch may wait for a host that hangs, call `progress` for each part that ends.
+   */
+  run(jobs: readonly Job<Kind>[], leaseId: string, progress: () => void): Promise<void>;
+  /** Records that a job failed for good because of a bug, and completes it. */
+  discard(job: Job<Kind>, leaseId: string, error: unknown): Promise<void>;
+}
+
+/** Jobs that run together under one lease. */
+export interface Batch {
+  jobs: readonly Job[];
+  leaseId: string;
+}

@@ -1,0 +1,192 @@
+import type { Database } from '../db/client.ts';
+import type { Clock } from '../lib/clock.ts';
+import type { Logger } from '../lib/log.ts';
+import { claim } from './claim.ts';
+import { afterClaim, INITIAL, nextStep, planClaim } from './claim-plan.ts';
+import { type Executor, execute } from './executor.ts';
+import type { Batch, Handler } from './handler.ts';
+import type { Job, JobKind } from './jobs.ts';
+import type { Lease } from './lease.ts';
+import { ReleaseQueue, releaseUnknown } from './release.ts';
+import { type Reservation, Reservations } from './reservations.ts';
+import { Slots } from './slots.ts';
+
+/** Claims the jobs of one kind, and runs them in batches. */
+export class Producer {
+  readonly #db: Database;
+  readonly #log: Logger;
+  readonly #lease: Lease;
+  readonly #kind: JobKind;
+  readonly #handler: Handler;
+  readonly #slots: Slots;
+  readonly #executor: Executor;
+  readonly #releases = new ReleaseQueue();
+  readonly #reservations: Reservations;
+  /** The jobs that run or are reserved here. */
+  readonly #held = new Set<number>();
+  readonly #onIdle: (() => void)[] = [];
+  #state = INITIAL;
+  #isRunning = false;
+  #isClaiming = false;
+  /** There may be ready jobs in the database. */
+  #mayHaveReady = false;
+  /** There may be jobs under our lease that are unknown here. */
+  #mayHaveUnknown = false;
+  #lastRanReserved = false;
+
+  constructor(options: {
+    db: Database;
+    clock: Clock;
+    log: Logger;
+    lease: Lease;
+    kind: JobKind;
+    handler: Handler;
+  }) {
+    const { handler, kind, clock, log } = options;
+    this.#db = options.db;
+    this.#log = log;
+    this.#lease = options.lease;
+    this.#kind = kind;
+    this.#handler = handler;
+    this.#slots = new Slots(handler, () => this.wake());
+    this.#executor = { handler, kind, clock, log, releases: this.#releases };
+    this.#reservations = new Reservations(handler);
+  }
+
+  /** Running batches. */
+  get active(): number {
+    return this.#slots.active;
+  }
+
+  start(): void {
+    this.#isRunning = true;
+    this.wake();
+  }
+
+  /** Starts no more batches. Resolves when the last one has ended. */
+  async stop(): Promise<void> {
+    this.#isRunning = false;
+    if (this.active === 0 && !this.#isClaiming) return;
+    await new Promise<void>((resolve) => this.#onIdle.push(resolve));
+  }
+
+  /** There may be ready jobs. */
+  wake(): void {
+    this.#mayHaveReady = true;
+    this.#continue();
+  }
+
+  /** A notification may have been missed: looks for ready jobs, and for unknown jobs under our lease. */
+  poll(): void {
+    this.#mayHaveUnknown = true;
+    this.wake();
+  }
+
+  /** See Worker.reserve. */
+  reserve(jobs: number, weight: number): Reservation | undefined {
+    if (!this.#isRunning || this.#state.mayHaveMore || this.#mayHaveUnknown || !this.#lease.isFresh)
+      return undefined;
+    return this.#reservations.open(this.#lease.id, { jobs, weight }, (written) => {
+      for (const job of written) this.#held.add(job.id);
+      this.#continue();
+    });
+  }
+
+  #continue(): void {
+    if (!this.#isClaiming) void this.#claimLoop();
+  }
+
+  /**
+   * Starts batches until there is no ready job or no free slot. One claim at a time: two would only wait for
+   * each other's rows.
+   */
+  async #claimLoop(): Promise<void> {
+    this.#isClaiming = true;
+    try {
+      for (let step = this.#nextStep(); step !== 'wait'; step = this.#nextStep()) {
+        this.#lastRanReserved = step === 'run reserved';
+        if (step === 'release reserved') this.#releaseReserved();
+        else if (step === 'claim') await this.#runClaimed();
+        else void this.#run(this.#reservations.takeBatch());
+      }
+    } catch (error) {
+      // The next poll tries again. If the database is unavailable, there is nothing to do until then.
+      this.#log.warn({ err: error, kind: this.#kind }, 'jobs could not be claimed');
+    } finally {
+      this.#isClaiming = false;
+      this.#notifyIdle();
+    }
+  }
+
+  #nextStep(): ReturnType<typeof nextStep> {
+    return nextStep({
+      isRunning: this.#isRunning,
+      hasSlot: this.#slots.free,
+      isBlocked: this.#handler.isBlocked?.() ?? false,
+      hasReserved: this.#reservations.haveJobs,
+      mayHaveReady: this.#mayHaveReady,
+      lastRanReserved: this.#lastRanReserved,
+    });
+  }
+
+  /** Lets any worker have the jobs: when this one is unblocked, its lease may have expired. */
+  #releaseReserved(): void {
+    const { jobs, leaseId } = this.#reservations.takeBatch();
+    for (const job of jobs) this.#held.delete(job.id);
+    this.#releases.add(jobs, leaseId);
+  }
+
+  async #runClaimed(): Promise<void> {
+    this.#mayHaveReady = false;
+    await this.#releases.flush(this.#db);
+    await this.#lease.refresh();
+    const leaseId = this.#lease.id;
+    await this.#releaseUnknown(leaseId);
+    const jobs = await this.#claim(leaseId);
+    if (jobs.length === 0) return;
+    this.#mayHaveReady = true;
+    void this.#run({ jobs, leaseId });
+  }
+
+  /**
+   * A connection can break after a claim was committed and before its response arrived. The worker lives and
+   * holds such jobs, but would never run them. There is no claim and no reservation in flight here, so any
+   * job under our lease that does not run is one of those.
+   */
+  async #releaseUnknown(leaseId: string): Promise<void> {
+    if (!this.#mayHaveUnknown || this.#reservations.areOpen) return;
+    // Nothing is reserved before the response: each job under our lease is either known or lost.
+    const jobs = await releaseUnknown(this.#db, leaseId, this.#kind, [...this.#held]);
+    this.#mayHaveUnknown = false;
+    if (jobs > 0)
+      this.#log.warn(
+        { kind: this.#kind, jobs },
+        'the response to a claim was lost; its jobs are ready again',
+      );
+  }
+
+  async #claim(leaseId: string): Promise<Job[]> {
+    const plan = planClaim(this.#state, this.#handler, this.#slots.busyPartitions);
+    const jobs = await claim(this.#db, { kind: this.#kind, leaseId, ...plan });
+    this.#state = afterClaim(this.#state, plan, jobs);
+    // A crash of the database can undo the commit of a claim. A job that runs here was started before,
+    // whatever its row says.
+    return jobs.map((job) => (this.#held.has(job.id) ? { ...job, attempt: Math.max(job.attempt, 2) } : job));
+  }
+
+  async #run(batch: Batch): Promise<void> {
+    const slot = this.#slots.take(batch.jobs);
+    for (const job of batch.jobs) this.#held.add(job.id);
+    await execute(this.#executor, batch, slot.progress);
+    slot.end();
+    for (const job of batch.jobs) this.#held.delete(job.id);
+    if (this.#state.mayHaveMore || !this.#releases.isEmpty) this.#mayHaveReady = true;
+    this.#continue();
+    this.#notifyIdle();
+  }
+
+  #notifyIdle(): void {
+    if (this.active > 0 || this.#isClaiming) return;
+    for (const resolve of this.#onIdle.splice(0)) resolve();
+  }
+}
