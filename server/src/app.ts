@@ -15,12 +15,12 @@ import { purgeIdempotencyKeys } from './domain/ground/requests/idempotency.ts';
 import { OwnWindows, purgeRateWindows, SharedWindows } from './domain/ground/requests/rate-windows.ts';
 import { Acceptor } from './domain/line/accept/acceptor.ts';
 import { deliverHandler } from './domain/line/deliver/deliver.ts';
-import { OutcomeRecorder } from './domain/line/deliver/record-outcomes.ts';
-import { TextMarker } from './domain/line/deliver/text-marks.ts';
+import { OutcomeRecorder } from './domain/line/deliver/record.ts';
 import type { DeliveryOutcome } from './domain/line/deliver/write-outcomes.ts';
 import { fanOutHandler } from './domain/line/fan-out/fan-out.ts';
-import { Senders } from './domain/line/sending/senders.ts';
-import type { IntegrationEvent } from './domain/line/sending/standings.ts';
+import { Dispatcher } from './domain/line/sending/dispatcher.ts';
+import type { IntegrationEvent } from './domain/line/sending/integration-health.ts';
+import { TextMarker } from './domain/line/sending/text-marks.ts';
 import { TokenDiscarder } from './domain/people/tokens/discard-gone.ts';
 import type { GoneToken } from './domain/people/tokens/gone-token.ts';
 import { LastSeen } from './domain/people/users/last-seen.ts';
@@ -150,7 +150,7 @@ function startWorker(
     onUnblocked: () => worker.wake('deliver'),
   });
   const pauses = new PauseRecorder({ db, log: context.log });
-  const senders = new Senders({
+  const dispatcher = new Dispatcher({
     ...context,
     isBlocked: () => recorder.isBlocked,
     onTokensGone,
@@ -187,7 +187,7 @@ function startWorker(
         onPagesQueued: () => worker.wake('fan_out'),
       }),
       deliver: deliverHandler(workerContext, {
-        senders,
+        dispatcher,
         marker: new TextMarker({ db }),
         onTokensGone,
         recorder,
@@ -210,7 +210,7 @@ function startWorker(
   relay.start();
   undo.push(() => relay.stop());
   const hurry = async () => {
-    await senders.close({ graceMs: HURRY_MS });
+    await dispatcher.close({ graceMs: HURRY_MS });
     await context.transport.close(); // the messages of webhooks, which are sent again
   };
   const stop = async () => {
@@ -218,7 +218,7 @@ function startWorker(
     recorder.close();
     messages.close();
   };
-  const adoptPauses = async () => senders.adopt(await loadPauses(db));
+  const adoptPauses = async () => dispatcher.adopt(await loadPauses(db));
   const adopting = setInterval(() => {
     adoptPauses().catch((error: unknown) =>
       context.log.warn({ err: error }, 'pauses of integrations could not be read'),
@@ -229,7 +229,7 @@ function startWorker(
       clearInterval(adopting);
       await pauses.close();
     },
-    () => senders.close({ graceMs: HURRY_MS }),
+    () => dispatcher.close({ graceMs: HURRY_MS }),
     stop,
   );
   const start = async () => {

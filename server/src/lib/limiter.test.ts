@@ -72,3 +72,17 @@ test('what waits can be sent away, what has begun goes on', async () => {
   expect(await later).toBe('later');
   expect(limiter.busy).toBe(false);
 });
+
+test('what is acquired is released, and waits for room can be ended', async () => {
+  const limiter = new Limiter({ maxCount: 1, maxWeight: 10 });
+  expect(await limiter.acquire(1)).toBe(true);
+  const waiting = [limiter.acquire(1), limiter.acquire(1)];
+  expect(limiter.waiting).toBe(2);
+  limiter.sendAway();
+  expect(await Promise.all(waiting)).toEqual([false, false]);
+  const later = limiter.run(1, async () => 'later');
+  expect(limiter.busy).toBe(true);
+  limiter.release(1);
+  expect(await later).toBe('later');
+  expect(limiter.busy).toBe(false);
+});

@@ -1,18 +1,18 @@
-/** Lets only so much work go on at the same time; what comes beyond that waits its turn. */
+/** Limits how much work is in flight. What exceeds the limit waits, first come first served. */
 export class Limiter {
   readonly #maxCount: number;
   readonly #maxWeight: number;
-  readonly #waiting: { weight: number; end: (hasTurn: boolean) => void }[] = [];
+  readonly #waiting: { weight: number; end: (hasRoom: boolean) => void }[] = [];
   #count = 0;
   #weight = 0;
 
-  /** However heavy it is, a single piece of work may always go on. */
+  /** A single piece of work may always start, however heavy it is. */
   constructor(options: { maxCount: number; maxWeight: number }) {
     this.#maxCount = options.maxCount;
     this.#maxWeight = options.maxWeight;
   }
 
-  /** Work that goes on or waits. */
+  /** Whether any work is in flight or waits. */
   get busy(): boolean {
     return this.#count > 0;
   }
@@ -22,35 +22,46 @@ export class Limiter {
     return this.#waiting.length === 0 && this.#fits(weight);
   }
 
-  /** What waits for its turn. */
+  /** How much work waits for room. */
   get waiting(): number {
     return this.#waiting.length;
   }
 
-  /**
-   * Does the work when its turn has come; answers what it answers, or what `away` answers where it is sent
-   * away before.
-   */
+  /** Does the work as soon as there is room for it, or `away` if `sendAway` is called before. */
   async run<Result, Away = never>(
     weight: number,
     work: () => Promise<Result>,
     away?: () => Away,
   ): Promise<Result | Away> {
-    if (!this.hasRoom(weight)) {
-      const { promise, resolve } = Promise.withResolvers<boolean>();
-      this.#waiting.push({ weight, end: resolve });
-      if (!(await promise) && away !== undefined) return away();
-    } else this.#begin(weight);
+    if (!(await this.acquire(weight)) && away !== undefined) return away();
     try {
       return await work();
     } finally {
-      this.#count -= 1;
-      this.#weight -= weight;
-      this.#startNext();
+      this.release(weight);
     }
   }
 
-  /** Sends away all that wait. Each of them was given an `away`. */
+  /**
+   * Resolves with true as soon as there is room, which `release` gives back; or with false if `sendAway`
+   * was called before.
+   */
+  acquire(weight: number): Promise<boolean> {
+    if (this.hasRoom(weight)) {
+      this.#begin(weight);
+      return Promise.resolve(true);
+    }
+    const { promise, resolve } = Promise.withResolvers<boolean>();
+    this.#waiting.push({ weight, end: resolve });
+    return promise;
+  }
+
+  release(weight: number): void {
+    this.#count -= 1;
+    this.#weight -= weight;
+    this.#startNext();
+  }
+
+  /** Ends the wait of all that wait for room. */
   sendAway(): void {
     for (const { end } of this.#waiting.splice(0)) end(false);
   }

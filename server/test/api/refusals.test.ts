@@ -5,7 +5,8 @@
 import { generateKeyPairSync } from 'node:crypto';
 import { afterEach, describe, expect, test } from 'vitest';
 import type { NewEvent } from '../../src/domain/ground/events/record.ts';
-import { type Dispatched, Senders } from '../../src/domain/line/sending/senders.ts';
+import { Dispatcher } from '../../src/domain/line/sending/dispatcher.ts';
+import type { AttemptResult } from '../../src/domain/line/sending/failover.ts';
 import type { OpenedIntegration } from '../../src/domain/setup/integrations/of-project.ts';
 import { createEgressGuard } from '../../src/lib/egress.ts';
 import { newId } from '../../src/lib/ids.ts';
@@ -52,7 +53,7 @@ afterEach(async () => {
 });
 
 /** Sends to one user: `bad` is refused. */
-type Send = (userId: string, kind: 'good' | 'bad') => Promise<Dispatched>;
+type Send = (userId: string, kind: 'good' | 'bad') => Promise<AttemptResult>;
 interface Scene {
   send: Send;
   events: NewEvent[];
@@ -67,7 +68,7 @@ function scene<C extends keyof MessageOf>(
   const egress = createEgressGuard({ allow: '127.0.0.1/32' });
   const transport = createTransport({ egress, origins });
   const events: NewEvent[] = [];
-  const senders = new Senders({
+  const dispatcher = new Dispatcher({
     egress,
     transport,
     clock: { now: () => Date.now() },
@@ -80,7 +81,7 @@ function scene<C extends keyof MessageOf>(
   });
   cleanups.push(
     () => transport.close(),
-    () => senders.close({ graceMs: 0 }),
+    () => dispatcher.close({ graceMs: 0 }),
   );
   const integration: OpenedIntegration = {
     projectId: newId(),
@@ -94,7 +95,11 @@ function scene<C extends keyof MessageOf>(
     events,
     send(userId, kind) {
       const targetId = newId();
-      return senders.send(channel, [integration], () => message(kind, targetId), {
+      const draft = { render: () => message(kind, targetId) };
+      return dispatcher.send({
+        channel,
+        integrations: [integration],
+        draft,
         targetId,
         userId,
         weight: 1,
@@ -274,6 +279,6 @@ describe.each(Object.entries(SCENES))('%s', (_name, start) => {
     expect(await send('another', 'good')).toMatchObject(sent);
     for (let n = 0; n < 10; n += 1) expect(await send(`user ${n}`, 'bad')).toMatchObject(rejected);
     expect(events).toMatchObject([{ type: 'integration.paused' }]);
-    expect(await send('another', 'good')).toMatchObject({ kind: 'held' });
+    expect(await send('another', 'good')).toMatchObject({ kind: 'deferred' });
   });
 });

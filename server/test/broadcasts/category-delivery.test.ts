@@ -326,7 +326,7 @@ describe('the inbox', () => {
         type: 'skipped',
         channel: 'in_app',
         code: 'condition_false',
-        log: "the condition does not hold: user.custom_attributes.plan == 'premium'",
+        log: "the condition is false: user.custom_attributes.plan == 'premium'",
         users: 1,
       }),
     );
@@ -423,7 +423,7 @@ test('nothing of a disabled category goes out anywhere; the broadcast ends, with
   ]);
 });
 
-test('a condition that cannot be judged over the data sends nothing, and says why', async () => {
+test('a condition that cannot be evaluated over the data sends nothing, and says why', async () => {
   await configure([{ channel: 'in_app', if: "user.custom_attributes.age > 'x'" }]);
   const id = await send({ recipients: [{ external_id: 'ada', custom_attributes: { age: 5 } }] });
   await processed(project.call, id);
@@ -432,7 +432,7 @@ test('a condition that cannot be judged over the data sends nothing, and says wh
     {
       type: 'skipped',
       code: 'condition_failed',
-      log: 'the condition cannot be judged: no such overload: dyn<double> > string',
+      log: 'the condition cannot be evaluated: no such overload: dyn<double> > string',
     },
   ]);
 });

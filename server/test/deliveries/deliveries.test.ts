@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { sql } from '../../src/db/client.ts';
-import { OutcomeRecorder } from '../../src/domain/line/deliver/record-outcomes.ts';
+import { OutcomeRecorder } from '../../src/domain/line/deliver/record.ts';
 import { newId, notificationId } from '../../src/lib/ids.ts';
 import { saveSmtp } from '../support/faults.ts';
 import {

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { type Database, sql } from '../../src/db/client.ts';
-import { OutcomeRecorder } from '../../src/domain/line/deliver/record-outcomes.ts';
-import { MAX_UNSURE, markTexts, unmarkTexts } from '../../src/domain/line/deliver/text-marks.ts';
+import { OutcomeRecorder } from '../../src/domain/line/deliver/record.ts';
+import { MAX_MARKS, markTexts, unmarkTexts } from '../../src/domain/line/sending/text-marks.ts';
 import { newId } from '../../src/lib/ids.ts';
 import { bringForward, deliveriesOf } from '../support/all-channels.ts';
 import {
@@ -154,7 +154,7 @@ describe('the marks of text messages', () => {
   test('let each delivery be sent as often as may be, and no more', async () => {
     const { db } = service.context;
     const [one, other] = [text(), text()];
-    for (let count = 1; count <= MAX_UNSURE; count += 1)
+    for (let count = 1; count <= MAX_MARKS; count += 1)
       expect([...(await markTexts(db, [one]))]).toEqual([[one.notificationId, count]]);
     expect([...(await markTexts(db, [one, other]))]).toEqual([[other.notificationId, 1]]);
   });
@@ -178,7 +178,7 @@ describe('the marks of text messages', () => {
     const marks = await Promise.all(
       Array.from({ length: 6 }, (_, index) => markTexts(db, index % 2 ? texts : texts.toReversed())),
     );
-    expect(marks.reduce((sum, marked) => sum + marked.size, 0)).toBe(texts.length * MAX_UNSURE);
+    expect(marks.reduce((sum, marked) => sum + marked.size, 0)).toBe(texts.length * MAX_MARKS);
   });
 
   /** A recorder whose database commits, and breaks the connection before it says so: the first time. */
@@ -228,7 +228,7 @@ describe('the marks of text messages', () => {
       ),
       [project.id, leaseId],
     );
-    const finished = { jobId: job?.id ?? 0, leaseId, retries: [], untried: [untried] };
+    const finished = { jobId: job?.id ?? 0, leaseId, retries: [], unmarked: [untried] };
     await forgetfulRecorder().report({ finished });
     expect(await unsureOf(untried)).toEqual([{ unsure: 1 }]);
     // Who has lost the job meanwhile takes back what is theirs, too.

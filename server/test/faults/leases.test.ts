@@ -6,7 +6,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { startService } from '../../src/app.ts';
 import { type Database, sql } from '../../src/db/client.ts';
 import type { RealtimeMessage } from '../../src/domain/ground/bus/messages.ts';
-import { OutcomeRecorder } from '../../src/domain/line/deliver/record-outcomes.ts';
+import { OutcomeRecorder } from '../../src/domain/line/deliver/record.ts';
 import type { DeliveryOutcome } from '../../src/domain/line/deliver/write-outcomes.ts';
 import { fanOutHandler } from '../../src/domain/line/fan-out/fan-out.ts';
 import { newId } from '../../src/lib/ids.ts';

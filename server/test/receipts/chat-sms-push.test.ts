@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { Event } from '../../src/contract/event.ts';
 import { type Database, sql } from '../../src/db/client.ts';
-import { OutcomeRecorder } from '../../src/domain/line/deliver/record-outcomes.ts';
+import { OutcomeRecorder } from '../../src/domain/line/deliver/record.ts';
 import type { DeliveryOutcome } from '../../src/domain/line/deliver/write-outcomes.ts';
 import { newId } from '../../src/lib/ids.ts';
 import { createSealer } from '../../src/lib/seal.ts';
@@ -433,7 +433,7 @@ describe('Expo', () => {
         ...of,
         ...{ notificationId: newId(), channel: 'mobile_push', state: 'sent', attempts: 1 },
         ...{ providerId: `ticket ${index}`, code: null, reason: null, firstAttemptMs: sentMs, durationMs: 1 },
-        taken: [{ ...of, tokenId: newId(), providerId: `ticket ${index}`, sentMs: sentMs + index }],
+        accepted: [{ ...of, tokenId: newId(), providerId: `ticket ${index}`, sentMs: sentMs + index }],
       };
     });
     const { db, addressKeys, log } = service.context;

@@ -4,18 +4,18 @@ import type { OpenedIntegration } from '../../setup/integrations/of-project.ts';
 import { MAX_UNREAD_COUNT } from '../notifications/count-unread.ts';
 import { STANDING } from '../notifications/row.ts';
 
-/** What the number on an app's icon can be. */
+/** The counts that the number on an app's icon can show. */
 export interface Badge {
   unread: number;
   unseen: number;
 }
 
-/** Of a user who was not counted. */
+/** The counts of a user that were not asked for. */
 export const NO_BADGE: Badge = { unread: 0, unseen: 0 };
 
 /**
- * Counts for all these users at once. Who has not seen a notification is known by its row alone, so that is
- * counted only where an integration shows it; where it is not asked for it is given as the unread ones are.
+ * Counts for all these users at once. Whether a notification was seen is only in its row, not in the index,
+ * so unseen ones are counted only if an integration shows them; otherwise they equal the unread ones.
  */
 export async function countBadges(
   db: Queryable,
@@ -39,7 +39,7 @@ const count = (columns: string, figures: string) => `select w.user_id, ${figures
     limit ${MAX_UNREAD_COUNT}
   ) n
   group by w.user_id`;
-// Index inbox_unread alone; and with it the rows.
+// Index-only scan of inbox_unread; the second statement reads the rows as well.
 const countUnread = sql('count_badges', count('', 'count(*)::int as unread, count(*)::int as unseen'));
 const countBoth = sql(
   'count_badges_unseen',

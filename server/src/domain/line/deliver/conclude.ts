@@ -1,41 +1,205 @@
-import type { Progress } from '../../../queue/jobs.ts';
+import { notificationId } from '../../../lib/ids.ts';
+import { oneLine } from '../../../lib/one-line.ts';
+import { withoutAddress } from '../../../lib/without-address.ts';
+import { wireNameOf } from '../../../providers/index.ts';
+import type { Job, Progress } from '../../../queue/jobs.ts';
 import type { OpenedIntegration } from '../../setup/integrations/of-project.ts';
+import type { LoadedUser } from '../rendering/record.ts';
+import { timeToLiveMs } from '../routing/time-to-live.ts';
+import type { TextDelivery, TextRef } from '../sending/text-marks.ts';
+import type { Addressed, Delivery, Reason, TargetResult } from './delivery.ts';
+import { type AcceptedMessage, acceptedMessages } from './poll-jobs.ts';
+import type { DeliveryOutcome, TargetCounts } from './write-outcomes.ts';
 
-/** How it went with one target. */
-export type Result = { targetId: string; integration?: OpenedIntegration } & (
-  | { kind: 'accepted'; providerId?: string }
-  | { kind: 'gone' | 'failed'; reason: string; code?: string }
-  /** To be tried again, at the latest after so long. */
-  | { kind: 'retry'; delayMs: number; reason: string; code?: string }
-  /** It was not tried, and is to be from then on. */
-  | { kind: 'held'; untilMs: number; reason: string }
-);
+/** What an attempt made of a delivery: what is to be recorded, and what remains to be done. */
+export interface Concluded {
+  delivery: Delivery;
+  /** Left out if nothing was tried: then there is nothing to record. */
+  outcome?: ConcludedOutcome;
+  remaining?: Remaining;
+  /** Until when its delivery window is closed. */
+  closedUntilMs?: number;
+  /** Messages that providers accepted, if no outcome has them. */
+  accepted?: readonly AcceptedMessage[];
+  /** A text message that was marked, and not tried. */
+  unmark?: TextRef;
+}
 
-/** A delivery before its targets were tried. */
-export interface Begun {
-  /** Attempts before this one. */
+type ConcludedOutcome = Omit<DeliveryOutcome, 'durationMs'>;
+
+/** Concludes an attempt. `sentMs`: when sending began. Pure. */
+export function conclude(
+  addressed: Addressed,
+  results: readonly TargetResult[],
+  { brand, sentMs, nowMs }: { brand: string; sentMs: number; nowMs: number },
+): Concluded {
+  const { delivery } = addressed;
+  switch (addressed.kind) {
+    case 'defer':
+      return { delivery, closedUntilMs: addressed.untilMs };
+    case 'skip':
+    case 'fail': {
+      // It was sent if a target has accepted the message before.
+      const isSent = (delivery.progress?.accepted ?? 0) > 0;
+      const state = isSent ? 'sent' : addressed.kind === 'skip' ? 'skipped' : 'failed';
+      return { delivery, outcome: endOf(delivery, state, addressed) };
+    }
+    case 'inbox':
+      return { delivery, outcome: shownInInbox(delivery, brand) };
+    case 'targets':
+      return concludeSends(delivery, addressed, results, { brand, sentMs, nowMs });
+  }
+}
+
+function concludeSends(
+  delivery: Delivery,
+  { now, later, lost }: Extract<Addressed, { kind: 'targets' }>,
+  results: readonly TargetResult[],
+  { brand, sentMs, nowMs }: { brand: string; sentMs: number; nowMs: number },
+): Concluded {
+  const { job, user, channel, attempts, progress } = delivery;
+  const expiresAtMs = job.payload.first_attempt_ms + timeToLiveMs(channel);
+  const before = { attempt: attempts, progress, later, lost, nowMs, expiresAtMs };
+  const { outcome, remaining } = concludeTargets(before, results);
+  const accepted = acceptedMessages(delivery, sentMs, results);
+  const isMarkUnused = results.some((result) => result.isMarkUnused);
+  if (outcome === undefined)
+    return {
+      delivery,
+      accepted,
+      ...(remaining === undefined ? {} : { remaining }),
+      ...(isMarkUnused ? { unmark: textDeliveryOf(delivery) } : {}),
+    };
+  const { integration, providerId, code, reason } = outcome;
+  const secrets = () => [...(user ? identifiersOf(user) : []), ...now.flatMap((target) => target.secrets)];
+  const rejected = results.flatMap((result) => result.rejected ?? []);
+  return {
+    delivery,
+    ...(remaining === undefined ? {} : { remaining }),
+    outcome: {
+      ...identityOf(delivery.job, delivery.userId),
+      state: outcome.state,
+      attempts: outcome.attempts,
+      integrationId: integration?.id ?? null,
+      provider: integration === undefined ? null : wireNameOf(integration.provider, brand),
+      providerId: providerId ?? null,
+      code: cleaned(code),
+      reason: reason === undefined ? null : cleaned(withoutAddress(reason, secrets())),
+      targets: outcome.targets,
+      progress: outcome.progress,
+      continues: delivery.wasSent,
+      ...(rejected.length === 0 ? {} : { rejected }),
+      notSent: isMarkUnused,
+      accepted,
+    },
+  };
+}
+
+/**
+ * The outcomes of a job that an error of ours stops each time: its deliveries fail, unless a target has
+ * accepted the message.
+ */
+export function concludeDiscarded(job: Job<'deliver'>): DeliveryOutcome[] {
+  const { user_ids: userIds, attempt, progress } = job.payload;
+  return userIds.map((userId) => {
+    const reached = progress?.[userId];
+    const isSent = (reached?.accepted ?? 0) > 0;
+    return {
+      ...identityOf(job, userId),
+      ...NO_PROVIDER,
+      ...reachedBy(reached),
+      state: isSent ? 'sent' : 'failed',
+      attempts: attempt,
+      continues: isSent,
+      code: 'internal_error',
+      reason: 'internal error',
+      durationMs: 0,
+    };
+  });
+}
+
+/** The outcome of a delivery for which nothing was tried this time. */
+function endOf(
+  { job, userId, attempts, progress, wasSent }: Delivery,
+  state: 'sent' | 'failed' | 'skipped',
+  { code, reason }: Reason,
+): ConcludedOutcome {
+  return {
+    ...identityOf(job, userId),
+    ...NO_PROVIDER,
+    ...reachedBy(progress),
+    state,
+    attempts,
+    code,
+    reason: cleaned(reason),
+    continues: wasSent,
+  };
+}
+
+/** The inbox is our own, and has the brand's name. The job's notifications were shown in it before. */
+function shownInInbox({ job, userId, attempts }: Delivery, brand: string): ConcludedOutcome {
+  const none = { code: null, reason: null };
+  return {
+    ...identityOf(job, userId),
+    ...NO_PROVIDER,
+    ...none,
+    state: 'sent',
+    attempts: attempts + 1,
+    provider: brand,
+  };
+}
+
+const NO_PROVIDER = { integrationId: null, provider: null, providerId: null };
+
+/** The members of an outcome that identify its delivery. */
+function identityOf({ projectId, payload }: Job<'deliver'>, userId: string) {
+  const { broadcast_id: broadcastId, channel, first_attempt_ms: firstAttemptMs, replay, awaited } = payload;
+  const id = notificationId(broadcastId, userId);
+  return { projectId, broadcastId, userId, notificationId: id, channel, firstAttemptMs, replay, awaited };
+}
+
+/** The row of a delivery by text message. */
+export function textDeliveryOf({ job, userId, notificationId: id }: Delivery): TextDelivery {
+  const {
+    broadcast_id: broadcastId,
+    channel,
+    attempt,
+    first_attempt_ms: firstAttemptMs,
+    replay,
+  } = job.payload;
+  return { userId, notificationId: id, broadcastId, channel, attempt, firstAttemptMs, replay };
+}
+
+// Shorter ids are parts of other words.
+const SHORTEST_NAME = 6;
+
+/** What a vendor may call the user by. A first or last name alone may be any word. */
+function identifiersOf(user: LoadedUser): string[] {
+  const { email, external_id: externalId, first_name: first, last_name: last, phone_numbers: numbers } = user;
+  const names = [externalId ?? '', first && last ? `${first} ${last}` : ''];
+  return [email ?? '', ...names.filter((name) => name.length >= SHORTEST_NAME), ...numbers];
+}
+
+function cleaned(text: string | undefined): string | null {
+  return text === undefined ? null : oneLine(text, 500);
+}
+
+/** A delivery before its targets are tried. */
+export interface BeforeAttempt {
+  /** Attempts that were made. */
   attempt: number;
   progress: Progress | undefined;
-  /** Targets that are not to be tried yet, and when they are. */
+  /** Targets that are not due, and when they are. */
   later: Readonly<Record<string, number>>;
-  /** Targets that were left and are discarded now. */
+  /** How many of the remaining targets were discarded since the last attempt. */
   lost: number;
   nowMs: number;
   expiresAtMs: number;
 }
 
-/** What became of several targets. */
-export interface Targets {
-  accepted: number;
-  gone: number;
-  failed: number;
-  /** What providers call the messages that were accepted, in that order. */
-  provider_ids: readonly string[];
-}
-
-/** What is to be written of a delivery, and what is left to do. */
-export interface Conclusion {
-  /** Missing where nothing was tried: then there is nothing to tell. */
+/** What an attempt made of the targets of a delivery. */
+export interface TargetsConcluded {
+  /** Left out if nothing was tried. */
   outcome?: {
     state: 'sent' | 'failed' | 'retrying';
     attempts: number;
@@ -43,29 +207,31 @@ export interface Conclusion {
     providerId: string | undefined;
     code: string | undefined;
     reason: string | undefined;
-    /** Where there is more than one. */
-    targets: Targets | undefined;
-    /** What is left to do, where something is. */
+    /** Only if there are several targets. */
+    targets: TargetCounts | undefined;
+    /** What remains to be done, if anything does. */
     progress: Progress | undefined;
   };
-  again?: Again;
+  remaining?: Remaining;
 }
 
-export interface Again extends Omit<Progress, 'left'> {
+/** What remains of a delivery. */
+export interface Remaining extends Omit<Progress, 'left'> {
+  /** Attempts that were made. */
   attempt: number;
-  /** By target: after how long, or from when on. */
+  /** By target: the delay until the next attempt, or its time. */
   left: Readonly<Record<string, { delayMs: number } | { atMs: number }>>;
 }
 
 /**
- * What an attempt has made of a delivery. It is `sent` as soon as one target has accepted the message, while
- * the others are retried; and it has failed when no target is left and none accepted it. What would be
- * retried after its time to live has failed. Pure.
+ * Concludes an attempt at targets. The delivery is `sent` as soon as one target has accepted the message,
+ * while others are retried. It has failed if no target remains and none has accepted it. A target that would
+ * be retried after the time to live has failed. Pure.
  */
-export function conclude(begun: Begun, tried: readonly Result[]): Conclusion {
-  const { progress, later, lost } = begun;
-  const results = tried.map((result) => inTime(result, begun));
-  const figures = {
+export function concludeTargets(before: BeforeAttempt, given: readonly TargetResult[]): TargetsConcluded {
+  const { progress, later, lost } = before;
+  const results = given.map((result) => inTime(result, before));
+  const counts = {
     accepted: (progress?.accepted ?? 0) + count(results, 'accepted'),
     gone: (progress?.gone ?? 0) + lost + count(results, 'gone'),
     failed: (progress?.failed ?? 0) + count(results, 'failed'),
@@ -74,64 +240,70 @@ export function conclude(begun: Begun, tried: readonly Result[]): Conclusion {
   const left: Record<string, { delayMs: number } | { atMs: number }> = {};
   for (const [id, atMs] of Object.entries(later)) left[id] = { atMs };
   for (const result of results) {
+    delete left[result.targetId];
     if (result.kind === 'retry') left[result.targetId] = { delayMs: result.delayMs };
-    if (result.kind === 'held') left[result.targetId] = { atMs: result.untilMs };
+    if (result.kind === 'deferred') left[result.targetId] = { atMs: result.untilMs };
   }
-  const attempted = tried.some(({ kind }) => kind !== 'held');
-  const attempts = begun.attempt + (attempted ? 1 : 0);
-  const over = Object.keys(left).length === 0;
-  const so: Progressed = {
-    ...figures,
+  const wasTried = given.some(({ kind }) => kind !== 'deferred');
+  const attempts = before.attempt + (wasTried ? 1 : 0);
+  const isOver = Object.keys(left).length === 0;
+  const reached: Reached = {
+    ...counts,
     left,
     ...(providerIds.length > 0 ? { provider_ids: providerIds } : {}),
   };
   return {
-    ...(over || attempted ? { outcome: outcomeOf(results, so, attempts, begun.nowMs) } : {}),
-    ...(over ? {} : { again: { ...so, left, attempt: attempts } }),
+    ...(isOver || wasTried ? { outcome: outcomeOf(results, reached, attempts, before.nowMs) } : {}),
+    ...(isOver ? {} : { remaining: { ...reached, left, attempt: attempts } }),
   };
 }
 
-/** How far a delivery has come of which nothing more is tried. */
-export function cameTo(progress: Progress | undefined): Pick<Outcome, 'providerId' | 'targets'> {
-  return { providerId: progress?.provider_ids?.[0], targets: progress && targetsOf(progress) };
+/** What the targets of a delivery have come to if nothing more is tried. */
+export function reachedBy(progress: Progress | undefined): {
+  providerId: string | null;
+  targets: TargetCounts | undefined;
+} {
+  return { providerId: progress?.provider_ids?.[0] ?? null, targets: progress && countsOf(progress) };
 }
 
-type Progressed = Omit<Again, 'attempt'>;
+type Reached = Omit<Remaining, 'attempt'>;
 
-/** Where there is more than one. */
-function targetsOf(so: Omit<Progress, 'left'> & { left: object }): Targets | undefined {
-  const { accepted, gone, failed, provider_ids = [], left } = so;
-  const several = accepted + gone + failed + Object.keys(left).length > 1;
-  return several ? { accepted, gone, failed, provider_ids } : undefined;
+function countsOf(reached: Omit<Progress, 'left'> & { left: object }): TargetCounts | undefined {
+  const { accepted, gone, failed, provider_ids = [], left } = reached;
+  const isSeveral = accepted + gone + failed + Object.keys(left).length > 1;
+  return isSeveral ? { accepted, gone, failed, provider_ids } : undefined;
 }
 
-type Outcome = NonNullable<Conclusion['outcome']>;
-
-function outcomeOf(results: readonly Result[], so: Progressed, attempts: number, nowMs: number): Outcome {
-  const over = Object.keys(so.left).length === 0;
-  const state = so.accepted > 0 ? 'sent' : over ? 'failed' : 'retrying';
-  const [first] = LOOKED_FOR[state].flatMap((kind) => results.filter((result) => result.kind === kind));
-  const said = first === undefined ? (state === 'failed' ? TOKEN_DISCARDED : undefined) : first;
+function outcomeOf(
+  results: readonly TargetResult[],
+  reached: Reached,
+  attempts: number,
+  nowMs: number,
+): NonNullable<TargetsConcluded['outcome']> {
+  const isOver = Object.keys(reached.left).length === 0;
+  const state = reached.accepted > 0 ? 'sent' : isOver ? 'failed' : 'retrying';
+  const [first] = REPORTED[state].flatMap((kind) => results.filter((result) => result.kind === kind));
+  const why = first === undefined ? (state === 'failed' ? TOKEN_DISCARDED : undefined) : first;
   return {
     state,
     attempts,
     integration: first?.integration,
-    providerId: so.provider_ids?.[0],
-    code: said !== undefined && 'code' in said ? said.code : undefined,
-    reason: said !== undefined && 'reason' in said ? said.reason : undefined,
-    targets: targetsOf(so),
-    progress: over ? undefined : { ...so, left: timesOf(so.left, nowMs) },
+    providerId: reached.provider_ids?.[0],
+    code: why !== undefined && 'code' in why ? why.code : undefined,
+    reason: why !== undefined && 'reason' in why ? why.reason : undefined,
+    targets: countsOf(reached),
+    progress: isOver ? undefined : { ...reached, left: timesOf(reached.left, nowMs) },
   };
 }
 
-function timesOf(left: Progressed['left'], nowMs: number): Progress['left'] {
+function timesOf(left: Reached['left'], nowMs: number): Progress['left'] {
   return Object.fromEntries(
     Object.entries(left).map(([id, due]) => [id, 'delayMs' in due ? nowMs + due.delayMs : due.atMs]),
   );
 }
 
-/** Whose words are told: of the first of these, in this order. */
-const LOOKED_FOR = {
+/** The result that is reported: the first of the first kind in this order. */
+const REPORTED = {
   sent: ['accepted', 'retry', 'failed', 'gone'],
   retrying: ['retry', 'failed', 'gone'],
   failed: ['failed', 'gone'],
@@ -139,16 +311,16 @@ const LOOKED_FOR = {
 
 const TOKEN_DISCARDED = { code: 'token_discarded', reason: 'the token was discarded' };
 
-function count(results: readonly Result[], kind: Result['kind']): number {
+function count(results: readonly TargetResult[], kind: TargetResult['kind']): number {
   return results.filter((result) => result.kind === kind).length;
 }
 
-function providerIdOf(result: Result): readonly string[] {
+function providerIdOf(result: TargetResult): readonly string[] {
   return result.kind === 'accepted' && result.providerId !== undefined ? [result.providerId] : [];
 }
 
-function inTime(result: Result, { nowMs, expiresAtMs }: Begun): Result {
-  if (result.kind !== 'retry' && result.kind !== 'held') return result;
+function inTime(result: TargetResult, { nowMs, expiresAtMs }: BeforeAttempt): TargetResult {
+  if (result.kind !== 'retry' && result.kind !== 'deferred') return result;
   const atMs = result.kind === 'retry' ? nowMs + result.delayMs : result.untilMs;
   if (atMs <= expiresAtMs) return result;
   const { targetId, integration } = result;
@@ -157,6 +329,6 @@ function inTime(result: Result, { nowMs, expiresAtMs }: Begun): Result {
     targetId,
     ...(integration === undefined ? {} : { integration }),
     code: (result.kind === 'retry' ? result.code : undefined) ?? 'expired',
-    reason: `gave up when it was no news any more: ${result.reason}`,
+    reason: `expired: not delivered within the time to live of the channel: ${result.reason}`,
   };
 }

@@ -1,40 +1,41 @@
 import { getHeapStatistics } from 'node:v8';
-import { notificationId } from '../../../lib/ids.ts';
 import { backoff } from '../../../queue/backoff.ts';
 import type { Handler } from '../../../queue/handler.ts';
 import type { Job } from '../../../queue/jobs.ts';
 import type { LineContext } from '../context/context.ts';
 import { createPreparation } from '../rendering/channel-texts.ts';
-import { nameOf } from '../routing/still-wanted.ts';
-import { again, type LeftOver } from './again.ts';
-import type { Engine } from './attempt.ts';
-import { cameTo } from './conclude.ts';
-import { type Batch, deliverOne } from './deliver-one.ts';
-import { loadDeliveries } from './load.ts';
-import { receiptJobs, type TakenMessage } from './poll-jobs.ts';
-import type { OutcomeRecorder } from './record-outcomes.ts';
+import type { DraftContent } from '../rendering/draft.ts';
+import { timeToLiveMs } from '../routing/time-to-live.ts';
+import { address } from './address.ts';
+import { type Concluded, conclude, concludeDiscarded, textDeliveryOf } from './conclude.ts';
+import { decide } from './decide.ts';
+import type { Addressed, Batch, Delivery, TargetResult } from './delivery.ts';
+import { retryJobs, windowJobs } from './follow-up-jobs.ts';
+import { load } from './load.ts';
+import { receiptJobs } from './poll-jobs.ts';
+import type { OutcomeRecorder } from './record.ts';
+import { type SendDeps, send } from './send.ts';
 import { showInInbox } from './show-in-inbox.ts';
-import type { Marked } from './text-marks.ts';
-import { waitForWindow } from './wait-for-window.ts';
-import type { DeliveryOutcome } from './write-outcomes.ts';
 
 // A weight of one is 4,096 characters of text, which are inflated, parsed and rendered into several parts of
-// a message. With a heap of 400 MB two or three contents of 10 MiB are then at work; from 2 GB on this is no
-// limit to what fills the slots.
+// a message. With a heap of 400 MB two or three contents of 10 MiB are then at work; from 2 GB on this does
+// not limit what fills the slots.
 const HEAP_PER_WEIGHT = 96 * 1024;
 
+/** What delivering needs besides the context. */
+export type DeliverDeps = SendDeps & { recorder: OutcomeRecorder };
+
 /**
- * Brings broadcasts to their users over one channel: load, render, send to every target, and report each
- * outcome as it comes. A job that runs twice sends only to those for whom no final outcome was written.
+ * Delivers broadcasts to their users over one channel. Each delivery passes through the same steps; their
+ * values are described in delivery.ts. A job that runs twice sends only to users whose final outcome was not
+ * recorded.
  */
-export function deliverHandler(
-  context: LineContext,
-  { recorder, ...engine }: Engine & { recorder: OutcomeRecorder },
-): Handler<'deliver'> {
+export function deliverHandler(context: LineContext, deps: DeliverDeps): Handler<'deliver'> {
+  const { recorder } = deps;
   const prepare = createPreparation();
   return {
-    // A batch waits for its provider most of the time. One project's providers can hang in all its slots and
-    // the others still have theirs, and so have its other channels after a second.
+    // A batch waits for its provider most of the time. If one project's providers hang in all its slots, the
+    // others still have theirs, and after a second so do its other channels.
     slots: 32,
     slotsPerPartition: 4,
     gatherBelow: 0,
@@ -45,142 +46,135 @@ export function deliverHandler(
     maxWeight: 200,
     maxPartitions: 1,
     isBlocked: () => recorder.isBlocked,
-    async run(jobs, leaseId, progress) {
-      const loaded = await loadDeliveries(context, prepare, jobs);
-      const isThere = ({ payload }: Job<'deliver'>) => loaded.broadcasts.has(payload.broadcast_id);
-      const batch: BatchAtWork = { context, engine, loaded, recorder, progress };
-      await allEnded(
-        jobs.map((job) =>
-          isThere(job) ? deliverJob(batch, job, leaseId) : endOfGone(recorder, job, leaseId),
-        ),
-      );
+    async run(jobs, leaseId, onProgress) {
+      const batch = await load(context, prepare, jobs);
+      const decided = await decide(context, batch);
+      const addressed = await address(context, batch, decided);
+      const byJob = Map.groupBy(addressed, ({ delivery }) => delivery.job);
+      const work = { context, deps, batch, leaseId, onProgress };
+      await allEnded(jobs.map((job) => deliverJob(work, job, byJob.get(job) ?? [])));
     },
     discard: (job, leaseId) => discard(recorder, job, leaseId),
   };
 }
 
+interface Work {
+  context: LineContext;
+  deps: DeliverDeps;
+  batch: Batch;
+  leaseId: string;
+  /** Called after each delivery that was tried. */
+  onProgress: () => void;
+}
+
+async function deliverJob(work: Work, job: Job<'deliver'>, addressed: readonly Addressed[]): Promise<void> {
+  const inbox = addressed.filter(({ kind }) => kind === 'inbox');
+  await showInInbox(work.context, {
+    projectId: job.projectId,
+    broadcastId: job.payload.broadcast_id,
+    userIds: inbox.map(({ delivery }) => delivery.userId),
+  });
+  // One wait for all deliveries of the job whose provider names no time: they come back as one job.
+  const delayMs = backoff(job.payload.attempt + 1);
+  const concluded: Concluded[] = [];
+  await allEnded(
+    addressed.map(async (one) => {
+      concluded.push(await deliverOne(work, one, delayMs));
+    }),
+  );
+  await endJob(work, job, concluded);
+}
+
+/** The steps of one delivery, from its targets on. */
+async function deliverOne(
+  { context, deps, batch, onProgress }: Work,
+  addressed: Addressed,
+  delayMs: number,
+): Promise<Concluded> {
+  const { clock, config } = context;
+  const startedMs = clock.now();
+  let results: TargetResult[] = [];
+  if (addressed.kind === 'targets') {
+    const content = render(context, batch, addressed.delivery);
+    results = await send(
+      context,
+      deps,
+      { content, delayMs, text: textDeliveryOf(addressed.delivery) },
+      addressed,
+    );
+  }
+  const nowMs = clock.now();
+  const concluded = conclude(addressed, results, { brand: config.BRAND, sentMs: startedMs, nowMs });
+  if (addressed.kind !== 'defer') onProgress();
+  const { outcome } = concluded;
+  if (outcome !== undefined)
+    await deps.recorder.report({ outcome: { ...outcome, durationMs: Math.max(0, nowMs - startedMs) } });
+  return concluded;
+}
+
 /**
- * Waits for all, whatever becomes of some; then throws what the first that failed threw. Who is told may
- * begin again at once.
+ * Gathers what messages are rendered from. They are rendered one by one, when an integration can send them.
  */
+function render({ config, clock }: LineContext, batch: Batch, delivery: Delivery): DraftContent {
+  const { job, broadcast, user, channel, notificationId } = delivery;
+  const texts = broadcast.texts.get(channel);
+  if (texts === undefined || user === undefined) throw new Error('a delivery that was not loaded');
+  const { first_attempt_ms: dueAtMs } = job.payload;
+  const { project, categories } = batch;
+  const expiresAtMs = dueAtMs + timeToLiveMs(channel);
+  const loaded = { config, project, tracking: categories.tracking, broadcast, user, texts };
+  return { ...loaded, channel, notificationId, nowMs: clock.now(), dueAtMs, expiresAtMs };
+}
+
+/** Ends a job. What remains of its deliveries becomes new jobs. */
+async function endJob(
+  { context, deps, leaseId }: Work,
+  job: Job<'deliver'>,
+  concluded: readonly Concluded[],
+): Promise<void> {
+  const nowMs = context.clock.now();
+  const remaining = concluded.flatMap(({ delivery, remaining: left }) =>
+    left === undefined ? [] : [{ userId: delivery.userId, ...left }],
+  );
+  const openings = new Map(
+    concluded.flatMap(({ delivery, closedUntilMs }) =>
+      closedUntilMs === undefined ? [] : [[delivery.userId, closedUntilMs] as const],
+    ),
+  );
+  const waiting = windowJobs(job, openings, nowMs);
+  const { awaited, broadcast_id: broadcastId } = job.payload;
+  await deps.recorder.report({
+    finished: {
+      jobId: job.id,
+      leaseId,
+      retries: [...retryJobs(job, remaining, nowMs), ...waiting.jobs],
+      deferred: awaited ? { broadcastId, deliveries: concluded.filter(isDeferred).length } : undefined,
+      polls: receiptJobs(concluded.flatMap(({ accepted = [] }) => accepted)),
+      events: waiting.events,
+      unmarked: concluded.flatMap(({ unmark }) => unmark ?? []),
+    },
+  });
+}
+
+/**
+ * Whether the end of the job counts as the first attempt of a delivery that comes back. If it was sent, now
+ * or before a crash, that outcome has counted.
+ */
+function isDeferred({ delivery, outcome, remaining, closedUntilMs }: Concluded): boolean {
+  const comesBack = remaining !== undefined || closedUntilMs !== undefined;
+  return comesBack && !delivery.wasSent && outcome?.state !== 'sent';
+}
+
+/** Ends a job that an error of ours stops each time it runs. */
+async function discard(recorder: OutcomeRecorder, job: Job<'deliver'>, leaseId: string): Promise<void> {
+  const outcomes = concludeDiscarded(job).map((outcome) => recorder.report({ outcome }));
+  const ended = recorder.report({ finished: { jobId: job.id, leaseId, retries: [] } });
+  await Promise.all([...outcomes, ended]);
+}
+
+/** Waits for all, even if some reject; then throws the first error. The job may be claimed again at once. */
 async function allEnded(work: readonly Promise<void>[]): Promise<void> {
   const results = await Promise.allSettled(work);
   const failed = results.find((result) => result.status === 'rejected');
   if (failed) throw failed.reason;
-}
-
-/**
- * Ends a job whose broadcast was deleted since, as too old to be kept: with it went its deliveries, and
- * nothing is to be written of them.
- */
-function endOfGone(recorder: OutcomeRecorder, { id }: Job<'deliver'>, leaseId: string): Promise<void> {
-  return recorder.report({ finished: { jobId: id, leaseId, retries: [] } });
-}
-
-interface BatchAtWork extends Batch {
-  recorder: OutcomeRecorder;
-  /** Is told of each delivery that was tried. */
-  progress: () => void;
-}
-
-async function deliverJob(batch: BatchAtWork, job: Job<'deliver'>, leaseId: string): Promise<void> {
-  const { context, loaded, recorder } = batch;
-  const { broadcast_id: broadcastId, channel, user_ids, attempt } = job.payload;
-  if (channel === 'in_app') await showTo(batch, job);
-  const left: LeftOver[] = [];
-  const untried: Marked[] = [];
-  const taken: TakenMessage[] = [];
-  // One wait for all of the job that the provider named no time for: they come back as one batch.
-  const ownDelayMs = backoff(attempt + 1);
-  const openings = new Map<string, number>();
-  // What comes back and was sent, now or before a crash: its first attempt was counted with that outcome.
-  let sentWithMore = 0;
-  const deliverTo = async (userId: string) => {
-    const id = notificationId(broadcastId, userId);
-    if (loaded.finals.has(id + channel)) return;
-    const wasSent = loaded.begun.get(id + channel)?.sent === true;
-    const openingMs = loaded.closed.get(nameOf(broadcastId, channel, userId));
-    if (openingMs !== undefined) {
-      openings.set(userId, openingMs);
-      if (wasSent) sentWithMore += 1;
-      return;
-    }
-    const startedMs = context.clock.now();
-    const made = await deliverOne(batch, { job, userId, id, ownDelayMs });
-    batch.progress();
-    taken.push(...(made.taken ?? []));
-    if (made.again !== undefined) left.push({ userId, ...made.again });
-    if (made.again !== undefined && (wasSent || made.outcome?.state === 'sent')) sentWithMore += 1;
-    if (made.untried !== undefined) untried.push(made.untried);
-    if (made.outcome === undefined) return;
-    const durationMs = Math.max(0, context.clock.now() - startedMs);
-    await recorder.report({ outcome: { ...about(job, userId), ...made.outcome, durationMs } });
-  };
-  await allEnded(user_ids.map(deliverTo));
-  const nowMs = context.clock.now();
-  const waiting = waitForWindow(job, openings, nowMs);
-  const retries = [...again(job, left, nowMs), ...waiting.jobs];
-  const deferred = job.payload.awaited
-    ? { broadcastId, deliveries: left.length + openings.size - sentWithMore }
-    : undefined;
-  const polls = receiptJobs(taken);
-  await recorder.report({
-    finished: { jobId: job.id, leaseId, retries, deferred, polls, events: waiting.events, untried },
-  });
-}
-
-/** Shows the job's notifications in the inboxes, all that are wanted by one statement. */
-async function showTo({ context, loaded }: Batch, job: Job<'deliver'>): Promise<void> {
-  const { broadcast_id: broadcastId, channel, user_ids } = job.payload;
-  const userIds = user_ids.filter(
-    (userId) =>
-      !loaded.unwanted.has(nameOf(broadcastId, channel, userId)) &&
-      !loaded.finals.has(notificationId(broadcastId, userId) + channel),
-  );
-  await showInInbox(context, { projectId: job.projectId, broadcastId, userIds });
-}
-
-type About = Pick<
-  DeliveryOutcome,
-  | 'projectId'
-  | 'broadcastId'
-  | 'userId'
-  | 'notificationId'
-  | 'channel'
-  | 'replay'
-  | 'firstAttemptMs'
-  | 'awaited'
->;
-
-/** Which delivery an outcome is of. */
-function about({ projectId, payload }: Job<'deliver'>, userId: string): About {
-  const { broadcast_id: broadcastId, channel, first_attempt_ms: firstAttemptMs, replay, awaited } = payload;
-  const id = notificationId(broadcastId, userId);
-  return { projectId, broadcastId, userId, notificationId: id, channel, firstAttemptMs, replay, awaited };
-}
-
-/**
- * A job that an error of ours stops again and again: its deliveries end as failed rather than never, unless
- * somebody has taken them.
- */
-async function discard(recorder: OutcomeRecorder, job: Job<'deliver'>, leaseId: string): Promise<void> {
-  const { user_ids, attempt, progress } = job.payload;
-  const ended = user_ids.map((userId): Promise<void> => {
-    const { providerId = null, targets } = cameTo(progress?.[userId]);
-    const outcome: DeliveryOutcome = {
-      ...about(job, userId),
-      state: (progress?.[userId]?.accepted ?? 0) > 0 ? 'sent' : 'failed',
-      attempts: attempt,
-      integrationId: null,
-      provider: null,
-      providerId,
-      targets,
-      continues: (progress?.[userId]?.accepted ?? 0) > 0,
-      code: 'internal_error',
-      reason: 'internal error',
-      durationMs: 0,
-    };
-    return recorder.report({ outcome });
-  });
-  await Promise.all([...ended, recorder.report({ finished: { jobId: job.id, leaseId, retries: [] } })]);
 }

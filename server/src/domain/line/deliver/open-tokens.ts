@@ -7,13 +7,13 @@ import { openToken } from '../../people/tokens/sealed.ts';
 /** A token to send to. */
 export interface OpenedToken {
   id: string;
-  /** As tokens.channel has it. */
+  /** From tokens.channel. */
   collection: string;
-  /** Its own members, as they were saved; undefined when they cannot be opened. */
+  /** Its members as they were saved; undefined if they cannot be decrypted. */
   data: unknown;
 }
 
-/** Whose tokens are asked for: of these collections the newest, or those with these ids. */
+/** The tokens to load for a user: the newest of these collections, or those with these ids. */
 export interface TokensOf {
   userId: string;
   collections: readonly string[];
@@ -21,8 +21,8 @@ export interface TokensOf {
 }
 
 /**
- * The active tokens of each who is asked for, the newest first, by one statement: whatever was discarded
- * since a delivery was planned is not among them. Each is opened from its seal once.
+ * Loads the active tokens for each request, the newest first, by one statement. Tokens that were discarded
+ * since the fan-out are left out. Each token is decrypted once.
  */
 export async function openTokens<Asked extends TokensOf>(
   { db, sealer }: { db: Queryable; sealer: Sealer },
@@ -54,7 +54,7 @@ export async function openTokens<Asked extends TokensOf>(
   );
 }
 
-/** Ids are in the order of time. */
+/** Ids are in the order of creation. */
 function newest(rows: Row[]): Row[] {
   return rows.sort((a, b) => (a.id > b.id ? -1 : 1)).slice(0, MAX_ACTIVE_TOKENS);
 }

@@ -1,43 +1,42 @@
 import { integrations } from '../../../providers/index.ts';
 import type { Integration } from '../../../providers/provider.ts';
 import { BULK, type NewJob } from '../../../queue/jobs.ts';
-import type { Result } from './conclude.ts';
+import type { Delivery, TargetResult } from './delivery.ts';
 
-/** A message that a provider has taken. */
-export interface TakenMessage {
+/** A message that a provider has accepted. */
+export interface AcceptedMessage {
   projectId: string;
   integrationId: string;
   provider: string;
   broadcastId: string;
   userId: string;
-  /** The token that it went to. */
+  /** The token that it was sent to. */
   tokenId: string;
-  /** What the provider calls it. */
+  /** The provider's id of it. */
   providerId: string;
-  /** When its sending began: whoever saves a token after that says that it is there. */
+  /** When sending began. A token that was saved later is known to be valid. */
   sentMs: number;
 }
 
-/** What of these results of one delivery a provider has taken that can be asked about it. Pure. */
-export function takenMessages(
-  of: { projectId: string; broadcastId: string; userId: string; sentMs: number },
-  results: readonly Result[],
-): TakenMessage[] {
+/** The accepted messages of a delivery whose provider is polled for receipts. Pure. */
+export function acceptedMessages(
+  { projectId, broadcastId, userId }: Pick<Delivery, 'projectId' | 'broadcastId' | 'userId'>,
+  sentMs: number,
+  results: readonly TargetResult[],
+): AcceptedMessage[] {
   return results.flatMap((result) => {
     const { targetId: tokenId, integration } = result;
     if (result.kind !== 'accepted' || result.providerId === undefined || integration === undefined) return [];
     const { id: integrationId, provider } = integration;
     if (pollsOf(provider) === undefined) return [];
-    return [{ ...of, integrationId, provider, tokenId, providerId: result.providerId }];
+    const { providerId } = result;
+    return [{ projectId, integrationId, provider, broadcastId, userId, tokenId, providerId, sentMs }];
   });
 }
 
-/**
- * The jobs that ask later what became of messages; none where the provider tells by itself, or knows nothing.
- * Pure.
- */
-export function receiptJobs(taken: readonly TakenMessage[]): NewJob<'poll_receipts'>[] {
-  const groups = Map.groupBy(taken, (one) => `${one.projectId} ${one.integrationId}`);
+/** The jobs that later poll for the receipts of messages. Pure. */
+export function receiptJobs(accepted: readonly AcceptedMessage[]): NewJob<'poll_receipts'>[] {
+  const groups = Map.groupBy(accepted, (one) => `${one.projectId} ${one.integrationId}`);
   return [...groups.values()].flatMap((group) => {
     const [first] = group;
     const polls = first && pollsOf(first.provider);
@@ -48,7 +47,7 @@ export function receiptJobs(taken: readonly TakenMessage[]): NewJob<'poll_receip
       group.slice(index * polls.maxIds, (index + 1) * polls.maxIds),
     );
     return parts.map((part): NewJob<'poll_receipts'> => {
-      // Of the first of them: a token that was saved since then is not judged.
+      // The earliest of them: a token that was saved since then is not discarded.
       const sentMs = Math.min(...part.map((one) => one.sentMs));
       return {
         kind: 'poll_receipts',
@@ -74,7 +73,7 @@ export function receiptJobs(taken: readonly TakenMessage[]): NewJob<'poll_receip
   });
 }
 
-/** How a provider is asked, where it is. */
+/** How a provider is polled for receipts, if it is. */
 export function pollsOf(provider: string): Integration['polls'] {
   const known = integrations as unknown as Readonly<Record<string, Integration>>;
   return Object.hasOwn(known, provider) ? known[provider]?.polls : undefined;

@@ -6,9 +6,9 @@ import type { LineContext } from '../context/context.ts';
 import { HIDDEN } from '../notifications/row.ts';
 
 /**
- * Shows notifications that were held back in the inboxes of these users, as new ones of this moment, and
- * tells who is connected. Doing it again changes nothing but tells them again: the one who did it before may
- * have been stopped before it came to that.
+ * Shows notifications that were held back in the inboxes of these users, as new ones of this moment, by one
+ * statement, and notifies connected users. A repeat changes nothing but notifies them again: the process may
+ * have stopped before it did.
  */
 export async function showInInbox(
   { db, bus }: Pick<LineContext, 'db' | 'bus'>,
@@ -26,8 +26,8 @@ export async function showInInbox(
   }
 }
 
-// Primary key. Whoever looks for what was missed finds it by updated_at, however old its id is. `place` is
-// the id, with the milliseconds that it begins with replaced by those of `sent_at`.
+// Primary key. Clients that reconnect find it by updated_at, however old its id is. `place` is the id with
+// its leading milliseconds replaced by those of `sent_at`.
 const release = sql(
   'show_in_inbox',
   `with wanted as (

@@ -8,23 +8,29 @@ import { type EventDetails, type NewEvent, recordEvents } from '../../ground/eve
 import type { AddressKeys } from '../../ground/suppressions/address-keys.ts';
 import { type NewSuppression, suppressAddresses } from '../../ground/suppressions/suppress.ts';
 import { countDown, type Tally } from '../ledger/finish.ts';
-import type { Targets } from './conclude.ts';
-import { receiptJobs, type TakenMessage } from './poll-jobs.ts';
-import { type Marked, unmarkTexts } from './text-marks.ts';
+import { type TextRef, unmarkTexts } from '../sending/text-marks.ts';
+import type { RejectedAddress } from './delivery.ts';
+import { type AcceptedMessage, receiptJobs } from './poll-jobs.ts';
 
 type DeliveryState = 'sent' | 'failed' | 'skipped' | 'retrying';
 
-/** How one attempt to reach one user on one channel ended. */
+/** How many targets of several ended how. */
+export interface TargetCounts {
+  accepted: number;
+  gone: number;
+  failed: number;
+  /** The providers' ids of the accepted messages, in their order. */
+  provider_ids: readonly string[];
+}
+
+/** The outcome of one attempt at one delivery. */
 export interface DeliveryOutcome {
   projectId: string;
   broadcastId: string;
   userId: string;
   notificationId: string;
   channel: string;
-  /**
-   * How often it had been begun anew, as its job has it. Of one that was once more since then it says
-   * nothing.
-   */
+  /** How often it had been replayed, from the job. Outcomes of deliveries replayed since then are ignored. */
   replay?: number | undefined;
   state: DeliveryState;
   /** Attempts made, this one included. */
@@ -36,41 +42,41 @@ export interface DeliveryOutcome {
   reason: string | null;
   firstAttemptMs: number;
   durationMs: number;
-  /** The broadcast awaits the first attempt of it, as its job has it. */
+  /** The broadcast awaits its first attempt, from the job. */
   awaited?: boolean | undefined;
-  /** Of a delivery to several targets. */
-  targets?: Targets | undefined;
-  /** The targets that are left to be tried. */
+  /** Only of a delivery to several targets. */
+  targets?: TargetCounts | undefined;
+  /** What remains to be done. */
   progress?: Progress | undefined;
-  /** It was `sent` before; this is what became of further targets. */
+  /** It was `sent` before, and this is the outcome of further targets. */
   continues?: boolean | undefined;
-  /** Addresses of the user that the provider refused for good. */
-  refused?: readonly { kind: 'email' | 'phone'; address: string; reason: string }[];
-  /** A text message that was written down as about to be sent, and surely was not. */
+  /** Addresses of the user that the provider rejected for good. */
+  rejected?: readonly RejectedAddress[];
+  /** A text message was marked, and surely not sent. */
   notSent?: boolean;
-  /** What providers have taken in this attempt, who are to be asked what became of it. */
-  taken?: readonly TakenMessage[];
+  /** Messages that were accepted in this attempt, whose receipts are polled. */
+  accepted?: readonly AcceptedMessage[];
 }
 
-/** The end of a job: it is deleted, and what is left of it becomes new jobs. */
+/** The end of a job. It is deleted, and what remains becomes new jobs. */
 export interface FinishedJob {
   jobId: number;
   leaseId: string;
   retries: readonly NewJob<'deliver'>[];
-  /** Deliveries that the retries will make, of a broadcast that awaited their first attempt by this job. */
+  /** How many deliveries that the broadcast awaits are left to the retries. */
   deferred?: { broadcastId: string; deliveries: number } | undefined;
-  /** The questions what became of what was sent without an outcome. */
+  /** Polls for receipts of messages that no outcome has. */
   polls?: readonly NewJob<'poll_receipts'>[];
-  /** What is to be told of those that are done later. */
+  /** Events of deliveries that are deferred. */
   events?: readonly NewEvent[];
-  /** Text messages that were written down as about to be sent, and were not even tried. */
-  untried?: readonly Marked[];
+  /** Text messages that were marked, and not tried. */
+  unmarked?: readonly TextRef[];
 }
 
 /**
- * Writes down what became of deliveries, and the ends of their jobs, in the caller's transaction; answers
- * which of it is news, and how many retries were added. `isRepeat`: it was written before, and may be
- * committed.
+ * Writes outcomes of deliveries and the ends of their jobs in the caller's transaction. Returns the outcomes
+ * that changed a delivery, and how many retries were enqueued. `isRepeat`: they were written before, and may
+ * have been committed.
  */
 export async function writeOutcomes(
   { tx, addressKeys, isRepeat }: { tx: Queryable; addressKeys: AddressKeys; isRepeat: boolean },
@@ -90,16 +96,16 @@ export async function writeOutcomes(
   ]);
   const written = outcomes.filter((one) => changed.has(nameOf(one.notificationId, one.channel)));
   await recordEvents(tx, eventsOf(written));
-  // Not with the end of the job: whoever repeats it after a crash finds the outcome, and would never ask.
-  await enqueue(tx, receiptJobs(written.flatMap(({ taken = [] }) => taken)));
+  // Not with the end of the job: a repeat after a crash finds the outcome, and would never enqueue the poll.
+  await enqueue(tx, receiptJobs(written.flatMap(({ accepted = [] }) => accepted)));
   await suppressAddresses({ db: tx, addressKeys }, reported.flatMap(suppressionsOf));
   const held = await endJobs(tx, finished);
-  // Each attempt takes back its own mark, also one that is reported twice by two workers; but when this is a
-  // repeat, only where it is news: a mark that is taken back twice is another's, and a text message would be
-  // sent a third time.
+  // Each attempt removes its own mark, even if two workers report the same delivery. A repeat removes only
+  // marks of outcomes that changed a delivery: a mark removed twice is another attempt's, and the text
+  // message would be sent a third time.
   await unmarkTexts(tx, [
     ...(isRepeat ? written : reported).filter(({ notSent }) => notSent),
-    ...(isRepeat ? held : finished).flatMap(({ untried = [] }) => untried),
+    ...(isRepeat ? held : finished).flatMap(({ unmarked = [] }) => unmarked),
   ]);
   const retries = held.reduce((sum, job) => sum + job.retries.length, 0);
   await countDown(tx, talliesOf(written, held));
@@ -107,9 +113,9 @@ export async function writeOutcomes(
 }
 
 /**
- * One statement can touch a row once. Of a delivery that is reported twice, by a worker that lost its lease
- * and by the one that has it now, the first final outcome counts: were it the last, a retry that nobody will
- * make could take the place of an end. Of one that was begun anew only what was made of it since then counts.
+ * One statement can change a row once. If a delivery is reported twice, by a worker that lost its lease and
+ * by the one that has it, the first final outcome counts: otherwise a retry without a job could replace a
+ * final state. Outcomes from before a replay do not count.
  */
 function onePerDelivery(outcomes: readonly DeliveryOutcome[]): DeliveryOutcome[] {
   const chosen = new Map<string, DeliveryOutcome>();
@@ -125,7 +131,7 @@ function onePerDelivery(outcomes: readonly DeliveryOutcome[]): DeliveryOutcome[]
 
 const nameOf = (notificationId: string, channel: string) => `${notificationId}${channel}`;
 
-/** What outcomes and ended jobs change about their broadcasts. */
+/** The changes to the counters of broadcasts. */
 function talliesOf(
   written: readonly DeliveryOutcome[],
   ended: readonly FinishedJob[],
@@ -148,8 +154,8 @@ function talliesOf(
   return tallies;
 }
 
-function suppressionsOf({ projectId, userId, provider, refused = [] }: DeliveryOutcome): NewSuppression[] {
-  return refused.map(({ kind, address, reason }) => ({
+function suppressionsOf({ projectId, userId, provider, rejected = [] }: DeliveryOutcome): NewSuppression[] {
+  return rejected.map(({ kind, address, reason }) => ({
     projectId,
     kind,
     address,
@@ -160,7 +166,7 @@ function suppressionsOf({ projectId, userId, provider, refused = [] }: DeliveryO
   }));
 }
 
-/** Writes the outcomes; answers the names of the deliveries whose state is news. */
+/** Writes the outcomes. Returns the names of the deliveries that changed. */
 async function upsert(tx: Queryable, rows: readonly DeliveryOutcome[]): Promise<Set<string>> {
   if (rows.length === 0) return new Set();
   const changed = await tx.query<{ notification_id: string; channel: string }>(upsertDeliveries, [
@@ -185,8 +191,8 @@ async function upsert(tx: Queryable, rows: readonly DeliveryOutcome[]): Promise<
 }
 
 /**
- * Writes what became of further targets of deliveries that are `sent`; returns the names of those of which it
- * is news.
+ * Writes the outcomes of further targets of deliveries that are `sent`. Returns the names of those that
+ * changed.
  */
 async function updateSent(tx: Queryable, rows: readonly DeliveryOutcome[]): Promise<Set<string>> {
   if (rows.length === 0) return new Set();
@@ -202,7 +208,7 @@ async function updateSent(tx: Queryable, rows: readonly DeliveryOutcome[]): Prom
   return new Set(changed.map((row) => nameOf(row.notification_id, row.channel)));
 }
 
-/** Ends the jobs that are still held and adds their retries; answers which they are. */
+/** Ends the jobs that are still leased, and enqueues what remains of them. Returns these jobs. */
 async function endJobs(tx: Queryable, finished: readonly FinishedJob[]): Promise<readonly FinishedJob[]> {
   if (finished.length === 0) return [];
   const ended = await completeHeld(tx, finished);
@@ -225,7 +231,7 @@ const EVENT_TYPES = {
   retrying: 'delivery.retried',
 } as const;
 
-/** A delivery is `sent` once; what becomes of its further targets is a retry. */
+/** A delivery is `sent` once. The outcomes of its further targets are retries. */
 function typeOf({ state, continues }: DeliveryOutcome): EventType {
   return continues ? 'delivery.retried' : EVENT_TYPES[state];
 }
@@ -246,10 +252,7 @@ function eventsOf(outcomes: readonly DeliveryOutcome[]): NewEvent[] {
   return events;
 }
 
-/**
- * Whom it concerns is added when the event is read (events/expand.ts): it follows from the broadcast and the
- * user.
- */
+/** The user and the notification are added when the event is read (events/expand.ts). */
 function detailsOf(outcome: DeliveryOutcome): EventDetails {
   const { channel, provider, attempts, durationMs, targets } = outcome;
   return {
@@ -262,21 +265,20 @@ function detailsOf(outcome: DeliveryOutcome): EventDetails {
       attempt: attempts,
       duration_ms: durationMs,
     },
-    ...(targets === undefined ? {} : { payload: figuresOf(targets) }),
+    ...(targets === undefined ? {} : { payload: countsOf(targets) }),
   };
 }
 
-/** Not the vendor's ids of the messages: by them the vendor names the recipient, and events outlive users. */
-function figuresOf({ accepted, gone, failed }: Targets): Record<string, number> {
+/** Without the providers' ids of the messages: they identify the recipient, and events outlive users. */
+function countsOf({ accepted, gone, failed }: TargetCounts): Record<string, number> {
   return { accepted, gone, failed };
 }
 
-// Primary key (user_id, notification_id, channel). A final state stays, and an attempt that was written down
-// already is not written again: only what is news is answered, so that each state has one event and each end
-// is counted once, however often it is reported. Nor is one that was begun anew since: how it had gone before
-// is no news of it. Who was asked last is kept where nobody was asked this time. Of a broadcast that was
-// deleted while its messages were on their way nothing is written: its deliveries went with it, and nobody
-// would delete these (primary key of broadcasts).
+// Primary key (user_id, notification_id, channel). A final state is never overwritten, the same attempt is
+// not written twice, and outcomes from before a replay are ignored. Only changed rows are returned, so that
+// each state has one event and each end is counted once, however often it is reported. If no integration was
+// tried this time, the last one is kept. Nothing is written for a broadcast that was deleted meanwhile: its
+// deliveries were deleted with it, and these would stay for ever (primary key of broadcasts).
 const upsertDeliveries = sql(
   'record_outcomes',
   `with existing as materialized (
@@ -305,8 +307,8 @@ const upsertDeliveries = sql(
         and (excluded.state <> 'retrying' or excluded.attempts > d.attempts)
   returning d.notification_id, d.channel`,
 );
-// Primary key. Only while targets are left; the same attempt is written once, unless it says that none is
-// left any more.
+// Primary key. Only while targets remain. The same attempt is written once, unless no target remains after
+// it.
 const updateSentDeliveries = sql(
   'record_further_targets',
   `update deliveries d

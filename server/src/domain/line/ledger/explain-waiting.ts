@@ -4,7 +4,7 @@ import { delivering, wireNameOf } from '../../../providers/index.ts';
 import { IS_CURRENT } from '../../setup/integrations/pauses.ts';
 
 // While a message probes whether an integration works again, the others wait for so long at most (see
-// breaker.ts).
+// circuit-breaker.ts).
 const AFTER_PAUSE_MS = 15_000;
 
 /**

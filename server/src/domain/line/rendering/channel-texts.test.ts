@@ -1,7 +1,10 @@
 import { expect, test } from 'vitest';
-import { createPreparation, type Said } from './channel-texts.ts';
+import { createPreparation, type StoredContent } from './channel-texts.ts';
 
-const broadcast = (changes: Partial<Said['message']> = {}, channels: Said['overrides']['channels'] = {}) => ({
+const broadcast = (
+  changes: Partial<StoredContent['message']> = {},
+  channels: StoredContent['overrides']['channels'] = {},
+) => ({
   id: 'b',
   message: {
     title: 'T',

@@ -3,46 +3,49 @@ import type { NewBroadcast } from '../../../contract/broadcast.ts';
 import { type PreparedEmail, prepareEmail } from './email.ts';
 import { plainText } from './plain-text.ts';
 
-/** What a broadcast says on one channel. */
+/** A broadcast's texts on one channel. */
 export interface ChannelTexts {
   title: string;
   content: string | null;
   actionUrl: string | null;
 }
 
-/** The same with all that is made of it once for all users. */
+/** The texts with everything that is rendered once for all users. */
 export type Prepared = ChannelTexts & ({ email: PreparedEmail } | { text: string });
 
-/** What a broadcast says, as it is stored. */
-export interface Said {
+/** A broadcast's content, as it is stored. */
+export interface StoredContent {
   message: { title: string; content: string | null; action_url: string | null };
   overrides: NonNullable<NewBroadcast['overrides']>;
 }
 
-/** The broadcast's texts on a channel: its override's members before its own. Pure. */
-function channelTexts({ message, overrides }: Said, channel: string): ChannelTexts {
+/** The broadcast's texts on a channel: the channel's override first. Pure. */
+function channelTexts({ message, overrides }: StoredContent, channel: string): ChannelTexts {
   const all: Record<string, Override | undefined> = overrides.channels ?? {};
-  const said: Override = (Object.hasOwn(all, channel) ? all[channel] : undefined) ?? {};
+  const override: Override = (Object.hasOwn(all, channel) ? all[channel] : undefined) ?? {};
   return {
-    title: said.title ?? message.title,
-    content: said.content ?? message.content,
-    // An override's null takes the link away; an absent one leaves the broadcast's.
-    actionUrl: said.action_url === undefined ? message.action_url : said.action_url,
+    title: override.title ?? message.title,
+    content: override.content ?? message.content,
+    // An override of null removes the link; without one the broadcast's counts.
+    actionUrl: override.action_url === undefined ? message.action_url : override.action_url,
   };
 }
 
-// A push is touched as a whole: what is written in it cannot be followed.
+// A tap opens the whole push: links in its text cannot be followed.
 const NO_LINKS: ReadonlySet<string> = new Set(['mobile_push', 'web_push']);
 
 type Override = { title?: string; content?: string; action_url?: string | null };
 
-// A broadcast to half a million users comes by in thousands of batches, and plain text of long HTML takes 50
+// A broadcast to half a million users is loaded by thousands of batches, and converting long HTML takes 50
 // ms.
 const MAX_CHARACTERS = 4_000_000;
 const PER_ENTRY = 200; // of memory, beside the text
 
-/** Prepares texts; plain ones of the broadcasts under way are remembered. */
-export function createPreparation(): (broadcast: Said & { id: string }, channel: string) => Prepared {
+/** Returns a function that prepares texts, and caches the plain texts of recent broadcasts. */
+export function createPreparation(): (
+  broadcast: StoredContent & { id: string },
+  channel: string,
+) => Prepared {
   const plain = new LRUCache<string, string>({
     maxSize: MAX_CHARACTERS,
     sizeCalculation: (text) => text.length + PER_ENTRY,

@@ -1,7 +1,16 @@
 import { timeOf } from '../../../lib/ids.ts';
 import type { NotificationRecord } from '../../../providers/provider.ts';
 import type { BroadcastTexts } from '../routing/condition-data.ts';
-import type { ChannelTexts, Said } from './channel-texts.ts';
+import type { ChannelTexts, Prepared, StoredContent } from './channel-texts.ts';
+
+/** A broadcast as deliveries need it. */
+export interface LoadedBroadcast extends BroadcastTexts {
+  overrides: StoredContent['overrides'];
+  /** Its texts on the channels of the jobs, except the inbox. */
+  texts: ReadonlyMap<string, Prepared>;
+  /** Its category is critical: users cannot switch it off. */
+  critical: boolean;
+}
 
 /** The columns of a user that deliveries and their messages need. */
 export interface LoadedUser {
@@ -21,7 +30,7 @@ export interface LoadedUser {
 /** A notification with its user as the API shows them, its texts being those of the channel. */
 export function notificationRecord(
   id: string,
-  broadcast: Pick<Said, 'overrides'> & BroadcastTexts,
+  broadcast: Pick<StoredContent, 'overrides'> & BroadcastTexts,
   texts: ChannelTexts,
   user: LoadedUser,
 ): NotificationRecord {

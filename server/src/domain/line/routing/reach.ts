@@ -4,17 +4,15 @@ import { delivering } from '../../../providers/index.ts';
 import type { OpenedIntegration } from '../../setup/integrations/of-project.ts';
 
 /**
- * By what users can be reached: their address, one of their numbers, tokens of a collection (tokens.channel),
- * or a destination of the project that serves all users without one of their own.
+ * How a user can be reached: by their e-mail address, a phone number, a token of a collection
+ * (tokens.channel), or a destination of the project that serves all users without a token.
  */
 export type Way = string;
 const ADDRESS = 'email';
 const PHONE = 'sms';
 const PROJECTS_OWN = 'project';
 
-/**
- * By what each channel that these integrations deliver on reaches users, in the order of the integrations.
- */
+/** How each channel of these integrations reaches users, in the order of the integrations. */
 export function waysOf(integrations: readonly OpenedIntegration[]): ReadonlyMap<string, readonly Way[]> {
   const ways = new Map<string, Way[]>();
   for (const integration of integrations) {
@@ -29,17 +27,14 @@ export function waysOf(integrations: readonly OpenedIntegration[]): ReadonlyMap<
   return ways;
 }
 
-/**
- * The collection of the tokens that an integration delivers to; undefined where it needs none, or is switched
- * off.
- */
+/** The collection of the tokens that an integration sends to; undefined if it needs none or is disabled. */
 export function collectionOf({ provider, config }: OpenedIntegration): string | undefined {
   return config.enabled === false ? undefined : delivering.get(provider)?.tokens?.collection;
 }
 
 /**
- * Whether messages for users without a destination of their own have one, which the project has set up. An
- * integration that cannot be opened may have it.
+ * Whether the integration has a destination for users without a token. One whose config cannot be decrypted
+ * may have it.
  */
 export function hasDestination({ provider, config, unreadable }: OpenedIntegration): boolean {
   const { ownAddress } = delivering.get(provider) ?? {};
@@ -47,12 +42,12 @@ export function hasDestination({ provider, config, unreadable }: OpenedIntegrati
   return unreadable !== undefined || ownAddress(config as never) !== undefined;
 }
 
-/** Whether a user can be reached by one of these ways. */
+/** Returns whether a user can be reached by one of these ways. */
 export type Reachable = (userId: string, ways: readonly Way[]) => boolean;
 
 /**
- * Who of these users can be reached how, by one statement for addresses and numbers and one for tokens, or
- * none where nobody asks.
+ * Finds how these users can be reached: by one statement for addresses and numbers and one for tokens, each
+ * only if it is needed.
  */
 export async function findReachable(
   db: Queryable,
@@ -69,7 +64,7 @@ export async function findReachable(
       for (const userId of userIds) (personal ? named : holders).add(userId);
     }
   const reached = new Set<string>();
-  // One after the other: it may be one connection.
+  // One after the other: `db` may be a single connection.
   if (named.size > 0)
     for (const { id, email, phone } of await db.query<AddressRow>(selectWithAddress, [
       uuidArray([...named]),
@@ -106,7 +101,7 @@ const selectWithAddress = sql(
     and deleted_at is null
     and (email is not null or phone_numbers <> '{}')`,
 );
-// Index tokens_listed alone: what it has of a user is read, the rows are not.
+// Index-only scan of tokens_listed.
 const selectWithTokens = sql(
   'users_with_tokens',
   `select distinct user_id, channel

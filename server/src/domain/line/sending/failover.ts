@@ -1,43 +1,44 @@
 import type { SendOutcome } from '../../../providers/provider.ts';
+import type { OpenedIntegration } from '../../setup/integrations/of-project.ts';
+
+/** The result of an attempt to send a message over one integration. */
+export type AttemptResult =
+  | { kind: 'done'; outcome: SendOutcome; integration: OpenedIntegration }
+  /**
+   * Nothing was tried, and it does not count as an attempt. The message waits for a permit of the rate
+   * limiter (`rate`), or for the integration to work again.
+   */
+  | { kind: 'deferred'; untilMs: number; reason: string; waitsFor: 'rate' | 'integration' };
 
 /**
- * What one integration made of a message. Held back, it waits for its turn (`rate`) or for the integration to
- * work again.
+ * Whether the channel's next integration may be tried. Not after this one may have sent the message, now or
+ * at the last attempt (`wasAmbiguous`), unless it rejects its config. Not if the message or the address is
+ * rejected for good. And not if the message only waits for a permit.
  */
-export type Tried =
-  | { kind: 'done'; outcome: SendOutcome }
-  | { kind: 'held'; untilMs: number; waitsFor: 'rate' | 'integration' };
-
-/**
- * Whether the channel's next integration may be asked. Not when this one may have sent the message already,
- * now or at the last attempt (`isUnsure`), unless it refuses to; nor where it is certain that the message or
- * the address is refused; and one that only has to wait its turn does not need another's.
- */
-export function asksNext(tried: Tried, isUnsure = false): boolean {
-  if (tried.kind === 'held') return !isUnsure && tried.waitsFor === 'integration';
-  const { outcome } = tried;
-  if (outcome.kind === 'retry') return !isUnsure && !outcome.ambiguous;
+export function mayFailOver(result: AttemptResult, wasAmbiguous = false): boolean {
+  if (result.kind === 'deferred') return !wasAmbiguous && result.waitsFor === 'integration';
+  const { outcome } = result;
+  if (outcome.kind === 'retry') return !wasAmbiguous && !outcome.ambiguous;
   return outcome.kind === 'rejected' && (outcome.scope === 'config' || outcome.suspect === 'config');
 }
 
 /**
- * What counts of all that were asked, in their order: an answer that ends it; else the first failure that may
- * pass; else to come back when the first of them may work again; and only when every one has refused it, that
- * it was refused.
+ * The result that counts, of those of the integrations in their order: one that ends the delivery, else the
+ * first retry, else the earliest deferral, else the first rejection.
  */
-export function whatCounts<T extends Tried>(all: readonly T[]): T {
-  const [first] = all;
-  if (first === undefined) throw new Error('no integration was asked');
-  const ending = all.find((one) => one.kind === 'done' && !asksNext(one));
-  const passing = all.find((one) => one.kind === 'done' && one.outcome.kind === 'retry');
-  return ending ?? passing ?? soonest(all) ?? first;
+export function decisiveResult(results: readonly AttemptResult[]): AttemptResult {
+  const [first] = results;
+  if (first === undefined) throw new Error('no integration was tried');
+  const ending = results.find((one) => one.kind === 'done' && !mayFailOver(one));
+  const retry = results.find((one) => one.kind === 'done' && one.outcome.kind === 'retry');
+  return ending ?? retry ?? earliestDeferral(results) ?? first;
 }
 
-function soonest<T extends Tried>(all: readonly T[]): T | undefined {
-  let found: { tried: T; untilMs: number } | undefined;
-  for (const tried of all) {
-    if (tried.kind === 'held' && (found === undefined || tried.untilMs < found.untilMs))
-      found = { tried, untilMs: tried.untilMs };
-  }
-  return found?.tried;
+function earliestDeferral(results: readonly AttemptResult[]): AttemptResult | undefined {
+  return results
+    .filter((one) => one.kind === 'deferred')
+    .reduce<Extract<AttemptResult, { kind: 'deferred' }> | undefined>(
+      (earliest, one) => (earliest === undefined || one.untilMs < earliest.untilMs ? one : earliest),
+      undefined,
+    );
 }

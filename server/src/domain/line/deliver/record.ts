@@ -6,14 +6,14 @@ import { type DeliveryOutcome, type FinishedJob, writeOutcomes } from './write-o
 
 export type Report = { outcome: DeliveryOutcome } | { finished: FinishedJob };
 
-// Written every 50 ms or 500 results: what a crash repeats is what was sent since.
+// Written every 50 ms or 500 results: a crash repeats only what was sent since the last write.
 const LINGER_MS = 50;
 const MAX_REPORTS = 500;
 
 /**
- * Records what became of deliveries. An outcome is a fact, true whoever holds the lease by now, and a final
- * one is never overwritten; that makes the count of finals exact whatever is repeated. The job itself is only
- * ended under the lease that it was claimed with.
+ * Records the outcomes of deliveries, in batches. An outcome is a fact and is written even if the worker has
+ * lost its lease; a final one is never overwritten. That makes the count of final outcomes exact whatever is
+ * repeated. The job itself ends only under the lease that it was claimed with.
  */
 export class OutcomeRecorder {
   readonly #writer: OutcomeWriter<Report>;
@@ -29,7 +29,7 @@ export class OutcomeRecorder {
     addressKeys: AddressKeys;
     log: Logger;
     onRecorded: (outcomes: readonly DeliveryOutcome[], retriesQueued: boolean) => void;
-    /** Called when deliveries may be sent again. */
+    /** Called when deliveries may be sent after a block. */
     onUnblocked?: () => void;
   }) {
     this.#writer = new OutcomeWriter({

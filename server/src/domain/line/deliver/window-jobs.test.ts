@@ -1,13 +1,13 @@
 import { describe, expect, test } from 'vitest';
 import { nextOpening } from '../../../lib/weekly-hours.ts';
-import { waitForWindow } from './wait-for-window.ts';
+import { windowJobs } from './follow-up-jobs.ts';
 
 const NOW = Date.UTC(2026, 6, 15, 22);
 const MORNING = Date.UTC(2026, 6, 16, 8);
 const NOON = Date.UTC(2026, 6, 16, 12);
 const HOUR_MS = 3_600_000;
 
-type Given = Parameters<typeof waitForWindow>[0];
+type Given = Parameters<typeof windowJobs>[0];
 
 /** A job for four users, whose text weighs 10. */
 function job(payload: Partial<Given['payload']> = {}): Given {
@@ -36,7 +36,7 @@ describe('what waits', () => {
       const shortest = [{ from: 8 * 60, to: 8 * 60 + 10 }];
       const opening = nextOpening(shortest, 'UTC', NOW) ?? Number.NaN;
       expect(opening).toBe(MORNING);
-      const { jobs } = waitForWindow(job(), new Map([['u1', opening]]), NOW, () => chance);
+      const { jobs } = windowJobs(job(), new Map([['u1', opening]]), NOW, () => chance);
       const dueAtMs = jobs[0]?.dueAtMs ?? Number.NaN;
       expect(dueAtMs).toBeGreaterThanOrEqual(opening);
       expect(nextOpening(shortest, 'UTC', dueAtMs)).toBe(dueAtMs);
@@ -49,7 +49,7 @@ describe('what waits', () => {
       ['u1', MORNING],
       ['u2', NOON],
     ]);
-    const { jobs } = waitForWindow(job(), openings, NOW, () => chances.next().value ?? 0);
+    const { jobs } = windowJobs(job(), openings, NOW, () => chances.next().value ?? 0);
     expect(jobs.map(({ dueAtMs }) => dueAtMs)).toEqual([MORNING, NOON + 299_999]);
   });
 
@@ -59,7 +59,7 @@ describe('what waits', () => {
       ['u3', NOON],
       ['u4', MORNING],
     ]);
-    const { jobs, events } = waitForWindow(job(), openings, NOW, () => 0);
+    const { jobs, events } = windowJobs(job(), openings, NOW, () => 0);
     expect(jobs).toEqual(
       [
         { userIds: ['u1', 'u4'], dueAtMs: MORNING, weight: 12 },
@@ -89,7 +89,7 @@ describe('what waits', () => {
   test('lives on from its opening; what was begun in a window before has as much left as it had', () => {
     const openings = new Map([['u1', MORNING]]);
     const firstAttemptOf = (payload: Partial<Given['payload']>) =>
-      waitForWindow(job(payload), openings, NOW, () => 0).jobs[0]?.payload.first_attempt_ms;
+      windowJobs(job(payload), openings, NOW, () => 0).jobs[0]?.payload.first_attempt_ms;
     expect(firstAttemptOf({})).toBe(MORNING);
     expect(firstAttemptOf({ back: 'waited' })).toBe(MORNING);
     expect(firstAttemptOf({ back: 'begun' })).toBe(MORNING - HOUR_MS);
@@ -103,7 +103,7 @@ describe('what waits', () => {
       ['u1', MORNING],
       ['u3', NOON],
     ]);
-    const [first, second] = waitForWindow(given, openings, NOW, () => 0).jobs;
+    const [first, second] = windowJobs(given, openings, NOW, () => 0).jobs;
     expect(first?.payload).toMatchObject({ replay: 3, back: 'begun', attempt: 2, progress: { u1 } });
     expect(Object.keys(first?.payload.progress ?? {})).toEqual(['u1']);
     expect(second?.payload).not.toHaveProperty('progress');
@@ -111,5 +111,5 @@ describe('what waits', () => {
 });
 
 test('where nobody waits there is nothing to write', () => {
-  expect(waitForWindow(job(), new Map(), NOW)).toEqual({ jobs: [], events: [] });
+  expect(windowJobs(job(), new Map(), NOW)).toEqual({ jobs: [], events: [] });
 });

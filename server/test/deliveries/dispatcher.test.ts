@@ -1,13 +1,14 @@
 import { generateKeyPairSync } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { NewEvent } from '../../src/domain/ground/events/record.ts';
-import { type Dispatched, Senders } from '../../src/domain/line/sending/senders.ts';
+import { Dispatcher, type SendRequest } from '../../src/domain/line/sending/dispatcher.ts';
+import type { AttemptResult } from '../../src/domain/line/sending/failover.ts';
 import type { GoneToken } from '../../src/domain/people/tokens/gone-token.ts';
 import type { OpenedIntegration } from '../../src/domain/setup/integrations/of-project.ts';
 import type { Pause } from '../../src/domain/setup/integrations/pauses.ts';
 import { createEgressGuard } from '../../src/lib/egress.ts';
 import { newId } from '../../src/lib/ids.ts';
-import type { EmailMessage } from '../../src/providers/provider.ts';
+import type { EmailMessage, MessageOf } from '../../src/providers/provider.ts';
 import { createTransport } from '../../src/providers/shared/transport.ts';
 import { emailMessage } from '../support/email-message.ts';
 import { notificationContent } from '../support/notification-content.ts';
@@ -26,7 +27,7 @@ let vendorOverHttp2: VendorStandIn;
 
 let nowMs = START_MS;
 const clock = { now: () => nowMs };
-let senders: Senders;
+let dispatcher: Dispatcher;
 let events: NewEvent[];
 let pauses: (Pause | 'resumed')[];
 let discarded: GoneToken[];
@@ -45,7 +46,7 @@ beforeEach(() => {
   nowMs = START_MS;
   for (const mailer of [first, second]) mailer.answer({ status: 200 });
   start();
-  return () => senders.close({ graceMs: 0 });
+  return () => dispatcher.close({ graceMs: 0 });
 });
 
 function start({ patienceMs, replyMs = 30_000 }: { patienceMs?: number; replyMs?: number } = {}): void {
@@ -53,7 +54,7 @@ function start({ patienceMs, replyMs = 30_000 }: { patienceMs?: number; replyMs?
   events = [];
   pauses = [];
   discarded = [];
-  senders = new Senders({
+  dispatcher = new Dispatcher({
     egress,
     clock,
     transport: createTransport({
@@ -100,14 +101,24 @@ const smtp = (config: object = {}, changes: Partial<OpenedIntegration> = {}) =>
 const mailer = ({ address }: VendorStandIn, changes: Partial<OpenedIntegration> = {}) =>
   integration({ id: address, provider: 'ping_email', config: { url: `${address}/mail` }, ...changes });
 
+/** Sends a message over integrations of a channel. */
+function sendOver<C extends keyof MessageOf>(
+  channel: C,
+  integrations: OpenedIntegration[],
+  render: () => MessageOf[C],
+  request: Pick<SendRequest, 'targetId' | 'userId' | 'weight' | 'token'>,
+): Promise<AttemptResult> {
+  return dispatcher.send({ channel, integrations, draft: { render }, ...request });
+}
+
 /** Sends an e-mail, by default a new one. */
 function send(
   integrations: OpenedIntegration[],
   message: Partial<EmailMessage> = {},
   targetId = newId(),
-): Promise<Dispatched> {
+): Promise<AttemptResult> {
   const whole = { ...emailMessage({ deliveryId: targetId }), ...message };
-  return senders.send('email', integrations, () => whole, {
+  return sendOver('email', integrations, () => whole, {
     targetId,
     userId: newId(),
     weight: whole.html.length + whole.text.length,
@@ -133,7 +144,7 @@ describe('bounds', () => {
           return emailMessage({ deliveryId: targetId, html, text: '' });
         };
         const about = { targetId, userId: newId(), weight: html.length };
-        expect(await senders.send('email', [smtp()], make, about)).toMatchObject(sent);
+        expect(await sendOver('email', [smtp()], make, about)).toMatchObject(sent);
         ended += 1;
       }),
     );
@@ -164,13 +175,14 @@ describe('bounds', () => {
     first.answer('hang');
     const all = Array.from({ length: 20 }, () => send([mailer(first)]));
     await expect.poll(() => paths(first), { timeout: 5_000 }).toBe(16);
-    await senders.close({ graceMs: 0 });
+    await dispatcher.close({ graceMs: 0 });
     const ends = await Promise.all(all);
-    expect(ends.filter(({ kind }) => kind === 'held')).toHaveLength(4);
+    expect(ends.filter(({ kind }) => kind === 'deferred')).toHaveLength(4);
     expect(await send([mailer(first)])).toEqual({
-      kind: 'held',
+      kind: 'deferred',
       untilMs: nowMs,
       reason: 'the server is stopping',
+      waitsFor: 'rate',
     });
     expect(events).toEqual([]);
   });
@@ -218,7 +230,7 @@ describe('failover', () => {
     expect(await send([mailer(first), spare], {}, 'a')).toMatchObject({ outcome: { ambiguous: true } });
     first.answer({ status: 200 });
     const works = mailer(first, { version: '2026-01-02T00:00:00.000Z' });
-    expect(await send([works, spare], {}, 'a')).toMatchObject({ kind: 'held' });
+    expect(await send([works, spare], {}, 'a')).toMatchObject({ kind: 'deferred' });
     nowMs += 5_000;
     expect(await send([works, spare], {}, 'a')).toMatchObject(sent);
     expect([paths(first), paths(second)]).toEqual([0, 2]);
@@ -229,7 +241,10 @@ describe('failover', () => {
     first.answer('cut', { status: 401 });
     expect(await send(both, {}, 'a')).toMatchObject({ outcome: { ambiguous: true } });
     expect(await send(both, {}, 'another')).toMatchObject({ ...sent, integration: mailer(second) });
-    expect(await send(both, {}, 'a')).toMatchObject({ kind: 'held', reason: 'the integration is paused' });
+    expect(await send(both, {}, 'a')).toMatchObject({
+      kind: 'deferred',
+      reason: 'the integration is paused',
+    });
     nowMs += 80_000;
     first.answer({ status: 429 }, { status: 200 });
     const busy = { kind: 'done', outcome: { kind: 'retry', ambiguous: false }, integration: mailer(first) };
@@ -244,7 +259,7 @@ describe('failover', () => {
     first.answer('cut', { status: 401 });
     expect(await send(both, {}, 'a')).toMatchObject({ outcome: { ambiguous: true } });
     await send([mailer(second, { config })]);
-    expect(await send(both, {}, 'a')).toMatchObject({ kind: 'held' });
+    expect(await send(both, {}, 'a')).toMatchObject({ kind: 'deferred' });
     expect(paths(first)).toBe(2);
     nowMs += 5_000;
     expect(await send(both, {}, 'a')).toMatchObject({ ...sent, integration: { id: second.address } });
@@ -289,7 +304,7 @@ describe('an integration whose config is refused', () => {
       { ...paused, details: { ...paused.details, payload: { id: first.address } } },
     ]);
     const held = await Promise.all(Array.from({ length: 30 }, () => send([mailer(first)])));
-    const untils = held.map((one) => (one.kind === 'held' ? one.untilMs - START_MS : 0));
+    const untils = held.map((one) => (one.kind === 'deferred' ? one.untilMs - START_MS : 0));
     for (const untilMs of untils) expect(Math.abs(untilMs - 60_000)).toBeLessThanOrEqual(12_000);
     expect(paths(first)).toBe(1);
 
@@ -312,11 +327,11 @@ describe('an integration whose config is refused', () => {
       untilMs: expect.any(Number),
       code: '401',
     });
-    await senders.close({ graceMs: 0 });
+    await dispatcher.close({ graceMs: 0 });
     start();
     if (pause === undefined || pause === 'resumed') throw new Error('no pause');
-    senders.adopt([pause]);
-    expect(await send([mailer(first)])).toMatchObject({ kind: 'held', untilMs: pause.untilMs });
+    dispatcher.adopt([pause]);
+    expect(await send([mailer(first)])).toMatchObject({ kind: 'deferred', untilMs: pause.untilMs });
     // Saved again meanwhile: it has another chance.
     expect(await send([mailer(first, { version: '2026-02-01T00:00:00.000Z' })])).toMatchObject(refused);
     nowMs += 100_000;
@@ -325,7 +340,7 @@ describe('an integration whose config is refused', () => {
     expect(pauses.at(-1)).toBe('resumed');
     expect(events.map(({ type }) => type)).toEqual(['integration.paused', 'integration.resumed']);
     // What was read of it before it ended is old news.
-    senders.adopt([pause]);
+    dispatcher.adopt([pause]);
     expect(await send([mailer(first)])).toMatchObject(sent);
   });
 
@@ -341,7 +356,7 @@ describe('an integration whose config is refused', () => {
     first.answer({ status: 401 });
     await send([saved(1)]);
     expect(await send([saved(2)])).toMatchObject(refused);
-    expect(await send([saved(2)])).toMatchObject({ kind: 'held' });
+    expect(await send([saved(2)])).toMatchObject({ kind: 'deferred' });
     first.answer({ status: 200 });
     expect(await send([saved(3)])).toMatchObject(sent);
     // Who has not heard of the new config yet is not held by what the old one did.
@@ -372,7 +387,7 @@ describe('an integration that does not answer', () => {
     first.answer({ status: 500 });
     for (let n = 0; n < 20; n += 1)
       expect(await send([mailer(first)])).toMatchObject({ kind: 'done', outcome: { kind: 'retry' } });
-    expect(await send([mailer(first)])).toMatchObject({ kind: 'held' });
+    expect(await send([mailer(first)])).toMatchObject({ kind: 'deferred' });
     expect(events).toMatchObject([{ type: 'integration.paused', details: { code: '500' } }]);
   });
 
@@ -389,10 +404,10 @@ describe('an integration that does not answer', () => {
     const of = (webhookUrl: string) => {
       const make = () => ({ ...notificationContent(), webhookUrl });
       const teams = integration({ provider: 'teams', channel: 'teams' });
-      return senders.send('teams', [teams], make, { targetId: newId(), userId: newId(), weight: 1 });
+      return sendOver('teams', [teams], make, { targetId: newId(), userId: newId(), weight: 1 });
     };
     for (let n = 0; n < 20; n += 1) await of(`${first.address}/${n}`);
-    expect(await of(`${first.address}/20`)).toMatchObject({ kind: 'held' });
+    expect(await of(`${first.address}/20`)).toMatchObject({ kind: 'deferred' });
     expect(await of(`${vendor.address}/1`)).toMatchObject(sent);
     expect(events).toEqual([]);
   });
@@ -400,7 +415,7 @@ describe('an integration that does not answer', () => {
 
 describe('an integration that hangs', () => {
   beforeEach(async () => {
-    await senders.close({ graceMs: 0 });
+    await dispatcher.close({ graceMs: 0 });
     start({ patienceMs: 50, replyMs: 1_000 });
   });
 
@@ -411,22 +426,22 @@ describe('an integration that hangs', () => {
     const untils: number[] = [];
     for (const one of all) {
       void one.then((end) => {
-        if (end.kind === 'held') untils.push(end.untilMs - START_MS);
+        if (end.kind === 'deferred') untils.push(end.untilMs - START_MS);
       });
     }
     const make = () => ({ ...notificationContent(), webhookUrl: `${vendor.address}/1` });
     const teams = integration({ id: newId(), provider: 'teams', channel: 'teams' });
-    expect(
-      await senders.send('teams', [teams], make, { targetId: '1', userId: '1', weight: 1 }),
-    ).toMatchObject(sent);
+    expect(await sendOver('teams', [teams], make, { targetId: '1', userId: '1', weight: 1 })).toMatchObject(
+      sent,
+    );
     await expect.poll(() => untils.length, { timeout: 5_000 }).toBe(200 - 16);
     for (const untilMs of untils) expect(untilMs).toBeGreaterThanOrEqual(15_000);
     // Those who were sent away together come back together, as the job that they were.
     expect(new Set(untils).size).toBe(1);
     // And who comes later does not wait at all.
     expect(await send([mailer(first)])).toMatchObject({
-      kind: 'held',
-      reason: 'what was sent before is still without an answer',
+      kind: 'deferred',
+      reason: 'the provider has not responded to earlier messages yet',
     });
     expect(paths(first)).toBe(16);
   });
@@ -438,7 +453,7 @@ describe('an integration that hangs', () => {
     const sinceMs = performance.now();
     nowMs -= 3_600_000;
     await expect.poll(() => performance.now() - sinceMs).toBeGreaterThan(50);
-    expect(await send([mailer(first)])).toMatchObject({ kind: 'held' });
+    expect(await send([mailer(first)])).toMatchObject({ kind: 'deferred' });
     expect(await send([mailer(first), mailer(second)])).toMatchObject(sent);
     expect(paths(first)).toBe(4);
     await Promise.all(hanging);
@@ -456,8 +471,8 @@ describe('an integration that hangs', () => {
   test('takes messages again as soon as one has ended', async () => {
     first.answer('hang');
     const all = Array.from({ length: 17 }, () => send([mailer(first)]));
-    expect(await all[16]).toMatchObject({ kind: 'held' });
-    expect(await send([mailer(first)])).toMatchObject({ kind: 'held' });
+    expect(await all[16]).toMatchObject({ kind: 'deferred' });
+    expect(await send([mailer(first)])).toMatchObject({ kind: 'deferred' });
     first.answer({ status: 200 });
     expect(await all[0]).toMatchObject({ kind: 'done', outcome: { kind: 'retry', ambiguous: true } });
     expect(await send([mailer(first)])).toMatchObject(sent);
@@ -469,7 +484,7 @@ describe('rates', () => {
     vendor.answer({ status: 200, body: { ok: true, ts: '1' } });
     const slack = integration({ provider: 'slack', channel: 'slack' });
     const post = (channelId: string, targetId: string) =>
-      senders.send(
+      sendOver(
         'slack',
         [slack],
         () => ({ ...notificationContent(), to: { channelId, accessToken: 'xoxb-1' } }),
@@ -477,9 +492,10 @@ describe('rates', () => {
       );
     for (let n = 0; n < 4; n += 1) expect(await post('C1', `${n}`)).toMatchObject(sent);
     expect(await post('C1', '5')).toEqual({
-      kind: 'held',
+      kind: 'deferred',
       untilMs: START_MS + 4_000,
-      reason: 'as much as may be sent is on its way',
+      reason: 'the rate limit is reached',
+      waitsFor: 'rate',
     });
     expect(await post('C2', '6')).toMatchObject(sent);
     nowMs += 4_000;
@@ -490,11 +506,11 @@ describe('rates', () => {
     const slow = mailer(first, { config: { url: `${first.address}/mail`, max_per_second: 0.2 } });
     expect(await send([slow], {}, 'a')).toMatchObject(sent);
     expect(await send([slow, mailer(second)], {}, 'b')).toMatchObject({
-      kind: 'held',
+      kind: 'deferred',
       untilMs: nowMs + 5_000,
     });
     nowMs += 5_000;
-    expect(await send([slow], {}, 'c')).toMatchObject({ kind: 'held', untilMs: nowMs + 5_000 });
+    expect(await send([slow], {}, 'c')).toMatchObject({ kind: 'deferred', untilMs: nowMs + 5_000 });
     expect(await send([slow], {}, 'b')).toMatchObject(sent);
     expect([paths(first), paths(second)]).toEqual([2, 0]);
   });
@@ -508,7 +524,7 @@ describe('rates', () => {
     const token = { deviceToken: 'ExponentPushToken[x]' };
     const bare = { ...notificationContent(), text: '', customAttributes: null, token };
     const push = (n: number) =>
-      senders.send('mobile_push', [expo], () => ({ ...bare, badge: { unread: 1, unseen: 1 } }), {
+      sendOver('mobile_push', [expo], () => ({ ...bare, badge: { unread: 1, unseen: 1 } }), {
         targetId: `${n}`,
         userId: `${n}`,
         weight: 1,
@@ -539,7 +555,7 @@ describe('tokens', () => {
     },
   });
   const push = (tokenId: string, userId = `of ${tokenId}`) =>
-    senders.send(
+    sendOver(
       'mobile_push',
       [apns],
       () => ({
@@ -599,7 +615,7 @@ describe('tokens', () => {
     expect(await push('8')).toMatchObject(gone);
     expect(await push('9')).toMatchObject(refused);
     expect(events).toMatchObject([{ type: 'integration.paused', details: { code: 'BadDeviceToken' } }]);
-    expect(await push('10')).toMatchObject({ kind: 'held' });
+    expect(await push('10')).toMatchObject({ kind: 'deferred' });
     nowMs += 72_000;
     expect(await push('10')).toMatchObject(refused);
     vendorOverHttp2.answer({ status: 200 });

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { again } from './again.ts';
+import { retryJobs } from './follow-up-jobs.ts';
 
 const job = (channel = 'mobile_push') => ({
   projectId: 'p',
@@ -16,8 +16,8 @@ const job = (channel = 'mobile_push') => ({
 });
 const none = { accepted: 0, gone: 0, failed: 0 };
 
-test('what waits equally long after as many attempts is one job, which knows what is left for whom', () => {
-  const jobs = again(
+test('deliveries with the same due time and number of attempts are one job, with what remains of each', () => {
+  const jobs = retryJobs(
     job(),
     [
       { userId: 'ada', attempt: 1, left: { a: { delayMs: 500 } }, ...none, accepted: 1 },
@@ -48,8 +48,8 @@ test('what waits equally long after as many attempts is one job, which knows wha
   ]);
 });
 
-test('what is held is due in whole seconds, and never sooner than it was told', () => {
-  const jobs = again(
+test('a deferral ends at a whole second, never too early', () => {
+  const jobs = retryJobs(
     job(),
     [
       { userId: 'ada', attempt: 0, left: { a: { atMs: 5_001 } }, ...none },
@@ -65,7 +65,7 @@ test('what is held is due in whole seconds, and never sooner than it was told', 
 
 test('attempts that differ in number stay apart', () => {
   const left = { a: { atMs: 6_000 } };
-  const jobs = again(
+  const jobs = retryJobs(
     job(),
     [
       { userId: 'ada', attempt: 0, left, ...none },
@@ -80,7 +80,7 @@ test('attempts that differ in number stay apart', () => {
 });
 
 test.each(['email', 'sms'])('%s goes to the address that the user has then', (channel) => {
-  const [one] = again(
+  const [one] = retryJobs(
     job(channel),
     [{ userId: 'ada', attempt: 1, left: { [channel]: { delayMs: 1 } }, ...none }],
     0,
@@ -89,5 +89,5 @@ test.each(['email', 'sms'])('%s goes to the address that the user has then', (ch
 });
 
 test('nothing left is no job', () => {
-  expect(again(job(), [], 0)).toEqual([]);
+  expect(retryJobs(job(), [], 0)).toEqual([]);
 });

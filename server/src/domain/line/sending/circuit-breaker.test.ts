@@ -1,12 +1,21 @@
 import { describe, expect, test } from 'vitest';
-import { admit, type Breaker, CLOSED, type Permit, settle, type Verdict } from './breaker.ts';
+import type { SendOutcome } from '../../../providers/provider.ts';
+import {
+  admit,
+  afterSend,
+  type BreakerPermit,
+  type CircuitBreaker,
+  CLOSED,
+  type Verdict,
+  verdictOf,
+} from './circuit-breaker.ts';
 
 const random = () => 0.5; // the middle of every jitter
 
 /** A breaker with a clock. */
 function start() {
   let nowMs = 1_000_000;
-  let breaker: Breaker = CLOSED;
+  let breaker: CircuitBreaker = CLOSED;
   return {
     get state() {
       return breaker.state;
@@ -15,14 +24,14 @@ function start() {
       nowMs += ms;
     },
     /** A permit, or for how long to wait. */
-    ask(): Permit | number {
+    ask(): BreakerPermit | number {
       const asked = admit(breaker, nowMs, random);
       breaker = asked.breaker;
       return 'permit' in asked ? asked.permit : asked.untilMs - nowMs;
     },
-    end(permit: Permit | number, verdict: Verdict) {
+    end(permit: BreakerPermit | number, verdict: Verdict) {
       if (typeof permit === 'number') throw new Error('it was not let through');
-      breaker = settle(breaker, permit, verdict, { nowMs, random });
+      breaker = afterSend(breaker, permit, verdict, { nowMs, random });
     },
     send(...verdicts: Verdict[]) {
       for (const verdict of verdicts) this.end(this.ask(), verdict);
@@ -33,43 +42,43 @@ function start() {
 const times = (count: number, verdict: Verdict): Verdict[] => Array.from({ length: count }, () => verdict);
 
 describe('closed', () => {
-  test('one refusal of the config opens it', () => {
+  test('one rejection of the config opens it', () => {
     const one = start();
-    one.send('works', 'refuses');
+    one.send('works', 'rejects');
     expect(one.state).toBe('open');
     expect(one.ask()).toBe(60_000);
   });
 
-  test('the twentieth failure to answer in a row opens it, not the nineteenth', () => {
+  test('the twentieth send without a response in a row opens it, not the nineteenth', () => {
     const one = start();
-    one.send(...times(19, 'silent'));
+    one.send(...times(19, 'no_response'));
     expect(one.state).toBe('closed');
-    one.send('silent');
+    one.send('no_response');
     expect(one.state).toBe('open');
   });
 
-  test('a success between them begins the count anew, and what says nothing does not', () => {
+  test('a success resets the count, an inconclusive outcome does not', () => {
     const one = start();
-    one.send(...times(19, 'silent'), 'works', ...times(19, 'silent'));
+    one.send(...times(19, 'no_response'), 'works', ...times(19, 'no_response'));
     expect(one.state).toBe('closed');
-    one.send('unclear', 'silent');
+    one.send('inconclusive', 'no_response');
     expect(one.state).toBe('open');
   });
 });
 
-describe('a refusal that the same user met before', () => {
+describe('a rejection that the same user met before', () => {
   test('opens nothing', () => {
     const one = start();
-    one.send(...times(100, 'refuses_again'));
+    one.send(...times(100, 'rejects_same_user'));
     expect(one.state).toBe('closed');
   });
 
   test('of a probe, does not make the wait longer', () => {
     const one = start();
-    one.send('refuses');
+    one.send('rejects');
     for (let n = 0; n < 5; n += 1) {
       one.wait(60_000);
-      one.send('refuses_again');
+      one.send('rejects_same_user');
       expect(one.ask()).toBe(60_000);
     }
     one.wait(60_000);
@@ -81,7 +90,7 @@ describe('a refusal that the same user met before', () => {
 describe('open', () => {
   test('nothing goes through until the probe is due, and then one at a time', () => {
     const one = start();
-    one.send('refuses');
+    one.send('rejects');
     one.wait(59_999);
     expect(one.ask()).toBe(1);
     one.wait(1);
@@ -93,8 +102,8 @@ describe('open', () => {
     expect(typeof one.ask()).toBe('object');
   });
 
-  test('those who come while one is tried are told the same time, as they are one job', () => {
-    const opened = settle(CLOSED, CLOSED, 'refuses', { nowMs: 0, random });
+  test('messages that come during a probe are deferred to the same time, to stay one job', () => {
+    const opened = afterSend(CLOSED, CLOSED, 'rejects', { nowMs: 0, random });
     let { breaker } = admit(opened, 60_000, random);
     const untils = new Set<number>();
     for (let ms = 0; ms < 1_000; ms += 10) {
@@ -103,20 +112,20 @@ describe('open', () => {
       if ('untilMs' in asked) untils.add(asked.untilMs);
     }
     expect(untils.size).toBe(1);
-    // And later ones another: nobody is told a time that has come.
+    // Later ones get another time: never one in the past.
     expect(admit(breaker, 70_000, random)).toMatchObject({ untilMs: 80_000 });
   });
 
-  test('a clock that is put back does not put off the probe', () => {
-    const opened = settle(CLOSED, CLOSED, 'refuses', { nowMs: 86_400_000, random });
+  test('a clock that is set back does not delay the probe', () => {
+    const opened = afterSend(CLOSED, CLOSED, 'rejects', { nowMs: 86_400_000, random });
     expect(admit(opened, 0, random)).toMatchObject({ permit: { epoch: expect.any(Number) } });
   });
 
   test('each probe that fails doubles the wait, up to ten minutes', () => {
     const one = start();
-    one.send('refuses');
+    one.send('rejects');
     const waits = [];
-    for (const verdict of ['refuses', 'silent', 'refuses', 'silent', 'refuses'] as const) {
+    for (const verdict of ['rejects', 'no_response', 'rejects', 'no_response', 'rejects'] as const) {
       const waitMs = Number(one.ask());
       waits.push(waitMs);
       one.wait(waitMs);
@@ -125,11 +134,11 @@ describe('open', () => {
     expect([...waits, one.ask()]).toEqual([60_000, 120_000, 240_000, 480_000, 600_000, 600_000]);
   });
 
-  test('who does not answer is tried again soon, and less and less often; who refuses then, not before somebody can have repaired it', () => {
+  test('a vendor that does not respond is probed soon, then less often; one that rejects, after a minute at least', () => {
     const one = start();
-    one.send(...times(20, 'silent'));
+    one.send(...times(20, 'no_response'));
     const waits = [];
-    for (const verdict of ['silent', 'silent', 'refuses', 'silent'] as const) {
+    for (const verdict of ['no_response', 'no_response', 'rejects', 'no_response'] as const) {
       const waitMs = Number(one.ask());
       waits.push(waitMs);
       one.wait(waitMs);
@@ -144,30 +153,30 @@ describe('open', () => {
 
   test('after it has worked the wait is short again', () => {
     const one = start();
-    one.send('refuses');
+    one.send('rejects');
     one.wait(60_000);
-    one.send('refuses');
+    one.send('rejects');
     one.wait(120_000);
-    one.send('works', 'refuses');
+    one.send('works', 'rejects');
     expect(one.ask()).toBe(60_000);
   });
 
   test('a probe that shows nothing lets the next message be one at once', () => {
     const one = start();
-    one.send('refuses');
+    one.send('rejects');
     one.wait(60_000);
-    one.send('unclear');
+    one.send('inconclusive');
     expect(one.state).toBe('open');
     one.send('works');
     expect(one.state).toBe('closed');
   });
 
-  test.each<Verdict>(['works', 'refuses', 'silent'])(
+  test.each<Verdict>(['works', 'rejects', 'no_response'])(
     'what was on its way before does not change it: %s',
     (verdict) => {
       const one = start();
       const before = one.ask();
-      one.send('refuses');
+      one.send('rejects');
       one.end(before, verdict);
       expect(one.state).toBe('open');
       one.wait(60_000);
@@ -185,6 +194,72 @@ test.each([
   [0, 48_000],
   [1, 72_000],
 ])('the wait is a fifth shorter or longer by chance: %d', (chance, waitMs) => {
-  const opened = settle(CLOSED, CLOSED, 'refuses', { nowMs: 0, random: () => chance });
+  const opened = afterSend(CLOSED, CLOSED, 'rejects', { nowMs: 0, random: () => chance });
   expect(opened).toMatchObject({ state: 'open', probeAtMs: waitMs });
+});
+
+const later = (code?: string, more: { ambiguous?: boolean; retryAfterMs?: number } = {}): SendOutcome => ({
+  kind: 'retry',
+  reason: 'r',
+  ambiguous: false,
+  ...(code === undefined ? {} : { code }),
+  ...more,
+});
+const refused = (scope: 'message' | 'address' | 'config'): SendOutcome => ({
+  kind: 'rejected',
+  scope,
+  reason: 'r',
+});
+const gone: SendOutcome = { kind: 'token_gone', scope: 'token', reason: 'r' };
+
+test.each<[string, SendOutcome, Verdict]>([
+  ['sent', { kind: 'sent' }, 'works'],
+  ['the config refused', refused('config'), 'rejects'],
+  ['the message refused', refused('message'), 'inconclusive'],
+  ['the address refused', refused('address'), 'inconclusive'],
+  ['the token gone', gone, 'inconclusive'],
+  ['the token gone, or the config wrong', { ...gone, suspect: 'config' }, 'inconclusive'],
+])('%s', (_, outcome, verdict) => {
+  expect(verdictOf(outcome, { overridden: false })).toBe(verdict);
+});
+
+test('a rejection of the config is the message’s own fault if it has an override', () => {
+  expect(verdictOf(refused('config'), { overridden: true })).toBe('inconclusive');
+});
+
+describe('no response', () => {
+  test.each([
+    ['ETIMEDOUT', { ambiguous: true }],
+    ['ECONNREFUSED', {}],
+    ['ENOTFOUND', {}],
+    ['500', {}],
+    ['502', { ambiguous: true }],
+    ['503', {}],
+    ['InternalServerError', {}],
+    ['UNAVAILABLE', {}],
+    [undefined, {}],
+  ])('%s', (code, more) => {
+    expect(verdictOf(later(code, more), { overridden: false })).toBe('no_response');
+  });
+});
+
+describe('a response that says "later"', () => {
+  test.each([
+    ['429', {}],
+    ['408', {}],
+    ['450 4.2.0', {}],
+    ['421', {}],
+    ['503', { retryAfterMs: 1000 }],
+    ['20429', {}],
+    ['TooManyRequests', {}],
+    ['TOO_MANY_REQUESTS', {}],
+    ['QUOTA_EXCEEDED', {}],
+    ['RESOURCE_EXHAUSTED', {}],
+    ['ThrottlingException', {}],
+    ['ratelimited', {}],
+    ['token_expired', {}],
+    ['LimitExceededException', {}],
+  ])('%s', (code, more) => {
+    expect(verdictOf(later(code, more), { overridden: false })).toBe('inconclusive');
+  });
 });

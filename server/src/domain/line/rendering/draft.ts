@@ -1,0 +1,157 @@
+import type { Config } from '../../../config.ts';
+import type { Tracking } from '../../../contract/tracking.ts';
+import { delivering } from '../../../providers/index.ts';
+import type {
+  EmailMessage,
+  Message,
+  MessageAddress,
+  NotificationContent,
+  Override,
+  Provider,
+  Rejection,
+} from '../../../providers/provider.ts';
+import { linksOf, pushClickUrl } from '../../ground/links/links.ts';
+import { receiptUrl } from '../../ground/links/receipt-url.ts';
+import { referenceOf } from '../../ground/links/reference.ts';
+import { unsubscribeUrl } from '../../ground/links/unsubscribe-link.ts';
+import type { OpenedIntegration } from '../../setup/integrations/of-project.ts';
+import type { Project } from '../../setup/projects/cache.ts';
+import { validKeys } from '../../setup/projects/keys.ts';
+import type { Prepared } from './channel-texts.ts';
+import { emailHeaders, finishEmail } from './email.ts';
+import { type LoadedBroadcast, type LoadedUser, notificationRecord } from './record.ts';
+
+/** What the messages of one delivery are rendered from: the same for all targets and integrations. */
+export interface DraftContent {
+  config: Config;
+  project: Project;
+  tracking: Tracking;
+  channel: string;
+  notificationId: string;
+  broadcast: LoadedBroadcast;
+  user: LoadedUser;
+  /** The broadcast's texts on the channel. */
+  texts: Prepared;
+  nowMs: number;
+  /** When the delivery became due. */
+  dueAtMs: number;
+  expiresAtMs: number;
+}
+
+/**
+ * A message to one target, rendered only when an integration can send it: a message that waits then takes no
+ * memory.
+ */
+export interface Draft {
+  channel: Provider['channel'];
+  render(integration: OpenedIntegration): Message | Rejection;
+}
+
+/** Characters that the delivery's messages have in memory. */
+export function weightOf({ texts }: DraftContent): number {
+  return 'email' in texts
+    ? texts.email.htmlBefore.length + texts.email.htmlAfter.length + texts.email.text.length
+    : texts.title.length + texts.text.length + (texts.content?.length ?? 0);
+}
+
+/** An e-mail to an address. */
+export function emailDraft(content: DraftContent, email: string): Draft {
+  return { channel: 'email', render: (integration) => renderEmail(content, email, integration) };
+}
+
+/** A text message to a number in international form. */
+export function textDraft(content: DraftContent, to: string): Draft {
+  return {
+    channel: 'sms',
+    render(integration) {
+      const rendered = renderContent(content, integration);
+      const url = receiptUrl(content.config, content.project, integration, rendered.reference);
+      return { ...rendered, to, ...(url === undefined ? {} : { receiptUrl: url }) };
+    },
+  };
+}
+
+/** A message to a token's address; or without one to the integration's own destination. */
+export function addressedDraft(content: DraftContent, address: MessageAddress | undefined): Draft {
+  return {
+    channel: content.channel as Draft['channel'],
+    render(integration) {
+      const to = address ?? delivering.get(integration.provider)?.ownAddress?.(integration.config as never);
+      if (to === undefined) return NO_DESTINATION;
+      return { ...renderContent(content, integration), ...to } as Message;
+    },
+  };
+}
+
+const NO_DESTINATION: Rejection = {
+  kind: 'rejected',
+  scope: 'message',
+  code: 'no_destination',
+  reason: 'neither the token nor the integration has a destination',
+};
+
+function renderEmail(content: DraftContent, email: string, integration: OpenedIntegration): EmailMessage {
+  const { config, project, notificationId, broadcast, user, texts, nowMs } = content;
+  if (!('email' in texts)) throw new Error('the texts of another channel');
+  const { BRAND: brand } = config;
+  const { title, content: body, actionUrl } = texts;
+  const about = { userId: user.id, category: broadcast.category, channel: 'email' };
+  const unsubscribe = broadcast.critical ? undefined : unsubscribeUrl(config, project, about);
+  const delivery = { broadcastId: broadcast.id, userId: user.id, channel: 'email' } as const;
+  const tracked = linksOf(config, project, content.tracking, delivery);
+  const name = [user.first_name, user.last_name].filter(Boolean).join(' ');
+  return {
+    deliveryId: notificationId,
+    reference: referenceOf(delivery),
+    to: { email, ...(name === '' ? {} : { name }) },
+    ...finishEmail(texts.email, {
+      unsubscribeUrl: unsubscribe,
+      ...(tracked === undefined ? {} : { tracked }),
+    }),
+    headers: emailHeaders({ notificationId, brand, unsubscribeUrl: unsubscribe }),
+    critical: broadcast.critical,
+    date: new Date(content.dueAtMs),
+    notification: () =>
+      notificationRecord(notificationId, broadcast, { title, content: body, actionUrl }, user),
+    signing: { header: `X-${brand.toUpperCase()}-SIGNATURE`, keys: validKeys(project.apiSecrets, nowMs) },
+    ...overrideFor(broadcast, integration),
+  };
+}
+
+/** What the messages of all other channels have in common. */
+function renderContent(content: DraftContent, integration: OpenedIntegration): NotificationContent {
+  const { notificationId, broadcast, user, texts } = content;
+  if (!('text' in texts)) throw new Error('the texts of e-mail');
+  const { title, content: body, actionUrl, text } = texts;
+  const delivery = { broadcastId: broadcast.id, userId: user.id };
+  const trackingUrl =
+    content.channel === 'web_push'
+      ? pushClickUrl(content.config, content.project, content.tracking, delivery)
+      : undefined;
+  return {
+    deliveryId: notificationId,
+    reference: referenceOf(delivery),
+    notificationId,
+    title,
+    content: body,
+    text,
+    actionUrl,
+    category: broadcast.category,
+    topic: broadcast.topic,
+    customAttributes: broadcast.message.custom_attributes ?? null,
+    expiresAt: new Date(content.expiresAtMs),
+    ...(trackingUrl === undefined ? {} : { trackingUrl }),
+    ...overrideFor(broadcast, integration),
+  };
+}
+
+/** What the broadcast overrides for the provider alone. */
+function overrideFor(
+  { overrides }: LoadedBroadcast,
+  { provider }: OpenedIntegration,
+): { override?: Override } {
+  const all: Record<string, Override | undefined> = overrides.providers ?? {};
+  const name = delivering.get(provider)?.overrideKey ?? '';
+  const override = Object.hasOwn(all, name) ? all[name] : undefined;
+  return override === undefined ? {} : { override };
+}

@@ -1,0 +1,153 @@
+import type { SendOutcome } from '../../../providers/provider.ts';
+
+/**
+ * The circuit breaker of an integration. Closed, it lets all messages through. Open, it lets none through
+ * until `probeAtMs`; then half-open, one message at a time as a probe. Pure: a state and an event make the
+ * next state. A permit of an earlier `epoch` was given before the state last changed, and its verdict is
+ * ignored.
+ */
+export type CircuitBreaker = { readonly epoch: number } & (
+  | { readonly state: 'closed'; readonly failures: number }
+  | { readonly state: 'open'; readonly waitMs: number; readonly probeAtMs: number }
+  /** Messages that come while the probe is in flight are deferred until `deferUntilMs`. */
+  | { readonly state: 'half_open'; readonly waitMs: number; readonly deferUntilMs?: number }
+);
+
+/**
+ * What the end of a send shows of the integration. `rejects_same_user` is for a probe alone: the same user
+ * met the same failure before, so it may be the user's fault. The next probe then comes after the same wait,
+ * not after a longer one.
+ */
+export type Verdict = 'works' | 'rejects' | 'rejects_same_user' | 'no_response' | 'inconclusive';
+
+/** The right to one send. */
+export interface BreakerPermit {
+  readonly epoch: number;
+}
+
+export const CLOSED: CircuitBreaker = { epoch: 0, state: 'closed', failures: 0 };
+
+// In a row: a restart of the vendor takes fewer of an integration's messages, an outage takes them within
+// seconds.
+const FAILURES_IN_A_ROW = 20;
+// A vendor that does not respond may be back in a moment; a config waits for a person to repair it.
+const FIRST_PROBE_MS = { no_response: 5_000, rejects: 60_000 };
+const LAST_PROBE_MS = 600_000;
+// For how long messages are deferred while a probe is in flight. A response takes up to a minute, but most
+// take far less. Messages that come within some seconds get the same time, so that they stay one job.
+const WHILE_PROBING_MS = 10_000;
+const JITTER = 0.2;
+
+/** Returns a permit for one send, or until when the message is deferred. */
+export function admit(
+  breaker: CircuitBreaker,
+  nowMs: number,
+  random: () => number = Math.random,
+): { breaker: CircuitBreaker; permit: BreakerPermit } | { breaker: CircuitBreaker; untilMs: number } {
+  if (breaker.state === 'closed') return { breaker, permit: breaker };
+  if (breaker.state === 'half_open') {
+    const whileMs = Math.min(WHILE_PROBING_MS, breaker.waitMs);
+    const current = breaker.deferUntilMs ?? 0;
+    const isCurrent = current >= nowMs + whileMs / 2 && current <= nowMs + longest(whileMs);
+    const deferUntilMs = isCurrent ? current : nowMs + jittered(whileMs, random);
+    return { breaker: { ...breaker, deferUntilMs }, untilMs: deferUntilMs };
+  }
+  const { epoch, waitMs, probeAtMs } = breaker;
+  // Later than the longest wait: the clock was set back.
+  const isDue = nowMs >= probeAtMs || probeAtMs > nowMs + longest(LAST_PROBE_MS);
+  if (!isDue) return { breaker, untilMs: probeAtMs };
+  const probing: CircuitBreaker = { epoch: epoch + 1, state: 'half_open', waitMs };
+  return { breaker: probing, permit: probing };
+}
+
+/** Returns the state after the send that had this permit has ended. */
+export function afterSend(
+  breaker: CircuitBreaker,
+  permit: BreakerPermit,
+  verdict: Verdict,
+  { nowMs, random = Math.random }: { nowMs: number; random?: () => number },
+): CircuitBreaker {
+  if (permit.epoch !== breaker.epoch) return breaker;
+  const epoch = breaker.epoch + 1;
+  const open = (waitMs: number): CircuitBreaker => ({
+    epoch,
+    state: 'open',
+    waitMs,
+    probeAtMs: nowMs + jittered(waitMs, random),
+  });
+  if (breaker.state === 'closed') {
+    if (verdict === 'inconclusive' || verdict === 'rejects_same_user') return breaker;
+    if (verdict === 'works') return breaker.failures === 0 ? breaker : { ...breaker, failures: 0 };
+    const failures = breaker.failures + 1;
+    if (verdict === 'no_response' && failures < FAILURES_IN_A_ROW) return { ...breaker, failures };
+    return open(FIRST_PROBE_MS[verdict]);
+  }
+  if (breaker.state === 'open') return breaker; // has given no permit of this epoch
+  if (verdict === 'works') return { epoch, state: 'closed', failures: 0 };
+  // The probe has shown nothing: the next message may be a probe at once.
+  if (verdict === 'inconclusive') return { epoch, state: 'open', waitMs: breaker.waitMs, probeAtMs: nowMs };
+  if (verdict === 'rejects_same_user') return open(breaker.waitMs);
+  return open(Math.min(Math.max(2 * breaker.waitMs, FIRST_PROBE_MS[verdict]), LAST_PROBE_MS));
+}
+
+/**
+ * Returns an open breaker in place of a closed one, with the times of another node's, or of this one's before
+ * the restart.
+ */
+export function reopened(
+  { epoch }: CircuitBreaker,
+  { waitMs, probeAtMs }: { waitMs: number; probeAtMs: number },
+): CircuitBreaker {
+  const bounded = Math.min(Math.max(waitMs, FIRST_PROBE_MS.no_response), LAST_PROBE_MS);
+  return { epoch: epoch + 1, state: 'open', waitMs: bounded, probeAtMs };
+}
+
+/** A fifth more or less, so that integrations that stopped together do not probe together. */
+function jittered(ms: number, random: () => number): number {
+  return Math.round(ms * (1 - JITTER + 2 * JITTER * random()));
+}
+
+function longest(ms: number): number {
+  return Math.round(ms * (1 + JITTER));
+}
+
+/**
+ * What the end of a send shows of its integration. If the broadcast has an override for the provider, the
+ * override itself may be what is rejected. The rejection of a single message or address shows nothing either:
+ * the vendor may not even have been asked.
+ */
+export function verdictOf(outcome: SendOutcome, { overridden }: { overridden: boolean }): Verdict {
+  switch (outcome.kind) {
+    case 'sent':
+      return 'works';
+    case 'rejected': // for one that may be the recipient's fault see `mayBeConfig`
+      return outcome.scope === 'config' && !overridden ? 'rejects' : 'inconclusive';
+    case 'retry':
+      return hasResponded(outcome) ? 'inconclusive' : 'no_response';
+    case 'token_gone':
+      // Some invalid tokens are recognized without asking the vendor.
+      return 'inconclusive';
+  }
+}
+
+/** Whether either a wrong setting or the recipient may have caused the failure. */
+export function mayBeConfig(outcome: SendOutcome): boolean {
+  return outcome.kind === 'rejected' && outcome.scope !== 'config' && outcome.suspect === 'config';
+}
+
+/**
+ * "Later" may be a response: too many at once, or not to this mailbox now. A thousand of those in a row do
+ * not mean that the integration is down. Vendors respond with a status of 4xx (HTTP and SMTP alike), a time,
+ * or a code of their own.
+ */
+function hasResponded({
+  ambiguous,
+  code = '',
+  retryAfterMs,
+}: Extract<SendOutcome, { kind: 'retry' }>): boolean {
+  if (ambiguous) return false;
+  return retryAfterMs !== undefined || /^4\d\d\b/.test(code) || RESPONSES.test(code);
+}
+
+/** Codes for too many messages, or for a key that has to be renewed first. */
+const RESPONSES = /rate|limit|thrott|quota|exhausted|too_?many|expired|^20429$/i;

@@ -1,0 +1,259 @@
+import { LRUCache } from 'lru-cache';
+import { cacheLimit } from '../../../lib/cache-limit.ts';
+import { waitMs } from '../../../lib/wait.ts';
+import { withoutAddress } from '../../../lib/without-address.ts';
+import { isRejection, type Message, type SendOutcome } from '../../../providers/provider.ts';
+import type { TokenRef } from '../../people/tokens/gone-token.ts';
+import type { OpenedIntegration } from '../../setup/integrations/of-project.ts';
+import type { Pause } from '../../setup/integrations/pauses.ts';
+import type { Draft } from '../rendering/draft.ts';
+import { type ChannelConnection, type ConnectionDeps, connect } from './connection.ts';
+import { type AttemptResult, decisiveResult, mayFailOver } from './failover.ts';
+import { IntegrationHealth, type IntegrationHealthDeps } from './integration-health.ts';
+import { RateLimiter } from './rate-limiter.ts';
+import type { TextSend } from './text-marks.ts';
+
+/** A message to send to one target. */
+export interface SendRequest {
+  channel: Draft['channel'];
+  /** The integrations that can send it, in the order of failover: at least one. */
+  integrations: readonly OpenedIntegration[];
+  draft: Pick<Draft, 'render'>;
+  /** Identifies the target in every attempt: the ids of the notification and of the token or the address. */
+  targetId: string;
+  /** The recipient: failures that a recipient can cause are counted by user. */
+  userId: string;
+  /** Characters of the message that are in memory while it is sent. */
+  weight: number;
+  /** The token that it is sent to, if it is sent to one. */
+  token?: TokenRef;
+  /** The address, number or token itself: removed from what the provider says, which is kept in events. */
+  secrets?: readonly string[];
+  /** Only for a text message, which is marked right before it is sent. */
+  text?: TextSend;
+}
+
+export type DispatcherDeps = ConnectionDeps &
+  IntegrationHealthDeps & {
+    /** While true nothing is sent, because its outcome could not be written. */
+    isBlocked(): boolean;
+  };
+
+// For how long messages are deferred that must not be sent while outcomes cannot be written.
+const BLOCKED_DEFERRAL_MS = 1_000;
+// A connection that was not used for this long is closed. Its sockets are closed much earlier.
+const IDLE_MS = 10 * 60_000;
+const MAX_AMBIGUOUS = 10_000;
+const AMBIGUOUS_MS = 2 * 3_600_000;
+
+/**
+ * Sends messages over a channel's integrations: integration health, rate limiter and connection in this
+ * order, and the next integration if one cannot send. Keeps one connection for each integration, and replaces
+ * it when the integration's config changes.
+ */
+export class Dispatcher {
+  readonly #deps: DispatcherDeps;
+  readonly #connections = new Map<string, ChannelConnection>();
+  readonly #health: IntegrationHealth;
+  readonly #rateLimiter = new RateLimiter();
+  /** By target: the integration that may have sent the last attempt. The next attempt goes the same way. */
+  readonly #ambiguous = new LRUCache<string, string>({ ...cacheLimit(MAX_AMBIGUOUS), ttl: AMBIGUOUS_MS });
+  readonly #timer: NodeJS.Timeout;
+  #closed = false;
+
+  constructor(deps: DispatcherDeps) {
+    this.#deps = deps;
+    this.#health = new IntegrationHealth(deps);
+    this.#timer = setInterval(() => this.#closeIdle(), IDLE_MS / 10);
+    this.#timer.unref();
+  }
+
+  /** Adopts pauses that other nodes have written, or this one before it was restarted. */
+  adopt(pauses: readonly Pause[]): void {
+    this.#health.adopt(pauses);
+  }
+
+  /** Sends to one target over the first integration that can. Rejects only for a bug of ours. */
+  async send(request: SendRequest): Promise<AttemptResult> {
+    const { integrations, targetId } = request;
+    const ambiguousId = integrations.length > 1 ? this.#ambiguous.get(targetId) : undefined;
+    const results: AttemptResult[] = [];
+    for (const integration of ambiguousFirst(ambiguousId, integrations)) {
+      const result = await this.#sendOver(integration, request);
+      results.push(result);
+      if (!mayFailOver(result, integration.id === ambiguousId)) break;
+    }
+    const result = decisiveResult(results);
+    // A second integration is tried only after the ambiguous one rejected its config.
+    if (integrations.length > 1)
+      this.#rememberAmbiguous(targetId, result, results.length > 1 ? undefined : ambiguousId);
+    return result;
+  }
+
+  /** Sends nothing more. Messages in flight have `graceMs` to finish; those that wait are deferred. */
+  async close(options: { graceMs?: number } = {}): Promise<void> {
+    clearInterval(this.#timer);
+    this.#closed = true;
+    await Promise.all([...this.#connections.values()].map((connection) => connection.close(options)));
+  }
+
+  async #sendOver(given: OpenedIntegration, request: SendRequest): Promise<AttemptResult> {
+    if (given.unreadable !== undefined) return done(unreadable('config', given.unreadable), given);
+    for (;;) {
+      if (this.#closed) return this.#stopping();
+      const result = await this.#sendThrough(this.#connectionOf(request.channel, given), request);
+      if (result !== REPLACED) return result;
+    }
+  }
+
+  async #sendThrough(
+    connection: ChannelConnection,
+    request: SendRequest,
+  ): Promise<AttemptResult | typeof REPLACED> {
+    const { integration, provider } = connection;
+    // Rendered before the wait only if the wait depends on the message. Otherwise messages that wait take no
+    // memory.
+    const early = connection.isRoutedByMessage ? request.draft.render(integration) : undefined;
+    if (early !== undefined && isRejection(early)) return done(early, integration);
+    const host = early === undefined ? '' : (provider.party?.(early) ?? '');
+
+    const pausedUntilMs = this.#health.pausedUntil(integration, host);
+    if (pausedUntilMs !== undefined) return paused(pausedUntilMs);
+    const permit = this.#rateLimiter.take(
+      connection.limitsOf(early),
+      request.targetId,
+      this.#deps.clock.now(),
+    );
+    if ('deferredUntilMs' in permit) return deferred(permit.deferredUntilMs, RATE_LIMITED, 'rate');
+    if (permit.waitMs > 0) await waitMs(permit.waitMs);
+    const room = await connection.acquire(host, request.weight);
+    if (room === 'closed') return REPLACED;
+    if (room === 'stalled') return deferred(connection.stalledUntilMs(), STALLED, 'integration');
+    try {
+      return await this.#sendNow(connection, request, host, early);
+    } finally {
+      connection.release(request.weight);
+    }
+  }
+
+  /** Sends a message that has a permit and room. The circumstances may have changed while it waited. */
+  async #sendNow(
+    connection: ChannelConnection,
+    request: SendRequest,
+    host: string,
+    early: Message | undefined,
+  ): Promise<AttemptResult | typeof REPLACED> {
+    const { integration } = connection;
+    if (this.#closed) return this.#stopping();
+    if (this.#deps.isBlocked())
+      return deferred(this.#deps.clock.now() + BLOCKED_DEFERRAL_MS, BLOCKED, 'rate');
+    const admitted = this.#health.admit(integration, host);
+    if ('untilMs' in admitted) return paused(admitted.untilMs);
+    let isRecorded = false;
+    try {
+      const message = early ?? request.draft.render(integration);
+      if (isRejection(message)) return done(message, integration);
+      const rejection = await request.text?.begin();
+      if (rejection !== undefined) return done(rejection, integration);
+      const outcome = withoutSecrets(await connection.send(host, message), request);
+      if (connection.isClosed || this.#closed) return this.#afterClose(done(outcome, integration));
+      isRecorded = true;
+      const { userId, token } = request;
+      const overridden = message.override !== undefined;
+      return done(this.#health.record(admitted, outcome, { userId, token, overridden }), integration);
+    } finally {
+      if (!isRecorded) this.#health.withdraw(admitted);
+    }
+  }
+
+  /**
+   * A failure on a connection that was closed meanwhile is not the integration's fault. If nothing was sent,
+   * it does not count as an attempt.
+   */
+  #afterClose(result: AttemptResult): AttemptResult | typeof REPLACED {
+    if (!mayFailOver(result)) return result;
+    return this.#closed ? this.#stopping() : REPLACED;
+  }
+
+  #stopping(): AttemptResult {
+    return deferred(this.#deps.clock.now(), STOPPING, 'rate');
+  }
+
+  /** Remembers the integration that may have sent the message: now, or still since an earlier attempt. */
+  #rememberAmbiguous(targetId: string, result: AttemptResult, before: string | undefined): void {
+    const isRetry = result.kind === 'done' && result.outcome.kind === 'retry';
+    const isAmbiguous = result.kind === 'done' && result.outcome.kind === 'retry' && result.outcome.ambiguous;
+    const id = isAmbiguous
+      ? result.integration.id
+      : result.kind === 'deferred' || isRetry
+        ? before
+        : undefined;
+    if (id === undefined) this.#ambiguous.delete(targetId);
+    else this.#ambiguous.set(targetId, id);
+  }
+
+  #connectionOf(channel: Draft['channel'], integration: OpenedIntegration): ChannelConnection {
+    const key = `${integration.projectId}:${integration.id}`;
+    const known = this.#connections.get(key);
+    // A caller that has read an older config sends with the newer one too: with two connections at work,
+    // each message would close the other's.
+    if (known !== undefined && known.integration.version >= integration.version) return known;
+    const connection = connect(this.#deps, channel, integration);
+    void known?.close();
+    this.#connections.set(key, connection);
+    return connection;
+  }
+
+  #closeIdle(): void {
+    for (const [key, connection] of this.#connections) {
+      if (!connection.isIdle(IDLE_MS)) continue;
+      this.#connections.delete(key);
+      void connection.close();
+    }
+  }
+}
+
+/**
+ * The outcome if this server cannot decrypt what it needs. Later it may have the key, or a server that has it
+ * makes the attempt.
+ */
+export function unreadable(
+  what: 'config' | 'token' | 'installation',
+  reason: string,
+): Extract<SendOutcome, { kind: 'retry' }> {
+  return { kind: 'retry', code: `${what}_unreadable`, reason, ambiguous: false };
+}
+
+/** The order of failover; but first the integration that may have sent the last attempt, if there is one. */
+function ambiguousFirst(
+  ambiguousId: string | undefined,
+  integrations: readonly OpenedIntegration[],
+): readonly OpenedIntegration[] {
+  if (ambiguousId === undefined) return integrations;
+  return integrations.toSorted((a, b) => Number(b.id === ambiguousId) - Number(a.id === ambiguousId));
+}
+
+/** The connection was replaced while the message waited: the new one sends it. */
+const REPLACED = Symbol('replaced');
+const RATE_LIMITED = 'the rate limit is reached';
+const PAUSED = 'the integration is paused';
+const STALLED = 'the provider has not responded to earlier messages yet';
+const STOPPING = 'the server is stopping';
+const BLOCKED = 'the database cannot be written to';
+
+function done(outcome: SendOutcome, integration: OpenedIntegration): AttemptResult {
+  return { kind: 'done', outcome, integration };
+}
+
+function deferred(untilMs: number, reason: string, waitsFor: 'rate' | 'integration'): AttemptResult {
+  return { kind: 'deferred', untilMs, reason, waitsFor };
+}
+
+function paused(untilMs: number): AttemptResult {
+  return deferred(untilMs, PAUSED, 'integration');
+}
+
+function withoutSecrets(outcome: SendOutcome, { secrets = [] }: SendRequest): SendOutcome {
+  if (outcome.kind === 'sent' || secrets.length === 0) return outcome;
+  return { ...outcome, reason: withoutAddress(outcome.reason, secrets) };
+}

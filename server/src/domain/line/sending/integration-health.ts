@@ -1,0 +1,295 @@
+import { LRUCache } from 'lru-cache';
+import { cacheLimit } from '../../../lib/cache-limit.ts';
+import type { Clock } from '../../../lib/clock.ts';
+import { oneLine } from '../../../lib/one-line.ts';
+import { wireNameOf } from '../../../providers/index.ts';
+import type { SendOutcome } from '../../../providers/provider.ts';
+import type { EventDetails, NewEvent } from '../../ground/events/record.ts';
+import type { GoneToken, TokenRef } from '../../people/tokens/gone-token.ts';
+import type { OpenedIntegration } from '../../setup/integrations/of-project.ts';
+import type { Pause, PauseKey } from '../../setup/integrations/pauses.ts';
+import {
+  admit,
+  afterSend,
+  type BreakerPermit,
+  type CircuitBreaker,
+  CLOSED,
+  mayBeConfig,
+  reopened,
+  type Verdict,
+  verdictOf,
+} from './circuit-breaker.ts';
+import { addFailure, endSuspicion, keepToken, newSuspicion, type Suspicion } from './suspicion.ts';
+
+export interface IntegrationHealthDeps {
+  clock: Clock;
+  /** The word that replaces the brand in names of integrations. */
+  config: { BRAND: string };
+  /** Called with tokens that are certain to be gone. */
+  onTokensGone(gone: readonly GoneToken[]): void;
+  /** Called when an integration is paused, and when it works again. */
+  onIntegration(event: IntegrationEvent): void;
+  /** Called when an integration is paused, and each time that a probe fails and it stays paused. */
+  onPaused(pause: Pause): void;
+  /** Called when it works again. */
+  onResumed(key: PauseKey): void;
+}
+
+/** The event that an integration is paused, or works again. */
+export type IntegrationEvent = NewEvent & { details: EventDetails };
+
+/** A send that was let through. */
+export interface Admitted {
+  integration: OpenedIntegration;
+  /** See `Provider.party`; '' if the integration has one downstream host. */
+  host: string;
+  permit: BreakerPermit;
+}
+
+/** What has to be known of a message to judge its outcome. */
+export interface SentMessage {
+  userId: string;
+  /** The token that it was sent to, if it was sent to one. */
+  token?: TokenRef | undefined;
+  /** The broadcast has an override for the provider. */
+  overridden: boolean;
+}
+
+/** The health of an integration, or of one of its downstream hosts, since the first failure. */
+interface Health {
+  version: string;
+  breaker: CircuitBreaker;
+  /** The version with which its pause was reported last; undefined after its end was reported. */
+  reportedVersion?: string | undefined;
+  /** Since when it works again after a pause. */
+  resumedAtMs?: number;
+}
+
+// The least recently used are dropped. An entry takes 300 bytes; a suspicion has up to 200 tokens of 500
+// bytes.
+const MAX_HEALTHS = 20_000;
+const MAX_SUSPICIONS = 2_000;
+
+/**
+ * The health of all integrations: their circuit breakers, and tokens that may be gone. It is in the memory of
+ * this process, and takes none for integrations that never failed.
+ */
+export class IntegrationHealth {
+  readonly #deps: IntegrationHealthDeps;
+  readonly #healths = new LRUCache<string, Health>(cacheLimit(MAX_HEALTHS));
+  readonly #suspicions = new LRUCache<string, { version: string; suspicion: Suspicion }>(
+    cacheLimit(MAX_SUSPICIONS),
+  );
+
+  constructor(deps: IntegrationHealthDeps) {
+    this.#deps = deps;
+  }
+
+  /**
+   * Adopts pauses that were written by other nodes, or by this one before it was restarted. Ignores those
+   * that it knows, and those that ended here since.
+   */
+  adopt(pauses: readonly Pause[]): void {
+    for (const { projectId, integrationId, party: host, version, sinceMs, untilMs } of pauses) {
+      const key = `${projectId}:${integrationId}:${host}`;
+      const known = this.#healths.get(key);
+      if (known !== undefined) {
+        const isOlder = version < known.version || untilMs <= (known.resumedAtMs ?? 0);
+        if (isOlder || (version === known.version && known.breaker.state !== 'closed')) continue;
+      }
+      const breaker = reopened(known?.breaker ?? CLOSED, { waitMs: untilMs - sinceMs, probeAtMs: untilMs });
+      this.#healths.set(key, { version, breaker, reportedVersion: version });
+    }
+  }
+
+  /** Until when the integration is paused; undefined if it is not. Gives no permit yet. */
+  pausedUntil(integration: OpenedIntegration, host: string): number | undefined {
+    const health = this.#healthOf(integration, host);
+    if (health === undefined) return undefined;
+    const result = admit(health.breaker, this.#deps.clock.now());
+    if (!('untilMs' in result)) return undefined;
+    health.breaker = result.breaker;
+    return result.untilMs;
+  }
+
+  /** Lets a message through, to be followed by `record` or `withdraw`; or returns until when to defer it. */
+  admit(integration: OpenedIntegration, host: string): Admitted | { untilMs: number } {
+    const health = this.#healthOf(integration, host);
+    if (health === undefined) return { integration, host, permit: CLOSED };
+    const result = admit(health.breaker, this.#deps.clock.now());
+    health.breaker = result.breaker;
+    return 'permit' in result ? { integration, host, permit: result.permit } : { untilMs: result.untilMs };
+  }
+
+  /**
+   * Records the outcome of a send for the breaker. Returns the outcome that counts: a rejected config, if the
+   * tokens of so many users are rejected that they cannot all be gone.
+   */
+  record(admitted: Admitted, outcome: SendOutcome, message: SentMessage): SendOutcome {
+    if (outcome.kind === 'token_gone' && message.token !== undefined)
+      return this.#recordGoneToken(admitted, outcome, { ...message, token: message.token });
+    if (outcome.kind === 'sent') this.#endSuspicion(admitted);
+    const verdict = mayBeConfig(outcome)
+      ? this.#addFailure(admitted, message)
+      : verdictOf(outcome, { overridden: message.overridden });
+    this.#update(admitted, verdict, outcome);
+    return outcome;
+  }
+
+  /** The message was not sent after all. */
+  withdraw(admitted: Admitted): void {
+    this.#update(admitted, 'inconclusive');
+  }
+
+  #recordGoneToken(
+    admitted: Admitted,
+    outcome: Extract<SendOutcome, { kind: 'token_gone' }>,
+    { token, ...message }: SentMessage & { token: TokenRef },
+  ): SendOutcome {
+    const { kind: _, suspect, ...details } = outcome;
+    const gone: GoneToken = { ...token, ...details };
+    if (suspect !== 'config') {
+      this.#update(admitted, 'inconclusive');
+      this.#deps.onTokensGone([gone]);
+      return outcome;
+    }
+    const verdict = this.#addFailure(admitted, message);
+    if (verdict !== 'rejects') {
+      // It may be discarded much later, and must not be if it was saved again by then.
+      const goneAt = gone.goneAt ?? new Date(this.#deps.clock.now());
+      keepToken(this.#suspicionOf(admitted.integration), { ...gone, goneAt });
+      this.#update(admitted, verdict, outcome);
+      return outcome;
+    }
+    const { reason, code } = details;
+    const rejection: SendOutcome = {
+      kind: 'rejected',
+      scope: 'config',
+      reason: `the tokens of many users in a row are rejected, so the integration's config is wrong: ${reason}`,
+      ...(code === undefined ? {} : { code }),
+    };
+    this.#update(admitted, 'rejects', rejection);
+    return rejection;
+  }
+
+  /**
+   * What a failure shows that the recipient may have caused. An override may have caused it as well, and then
+   * it shows nothing.
+   */
+  #addFailure(
+    { integration, host, permit }: Admitted,
+    { userId, overridden }: Pick<SentMessage, 'userId' | 'overridden'>,
+  ): Verdict {
+    if (overridden) return 'inconclusive';
+    const finding = addFailure(this.#suspicionOf(integration), userId);
+    if (finding === 'config_at_fault') return 'rejects';
+    const breaker = this.#healthOf(integration, host)?.breaker;
+    const isProbe = breaker?.state === 'half_open' && breaker.epoch === permit.epoch;
+    if (!isProbe) return 'inconclusive';
+    return finding === 'repeated' ? 'rejects_same_user' : 'rejects';
+  }
+
+  /** The config works, so the tokens that were reported as gone really are. */
+  #endSuspicion({ integration }: Admitted): void {
+    if (this.#suspicions.size === 0) return;
+    const gone = endSuspicion(this.#suspicionOf(integration));
+    this.#suspicions.delete(keyOf(integration));
+    if (gone.length > 0) this.#deps.onTokensGone(gone);
+  }
+
+  #update({ integration, host, permit }: Admitted, verdict: Verdict, outcome?: SendOutcome): void {
+    let health = this.#healthOf(integration, host);
+    if (health === undefined) {
+      if (verdict !== 'rejects' && verdict !== 'no_response') return;
+      health = { version: integration.version, breaker: CLOSED };
+      this.#healths.set(hostKeyOf(integration, host), health);
+    }
+    // The outcome is about a config that has been replaced.
+    if (health.version > integration.version) return;
+    const before = health.breaker;
+    health.breaker = afterSend(before, permit, verdict, { nowMs: this.#deps.clock.now() });
+    if (before.epoch !== health.breaker.epoch || verdict === 'works')
+      this.#report(integration, host, health, { verdict, outcome });
+  }
+
+  /** Reports a pause, its end, and that it lasts. The event of a pause is recorded once for each config. */
+  #report(
+    integration: OpenedIntegration,
+    host: string,
+    health: Health,
+    { verdict, outcome }: { verdict: Verdict; outcome: SendOutcome | undefined },
+  ): void {
+    const { breaker, reportedVersion } = health;
+    const key = { projectId: integration.projectId, integrationId: integration.id, party: host };
+    if (breaker.state === 'closed' && reportedVersion !== undefined && verdict === 'works') {
+      health.reportedVersion = undefined;
+      health.resumedAtMs = this.#deps.clock.now();
+      this.#deps.onResumed(key);
+      this.#deps.onIntegration(this.#event('integration.resumed', integration, host, { level: 'info' }));
+    }
+    if (breaker.state !== 'open' || verdict === 'inconclusive') return;
+    const isKnown = reportedVersion === integration.version;
+    // That one of many downstream hosts does not respond is no event of the integration: any server can be
+    // one.
+    if (!isKnown && host !== '' && verdict === 'no_response') return;
+    const { reason = '', code } = (outcome ?? {}) as { reason?: string; code?: string };
+    const why = { code, reason: withoutRecipients(reason) };
+    const { version } = integration;
+    const sinceMs = this.#deps.clock.now();
+    this.#deps.onPaused({ ...key, version, sinceMs, untilMs: breaker.probeAtMs, ...why });
+    if (isKnown) return;
+    health.reportedVersion = version;
+    const details = { level: 'error' as const, log: why.reason, ...(code === undefined ? {} : { code }) };
+    this.#deps.onIntegration(this.#event('integration.paused', integration, host, details));
+  }
+
+  #event(
+    type: 'integration.paused' | 'integration.resumed',
+    { projectId, id, provider, channel }: OpenedIntegration,
+    host: string,
+    details: { level: 'info' | 'error'; log?: string; code?: string },
+  ): IntegrationEvent {
+    const name = wireNameOf(provider, this.#deps.config.BRAND);
+    const payload = { id, name, ...(host === '' ? {} : { party: host }) };
+    return { projectId, type, details: { ...details, context: { provider: name, channel }, payload } };
+  }
+
+  /**
+   * Returns undefined if nothing has failed. A new config closes the breaker, but the reported pause ends
+   * only when it works. A caller that still has an older config gets the health with the newer one.
+   */
+  #healthOf(integration: OpenedIntegration, host: string): Health | undefined {
+    if (this.#healths.size === 0) return undefined;
+    const health = this.#healths.get(hostKeyOf(integration, host));
+    if (health === undefined || health.version >= integration.version) return health;
+    health.version = integration.version;
+    health.breaker = { epoch: health.breaker.epoch + 1, state: 'closed', failures: 0 };
+    return health;
+  }
+
+  /** The suspicion against this config. */
+  #suspicionOf(integration: OpenedIntegration): Suspicion {
+    const key = keyOf(integration);
+    const { version } = integration;
+    const known = this.#suspicions.get(key);
+    if (known?.version === version) return known.suspicion;
+    const suspicion = newSuspicion();
+    this.#suspicions.set(key, { version, suspicion });
+    return suspicion;
+  }
+}
+
+function keyOf({ projectId, id }: OpenedIntegration): string {
+  return `${projectId}:${id}`;
+}
+
+function hostKeyOf(integration: OpenedIntegration, host: string): string {
+  return `${keyOf(integration)}:${host}`;
+}
+
+/** The event is about the integration, and must not contain the recipient of the message that failed. */
+function withoutRecipients(text: string): string {
+  return oneLine(oneLine(text).replace(RECIPIENTS, '[address]'), 500);
+}
+
+const RECIPIENTS = /[^\s<>"'(),;:]+@[^\s<>"'(),;]+|\+\d[\d ().-]{5,}\d/g;
