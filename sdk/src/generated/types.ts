@@ -72,6 +72,15 @@ export type Broadcast = {
   status: BroadcastStatus;
 };
 
+export type BroadcastCreatedMessage = {
+  type: 'broadcast.created';
+  /** The time of the event. */
+  timestamp: string;
+  data: Event & {
+    type: 'broadcast.created';
+  };
+};
+
 export type BroadcastError = {
   message: string;
 };
@@ -104,6 +113,16 @@ export type BroadcastOverrides = {
   providers?: ProviderOverrides | undefined;
 };
 
+export type BroadcastProcessedMessage = {
+  type: 'broadcast.processed';
+  /** The time of the event. */
+  timestamp: string;
+  data: Event & {
+    type: 'broadcast.processed';
+    payload?: BroadcastSummary | undefined;
+  };
+};
+
 export type BroadcastStatus = {
   /** `processed`: every delivery that was due immediately has had its first attempt, or was deferred. Retries, deferred and scheduled deliveries continue after that; `summary` and `errors` are correct at any time. */
   status: 'enqueued' | 'processing' | 'processed';
@@ -129,6 +148,20 @@ export type CategoryChannel = {
   if?: string | null | undefined;
   /** When this category goes out on this channel, instead of what the project has; see `/channels/delivery_windows`. */
   windows?: DeliveryWindow[] | undefined;
+};
+
+export type CategoryDeletedMessage = {
+  type: 'category.deleted';
+  /** The time of the event. */
+  timestamp: string;
+  data: Event & {
+    type: 'category.deleted';
+    payload?: CategoryDeletedPayload | undefined;
+  };
+};
+
+export type CategoryDeletedPayload = {
+  key: string;
 };
 
 export type CategoryDeliveryConfig = {
@@ -163,6 +196,16 @@ export type CategoryPreferenceInput = {
   /** The category is critical: it is always on, and cannot be switched off. */
   required?: boolean | undefined;
   channels?: ChannelPreferenceInput[] | undefined;
+};
+
+export type CategorySavedMessage = {
+  type: 'category.saved';
+  /** The time of the event. */
+  timestamp: string;
+  data: Event & {
+    type: 'category.saved';
+    payload?: CategoryDeliveryConfig | undefined;
+  };
 };
 
 export type CategorySubscription = {
@@ -295,9 +338,78 @@ export type Delivery = {
   clicks: number;
 };
 
+export type DeliveryBouncedMessage = {
+  type: 'delivery.bounced';
+  /** The time of the event. */
+  timestamp: string;
+  data: Event & {
+    type: 'delivery.bounced';
+  };
+};
+
+export type DeliveryClickedMessage = {
+  type: 'delivery.clicked';
+  /** The time of the event. */
+  timestamp: string;
+  data: Event & {
+    type: 'delivery.clicked';
+    payload?: DeliveryClickedPayload | undefined;
+  };
+};
+
+export type DeliveryClickedPayload = {
+  url: string;
+};
+
+export type DeliveryComplainedMessage = {
+  type: 'delivery.complained';
+  /** The time of the event. */
+  timestamp: string;
+  data: Event & {
+    type: 'delivery.complained';
+  };
+};
+
+export type DeliveryDeliveredMessage = {
+  type: 'delivery.delivered';
+  /** The time of the event. */
+  timestamp: string;
+  data: Event & {
+    type: 'delivery.delivered';
+  };
+};
+
+export type DeliveryDroppedMessage = {
+  type: 'delivery.dropped';
+  /** The time of the event. */
+  timestamp: string;
+  data: Event & {
+    type: 'delivery.dropped';
+  };
+};
+
+export type DeliveryFailedMessage = {
+  type: 'delivery.failed';
+  /** The time of the event. */
+  timestamp: string;
+  data: Event & {
+    type: 'delivery.failed';
+    payload?: DeliveryTargetsPayload | undefined;
+  };
+};
+
 export type DeliveryList = {
   data: Delivery[];
   links: PageLinks;
+};
+
+export type DeliveryOpenedMessage = {
+  type: 'delivery.opened';
+  /** The time of the event. */
+  timestamp: string;
+  data: Event & {
+    type: 'delivery.opened';
+  };
 };
 
 export type DeliveryReplay = {
@@ -314,6 +426,59 @@ export type DeliveryReplayInput = {
   user_ids?: string[] | undefined;
 };
 
+export type DeliveryReplayedMessage = {
+  type: 'delivery.replayed';
+  /** The time of the event. */
+  timestamp: string;
+  data: Event & {
+    type: 'delivery.replayed';
+  };
+};
+
+export type DeliveryRetriedMessage = {
+  type: 'delivery.retried';
+  /** The time of the event. */
+  timestamp: string;
+  data: Event & {
+    type: 'delivery.retried';
+    payload?: DeliveryTargetsPayload | undefined;
+  };
+};
+
+export type DeliveryScheduledMessage = {
+  type: 'delivery.scheduled';
+  /** The time of the event. */
+  timestamp: string;
+  data: Event & {
+    type: 'delivery.scheduled';
+    payload?: DeliveryScheduledPayload | undefined;
+  };
+};
+
+export type DeliveryScheduledPayload = {
+  due_at: string;
+};
+
+export type DeliverySentMessage = {
+  type: 'delivery.sent';
+  /** The time of the event. */
+  timestamp: string;
+  data: Event & {
+    type: 'delivery.sent';
+    payload?: DeliveryTargetsPayload | undefined;
+  };
+};
+
+export type DeliverySkippedMessage = {
+  type: 'delivery.skipped';
+  /** The time of the event. */
+  timestamp: string;
+  data: Event & {
+    type: 'delivery.skipped';
+    payload?: DeliveryTargetsPayload | undefined;
+  };
+};
+
 /** `scheduled`: it waits for its time or its turn, and was not tried. `retrying`: it was tried, or is sent anew, and is tried again. Final: `sent`: a provider took it, or the inbox has it. `failed`: nobody took it. `skipped`: the channel was not used for it. */
 export type DeliveryState = 'scheduled' | 'retrying' | 'sent' | 'failed' | 'skipped';
 
@@ -326,6 +491,15 @@ export type DeliveryTargets = {
   failed: number;
   /** What providers call the messages that were accepted, in that order; without those that they have not named. */
   provider_ids: string[];
+};
+
+export type DeliveryTargetsPayload = {
+  /** Targets for which a provider accepted the message. */
+  accepted: number;
+  /** Targets that no longer exist. */
+  gone: number;
+  /** Targets that failed. */
+  failed: number;
 };
 
 export type DeliveryWindow = {
@@ -342,6 +516,16 @@ export type DeliveryWindows = {
   time_zone?: string | undefined;
   /** Each channel once. On those that are not named, messages go out at any time. */
   channels: ChannelDeliveryWindows[];
+};
+
+export type DeliveryWindowsSavedMessage = {
+  type: 'delivery_windows.saved';
+  /** The time of the event. */
+  timestamp: string;
+  data: Event & {
+    type: 'delivery_windows.saved';
+    payload?: DeliveryWindows | undefined;
+  };
 };
 
 export type DiscardedToken = {
@@ -371,14 +555,15 @@ export type Event = {
   id: string;
   type: EventType;
   timestamp: string;
-  /** The number in which the other side's answer said so: an HTTP or SMTP status. */
+  /** The HTTP or SMTP status with which the other side responded. */
   code?: number | undefined;
+  /** How serious it is. */
   level?: 'info' | 'warn' | 'error' | undefined;
   /** What happened, for people. */
   log?: string | undefined;
-  /** What it happened to and how: `user_id`, `broadcast_id`, `notification_id`, `channel`, `provider`, …; of a delivery also `delivery_id`, `attempt`, `duration_ms`, and as `code` the word in which the vendor said so. */
+  /** The subject: `user_id`, `broadcast_id`, `notification_id`, `channel`, `provider` and others. A delivery also has `delivery_id`, `attempt` and `duration_ms`. `code` is the reason as a word. */
   context?: Record<string, unknown> | undefined;
-  /** What is told besides. */
+  /** Details that depend on the type. Missing if there are none, or if they were erased with a user. */
   payload?: Record<string, unknown> | undefined;
 };
 
@@ -684,6 +869,16 @@ export type InboxTokenList = {
   links: PageLinks;
 };
 
+export type InstallationBrokenMessage = {
+  type: 'installation.broken';
+  /** The time of the event. */
+  timestamp: string;
+  data: Event & {
+    type: 'installation.broken';
+    payload?: ProviderPayload | undefined;
+  };
+};
+
 export type InstallationFinishInput = {
   /** The id of the Slack app: the integration's, or the server's own. */
   app_id: string;
@@ -693,6 +888,16 @@ export type InstallationFinishInput = {
   redirect_url?: string | undefined;
   /** The `state` of the same query. When it is given, it has to be from an installation that this user has started within the hour: nobody can slip the user a workspace of their own then. */
   state?: string | undefined;
+};
+
+export type InstallationSavedMessage = {
+  type: 'installation.saved';
+  /** The time of the event. */
+  timestamp: string;
+  data: Event & {
+    type: 'installation.saved';
+    payload?: ProviderPayload | undefined;
+  };
 };
 
 export type InstallationStart = {
@@ -715,9 +920,58 @@ export type InstallationStartInput = {
 
 export type Integration = ApnsIntegration | EventsourceIntegration | ExpoIntegration | FcmIntegration | GithubIntegration | InboxIntegration | MailgunIntegration | PingEmailIntegration | SendgridIntegration | SesIntegration | SlackIntegration | SlackbotIntegration | SmtpIntegration | StripeIntegration | TeamsIntegration | TwilioIntegration | WebPushIntegration;
 
+export type IntegrationDeletedMessage = {
+  type: 'integration.deleted';
+  /** The time of the event. */
+  timestamp: string;
+  data: Event & {
+    type: 'integration.deleted';
+    payload?: ProviderPayload | undefined;
+  };
+};
+
 export type IntegrationList = {
   data: Integration[];
   links: PageLinks;
+};
+
+export type IntegrationPausedMessage = {
+  type: 'integration.paused';
+  /** The time of the event. */
+  timestamp: string;
+  data: Event & {
+    type: 'integration.paused';
+    payload?: IntegrationStatePayload | undefined;
+  };
+};
+
+export type IntegrationReceivedMessage = {
+  type: 'integration.received';
+  /** The time of the event. */
+  timestamp: string;
+  data: Event & {
+    type: 'integration.received';
+  };
+};
+
+export type IntegrationResumedMessage = {
+  type: 'integration.resumed';
+  /** The time of the event. */
+  timestamp: string;
+  data: Event & {
+    type: 'integration.resumed';
+    payload?: IntegrationStatePayload | undefined;
+  };
+};
+
+export type IntegrationSavedMessage = {
+  type: 'integration.saved';
+  /** The time of the event. */
+  timestamp: string;
+  data: Event & {
+    type: 'integration.saved';
+    payload?: ProviderPayload | undefined;
+  };
 };
 
 /** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
@@ -732,6 +986,14 @@ export type IntegrationState = {
   /** The same in words, for people. */
   reason: string;
   /** Where only one of its hosts or workspaces is concerned: which. Messages to others go on. */
+  party?: string | undefined;
+};
+
+export type IntegrationStatePayload = {
+  id: string;
+  /** The name of the provider. */
+  name: string;
+  /** The only host or workspace that is affected. */
   party?: string | undefined;
 };
 
@@ -790,9 +1052,83 @@ export type Notification = {
   discarded_at: string | null;
 };
 
+export type NotificationArchivedMessage = {
+  type: 'notification.archived';
+  /** The time of the event. */
+  timestamp: string;
+  data: Event & {
+    type: 'notification.archived';
+    payload?: NotificationsPayload | undefined;
+  };
+};
+
+export type NotificationCreatedMessage = {
+  type: 'notification.created';
+  /** The time of the event. */
+  timestamp: string;
+  data: Event & {
+    type: 'notification.created';
+  };
+};
+
+export type NotificationDeletedMessage = {
+  type: 'notification.deleted';
+  /** The time of the event. */
+  timestamp: string;
+  data: Event & {
+    type: 'notification.deleted';
+  };
+};
+
 export type NotificationList = {
   data: Notification[];
   links: PageLinks;
+};
+
+export type NotificationReadMessage = {
+  type: 'notification.read';
+  /** The time of the event. */
+  timestamp: string;
+  data: Event & {
+    type: 'notification.read';
+    payload?: NotificationsPayload | undefined;
+  };
+};
+
+export type NotificationSeenMessage = {
+  type: 'notification.seen';
+  /** The time of the event. */
+  timestamp: string;
+  data: Event & {
+    type: 'notification.seen';
+    payload?: NotificationsPayload | undefined;
+  };
+};
+
+export type NotificationUnarchivedMessage = {
+  type: 'notification.unarchived';
+  /** The time of the event. */
+  timestamp: string;
+  data: Event & {
+    type: 'notification.unarchived';
+  };
+};
+
+export type NotificationUnreadMessage = {
+  type: 'notification.unread';
+  /** The time of the event. */
+  timestamp: string;
+  data: Event & {
+    type: 'notification.unread';
+  };
+};
+
+/** Only when a user changed all notifications at once, or all of a category or topic. */
+export type NotificationsPayload = {
+  category?: string | undefined;
+  topic?: string | undefined;
+  /** How many notifications changed. */
+  count: number;
 };
 
 export type PageLinks = {
@@ -824,6 +1160,27 @@ export type PingEmailIntegrationList = {
   links: PageLinks;
 };
 
+export type PreferenceChange = {
+  category: string | null;
+  channel: Channel;
+  enabled: boolean;
+};
+
+export type PreferencesPayload = {
+  /** A `category` of `null` means notifications without a category. */
+  changes: PreferenceChange[];
+};
+
+export type PreferencesUpdatedMessage = {
+  type: 'preferences.updated';
+  /** The time of the event. */
+  timestamp: string;
+  data: Event & {
+    type: 'preferences.updated';
+    payload?: PreferencesPayload | undefined;
+  };
+};
+
 export type ProviderOverrides = {
   /** Merged into the provider's own payload. */
   apns?: Record<string, unknown> | undefined;
@@ -845,6 +1202,12 @@ export type ProviderOverrides = {
   twilio?: Record<string, unknown> | undefined;
   /** Merged into the provider's own payload. */
   web_push?: Record<string, unknown> | undefined;
+};
+
+export type ProviderPayload = {
+  id?: string | undefined;
+  /** The name of the provider. */
+  name: string;
 };
 
 export type ReceiptReply = {
@@ -1133,6 +1496,16 @@ export type Subscription = {
   categories: CategorySubscription[];
 };
 
+export type SubscriptionDeletedMessage = {
+  type: 'subscription.deleted';
+  /** The time of the event. */
+  timestamp: string;
+  data: Event & {
+    type: 'subscription.deleted';
+    payload?: SubscriptionPayload | undefined;
+  };
+};
+
 export type SubscriptionInput = {
   /** What users subscribe to, and broadcasts are about. */
   topic: string;
@@ -1143,6 +1516,26 @@ export type SubscriptionInput = {
 export type SubscriptionList = {
   data: Subscription[];
   links: PageLinks;
+};
+
+export type SubscriptionPayload = {
+  topic: string;
+  categories?: SubscriptionPayloadCategory[] | undefined;
+};
+
+export type SubscriptionPayloadCategory = {
+  slug: string;
+  status: string;
+};
+
+export type SubscriptionSavedMessage = {
+  type: 'subscription.saved';
+  /** The time of the event. */
+  timestamp: string;
+  data: Event & {
+    type: 'subscription.saved';
+    payload?: SubscriptionPayload | undefined;
+  };
 };
 
 export type Suppression = {
@@ -1161,6 +1554,15 @@ export type Suppression = {
   note: string | null;
   created_at: string;
   updated_at: string;
+};
+
+export type SuppressionAddedMessage = {
+  type: 'suppression.added';
+  /** The time of the event. */
+  timestamp: string;
+  data: Event & {
+    type: 'suppression.added';
+  };
 };
 
 /** The reason is `manual` unless it says otherwise; a stronger one that is stored stays. A note that is given replaces the stored one, an absent one stays, `null` clears. */
@@ -1182,6 +1584,15 @@ export type SuppressionInput = {
 
 export type SuppressionKind = 'email' | 'phone';
 
+export type SuppressionLiftedMessage = {
+  type: 'suppression.lifted';
+  /** The time of the event. */
+  timestamp: string;
+  data: Event & {
+    type: 'suppression.lifted';
+  };
+};
+
 export type SuppressionList = {
   data: Suppression[];
   links: PageLinks;
@@ -1189,6 +1600,15 @@ export type SuppressionList = {
 
 /** `manual`: by a request. `rejected`: the provider does not take the address. `bounced`: what was sent came back. `unsubscribed`: the recipient told the provider to stop. `complained`: the recipient called it spam. Of several the last in this order. */
 export type SuppressionReason = 'manual' | 'rejected' | 'bounced' | 'unsubscribed' | 'complained';
+
+export type SuppressionUpdatedMessage = {
+  type: 'suppression.updated';
+  /** The time of the event. */
+  timestamp: string;
+  data: Event & {
+    type: 'suppression.updated';
+  };
+};
 
 export type TeamsIntegration = {
   name: 'teams';
@@ -1235,6 +1655,24 @@ export type TeamsTokenWebhook = {
   url?: string | undefined;
 };
 
+export type TokenDiscardedMessage = {
+  type: 'token.discarded';
+  /** The time of the event. */
+  timestamp: string;
+  data: Event & {
+    type: 'token.discarded';
+  };
+};
+
+export type TokenSavedMessage = {
+  type: 'token.saved';
+  /** The time of the event. */
+  timestamp: string;
+  data: Event & {
+    type: 'token.saved';
+  };
+};
+
 /** Everybody who is subscribed to the broadcast's `topic` and, within it, to its category. Who is named besides gets one notification all the same; and who is named gets it, subscribed or not. */
 export type TopicRecipients = {
   topic: TopicRecipientsTopic;
@@ -1245,6 +1683,16 @@ export type Tracking = {
   opens: boolean;
   /** Links of e-mails lead over the server, web push has a `tracking_url`, and the clicks that clients report are recorded. */
   clicks: boolean;
+};
+
+export type TrackingSavedMessage = {
+  type: 'tracking.saved';
+  /** The time of the event. */
+  timestamp: string;
+  data: Event & {
+    type: 'tracking.saved';
+    payload?: Tracking | undefined;
+  };
 };
 
 export type TwilioIntegration = {
@@ -1308,6 +1756,24 @@ export type User = {
   last_notified_at: string | null;
 };
 
+export type UserCreatedMessage = {
+  type: 'user.created';
+  /** The time of the event. */
+  timestamp: string;
+  data: Event & {
+    type: 'user.created';
+  };
+};
+
+export type UserDeletedMessage = {
+  type: 'user.deleted';
+  /** The time of the event. */
+  timestamp: string;
+  data: Event & {
+    type: 'user.deleted';
+  };
+};
+
 export type UserDeliveryWindows = {
   /** The user’s own. An IANA name; when left out, `custom_attributes.time_zone` of the user, and without one the project’s. */
   time_zone?: string | undefined;
@@ -1360,6 +1826,24 @@ export type UserRecipient = {
   /** In international form: +15005550001. */
   phone_numbers?: string[] | undefined;
 } & ({ external_id: string } | { email: string });
+
+export type UserRestoredMessage = {
+  type: 'user.restored';
+  /** The time of the event. */
+  timestamp: string;
+  data: Event & {
+    type: 'user.restored';
+  };
+};
+
+export type UserUpdatedMessage = {
+  type: 'user.updated';
+  /** The time of the event. */
+  timestamp: string;
+  data: Event & {
+    type: 'user.updated';
+  };
+};
 
 export type WebPushInstallationStart = {
   /** A User JWT of the same user that is good for an hour at most, for a page or worker that is to save the subscription. */
@@ -1435,6 +1919,15 @@ export type Webhook = {
   updated_at: string;
 };
 
+export type WebhookDeletedMessage = {
+  type: 'webhook.deleted';
+  /** The time of the event. */
+  timestamp: string;
+  data: Event & {
+    type: 'webhook.deleted';
+  };
+};
+
 export type WebhookDelivery = {
   /** The event's id, and the `webhook-id` of the message. */
   id: string;
@@ -1456,6 +1949,15 @@ export type WebhookDeliveryList = {
 };
 
 export type WebhookDeliveryStatus = 'sent' | 'retrying' | 'failed';
+
+export type WebhookDisabledMessage = {
+  type: 'webhook.disabled';
+  /** The time of the event. */
+  timestamp: string;
+  data: Event & {
+    type: 'webhook.disabled';
+  };
+};
 
 /** A member that is given replaces what is stored, an absent one stays. */
 export type WebhookInput = {
@@ -1491,6 +1993,15 @@ export type WebhookReplayInput = {
   status?: 'failed' | 'all' | undefined;
 } & ({ event_id: string } | { since: string });
 
+export type WebhookSavedMessage = {
+  type: 'webhook.saved';
+  /** The time of the event. */
+  timestamp: string;
+  data: Event & {
+    type: 'webhook.saved';
+  };
+};
+
 export type WebhookSecret = {
   /** Verifies messages by the rules of Standard Webhooks (https://www.standardwebhooks.com). */
   secret: string;
@@ -1501,6 +2012,51 @@ export type WebhookSecret = {
 
 export type WebhookSecretRotation = {
   former_secret_until: string;
+};
+
+export type WorkflowRunAbortedMessage = {
+  type: 'workflow.run.aborted';
+  /** The time of the event. */
+  timestamp: string;
+  data: Event & {
+    type: 'workflow.run.aborted';
+  };
+};
+
+export type WorkflowRunCompletedMessage = {
+  type: 'workflow.run.completed';
+  /** The time of the event. */
+  timestamp: string;
+  data: Event & {
+    type: 'workflow.run.completed';
+  };
+};
+
+export type WorkflowRunFailedMessage = {
+  type: 'workflow.run.failed';
+  /** The time of the event. */
+  timestamp: string;
+  data: Event & {
+    type: 'workflow.run.failed';
+  };
+};
+
+export type WorkflowRunStartedMessage = {
+  type: 'workflow.run.started';
+  /** The time of the event. */
+  timestamp: string;
+  data: Event & {
+    type: 'workflow.run.started';
+  };
+};
+
+export type WorkflowRunStepMessage = {
+  type: 'workflow.run.step';
+  /** The time of the event. */
+  timestamp: string;
+  data: Event & {
+    type: 'workflow.run.step';
+  };
 };
 
 export type TopicRecipientsTopic = {
@@ -1592,16 +2148,16 @@ export type ListEventsQuery = {
   starting_after?: string | null | undefined;
   /** The id of the first record of a page: answers the page before it. */
   ending_before?: string | null | undefined;
-  /** Only events of this type: one of the types, several separated by commas, or a family such as `delivery.*`. */
+  /** Only events of these types: types separated by commas, or families such as `delivery.*`. */
   type?: string | undefined;
-  /** Only what happened at this time or later. */
+  /** Only events at this time or later. */
   since?: string | undefined;
-  /** Only what happened before this time. */
+  /** Only events before this time. */
   until?: string | undefined;
 };
 
 export type StreamEventsQuery = {
-  /** Only events of this type: one of the types, several separated by commas, or a family such as `delivery.*`. */
+  /** Only events of these types: types separated by commas, or families such as `delivery.*`. */
   type?: string | undefined;
 };
 

@@ -115,29 +115,32 @@ const members = {
   overrides: Type.Optional(nullable(OverridesSchema)),
 };
 
+/** The counts of a broadcast. */
+export const BroadcastSummary = Type.Object(
+  {
+    failures: Type.Integer({
+      description:
+        'Recipients that could not be used, and users whom at least one channel has failed to reach for good, so far.',
+    }),
+    total: Type.Integer({
+      description:
+        'Users addressed so far, each counted once, and recipients that could not be used. Subscribers of a topic are counted as their turn comes, until the broadcast is `processed`.',
+    }),
+    pending: Type.Integer({
+      description:
+        'Deliveries that have not ended yet, on all channels together: not attempted, retried, deferred, or scheduled for later. Counted from when the broadcast is `processing`.',
+    }),
+  },
+  { title: 'BroadcastSummary' },
+);
+
 const BroadcastStatusSchema = Type.Object(
   {
     status: oneOf(['enqueued', 'processing', 'processed'], {
       description:
         '`processed`: every delivery that was due immediately has had its first attempt, or was deferred. Retries, deferred and scheduled deliveries continue after that; `summary` and `errors` are correct at any time.',
     }),
-    summary: Type.Object(
-      {
-        failures: Type.Integer({
-          description:
-            'Recipients that could not be used, and users whom at least one channel has failed to reach for good, so far.',
-        }),
-        total: Type.Integer({
-          description:
-            'Users addressed so far, each counted once, and recipients that could not be used. Subscribers of a topic are counted as their turn comes, until the broadcast is `processed`.',
-        }),
-        pending: Type.Integer({
-          description:
-            'Deliveries that have not ended yet, on all channels together: not attempted, retried, deferred, or scheduled for later. Counted from when the broadcast is `processing`.',
-        }),
-      },
-      { title: 'BroadcastSummary' },
-    ),
+    summary: BroadcastSummary,
     errors: nullable(
       Type.Array(Type.Object({ message: Type.String() }, { title: 'BroadcastError' }), {
         description:

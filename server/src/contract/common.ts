@@ -11,8 +11,8 @@ export const Id = Type.String({ format: 'uuid', examples: [exampleId] });
 /** A point in time, as ISO 8601 in UTC with milliseconds. */
 export const Timestamp = Type.String({ format: 'date-time', examples: [exampleTime] });
 
-/** Members of the caller's own choosing. */
-export const FreeObject = Type.Record(Type.String(), Type.Unknown());
+/** An object whose members are up to the client. */
+export const FreeObject = Type.Unsafe<Record<string, unknown>>({ type: 'object', additionalProperties: {} });
 
 /** The reply of an operation that answers 204. */
 export const NoContent = Type.Null({ description: 'Done; there is nothing to answer.' });

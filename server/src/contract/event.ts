@@ -1,73 +1,82 @@
-import { type Static, Type } from 'typebox';
-import { described, FreeObject, Id, oneOf, page, pageQuery, Timestamp } from './common.ts';
+import { type Static, type TSchema, Type } from 'typebox';
+import { BroadcastSummary } from './broadcast.ts';
+import { CategoryConfig } from './category.ts';
+import { Channel } from './channel.ts';
+import { described, FreeObject, Id, nullable, oneOf, page, pageQuery, Timestamp } from './common.ts';
+import { ProjectDeliveryWindows } from './delivery-windows.ts';
+import { Tracking } from './tracking.ts';
 
 /**
- * Everything that is recorded, and when: the list, its type and its reference page are made from this. The
- * names are those that published clients and integrations know, and ours in the same manner.
+ * Every type of event and when it is recorded. The type, the reference page and the webhooks of the API
+ * description are made from this. The names are those that published clients know.
  */
 export const EVENT_MEANINGS = {
   'broadcast.created': 'A broadcast was accepted.',
   'broadcast.processed':
-    'Every delivery of a broadcast that was due immediately has had its first attempt; `payload` has the figures at that moment. Recorded once.',
+    'Every delivery of a broadcast that was due at once has had its first attempt. Recorded once; `payload` ' +
+    'has the counts at that moment.',
   'notification.created':
-    'Users have a notification; also one that their inbox does not show, or not yet, because its category, or the user, has it so.',
-  'notification.seen': 'A user has seen a notification in a list.',
-  'notification.read': 'A user has read a notification.',
-  'notification.unread': 'A user has marked a notification as not read.',
-  'notification.archived': 'A user has archived a notification.',
-  'notification.unarchived': 'A user has taken a notification out of the archive.',
-  'notification.deleted': 'A user has deleted a notification.',
+    'A user has a new notification. The inbox does not show it, or not yet, if the category or the user ' +
+    'decided so.',
+  'notification.seen': 'A user saw a notification in the inbox.',
+  'notification.read': 'A user marked a notification as read.',
+  'notification.unread': 'A user marked a notification as unread.',
+  'notification.archived': 'A user archived a notification.',
+  'notification.unarchived': 'A user restored a notification from the archive.',
+  'notification.deleted': 'A user deleted a notification.',
   'delivery.scheduled':
-    'A delivery waits for the delay of its category, or for the hours when messages may come; `payload.due_at` says until when.',
+    'A delivery waits for the delay of its category or for a delivery window, until `payload.due_at`.',
   'delivery.sent':
-    'The provider has accepted the message for at least one target of the delivery, or the inbox shows the notification.',
-  'delivery.delivered': 'The provider reports that the message has arrived.',
-  'delivery.bounced': 'The provider reports that the message came back.',
-  'delivery.complained': 'The provider reports that the recipient has called the message spam.',
-  'delivery.failed': 'The delivery has ended without success; `log` says why.',
+    'A provider accepted the message for at least one target of the delivery, or the inbox shows the ' +
+    'notification.',
+  'delivery.delivered': 'The provider reports that the message arrived.',
+  'delivery.bounced': 'The provider reports that the message bounced.',
+  'delivery.complained': 'The provider reports that the recipient marked the message as spam.',
+  'delivery.failed': 'The delivery failed for good; `log` has the reason.',
   'delivery.retried':
-    'An attempt has failed, and another will follow; or the outcome for further devices of a delivery that is `sent`.',
-  'delivery.replayed':
-    'A delivery that had failed, or was skipped, is sent anew because the project asked for it.',
-  'delivery.skipped': 'The channel was not used for this notification; `context.code` says why.',
+    'An attempt failed and will be retried, or a delivery that is `sent` got results for further devices.',
+  'delivery.replayed': 'A failed or skipped delivery started again because the project asked for it.',
+  'delivery.skipped': 'The notification is not sent on this channel; `context.code` has the reason.',
   'delivery.opened':
-    'The recipient has opened the e-mail, for the first time; scanners and proxies look like recipients.',
+    'The recipient opened the e-mail for the first time. Scanners and proxies look like recipients.',
   'delivery.clicked':
-    'A link of the e-mail was followed, which `payload.url` names, or the notification was clicked in the inbox or as a push; up to 100 times.',
-  'delivery.dropped': 'The provider reports that it took the message and then did not send it.',
-  'token.saved': 'A token of a user was saved, or saved again.',
-  'token.discarded': 'A token will not be used any more.',
-  'user.created': 'A user came to be.',
+    'The recipient opened a link of the e-mail (`payload.url`), or clicked the notification in the inbox or ' +
+    'as a push message. Recorded up to 100 times for each delivery.',
+  'delivery.dropped': 'The provider reports that it accepted the message and did not send it.',
+  'token.saved': 'A channel token of a user was created or saved again.',
+  'token.discarded': 'A channel token was discarded.',
+  'user.created': 'A user was created.',
   'user.updated': 'A user was changed.',
-  'user.deleted': 'A user was deleted; what is kept of it is purged later.',
-  'user.restored': 'A deleted user came back before the purge.',
-  'workflow.run.started': 'A run of a workflow began.',
-  'workflow.run.step': 'A step of a run ended.',
-  'workflow.run.completed': 'A run of a workflow ended well.',
-  'workflow.run.failed': 'A run of a workflow ended with an error.',
-  'workflow.run.aborted': 'A run of a workflow was stopped.',
-  'integration.saved': 'The configuration of a provider was saved.',
-  'integration.deleted': 'The configuration of a provider was deleted.',
+  'user.deleted': 'A user was deleted. The personal data is erased seven days later.',
+  'user.restored': 'A deleted user was restored before the data was erased.',
+  'workflow.run.started': 'A workflow run started. Not recorded by this version.',
+  'workflow.run.step': 'A step of a workflow run ended. Not recorded by this version.',
+  'workflow.run.completed': 'A workflow run completed. Not recorded by this version.',
+  'workflow.run.failed': 'A workflow run failed. Not recorded by this version.',
+  'workflow.run.aborted': 'A workflow run was aborted. Not recorded by this version.',
+  'integration.saved': 'The config of an integration was saved.',
+  'integration.deleted': 'An integration was deleted.',
   'integration.paused':
-    'Nothing is sent by an integration for now: the provider refuses its config, or does not answer. It is tried again by itself; `log` says why.',
-  'integration.resumed': 'An integration that was paused works again.',
-  'integration.received': 'A signed webhook of a vendor was taken in; `payload` is what it said.',
-  'installation.saved': 'An app was installed: a Slack workspace, a browser, an inbox.',
-  'installation.broken': 'An installation does not work any more and has to be made anew.',
-  'preferences.updated': 'A user has changed what it wants to get; `payload.changes` says what.',
-  'subscription.saved': 'A user has subscribed to a topic, or changed a subscription.',
-  'subscription.deleted': 'A subscription to a topic has ended.',
+    'An integration sends nothing for now, because its provider rejects the config or does not respond; ' +
+    '`log` has the reason. Belfry tests it until it works again.',
+  'integration.resumed': 'A paused integration works again.',
+  'integration.received': 'A signed webhook of a vendor arrived; `payload` is its body.',
+  'installation.saved': 'A user installed an app: a chat workspace, a browser or an inbox.',
+  'installation.broken': 'An installation no longer works and must be made again.',
+  'preferences.updated': 'A user changed preferences; `payload.changes` lists them.',
+  'subscription.saved': 'A user subscribed to a topic, or changed a subscription.',
+  'subscription.deleted': 'A subscription to a topic was deleted.',
   'suppression.added':
-    'Nothing is sent to an address any more; `context` has the id and the kind, not the address.',
-  'suppression.updated': 'A suppression has a stronger reason now, or another note.',
-  'suppression.lifted': 'An address is delivered to again.',
-  'category.saved': 'A category was saved.',
-  'category.deleted': 'A category was deleted.',
-  'delivery_windows.saved': 'A project, or a user, has said when messages may come.',
-  'tracking.saved': 'A project has said whether opens and clicks are recorded.',
+    'An address was suppressed. `context` has the id and the kind of the suppression, not the address.',
+  'suppression.updated': 'The reason or the note of a suppression changed.',
+  'suppression.lifted': 'A suppression was lifted.',
+  'category.saved': 'The config of a category was saved.',
+  'category.deleted': 'The config of a category was deleted.',
+  'delivery_windows.saved': 'The delivery windows of the project or of a user were saved.',
+  'tracking.saved': 'The tracking setting of the project was saved.',
   'webhook.saved': 'A webhook was saved.',
   'webhook.deleted': 'A webhook was deleted.',
-  'webhook.disabled': 'A webhook is not called any more: it answered 410, or did not work for five days.',
+  'webhook.disabled': 'A webhook was disabled: it responded 410, or had no success for five days.',
 } as const;
 
 export type EventType = keyof typeof EVENT_MEANINGS;
@@ -76,10 +85,10 @@ export const EventTypeName = oneOf(EVENT_TYPES, { title: 'EventType' });
 
 const FAMILIES = [...new Set(EVENT_TYPES.map((type) => type.slice(0, type.lastIndexOf('.'))))];
 
-/** What a filter can name: a type, or a family of them: `delivery.*`. */
+/** Every filter: a type, or a family such as `delivery.*`. */
 export const EVENT_FILTERS: readonly string[] = [...EVENT_TYPES, ...FAMILIES.map((family) => `${family}.*`)];
 
-/** The types that filters stand for; undefined, which is all of them, where there is no filter. */
+/** The types that the filters select. Undefined if there is no filter, which selects all. */
 export function typesOf(filters: readonly string[]): EventType[] | undefined {
   if (filters.length === 0) return undefined;
   return EVENT_TYPES.filter((type) =>
@@ -90,8 +99,7 @@ export function typesOf(filters: readonly string[]): EventType[] | undefined {
 const typeFilter = Type.Optional(
   Type.String({
     maxLength: 1_000,
-    description:
-      'Only events of this type: one of the types, several separated by commas, or a family such as `delivery.*`.',
+    description: 'Only events of these types: types separated by commas, or families such as `delivery.*`.',
     examples: ['delivery.failed'],
   }),
 );
@@ -100,37 +108,38 @@ export const EventListQuery = Type.Object({
   ...pageQuery,
   type: typeFilter,
   since: Type.Optional(
-    Type.String({ format: 'date-time', description: 'Only what happened at this time or later.' }),
+    Type.String({ format: 'date-time', description: 'Only events at this time or later.' }),
   ),
-  until: Type.Optional(
-    Type.String({ format: 'date-time', description: 'Only what happened before this time.' }),
-  ),
+  until: Type.Optional(Type.String({ format: 'date-time', description: 'Only events before this time.' })),
 });
 export type EventListQuery = Static<typeof EventListQuery>;
 
 export const EventStreamQuery = Type.Object({ type: typeFilter });
 
-/** Something that happened in a project. */
+/** A recorded fact about a project. */
 export const Event = Type.Object(
   {
     id: Id,
     type: EventTypeName,
     timestamp: Timestamp,
     code: Type.Optional(
-      Type.Integer({
-        description: "The number in which the other side's answer said so: an HTTP or SMTP status.",
-      }),
+      Type.Integer({ description: 'The HTTP or SMTP status with which the other side responded.' }),
     ),
-    level: Type.Optional(oneOf(['info', 'warn', 'error'])),
+    level: Type.Optional(oneOf(['info', 'warn', 'error'], { description: 'How serious it is.' })),
     log: Type.Optional(Type.String({ description: 'What happened, for people.' })),
     context: Type.Optional(
-      Type.Record(Type.String(), Type.Unknown(), {
-        description:
-          'What it happened to and how: `user_id`, `broadcast_id`, `notification_id`, `channel`, `provider`, …; of a delivery also ' +
-          '`delivery_id`, `attempt`, `duration_ms`, and as `code` the word in which the vendor said so.',
-      }),
+      described(
+        FreeObject,
+        'The subject: `user_id`, `broadcast_id`, `notification_id`, `channel`, `provider` and others. A ' +
+          'delivery also has `delivery_id`, `attempt` and `duration_ms`. `code` is the reason as a word.',
+      ),
     ),
-    payload: Type.Optional(described(FreeObject, 'What is told besides.')),
+    payload: Type.Optional(
+      described(
+        FreeObject,
+        'Details that depend on the type. Missing if there are none, or if they were erased with a user.',
+      ),
+    ),
   },
   {
     title: 'Event',
@@ -157,3 +166,85 @@ export const Event = Type.Object(
 export type Event = Static<typeof Event>;
 
 export const EventPage = page(Event);
+
+const Named = Type.Object(
+  { id: Type.Optional(Type.String()), name: Type.String({ description: 'The name of the provider.' }) },
+  { title: 'ProviderPayload' },
+);
+const Paused = Type.Object(
+  {
+    id: Id,
+    name: Type.String({ description: 'The name of the provider.' }),
+    party: Type.Optional(Type.String({ description: 'The only host or workspace that is affected.' })),
+  },
+  { title: 'IntegrationStatePayload' },
+);
+const Targets = Type.Object(
+  {
+    accepted: Type.Integer({ description: 'Targets for which a provider accepted the message.' }),
+    gone: Type.Integer({ description: 'Targets that no longer exist.' }),
+    failed: Type.Integer({ description: 'Targets that failed.' }),
+  },
+  { title: 'DeliveryTargetsPayload' },
+);
+const AllChanged = Type.Object(
+  {
+    category: Type.Optional(Type.String()),
+    topic: Type.Optional(Type.String()),
+    count: Type.Integer({ description: 'How many notifications changed.' }),
+  },
+  {
+    title: 'NotificationsPayload',
+    description: 'Only when a user changed all notifications at once, or all of a category or topic.',
+  },
+);
+const Topic = Type.Object(
+  {
+    topic: Type.String(),
+    categories: Type.Optional(
+      Type.Array(
+        Type.Object({ slug: Type.String(), status: Type.String() }, { title: 'SubscriptionPayloadCategory' }),
+      ),
+    ),
+  },
+  { title: 'SubscriptionPayload' },
+);
+const Changes = Type.Object(
+  {
+    changes: Type.Array(
+      Type.Object(
+        { category: nullable(Type.String()), channel: Channel, enabled: Type.Boolean() },
+        { title: 'PreferenceChange' },
+      ),
+      { description: 'A `category` of `null` means notifications without a category.' },
+    ),
+  },
+  { title: 'PreferencesPayload' },
+);
+
+/** The payloads of events that have one. That of `integration.received` is the body of the webhook. */
+export const EVENT_PAYLOADS: { readonly [Type in EventType]?: TSchema } = {
+  'broadcast.processed': BroadcastSummary,
+  'notification.seen': AllChanged,
+  'notification.read': AllChanged,
+  'notification.archived': AllChanged,
+  'delivery.scheduled': Type.Object({ due_at: Timestamp }, { title: 'DeliveryScheduledPayload' }),
+  'delivery.sent': Targets,
+  'delivery.failed': Targets,
+  'delivery.retried': Targets,
+  'delivery.skipped': Targets,
+  'delivery.clicked': Type.Object({ url: Type.String() }, { title: 'DeliveryClickedPayload' }),
+  'integration.saved': Named,
+  'integration.deleted': Named,
+  'integration.paused': Paused,
+  'integration.resumed': Paused,
+  'installation.saved': Named,
+  'installation.broken': Named,
+  'preferences.updated': Changes,
+  'subscription.saved': Topic,
+  'subscription.deleted': Topic,
+  'category.saved': CategoryConfig,
+  'category.deleted': Type.Object({ key: Type.String() }, { title: 'CategoryDeletedPayload' }),
+  'delivery_windows.saved': ProjectDeliveryWindows,
+  'tracking.saved': Tracking,
+};

@@ -12,7 +12,6 @@ export interface Schema {
   examples?: unknown[];
   readOnly?: boolean;
   properties?: Record<string, Schema>;
-  patternProperties?: Record<string, Schema>;
   additionalProperties?: boolean | Schema;
   items?: Schema;
   anyOf?: Schema[];
@@ -27,14 +26,14 @@ export function referByTitle(schema: Schema, definitions: Record<string, Schema>
   const refer = (part: Schema) => referByTitle(part, definitions);
   const referAll = (parts: Record<string, Schema>) =>
     Object.fromEntries(Object.entries(parts).map(([name, part]) => [name, refer(part)]));
-  const { properties, patternProperties, additionalProperties, items, anyOf } = schema;
+  const { properties, additionalProperties, items, anyOf, allOf } = schema;
   return referTo(definitions, {
     ...schema,
     ...(properties && { properties: referAll(properties) }),
-    ...(patternProperties && { patternProperties: referAll(patternProperties) }),
     ...(typeof additionalProperties === 'object' && { additionalProperties: refer(additionalProperties) }),
     ...(items && { items: refer(items) }),
     ...(anyOf && { anyOf: anyOf.map(refer) }),
+    ...(allOf && { allOf: allOf.map(refer) }),
   });
 }
 

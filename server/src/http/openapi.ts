@@ -5,6 +5,7 @@ import { Errors } from '../contract/common.ts';
 import { allErrors, ClientError, type ErrorCode } from '../errors.ts';
 import { exampleOf } from './examples.ts';
 import { referByTitle, type Schema } from './openapi-schemas.ts';
+import { WEBHOOK_HEADERS, webhookMessages } from './openapi-webhooks.ts';
 
 /** Collects the description of every route that is registered after it. */
 export async function describeRoutes(fastify: FastifyInstance, prefix: string): Promise<void> {
@@ -163,6 +164,8 @@ function described<Document extends ApiDocument>(document: Document): Document {
         operation.parameters = [...(operation.parameters ?? []), IDEMPOTENCY_KEY];
     }
   }
+  document.webhooks = webhookMessages();
+  document.components = { ...document.components, parameters: WEBHOOK_HEADERS };
   nameSchemas(document);
   return { openapi: document.openapi, jsonSchemaDialect: DIALECT, ...document };
 }
@@ -170,7 +173,8 @@ function described<Document extends ApiDocument>(document: Document): Document {
 interface ApiDocument {
   openapi?: string;
   paths?: object;
-  components?: { schemas?: object; responses?: Record<string, unknown> };
+  webhooks?: object;
+  components?: { schemas?: object; parameters?: object; responses?: Record<string, unknown> };
 }
 
 /** Moves every schema with a title to `components.schemas`. */
@@ -179,8 +183,8 @@ function nameSchemas(document: ApiDocument): void {
   const refer = (parts: readonly { schema?: Schema }[]) => {
     for (const part of parts) if (part.schema) part.schema = referByTitle(part.schema, definitions);
   };
-  const operations = Object.values(document.paths ?? {}).flatMap((methods) =>
-    Object.values<Operation>(methods),
+  const operations = Object.values<object>({ ...document.paths, ...document.webhooks }).flatMap((methods) =>
+    Object.values<Operation>({ ...methods }),
   );
   for (const { parameters = [], requestBody, responses } of operations) {
     refer(parameters);

@@ -1,9 +1,10 @@
 import { readFileSync } from 'node:fs';
 import { createConfig, lintFromString } from '@redocly/openapi-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { EVENT_TYPES } from '../../src/contract/event.ts';
 import { referByTitle } from '../../src/http/openapi-schemas.ts';
 import { startTestServer, type TestServer } from '../support/http.ts';
-import { type Description, describedBy } from '../support/operations.ts';
+import { type Description, describedBy, pointed } from '../support/operations.ts';
 
 let it: TestServer;
 let described: Description;
@@ -74,6 +75,20 @@ describe('the published description', () => {
       }
     expect(lacking).toEqual([]);
   });
+});
+
+test('has a webhook for every type of event, with the headers of Standard Webhooks', () => {
+  const webhooks = described.document.webhooks as Record<
+    string,
+    { post: { parameters: { $ref: string }[] } }
+  >;
+  expect(Object.keys(webhooks)).toEqual(EVENT_TYPES);
+  for (const { post } of Object.values(webhooks)) {
+    const headers = post.parameters.map(({ $ref }) => pointed(described.document, $ref));
+    expect(headers).toMatchObject(
+      ['webhook-id', 'webhook-timestamp', 'webhook-signature'].map((name) => ({ in: 'header', name })),
+    );
+  }
 });
 
 describe('named schemas', () => {

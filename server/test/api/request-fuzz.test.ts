@@ -110,6 +110,26 @@ describe('requests made from the description', () => {
     expect(refused).toBeGreaterThan(50);
   }, 300_000);
 
+  test('record events that are as the webhooks of the description say', async () => {
+    const { webhooks } = described.document as { webhooks: Webhooks };
+    const types = new Set<string>();
+    let link: string | null = `${service.address}/v2/events?limit=100`;
+    while (link !== null) {
+      const { pathname, search } = new URL(link);
+      const { body } = await service.project.call('GET', `${pathname.slice('/v2'.length)}${search}`);
+      for (const data of body.data) {
+        const { type, timestamp } = data;
+        const check = validator(webhooks[type]?.post.requestBody.content['application/json'].schema ?? {});
+        const problems = check({ type, timestamp, data }) ? [] : check.errors;
+        expect(problems, JSON.stringify(data)).toEqual([]);
+        if ('payload' in data) types.add(type);
+      }
+      link = body.links.next;
+    }
+    for (const type of ['preferences.updated', 'subscription.saved', 'category.saved', 'integration.saved'])
+      expect(types).toContain(type);
+  });
+
   test('every operation that saves something is read back', () => {
     const saving = described.operations.filter(
       (operation) => fuzzed(operation) && operation.method === 'PUT',
@@ -121,6 +141,11 @@ describe('requests made from the description', () => {
     ).toEqual([]);
   });
 });
+
+type Webhooks = Record<
+  string,
+  { post: { requestBody: { content: Record<'application/json', { schema: object }> } } }
+>;
 
 type ReadBack = (call: Caller, operation: Operation, drawn: Drawn, answer: Answer) => Promise<void>;
 
