@@ -158,8 +158,8 @@ test('no statement about deliveries has a plan that reads a table whole, or sort
     expect.arrayContaining([
       'list_broadcast_users',
       'list_broadcast_users_backwards',
-      'list_failed_deliveries_onwards',
-      'list_failed_deliveries_on_backwards',
+      'list_failed_deliveries_older',
+      'list_failed_deliveries_on_channel_newer',
       'read_deliveries',
       'read_shown',
       'locate_notifications',

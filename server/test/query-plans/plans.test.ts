@@ -51,7 +51,7 @@ test("a project's lists pass over nothing of younger projects", async () => {
         select lpad(to_hex(n), 32, '0')::uuid, case when n < 9000 then '${older}' else '${younger}' end::uuid, now(), now()
         from generate_series(1, 10000) as n;
         insert into broadcasts (id, project_id, message)
-        select lpad(to_hex(n), 32, '0')::uuid, case when n < 9000 then '${older}' else '${younger}' end::uuid, ''
+        select lpad(to_hex(n), 32, '0')::uuid, case when n < 9000 then '${older}' else '${younger}' end::uuid, '\\x007b7d'
         from generate_series(1, 10000) as n;
         analyze users, broadcasts;
       end $$`,
@@ -63,9 +63,7 @@ test("a project's lists pass over nothing of younger projects", async () => {
     await listBroadcasts(db, older, cursor);
     await listWebhooks(db, older, cursor);
   }
-  const plans = await plansOf(
-    "name ~ '^(list_users_all|list_webhooks)_(older|newer)$|^select_(older|newer)_broadcasts$'",
-  );
+  const plans = await plansOf("name ~ '^list_(users|broadcasts|webhooks)_(older|newer)$'");
   expect(plans).toHaveLength(6);
   for (const { name, plan } of plans)
     expect([name, plan]).toEqual([name, expect.stringMatching(/_of_project\b/)]);

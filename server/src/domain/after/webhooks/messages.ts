@@ -1,7 +1,8 @@
 import type { Static } from 'typebox';
 import type { EventType } from '../../../contract/event.ts';
 import type { WebhookDelivery } from '../../../contract/webhook.ts';
-import { type Queryable, type Statement, sql } from '../../../db/client.ts';
+import type { Queryable } from '../../../db/client.ts';
+import { listStatements } from '../../../db/list-statements.ts';
 import type { Cursor } from '../../../lib/cursor.ts';
 
 export type MessageState = 'sent' | 'retrying' | 'failed';
@@ -48,14 +49,12 @@ export function listMessages(
 }
 
 // Primary key (webhook_id, id), or index webhook_messages_by_state (webhook_id, state, id).
-const listText = (direction: Cursor['direction'], condition: string) =>
-  `select id, type, state, attempts, status, reason, duration_ms, last_attempt_at, next_attempt_at
-  from webhook_messages
-  where webhook_id = $1 ${condition} and id ${direction === 'older' ? '<' : '>'} $2
-  order by id ${direction === 'older' ? 'desc' : 'asc'}
-  limit $3`;
-const both = (name: string, condition: string): Record<Cursor['direction'], Statement> => ({
-  older: sql(`list_webhook_${name}_older`, listText('older', condition)),
-  newer: sql(`list_webhook_${name}_newer`, listText('newer', condition)),
-});
-const STATEMENTS = { all: both('messages', ''), inState: both('messages_in', 'and state = $4') };
+const MESSAGES = {
+  select: 'id, type, state, attempts, status, reason, duration_ms, last_attempt_at, next_attempt_at',
+  from: 'webhook_messages',
+  owner: 'webhook_id',
+};
+const STATEMENTS = {
+  all: listStatements('webhook_messages', MESSAGES),
+  inState: listStatements('webhook_messages_in_state', { ...MESSAGES, where: 'state = $4' }),
+};

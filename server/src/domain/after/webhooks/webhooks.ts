@@ -1,8 +1,9 @@
 import type { SaveWebhook, Webhook } from '../../../contract/webhook.ts';
-import { type Database, type Queryable, type Statement, sql } from '../../../db/client.ts';
+import { type Database, type Queryable, sql } from '../../../db/client.ts';
+import { listStatements } from '../../../db/list-statements.ts';
 import { ClientError } from '../../../errors.ts';
 import type { Clock } from '../../../lib/clock.ts';
-import { type Cursor, NEWEST, OLDEST } from '../../../lib/cursor.ts';
+import { type Cursor, OLDEST } from '../../../lib/cursor.ts';
 import { newId } from '../../../lib/ids.ts';
 import type { Sealer } from '../../../lib/seal.ts';
 import { recordEvents } from '../../ground/events/record.ts';
@@ -180,22 +181,13 @@ const selectWebhook = sql(
   `select ${WEBHOOK_COLUMNS} from webhooks where project_id = $1 and id = $2 and deleted_at is null`,
 );
 // users/list.ts explains the row comparisons.
-const listText = (direction: Cursor['direction']) =>
-  direction === 'older'
-    ? `select ${WEBHOOK_COLUMNS}
-  from webhooks
-  where (project_id, id) < ($1, $2) and (project_id, id) >= ($1, '${OLDEST}') and deleted_at is null
-  order by project_id desc, id desc
-  limit $3`
-    : `select ${WEBHOOK_COLUMNS}
-  from webhooks
-  where (project_id, id) > ($1, $2) and (project_id, id) <= ($1, '${NEWEST}') and deleted_at is null
-  order by project_id, id
-  limit $3`;
-const selectWebhooks: Record<Cursor['direction'], Statement> = {
-  older: sql('list_webhooks_older', listText('older')),
-  newer: sql('list_webhooks_newer', listText('newer')),
-};
+const selectWebhooks = listStatements('webhooks', {
+  select: WEBHOOK_COLUMNS,
+  from: 'webhooks',
+  owner: 'project_id',
+  pairs: true,
+  where: 'deleted_at is null',
+});
 // The feed starts with the oldest open transaction, so that no event from now on is missed.
 const insertWebhook = sql(
   'insert_webhook',

@@ -6,7 +6,8 @@ import {
   type SuppressionListQuery,
   type SuppressionReason,
 } from '../../../contract/suppression.ts';
-import { type Queryable, type Statement, sql } from '../../../db/client.ts';
+import { type Queryable, sql } from '../../../db/client.ts';
+import { bothDirections } from '../../../db/list-statements.ts';
 import type { Cursor } from '../../../lib/cursor.ts';
 import { type Address, addressHash } from '../identities/address.ts';
 import type { AddressKeys } from './address-keys.ts';
@@ -95,8 +96,9 @@ const selectByHash = sql(
 );
 // Index suppressions_listed: one scan per kind and reason, at most ten, so that no filter reads rows that it
 // leaves out.
-const listText = (beyond: '<' | '>', order: 'desc' | 'asc') =>
-  `select one.*
+const LIST = bothDirections(
+  'suppressions',
+  (beyond, order) => `select one.*
   from unnest($2::text[]) as k (kind)
   cross join unnest($3::text[]) as r (reason)
   cross join lateral (
@@ -107,8 +109,5 @@ const listText = (beyond: '<' | '>', order: 'desc' | 'asc') =>
     limit $5
   ) one
   order by one.id ${order}
-  limit $5`;
-const LIST: Record<Cursor['direction'], Statement> = {
-  older: sql('list_older_suppressions', listText('<', 'desc')),
-  newer: sql('list_newer_suppressions', listText('>', 'asc')),
-};
+  limit $5`,
+);

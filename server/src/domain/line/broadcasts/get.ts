@@ -1,5 +1,6 @@
 import { type Queryable, sql } from '../../../db/client.ts';
-import { type Cursor, NEWEST, OLDEST } from '../../../lib/cursor.ts';
+import { listStatements } from '../../../db/list-statements.ts';
+import type { Cursor } from '../../../lib/cursor.ts';
 import type { JsonText } from '../../../lib/json-text.ts';
 import { unpackJson } from '../../../lib/packed-json.ts';
 import { type ListPage, readTextPage } from '../../../lib/page.ts';
@@ -31,8 +32,7 @@ export async function readAccepted(db: Queryable, projectId: string, id: string)
 export function listBroadcasts(db: Queryable, projectId: string, page: Cursor): Promise<ListPage<JsonText>> {
   return readTextPage(
     page,
-    ({ direction, id, limit }) =>
-      db.query<ListedBroadcast>(direction === 'older' ? selectOlder : selectNewer, [projectId, id, limit]),
+    ({ direction, id, limit }) => db.query<ListedBroadcast>(LIST[direction], [projectId, id, limit]),
     (rows) => textsOf(db, projectId, rows),
   );
 }
@@ -109,22 +109,12 @@ const selectBroadcasts = sql(
   'select_broadcasts',
   `select ${COLUMNS} from broadcasts where id = any ($1::uuid[]) and project_id = $2`,
 );
-// Index broadcasts_of_project (project_id, id): see users/list.ts for the pairs. The length of a text that is
-// stored apart is known without reading it.
-const LISTED = `id, octet_length(message) + coalesce(octet_length(overrides), 0) + coalesce(octet_length(recipients), 0) as bytes`;
-const selectOlder = sql(
-  'select_older_broadcasts',
-  `select ${LISTED}
-  from broadcasts
-  where (project_id, id) < ($1, $2) and (project_id, id) >= ($1, '${OLDEST}')
-  order by project_id desc, id desc
-  limit $3`,
-);
-const selectNewer = sql(
-  'select_newer_broadcasts',
-  `select ${LISTED}
-  from broadcasts
-  where (project_id, id) > ($1, $2) and (project_id, id) <= ($1, '${NEWEST}')
-  order by project_id, id
-  limit $3`,
-);
+// Index broadcasts_of_project (project_id, id). The length of a text that is stored apart is known without
+// reading it.
+const LIST = listStatements('broadcasts', {
+  select: `id, octet_length(message) + coalesce(octet_length(overrides), 0)
+    + coalesce(octet_length(recipients), 0) as bytes`,
+  from: 'broadcasts',
+  owner: 'project_id',
+  pairs: true,
+});

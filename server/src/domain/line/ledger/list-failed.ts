@@ -1,4 +1,5 @@
-import { type Queryable, type Statement, sql } from '../../../db/client.ts';
+import type { Queryable } from '../../../db/client.ts';
+import { bothDirections } from '../../../db/list-statements.ts';
 import { type Cursor, NEWEST, OLDEST, type Stretch } from '../../../lib/cursor.ts';
 import { cursorOf, type ListedDelivery, type Place } from './list-cursor.ts';
 import { COLUMNS, type DeliveryRow, storedDelivery } from './wire.ts';
@@ -42,19 +43,17 @@ export async function listFailed(
 }
 
 // Index deliveries_failed (broadcast_id, user_id, channel).
-const listText = (direction: Cursor['direction'], condition: string) => {
-  const [beyond, order] = direction === 'older' ? ['>', ''] : ['<', 'desc'];
-  return `select ${COLUMNS}
+const both = (name: string, condition: string) =>
+  // Rising: the list begins with the smallest user id.
+  bothDirections(name, (_beyond, falling) => {
+    const [beyond, order] = falling === 'desc' ? ['>', 'asc'] : ['<', 'desc'];
+    return `select ${COLUMNS}
   from deliveries
   where broadcast_id = $1 and state = 'failed' and (user_id, channel) ${beyond} ($2, $3) ${condition}
   order by user_id ${order}, channel ${order}
   limit $4`;
-};
-const both = (name: string, condition: string): Record<Cursor['direction'], Statement> => ({
-  older: sql(`list_${name}_onwards`, listText('older', condition)),
-  newer: sql(`list_${name}_backwards`, listText('newer', condition)),
-});
+  });
 const STATEMENTS = {
   all: both('failed_deliveries', ''),
-  onChannel: both('failed_deliveries_on', 'and channel = $5'),
+  onChannel: both('failed_deliveries_on_channel', 'and channel = $5'),
 };

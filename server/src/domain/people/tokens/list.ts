@@ -1,4 +1,5 @@
-import { type Queryable, type Statement, sql } from '../../../db/client.ts';
+import { type Queryable, sql } from '../../../db/client.ts';
+import { listStatements } from '../../../db/list-statements.ts';
 import type { Cursor } from '../../../lib/cursor.ts';
 import { isId } from '../../../lib/ids.ts';
 import type { Sealer } from '../../../lib/seal.ts';
@@ -23,7 +24,7 @@ export async function listTokens(
   channel: string,
   { direction, id, limit }: Cursor,
 ): Promise<TokenRow[]> {
-  return db.query<TokenRow>(LIST[direction], [userId, channel, id, limit]);
+  return db.query<TokenRow>(LIST[direction], [userId, id, limit, channel]);
 }
 
 /** A token of the user, active or discarded, by the id of its record. */
@@ -70,16 +71,12 @@ export function tokenJson(sealer: Sealer, row: TokenRow): string | undefined {
 const COLUMNS = 'user_id, id, public_id, sealed_data, created_at, updated_at, discarded_at';
 
 // Index tokens_listed.
-const listText = (beyond: '<' | '>', order: 'desc' | 'asc') =>
-  `select ${COLUMNS}
-  from tokens
-  where user_id = $1 and channel = $2 and discarded_at is null and id ${beyond} $3
-  order by id ${order}
-  limit $4`;
-const LIST: Record<Cursor['direction'], Statement> = {
-  older: sql('list_older_tokens', listText('<', 'desc')),
-  newer: sql('list_newer_tokens', listText('>', 'asc')),
-};
+const LIST = listStatements('tokens', {
+  select: COLUMNS,
+  from: 'tokens',
+  owner: 'user_id',
+  where: 'channel = $4 and discarded_at is null',
+});
 // Primary key.
 const selectToken = sql(
   'get_token',

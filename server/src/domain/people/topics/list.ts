@@ -1,5 +1,6 @@
 import type { Subscription } from '../../../contract/topic.ts';
-import { type Queryable, type Statement, sql } from '../../../db/client.ts';
+import type { Queryable } from '../../../db/client.ts';
+import { listStatements } from '../../../db/list-statements.ts';
 import type { Cursor } from '../../../lib/cursor.ts';
 import { type Categories, listed } from './merge.ts';
 
@@ -25,13 +26,8 @@ export function subscriptionOf({ id, topic, categories }: SubscriptionRow): Subs
 }
 
 // Index subscriptions_listed (user_id, id).
-const listText = (beyond: '<' | '>', order: 'desc' | 'asc') =>
-  `select id, topic, categories::text as categories
-  from subscriptions
-  where user_id = $1 and id ${beyond} $2
-  order by id ${order}
-  limit $3`;
-const LIST: Record<Cursor['direction'], Statement> = {
-  older: sql('list_older_subscriptions', listText('<', 'desc')),
-  newer: sql('list_newer_subscriptions', listText('>', 'asc')),
-};
+const LIST = listStatements('subscriptions', {
+  select: 'id, topic, categories::text as categories',
+  from: 'subscriptions',
+  owner: 'user_id',
+});

@@ -1,5 +1,6 @@
-import { type Queryable, sql } from '../../../db/client.ts';
-import { type Cursor, NEWEST, OLDEST } from '../../../lib/cursor.ts';
+import type { Queryable } from '../../../db/client.ts';
+import { listStatements } from '../../../db/list-statements.ts';
+import type { Cursor } from '../../../lib/cursor.ts';
 import { identityValue } from '../../ground/identities/identities.ts';
 import { USER_COLUMNS, type UserRow } from './get.ts';
 
@@ -39,33 +40,15 @@ function beyondPrefix(prefix: string): string {
   return `${prefix}\u{10ffff}`;
 }
 
-// Index users_of_project (project_id, id). The places are compared as pairs, and ordered by: else the primary
-// key would do for the order, and be read through all that younger projects have.
-const allText = (direction: Cursor['direction']) =>
-  direction === 'older'
-    ? `select ${USER_COLUMNS}
-  from users u
-  where (u.project_id, u.id) < ($1, $2)
-    and (u.project_id, u.id) >= ($1, '${OLDEST}')
-    and u.deleted_at is null
-  order by u.project_id desc, u.id desc
-  limit $3`
-    : `select ${USER_COLUMNS}
-  from users u
-  where (u.project_id, u.id) > ($1, $2)
-    and (u.project_id, u.id) <= ($1, '${NEWEST}')
-    and u.deleted_at is null
-  order by u.project_id, u.id
-  limit $3`;
-
-// Primary keys: of user_keys, whose values are in the order of bytes, and of users, by ids that are sorted
-// first, up to the limit.
-const matchingText = (direction: Cursor['direction']) =>
-  `select ${USER_COLUMNS}
-  from users u
-  where u.project_id = $1
-    and u.id ${direction === 'older' ? '<' : '>'} $2
-    and u.deleted_at is null
+const LISTED = { select: USER_COLUMNS, from: 'users u', owner: 'u.project_id', id: 'u.id' };
+const STATEMENTS = {
+  // Index users_of_project (project_id, id).
+  all: listStatements('users', { ...LISTED, pairs: true, where: 'u.deleted_at is null' }),
+  // Primary keys: of user_keys, whose values are in the order of bytes, and of users, by ids that are sorted
+  // first, up to the limit.
+  matching: listStatements('users_matching', {
+    ...LISTED,
+    where: `u.deleted_at is null
     and u.id = any (array(
       (
         select user_id
@@ -82,13 +65,6 @@ const matchingText = (direction: Cursor['direction']) =>
         order by value
         limit ${MAX_MATCHES}
       )
-    ))
-  order by u.id ${direction === 'older' ? 'desc' : 'asc'}
-  limit $3`;
-
-const both = (name: string, text: (direction: Cursor['direction']) => string) => ({
-  older: sql(`list_users_${name}_older`, text('older')),
-  newer: sql(`list_users_${name}_newer`, text('newer')),
-});
-
-const STATEMENTS = { all: both('all', allText), matching: both('matching', matchingText) };
+    ))`,
+  }),
+};

@@ -1,5 +1,6 @@
 import { isCategoryKey } from '../../../contract/category.ts';
-import { type Queryable, type Statement, sql } from '../../../db/client.ts';
+import { type Queryable, sql } from '../../../db/client.ts';
+import { listStatements } from '../../../db/list-statements.ts';
 import type { Cursor } from '../../../lib/cursor.ts';
 
 /** A category's config: JSON text, as it was saved. */
@@ -35,13 +36,8 @@ const selectCategory = sql(
 );
 
 // Index categories_listed.
-const listText = (beyond: '<' | '>', order: 'desc' | 'asc') =>
-  `select id, config::text as config
-  from categories
-  where project_id = $1 and id ${beyond} $2
-  order by id ${order}
-  limit $3`;
-const LIST: Record<Cursor['direction'], Statement> = {
-  older: sql('list_older_categories', listText('<', 'desc')),
-  newer: sql('list_newer_categories', listText('>', 'asc')),
-};
+const LIST = listStatements('categories', {
+  select: 'id, config::text as config',
+  from: 'categories',
+  owner: 'project_id',
+});

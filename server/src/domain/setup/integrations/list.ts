@@ -1,5 +1,6 @@
 import type { IntegrationState } from '../../../contract/integration.ts';
-import { type Queryable, sql } from '../../../db/client.ts';
+import type { Queryable } from '../../../db/client.ts';
+import { listStatements } from '../../../db/list-statements.ts';
 import type { Cursor } from '../../../lib/cursor.ts';
 import { CannotOpen, type Sealer } from '../../../lib/seal.ts';
 import { unreadableConfig } from '../../ground/secrets/unreadable.ts';
@@ -26,8 +27,7 @@ export async function listIntegrations(
   { projectId, provider }: { projectId: string; provider?: string },
   { direction, id, limit }: Cursor,
 ): Promise<SavedIntegration[]> {
-  const statement = direction === 'older' ? selectOlder : selectNewer;
-  const rows = await db.query<Row>(statement, [projectId, provider ?? null, id, limit]);
+  const rows = await db.query<Row>(LIST[direction], [projectId, id, limit, provider ?? null]);
   return rows.map((row) => ({
     id: row.id,
     provider: row.provider,
@@ -79,23 +79,12 @@ const PAUSE = `
   order by p.party
   limit 1`;
 
-// Index integrations_of_project (project_id, id); a project has few, so those of other providers are passed
-// over.
-const selectOlder = sql(
-  'list_integrations_older',
-  `select i.id, i.provider, i.sealed_config, p.party, p.since, p.until, p.code, p.reason
-  from integrations i
-  left join lateral (${PAUSE}) p on true
-  where i.project_id = $1 and ($2::text is null or i.provider = $2) and i.id < $3
-  order by i.id desc
-  limit $4`,
-);
-const selectNewer = sql(
-  'list_integrations_newer',
-  `select i.id, i.provider, i.sealed_config, p.party, p.since, p.until, p.code, p.reason
-  from integrations i
-  left join lateral (${PAUSE}) p on true
-  where i.project_id = $1 and ($2::text is null or i.provider = $2) and i.id > $3
-  order by i.id
-  limit $4`,
-);
+// Index integrations_of_project (project_id, id). A project has few: the filter may skip some.
+const LIST = listStatements('integrations', {
+  select: 'i.id, i.provider, i.sealed_config, p.party, p.since, p.until, p.code, p.reason',
+  from: `integrations i
+  left join lateral (${PAUSE}) p on true`,
+  owner: 'i.project_id',
+  id: 'i.id',
+  where: '($4::text is null or i.provider = $4)',
+});
