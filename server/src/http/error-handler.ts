@@ -11,17 +11,20 @@ declare module 'fastify' {
   }
 }
 
-/** Turns whatever was thrown below a route into the answer that the contract has for it. */
+/** Sends the error response for anything that a route threw, in the shape of the route's API. */
 export function handleError(error: FastifyError, request: FastifyRequest, reply: FastifyReply): FastifyReply {
-  const told = toClientError(error);
-  if (told.status >= 500) request.failure = error;
-  reply.code(told.status).headers(told.headers).header('content-type', 'application/json; charset=utf-8');
-  return reply.send(errorBody(told));
+  const clientError = toClientError(error);
+  if (clientError.status >= 500) request.failure = error;
+  const body = request.routeOptions?.config?.api?.errorBody ?? errorList;
+  reply.code(clientError.status).headers(clientError.headers);
+  return reply
+    .header('content-type', 'application/json; charset=utf-8')
+    .send(JSON.stringify(body(clientError)));
 }
 
-/** The body of an error's answer. */
-function errorBody(error: ClientError): string {
-  return JSON.stringify({ errors: error.problems });
+/** The body of an error response: a list with all problems of the request. */
+export function errorList({ problems }: ClientError): { errors: ClientError['problems'] } {
+  return { errors: problems };
 }
 
 // What Fastify itself says no to, by its code.
@@ -58,7 +61,7 @@ function toClientError(error: unknown): ClientError {
 /** Responds to an `Expect` header other than `100-continue` (RFC 9110, 10.1.1), which no route sees. */
 export function rejectExpectation(_request: IncomingMessage, response: ServerResponse): void {
   const error = new ClientError('expectation_failed');
-  const body = errorBody(error);
+  const body = JSON.stringify(errorList(error));
   response.writeHead(error.status, {
     'content-type': 'application/json; charset=utf-8',
     'cache-control': 'no-store',
@@ -82,7 +85,7 @@ export function answerBadSocket(error: Error & { code?: string }, socket: Socket
       : error.code === 'HPE_HEADER_OVERFLOW'
         ? '431 Request Header Fields Too Large'
         : '400 Bad Request';
-  const body = errorBody(new ClientError('bad_request'));
+  const body = JSON.stringify(errorList(new ClientError('bad_request')));
   socket.end(
     `HTTP/1.1 ${status}\r\nContent-Type: application/json; charset=utf-8\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
     () => socket.destroy(),

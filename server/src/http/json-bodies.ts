@@ -10,7 +10,7 @@ import type { App } from './route.ts';
 const PARSED_HERE_BYTES = 512 * 1024;
 
 /** Bodies are JSON in UTF-8 and nothing else. */
-export function readJsonBodies({ fastify, readBody }: App): void {
+export function readJsonBodies({ fastify, readBody }: Pick<App, 'fastify' | 'readBody'>): void {
   const thread = new BodyThread();
   fastify.decorateRequest('bodyHash', undefined);
   fastify.decorateRequest('bodyJson', undefined);

@@ -4,6 +4,7 @@ import type { Config } from '../config.ts';
 import type { RateWindows } from '../domain/ground/requests/rate-windows.ts';
 import { ClientError } from '../errors.ts';
 import type { Taken } from '../lib/sliding-window.ts';
+import type { ApiLimits } from './api.ts';
 import type { Caller } from './auth.ts';
 import { clientAddress } from './client-address.ts';
 
@@ -12,8 +13,13 @@ import { clientAddress } from './client-address.ts';
  * be asked.
  */
 export interface RateLimits {
-  /** A request with a valid credential: its own limits for reads and writes. */
-  caller(caller: Caller, request: FastifyRequest, reply: FastifyReply): void | Promise<void>;
+  /** A request with a valid credential: by its caller, apart for reads and writes. */
+  caller(
+    caller: Caller,
+    perMinute: ApiLimits['requests'],
+    request: FastifyRequest,
+    reply: FastifyReply,
+  ): void | Promise<void>;
   /** A request without one: by address. */
   stranger(request: FastifyRequest, reply: FastifyReply): void | Promise<void>;
   /**
@@ -67,10 +73,10 @@ export function createRateLimits({ config, windows }: { config: Config; windows:
   }
 
   return {
-    caller(caller, request, reply) {
+    caller(caller, perMinute, request, reply) {
       const reads = request.method === 'GET' || request.method === 'HEAD' || request.method === 'OPTIONS';
       const own = caller.project.rateLimits;
-      const limit = reads ? (own.reads ?? config.RATE_LIMIT_READS) : (own.writes ?? config.RATE_LIMIT_WRITES);
+      const limit = reads ? (own.reads ?? perMinute.reads) : (own.writes ?? perMinute.writes);
       // A user may have many tokens, made by the hour: they share one limit.
       const credential = caller.kind === 'user' ? caller.userId : caller.tokenId;
       return count(`${reads ? 'r' : 'w'}${credential}`, limit, reply);

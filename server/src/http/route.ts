@@ -8,7 +8,8 @@ import type { Cursor, Stretch } from '../lib/cursor.ts';
 import type { JsonLimits } from '../lib/json-member.ts';
 import type { JsonText } from '../lib/json-text.ts';
 import type { ListPage } from '../lib/page.ts';
-import type { Authenticator, Caller, Credential } from './auth.ts';
+import type { Api } from './api.ts';
+import type { Caller, Credential } from './auth.ts';
 import { brandHeader, spellings } from './brand.ts';
 import type { CallContext, HttpContext } from './context.ts';
 import { answerIdempotently, idempotencyKeyOf } from './idempotency.ts';
@@ -19,16 +20,15 @@ import type { BodyReader } from './read-body.ts';
 import { refuseTogether } from './refuse-together.ts';
 import { type RawJson, rawJson, replyChecker, sendJson, toJson } from './reply.ts';
 
-/** Where routes are registered. */
+/** Where routes of one version of the API are registered. */
 export interface App {
+  readonly api: Api;
   readonly fastify: FastifyInstance;
   readonly context: HttpContext;
-  readonly authenticate: Authenticator;
+  /** Counts requests, over all versions of the API. */
   readonly limits: RateLimits;
-  /** What stands before the `url` of a route: `/v2`. */
-  readonly prefix: string;
   readonly readBody: BodyReader;
-  /** Judges replies by their schemas; in tests only, where a wrong reply should be an error. */
+  /** Validates responses against their schemas; for tests. */
   readonly checkReplies: boolean;
 }
 
@@ -157,14 +157,13 @@ export function projectRoute<
   const Reply extends Replies,
 >(app: App, route: Route<Params, Query, Body, Reply, ProjectCall>): void {
   register(app, route, {
-    security: [{ ProjectJWT: [] }],
+    caller: 'project',
     admit: (request, reply) => admit(app, request, reply, 'project'),
     who({ caller }) {
       const { project, credential, ...rest } = known(caller);
       if (rest.kind !== 'project') throw new ClientError('forbidden');
       return { project, tokenId: rest.tokenId, credential };
     },
-    bodies: PROJECT_BODIES,
   });
 }
 
@@ -176,14 +175,13 @@ export function userRoute<
   const Reply extends Replies,
 >(app: App, route: Route<Params, Query, Body, Reply, UserCall>): void {
   register(app, route, {
-    security: [{ UserJWT: [] }],
+    caller: 'user',
     admit: (request, reply) => admit(app, request, reply, 'user'),
     who({ caller }) {
       const { project, credential, ...rest } = known(caller);
       if (rest.kind !== 'user') throw new ClientError('forbidden');
       return { project, user: { id: rest.userId }, credential };
     },
-    bodies: OTHER_BODIES,
   });
 }
 
@@ -198,10 +196,9 @@ export function publicRoute<
     app,
     { idempotency: 'none', ...route },
     {
-      security: [],
+      caller: 'anyone',
       admit: async (request, reply) => app.limits.stranger(request, reply),
       who: () => ({}),
-      bodies: OTHER_BODIES,
     },
   );
 }
@@ -222,7 +219,9 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** The operation's name in metrics and logs. */
     operationId?: string;
-    /** Whoever knows the path may do something: it stays out of the log. */
+    /** The version of the API that the route belongs to. */
+    api?: Api;
+    /** The path is a credential, so it is not logged. */
     secretPath?: boolean;
     /** What the body may hold, and how it is parsed. */
     limits?: JsonLimits;
@@ -232,18 +231,13 @@ declare module 'fastify' {
 }
 
 interface Access<Who> {
-  security: Record<string, string[]>[];
-  /** Before the body is read: throws for whom this route is not. */
+  caller: Caller['kind'] | 'anyone';
+  /** Runs before the body is read. Throws for a caller that must not use the route. */
   admit: (request: FastifyRequest, reply: FastifyReply) => Promise<void>;
   who: (request: FastifyRequest) => Who;
-  /** What bodies may have. */
-  bodies: { bytes: number; keysAndValues: number };
 }
 
-// A request with as many takes 10 ms of this thread, and a broadcast with as many in its recipients 25 ms.
-// 50,000 are a thousand recipients with all their members and 15 attributes each.
-const PROJECT_BODIES = { bytes: 1024 * 1024, keysAndValues: 10_000 };
-const OTHER_BODIES = { bytes: 64 * 1024, keysAndValues: 500 };
+// A thousand recipients with all their members and 15 attributes each: 25 ms of the event loop.
 const IN_LONG_ARRAY = 50_000;
 const LEVELS = 100;
 
@@ -258,15 +252,19 @@ function register<
   const checkReply =
     app.checkReplies && status !== 204 ? replyChecker(route.operationId, replySchema) : undefined;
   const brand = app.context.config.BRAND;
+  const { credentials, limits } = app.api;
+  const bodies = limits.bodies[access.caller];
+  const security = access.caller === 'anyone' ? [] : [{ [credentials[access.caller].scheme]: [] }];
   for (const { url, published: shown } of spellings(route.url, brand)) {
     app.fastify.route({
       method: route.method satisfies HTTPMethods,
-      url: `${app.prefix}${url}`,
-      bodyLimit: route.bodyLimit ?? access.bodies.bytes,
+      url: `${app.api.prefix}${url}`,
+      bodyLimit: route.bodyLimit ?? bodies.bytes,
       config: {
+        api: app.api,
         operationId: route.operationId,
         limits: {
-          keysAndValues: route.keysAndValues ?? access.bodies.keysAndValues,
+          keysAndValues: route.keysAndValues ?? bodies.keysAndValues,
           inMember: IN_LONG_ARRAY,
           levels: LEVELS,
         },
@@ -278,7 +276,7 @@ function register<
         summary: route.summary,
         description: route.description,
         tags: route.tags,
-        security: access.security,
+        security,
         ...(route.errors === undefined ? {} : { [OWN_ERRORS]: route.errors }),
         hide: route.hidden === true || !shown,
         ...(route.params === undefined ? {} : { params: route.params }),
@@ -367,18 +365,16 @@ function published(status: number, schema: TSchema, mediaType = 'application/jso
   return { description, content: { [mediaType]: { schema } } };
 }
 
-/**
- * Counts a request that anyone may send: as one of its caller if its credential is valid, else by address.
- */
+/** Counts a request by its caller if it has a valid credential, else by its address. */
 export async function countCaller(app: App, request: FastifyRequest, reply: FastifyReply): Promise<void> {
   try {
-    request.caller = await app.authenticate(request.headers);
+    request.caller = await app.api.authenticate(request.headers);
   } catch (error) {
     if (!(error instanceof ClientError)) throw error;
     await app.limits.stranger(request, reply);
     return;
   }
-  await app.limits.caller(request.caller, request, reply);
+  await app.limits.caller(request.caller, app.api.limits.requests, request, reply);
 }
 
 async function admit(
@@ -387,18 +383,21 @@ async function admit(
   reply: FastifyReply,
   kind: Caller['kind'],
 ): Promise<void> {
+  const { api } = app;
   try {
-    request.caller = await app.authenticate(request.headers);
+    request.caller = await api.authenticate(request.headers);
   } catch (error) {
     if (error instanceof ClientError) await app.limits.stranger(request, reply);
     throw error;
   }
-  const counting = app.limits.caller(request.caller, request, reply);
+  const counting = app.limits.caller(request.caller, api.limits.requests, request, reply);
   if (counting !== undefined) await counting;
-  if (request.caller.kind !== kind) {
-    const [needed, given] =
-      kind === 'project' ? ['a Project JWT', 'a User JWT'] : ['a User JWT', 'a Project JWT'];
-    throw new ClientError('forbidden', [`This operation needs ${needed}; the request has ${given}`]);
+  const given = request.caller.kind;
+  if (given !== kind) {
+    const { credentials } = api;
+    throw new ClientError('forbidden', [
+      `This operation needs ${credentials[kind].name}; the request has ${credentials[given].name}`,
+    ]);
   }
 }
 

@@ -10,7 +10,6 @@ import { OwnWindows } from '../domain/ground/requests/rate-windows.ts';
 import { ClientError } from '../errors.ts';
 import { newId } from '../lib/ids.ts';
 import { httpSeconds } from '../metrics.ts';
-import { createAuthenticator } from './auth.ts';
 import { clientAddress } from './client-address.ts';
 import { limitConnections } from './connections.ts';
 import type { HttpContext } from './context.ts';
@@ -28,6 +27,7 @@ import { refusal } from './refuse-together.ts';
 import { type App, countCaller } from './route.ts';
 import { trackedRoutes } from './tracked.ts';
 import { unsubscribePage } from './unsubscribe.ts';
+import { v2Api } from './v2/api.ts';
 import { inboundRoutes } from './v2/inbound.ts';
 import { v2Routes } from './v2/index.ts';
 
@@ -61,24 +61,23 @@ export async function createServer(
   const fastify = newFastify(context, timeouts);
   limitConnections(fastify.server, { log: context.log, max: config.MAX_CONNECTIONS });
   fastify.server.on('checkExpectation', rejectExpectation);
-  const app: App = {
+  const shared: Omit<App, 'api'> = {
     fastify,
     context,
-    authenticate: createAuthenticator(context),
     limits: options.limits ?? createRateLimits({ config, windows: new OwnWindows({ clock }) }),
     readBody: bodyReader(context, addressOf),
-    prefix: '/v2',
     checkReplies: options.checkReplies ?? false,
   };
-  const knownPaths = refuseOtherMethods(fastify, app.prefix);
-  readJsonBodies(app);
+  const v2: App = { ...shared, api: v2Api(context) };
+  const knownPaths = refuseOtherMethods(fastify, v2.api.prefix);
+  readJsonBodies(shared);
   observe(fastify, context, addressOf);
   await allowOrigins(fastify, config.BRAND);
   checkHost(fastify);
   closeAfterEarlyResponses(fastify, timeouts.lingerMs);
   fastify.setErrorHandler(handleError);
   fastify.setNotFoundHandler(async (request, reply) => {
-    await app.limits.stranger(request, reply);
+    await shared.limits.stranger(request, reply);
     knownPaths.refuse(request);
     throw new ClientError('not_found', [
       `There is nothing at ${request.method} ${request.url.split('?', 1)[0]?.slice(0, 200)}`,
@@ -89,15 +88,15 @@ export async function createServer(
   // Replies are made by JSON.stringify: a serializer made from a schema drops or bends what the schema does
   // not foresee.
   fastify.setSerializerCompiler(() => JSON.stringify);
-  await describeRoutes(fastify, app.prefix);
-  v2Routes(app);
-  await inboundRoutes(app);
-  options.routes?.(app);
+  await describeRoutes(fastify, v2.api.prefix);
+  v2Routes(v2);
+  await inboundRoutes(v2);
+  options.routes?.(v2);
   operationsRoutes(fastify, context);
-  await unsubscribePage(app);
-  await trackedRoutes(app);
-  await serveDescription(fastify, app.prefix);
-  knownPaths.finish((request, reply) => countCaller(app, request, reply));
+  await unsubscribePage(v2);
+  await trackedRoutes(v2);
+  await serveDescription(fastify, v2.api.prefix);
+  knownPaths.finish((request, reply) => countCaller(v2, request, reply));
   await fastify.ready();
   return fastify;
 }

@@ -1,0 +1,22 @@
+import type { ClientError } from '../errors.ts';
+import type { Authenticator, Caller } from './auth.ts';
+
+/** A version of the API: what all its operations have in common. Each route is registered with one. */
+export interface Api {
+  /** The start of every path: `/v2`. */
+  readonly prefix: string;
+  /** Finds the caller of a request. */
+  readonly authenticate: Authenticator;
+  /** The credential that an operation needs: its scheme in the API description, and its name in errors. */
+  readonly credentials: Record<Caller['kind'], { scheme: string; name: string }>;
+  /** The body of an error response, before it is written as JSON. */
+  readonly errorBody: (error: ClientError) => object;
+  readonly limits: ApiLimits;
+}
+
+export interface ApiLimits {
+  /** Requests per minute of one caller whose project has no limits of its own; 0 for unlimited. */
+  readonly requests: { reads: number; writes: number };
+  /** Request bodies, where the route has no limits of its own. */
+  readonly bodies: Record<Caller['kind'] | 'anyone', { bytes: number; keysAndValues: number }>;
+}
