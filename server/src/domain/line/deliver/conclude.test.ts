@@ -116,7 +116,7 @@ describe('a delivery to several targets', () => {
     expect(short(concludeTargets(beforeAttempt(), results))).toEqual(expected);
   });
 
-  test('adds up what became of them before', () => {
+  test('adds up the results of earlier attempts', () => {
     const progress = { left: { c: 0 }, ...of([1, 1, 1], 'a') };
     expect(short(concludeTargets(beforeAttempt({ attempt: 1, progress }), [failed('c')]))).toEqual([
       'sent',

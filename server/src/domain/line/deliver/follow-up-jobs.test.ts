@@ -16,7 +16,7 @@ const job = (channel = 'mobile_push') => ({
 });
 const none = { accepted: 0, gone: 0, failed: 0 };
 
-test('deliveries with the same due time and number of attempts are one job, with what remains of each', () => {
+test('deliveries with the same due time and number of attempts are one job', () => {
   const jobs = retryJobs(
     job(),
     [

@@ -6,7 +6,7 @@ import type { LineContext } from '../context/context.ts';
 import { HIDDEN } from '../notifications/row.ts';
 
 /**
- * Shows notifications that were held back in the inboxes of these users, as new ones of this moment, by one
+ * Shows hidden notifications in the inboxes of these users, as new ones of this moment, by one
  * statement, and notifies connected users. A repeat changes nothing but notifies them again: the process may
  * have stopped before it did.
  */

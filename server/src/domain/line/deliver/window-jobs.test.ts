@@ -110,6 +110,6 @@ describe('what waits', () => {
   });
 });
 
-test('where nobody waits there is nothing to write', () => {
+test('if no delivery is deferred, there are no jobs and no events', () => {
   expect(windowJobs(job(), new Map(), NOW)).toEqual({ jobs: [], events: [] });
 });

@@ -285,22 +285,23 @@ const upsertDeliveries = sql(
       select id from broadcasts where id = any ($15::uuid[])
     )
     insert into deliveries as d (
-      user_id, notification_id, channel, broadcast_id, state, attempts, integration_id, provider, provider_id, code, reason,
-      first_attempt_at, last_attempt_at, targets, replays, progress
+      user_id, notification_id, channel, broadcast_id, state, attempts, integration_id, provider, provider_id,
+      code, reason, first_attempt_at, last_attempt_at, targets, replays, progress
     )
-    select user_id, notification_id, channel, broadcast_id, state, attempts, integration_id, provider, provider_id, code, reason,
-      first_attempt_at, now(), targets::json, replay, progress::json
+    select user_id, notification_id, channel, broadcast_id, state, attempts, integration_id, provider,
+      provider_id, code, reason, first_attempt_at, now(), targets::json, replay, progress::json
     from unnest(
-      $1::uuid[], $2::uuid[], $3::text[], $4::uuid[], $5::text[], $6::int[], $7::uuid[], $8::text[], $9::text[], $10::text[], $11::text[],
-      $12::timestamptz[], $13::text[], $14::int[], $16::text[]
+      $1::uuid[], $2::uuid[], $3::text[], $4::uuid[], $5::text[], $6::int[], $7::uuid[], $8::text[],
+      $9::text[], $10::text[], $11::text[], $12::timestamptz[], $13::text[], $14::int[], $16::text[]
     ) as o (
-      user_id, notification_id, channel, broadcast_id, state, attempts, integration_id, provider, provider_id, code, reason, first_attempt_at,
-      targets, replay, progress
+      user_id, notification_id, channel, broadcast_id, state, attempts, integration_id, provider, provider_id,
+      code, reason, first_attempt_at, targets, replay, progress
     )
     where broadcast_id in (select id from existing)
     on conflict (user_id, notification_id, channel) do update
       set state = excluded.state, attempts = excluded.attempts,
-        integration_id = coalesce(excluded.integration_id, d.integration_id), provider = coalesce(excluded.provider, d.provider),
+        integration_id = coalesce(excluded.integration_id, d.integration_id),
+        provider = coalesce(excluded.provider, d.provider),
         provider_id = excluded.provider_id, code = excluded.code, reason = excluded.reason,
         last_attempt_at = excluded.last_attempt_at, targets = excluded.targets, progress = excluded.progress
       where d.state = 'retrying' and d.replays = excluded.replays

@@ -51,7 +51,7 @@ test('e-mail is prepared as HTML and as text', () => {
 test('plain text is made once for a broadcast and channel, however many batches it has', () => {
   const prepare = createPreparation();
   expect(prepare(broadcast({ content: 'first' }), 'sms')).toMatchObject({ text: 'first' });
-  // A broadcast says the same for good: if it did not, one would see here that nobody looked again.
+  // A broadcast's content never changes. Here it does, which shows that it is read once.
   expect(prepare(broadcast({ content: 'later' }), 'sms')).toMatchObject({ text: 'first' });
   expect(prepare(broadcast({ content: 'later' }), 'slack')).toMatchObject({ text: 'later' });
 });

@@ -82,8 +82,9 @@ describe('content', () => {
 
   test('a table keeps a line for each row in the text part, and its cells apart', () => {
     const row = (...cells: string[]) => `<tr>${cells.map((cell) => `<td>${cell}</td>`).join('')}</tr>`;
+    const rows = row('Tea', '<b>3</b> €') + row('', 'Total', '3 €');
     const { text } = render({
-      content: `<p>Order</p><table><tr><th>Item</th><th>Price</th></tr>${row('Tea', '<b>3</b> €')}${row('', 'Total', '3 €')}</table>`,
+      content: `<p>Order</p><table><tr><th>Item</th><th>Price</th></tr>${rows}</table>`,
     });
     expect(text).toBe('Order\n\nItem Price\nTea 3 €\nTotal 3 €');
   });

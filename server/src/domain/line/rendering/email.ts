@@ -5,7 +5,7 @@
  *
  * Content is HTML by contract, so HTML goes in as the sender wrote it. Many senders write plain text all the
  * same: content without any known HTML element or character reference is taken for that, escaped, and its
- * line breaks kept. A content that is a whole HTML document is somebody's own design: it is left alone but
+ * line breaks kept. A content that is a whole HTML document is the sender's own design: it is left alone but
  * for the button and the footer at its end.
  */
 
@@ -65,11 +65,12 @@ export function finishEmail(
   return {
     subject,
     html: before + footerHtml(unsubscribeUrl) + picture + after,
-    text: `${text}\n\n-- \nUnsubscribe: ${unsubscribeUrl}\n`, // '-- ' is how mail programs know where a message ends
+    // Mail programs recognize the end of a message by '-- '.
+    text: `${text}\n\n-- \nUnsubscribe: ${unsubscribeUrl}\n`,
   };
 }
 
-/** E-mails that were cut at their links: they are, with the first recipient for whom that is needed. */
+/** E-mails cut at their links: done for the first recipient whose links are tracked. */
 const cuts = new WeakMap<PreparedEmail, [CutHtml, CutHtml]>();
 
 function filled(
@@ -176,13 +177,29 @@ function escapeHtml(text: string): string {
     .replaceAll('"', '&quot;');
 }
 
+const BUTTON_STYLE =
+  'display:inline-block;padding:12px 24px;border-radius:6px;' +
+  'background:#1a56db;color:#ffffff;text-decoration:none;font-weight:600';
+
 function buttonHtml(href: string): string {
-  return `<p class="action" style="margin:24px 0"><a href="${escapeHtml(href)}" style="display:inline-block;padding:12px 24px;border-radius:6px;background:#1a56db;color:#ffffff;text-decoration:none;font-weight:600">Open</a></p>`;
+  const link = `<a href="${escapeHtml(href)}" style="${BUTTON_STYLE}">Open</a>`;
+  return `<p class="action" style="margin:24px 0">${link}</p>`;
 }
 
 function footerHtml(unsubscribeUrl: string): string {
-  return `<p class="footer" style="margin:32px 0 0;font-size:13px;color:#6b7280"><a href="${escapeHtml(unsubscribeUrl)}" style="color:inherit">Unsubscribe</a></p>`;
+  const link = `<a href="${escapeHtml(unsubscribeUrl)}" style="color:inherit">Unsubscribe</a>`;
+  return `<p class="footer" style="margin:32px 0 0;font-size:13px;color:#6b7280">${link}</p>`;
 }
+
+function previewHtml(preview: string): string {
+  if (preview === '') return '';
+  const text = escapeHtml(preview);
+  return `<div style="display:none;max-height:0;overflow:hidden" aria-hidden="true">${text}</div>\n`;
+}
+
+const PAGE_STYLE =
+  'max-width:600px;margin:0 auto;padding:24px;' +
+  "font:16px/1.5 -apple-system,'Segoe UI',Roboto,Helvetica,Arial,sans-serif";
 
 function frame({
   subject,
@@ -217,7 +234,7 @@ img { max-width: 100%; height: auto; }
 </style>
 </head>
 <body style="margin:0;padding:0;background:#ffffff;color:#111827">
-${preview === '' ? '' : `<div style="display:none;max-height:0;overflow:hidden" aria-hidden="true">${escapeHtml(preview)}</div>\n`}<div class="page" role="article" aria-label="${title}" style="max-width:600px;margin:0 auto;padding:24px;font:16px/1.5 -apple-system,'Segoe UI',Roboto,Helvetica,Arial,sans-serif">
+${previewHtml(preview)}<div class="page" role="article" aria-label="${title}" style="${PAGE_STYLE}">
 <h1 dir="auto" style="margin:0 0 16px;font-size:22px;line-height:1.3">${title}</h1>
 <div dir="auto">
 ${content}

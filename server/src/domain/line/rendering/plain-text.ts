@@ -2,7 +2,7 @@ import { createRequire } from 'node:module';
 import type { FormatCallback, HtmlToTextOptions } from 'html-to-text';
 
 /**
- * Whether the text says in brackets where its links lead, or nothing of it: where nobody could follow them.
+ * Whether the text has the addresses of its links in brackets. They are hidden where they cannot be followed.
  */
 export type Targets = 'shown' | 'hidden';
 
@@ -24,9 +24,13 @@ export function clean(text: string): string {
   return text.toWellFormed().replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f]/g, '');
 }
 
-/** Elements that people write mail with. A list, for `Bob <bob@example.com>` and `a <b and c> d` are text. */
-const ELEMENT =
-  /<(?:!doctype|!--|\/?(?:a|abbr|article|b|big|blockquote|body|br|button|center|code|dd|del|details|div|dl|dt|em|figure|font|footer|h[1-6]|head|header|hr|html|i|img|ins|kbd|label|li|link|main|mark|meta|nav|ol|p|picture|pre|q|s|section|small|span|strike|strong|style|sub|summary|sup|svg|table|tbody|td|tfoot|th|thead|time|title|tr|tt|u|ul|video)(?=[\s/>]))/i;
+/** Elements of HTML mail. A list, because `Bob <bob@example.com>` and `a <b and c> d` are plain text. */
+const ELEMENTS =
+  'a abbr article b big blockquote body br button center code dd del details div dl dt em figure font ' +
+  'footer h[1-6] head header hr html i img ins kbd label li link main mark meta nav ol p picture pre q ' +
+  's section small span strike strong style sub summary sup svg table tbody td tfoot th thead time ' +
+  'title tr tt u ul video';
+const ELEMENT = new RegExp(`<(?:!doctype|!--|/?(?:${ELEMENTS.replaceAll(' ', '|')})(?=[\\s/>]))`, 'i');
 const CHARACTER_REFERENCE = /&(?:[a-z][a-z0-9]{1,31}|#[0-9]{1,7}|#x[0-9a-f]{1,6});/i;
 
 /** Whether content is HTML: many senders write plain text. */
@@ -75,7 +79,7 @@ function convert(html: string, targets: Targets): string {
   return converters[targets](html);
 }
 
-/** HTML as somebody reads it, in plain text; of very long ones the beginning. */
+/** HTML as a reader sees it, in plain text. Very long HTML is cut. */
 export function htmlToText(html: string, targets: Targets): string {
   const cut = html.length > TEXT_SOURCE_LIMIT;
   const text = clean(convert(cut ? html.slice(0, TEXT_SOURCE_LIMIT) : html, targets)).trim();

@@ -109,8 +109,10 @@ describe('left as it was', () => {
 });
 
 test('nothing but the addresses of links is changed', () => {
-  const html = `<!DOCTYPE html>\r\n<BODY  bgcolor=#fff>&nbsp;&unknown; \u{1f389} <a\thref='https://x.example/it"s'  class=y >1 < 2</A><br/>
-<a href=https://y.example/a?b=c&d title="&quot;">z</a> <p>unclosed <a href="https://z.example/">z</a></BODY>\n\n`;
+  const html = `<!DOCTYPE html>\r\n<BODY  bgcolor=#fff>&nbsp;&unknown; \u{1f389} \
+<a\thref='https://x.example/it"s'  class=y >1 < 2</A><br/>
+<a href=https://y.example/a?b=c&d title="&quot;">z</a> <p>unclosed \
+<a href="https://z.example/">z</a></BODY>\n\n`;
   const { html: changed, targets } = tracked(html);
   expect(targets).toEqual(['https://x.example/it%22s', 'https://y.example/a?b=c&d', 'https://z.example/']);
   const [x, y, z] = targets.map((target) => at({ target, encoded: encodeURIComponent(target) }));

@@ -3,7 +3,7 @@ import { type Queryable, sql } from '../../../db/client.ts';
 import { type ConditionData, ConditionError } from '../../../lib/expression.ts';
 import { notificationId, timeOf } from '../../../lib/ids.ts';
 
-/** What a broadcast says, as it is stored. */
+/** The content of a broadcast, as it is stored. */
 export interface BroadcastTexts {
   id: string;
   category: string | null;
@@ -17,7 +17,7 @@ export interface BroadcastTexts {
 }
 
 /**
- * What conditions can ask about these users' notifications of these broadcasts, as it stands now, by two
+ * Loads the data that conditions can read about these users' notifications of these broadcasts, by two
  * statements.
  */
 export async function loadConditionData(
@@ -38,23 +38,20 @@ export async function loadConditionData(
   return (broadcastId, userId) => {
     const broadcast = broadcastOf.get(broadcastId);
     const state = stateOf.get(notificationId(broadcastId, userId));
-    const said = broadcast && saidBy(broadcast);
+    const content = broadcast && contentOf(broadcast);
     return {
       user: userOf.get(userId) ?? null,
-      notification: said && state ? said(notificationData(state)) : null,
-      input: said?.({}) ?? null,
+      notification: content && state ? content(notificationData(state)) : null,
+      input: content?.({}) ?? null,
     };
   };
 }
 
-// As JSON. To list the members of a larger object takes so long that a condition that does so twenty times
-// would hold up everybody.
+// As JSON. Listing the members of a larger object takes so long that a condition that does so twenty times
+// would block the process.
 const MAX_ATTRIBUTES_CHARACTERS = 128 * 1024;
 
-/**
- * Adds attributes that are read when a condition asks for them, and only if they are not too large to be
- * judged.
- */
+/** Adds attributes that are parsed when a condition reads them; that throws if they are too large. */
 function withAttributes<Of extends object>(of: Of, read: () => { json: string; value?: unknown } | null): Of {
   let found: { value: unknown } | undefined;
   return Object.defineProperty(of, 'custom_attributes', {
@@ -70,11 +67,11 @@ function withAttributes<Of extends object>(of: Of, read: () => { json: string; v
   });
 }
 
-/** What a broadcast says, with what else is told beside it. */
-function saidBy({ message, category, topic }: BroadcastTexts): (besides: object) => object {
+/** A function that adds members to the content of a broadcast. */
+function contentOf({ message, category, topic }: BroadcastTexts): (members: object) => object {
   const { custom_attributes: attributes, ...texts } = message;
   const read = () => (attributes ? { json: JSON.stringify(attributes), value: attributes } : null);
-  return (besides) => withAttributes({ ...texts, category, topic, ...besides }, read);
+  return (members) => withAttributes({ ...texts, category, topic, ...members }, read);
 }
 
 interface UserRow {
@@ -109,7 +106,7 @@ interface NotificationRow {
   deleted: boolean;
 }
 
-/** Who has deleted a notification has seen it, and whoever has archived it as well. */
+/** A user who deleted or archived a notification has seen it. */
 function notificationData({
   id,
   user_id,
@@ -143,8 +140,8 @@ function notificationData({
 // Primary keys.
 const selectUsers = sql(
   'condition_users',
-  `select id, external_id, email, first_name, last_name, custom_attributes::text as custom_attributes, phone_numbers, created_at,
-    last_seen_at
+  `select id, external_id, email, first_name, last_name, custom_attributes::text as custom_attributes,
+    phone_numbers, created_at, last_seen_at
   from users
   where id = any ($1::uuid[])`,
 );

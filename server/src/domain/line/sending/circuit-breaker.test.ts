@@ -134,7 +134,7 @@ describe('open', () => {
     expect([...waits, one.ask()]).toEqual([60_000, 120_000, 240_000, 480_000, 600_000, 600_000]);
   });
 
-  test('a vendor that does not respond is probed soon, then less often; one that rejects, after a minute at least', () => {
+  test('a vendor that does not respond is probed soon, one that rejects after a minute at least', () => {
     const one = start();
     one.send(...times(20, 'no_response'));
     const waits = [];

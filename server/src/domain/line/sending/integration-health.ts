@@ -165,7 +165,7 @@ export class IntegrationHealth {
     const rejection: SendOutcome = {
       kind: 'rejected',
       scope: 'config',
-      reason: `the tokens of many users in a row are rejected, so the integration's config is wrong: ${reason}`,
+      reason: `the tokens of many users are rejected in a row, so the config is wrong: ${reason}`,
       ...(code === undefined ? {} : { code }),
     };
     this.#update(admitted, 'rejects', rejection);

@@ -25,8 +25,8 @@ function mostIn(times: readonly number[], windowMs: number): number {
 }
 
 /**
- * Sends to all targets, each coming back when it was told to, or `late()` later; answers when each was sent,
- * in that order.
+ * Sends to all targets. Each comes back at its reserved time, or `late()` later. Returns the times of the
+ * sends, in their order.
  */
 function run(
   limiter: RateLimiter,
@@ -69,7 +69,7 @@ test('without limits nothing waits and nothing is remembered', () => {
   expect(limiter.size).toEqual({ keys: 0, bytes: 0, reservations: 0 });
 });
 
-test('a turn within 1.25 s is waited for, a later one is come back for', () => {
+test('a permit within 1.25 s is waited for, a later one is reserved', () => {
   const limiter = new RateLimiter();
   const limits = [on('k', { limit: 10, windowMs: 5_000 })];
   for (let n = 0; n < 10; n += 1) expect(limiter.take(limits, `a${n}`, n * 20)).toEqual({ waitMs: 0 });
@@ -77,7 +77,7 @@ test('a turn within 1.25 s is waited for, a later one is come back for', () => {
   expect(limiter.take(limits, 'c', 5_020 - IN_PLACE_MS)).toEqual({ waitMs: IN_PLACE_MS });
 });
 
-test('who was told to come back has its turn before who came later', () => {
+test('a reservation has its permit before later callers', () => {
   const limiter = new RateLimiter();
   const limits = [on('k', { limit: 1, windowMs: 5_000 })];
   expect(limiter.take(limits, 'a', 0)).toEqual({ waitMs: 0 });
@@ -89,7 +89,7 @@ test('who was told to come back has its turn before who came later', () => {
   expect(limiter.size.reservations).toBe(1);
 });
 
-test('who comes back too early is told the same time again', () => {
+test('a caller that comes back too early keeps its reservation', () => {
   const limiter = new RateLimiter();
   const limits = [on('k', { limit: 1, windowMs: 5_000 })];
   limiter.take(limits, 'a', 0);
@@ -98,7 +98,7 @@ test('who comes back too early is told the same time again', () => {
   expect(limiter.take(limits, 'b', 4_800)).toEqual({ waitMs: 200 });
 });
 
-test('those that come back late all at once go no faster for it, nor behind who comes later', () => {
+test('callers that come back late at once go no faster, and not behind later ones', () => {
   const limiter = new RateLimiter();
   const limits = [on('k', { limit: 2, windowMs: 2_000 })];
   for (const { id } of burst(6)) limiter.take(limits, id, 0);
@@ -118,7 +118,7 @@ test('keeps to all of several windows, exactly and as fast as they allow', () =>
   expect(sent.filter((atMs) => atMs < 14_400_000)).toHaveLength(300);
 });
 
-test('keeps to them also when everyone comes back late by chance, and asks of nobody more than twice', () => {
+test('keeps to them if all callers come back late by chance, mostly with two calls each', () => {
   let seed = 7;
   const late = () => {
     seed = (seed * 48_271) % 2_147_483_647;
@@ -234,7 +234,7 @@ describe('memory', () => {
     expect(limiter.size.keys).toBeGreaterThan(15);
   });
 
-  test('so many can book, and the others come back at the pace of the limit', () => {
+  test('so many can reserve, and the others come back at the pace of the limit', () => {
     const limiter = new RateLimiter();
     const limits = [on('k', { limit: 100, windowMs: 1_000 })];
     const turns = burst(12_000).map(({ id }) => limiter.take(limits, id, 0));
@@ -245,7 +245,7 @@ describe('memory', () => {
     expect(run(limiter, limits, burst(12_000).slice(100)).length).toBe(11_900);
   });
 
-  test('a turn that nobody came for does not take room for ever', () => {
+  test('a reservation that is not used does not take room for ever', () => {
     const limiter = new RateLimiter();
     const limits = [on('k', { limit: 10_000, windowMs: 5_000 })];
     for (const { id } of burst(20_000)) limiter.take(limits, id, 0);

@@ -165,7 +165,8 @@ const unmark = sql(
   'unmark_texts',
   `with wanted as (
     select *
-    from unnest($1::uuid[], $2::uuid[], $3::text[], $4::int[]) as w (user_id, notification_id, channel, replay)
+    from unnest($1::uuid[], $2::uuid[], $3::text[], $4::int[])
+      as w (user_id, notification_id, channel, replay)
   ),
   removed as (
     delete from deliveries d
