@@ -191,7 +191,7 @@ export const WebhookDelivery = Type.Object(
         status: 'retrying',
         attempts: 3,
         response_status: 503,
-        reason: 'answered 503',
+        reason: 'responded with 503',
         duration_ms: 120,
         last_attempt_at: '2026-01-31T12:00:36.000Z',
         next_attempt_at: '2026-01-31T12:02:07.000Z',

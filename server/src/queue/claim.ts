@@ -62,8 +62,8 @@ type Column = 'project_id' | 'partition_key';
 
 const READY = 'j.kind = $1 and j.due_at is null and j.lease_id is null';
 
-// Index jobs_ready (kind, project_id, priority, id) or jobs_ready_by_partition (kind, partition_key, priority,
-// id). The recursion jumps from partition to partition by index instead of reading every ready job, so a
+// Index jobs_ready (kind, project_id, priority, id) or jobs_ready_by_partition (kind, partition_key, …). The
+// recursion jumps from partition to partition by index instead of reading every ready job, so a
 // claim costs the same beside ten ready jobs and beside a million. It looks at no more jobs of a partition
 // than about its share of the batch: it would lock the others in vain until the statement ends, and locking
 // is writing.
@@ -126,7 +126,8 @@ const claimJobs = (column: Column, classes: string, order: string) => `
     set lease_id = $2, attempt = attempt + 1
     from chosen
     where jobs.id = chosen.id and chosen.weight_before < $4
-    returning jobs.id, jobs.project_id, key, jobs.priority, jobs.weight, jobs.attempt, jobs.payload, turn, place
+    returning jobs.id, jobs.project_id, key, jobs.priority, jobs.weight, jobs.attempt, jobs.payload,
+      turn, place
   )
   select id, project_id, key as partition_key, priority, weight, attempt, payload
   from claimed, (select set_config('synchronous_commit', 'off', true)) without_waiting
@@ -134,8 +135,8 @@ const claimJobs = (column: Column, classes: string, order: string) => `
 
 const statements = (column: Column) => ({
   urgent: sql(`claim_urgent_by_${column}`, claimJobs(column, '(0, 32767)', 'priority, place, turn')),
-  // The priorities that priorityFor returns, each by itself: sorting all jobs of a partition by age would read
-  // all of them.
+  // Each priority that priorityFor returns by itself: sorting all jobs of a partition by age would read them
+  // all.
   oldest: sql(
     `claim_oldest_by_${column}`,
     claimJobs(column, '(0, 0), (1, 1), (2, 32767)', 'place, turn, id'),

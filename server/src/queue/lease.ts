@@ -150,7 +150,10 @@ const rescueJobs = sql(
     select id, lease_id
     from jobs
     where lease_id is not null
-      and (lease_id in (select id from dead) or not exists (select from leases where leases.id = jobs.lease_id))
+      and (
+        lease_id in (select id from dead)
+        or not exists (select from leases where leases.id = jobs.lease_id)
+      )
   )
   update jobs
   set lease_id = null

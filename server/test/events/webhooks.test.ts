@@ -164,7 +164,7 @@ describe('a failure', () => {
     expect(retrying).toMatchObject({
       status: 'retrying',
       response_status: 500,
-      reason: 'answered 500: no room at the inn',
+      reason: 'responded with 500: no room at the inn',
     });
     expect(Date.parse(retrying?.next_attempt_at ?? '')).toBeGreaterThan(0);
     await receiver.waitFor(2);
@@ -416,7 +416,7 @@ describe('disabling', () => {
       () => of.call('GET', `/webhooks/${id}`),
       (answer) => answer.body.disabled,
     );
-    expect(body.disabled_reason).toBe('It answered 410 Gone');
+    expect(body.disabled_reason).toBe('It responded with 410 Gone');
     await until(
       () => pendingOf(id),
       (pending) => pending === 0,

@@ -1,8 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Database, openDatabase, sql } from '../../src/db/client.ts';
-import { purgeEvents } from '../../src/domain/after/erasure/purge-events.ts';
-import { purgeNotifications } from '../../src/domain/after/erasure/purge-notifications.ts';
-import { purgeWebhooks } from '../../src/domain/after/erasure/purge-webhooks.ts';
+import { purgeExpired } from '../../src/domain/after/erasure/retention.ts';
 import { listMessages } from '../../src/domain/after/webhooks/messages.ts';
 import { relayEvents } from '../../src/domain/after/webhooks/relay.ts';
 import { replayMessages } from '../../src/domain/after/webhooks/replays.ts';
@@ -60,9 +58,8 @@ async function prepareAll(): Promise<void> {
     ),
     ['00000000-0000-7000-8000-000000000000', projectId],
   );
-  while (await purgeNotifications(db, newId()));
-  await purgeEvents(db, OLDEST);
-  await purgeWebhooks(db, Date.now());
+  const config = { EVENTS_RETENTION_DAYS: 1, NOTIFICATIONS_RETENTION_DAYS: 1 };
+  await purgeExpired({ db, clock, sealer, config }, new AbortController().signal);
 }
 
 test('what is planned while the tables are empty reads no more than it answers when there are ten million rows', async () => {

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Database, openDatabase, type Queryable, sql } from '../../src/db/client.ts';
-import { forgetAddresses, forgetPhoneNumbers } from '../../src/domain/after/erasure/forget-suppressions.ts';
+import { eraseAddresses, erasePhoneNumbers } from '../../src/domain/after/erasure/erase-addresses.ts';
 import { AddressKeys } from '../../src/domain/ground/suppressions/address-keys.ts';
 import { listSuppressions } from '../../src/domain/ground/suppressions/list.ts';
 import { suppressAddresses } from '../../src/domain/ground/suppressions/suppress.ts';
@@ -104,7 +104,7 @@ test('looking for, suppressing and forgetting a hundred addresses reads a few ro
     sql('', 'select user_ids[1] as id from suppressions where cardinality(user_ids) > 0 limit 100'),
   );
   const users = owners.map(({ id }) => id);
-  expect(await rowsRead(db, (tx) => forgetAddresses(tx, users))).toBeLessThanOrEqual(700);
+  expect(await rowsRead(db, (tx) => eraseAddresses(tx, users))).toBeLessThanOrEqual(700);
   const numbers = users.map((id) => ({ id, project_id: projectId, phone_numbers: ['+15005550001'] }));
-  expect(await rowsRead(db, (tx) => forgetPhoneNumbers(tx, numbers))).toBeLessThanOrEqual(500);
+  expect(await rowsRead(db, (tx) => erasePhoneNumbers(tx, numbers))).toBeLessThanOrEqual(500);
 });

@@ -6,9 +6,9 @@ import { cachedKeysOf, type IdentifiedUser, markKeys } from '../../ground/identi
 import { Changed, undisturbed } from '../../people/users/undisturbed.ts';
 
 /**
- * Deletes one of the project's users: hidden at once, nothing is delivered any more and what is open to them
- * is closed; purged seven days later (purge.ts) unless they come back before. Answers whether there was such
- * a user.
+ * Deletes a user of the project: hides the user immediately, stops all deliveries and closes open
+ * connections. The user is purged seven days later (purge-users.ts) unless restored. Returns false if there
+ * is no such user.
  */
 export async function deleteUser(
   { db, bus, clock }: { db: Pick<Database, 'transaction'>; bus: Bus; clock: Clock },
@@ -24,7 +24,7 @@ export async function deleteUser(
   return true;
 }
 
-/** The user as it was; undefined where there is none. */
+/** Returns the user as it was, or undefined if there is none. */
 async function attempt(
   tx: Queryable,
   projectId: string,
@@ -33,10 +33,10 @@ async function attempt(
 ): Promise<IdentifiedUser | undefined> {
   const [user] = await tx.query<IdentifiedUser>(selectUser, [id, projectId]);
   if (user === undefined) return undefined;
-  // The identities first, as everywhere.
+  // Identities are always locked first.
   await markKeys(tx, [user], true);
   const hidden = await tx.query(hide, [id, at, user.external_id, user.email]);
-  if (hidden.length === 0) throw new Changed(); // named otherwise, or deleted by somebody else, at this moment
+  if (hidden.length === 0) throw new Changed(); // renamed or deleted concurrently
   await recordEvents(tx, [{ projectId, type: 'user.deleted', userIds: [id] }]);
   return user;
 }

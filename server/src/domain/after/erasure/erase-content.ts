@@ -2,25 +2,24 @@ import { uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import { packJson } from '../../../lib/packed-json.ts';
 
-/** What is left of the texts of a broadcast all of whose recipients were erased. */
+/** Replaces the texts of a broadcast when all its recipients are erased. */
 const ERASED = packJson(
   JSON.stringify({ title: '[erased]', content: null, action_url: null, custom_attributes: null }),
 );
 
 /**
- * Erases what these broadcasts say where everybody whom they reached is erased, or about to be: then it was
- * written to nobody else. Where others have it, it stays: it is theirs too. Its users are gone through page
- * by page up to the first who is left, and it is remembered how many pages have nobody left: these are not
- * gone through again, however many users were erased before.
+ * Erases the content of those of these broadcasts whose recipients are all erased, or are being erased. If
+ * another user has received it, it stays. The pages of users are read up to the first that has a remaining
+ * user. The number of pages before it is stored, so that they are never read again.
  */
 export async function eraseContent(tx: Queryable, broadcastIds: readonly string[]): Promise<void> {
   if (broadcastIds.length > 0) await tx.query(eraseUnread, [uuidArray(broadcastIds), ERASED]);
 }
 
-// Primary keys of broadcasts, broadcast_users and users, looked up one by one; of a broadcast whose pages are
-// still being written the jobs, which are few: until all are there, nothing is remembered. Who is being
-// purged has deleted_at '-infinity', and who was purged has no row: for good, so that another node can only
-// have come further. In the order of ids, in which all lock broadcasts.
+// Primary keys of broadcasts, broadcast_users and users. If pages of a broadcast are still being written, it
+// has a job, and is left out. A user that is being purged has deleted_at '-infinity', and a purged one has no
+// row. Both are final, so another node can only have got further. Broadcasts are always locked in the order
+// of their ids.
 const eraseUnread = sql(
   'erase_broadcast_content',
   `with asked as materialized (
@@ -34,7 +33,7 @@ const eraseUnread = sql(
             select true
             from unnest(reached.user_ids) as member (id)
             cross join lateral (
-              select true as left_over
+              select true as remaining
               from users u
               where u.id = member.id and u.deleted_at is distinct from '-infinity'
               limit 1
@@ -43,10 +42,13 @@ const eraseUnread = sql(
           )
         order by reached.page
         limit 1
-      ) as living_page
+      ) as first_page
     from unnest($1::uuid[]) as given (id)
     cross join lateral (
-      select id, project_id, status, erased_pages from broadcasts where id = given.id and message <> $2 limit 1
+      select id, project_id, status, erased_pages
+      from broadcasts
+      where id = given.id and message <> $2
+      limit 1
     ) b
     where b.status = 'processed'
       or (
@@ -57,21 +59,21 @@ const eraseUnread = sql(
       ) is null
   ),
   locked as (
-    select b.id, asked.living_page
+    select b.id, asked.first_page
     from broadcasts b
     join asked on asked.id = b.id
-    where asked.living_page is null or asked.living_page > coalesce(asked.erased_pages, 0)
+    where asked.first_page is null or asked.first_page > coalesce(asked.erased_pages, 0)
     order by b.id
     for no key update of b
   ),
-  remembered as (
+  stored as (
     update broadcasts b
-    set erased_pages = greatest(b.erased_pages, locked.living_page)
+    set erased_pages = greatest(b.erased_pages, locked.first_page)
     from locked
-    where b.id = locked.id and locked.living_page is not null
+    where b.id = locked.id and locked.first_page is not null
   )
   update broadcasts b
   set message = $2, in_app = null, overrides = null, category = null, topic = null
   from locked
-  where b.id = locked.id and locked.living_page is null`,
+  where b.id = locked.id and locked.first_page is null`,
 );

@@ -4,31 +4,29 @@ import type { Clock } from '../../../lib/clock.ts';
 import type { Sealer } from '../../../lib/seal.ts';
 import { type IdentifiedUser, KEEP_FORMER, keyColumns, keysOf } from '../../ground/identities/keys.ts';
 import { Changed, undisturbed } from '../../people/users/undisturbed.ts';
+import { eraseAddresses, erasePhoneNumbers } from './erase-addresses.ts';
 import { eraseContent } from './erase-content.ts';
-import { forgetInstallations } from './forget-installations.ts';
-import { forgetAddresses, forgetPhoneNumbers } from './forget-suppressions.ts';
+import { eraseInstallations } from './erase-installations.ts';
 import { hasUnredacted, redactKept } from './redact-kept.ts';
 import { type Mention, redactRecipients } from './redact-recipients.ts';
 
-/** How long a deleted user can come back: the contract's seven days. */
+/** How long a deleted user can be restored: the contract's seven days. */
 export const GRACE_MS = 7 * 24 * 3_600_000;
 
-// Users whose purge goes on together: a broadcast that named many of them is written anew once for all.
+// Users that are purged together, so that a broadcast with many of them as recipients is rewritten once.
 const USERS = 100;
-// Rows of one user in a transaction: so many where they are alone, fewer where they are many.
+// Rows in a transaction, divided among the users, and the least for each.
 const ROWS = 500;
-const LEAST_ROWS = 10;
+const MIN_ROWS = 10;
 const TOKENS = 1_000;
 
 /**
- * Takes a step in erasing users whose seven days are over; answers whether there may be more to do. Whatever
- * was known about them goes: only their bare id stays, in events, in lists of whom a broadcast reached and in
- * what became of it.
+ * Runs the next step of erasing users whose grace period is over. Returns whether there may be more to do.
+ * All their data is deleted except their id, which stays in events, in lists of recipients and in outcomes.
  *
- * First, in one transaction, they lose their names, and with these every way back: `deleted_at` is
- * '-infinity' then. The rest goes in small transactions, and the row of the user last, so that a purge which
- * is stopped goes on where it was, on whichever node. A step that has many of them ends early when the signal
- * says so.
+ * One transaction first removes their identities, so that they cannot be restored, and sets `deleted_at` to
+ * '-infinity'. Small transactions delete the rest, and the row of the user last: a purge that is interrupted
+ * continues on any node. A long step ends early when the signal is aborted.
  */
 export async function purgeUsers({
   db,
@@ -42,38 +40,35 @@ export async function purgeUsers({
   signal?: AbortSignal;
 }): Promise<boolean> {
   const before = new Date(clock.now() - GRACE_MS);
-  await undisturbed(() => db.transaction((tx) => begin(tx, before)));
-  const begun = await db.query<{ id: string }>(selectBegun, [USERS]);
-  if (begun.length === 0) return false;
-  // What another node has in hand is left to it.
+  await undisturbed(() => db.transaction((tx) => removeIdentities(tx, before)));
+  const started = await db.query<{ id: string }>(selectStarted, [USERS]);
+  if (started.length === 0) return false;
+  // Skips users that another node is purging.
   const { more, unredacted } = await db.transaction((tx) =>
-    goOn(
+    purgeStep(
       tx,
       sealer,
-      begun.map(({ id }) => id),
+      started.map(({ id }) => id),
     ),
   );
   if (unredacted !== undefined) await redactKept(db, unredacted, signal);
   return more;
 }
 
-/**
- * Takes the names of those whose time is over. Names first, as everywhere: who is restored at this moment
- * keeps all of them.
- */
-async function begin(tx: Queryable, before: Date): Promise<void> {
+/** Removes the identities of users whose grace period is over; identities are always locked first. */
+async function removeIdentities(tx: Queryable, before: Date): Promise<void> {
   const due = await tx.query<IdentifiedUser & { phone_numbers: string[] }>(selectDue, [before, USERS]);
   if (due.length === 0) return;
-  const nameless = await tx.query<{ user_id: string }>(deleteKeys, keyColumns(due.flatMap(keysOf)));
-  const begun = await tx.query<{ id: string }>(clearUsers, [
+  const removed = await tx.query<{ user_id: string }>(deleteKeys, keyColumns(due.flatMap(keysOf)));
+  const cleared = await tx.query<{ id: string }>(clearUsers, [
     uuidArray(due.map((user) => user.id)),
     textArray(due.map((user) => user.external_id)),
     textArray(due.map((user) => user.email)),
     before,
   ]);
-  const ids = new Set(begun.map(({ id }) => id));
-  if (nameless.some(({ user_id }) => !ids.has(user_id))) throw new Changed(); // restored, and deleted anew under another name
-  await forgetPhoneNumbers(
+  const ids = new Set(cleared.map(({ id }) => id));
+  if (removed.some(({ user_id }) => !ids.has(user_id))) throw new Changed(); // restored and renamed meanwhile
+  await erasePhoneNumbers(
     tx,
     due.filter(({ id }) => ids.has(id)),
   );
@@ -81,19 +76,16 @@ async function begin(tx: Queryable, before: Date): Promise<void> {
 
 interface Step {
   more: boolean;
-  /**
-   * Those in whose deliveries and events something is left to be redacted, which is done in transactions of
-   * its own.
-   */
+  /** Users with deliveries or events to redact, which takes transactions of its own. */
   unredacted?: readonly string[];
 }
 
-async function goOn(tx: Queryable, sealer: Sealer, begun: readonly string[]): Promise<Step> {
-  const mine = await tx.query<{ id: string }>(lockBegun, [uuidArray(begun)]);
+async function purgeStep(tx: Queryable, sealer: Sealer, started: readonly string[]): Promise<Step> {
+  const mine = await tx.query<{ id: string }>(lockStarted, [uuidArray(started)]);
   if (mine.length === 0) return { more: false };
   const userIds = mine.map(({ id }) => id);
   const ids = uuidArray(userIds);
-  const rows = Math.max(LEAST_ROWS, Math.floor(ROWS / mine.length));
+  const rows = Math.max(MIN_ROWS, Math.floor(ROWS / mine.length));
   const mentions = await tx.query<Found>(selectMentions, [ids, rows]);
   if (mentions.length > 0) {
     await redactRecipients(tx, mentions);
@@ -105,14 +97,14 @@ async function goOn(tx: Queryable, sealer: Sealer, begun: readonly string[]): Pr
   }
   if (await hasUnredacted(tx, userIds)) return { more: true, unredacted: userIds };
   if (await purgeTokens(tx, ids)) return { more: true };
-  await forgetAddresses(tx, userIds);
-  await forgetInstallations(tx, sealer, userIds);
+  await eraseAddresses(tx, userIds);
+  await eraseInstallations(tx, sealer, userIds);
   for (const statement of LAST) await tx.query(statement, [ids]);
   return { more: true };
 }
 
 interface Found extends Mention {
-  /** Where the broadcast reached the user. */
+  /** Set if the broadcast has a notification for the user. */
   notification_id: string | null;
 }
 
@@ -127,7 +119,7 @@ interface Token {
 async function purgeTokens(tx: Queryable, ids: string): Promise<boolean> {
   const tokens = await tx.query<Token>(selectTokens, [ids, TOKENS]);
   if (tokens.length === 0) return false;
-  // The owners first, as in tokens/save.ts.
+  // Locks the owners first, like tokens/save.ts.
   await tx.query(deleteOwners, [
     tokens.map((one) => one.project_id),
     tokens.map((one) => one.channel),
@@ -138,7 +130,7 @@ async function purgeTokens(tx: Queryable, ids: string): Promise<boolean> {
   return true;
 }
 
-// Index users_deleted, both.
+// Index users_deleted, like the next.
 const selectDue = sql(
   'users_to_purge',
   `select id, project_id, external_id, email, phone_numbers
@@ -147,8 +139,11 @@ const selectDue = sql(
   order by deleted_at
   limit $2`,
 );
-const selectBegun = sql('users_being_purged', "select id from users where deleted_at = '-infinity' limit $1");
-// Primary key. Waits for who is being restored, and then finds that they are not deleted.
+const selectStarted = sql(
+  'users_being_purged',
+  "select id from users where deleted_at = '-infinity' limit $1",
+);
+// Primary key. Waits for a user that is being restored, and then does not match.
 const deleteKeys = sql(
   'purge_user_keys',
   `with locked as (
@@ -170,7 +165,7 @@ const deleteKeys = sql(
   )
   select user_id from gone`,
 );
-// Primary key, both.
+// Primary key, like the next.
 const clearUsers = sql(
   'clear_purged_users',
   `with due as (
@@ -191,7 +186,7 @@ const clearUsers = sql(
   where u.id = due.id
   returning u.id`,
 );
-const lockBegun = sql(
+const lockStarted = sql(
   'lock_purged_users',
   `select id
   from users
@@ -199,8 +194,7 @@ const lockBegun = sql(
   order by id
   for update skip locked`,
 );
-// Primary keys of notifications (user_id, id) and refused_recipients (user_id, broadcast_id), some of each
-// user.
+// Primary keys of notifications (user_id, id) and refused_recipients (user_id, broadcast_id).
 const selectMentions = sql(
   'purge_mentions',
   `select one.user_id, mention.broadcast_id, mention.notification_id
@@ -262,7 +256,7 @@ const deleteTokens = sql(
   using unnest($1::uuid[], $2::uuid[]) as gone (user_id, id)
   where t.user_id = gone.user_id and t.id = gone.id`,
 );
-// What is short, and last the user. Primary keys.
+// Tables with few rows per user, and last the user. Primary keys.
 const LAST = [
   sql('purge_preferences', 'delete from preferences where user_id = any ($1::uuid[])'),
   sql('purge_user_delivery_windows', 'delete from user_delivery_windows where user_id = any ($1::uuid[])'),

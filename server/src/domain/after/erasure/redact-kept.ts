@@ -1,11 +1,11 @@
 import { textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Database, type Queryable, sql } from '../../../db/client.ts';
 
-// Which rows they are is read for so many at a time, and written for so many in a transaction.
+// Keys that are read at a time, and rows that are written in a transaction.
 const KEYS = 10_000;
 const ROWS = 500;
 
-/** Whether there is anything to redact in what is kept of these users. */
+/** Whether there are deliveries or events of these users to redact. */
 export async function hasUnredacted(tx: Queryable, userIds: readonly string[]): Promise<boolean> {
   for (const { select } of [deliveries, events])
     if ((await tx.query(select, [uuidArray(userIds), 1])).length > 0) return true;
@@ -13,9 +13,9 @@ export async function hasUnredacted(tx: Queryable, userIds: readonly string[]): 
 }
 
 /**
- * Takes out of what is kept of users who are being purged, deliveries and events, what tells about them; in
- * small transactions, each going on behind the one before instead of reading again what is redacted. Ends
- * early when the signal says so, and where another node has them in hand; may be begun anew at any time.
+ * Removes personal data from the deliveries and events of users that are being purged, in small transactions.
+ * Each continues behind the last, without reading what is already redacted. Ends early when the signal is
+ * aborted or another node purges the users; can be repeated at any time.
  */
 export async function redactKept(
   db: Pick<Database, 'query' | 'transaction'>,
@@ -30,7 +30,7 @@ export async function redactKept(
         const some = keys.slice(start, start + ROWS);
         if (signal?.aborted || !(await db.transaction((tx) => redact(tx, one, some)))) return;
       }
-      // The last one may have more.
+      // The last user may have more.
       left = keys.length < KEYS ? [] : left.slice(left.indexOf(keys.at(-1)?.user_id ?? ''));
     }
   }
@@ -64,10 +64,10 @@ const lockUsers = sql(
   for update skip locked`,
 );
 
-// User by user, in the order in which they are given. Primary keys, unless it says otherwise.
+// In the given order of users. Primary keys, unless stated otherwise.
 
-// What a provider said may name the user. That there was a delivery, and how it ended, is a part of its
-// broadcast's accounts.
+// The reason of a provider may name the user. The delivery and its state stay: the figures of the broadcast
+// count them.
 const deliveries = {
   select: sql(
     'deliveries_to_redact',
@@ -85,15 +85,15 @@ const deliveries = {
   update: sql(
     'redact_deliveries',
     `update deliveries d
-    set reason = null, provider_id = null, targets = (targets::jsonb || '{"provider_ids": []}')::json, progress = null
+    set reason = null, provider_id = null, progress = null,
+      targets = (targets::jsonb || '{"provider_ids": []}')::json
     from unnest($1::uuid[], $2::uuid[], $3::text[]) as gone (user_id, notification_id, channel)
     where d.user_id = gone.user_id and d.notification_id = gone.notification_id and d.channel = gone.channel`,
   ),
 };
 
-// Index events_of_users, whose condition is repeated word for word. What a user did tells about the user:
-// which workspace was connected, which topics and categories were chosen, where a link led. That it happened
-// stays, and on which channel.
+// Index events_of_users, whose condition is repeated literally. The details of a user's actions are personal:
+// the connected workspace, chosen topics and categories, opened links. The event and its channel stay.
 const events = {
   select: sql(
     'events_to_redact',
@@ -105,10 +105,13 @@ const events = {
       where e.user_ids = array[gone.user_id]
         and (
           e.type in (
-            'token.saved', 'token.discarded', 'delivery.clicked', 'installation.saved', 'installation.broken', 'subscription.saved',
-            'subscription.deleted', 'preferences.updated', 'delivery_windows.saved'
+            'token.saved', 'token.discarded', 'delivery.clicked', 'installation.saved', 'installation.broken',
+            'subscription.saved', 'subscription.deleted', 'preferences.updated', 'delivery_windows.saved'
           )
-          or (e.type in ('notification.seen', 'notification.read', 'notification.archived') and e.details is not null)
+          or (
+            e.type in ('notification.seen', 'notification.read', 'notification.archived')
+            and e.details is not null
+          )
         )
         and (
           json_typeof(e.details) = 'array'

@@ -5,26 +5,26 @@ import { parseExact } from '../../../lib/json-text.ts';
 import { packJson, unpackJson } from '../../../lib/packed-json.ts';
 import { identityKey, identityKeysOf } from '../../ground/identities/identities.ts';
 
-/** A broadcast that names, or named, a user who is being purged. */
+/** A broadcast with a recipient that is being purged. */
 export interface Mention {
   user_id: string;
   broadcast_id: string;
 }
 
-// At a time: a broadcast may have a thousand recipients, each with as much about them as its sender liked.
+// At a time: a broadcast may have a thousand recipients, each with any amount of data.
 const BROADCASTS = 20;
 
 /**
- * Takes purged users out of the recipients that their broadcasts keep, and of what was said about these. Who
- * they were stays visible by the id alone, `{"external_id": "deleted:<user id>"}`; everybody else's entry
- * stays the same. The users' names are those in former_user_keys.
+ * Removes purged users from the stored recipients of broadcasts and from their errors. An entry becomes
+ * `{"external_id": "deleted:<user id>"}`; all other entries stay byte for byte. The identities of the users
+ * come from former_user_keys.
  */
 export async function redactRecipients(tx: Queryable, mentions: readonly Mention[]): Promise<void> {
   const userIds = uuidArray([...new Set(mentions.map((mention) => mention.user_id))]);
   const names = await tx.query<FormerName>(selectNames, [userIds]);
   const namesOfUser = Map.groupBy(names, (name) => name.user_id);
   const byBroadcast = Map.groupBy(mentions, (mention) => mention.broadcast_id);
-  // In the order of ids, in which all lock broadcasts.
+  // Broadcasts are always locked in the order of their ids.
   const ids = [...byBroadcast.keys()].sort();
   for (let start = 0; start < ids.length; start += BROADCASTS) {
     const rows = await tx.query<Row>(lockBroadcasts, [uuidArray(ids.slice(start, start + BROADCASTS))]);
@@ -77,7 +77,7 @@ function redact(
   return [{ id, recipients: packJson(JSON.stringify(entries)), errors: withoutNames(errors, gone) }];
 }
 
-/** The purged user that an entry named: by the external id, or, where it had none, by the address. */
+/** The purged user of an entry: by the external id or, without one, by the e-mail address. */
 function ownerOf(
   projectId: string,
   recipient: Recipient,
@@ -93,12 +93,12 @@ function ownerOf(
   return owners.get(names.id ?? names.email ?? '');
 }
 
-/** What was wrong with an entry may repeat a part of it. */
+/** An error may quote a part of an entry. */
 function withoutNames(errors: string | null, gone: ReadonlySet<number>): string | null {
   if (errors === null) return null;
-  const told = JSON.parse(errors) as { message: string }[];
+  const all = JSON.parse(errors) as { message: string }[];
   return JSON.stringify(
-    told.map(({ message }) => {
+    all.map(({ message }) => {
       const position = /^recipients\.(\d+): /.exec(message)?.[1];
       return position !== undefined && gone.has(Number(position))
         ? { message: `recipients.${position}: this user is deleted` }

@@ -1,16 +1,19 @@
 import type { Config } from '../../../config.ts';
-import type { Database } from '../../../db/client.ts';
+import { uuidArray } from '../../../db/arrays.ts';
+import { type Database, type Statement, sql } from '../../../db/client.ts';
 import type { Clock } from '../../../lib/clock.ts';
-import { firstIdAt } from '../../../lib/ids.ts';
+import { firstIdAt, notificationId } from '../../../lib/ids.ts';
 import type { Sealer } from '../../../lib/seal.ts';
-import { purgeEvents } from './purge-events.ts';
-import { purgeNotifications } from './purge-notifications.ts';
 import { purgeUsers } from './purge-users.ts';
-import { purgeWebhooks } from './purge-webhooks.ts';
 
 const DAY_MS = 24 * 3_600_000;
+// Long enough to notice a failure and replay it.
+const WEBHOOK_MESSAGES_DAYS = 30;
+const ROWS = 1_000;
+const BROADCASTS = 500;
+// A page has up to 1000 users.
+const PAGES = 5;
 
-/** What it takes to delete what is older than it is kept. */
 export interface Retention {
   db: Pick<Database, 'query' | 'transaction'>;
   clock: Clock;
@@ -19,28 +22,203 @@ export interface Retention {
 }
 
 /**
- * Erases users whose time to come back is over; deletes events and notifications that are older than they are
- * kept, and what became of webhooks' messages, each in small batches of a transaction each: nobody waits for
- * a lock, and the log does not swell. What cannot be deleted keeps nothing else from it; all of that is
- * thrown in the end. Ends early when the signal says so.
+ * Erases users whose grace period is over, and deletes events, notifications and webhook messages whose
+ * retention is over. Works in small transactions, so that it holds no lock for long and the WAL does not
+ * swell. A purge that fails does not stop the others: all failures are thrown at the end. Returns early when
+ * the signal is aborted.
  */
-export async function purgeExpired(
-  { db, clock, sealer, config }: Retention,
-  signal: AbortSignal,
-): Promise<void> {
-  const { EVENTS_RETENTION_DAYS: eventDays, NOTIFICATIONS_RETENTION_DAYS: notificationDays } = config;
-  const before = (days: number) => firstIdAt(Math.max(0, clock.now() - days * DAY_MS));
+export async function purgeExpired(retention: Retention, signal: AbortSignal): Promise<void> {
   const failures: unknown[] = [];
-  const untilDone = async (purge: () => Promise<boolean>) => {
+  for (const purgeBatch of purges(retention, signal)) {
     try {
-      while (!signal.aborted && (await purge()));
+      while (!signal.aborted && (await purgeBatch()));
     } catch (error) {
       failures.push(error);
     }
-  };
-  await untilDone(() => purgeUsers({ db, clock, sealer, signal }));
-  await untilDone(() => purgeWebhooks(db, clock.now()));
-  if (eventDays > 0) await untilDone(() => purgeEvents(db, before(eventDays)));
-  if (notificationDays > 0) await untilDone(() => purgeNotifications(db, before(notificationDays)));
-  if (failures.length > 0) throw new AggregateError(failures, 'not all that is over could be deleted');
+  }
+  if (failures.length > 0) throw new AggregateError(failures, 'some expired rows could not be deleted');
 }
+
+/** Deletes a batch. Returns whether there may be more. */
+type Purge = () => Promise<boolean>;
+
+function purges({ db, clock, sealer, config }: Retention, signal: AbortSignal): Purge[] {
+  const before = (days: number) => firstIdAt(Math.max(0, clock.now() - days * DAY_MS));
+  /** Runs a statement whose last value is the number of rows to delete. */
+  const rows =
+    (statement: Statement, ...values: readonly unknown[]): Purge =>
+    async () =>
+      (await db.query(statement, [...values, ROWS])).length === ROWS;
+  const { EVENTS_RETENTION_DAYS: eventDays, NOTIFICATIONS_RETENTION_DAYS: notificationDays } = config;
+  return [
+    () => purgeUsers({ db, clock, sealer, signal }),
+    rows(deleteOldMessages, before(WEBHOOK_MESSAGES_DAYS)),
+    rows(deleteLeftMessages),
+    rows(deleteReplays),
+    rows(deleteWebhooks),
+    ...(eventDays > 0 ? [rows(deleteEvents, before(eventDays))] : []),
+    ...(notificationDays > 0 ? [() => purgeBroadcasts(db, before(notificationDays))] : []),
+  ];
+}
+
+/** Deletes pages of expired broadcasts, or broadcasts without pages. One with pending deliveries stays. */
+async function purgeBroadcasts(
+  db: Pick<Database, 'query' | 'transaction'>,
+  beforeId: string,
+): Promise<boolean> {
+  if (await purgePages(db, beforeId)) return true;
+  return (await db.query(deleteBroadcasts, [beforeId, BROADCASTS])).length > 0;
+}
+
+/** Deletes pages of users, with their notifications and deliveries. */
+function purgePages(db: Pick<Database, 'transaction'>, beforeId: string): Promise<boolean> {
+  return db.transaction(async (tx) => {
+    const pages = await tx.query<{ broadcast_id: string; page: number; user_ids: string[] }>(claimPages, [
+      beforeId,
+      BROADCASTS,
+      PAGES,
+    ]);
+    if (pages.length === 0) return false;
+    const userIds = uuidArray(pages.flatMap((page) => page.user_ids));
+    const ids = uuidArray(
+      pages.flatMap((page) => page.user_ids.map((userId) => notificationId(page.broadcast_id, userId))),
+    );
+    await tx.query(deleteNotifications, [userIds, ids]);
+    await tx.query(deleteDeliveries, [userIds, ids]);
+    await tx.query(deletePages, [pages.map((page) => page.broadcast_id), pages.map((page) => page.page)]);
+    return true;
+  });
+}
+
+// Primary keys of webhooks and of webhook_messages (webhook_id, id). Messages
+// that are retried or replayed now stay.
+const deleteOldMessages = sql(
+  'purge_webhook_messages',
+  `delete from webhook_messages
+  where ctid = any (array(
+    select m.ctid
+    from webhooks w
+    cross join lateral (
+      select ctid
+      from webhook_messages
+      where webhook_id = w.id and id < $1 and state <> 'retrying'
+      order by id
+      limit $2
+    ) m
+    limit $2
+  ))
+  returning 1`,
+);
+// Index webhooks_deleted, like the following.
+const deleteLeftMessages = sql(
+  'purge_messages_of_deleted_webhooks',
+  `delete from webhook_messages
+  where ctid = any (array(
+    select m.ctid
+    from webhooks w
+    cross join lateral (
+      select ctid
+      from webhook_messages
+      where webhook_id = w.id
+      limit $1
+    ) m
+    where w.deleted_at is not null
+    limit $1
+  ))
+  returning 1`,
+);
+const deleteReplays = sql(
+  'purge_webhook_replays',
+  `delete from webhook_replays
+  where ctid = any (array(
+    select r.ctid
+    from webhooks w
+    cross join lateral (select ctid from webhook_replays where webhook_id = w.id limit $1) r
+    where w.deleted_at is not null
+    limit $1
+  ))
+  returning 1`,
+);
+// Remaining jobs find no webhook and end.
+const deleteWebhooks = sql(
+  'purge_webhooks',
+  `delete from webhooks
+  where id = any (array(
+    select w.id
+    from webhooks w
+    where w.deleted_at is not null
+      and (select m.webhook_id from webhook_messages m where m.webhook_id = w.id limit 1) is null
+    limit $1
+  ))
+  returning 1`,
+);
+// Primary keys of projects and of events (project_id, id). By ctid, because rows of events never change.
+const deleteEvents = sql(
+  'purge_events',
+  `delete from events
+  where ctid = any (array(
+    select e.ctid
+    from projects p
+    cross join lateral (
+      select ctid
+      from events
+      where project_id = p.id and id < $1
+      order by id
+      limit $2
+    ) e
+    limit $2
+  ))
+  returning 1`,
+);
+const expired = `select b.id
+    from projects p
+    cross join lateral (
+      select id
+      from broadcasts
+      where project_id = p.id and id < $1 and status = 'processed' and pending <= 0
+      order by id
+      limit $2
+    ) b
+    limit $2`;
+// Index broadcasts_of_project (project_id, id); primary key of broadcast_users (broadcast_id, page). Skips
+// pages that another node is purging.
+const claimPages = sql(
+  'purge_claim_pages',
+  `with expired as materialized (
+    ${expired}
+  )
+  select u.broadcast_id, u.page, u.user_ids
+  from expired
+  join broadcast_users u on u.broadcast_id = expired.id
+  limit $3
+  for update of u skip locked`,
+);
+// Primary keys: a notification's id follows from its broadcast and its user (lib/ids.ts).
+const deleteNotifications = sql(
+  'purge_notifications',
+  `delete from notifications n
+  using unnest($1::uuid[], $2::uuid[]) as d (user_id, id)
+  where n.user_id = d.user_id and n.id = d.id`,
+);
+const deleteDeliveries = sql(
+  'purge_deliveries',
+  `delete from deliveries
+  using unnest($1::uuid[], $2::uuid[]) as d (user_id, id)
+  where deliveries.user_id = d.user_id and deliveries.notification_id = d.id`,
+);
+const deletePages = sql(
+  'purge_pages',
+  `delete from broadcast_users u
+  using unnest($1::uuid[], $2::int[]) as d (broadcast_id, page)
+  where u.broadcast_id = d.broadcast_id and u.page = d.page`,
+);
+// Primary keys of broadcasts and of broadcast_users. A broadcast whose pages another node is purging stays.
+const deleteBroadcasts = sql(
+  'purge_broadcasts',
+  `delete from broadcasts b
+  where b.id = any (array(
+    ${expired}
+  ))
+    and (select u.broadcast_id from broadcast_users u where u.broadcast_id = b.id limit 1) is null
+  returning 1`,
+);

@@ -20,7 +20,7 @@ const LIFETIME_MS = 24 * 3_600_000;
 
 const SLOTS = 64;
 const MAX_WEIGHT = 200;
-// While one batch is recorded the next is sent. They share the concurrency limit of the webhook (endpoints.ts).
+// The next batch is sent while one is recorded. They share the webhook's concurrency limit (endpoints.ts).
 const BATCHES_PER_WEBHOOK = 3;
 
 /**
@@ -95,7 +95,7 @@ async function deliver(run: Run, endpoints: Endpoints, jobs: readonly WebhookJob
   if (failed) throw failed.reason;
 }
 
-/** Returns a function that sends an event to the webhook, or defers it: when the webhook is down, or too late. */
+/** Returns a function that sends an event to the webhook, or defers it if the webhook is down. */
 function sender({ context, recorder }: Run, webhook: Webhook, endpoint: Endpoint): Batch['send'] {
   const secrets = secretsOf(context, webhook);
   if ('unreadable' in secrets) return async () => unsigned(secrets.unreadable, context.clock.now());
@@ -193,7 +193,7 @@ function outcomeOf(
   if (send === undefined) return [{ ...untried, type, state: 'failed', reason: 'the webhook was disabled' }];
   if (attempt === undefined || 'deferredUntilMs' in attempt)
     return late
-      ? [{ ...untried, type, state: 'failed', reason: 'the webhook did not answer for a day' }]
+      ? [{ ...untried, type, state: 'failed', reason: 'the webhook did not respond for a day' }]
       : [];
   const state = late || attempt.gone ? 'failed' : 'retrying';
   const nextAttemptMs = state === 'retrying' ? dueAtMs : null;
@@ -235,7 +235,8 @@ async function discard(
 // Primary key.
 const selectWebhook = sql(
   'webhook_to_send_to',
-  `select id, project_id, url, disabled_at, updated_at, sealed_secret, sealed_former_secret, former_secret_until
+  `select id, project_id, url, disabled_at, updated_at, sealed_secret, sealed_former_secret,
+    former_secret_until
   from webhooks
   where id = $1 and deleted_at is null`,
 );

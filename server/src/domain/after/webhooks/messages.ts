@@ -35,7 +35,7 @@ export function toDelivery(row: MessageRow): Static<typeof WebhookDelivery> {
   };
 }
 
-/** Returns up to `limit` of a webhook's messages beyond the cursor, nearest first; all, or those in `state`. */
+/** Returns up to `limit` of a webhook's messages beyond the cursor, in this state or in any. */
 export function listMessages(
   db: Queryable,
   webhookId: string,

@@ -40,8 +40,7 @@ interface FinishedJob {
 
 export type WebhookReport = { accepted: MessageOutcome } | { finished: FinishedJob };
 
-// Reports are written immediately, or after the batch that is being written. A crash repeats what was accepted
-// since.
+// Reports wait only for the batch that is being written. A crash repeats what was accepted since.
 const MAX_REPORTS = 500;
 // A webhook is disabled after this time without a success …
 const DISABLED_AFTER_MS = 5 * 24 * 3_600_000;
@@ -199,12 +198,14 @@ const upsertMessages = sql(
     $1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::int[], $6::int[], $7::text[], $8::int[],
     $9::timestamptz[], $10::timestamptz[], $11::bool[]
   ) as o (
-    webhook_id, id, type, state, attempts, status, reason, duration_ms, last_attempt_at, next_attempt_at, replay
+    webhook_id, id, type, state, attempts, status, reason, duration_ms, last_attempt_at, next_attempt_at,
+    replay
   )
   order by webhook_id, id
   on conflict (webhook_id, id) do update
-  set state = excluded.state, attempts = excluded.attempts, status = excluded.status, reason = excluded.reason,
-    duration_ms = excluded.duration_ms, last_attempt_at = coalesce(excluded.last_attempt_at, m.last_attempt_at),
+  set state = excluded.state, attempts = excluded.attempts, status = excluded.status,
+    reason = excluded.reason, duration_ms = excluded.duration_ms,
+    last_attempt_at = coalesce(excluded.last_attempt_at, m.last_attempt_at),
     next_attempt_at = excluded.next_attempt_at
   where m.state <> 'sent' or excluded.state = 'sent'
     or (
@@ -247,7 +248,7 @@ const updateHealth = sql(
     select *,
       case
         when disabled_at is not null then null
-        when gone then 'It answered 410 Gone'
+        when gone then 'It responded with 410 Gone'
         when not accepted and failing_since <= $5 then 'It has not accepted anything for 5 days'
       end as reason
     from changed

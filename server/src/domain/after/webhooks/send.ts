@@ -70,7 +70,7 @@ function resultOf(response: HttpAnswer, nowMs: number): Omit<Attempt, 'durationM
     status,
     reason: accepted
       ? null
-      : tidy(text.trim() === '' ? `answered ${status}` : `answered ${status}: ${text}`, MAX_REASON),
+      : tidy(`responded with ${status}${text.trim() === '' ? '' : `: ${text}`}`, MAX_REASON),
     retryAfterMs: retryAfterMs(headers['retry-after'], nowMs),
   };
 }

@@ -74,7 +74,7 @@ interface Deps {
   sealer: Sealer;
 }
 
-/** Creates a webhook with a new secret, or changes the one with this id. Returns undefined if it is missing. */
+/** Creates a webhook with a new secret, or changes the one with this id; undefined if there is none. */
 export function saveWebhook(
   { db, sealer }: Deps,
   projectId: string,

@@ -2,11 +2,8 @@ import { textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import { canonicalAddress } from '../../ground/identities/address.ts';
 
-/**
- * Takes the phone numbers of users who are being erased out of the suppressions, which stay: see
- * `forgetAddresses`.
- */
-export async function forgetPhoneNumbers(
+/** Removes the phone numbers of users that are being erased from suppressions; see `eraseAddresses`. */
+export async function erasePhoneNumbers(
   tx: Queryable,
   users: readonly { id: string; project_id: string; phone_numbers: readonly string[] }[],
 ): Promise<void> {
@@ -22,7 +19,7 @@ export async function forgetPhoneNumbers(
     uuidArray(numbers.map((one) => one.project_id)),
     textArray(numbers.map(({ address }) => address)),
   ]);
-  await forget(
+  await erase(
     tx,
     users.map(({ id }) => id),
     found,
@@ -30,12 +27,12 @@ export async function forgetPhoneNumbers(
 }
 
 /**
- * Takes the addresses of users who are being erased out of the suppressions: the e-mail addresses that they
- * ever had, and what was met with them. A suppression stays and works, by its hash. An address that somebody
- * else is known to have stays, too, until they are erased.
+ * Removes the addresses of users that are being erased from suppressions: their current and former e-mail
+ * addresses, with the details. A suppression continues to work by its hash. An address that another user has
+ * stays until that user is erased.
  */
-export async function forgetAddresses(tx: Queryable, userIds: readonly string[]): Promise<void> {
-  await forget(tx, userIds, await tx.query<Found>(findByUsers, [uuidArray(userIds)]));
+export async function eraseAddresses(tx: Queryable, userIds: readonly string[]): Promise<void> {
+  await erase(tx, userIds, await tx.query<Found>(findByUsers, [uuidArray(userIds)]));
 }
 
 interface Found {
@@ -43,9 +40,9 @@ interface Found {
   id: string;
 }
 
-async function forget(tx: Queryable, userIds: readonly string[], found: readonly Found[]): Promise<void> {
+async function erase(tx: Queryable, userIds: readonly string[], found: readonly Found[]): Promise<void> {
   if (found.length === 0) return;
-  await tx.query(forgetFound, [
+  await tx.query(eraseFound, [
     uuidArray(userIds),
     uuidArray(found.map((one) => one.project_id)),
     uuidArray(found.map(({ id }) => id)),
@@ -74,11 +71,11 @@ const findByUsers = sql(
   where u.id = any ($1::uuid[])
   order by project_id, hash`,
 );
-// Primary keys of suppressions and user_keys. In the order that they come in, which is that in which all lock
-// them. A statement of its own: how many have a user in common is guessed far too high, and then it was
-// planned to read all that the project has.
-const forgetFound = sql(
-  'forget_suppressed_addresses',
+// Primary keys of suppressions and user_keys. Locks in the given order, which all statements use. It is not
+// one statement with the query above: PostgreSQL overestimates how many suppressions have a user in common,
+// and would read all of the project.
+const eraseFound = sql(
+  'erase_suppressed_addresses',
   `with locked as (
     select s.project_id, s.id, s.address, s.user_ids
     from unnest($2::uuid[], $3::uuid[]) as f (project_id, id)
@@ -89,7 +86,7 @@ const forgetFound = sql(
       for update
     ) s
   ),
-  left_over as (
+  remaining as (
     select s.project_id, s.id, others.ids,
       cardinality(others.ids) > 0
         or (
@@ -99,13 +96,15 @@ const forgetFound = sql(
           limit 1
         ) as had
     from locked s
-    cross join lateral (select array(select unnest(s.user_ids) except select unnest($1::uuid[])) as ids) others
+    cross join lateral (
+      select array(select unnest(s.user_ids) except select unnest($1::uuid[])) as ids
+    ) others
   )
   update suppressions s
   set user_ids = l.ids,
     address = case when l.had then s.address end,
     detail = case when l.had then s.detail end,
     note = case when l.had then s.note end
-  from left_over l
+  from remaining l
   where s.project_id = l.project_id and s.id = l.id`,
 );

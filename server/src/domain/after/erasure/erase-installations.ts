@@ -9,10 +9,10 @@ import {
 } from '../../people/installations/record.ts';
 
 /**
- * Deletes the users' own installations, and from those that serve everybody who it was that installed them,
- * with that person's own tokens: the workspace stays connected.
+ * Deletes the users' own installations. From installations that serve a whole workspace, removes the user who
+ * installed them and that user's own tokens: the workspace stays connected.
  */
-export async function forgetInstallations(
+export async function eraseInstallations(
   tx: Queryable,
   sealer: Sealer,
   userIds: readonly string[],
@@ -43,7 +43,7 @@ interface Row {
   sealed_record: Buffer;
 }
 
-// Index installations_by_installer, both: who owns one has installed it.
+// Index installations_by_installer, like the next: the owner of an installation has installed it.
 const deleteOwn = sql(
   'delete_own_installations',
   'delete from installations where installed_by = any($1::uuid[]) and owner_id = installed_by',
