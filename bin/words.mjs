@@ -48,7 +48,6 @@ export const NOT_YET_CLEAN = [
   'server/src/domain/ground',
   'server/src/domain/line',
   'server/src/domain/people',
-  'server/src/domain/setup',
   'server/src/errors.ts',
   'server/src/http/auth.ts',
   'server/src/http/brand.ts',

@@ -1,7 +1,7 @@
 import type { EVENT_TYPES } from '../../server/src/contract/event.ts';
 import { sealSecret } from '../../server/src/domain/after/webhooks/secrets.ts';
 import { sealToken } from '../../server/src/domain/people/tokens/sealed.ts';
-import { sealedFor } from '../../server/src/domain/setup/integrations/of-project.ts';
+import { sealedFor } from '../../server/src/domain/setup/integrations/cache.ts';
 import { firstIdAt, newId } from '../../server/src/lib/ids.ts';
 import { packJson } from '../../server/src/lib/packed-json.ts';
 import { createSealer, loadOrCreateKey } from '../../server/src/lib/seal.ts';

@@ -32,8 +32,8 @@ import { describeUnreadable, unreadableIntegrations } from './domain/ground/secr
 import { AddressKeys } from './domain/ground/suppressions/address-keys.ts';
 import { FreshRecipients } from './domain/line/context/fresh-recipients.ts';
 import { BroadcastContents } from './domain/line/notifications/contents.ts';
-import { CategoryCache } from './domain/setup/categories/of-project.ts';
-import { IntegrationCache } from './domain/setup/integrations/of-project.ts';
+import { CategoryCache } from './domain/setup/categories/cache.ts';
+import { IntegrationCache } from './domain/setup/integrations/cache.ts';
 import { ProjectCache } from './domain/setup/projects/cache.ts';
 import { claimSealingKey, keysInUse } from './domain/setup/projects/sealing-key.ts';
 import { type Clock, systemClock } from './lib/clock.ts';
@@ -172,7 +172,7 @@ async function sealerFor(
   const sealer = createSealer(keys);
   const fit = await claimSealingKey({ db, sealer });
   switch (fit.kind) {
-    case 'closed':
+    case 'other_keys':
       return unusable(
         role,
         `the secrets in the database cannot be opened (${fit.problem}): start with the SECRET_KEY, or the secret.key in DATA_DIR, that they were sealed with; to change it, give both: SECRET_KEY=<new>,<old>`,

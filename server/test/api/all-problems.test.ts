@@ -45,7 +45,7 @@ test('a category config is told its conditions, channels and windows with what i
       "Param 'channels.1.delay' must be 0 or more",
       "Param 'channels.3' must be an object",
       "Param 'key' must not be user_preferences",
-      "Param 'channels.1.channel' names email again, after channels.0: give each channel once",
+      "Param 'channels.1.channel' repeats channels.0: list email once",
       "Param 'channels.0.if' is not a condition: Unexpected token: EOF",
       expect.stringMatching(/^Param 'channels.2.if' is not a condition: undefined filter: shout/),
       expect.stringMatching(/^Param 'channels.4.windows.0.to' is the same as from/),

@@ -168,7 +168,7 @@ describe('what is refused', () => {
     [
       'a channel that is named twice',
       { key: 'abc', channels: [{ channel: 'email' }, { channel: 'sms' }, { channel: 'email', delay: 5 }] },
-      ["Param 'channels.2.channel' names email again, after channels.0: give each channel once"],
+      ["Param 'channels.2.channel' repeats channels.0: list email once"],
     ],
   ])('%s', async (_what, body, messages) => {
     await remove('abc');
@@ -200,7 +200,7 @@ describe('what is refused', () => {
     const refused = await save({ key: 'one-more', channels: [] }, crowded);
     expect([refused.status, refused.body.errors[0].message]).toEqual([
       422,
-      "Param 'key' is one too many: a project has at most 1000 category configs",
+      "Param 'key' cannot be added: a project can have at most 1000 category configs",
     ]);
     expect((await save({ key: 'cat7', channels: [{ channel: 'sms' }] }, crowded)).status).toBe(200);
     expect((await remove('cat8', crowded)).status).toBe(204);

@@ -91,7 +91,7 @@ describe('saving', () => {
     expect(status).toBe(422);
     expect(body.errors.map((one: { message: string }) => one.message)).toEqual([
       "Param 'time_zone' is not the IANA name of a time zone, such as Europe/Berlin",
-      "Param 'channels.1.channel' names sms again, after channels.0: give each channel once",
+      "Param 'channels.1.channel' repeats channels.0: list sms once",
       "Param 'channels.0.windows.0.to' is the same as from: all day is from 00:00 to 24:00",
       "Param 'channels.0.windows.1.to' is less than 10 minutes after from",
     ]);

@@ -4,7 +4,7 @@ import type { NewEvent } from '../../src/domain/ground/events/record.ts';
 import { Dispatcher, type SendRequest } from '../../src/domain/line/sending/dispatcher.ts';
 import type { AttemptResult } from '../../src/domain/line/sending/failover.ts';
 import type { GoneToken } from '../../src/domain/people/tokens/gone-token.ts';
-import type { OpenedIntegration } from '../../src/domain/setup/integrations/of-project.ts';
+import type { OpenedIntegration } from '../../src/domain/setup/integrations/cache.ts';
 import type { Pause } from '../../src/domain/setup/integrations/pauses.ts';
 import { createEgressGuard } from '../../src/lib/egress.ts';
 import { newId } from '../../src/lib/ids.ts';

@@ -121,8 +121,7 @@ describe('the setting', () => {
     expect(refused.status).toBe(422);
     expect(refused.body.errors.map(({ message }: { message: string }) => message)).toEqual(
       ['opens', 'clicks'].map(
-        (member) =>
-          `Param '${member}' can be true only where the server knows the address that recipients reach it at: set its PUBLIC_URL`,
+        (member) => `Param '${member}' needs the public address of this server: set its PUBLIC_URL`,
       ),
     );
     expect((await bare.project.call('GET', '/tracking')).body).toEqual({ opens: false, clicks: false });

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openDatabase, sql } from '../../src/db/client.ts';
 import { findIntegrations, findIntegrationsById } from '../../src/domain/setup/integrations/find.ts';
 import { listIntegrations } from '../../src/domain/setup/integrations/list.ts';
-import { integrationOrNew } from '../../src/domain/setup/integrations/save.ts';
+import { getOrCreateIntegration } from '../../src/domain/setup/integrations/save.ts';
 import type { Problem } from '../../src/errors.ts';
 import { newId } from '../../src/lib/ids.ts';
 import { createSealer } from '../../src/lib/seal.ts';
@@ -317,7 +317,11 @@ describe('for other parts of the service', () => {
   test('who asks at once for an integration that is not there gets the same new one', async () => {
     const other = await service.createProject('makes keys');
     const ask = () =>
-      integrationOrNew(service.context, { projectId: other.id, provider: 'web_push', make: createVapidKeys });
+      getOrCreateIntegration(service.context, {
+        projectId: other.id,
+        provider: 'web_push',
+        make: createVapidKeys,
+      });
     const answers = await Promise.all(Array.from({ length: 8 }, ask));
     expect(new Set(answers.map(({ id, config }) => `${id} ${config.private_key}`)).size).toBe(1);
     const list = await other.call('GET', '/integrations/web_push');

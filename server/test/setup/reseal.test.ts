@@ -7,7 +7,7 @@ import { storedResponsePurpose } from '../../src/domain/ground/requests/idempote
 import { addressKeyPurpose } from '../../src/domain/ground/suppressions/address-keys.ts';
 import { installationPurpose } from '../../src/domain/people/installations/record.ts';
 import { openToken, sealToken, tokenPurpose } from '../../src/domain/people/tokens/sealed.ts';
-import { sealedFor } from '../../src/domain/setup/integrations/of-project.ts';
+import { sealedFor } from '../../src/domain/setup/integrations/cache.ts';
 import { createProject } from '../../src/domain/setup/projects/create.ts';
 import { openKey } from '../../src/domain/setup/projects/keys.ts';
 import { rollKey } from '../../src/domain/setup/projects/roll-key.ts';

@@ -8,7 +8,7 @@ import { startService } from '../../src/app.ts';
 import { checkProjects } from '../../src/cli/doctor/projects.ts';
 import { type Config, readConfig } from '../../src/config.ts';
 import { type Database, openDatabase, sql } from '../../src/db/client.ts';
-import { sealedFor } from '../../src/domain/setup/integrations/of-project.ts';
+import { sealedFor } from '../../src/domain/setup/integrations/cache.ts';
 import { claimSealingKey, keyFit } from '../../src/domain/setup/projects/sealing-key.ts';
 import { createLogger } from '../../src/lib/log.ts';
 import { createSealer } from '../../src/lib/seal.ts';
@@ -114,7 +114,7 @@ test('a key that was replaced is no longer needed, once nothing is sealed with i
   const both = `${fresh.toString('hex')},${old.toString('hex')}`;
   await started(node('rotated', { SECRET_KEY: both }));
   const sealer = createSealer([fresh]);
-  await expect(keyFit({ db, sealer })).resolves.toMatchObject({ kind: 'closed' });
+  await expect(keyFit({ db, sealer })).resolves.toMatchObject({ kind: 'other_keys' });
   const [project] = await db.query<{ id: string; api: Buffer; signing: Buffer }>(
     sql('', 'select id, sealed_api_secret as api, sealed_signing_key as signing from projects'),
   );

@@ -227,7 +227,7 @@ test('of a user only so much is kept, whatever the categories are called; who ha
   expect([status, body.errors.length, body.errors[0].message]).toEqual([
     422,
     1,
-    "Param 'categories' says too much: of a user at most 7000 preferences are kept, of a category on a channel each",
+    "Param 'categories' has too many preferences: a user can have at most 7000",
   ]);
   expect(await categories('ada')).toHaveLength(999);
   expect((await save('PUT', path, some('b', 1))).status).toBe(204);

@@ -1,6 +1,6 @@
 import type { Config } from '../../config.ts';
 import { type Database, sql } from '../../db/client.ts';
-import { sealedFor } from '../../domain/setup/integrations/of-project.ts';
+import { sealedFor } from '../../domain/setup/integrations/cache.ts';
 import { IS_CURRENT } from '../../domain/setup/integrations/pauses.ts';
 import { sealingPurpose } from '../../domain/setup/projects/keys.ts';
 import { createEgressGuard, EgressRefused } from '../../lib/egress.ts';

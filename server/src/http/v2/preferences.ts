@@ -1,6 +1,6 @@
 import { NoContent } from '../../contract/common.ts';
 import { MAX_PREFERENCES, Preferences, SavePreferences } from '../../contract/preference.ts';
-import type { Category } from '../../domain/setup/categories/of-project.ts';
+import type { Category } from '../../domain/setup/categories/cache.ts';
 import { categoryOf, getPreferences } from '../../domain/setup/preferences/get.ts';
 import { type Preference, savePreferences } from '../../domain/setup/preferences/save.ts';
 import { ClientError } from '../../errors.ts';
@@ -44,7 +44,7 @@ export function preferenceRoutes(app: App): void {
       const { configured } = await context.categories.of(project.id);
       const preferences = preferencesIn(body, configured);
       const most = MAX_PREFERENCES;
-      await savePreferences(context, { projectId: project.id, userId: user.id, preferences, most });
+      await savePreferences(context, { projectId: project.id, userId: user.id, preferences, max: most });
     },
   });
 }

@@ -4,7 +4,7 @@ import { storedResponsePurpose } from '../../ground/requests/idempotency.ts';
 import { addressKeyPurpose } from '../../ground/suppressions/address-keys.ts';
 import { installationPurpose } from '../../people/installations/record.ts';
 import { tokenPurpose } from '../../people/tokens/sealed.ts';
-import { sealedFor } from '../../setup/integrations/of-project.ts';
+import { sealedFor } from '../../setup/integrations/cache.ts';
 import { type KeyKind, sealingPurpose } from '../../setup/projects/keys.ts';
 import { secretPurpose } from '../webhooks/secrets.ts';
 

@@ -8,8 +8,8 @@ import type { Transport } from '../../../providers/shared/transport.ts';
 import type { Bus } from '../../ground/bus/messages.ts';
 import type { Identities } from '../../ground/identities/identities.ts';
 import type { AddressKeys } from '../../ground/suppressions/address-keys.ts';
-import type { CategoryCache } from '../../setup/categories/of-project.ts';
-import type { IntegrationCache } from '../../setup/integrations/of-project.ts';
+import type { CategoryCache } from '../../setup/categories/cache.ts';
+import type { IntegrationCache } from '../../setup/integrations/cache.ts';
 import type { ProjectCache } from '../../setup/projects/cache.ts';
 import type { FreshRecipients } from './fresh-recipients.ts';
 

@@ -6,7 +6,7 @@ import { findSuppressed } from '../../ground/suppressions/suppressed.ts';
 import type { InstallationOfUser, InstallationToken } from '../../people/installations/token.ts';
 import { installationTokens } from '../../people/installations/tokens.ts';
 import type { TokenRef } from '../../people/tokens/gone-token.ts';
-import type { OpenedIntegration } from '../../setup/integrations/of-project.ts';
+import type { OpenedIntegration } from '../../setup/integrations/cache.ts';
 import type { LineContext } from '../context/context.ts';
 import { reasonInWords } from '../routing/choose-channels.ts';
 import { collectionOf, hasDestination } from '../routing/reach.ts';

@@ -1,6 +1,6 @@
 import { uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
-import type { OpenedIntegration } from '../../setup/integrations/of-project.ts';
+import type { OpenedIntegration } from '../../setup/integrations/cache.ts';
 import { MAX_UNREAD_COUNT } from '../notifications/count-unread.ts';
 import { STANDING } from '../notifications/row.ts';
 

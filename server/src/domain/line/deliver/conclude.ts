@@ -3,7 +3,7 @@ import { oneLine } from '../../../lib/one-line.ts';
 import { withoutAddress } from '../../../lib/without-address.ts';
 import { wireNameOf } from '../../../providers/index.ts';
 import type { Job, Progress } from '../../../queue/jobs.ts';
-import type { OpenedIntegration } from '../../setup/integrations/of-project.ts';
+import type { OpenedIntegration } from '../../setup/integrations/cache.ts';
 import type { LoadedUser } from '../rendering/record.ts';
 import { timeToLiveMs } from '../routing/time-to-live.ts';
 import type { TextDelivery, TextRef } from '../sending/text-marks.ts';

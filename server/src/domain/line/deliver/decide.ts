@@ -7,7 +7,7 @@ import {
   evaluate,
   parseCondition,
 } from '../../../lib/expression.ts';
-import type { ProjectCategories } from '../../setup/categories/of-project.ts';
+import type { ProjectCategories } from '../../setup/categories/cache.ts';
 import { closedUntil, mayAnyClose } from '../../setup/delivery-windows/closed-until.ts';
 import { switchedOff } from '../../setup/preferences/switched-off.ts';
 import type { LineContext } from '../context/context.ts';

@@ -2,8 +2,8 @@ import type { MessageAddress } from '../../../providers/provider.ts';
 import type { Job, Progress } from '../../../queue/jobs.ts';
 import type { InstallationOfUser, InstallationToken } from '../../people/installations/token.ts';
 import type { TokenRef } from '../../people/tokens/gone-token.ts';
-import type { ProjectCategories } from '../../setup/categories/of-project.ts';
-import type { OpenedIntegration } from '../../setup/integrations/of-project.ts';
+import type { ProjectCategories } from '../../setup/categories/cache.ts';
+import type { OpenedIntegration } from '../../setup/integrations/cache.ts';
 import type { Project } from '../../setup/projects/cache.ts';
 import type { LoadedBroadcast, LoadedUser } from '../rendering/record.ts';
 

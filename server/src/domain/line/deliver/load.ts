@@ -3,7 +3,7 @@ import { type Queryable, sql } from '../../../db/client.ts';
 import { notificationId } from '../../../lib/ids.ts';
 import { unpackJson } from '../../../lib/packed-json.ts';
 import type { Job, Progress } from '../../../queue/jobs.ts';
-import type { ProjectCategories } from '../../setup/categories/of-project.ts';
+import type { ProjectCategories } from '../../setup/categories/cache.ts';
 import type { LineContext } from '../context/context.ts';
 import type { createPreparation, StoredContent } from '../rendering/channel-texts.ts';
 import type { LoadedBroadcast, LoadedUser } from '../rendering/record.ts';

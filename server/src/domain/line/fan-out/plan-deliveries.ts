@@ -1,7 +1,7 @@
 import type { Queryable } from '../../../db/client.ts';
 import type { NewJob } from '../../../queue/jobs.ts';
 import type { NewEvent } from '../../ground/events/record.ts';
-import type { ProjectCategories } from '../../setup/categories/of-project.ts';
+import type { ProjectCategories } from '../../setup/categories/cache.ts';
 import { type SwitchedOff, switchedOff } from '../../setup/preferences/switched-off.ts';
 import type { LineContext } from '../context/context.ts';
 import { channelPlan, type StoredChannelPlan } from '../ledger/page-plan.ts';

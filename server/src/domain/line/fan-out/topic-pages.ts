@@ -2,7 +2,7 @@ import type { Queryable } from '../../../db/client.ts';
 import { notificationId } from '../../../lib/ids.ts';
 import { BULK, type NewJob } from '../../../queue/jobs.ts';
 import { nextSubscribers, SUBSCRIBERS_PER_PAGE } from '../../people/topics/subscribers.ts';
-import type { CategoryCache } from '../../setup/categories/of-project.ts';
+import type { CategoryCache } from '../../setup/categories/cache.ts';
 import type { LineContext } from '../context/context.ts';
 import { countDown, lockBroadcasts, PAGES_WRITTEN } from '../ledger/finish.ts';
 import type { AddressedBroadcast } from './load.ts';

@@ -14,7 +14,7 @@ import { linksOf, pushClickUrl } from '../../ground/links/links.ts';
 import { receiptUrl } from '../../ground/links/receipt-url.ts';
 import { referenceOf } from '../../ground/links/reference.ts';
 import { unsubscribeUrl } from '../../ground/links/unsubscribe-link.ts';
-import type { OpenedIntegration } from '../../setup/integrations/of-project.ts';
+import type { OpenedIntegration } from '../../setup/integrations/cache.ts';
 import type { Project } from '../../setup/projects/cache.ts';
 import { validKeys } from '../../setup/projects/keys.ts';
 import type { Prepared } from './channel-texts.ts';

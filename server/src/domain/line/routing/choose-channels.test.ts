@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { CHANNELS } from '../../../contract/channel.ts';
-import type { Category } from '../../setup/categories/of-project.ts';
+import type { Category } from '../../setup/categories/cache.ts';
 import { reasonInWords, routesOf, skipReason } from './choose-channels.ts';
 
 const BOOLEANS = [false, true];

@@ -1,4 +1,4 @@
-import type { Category } from '../../setup/categories/of-project.ts';
+import type { Category } from '../../setup/categories/cache.ts';
 
 /** Why a notification does not go out on a channel that the project has set up. */
 export type SkipReason = 'category_disabled' | 'channel_not_listed' | 'switched_off' | 'unreachable';

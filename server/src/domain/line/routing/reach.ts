@@ -1,7 +1,7 @@
 import { textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import { delivering } from '../../../providers/index.ts';
-import type { OpenedIntegration } from '../../setup/integrations/of-project.ts';
+import type { OpenedIntegration } from '../../setup/integrations/cache.ts';
 
 /**
  * How a user can be reached: by their e-mail address, a phone number, a token of a collection

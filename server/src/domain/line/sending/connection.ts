@@ -3,7 +3,7 @@ import type { Clock } from '../../../lib/clock.ts';
 import { Limiter } from '../../../lib/limiter.ts';
 import { delivering } from '../../../providers/index.ts';
 import type { Message, Provider, Sender, SenderDeps, SendOutcome } from '../../../providers/provider.ts';
-import type { OpenedIntegration } from '../../setup/integrations/of-project.ts';
+import type { OpenedIntegration } from '../../setup/integrations/cache.ts';
 import type { RateLimit } from './rate-limiter.ts';
 
 export interface ConnectionDeps extends SenderDeps {

@@ -4,7 +4,7 @@ import { waitMs } from '../../../lib/wait.ts';
 import { withoutAddress } from '../../../lib/without-address.ts';
 import { isRejection, type Message, type SendOutcome } from '../../../providers/provider.ts';
 import type { TokenRef } from '../../people/tokens/gone-token.ts';
-import type { OpenedIntegration } from '../../setup/integrations/of-project.ts';
+import type { OpenedIntegration } from '../../setup/integrations/cache.ts';
 import type { Pause } from '../../setup/integrations/pauses.ts';
 import type { Draft } from '../rendering/draft.ts';
 import { type ChannelConnection, type ConnectionDeps, connect } from './connection.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { SendOutcome } from '../../../providers/provider.ts';
-import type { OpenedIntegration } from '../../setup/integrations/of-project.ts';
+import type { OpenedIntegration } from '../../setup/integrations/cache.ts';
 import { type AttemptResult, decisiveResult, mayFailOver } from './failover.ts';
 
 const integration = {} as OpenedIntegration;

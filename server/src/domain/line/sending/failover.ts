@@ -1,5 +1,5 @@
 import type { SendOutcome } from '../../../providers/provider.ts';
-import type { OpenedIntegration } from '../../setup/integrations/of-project.ts';
+import type { OpenedIntegration } from '../../setup/integrations/cache.ts';
 
 /** The result of an attempt to send a message over one integration. */
 export type AttemptResult =

@@ -6,7 +6,7 @@ import { wireNameOf } from '../../../providers/index.ts';
 import type { SendOutcome } from '../../../providers/provider.ts';
 import type { EventDetails, NewEvent } from '../../ground/events/record.ts';
 import type { GoneToken, TokenRef } from '../../people/tokens/gone-token.ts';
-import type { OpenedIntegration } from '../../setup/integrations/of-project.ts';
+import type { OpenedIntegration } from '../../setup/integrations/cache.ts';
 import type { Pause, PauseKey } from '../../setup/integrations/pauses.ts';
 import {
   admit,

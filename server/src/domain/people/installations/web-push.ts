@@ -5,7 +5,7 @@ import type { Sealer } from '../../../lib/seal.ts';
 import { createVapidKeys } from '../../../providers/web-push/vapid.ts';
 import type { Bus } from '../../ground/bus/messages.ts';
 import { findIntegrations } from '../../setup/integrations/find.ts';
-import { integrationOrNew } from '../../setup/integrations/save.ts';
+import { getOrCreateIntegration } from '../../setup/integrations/save.ts';
 import type { ProjectKey } from '../../setup/projects/keys.ts';
 
 const AUTH_TOKEN_MS = 60 * 60_000; // long enough for a person to decide about the browser's question
@@ -29,7 +29,7 @@ export async function startWebPush(
   // Nearly always there is one, and nobody has to wait for a lock.
   const [found] = await findIntegrations(deps, projectId, 'web_push');
   const { config } =
-    found ?? (await integrationOrNew(deps, { projectId, provider: 'web_push', make: createVapidKeys }));
+    found ?? (await getOrCreateIntegration(deps, { projectId, provider: 'web_push', make: createVapidKeys }));
   return { auth_token: await authToken(deps, token), public_key: config.public_key };
 }
 

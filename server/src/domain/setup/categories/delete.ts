@@ -4,7 +4,7 @@ import type { Bus } from '../../ground/bus/messages.ts';
 import { newEventId } from '../../ground/events/record.ts';
 
 /**
- * Forgets a category's config: its broadcasts then go out on every channel. False when there is none with
+ * Deletes a category's config, so that its broadcasts use every channel. Returns false if there is none with
  * this key.
  */
 export async function deleteCategory(

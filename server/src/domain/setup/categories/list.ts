@@ -3,13 +3,13 @@ import { type Queryable, sql } from '../../../db/client.ts';
 import { listStatements } from '../../../db/list-statements.ts';
 import type { Cursor } from '../../../lib/cursor.ts';
 
-/** A category's config: JSON text, as it was saved. */
 export interface CategoryRow {
   id: string;
+  /** JSON text, as it was saved. */
   config: string;
 }
 
-/** The config with this key, as JSON text. */
+/** Returns the category config with this key, if there is one. */
 export async function getCategory(
   db: Queryable,
   projectId: string,
@@ -20,7 +20,7 @@ export async function getCategory(
   return row;
 }
 
-/** Up to `limit` of the project's configs beyond the cursor, nearest first. */
+/** Returns up to `limit` of the project's category configs beyond the cursor, nearest first. */
 export async function listCategories(
   db: Queryable,
   projectId: string,

@@ -9,12 +9,12 @@ import type { Bus } from '../../ground/bus/messages.ts';
 import { newEventId } from '../../ground/events/record.ts';
 import { problemsOfChannels } from '../delivery-windows/problems.ts';
 
-/** The most that a project can configure: all of them are kept in memory, and listed to every user. */
+// All of a project's categories are kept in memory, and listed to every user.
 const MAX_CATEGORIES = 1_000;
 
 /**
- * Saves a category's config in the place of the one with its key. Refuses conditions that cannot be parsed
- * and channels that are named twice. Saving the same again changes nothing.
+ * Creates or replaces a category's config. Does nothing if it is unchanged. Throws `validation_failed` for
+ * conditions that cannot be parsed and for repeated channels.
  */
 export async function saveCategory(
   { db, bus }: { db: Queryable; bus: Bus },
@@ -23,7 +23,7 @@ export async function saveCategory(
 ): Promise<void> {
   const problems = await categoryProblems(config);
   if (problems.length > 0) throw new ClientError('validation_failed', problems);
-  const [row] = await db.query<{ saved: boolean; crowded: boolean }>(upsertCategory, [
+  const [row] = await db.query<{ saved: boolean; too_many: boolean }>(upsertCategory, [
     projectId,
     config.key,
     newId(),
@@ -32,24 +32,28 @@ export async function saveCategory(
     newEventId(),
     JSON.stringify({ payload: config }),
   ]);
-  if (row?.crowded)
+  if (row?.too_many)
     throw new ClientError('validation_failed', [
-      `Param 'key' is one too many: a project has at most ${MAX_CATEGORIES} category configs`,
+      `Param 'key' cannot be added: a project can have at most ${MAX_CATEGORIES} category configs`,
     ]);
   if (row?.saved) bus.publish({ type: 'project_changed', projectId });
 }
 
-// Addresses of their own: GET /channels/user_preferences is the user's.
-const TAKEN: ReadonlySet<string> = new Set(['user_preferences', 'user_delivery_windows', 'delivery_windows']);
+// Paths of other endpoints, such as GET /channels/user_preferences.
+const RESERVED: ReadonlySet<string> = new Set([
+  'user_preferences',
+  'user_delivery_windows',
+  'delivery_windows',
+]);
 
-// Of a config with more, the number is what is wrong. To parse what they say would only take time.
+// Channels beyond this are not validated: the schema rejects their number.
 const MAX_CHANNELS = 2 * CHANNELS.length;
 
-/** What is wrong with a config, as far as its schema does not say it, of whatever shape it is. */
+/** Returns the problems of a config of any shape that its schema does not find. */
 export async function categoryProblems(config: unknown): Promise<string[]> {
   const problems: string[] = [];
   const key = memberOf(config, 'key');
-  if (typeof key === 'string' && TAKEN.has(key)) problems.push(`Param 'key' must not be ${key}`);
+  if (typeof key === 'string' && RESERVED.has(key)) problems.push(`Param 'key' must not be ${key}`);
   const channels = itemsOf(memberOf(config, 'channels')).slice(0, MAX_CHANNELS);
   problems.push(...problemsOfChannels(channels));
   for (const [index, given] of channels.entries()) {
@@ -62,20 +66,20 @@ export async function categoryProblems(config: unknown): Promise<string[]> {
   return problems;
 }
 
-// Primary key; index categories_listed to count. Configs are compared as texts, which are ours.
+// Primary key; index categories_listed to count. Configs are compared as JSON texts that this server wrote.
 const upsertCategory = sql(
   'save_category',
   `with known as (
     select (
         select count(*) from (select from categories where project_id = $1 limit $5) counted
       ) >= $5
-      and not exists (select from categories where project_id = $1 and key = $2) as crowded
+      and not exists (select from categories where project_id = $1 and key = $2) as too_many
   ),
   saved as (
     insert into categories as c (project_id, key, id, config, updated_at)
     select $1, $2, $3, $4, now()
     from known
-    where not crowded
+    where not too_many
     on conflict (project_id, key) do update
     set config = excluded.config, updated_at = excluded.updated_at
     where c.config::text <> excluded.config::text
@@ -86,5 +90,5 @@ const upsertCategory = sql(
     select $1, $6, 'category.saved', $7
     from saved
   )
-  select crowded, exists (select from saved) as saved from known`,
+  select too_many, exists (select from saved) as saved from known`,
 );

@@ -3,9 +3,9 @@ import { createTestDatabase, type TestDatabase } from '../../../../test/support/
 import type { DeliveryWindows } from '../../../contract/delivery-windows.ts';
 import { type Database, openDatabase, type Queryable, sql } from '../../../db/client.ts';
 import { newId } from '../../../lib/ids.ts';
-import type { Category } from '../categories/of-project.ts';
-import { closedUntil, type Timed } from './closed-until.ts';
-import { ownWindows, type ProjectWindows, windowsOf } from './of-project.ts';
+import type { Category } from '../categories/cache.ts';
+import { closedUntil, type TimedMessage } from './closed-until.ts';
+import { type ProjectWindows, parseWindows, windowsOf } from './windows.ts';
 
 const NOON = Date.UTC(2026, 6, 15, 12);
 const HOUR_MS = 3_600_000;
@@ -23,17 +23,17 @@ afterAll(async () => {
   await database.drop();
 });
 
-/** Open for two hours from then on, by the clock of wherever it is. */
+/** A window of two hours. */
 const from = (hour: number) => [
   { from: `${String(hour).padStart(2, '0')}:00`, to: `${String(hour + 2).padStart(2, '0')}:00` },
 ];
-const said = (hour: number, zone?: string): DeliveryWindows => ({
+const windows = (hour: number, zone?: string): DeliveryWindows => ({
   channels: [{ channel: 'email', windows: from(hour) }],
   ...(zone === undefined ? {} : { time_zone: zone }),
 });
-const project = (given: DeliveryWindows, ofUsers = false): ProjectWindows => ({
-  ...ownWindows(JSON.stringify(given)),
-  ofUsers,
+const project = (given: DeliveryWindows, hasUserWindows = false): ProjectWindows => ({
+  ...parseWindows(JSON.stringify(given)),
+  hasUserWindows,
 });
 const category = (changes: Partial<Category> = {}, hour?: number): Category => ({
   key: 'any',
@@ -49,57 +49,57 @@ const category = (changes: Partial<Category> = {}, hour?: number): Category => (
   ],
   ...changes,
 });
-const message = (changes: Partial<Timed> = {}): Timed => ({
+const message = (changes: Partial<TimedMessage> = {}): TimedMessage => ({
   userId: ada,
   channel: 'email',
   category: undefined,
   customAttributes: null,
   ...changes,
 });
-const nobodyAsks: Queryable = { query: () => Promise.reject(new Error('the database was asked')) };
+const noDatabase: Queryable = { query: () => Promise.reject(new Error('the database was queried')) };
 
-/** After how many hours each goes out; 0 is at once. */
+/** Returns after how many hours each message may be delivered; 0 is at once. */
 async function hoursUntil(
-  windows: ProjectWindows,
-  messages: readonly Timed[],
-  through: Queryable = nobodyAsks,
+  given: ProjectWindows,
+  messages: readonly TimedMessage[],
+  through: Queryable = noDatabase,
 ): Promise<number[]> {
-  const closed = await closedUntil(through, windows, messages, NOON);
+  const closed = await closedUntil(through, given, messages, NOON);
   return messages.map((one) => ((closed(one) ?? NOON) - NOON) / HOUR_MS);
 }
 
-describe('where users have said nothing', () => {
-  test('the project’s windows count by its clock, on their channel alone, and no database is asked', async () => {
+describe('without windows of users', () => {
+  test('the project’s windows apply to their channel in its time zone, without a query', async () => {
     const all = [message(), message({ channel: 'sms' }), message({ channel: 'in_app' })];
-    expect(await hoursUntil(project(said(18)), all)).toEqual([6, 0, 0]);
-    expect(await hoursUntil(project(said(18, 'Asia/Tokyo')), all)).toEqual([21, 0, 0]);
-    expect(await hoursUntil(project(said(11)), all)).toEqual([0, 0, 0]);
+    expect(await hoursUntil(project(windows(18)), all)).toEqual([6, 0, 0]);
+    expect(await hoursUntil(project(windows(18, 'Asia/Tokyo')), all)).toEqual([21, 0, 0]);
+    expect(await hoursUntil(project(windows(11)), all)).toEqual([0, 0, 0]);
   });
 
-  test('those of a category take their place, for its messages', async () => {
+  test('the windows of a category replace them', async () => {
     const all = [message({ category: category({}, 15) }), message({ category: category() }), message()];
-    expect(await hoursUntil(project(said(18)), all)).toEqual([3, 6, 6]);
+    expect(await hoursUntil(project(windows(18)), all)).toEqual([3, 6, 6]);
     expect(await hoursUntil(project({ channels: [] }), all)).toEqual([3, 0, 0]);
   });
 
-  test('what is critical goes out at once, also among others that wait', async () => {
+  test('a critical message does not wait, even among others that do', async () => {
     const critical = category({ critical: true }, 15);
     const all = [message(), message({ category: critical }), message({ category: category({}, 15) })];
-    expect(await hoursUntil(project(said(18)), all)).toEqual([6, 0, 3]);
+    expect(await hoursUntil(project(windows(18)), all)).toEqual([6, 0, 3]);
   });
 
-  test('each user is judged by the zone that the project has told of them, if it is one', async () => {
+  test('the time zone in the custom attributes of a user applies, if it is valid', async () => {
     const zones = ['Asia/Tokyo', 'America/New_York', 'Nowhere/Land', 7].map((time_zone) =>
       message({ customAttributes: JSON.stringify({ time_zone }) }),
     );
     // It is nine in the evening in Tokyo, and eight in the morning in New York.
-    expect(await hoursUntil(project(said(18)), [...zones, message()])).toEqual([21, 10, 6, 6, 6]);
-    expect(await hoursUntil(project(said(18, 'Europe/Berlin')), zones)).toEqual([21, 10, 4, 4]);
+    expect(await hoursUntil(project(windows(18)), [...zones, message()])).toEqual([21, 10, 6, 6, 6]);
+    expect(await hoursUntil(project(windows(18, 'Europe/Berlin')), zones)).toEqual([21, 10, 4, 4]);
   });
 });
 
-describe('where users have said something', () => {
-  const say = (userId: string, given: DeliveryWindows) =>
+describe('with windows of users', () => {
+  const save = (userId: string, given: DeliveryWindows) =>
     db.query(
       sql(
         '',
@@ -110,32 +110,32 @@ describe('where users have said something', () => {
     );
   const inTokyo = JSON.stringify({ time_zone: 'Asia/Tokyo' });
 
-  test('the user’s own windows count before the category’s and the project’s, by the user’s own clock before all others', async () => {
-    await say(ada, said(16, 'America/New_York')); // eight hours from now
-    await say(bob, said(16)); // by whatever clock is known
+  test('the user’s windows and time zone override those of the category and the project', async () => {
+    await save(ada, windows(16, 'America/New_York')); // eight hours from now
+    await save(bob, windows(16)); // in any time zone that is known
     const all = [message(), message({ userId: bob }), message({ userId: newId() })];
-    const windows = project(said(18, 'Europe/Berlin'), true);
-    expect(await hoursUntil(windows, all, db)).toEqual([8, 2, 4]);
-    const told = all.map((one) => ({ ...one, customAttributes: inTokyo, category: category({}, 15) }));
-    expect(await hoursUntil(windows, told, db)).toEqual([8, 19, 18]);
+    const inBerlin = project(windows(18, 'Europe/Berlin'), true);
+    expect(await hoursUntil(inBerlin, all, db)).toEqual([8, 2, 4]);
+    const others = all.map((one) => ({ ...one, customAttributes: inTokyo, category: category({}, 15) }));
+    expect(await hoursUntil(inBerlin, others, db)).toEqual([8, 19, 18]);
   });
 
-  test('on the channels that they have named; the others follow the rest, by the user’s clock', async () => {
-    await say(ada, {
+  test('they apply to their channels; on other channels only the time zone does', async () => {
+    await save(ada, {
       time_zone: 'America/New_York',
       channels: [{ channel: 'sms', windows: from(16) }],
     });
     const all = [message(), message({ channel: 'sms' })];
-    expect(await hoursUntil(project(said(18, 'Asia/Tokyo'), true), all, db)).toEqual([10, 8]);
+    expect(await hoursUntil(project(windows(18, 'Asia/Tokyo'), true), all, db)).toEqual([10, 8]);
   });
 
-  test('what is critical goes out at once all the same', async () => {
-    await say(ada, said(16));
+  test('a critical message does not wait', async () => {
+    await save(ada, windows(16));
     const all = [message({ category: category({ critical: true }) }), message()];
     expect(await hoursUntil(project({ channels: [] }, true), all, db)).toEqual([0, 4]);
   });
 
-  test('they are read by one statement, however many they are', async () => {
+  test('the windows of all users are read in one statement', async () => {
     let statements = 0;
     const counting: Queryable = {
       query: (statement, values) => {

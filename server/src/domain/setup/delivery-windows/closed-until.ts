@@ -2,16 +2,16 @@ import { uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import { isTimeZone } from '../../../lib/time-zone.ts';
 import type { Window } from '../../../lib/weekly-hours.ts';
-import { type OwnWindows, ownWindows, type ProjectWindows } from './of-project.ts';
+import { type ChannelWindows, type ProjectWindows, parseWindows } from './windows.ts';
 
-/** What of a category decides when its messages may come. */
+/** The delivery windows of a category. */
 export interface TimedCategory {
   critical: boolean;
   channels: readonly { channel: string; windows?: readonly Window[] | undefined }[];
 }
 
-/** A message for a user, as far as it matters to when it may come. */
-export interface Timed {
+/** The part of a message that decides when it may be delivered. */
+export interface TimedMessage {
   userId: string;
   channel: string;
   category: TimedCategory | undefined;
@@ -20,24 +20,26 @@ export interface Timed {
 }
 
 /**
- * Until when a message has to wait for its window, in unix milliseconds; undefined when it may go out at
- * `nowMs`. What users have said is read by one statement, and only in projects where some have.
+ * Loads the windows that apply to these messages. Returns a function that returns the opening of a message's
+ * next window in unix milliseconds, or undefined if it may be delivered at `nowMs`. Reads the users' windows
+ * in one statement, and only in projects with user windows.
  */
 export async function closedUntil(
   db: Queryable,
   windows: ProjectWindows,
-  messages: readonly Timed[],
+  messages: readonly TimedMessage[],
   nowMs: number,
-): Promise<(message: Timed) => number | undefined> {
+): Promise<(message: TimedMessage) => number | undefined> {
   const timed = messages.filter(({ channel, category }) => mayClose(windows, channel, category));
   if (timed.length === 0) return () => undefined;
-  const ofUsers = windows.ofUsers ? await loadOfUsers(db, timed) : new Map<string, OwnWindows>();
-  // Temporal takes 40 ms and 8 MB to load: who has no windows does without. Of the same windows in the same
-  // zone the answer is the same.
+  const userWindows = windows.hasUserWindows
+    ? await loadUserWindows(db, timed)
+    : new Map<string, ChannelWindows>();
+  // Temporal takes 40 ms and 8 MB to load, so it is loaded only if there are windows.
   const { nextOpening } = await import('../../../lib/weekly-hours.ts');
   const known = new Map<readonly Window[], Map<string, number | undefined>>();
   return ({ userId, channel, category, customAttributes }) => {
-    const own = ofUsers.get(userId);
+    const own = userWindows.get(userId);
     const applying = applyingWindows(windows, own, channel, category);
     if (applying === undefined) return undefined;
     const zone = own?.timeZone ?? timeZoneIn(customAttributes) ?? windows.timeZone ?? 'UTC';
@@ -50,12 +52,11 @@ export async function closedUntil(
 }
 
 /**
- * The windows that count: the user's own word, else the category's, else the project's; none for what is
- * critical. Pure.
+ * Returns the windows of the user, else of the category, else of the project; none for critical categories.
  */
 function applyingWindows(
-  project: OwnWindows,
-  own: OwnWindows | undefined,
+  project: ChannelWindows,
+  own: ChannelWindows | undefined,
   channel: string,
   category: TimedCategory | undefined,
 ): readonly Window[] | undefined {
@@ -64,35 +65,38 @@ function applyingWindows(
   return own?.channels.get(channel) ?? ofCategory ?? project.channels.get(channel);
 }
 
-/** Whether any message of the project may have to wait. */
+/** Returns whether any message of the project may have to wait for a window. */
 export function mayAnyClose(
   windows: ProjectWindows,
   categories: ReadonlyMap<string, TimedCategory>,
 ): boolean {
-  if (windows.ofUsers || windows.channels.size > 0) return true;
+  if (windows.hasUserWindows || windows.channels.size > 0) return true;
   return [...categories.values()].some(({ channels }) => channels.some((one) => one.windows !== undefined));
 }
 
 function mayClose(windows: ProjectWindows, channel: string, category: TimedCategory | undefined): boolean {
   if (channel === 'in_app' || category?.critical) return false;
-  return windows.ofUsers || applyingWindows(windows, undefined, channel, category) !== undefined;
+  return windows.hasUserWindows || applyingWindows(windows, undefined, channel, category) !== undefined;
 }
 
-/** What the project has told us of the user: a name that is no time zone is as none. */
+/** Returns the user's time zone from the project's custom attributes, if it is a valid one. */
 function timeZoneIn(customAttributes: string | null): string | undefined {
   if (!customAttributes?.includes('"time_zone"')) return undefined;
   const { time_zone: name } = JSON.parse(customAttributes) as { time_zone?: unknown };
   return typeof name === 'string' && isTimeZone(name) ? name : undefined;
 }
 
-async function loadOfUsers(db: Queryable, timed: readonly Timed[]): Promise<Map<string, OwnWindows>> {
+async function loadUserWindows(
+  db: Queryable,
+  timed: readonly TimedMessage[],
+): Promise<Map<string, ChannelWindows>> {
   const ids = new Set(timed.map(({ userId }) => userId));
-  const rows = await db.query<{ user_id: string; config: string }>(selectOfUsers, [uuidArray([...ids])]);
-  return new Map(rows.map((row) => [row.user_id, ownWindows(row.config)]));
+  const rows = await db.query<{ user_id: string; config: string }>(selectWindows, [uuidArray([...ids])]);
+  return new Map(rows.map((row) => [row.user_id, parseWindows(row.config)]));
 }
 
 // Primary key.
-const selectOfUsers = sql(
+const selectWindows = sql(
   'delivery_windows_of_users',
   'select user_id, config from user_delivery_windows where user_id = any ($1::uuid[])',
 );

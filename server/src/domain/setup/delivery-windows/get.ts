@@ -1,12 +1,12 @@
 import { type Queryable, sql } from '../../../db/client.ts';
 
-/** Whose windows they are: a user's, or without one the project's. */
+/** A user, or the project if there is no user. */
 export interface WindowsOwner {
   projectId: string;
   userId: string | undefined;
 }
 
-/** When the project's messages go out, or when the user wants to be reached, as JSON text. */
+/** Returns the delivery windows of the project or of the user, as JSON text. */
 export async function getWindows(db: Queryable, { projectId, userId }: WindowsOwner): Promise<string> {
   const [row] = await (userId === undefined
     ? db.query<Row>(ofProject, [projectId])

@@ -1,8 +1,8 @@
 import { itemsOf, memberOf } from '../../../lib/members.ts';
 import { isTimeZone } from '../../../lib/time-zone.ts';
-import { minutesOf } from './of-project.ts';
+import { minutesOf } from './windows.ts';
 
-/** What is wrong with windows, as far as their schema does not say it, of whatever shape they are. */
+/** Returns the problems of windows of any shape that their schema does not find. */
 export function problemsOfWindows(given: unknown): string[] {
   const timeZone = memberOf(given, 'time_zone');
   const channels = itemsOf(memberOf(given, 'channels'));
@@ -14,29 +14,27 @@ export function problemsOfWindows(given: unknown): string[] {
   ];
 }
 
-/**
- * What is wrong with channels and their windows: one that is named twice, and times that do not go together.
- */
+/** Returns the problems of channels and their windows: repeated channels, and invalid pairs of times. */
 export function problemsOfChannels(channels: readonly unknown[]): string[] {
   return [
-    ...problemsOfRepeats(channels),
+    ...repeatedChannels(channels),
     ...channels.flatMap((one, index) =>
       problemsOfTimes(`channels.${index}.windows`, memberOf(one, 'windows')),
     ),
   ];
 }
 
-function problemsOfRepeats(channels: readonly unknown[]): string[] {
+function repeatedChannels(channels: readonly unknown[]): string[] {
   const problems: string[] = [];
-  const named = new Map<string, number>();
+  const places = new Map<string, number>();
   for (const [index, one] of channels.entries()) {
     const channel = memberOf(one, 'channel');
     if (typeof channel !== 'string') continue;
-    const before = named.get(channel);
-    if (before === undefined) named.set(channel, index);
+    const before = places.get(channel);
+    if (before === undefined) places.set(channel, index);
     else
       problems.push(
-        `Param 'channels.${index}.channel' names ${channel.slice(0, 100)} again, after channels.${before}: give each channel once`,
+        `Param 'channels.${index}.channel' repeats channels.${before}: list ${channel.slice(0, 100)} once`,
       );
   }
   return problems;
@@ -45,7 +43,7 @@ function problemsOfRepeats(channels: readonly unknown[]): string[] {
 function problemsOfTimes(name: string, windows: unknown): string[] {
   return itemsOf(windows).flatMap((one, index) => {
     const [from, to] = [memberOf(one, 'from'), memberOf(one, 'to')];
-    if (!isTime(from) || !isTime(to)) return []; // the schema says so
+    if (!isTime(from) || !isTime(to)) return []; // the schema finds it
     const minutes = (minutesOf(to) - minutesOf(from) + DAY) % DAY;
     if (from === to)
       return [`Param '${name}.${index}.to' is the same as from: all day is from 00:00 to 24:00`];
@@ -55,7 +53,7 @@ function problemsOfTimes(name: string, windows: unknown): string[] {
   });
 }
 
-// What was held is released over five minutes: all of it has to find the window open.
+// Deferred messages are released over five minutes, and the window must still be open for the last ones.
 const SHORTEST_WINDOW_MINUTES = 10;
 const DAY = 1_440;
 const TIME = /^[0-9]{2}:[0-9]{2}$/;

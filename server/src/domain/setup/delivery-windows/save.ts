@@ -7,8 +7,8 @@ import type { WindowsOwner } from './get.ts';
 import { problemsOfWindows } from './problems.ts';
 
 /**
- * Saves when the project's messages go out, or when they reach the user, in the place of what was said
- * before. The same again changes nothing; a user who is gone is ignored.
+ * Replaces the delivery windows of the project or of the user. Does nothing if they are unchanged, or if the
+ * user does not exist.
  */
 export async function saveWindows(
   { db, bus }: { db: Queryable; bus: Bus },
@@ -24,7 +24,7 @@ export async function saveWindows(
   if (changed.length > 0) bus.publish({ type: 'project_changed', projectId });
 }
 
-// Primary keys. Configs are compared as texts, which are ours.
+// Primary keys. Configs are compared as JSON texts that this server wrote.
 const upsertOfProject = sql(
   'save_project_delivery_windows',
   `with saved as (
@@ -40,7 +40,7 @@ const upsertOfProject = sql(
   from saved
   returning id`,
 );
-// The project's row is written, and answered, only by the first of its users: they would all wait for it.
+// Only the first user writes the project's row, and is returned: otherwise all users would wait for its lock.
 const upsertOfUser = sql(
   'save_user_delivery_windows',
   `with saved as (

@@ -3,7 +3,7 @@ import { wireNameOf } from '../../../providers/index.ts';
 import type { Bus } from '../../ground/bus/messages.ts';
 import { recordEvents } from '../../ground/events/record.ts';
 
-/** Deletes the project's integration of a provider with this id, or all of them. False when there is none. */
+/** Deletes the project's integration of a provider, or all of them. Returns false if there is none. */
 export async function deleteIntegrations(
   {
     db,
@@ -14,7 +14,7 @@ export async function deleteIntegrations(
 ): Promise<boolean> {
   const deleted = await db.transaction(async (tx) => {
     const name = wireNameOf(provider, BRAND);
-    const rows = await tx.query<{ id: string }>(deleteThem, [projectId, provider, id ?? null]);
+    const rows = await tx.query<{ id: string }>(deleteRows, [projectId, provider, id ?? null]);
     await recordEvents(
       tx,
       rows.map((row) => ({
@@ -30,7 +30,7 @@ export async function deleteIntegrations(
 }
 
 // Index integrations_of_project.
-const deleteThem = sql(
+const deleteRows = sql(
   'delete_integrations',
   `delete from integrations
   where project_id = $1 and provider = $2 and ($3::uuid is null or id = $3)

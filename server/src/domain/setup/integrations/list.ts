@@ -4,23 +4,23 @@ import { listStatements } from '../../../db/list-statements.ts';
 import type { Cursor } from '../../../lib/cursor.ts';
 import { CannotOpen, type Sealer } from '../../../lib/seal.ts';
 import { unreadableConfig } from '../../ground/secrets/unreadable.ts';
-import { sealedFor } from './of-project.ts';
+import { sealedFor } from './cache.ts';
 import { IS_CURRENT } from './pauses.ts';
 
 export interface SavedIntegration {
   id: string;
   provider: string;
-  /** As it was saved; null when it cannot be opened. */
+  /** As it was saved; null if it cannot be opened. */
   config: Record<string, unknown> | null;
-  /** Why not. */
+  /** Why it cannot be opened. */
   error?: { code: 'config_unreadable'; message: string };
   /** Only while it is paused. */
   state?: IntegrationState;
 }
 
 /**
- * The integrations of a project, or those of one provider, beyond the cursor with their secrets, by their
- * ids: for the Project JWT alone.
+ * Returns a project's integrations, or those of one provider, beyond the cursor. The configs contain secrets:
+ * for requests with a Project JWT only.
  */
 export async function listIntegrations(
   { db, sealer }: { db: Queryable; sealer: Sealer },
@@ -65,13 +65,13 @@ function open(sealer: Sealer, sealed: Buffer, purpose: string): Pick<SavedIntegr
   try {
     return { config: JSON.parse(sealer.open(sealed, purpose).toString()) as Record<string, unknown> };
   } catch (error) {
-    // The others can still be read, and this one be deleted or saved again.
+    // The list stays usable; this integration can be deleted or replaced.
     if (!(error instanceof CannotOpen)) throw error;
     return { config: null, error: { code: 'config_unreadable', message: unreadableConfig(error) } };
   }
 }
 
-// Primary key (project_id, integration_id, party): the pause of all of it, else of one of its hosts.
+// Primary key (project_id, integration_id, party). The pause of the whole integration sorts first.
 const PAUSE = `
   select *
   from integration_pauses p
@@ -79,7 +79,7 @@ const PAUSE = `
   order by p.party
   limit 1`;
 
-// Index integrations_of_project (project_id, id). A project has few: the filter may skip some.
+// Index integrations_of_project (project_id, id). A project has few, so other providers are filtered.
 const LIST = listStatements('integrations', {
   select: 'i.id, i.provider, i.sealed_config, p.party, p.since, p.until, p.code, p.reason',
   from: `integrations i

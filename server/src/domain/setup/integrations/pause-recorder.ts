@@ -6,13 +6,13 @@ import { endPauses, type Pause, type PauseKey, writePauses } from './pauses.ts';
 const RETRY_EVERY_MS = 1_000;
 
 /**
- * Writes which integrations are paused, where the API, `doctor` and other nodes see it. Of changes that come
- * while the database is busy or away only the last one of each integration is written.
+ * Writes which integrations are paused, for the API, `doctor` and other nodes. While the database is busy or
+ * unavailable it keeps only the latest change of each integration.
  */
 export class PauseRecorder {
   readonly #db: Database;
   readonly #log: Logger;
-  /** What is to be written, by what is paused; undefined for the end of a pause. */
+  /** The changes to write; `pause` is undefined for the end of a pause. */
   readonly #changes = new Map<string, { key: PauseKey; pause: Pause | undefined }>();
   #writing: Promise<void> | undefined;
   readonly #closing = new AbortController();
@@ -30,7 +30,7 @@ export class PauseRecorder {
     this.#change(key, undefined);
   }
 
-  /** Writes what is still to be written, unless the database is away. */
+  /** Writes the remaining changes, unless the database is unavailable. */
   async close(): Promise<void> {
     this.#closing.abort();
     await this.#writing;
@@ -55,7 +55,7 @@ export class PauseRecorder {
           if (ended.length > 0) await endPauses(tx, ended);
         });
       } catch (error) {
-        this.#log.warn({ err: error }, 'the pause of an integration could not be written; it is tried again');
+        this.#log.warn({ err: error }, 'could not write the pauses of integrations; retrying');
         if (this.#closing.signal.aborted) return;
         for (const [name, change] of changes) if (!this.#changes.has(name)) this.#changes.set(name, change);
         await waitMs(RETRY_EVERY_MS, this.#closing.signal).catch(() => {});

@@ -1,20 +1,17 @@
 import { textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 
-/** What is paused: an integration, or one downstream host or workspace of it. */
+/** Identifies what is paused: an integration, or one downstream host or workspace of it. */
 export interface PauseKey {
   projectId: string;
   integrationId: string;
-  /** See `Provider.party`; '' where it is the whole integration. */
+  /** See `Provider.party`; '' for the whole integration. */
   party: string;
 }
 
-/**
- * A pause of an integration: until then nothing is sent over it. Then one message probes whether it works
- * again.
- */
+/** A pause of an integration. Nothing is sent with it until `untilMs`; then one message probes it. */
 export interface Pause extends PauseKey {
-  /** Of the config that it is about: see `OpenedIntegration`. */
+  /** The paused config: see `OpenedIntegration`. */
   version: string;
   sinceMs: number;
   untilMs: number;
@@ -22,7 +19,7 @@ export interface Pause extends PauseKey {
   reason: string;
 }
 
-/** All pauses of current configs, of all projects. */
+/** Returns all pauses of current configs, of all projects. */
 export async function loadPauses(db: Queryable): Promise<Pause[]> {
   const rows = await db.query<Row>(selectPauses);
   return rows.map((row) => ({
@@ -38,8 +35,8 @@ export async function loadPauses(db: Queryable): Promise<Pause[]> {
 }
 
 /**
- * Writes pauses; one that goes on keeps the time since when it is. Those of integrations that were deleted or
- * saved again are left out.
+ * Writes pauses, except of integrations that were deleted or saved since. A pause that is extended keeps its
+ * `since`.
  */
 export async function writePauses(db: Queryable, pauses: readonly Pause[]): Promise<void> {
   await db.query(upsertPauses, [
@@ -54,7 +51,6 @@ export async function writePauses(db: Queryable, pauses: readonly Pause[]): Prom
   ]);
 }
 
-/** Ends pauses. */
 export async function endPauses(db: Queryable, keys: readonly PauseKey[]): Promise<void> {
   await db.query(deletePauses, [
     uuidArray(keys.map(({ projectId }) => projectId)),
@@ -64,8 +60,8 @@ export async function endPauses(db: Queryable, keys: readonly PauseKey[]): Promi
 }
 
 /**
- * A condition of SQL: the pause `p` is of the current config of the integration `i`. Versions are times in
- * milliseconds, and a save moves `updated_at` by a millisecond at least.
+ * SQL: whether the pause `p` is of the current config of the integration `i`. Versions are in milliseconds,
+ * and each save increases `updated_at` by at least one.
  */
 export const IS_CURRENT = "i.updated_at < p.version + interval '1 millisecond'";
 
@@ -80,7 +76,7 @@ interface Row {
   reason: string;
 }
 
-// A row for each paused integration; primary key of integrations (id, project_id).
+// Reads all rows, one for each pause. Primary key of integrations (id, project_id).
 const selectPauses = sql(
   'select_integration_pauses',
   `select p.project_id, p.integration_id, p.party, p.version, p.since, p.until, p.code, p.reason
@@ -89,13 +85,17 @@ const selectPauses = sql(
   where ${IS_CURRENT}`,
 );
 
-// Primary keys. The integration is locked against being deleted meanwhile, as the foreign key would do.
+// Primary keys. Locks the integrations as a foreign key would, so that they are not deleted meanwhile.
 const upsertPauses = sql(
   'upsert_integration_pauses',
-  `insert into integration_pauses as known (project_id, integration_id, party, version, since, until, code, reason)
+  `insert into integration_pauses as known (
+    project_id, integration_id, party, version, since, until, code, reason
+  )
   select p.project_id, p.integration_id, p.party, p.version, p.since, p.until, p.code, p.reason
-  from unnest($1::uuid[], $2::uuid[], $3::text[], $4::timestamptz[], $5::timestamptz[], $6::timestamptz[], $7::text[], $8::text[])
-    as p (project_id, integration_id, party, version, since, until, code, reason)
+  from unnest(
+    $1::uuid[], $2::uuid[], $3::text[], $4::timestamptz[], $5::timestamptz[], $6::timestamptz[], $7::text[],
+    $8::text[]
+  ) as p (project_id, integration_id, party, version, since, until, code, reason)
   join integrations i on i.id = p.integration_id and i.project_id = p.project_id
   where ${IS_CURRENT}
   order by 1, 2, 3
@@ -114,5 +114,7 @@ const deletePauses = sql(
   'delete_integration_pauses',
   `delete from integration_pauses p
   using unnest($1::uuid[], $2::uuid[], $3::text[]) as ended (project_id, integration_id, party)
-  where p.project_id = ended.project_id and p.integration_id = ended.integration_id and p.party = ended.party`,
+  where p.project_id = ended.project_id
+    and p.integration_id = ended.integration_id
+    and p.party = ended.party`,
 );

@@ -6,10 +6,10 @@ import { type IntegrationConfig, type IntegrationName, wireNameOf } from '../../
 import type { Bus } from '../../ground/bus/messages.ts';
 import { recordEvents } from '../../ground/events/record.ts';
 import { lockProject } from '../projects/lock.ts';
+import { sealedFor } from './cache.ts';
 import { type FoundIntegration, findIntegrations, hasIntegration } from './find.ts';
-import { sealedFor } from './of-project.ts';
 
-// All of them are opened and kept in memory together.
+// All of a project's integrations are kept in memory.
 const MAX_INTEGRATIONS = 500;
 
 interface Deps {
@@ -20,58 +20,57 @@ interface Deps {
 }
 
 /**
- * Saves a config, sealed: over the integration with this id, or as a new one under it; without an id over the
- * first that the project has of this provider, or as its first. Answers the id, or undefined when it is one
- * of another provider.
+ * Creates or replaces the integration with this id; without an id, the project's first one of the provider.
+ * Returns its id, or undefined if the id belongs to an integration of another provider.
  */
 export async function saveIntegration(
   { db, bus, sealer, config: { BRAND } }: Deps,
   { projectId, provider, id, config }: { projectId: string; provider: string; id?: string; config: unknown },
 ): Promise<string | undefined> {
   const saved = await db.transaction(async (tx) => {
-    // One at a time in a project, so that two first saves at once do not make two integrations.
+    // Locked, so that two concurrent first saves do not create two integrations.
     await lockProject(tx, projectId);
-    const wanted =
+    const savedId =
       id ?? (await tx.query<{ id: string }>(selectFirst, [projectId, provider]))[0]?.id ?? newId();
-    const kept = await keep(tx, sealer, { projectId, provider, id: wanted, config });
-    if (kept) await recordSaved(tx, { projectId, name: wireNameOf(provider, BRAND), id: wanted });
-    return kept ? wanted : undefined;
+    if (!(await write(tx, sealer, { projectId, provider, id: savedId, config }))) return undefined;
+    await recordSaved(tx, { projectId, name: wireNameOf(provider, BRAND), id: savedId });
+    return savedId;
   });
   if (saved !== undefined) bus.publish({ type: 'project_changed', projectId });
   return saved;
 }
 
 /**
- * The project's first integration of a provider, made of `make` when there is none yet; whoever asks at the
- * same time gets the same.
+ * Returns the project's first integration of a provider. Creates it with the config of `make` if there is
+ * none; concurrent calls return the same one.
  */
-export async function integrationOrNew<Name extends IntegrationName>(
+export async function getOrCreateIntegration<Name extends IntegrationName>(
   { db, bus, sealer, config: { BRAND } }: Deps,
   { projectId, provider, make }: { projectId: string; provider: Name; make: () => IntegrationConfig<Name> },
 ): Promise<FoundIntegration<Name>> {
-  const { found, made } = await db.transaction(async (tx) => {
+  const { integration, created } = await db.transaction(async (tx) => {
     await lockProject(tx, projectId);
     const [first] = await findIntegrations({ db: tx, sealer }, projectId, provider);
-    if (first !== undefined) return { found: first, made: false };
+    if (first !== undefined) return { integration: first, created: false };
     if (await hasIntegration(tx, projectId, provider))
       throw new ClientError('service_unavailable', [UNREADABLE]);
     const fresh = { id: newId(), projectId, config: make() };
-    await keep(tx, sealer, { ...fresh, provider });
+    await write(tx, sealer, { ...fresh, provider });
     await recordSaved(tx, { projectId, name: wireNameOf(provider, BRAND), id: fresh.id });
-    return { found: fresh, made: true };
+    return { integration: fresh, created: true };
   });
-  if (made) bus.publish({ type: 'project_changed', projectId });
-  return found;
+  if (created) bus.publish({ type: 'project_changed', projectId });
+  return integration;
 }
 
 const UNREADABLE =
-  'The integration of this project cannot be opened: this server lacks the SECRET_KEY that it was sealed with';
+  'The integration cannot be opened: add the SECRET_KEY that it was sealed with to this server';
 
 /**
- * Writes the row; false when the project has one of another provider under this id. Throws for one too many.
- * The project is locked.
+ * Writes the row. Returns false if the id belongs to an integration of another provider. Throws if the
+ * project has too many integrations. The caller locks the project.
  */
-async function keep(
+async function write(
   tx: Queryable,
   sealer: Sealer,
   { projectId, provider, id, config }: { projectId: string; provider: string; id: string; config: unknown },
@@ -79,8 +78,8 @@ async function keep(
   const sealed = sealer.seal(JSON.stringify(config), sealedFor(projectId, id));
   const [written] = await tx.query<{ is_new: boolean }>(upsert, [id, projectId, provider, sealed]);
   if (written?.is_new) {
-    const [row] = await tx.query<{ crowded: boolean }>(isCrowded, [projectId, MAX_INTEGRATIONS]);
-    if (row?.crowded)
+    const [row] = await tx.query<{ too_many: boolean }>(tooMany, [projectId, MAX_INTEGRATIONS]);
+    if (row?.too_many)
       throw new ClientError('validation_failed', [
         `A project can have at most ${MAX_INTEGRATIONS} integrations`,
       ]);
@@ -105,7 +104,7 @@ const selectFirst = sql(
   order by created_at, id
   limit 1`,
 );
-// updated_at is what senders tell versions apart by, so it moves on even within a millisecond.
+// updated_at is the version, so two saves within a millisecond differ.
 const upsert = sql(
   'save_integration',
   `insert into integrations as i (id, project_id, provider, sealed_config, created_at, updated_at)
@@ -117,7 +116,7 @@ const upsert = sql(
   returning xmax = 0 as is_new`,
 );
 // Index integrations_of_project.
-const isCrowded = sql(
+const tooMany = sql(
   'too_many_integrations',
-  'select count(*) > $2::int as crowded from integrations where project_id = $1',
+  'select count(*) > $2::int as too_many from integrations where project_id = $1',
 );

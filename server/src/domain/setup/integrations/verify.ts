@@ -2,10 +2,7 @@ import { ClientError } from '../../../errors.ts';
 import { type Integration, secretsOf, type VerifyDeps } from '../../../providers/provider.ts';
 import { withoutSecrets } from '../../../providers/shared/vendor-words.ts';
 
-/**
- * Tries a config out where its provider can be asked. Throws `verification_failed` with every finding,
- * without the secrets.
- */
+/** Checks a config with its provider. Throws `verification_failed` with all findings, without secrets. */
 export async function verifyIntegration(
   { egress, clock, transport }: VerifyDeps,
   integration: Integration,

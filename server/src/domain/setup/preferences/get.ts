@@ -1,16 +1,16 @@
 import type { Preferences } from '../../../contract/preference.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import { storedKey, UNCATEGORIZED } from '../../ground/links/stored-key.ts';
-import type { Category, CategoryCache } from '../categories/of-project.ts';
-import type { IntegrationCache } from '../integrations/of-project.ts';
+import type { Category, CategoryCache } from '../categories/cache.ts';
+import type { IntegrationCache } from '../integrations/cache.ts';
 
 type Categories = Preferences['categories'];
 type ChannelName = Categories[number]['channels'][number]['name'];
 
 /**
- * On which channels the user gets which categories: those that the project has configured, and not disabled,
- * with the channels that they go out on; and whatever the user has said something about, other categories
- * with the channels that are set up.
+ * Returns a user's preferences: for the project's enabled categories with their channels, and for each
+ * category and channel that the user has a preference for. Categories without a config have all connected
+ * channels.
  */
 export async function getPreferences(
   {
@@ -20,33 +20,33 @@ export async function getPreferences(
   }: { db: Queryable; categories: CategoryCache; integrations: IntegrationCache },
   { projectId, userId }: { projectId: string; userId: string },
 ): Promise<Preferences> {
-  const [{ configured }, opened, said] = await Promise.all([
+  const [{ configured }, connected, preferences] = await Promise.all([
     categories.of(projectId),
     integrations.of(projectId),
-    db.query<Said>(selectPreferences, [userId]),
+    db.query<PreferenceRow>(selectPreferences, [userId]),
   ]);
-  const setUp = ['in_app', ...new Set(opened.map((integration) => integration.channel))];
-  return { categories: preferencesOf(configured, setUp, said) };
+  const channels = ['in_app', ...new Set(connected.map((integration) => integration.channel))];
+  return { categories: listCategories(configured, channels, preferences) };
 }
 
-/** The stored category of a key on the wire. */
+/** Returns the category of a key in the API; null for notifications without a category. */
 export function categoryOf(key: string, configured: ReadonlyMap<string, Category>): string | null {
   return key === UNCATEGORIZED && !configured.has(key) ? null : key;
 }
 
-interface Said {
+interface PreferenceRow {
   category: string;
   channel: string;
   enabled: boolean;
 }
 
-function preferencesOf(
+function listCategories(
   configured: ReadonlyMap<string, Category>,
-  setUp: readonly string[],
-  said: readonly Said[],
+  connectedChannels: readonly string[],
+  preferences: readonly PreferenceRow[],
 ): Categories {
-  const bySaid = Map.groupBy(said, (one) => one.category);
-  // Preferences from before it was critical are kept, and ignored.
+  const byCategory = Map.groupBy(preferences, (one) => one.category);
+  // Preferences from before the category became critical are kept, but ignored.
   const requiredEntry = ({ key, channels }: Category) => ({
     key,
     label: null,
@@ -54,7 +54,9 @@ function preferencesOf(
     channels: channels.map(({ channel }) => ({ name: channel as ChannelName, enabled: true })),
   });
   const entry = (key: string, stored: string, channels: readonly string[]) => {
-    const off = new Set((bySaid.get(stored) ?? []).filter((one) => !one.enabled).map((one) => one.channel));
+    const off = new Set(
+      (byCategory.get(stored) ?? []).filter((one) => !one.enabled).map((one) => one.channel),
+    );
     return {
       key,
       label: null,
@@ -64,23 +66,23 @@ function preferencesOf(
       })),
     };
   };
-  const saidOf = (stored: string) => (bySaid.get(stored) ?? []).map((one) => one.channel);
+  const channelsOf = (stored: string) => (byCategory.get(stored) ?? []).map((one) => one.channel);
   const listed: Categories = [];
   for (const category of configured.values()) {
     const { key, disabled, critical, channels } = category;
-    if (disabled && !bySaid.has(key)) continue;
+    if (disabled && !byCategory.has(key)) continue;
     listed.push(
       critical
         ? requiredEntry(category)
-        : entry(key, key, [...channels.map((one) => one.channel), ...saidOf(key)]),
+        : entry(key, key, [...channels.map((one) => one.channel), ...channelsOf(key)]),
     );
   }
   const keys = new Set(listed.map((one) => one.key));
-  for (const stored of bySaid.keys()) {
+  for (const stored of byCategory.keys()) {
     const key = stored === storedKey(null) ? UNCATEGORIZED : stored;
     if (keys.has(key)) continue;
     keys.add(key);
-    listed.push(entry(key, stored, [...setUp, ...saidOf(stored)]));
+    listed.push(entry(key, stored, [...connectedChannels, ...channelsOf(stored)]));
   }
   return listed;
 }

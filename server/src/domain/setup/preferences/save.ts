@@ -5,7 +5,7 @@ import type { Bus } from '../../ground/bus/messages.ts';
 import { newEventId } from '../../ground/events/record.ts';
 import { storedKey } from '../../ground/links/stored-key.ts';
 
-/** A category's messages on a channel, switched on or off; `category: null` are those without one. */
+/** Whether a category is switched on for a channel; `category: null` are notifications without a category. */
 export interface Preference {
   category: string | null;
   channel: string;
@@ -13,9 +13,8 @@ export interface Preference {
 }
 
 /**
- * Switches categories on and off on channels for a user: all of it or nothing, by one statement. What is that
- * way already is no change, and without a change there is no event. A user who is gone is ignored. Throws
- * `validation_failed` for one of whom more than `most` would be kept.
+ * Saves preferences of a user in one statement. Records an event only if something changes; ignores a user
+ * that does not exist. Throws `validation_failed`, and saves nothing, if the user would have more than `max`.
  */
 export async function savePreferences(
   { db, bus }: { db: Queryable; bus: Bus },
@@ -23,29 +22,28 @@ export async function savePreferences(
     projectId,
     userId,
     preferences,
-    most,
-  }: { projectId: string; userId: string; preferences: readonly Preference[]; most?: number },
+    max,
+  }: { projectId: string; userId: string; preferences: readonly Preference[]; max?: number },
 ): Promise<void> {
   if (preferences.length === 0) return;
-  const [row] = await db.query<{ news: boolean; crowded: boolean }>(upsertPreferences, [
+  const [row] = await db.query<{ newly_off: boolean; too_many: boolean }>(upsertPreferences, [
     userId,
     textArray(preferences.map((one) => storedKey(one.category))),
     textArray(preferences.map((one) => one.channel)),
     preferences.map((one) => one.enabled),
     projectId,
     newEventId(),
-    most ?? null,
+    max ?? null,
   ]);
-  if (row?.crowded)
+  if (row?.too_many)
     throw new ClientError('validation_failed', [
-      `Param 'categories' says too much: of a user at most ${most} preferences are kept, of a category on a channel each`,
+      `Param 'categories' has too many preferences: a user can have at most ${max}`,
     ]);
-  if (row?.news) bus.publish({ type: 'project_changed', projectId });
+  if (row?.newly_off) bus.publish({ type: 'project_changed', projectId });
 }
 
-// Primary keys. In the order of the key, so that two who save the same at once wait for one another instead
-// of deadlocking. What nobody switched off is on: saying so for the first time (xmax = 0: the row is new) is
-// kept, to be listed, but changes nothing.
+// Primary keys. Sorted, so that concurrent saves do not deadlock. A first preference (xmax = 0: the row is
+// new) that is on is stored for the list, but is no change, because channels are on by default.
 const upsertPreferences = sql(
   'save_preferences',
   `with given as (
@@ -54,24 +52,26 @@ const upsertPreferences = sql(
   known as (
     select category, channel from preferences where user_id = $1
   ),
-  room as materialized (
+  total as materialized (
     select (select count(*) from known)
-      + (select count(*) from (select category, channel from given except select category, channel from known) added) > $7::int
-      as crowded
+      + (
+        select count(*)
+        from (select category, channel from given except select category, channel from known) added
+      ) > $7::int as too_many
   ),
   saved as (
     insert into preferences as p (user_id, category, channel, enabled, updated_at)
     select u.id, given.category, given.channel, given.enabled, now()
     from users u
     cross join given
-    where u.id = $1 and u.project_id = $5 and (select crowded from room) is not true
+    where u.id = $1 and u.project_id = $5 and (select too_many from total) is not true
     order by given.category, given.channel
     on conflict (user_id, category, channel) do update
     set enabled = excluded.enabled, updated_at = excluded.updated_at
     where p.enabled <> excluded.enabled
-    returning category, channel, enabled, enabled and xmax = 0 as as_before
+    returning category, channel, enabled, enabled and xmax = 0 as unchanged
   ),
-  marked as (
+  newly_off as (
     insert into preference_categories (project_id, category, channel)
     select $5, category, channel
     from saved
@@ -80,19 +80,21 @@ const upsertPreferences = sql(
     on conflict do nothing
     returning category
   ),
-  made as (
+  payload as (
     select json_agg(
         json_build_object('category', nullif(category, ''), 'channel', channel, 'enabled', enabled)
         order by category, channel
       ) as changes
     from saved
-    where not as_before
+    where not unchanged
   ),
   event as (
     insert into events (project_id, id, type, user_ids, details)
-    select $5, $6, 'preferences.updated', array[$1::uuid], json_build_object('payload', json_build_object('changes', changes))
-    from made
+    select $5, $6, 'preferences.updated', array[$1::uuid],
+      json_build_object('payload', json_build_object('changes', changes))
+    from payload
     where changes is not null
   )
-  select exists (select from marked) as news, coalesce((select crowded from room), false) as crowded`,
+  select exists (select from newly_off) as newly_off,
+    coalesce((select too_many from total), false) as too_many`,
 );

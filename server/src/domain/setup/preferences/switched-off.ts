@@ -2,16 +2,16 @@ import { textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import { storedKey } from '../../ground/links/stored-key.ts';
 
-/** Users, and the category that they were sent something of. */
+/** The recipients of a category. */
 export interface UsersOfCategory {
   category: string | null;
   userIds: readonly string[];
 }
 
-/** Which channels a user switched off for a category. */
+/** Returns the channels that a user switched off for a category. */
 export type SwitchedOff = (category: string | null, userId: string) => ReadonlySet<string>;
 
-/** Which channels all these users switched off for the categories beside them, by one statement. */
+/** Loads the channels that these users switched off for these categories, in one statement. */
 export async function switchedOff(db: Queryable, groups: readonly UsersOfCategory[]): Promise<SwitchedOff> {
   const byKey = new Map<string, Set<string>>();
   for (const { category, userIds } of groups) {
@@ -22,7 +22,7 @@ export async function switchedOff(db: Queryable, groups: readonly UsersOfCategor
   }
   const users = [...byKey.values()].flatMap((ids) => [...ids]);
   if (users.length === 0) return () => NONE;
-  // One category, as nearly always, travels once.
+  // Nearly always there is one category: send its key once.
   const [first = ''] = byKey.keys();
   const rows =
     byKey.size === 1

@@ -10,37 +10,34 @@ import type { Bus } from '../../ground/bus/messages.ts';
 import { isApiKey } from './create.ts';
 import { type KeyKind, openKey, type ProjectKey } from './keys.ts';
 
-/** A project as requests need it: who may speak for it, and how often. */
+/** What authentication and rate limits need to know of a project. */
 export interface Project {
   readonly id: string;
   readonly name: string;
   readonly apiKey: string;
-  /** The keys that User JWTs are verified with: the current one, then former ones, the newest first. */
+  /** The keys that verify User JWTs: the current one, then former ones, the newest first. */
   readonly apiSecrets: readonly [ProjectKey, ...ProjectKey[]];
-  /** The same of Project JWTs and of the links in messages. Ended ones still verify links. */
+  /** The keys that verify Project JWTs and links in messages. Keys that have ended still verify links. */
   readonly signingKeys: readonly [ProjectKey, ...ProjectKey[]];
   /** The current signing key. */
   readonly signingKey: KeyObject;
-  /** Where the project's limits differ from the server's settings. */
+  /** The limits that differ from the server's settings. */
   readonly rateLimits: { readonly reads?: number; readonly writes?: number };
   readonly revokedTokens: ReadonlySet<string>;
 }
 
-// A change on another node is known here at the latest after FRESH_MS even if its message was lost. Until
-// STALE_MS the old entry still answers while it is read anew, so that no request waits; an older one is not
-// trusted.
+// A change on another node is noticed within FRESH_MS even if its message was lost. Until STALE_MS an entry
+// is returned while it is refreshed, so that no request waits. Older entries are not used.
 const FRESH_MS = 5_000;
 const STALE_MS = 30_000;
-// A token that no known key has signed may be signed with a key that this node has not heard of. Somebody who
-// sends wrong tokens causes one or two statements in this time: all that wait share one.
+// A token with an invalid signature may be signed with a key that is new. Clients that send such tokens cause
+// one or two statements in this time, which all waiting requests share.
 const REREAD_EVERY_MS = 1_000;
 const MAX_PROJECTS = 10_000;
-// Keys that do not exist are remembered apart, so that made-up ones can push out nothing but each other.
+// Unknown keys have a cache of their own, so that invented keys do not evict projects.
 const MAX_UNKNOWN = 10_000;
 
-/**
- * The projects in use, in memory. Look-ups answer at once when they can; all that wait share one statement.
- */
+/** Caches the projects in use. Look-ups that wait for the database share one statement. */
 export class ProjectCache {
   readonly #deps: { db: Queryable; sealer: Sealer; clock: Clock };
   readonly #entries = new LRUCache<string, Entry>(cacheLimit(MAX_PROJECTS));
@@ -60,14 +57,16 @@ export class ProjectCache {
     });
   }
 
-  /** The project of an API key, or `undefined`. A promise only when the database has to be asked. */
+  /**
+   * Returns the project of an API key, if there is one. Returns a promise only if it queries the database.
+   */
   byApiKey(apiKey: string): Project | undefined | Promise<Project | undefined> {
     if (!isApiKey(apiKey)) return undefined;
     const id = this.#idOfKey.get(apiKey);
     return id === undefined ? this.#missing(apiKey) : this.byId(id);
   }
 
-  /** The project of an id, or `undefined`. A promise only when the database has to be asked. */
+  /** Returns the project of an id, if there is one. Returns a promise only if it queries the database. */
   byId(id: string): Project | undefined | Promise<Project | undefined> {
     const entry = this.#entries.get(id);
     if (entry === undefined) return isId(id) ? this.#missing(id.toLowerCase()) : undefined;
@@ -76,8 +75,7 @@ export class ProjectCache {
     if (age >= STALE_MS) return this.#fetch(id);
     if (!entry.refreshing) {
       entry.refreshing = true;
-      // Nobody waits for it. Should it fail, the entry ages until a request waits for the database itself and
-      // is told.
+      // No request waits for it. If it fails, the entry ages until a request queries the database itself.
       this.#fetch(id).catch(() => {
         entry.refreshing = false;
       });
@@ -86,25 +84,25 @@ export class ProjectCache {
   }
 
   /**
-   * The project as the database has it now, for a token that none of the keys of `known` has signed: a key
-   * may have been rolled a moment ago. Returns what is cached where that is newer than `known`, and where the
-   * database had nothing newer within the last second.
+   * Returns the project for a token that no key of `known` has signed, since a key may just have been rolled:
+   * from the cache if that is newer, else from the database. Returns `known` if a query within the last
+   * second found nothing newer.
    */
   newerThan(known: Project): Project | undefined | Promise<Project | undefined> {
     const entry = this.#entries.get(known.id);
     if (entry !== undefined && entry.project !== known) return entry.project;
-    const sinceMs = this.#deps.clock.now() - (entry?.rereadInVainAt ?? Number.NEGATIVE_INFINITY);
+    const sinceMs = this.#deps.clock.now() - (entry?.foundUnchangedAt ?? Number.NEGATIVE_INFINITY);
     return sinceMs < REREAD_EVERY_MS ? known : this.#reread(known);
   }
 
   async #reread(known: Project): Promise<Project | undefined> {
     const found = await this.#fetch(known.id);
     const entry = this.#entries.get(known.id);
-    if (found === known && entry !== undefined) entry.rereadInVainAt = this.#deps.clock.now();
+    if (found === known && entry !== undefined) entry.foundUnchangedAt = this.#deps.clock.now();
     return found;
   }
 
-  /** Ends the subscription; the cache is of no use afterwards. */
+  /** Ends the subscription. Do not use the cache afterwards. */
   close(): void {
     this.#unsubscribe();
     this.#entries.clear();
@@ -113,8 +111,8 @@ export class ProjectCache {
   }
 
   #missing(name: string): undefined | Promise<Project | undefined> {
-    const askedAt = this.#unknown.get(name);
-    if (askedAt !== undefined && this.#deps.clock.now() - askedAt < FRESH_MS) return undefined;
+    const checkedAt = this.#unknown.get(name);
+    if (checkedAt !== undefined && this.#deps.clock.now() - checkedAt < FRESH_MS) return undefined;
     return this.#fetch(name);
   }
 
@@ -130,7 +128,7 @@ export class ProjectCache {
     }
   }
 
-  /** Keeps the same object as long as the row is the same: what others remember with it stays valid. */
+  /** Returns the same object as long as the row is unchanged, so that callers can use it as a key. */
   #keep(row: Row): Project {
     const loadedAt = this.#deps.clock.now();
     const fingerprint = JSON.stringify(row);
@@ -141,7 +139,7 @@ export class ProjectCache {
       fingerprint,
       loadedAt,
       refreshing: false,
-      rereadInVainAt: known?.project === project ? known.rereadInVainAt : Number.NEGATIVE_INFINITY,
+      foundUnchangedAt: known?.project === project ? known.foundUnchangedAt : Number.NEGATIVE_INFINITY,
     });
     this.#idOfKey.set(row.api_key, row.id);
     this.#unknown.delete(row.id);
@@ -181,10 +179,9 @@ export class ProjectCache {
   #drop(id: string): void {
     this.#changes += 1;
     this.#entries.delete(id);
-    this.#unknown.delete(id); // made on another node a moment ago
+    this.#unknown.delete(id); // it may just have been created on another node
   }
 
-  /** The link to other nodes was down: any of them may have changed. */
   #dropAll(): void {
     this.#changes += 1;
     this.#entries.clear();
@@ -205,9 +202,7 @@ export class ProjectCache {
   }
 }
 
-/**
- * A former key that cannot be opened, because its SECRET_KEY is gone, must not take the current one with it.
- */
+/** Returns an empty list if a former key cannot be opened because its SECRET_KEY is lost. */
 function ifOpened(open: () => ProjectKey): ProjectKey[] {
   try {
     return [open()];
@@ -222,10 +217,8 @@ interface Entry {
   fingerprint: string;
   loadedAt: number;
   refreshing: boolean;
-  /**
-   * When the database was asked because of a token that none of the keys has signed, and had nothing newer.
-   */
-  rereadInVainAt: number;
+  /** When a reread because of an invalid token last found nothing newer. */
+  foundUnchangedAt: number;
 }
 
 interface FormerKey {
@@ -233,7 +226,7 @@ interface FormerKey {
   /** As base64. */
   sealed: string;
   valid_until: string;
-  /** By the clock of the database: a node whose clock is behind does not extend it. */
+  /** By the database's clock, so that a slow clock of a node does not extend the key's validity. */
   ended: boolean;
 }
 
@@ -252,7 +245,12 @@ interface Row {
 const readProjects = sql(
   'read_projects',
   `select p.id, p.name, p.api_key, p.sealed_api_secret, p.sealed_signing_key, p.rate_limits,
-    array(select t.jti::text from project_tokens t where t.project_id = p.id and t.revoked_at is not null order by t.jti) as revoked,
+    array(
+      select t.jti::text
+      from project_tokens t
+      where t.project_id = p.id and t.revoked_at is not null
+      order by t.jti
+    ) as revoked,
     (
       select json_agg(
         json_build_object(

@@ -3,8 +3,8 @@ import { CannotOpen, type Sealer } from '../../../lib/seal.ts';
 import { sealingPurpose } from './keys.ts';
 
 /**
- * Tries one project of each key that projects are sealed with: of how many keys, and why those that failed
- * did.
+ * Opens one project secret for each key that seals projects. Returns the number of keys and, for those that
+ * are missing, the error messages.
  */
 export async function checkKeys({
   db,
@@ -26,7 +26,7 @@ export async function checkKeys({
   return { keys: rows.length, problems };
 }
 
-// The whole table, once at the start. Bytes 2 to 5 of what is sealed name the key.
+// Reads the whole table, once at the start. Bytes 2 to 5 of a sealed secret are the id of the key.
 const selectOneOfEachKey = sql(
   'select_project_of_each_key',
   `select distinct on (substring(sealed_api_secret from 2 for 4)) id, sealed_api_secret

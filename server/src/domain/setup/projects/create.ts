@@ -8,11 +8,11 @@ export interface NewProject {
   id: string;
   name: string;
   apiKey: string;
-  /** Told this once; the database has it sealed. */
+  /** Shown once; the database stores it sealed. */
   apiSecret: string;
 }
 
-/** Makes a project with keys of its own. Answers `undefined` if there is one of that name. */
+/** Creates a project with new keys. Returns undefined if the name is taken. */
 export async function createProject(
   { db, sealer }: { db: Queryable; sealer: Sealer },
   name: string,
@@ -30,17 +30,15 @@ export async function createProject(
   return rows.length === 0 ? undefined : { id, name, apiKey, apiSecret };
 }
 
-/** A new API secret. */
 export function newApiSecret(): string {
   return `sk_${randomBytes(32).toString('base64url')}`;
 }
 
-/** A new signing key. */
 export function newSigningKey(): Buffer {
   return randomBytes(32);
 }
 
-/** Whether a text can be an API key at all. */
+/** Returns whether a text has the form of an API key. */
 export function isApiKey(text: string): boolean {
   return /^pk_[A-Za-z0-9_-]{8,64}$/.test(text);
 }

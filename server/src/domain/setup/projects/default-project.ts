@@ -1,5 +1,4 @@
-import type { Database } from '../../../db/client.ts';
-import { sql } from '../../../db/client.ts';
+import { type Database, sql } from '../../../db/client.ts';
 import type { Clock } from '../../../lib/clock.ts';
 import type { Sealer } from '../../../lib/seal.ts';
 import type { Bus } from '../../ground/bus/messages.ts';
@@ -8,7 +7,7 @@ import { findProject } from './find.ts';
 import { replaceToken } from './tokens.ts';
 import { apiSecretOf } from './user-token.ts';
 
-/** What a program needs to speak for a project. */
+/** What a client needs to use the API of a project. */
 export interface Credentials {
   project_id: string;
   api_key: string;
@@ -19,9 +18,9 @@ export interface Credentials {
 const NAME = 'default';
 
 /**
- * The credentials of the project `default`, which is made where there is no project at all. Each call issues
- * a new token and revokes the one of the call before for the same place. Returns `undefined` when there are
- * projects but none of that name.
+ * Returns the credentials of the project `default`, which is created if there is no project at all. Each call
+ * issues a token and revokes the previous one for the same `issuedFor`. Returns undefined if there are
+ * projects, but none of that name.
  */
 export async function defaultCredentials(
   deps: { db: Database; sealer: Sealer; clock: Clock; bus: Bus },

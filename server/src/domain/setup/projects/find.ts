@@ -1,7 +1,7 @@
 import { type Queryable, sql } from '../../../db/client.ts';
 import { isId } from '../../../lib/ids.ts';
 
-/** A project as an operator sees it: nothing secret. */
+/** A project without its secrets. */
 export interface ProjectSummary {
   id: string;
   name: string;
@@ -9,12 +9,12 @@ export interface ProjectSummary {
   createdAt: Date;
 }
 
-/** All projects, oldest first. */
+/** Returns all projects, oldest first. */
 export async function listProjects({ db }: { db: Queryable }): Promise<ProjectSummary[]> {
   return (await db.query<Row>(selectProjects)).map(toSummary);
 }
 
-/** The project of that name or id. */
+/** Returns the project of that name or id. */
 export async function findProject(
   { db }: { db: Queryable },
   nameOrId: string,
@@ -34,13 +34,13 @@ function toSummary(row: Row): ProjectSummary {
   return { id: row.id, name: row.name, apiKey: row.api_key, createdAt: row.created_at };
 }
 
-// The whole table: an operator's command, and there are few projects.
+// Reads the whole table, for a command; there are few projects.
 const selectProjects = sql(
   'select_projects',
   'select id, name, api_key, created_at from projects order by id',
 );
 
-// projects_pkey, projects_name_key. A project may be named like the id of another: the id wins.
+// projects_pkey, projects_name_key. If the name of one project is the id of another, the id wins.
 const selectProject = sql(
   'select_project',
   `select id, name, api_key, created_at

@@ -5,7 +5,7 @@ import type { ProjectKey } from './keys.ts';
 
 const FLUSH_EVERY_MS = 60_000;
 
-/** Notes which keys verify tokens. Each is written once a minute at most, away from the requests. */
+/** Records when keys last verified a token. Writes at most once a minute, outside the requests. */
 export class KeyUses {
   readonly #deps: { db: Queryable; clock: Clock; log: Logger };
   readonly #timer: NodeJS.Timeout;
@@ -18,18 +18,18 @@ export class KeyUses {
     this.#timer.unref();
   }
 
-  /** The key has verified a token now. Never waits. */
+  /** Records that the key has just verified a token. */
   note(key: ProjectKey): void {
     this.#used.add(key);
   }
 
-  /** Writes what was noted since the last time. */
+  /** Writes the uses since the last flush. */
   flush(): Promise<void> {
     this.#flushing = this.#flushing.then(() => this.#write());
     return this.#flushing;
   }
 
-  /** Writes the last notes and stops. */
+  /** Flushes and stops. */
   async close(): Promise<void> {
     clearInterval(this.#timer);
     await this.flush();
@@ -46,13 +46,13 @@ export class KeyUses {
         new Date(this.#deps.clock.now()),
       ]);
     } catch (error) {
-      // No retry: the next request with the key notes it again.
-      this.#deps.log.warn({ err: error, keys: used.length }, 'the last use of keys was not written');
+      // No retry: the next request with the key records it.
+      this.#deps.log.warn({ err: error, keys: used.length }, 'could not write when keys were last used');
     }
   }
 }
 
-// Primary key. In its order, so that two nodes that write the same keys do not deadlock.
+// Primary key. Sorted, so that two nodes that write the same keys do not deadlock.
 const upsertUses = sql(
   'upsert_project_key_uses',
   `insert into project_key_uses (project_id, key_id, used_at)

@@ -2,22 +2,22 @@ import { createHash, createSecretKey, type KeyObject } from 'node:crypto';
 import { CannotOpen, type Sealer } from '../../../lib/seal.ts';
 
 /**
- * `api_secret` signs User JWTs, on the integrator's servers. `signing_key` signs Project JWTs and links,
- * here.
+ * The customer's servers sign User JWTs with `api_secret`; Belfry signs Project JWTs and links with
+ * `signing_key`.
  */
 export type KeyKind = 'api_secret' | 'signing_key';
 
-/** A key that verifies what was signed for a project. */
+/** A key that verifies tokens and links of a project. */
 export interface ProjectKey {
   readonly projectId: string;
-  /** Names the key without revealing it. */
+  /** Does not reveal the key. */
   readonly id: string;
   readonly key: KeyObject;
-  /** Tokens signed with it are valid until then: infinity for the current key, 0 for one that has ended. */
+  /** When tokens signed with it become invalid: infinity for the current key, 0 for a key that has ended. */
   readonly validUntilMs: number;
 }
 
-/** The purpose that a project's key is sealed for. It stays the same when the key becomes a former one. */
+/** Returns the sealing purpose of a project's key, which does not change when the key is replaced. */
 export function sealingPurpose(projectId: string, kind: KeyKind): string {
   return `project:${projectId}:${kind}`;
 }
@@ -28,7 +28,9 @@ export function openKey(sealer: Sealer, { projectId, kind, sealed, validUntilMs 
   return { projectId, id: keyId(bytes), key: createSecretKey(bytes), validUntilMs };
 }
 
-/** The id of a sealed key. One that cannot be opened gets one too, by which it can be listed and removed. */
+/**
+ * Returns the id of a sealed key, also of one that cannot be opened, so that it can be listed and removed.
+ */
 export function idOfSealed(sealer: Sealer, key: Omit<SealedKey, 'validUntilMs'>): string {
   try {
     return openKey(sealer, { ...key, validUntilMs: 0 }).id;
@@ -45,19 +47,17 @@ export interface SealedKey {
   validUntilMs: number;
 }
 
-/**
- * Names a key: 12 hexadecimal digits of a digest. The keys are random, so nobody can find one by its digest.
- */
+/** Returns 12 hexadecimal digits of a digest. Keys are random, so that the digest does not reveal them. */
 function keyId(key: Buffer): string {
   return createHash('sha256').update('belfry project key').update(key).digest('hex').slice(0, 12);
 }
 
-/** Whether tokens that this key has signed are valid now. */
+/** Returns whether tokens signed with the key of this id are valid. */
 export function isValidKey(keys: readonly ProjectKey[], id: string, nowMs: number): boolean {
   return keys.some((key) => key.id === id && key.validUntilMs > nowMs);
 }
 
-/** The keys that are valid now, the current one first. */
+/** Returns the keys that are valid, the current one first. */
 export function validKeys(keys: readonly ProjectKey[], nowMs: number): KeyObject[] {
   return keys.filter(({ validUntilMs }) => validUntilMs > nowMs).map(({ key }) => key);
 }

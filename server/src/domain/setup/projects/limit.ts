@@ -2,16 +2,15 @@ import { type Queryable, sql } from '../../../db/client.ts';
 import type { Bus } from '../../ground/bus/messages.ts';
 import type { Project } from './cache.ts';
 
-/** What is to be changed: requests per minute and credential, 0 for no limit, `null` for the server's own. */
+/**
+ * Requests per minute and credential: 0 for no limit, null for the server's setting, undefined for no change.
+ */
 export interface LimitChange {
   reads?: number | null;
   writes?: number | null;
 }
 
-/**
- * Gives a project rate limits of its own; what is not named stays. Answers those that it has then,
- * `undefined` for an unknown project.
- */
+/** Changes the rate limits of a project. Returns them, or undefined for an unknown project. */
 export async function limitProject(
   { db, bus }: { db: Queryable; bus: Bus },
   projectId: string,

@@ -7,9 +7,8 @@ const MAX_PROJECTS = 10_000;
 type Keys = Project['signingKeys'];
 
 /**
- * The keys that tracked links are signed with: a project's current one and its former ones, also those that
- * have ended. One that was known is known for as long as this process runs, also while the database is away:
- * a link in an e-mail has to lead to where it says.
+ * Caches the keys that verify tracked links: the current and all former keys of a project. Keeps them while
+ * the database is unavailable, so that links in e-mails still work.
  */
 export class LinkKeys {
   readonly #projects: Pick<ProjectCache, 'byId'>;
@@ -19,16 +18,14 @@ export class LinkKeys {
     this.#projects = projects;
   }
 
-  /**
-   * The keys of a project; undefined where there is none. A promise only where the database has to be asked.
-   */
+  /** Returns the keys of a project, if it exists. Returns a promise only if it queries the database. */
   of(projectId: string): Keys | undefined | Promise<Keys | undefined> {
     const project = this.#projects.byId(projectId);
     if (!(project instanceof Promise)) return this.#keep(projectId, project);
-    const asked = project.then((found) => this.#keep(projectId, found));
+    const loading = project.then((found) => this.#keep(projectId, found));
     const known = this.#known.get(projectId);
-    if (known === undefined) return asked;
-    asked.catch(() => {}); // the next one asks again
+    if (known === undefined) return loading;
+    loading.catch(() => {}); // the next call queries the database
     return known;
   }
 

@@ -2,13 +2,11 @@ import { type Queryable, sql } from '../../../db/client.ts';
 import type { Sealer } from '../../../lib/seal.ts';
 import { type KeyKind, openKey } from './keys.ts';
 
-/** A key as an operator sees it: nothing secret. */
+/** A key without its secret. */
 export interface ProjectKeyInfo {
   id: string;
   kind: KeyKind;
-  /**
-   * `ended`: verifies no tokens any more. A signing key that has ended still verifies the links in messages.
-   */
+  /** `ended` keys do not verify tokens. Ended signing keys still verify links in messages. */
   state: 'current' | 'valid' | 'ended';
   createdAt: Date;
   /** `null` for the current key. */
@@ -18,8 +16,8 @@ export interface ProjectKeyInfo {
 }
 
 /**
- * The keys of a project, the current ones first. Former keys need not be opened, so that one whose SECRET_KEY
- * is lost can be found and removed. Throws `CannotOpen` where a current key cannot be opened.
+ * Returns the keys of a project, the current ones first. Does not open former keys, so that a key whose
+ * SECRET_KEY is lost can be listed and removed. Throws `CannotOpen` if a current key cannot be opened.
  */
 export async function listKeys(
   { db, sealer }: { db: Queryable; sealer: Sealer },
@@ -44,7 +42,7 @@ export async function listKeys(
 }
 
 interface KeyRow {
-  /** The id of a former key; null for a current one. */
+  /** Null for a current key. */
   former_id: string | null;
   kind: KeyKind;
   sealed_key: Buffer;

@@ -2,8 +2,8 @@ import { type Queryable, sql } from '../../../db/client.ts';
 import type { Bus } from '../../ground/bus/messages.ts';
 
 /**
- * Deletes a former key of a project that has ended: from then on it verifies no links either. `valid`: it has
- * not ended yet. `unknown`: the project has no former key of that id.
+ * Deletes a former key of a project, so that it does not verify links either. Returns `valid` if it has not
+ * ended yet, and `unknown` if the project has no former key of that id.
  */
 export async function removeKey(
   { db, bus }: { db: Queryable; bus: Bus },

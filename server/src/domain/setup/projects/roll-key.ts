@@ -5,18 +5,17 @@ import { newApiSecret, newSigningKey } from './create.ts';
 import { idOfSealed, type KeyKind, sealingPurpose } from './keys.ts';
 
 export interface RolledKey {
-  /** The new key, which is shown once. A signing key never leaves the server. */
+  /** Shown once. A signing key is not shown at all. */
   apiSecret: string | undefined;
-  /** When the key before it ends. */
+  /** When the previous key ends. */
   formerValidUntil: Date;
-  /** How many Project JWTs that are still valid end with it. */
+  /** How many valid Project JWTs end with the previous key. */
   tokensEnding: number;
 }
 
 /**
- * Gives a project a new key. All former keys of the kind are valid for another `overlapMs` at most; with 0
- * they end now. Returns undefined for an unknown project. Other nodes learn of it by a message, or within
- * seconds without.
+ * Replaces a key of a project. All former keys of the kind end within `overlapMs`. Returns undefined for an
+ * unknown project.
  */
 export async function rollKey(
   { db, sealer, bus }: { db: Pick<Database, 'transaction'>; sealer: Sealer; bus: Bus },
@@ -24,13 +23,12 @@ export async function rollKey(
 ): Promise<RolledKey | undefined> {
   const key = kind === 'api_secret' ? newApiSecret() : newSigningKey();
   const rolled = await db.transaction(async (tx) => {
-    // Locked: of two rolls at once the second finds the first one's key. A token that is being issued waits,
-    // or is waited for.
+    // Locked, so that concurrent rolls run one after another, and so that no token is issued meanwhile.
     const [row] = await tx.query<{ sealed: Buffer }>(lockKey[kind], [projectId]);
     if (row === undefined) return undefined;
     const id = idOfSealed(sealer, { projectId, kind, sealed: row.sealed });
     const [former] = await tx.query<{ valid_until: Date }>(keepFormer[kind], [projectId, id, overlapMs]);
-    if (former === undefined) throw new Error(`the project ${projectId} vanished while it was locked`);
+    if (former === undefined) throw new Error(`project ${projectId} disappeared while it was locked`);
     await tx.query(endEarlier, [projectId, kind, former.valid_until]);
     await tx.query(replaceKey[kind], [projectId, sealer.seal(key, sealingPurpose(projectId, kind))]);
     return {
@@ -48,7 +46,7 @@ async function endTokens(tx: Queryable, projectId: string, endsAt: Date): Promis
   return rows.filter((row) => row.still_valid).length;
 }
 
-// projects_pkey, all of them.
+// projects_pkey.
 const lockKey = {
   api_secret: sql(
     'lock_api_secret',

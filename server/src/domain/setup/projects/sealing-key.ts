@@ -2,26 +2,24 @@ import { type Queryable, sql } from '../../../db/client.ts';
 import type { Sealer } from '../../../lib/seal.ts';
 import { checkKeys } from './check-keys.ts';
 
-/** How the keys of a sealer fit the database. */
+/** Whether the keys of a sealer open the secrets of the database. */
 export type KeyFit =
-  /** Nothing was sealed yet, and no server has started on it. */
+  /** Nothing is sealed yet, and no server has started on the database. */
   | { kind: 'unclaimed' }
-  /**
-   * `problems`: why some projects cannot be opened, where several keys are in use and not all are at hand.
-   */
+  /** `problems`: why some projects cannot be opened, if they were sealed with keys that are missing. */
   | { kind: 'fits'; problems: readonly string[] }
   /** The secrets of all projects were sealed with other keys. */
-  | { kind: 'closed'; problem: string }
-  /** There is no project, but a server with this key has started on the database. */
+  | { kind: 'other_keys'; problem: string }
+  /** There is no project, but a server with another key has started on the database. */
   | { kind: 'claimed'; keyId: string };
 
-/** Compares the sealer's keys with those of the database. Changes nothing. */
+/** Compares the sealer's keys with those of the database. */
 export async function keyFit({ db, sealer }: { db: Queryable; sealer: Sealer }): Promise<KeyFit> {
   const { keys, problems } = await checkKeys({ db, sealer });
   const [problem] = problems;
   if (keys > 0)
     return problem !== undefined && problems.length === keys
-      ? { kind: 'closed', problem }
+      ? { kind: 'other_keys', problem }
       : { kind: 'fits', problems };
   const [claim] = await db.query<{ key_id: string }>(selectClaim);
   if (claim === undefined) return { kind: 'unclaimed' };
@@ -31,9 +29,8 @@ export async function keyFit({ db, sealer }: { db: Queryable; sealer: Sealer }):
 }
 
 /**
- * Notes the sealer's first key as the database's, unless another server has noted one meanwhile. Two servers
- * with keys of their own would otherwise seal what the other cannot open. Returns how the keys fit
- * afterwards.
+ * Records the sealer's first key as the key of the database, unless another server was first. Otherwise two
+ * servers with different keys could seal secrets that the other cannot open.
  */
 export async function claimSealingKey(deps: { db: Queryable; sealer: Sealer }): Promise<KeyFit> {
   const fit = await keyFit(deps);
@@ -43,8 +40,8 @@ export async function claimSealingKey(deps: { db: Queryable; sealer: Sealer }): 
 }
 
 /**
- * The ids of the keys that the database needs: those of projects, and that of the first start. Empty before
- * it.
+ * Returns the ids of the keys that the projects are sealed with or, without projects, of the recorded key.
+ * Returns none before the first start.
  */
 export async function keysInUse(db: Queryable): Promise<string[]> {
   return (await db.query<{ key_id: string }>(selectKeys)).map(({ key_id }) => key_id);
@@ -52,13 +49,14 @@ export async function keysInUse(db: Queryable): Promise<string[]> {
 
 const selectClaim = sql('select_sealing_key', 'select key_id from sealing_key');
 
-// Waits for another server that is noting its key at the same time.
+// Waits for a server that is recording its key at the same time.
 const insertClaim = sql(
   'claim_sealing_key',
   'insert into sealing_key (key_id) values ($1) on conflict (only_row) do nothing',
 );
 
-// The whole table, once, when a server has no key. Bytes 2 to 5 of what is sealed name the key.
+// Reads the whole table, once, when a server has no key. Bytes 2 to 5 of a sealed secret are the id of the
+// key.
 const selectKeys = sql(
   'select_keys_in_use',
   `select distinct encode(substring(sealed_api_secret from 2 for 4), 'hex') as key_id from projects

@@ -7,7 +7,7 @@ import type { Sealer } from '../../../lib/seal.ts';
 import type { Bus } from '../../ground/bus/messages.ts';
 import { sealingPurpose } from './keys.ts';
 
-/** A Project JWT that was issued. The token itself is shown once and not kept. */
+/** A Project JWT that was issued. The token itself is shown once and not stored. */
 export interface IssuedToken {
   jti: string;
   projectId: string;
@@ -15,14 +15,11 @@ export interface IssuedToken {
   issuedAt: Date;
   expiresAt: Date | null;
   revokedAt: Date | null;
-  /** When the key ends that signed it; null while that is the project's current key. */
+  /** When the key that signed it ends; null while that is the project's current key. */
   keyEndsAt: Date | null;
 }
 
-/**
- * Issues a Project JWT with no end for one place that keeps it, and revokes the earlier one of that place:
- * whoever still has it does not have it any more.
- */
+/** Issues a Project JWT without expiry, and revokes the previous ones with the same `issuedFor`. */
 export async function replaceToken(
   { db, bus, ...deps }: { db: Database; sealer: Sealer; clock: Clock; bus: Bus },
   { projectId, name, issuedFor }: { projectId: string; name: string; issuedFor: string },
@@ -35,10 +32,7 @@ export async function replaceToken(
   return issued?.token;
 }
 
-/**
- * Issues a Project JWT: `iss`, `sub` = the project, `jti`, `role`, `iat`, and `exp` if it has an end. Answers
- * `undefined` for an unknown project.
- */
+/** Issues a Project JWT. Returns undefined for an unknown project. */
 export async function issueToken(
   { db, sealer, clock }: { db: Queryable; sealer: Sealer; clock: Clock },
   {
@@ -72,14 +66,13 @@ export async function issueToken(
   return { token: await signJwt(claims, key), issued: toToken(row) };
 }
 
-/** The tokens issued for a project, or for all, oldest first. */
+/** Returns the tokens of a project, or of all projects, oldest first. */
 export async function listTokens({ db }: { db: Queryable }, projectId?: string): Promise<IssuedToken[]> {
   return (await db.query<TokenRow>(selectTokens, [projectId ?? null])).map(toToken);
 }
 
 /**
- * Revokes a token, at once on this node and within seconds on the others. Answers `undefined` if there is
- * none; revoking twice changes nothing.
+ * Revokes a token, at once on this node and within seconds on the others. Returns undefined if there is none.
  */
 export async function revokeToken(
   { db, clock, bus }: { db: Queryable; clock: Clock; bus: Bus },
@@ -114,8 +107,8 @@ function toToken(row: TokenRow): IssuedToken {
   };
 }
 
-// projects_pkey; no row where the project is unknown. Locked, so that a key that is being rolled is not used
-// after its end was noted in its tokens.
+// projects_pkey. Locked, so that no token is signed with a key after a roll has written the end of its
+// tokens.
 const insertToken = sql(
   'insert_project_token',
   `with project as (
@@ -129,7 +122,7 @@ const insertToken = sql(
   from token, project`,
 );
 
-// project_tokens_of_project, or all of a small table. jti is random, so the order is the time's.
+// project_tokens_of_project, or all of a small table.
 const selectTokens = sql(
   'select_project_tokens',
   `select jti, project_id, name, issued_at, expires_at, revoked_at, key_ends_at

@@ -5,7 +5,7 @@ import { signJwt } from '../../../lib/jwt.ts';
 import type { Sealer } from '../../../lib/seal.ts';
 import { sealingPurpose } from './keys.ts';
 
-/** A User JWT, as the integrator's own server would make it: HS256 with the project's API secret. */
+/** Returns a User JWT as a customer's server signs it: HS256 with the project's API secret. */
 export function signUserToken(
   { clock }: { clock: Clock },
   user: {
@@ -27,13 +27,13 @@ export function signUserToken(
   return signJwt(claims, createSecretKey(Buffer.from(apiSecret)));
 }
 
-/** The API secret of a project, opened. Throws for a project that does not exist. */
+/** Returns the API secret of a project. Throws if the project does not exist. */
 export async function apiSecretOf(
   { db, sealer }: { db: Queryable; sealer: Sealer },
   projectId: string,
 ): Promise<string> {
   const [row] = await db.query<{ sealed_api_secret: Buffer }>(selectSecret, [projectId]);
-  if (row === undefined) throw new Error(`there is no project ${projectId}`);
+  if (row === undefined) throw new Error(`project ${projectId} does not exist`);
   return sealer.open(row.sealed_api_secret, sealingPurpose(projectId, 'api_secret')).toString();
 }
 

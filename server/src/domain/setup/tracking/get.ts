@@ -1,7 +1,7 @@
 import type { Tracking } from '../../../contract/tracking.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 
-/** What the project wants to know of its recipients; nothing, unless it has said so. */
+/** Returns the project's tracking settings; by default nothing is tracked. */
 export async function getTracking(db: Queryable, projectId: string): Promise<Tracking> {
   const [saved] = await db.query<Tracking>(selectTracking, [projectId]);
   return saved ?? { opens: false, clicks: false };

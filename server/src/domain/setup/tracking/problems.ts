@@ -1,7 +1,4 @@
-/**
- * Why this server cannot track as it is asked to: links need an address that recipients reach it at. Given
- * whatever was sent.
- */
+/** Returns the problems of tracking settings of any shape: links need the public address of the server. */
 export function problemsOfTracking(
   { PUBLIC_URL }: { PUBLIC_URL: string | undefined },
   tracking: { opens?: unknown; clicks?: unknown },
@@ -9,8 +6,5 @@ export function problemsOfTracking(
   if (PUBLIC_URL !== undefined) return [];
   return (['opens', 'clicks'] as const)
     .filter((member) => tracking[member] === true)
-    .map(
-      (member) =>
-        `Param '${member}' can be true only where the server knows the address that recipients reach it at: set its PUBLIC_URL`,
-    );
+    .map((member) => `Param '${member}' needs the public address of this server: set its PUBLIC_URL`);
 }

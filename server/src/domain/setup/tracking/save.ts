@@ -5,7 +5,7 @@ import type { Bus } from '../../ground/bus/messages.ts';
 import { newEventId } from '../../ground/events/record.ts';
 import { problemsOfTracking } from './problems.ts';
 
-/** Saves what the project wants to know. The same again changes nothing. */
+/** Saves the project's tracking settings. Does nothing if they are unchanged. */
 export async function saveTracking(
   { db, bus, config }: { db: Queryable; bus: Bus; config: { PUBLIC_URL: string | undefined } },
   projectId: string,
@@ -19,7 +19,7 @@ export async function saveTracking(
   if (saved.length > 0) bus.publish({ type: 'project_changed', projectId });
 }
 
-// Primary key. Nothing saved is nothing wanted.
+// Primary key.
 const upsertTracking = sql(
   'save_tracking',
   `with saved as (

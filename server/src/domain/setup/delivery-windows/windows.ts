@@ -2,26 +2,25 @@ import { type DeliveryWindows, WEEKDAYS, type Windows } from '../../../contract/
 import { type Queryable, sql } from '../../../db/client.ts';
 import type { Window } from '../../../lib/weekly-hours.ts';
 
-/** When a project's messages go out, and whether users have a say in it. */
-export interface ProjectWindows extends OwnWindows {
-  /** False when no user has ever said anything: then there is nothing to look for. */
-  readonly ofUsers: boolean;
+export interface ProjectWindows extends ChannelWindows {
+  /** False if no user has ever saved windows. */
+  readonly hasUserWindows: boolean;
 }
 
-/** What somebody has said. */
-export interface OwnWindows {
+/** The delivery windows of a project or of a user. */
+export interface ChannelWindows {
   readonly timeZone: string | undefined;
   readonly channels: ReadonlyMap<string, readonly Window[]>;
 }
 
 export async function loadProjectWindows(db: Queryable, projectId: string): Promise<ProjectWindows> {
-  const [row] = await db.query<{ config: string; of_users: boolean }>(selectOfProject, [projectId]);
-  if (row === undefined) return { timeZone: undefined, channels: new Map(), ofUsers: false };
-  return { ...ownWindows(row.config), ofUsers: row.of_users };
+  const [row] = await db.query<{ config: string; of_users: boolean }>(selectWindows, [projectId]);
+  if (row === undefined) return { timeZone: undefined, channels: new Map(), hasUserWindows: false };
+  return { ...parseWindows(row.config), hasUserWindows: row.of_users };
 }
 
-/** Stored windows, read. */
-export function ownWindows(json: string): OwnWindows {
+/** Parses stored windows. */
+export function parseWindows(json: string): ChannelWindows {
   const { time_zone, channels } = JSON.parse(json) as DeliveryWindows;
   return {
     timeZone: time_zone,
@@ -29,7 +28,7 @@ export function ownWindows(json: string): OwnWindows {
   };
 }
 
-/** Windows as they come over the wire, in minutes. */
+/** Converts windows of the API to minutes. */
 export function windowsOf(windows: Windows): Window[] {
   return windows.map(({ days, from, to }) => ({
     ...(days === undefined ? {} : { days: days.map((day) => WEEKDAYS.indexOf(day) + 1) }),
@@ -38,13 +37,13 @@ export function windowsOf(windows: Windows): Window[] {
   }));
 }
 
-/** The minutes since midnight of a time such as `08:30`. */
+/** Returns the minutes since midnight of a time such as `08:30`. */
 export function minutesOf(time: string): number {
   return Number(time.slice(0, 2)) * 60 + Number(time.slice(3));
 }
 
 // Primary key.
-const selectOfProject = sql(
+const selectWindows = sql(
   'load_project_delivery_windows',
   'select config, of_users from project_delivery_windows where project_id = $1',
 );

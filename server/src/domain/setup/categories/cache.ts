@@ -6,49 +6,46 @@ import { cacheLimit } from '../../../lib/cache-limit.ts';
 import type { Window } from '../../../lib/weekly-hours.ts';
 import type { Bus } from '../../ground/bus/messages.ts';
 import { storedKey } from '../../ground/links/stored-key.ts';
-import { loadProjectWindows, type ProjectWindows, windowsOf } from '../delivery-windows/of-project.ts';
+import { loadProjectWindows, type ProjectWindows, windowsOf } from '../delivery-windows/windows.ts';
 import { getTracking } from '../tracking/get.ts';
 
-/** What is to be known of a project's categories before anything of them goes out. */
+/** A project's settings for its notifications. */
 export interface ProjectCategories {
-  /** Those that the project has configured, by their keys. */
+  /** The categories that the project has configured, by their keys. */
   readonly configured: ReadonlyMap<string, Category>;
-  /**
-   * False when no user has ever switched the channel off for the category: then there is nothing to look for.
-   */
+  /** Returns false if no user has ever switched the channel off for the category. */
   mayBeOff(category: string | null, channel: string): boolean;
-  /** When its messages go out. */
   readonly windows: ProjectWindows;
-  /** What is to be known of their recipients. */
   readonly tracking: Tracking;
 }
 
-/** What a project decided about a category. */
+/** The config of a category. */
 export interface Category {
   readonly key: string;
   readonly disabled: boolean;
   /** Users cannot switch it off: their opt-outs and all delivery windows are ignored. */
   readonly critical: boolean;
-  /** The only channels that it goes out on, in the order in which they were given. */
+  /** The only channels that it uses, in the order of the config. */
   readonly channels: readonly CategoryChannel[];
 }
 
 export interface CategoryChannel {
   readonly channel: string;
   readonly delayMs: number;
-  /** The text of a condition that was parsed when it was saved. */
+  /** Was parsed when it was saved. */
   readonly condition: string | undefined;
-  /** When it goes out, in the place of the project's own windows. */
+  /** Replace the project's delivery windows. */
   readonly windows: readonly Window[] | undefined;
 }
 
-// A change on another node is known at the latest after this, even if its message was lost.
+// A change on another node is noticed within this time even if its message was lost.
 const FRESH_MS = 10_000;
 const MAX_PROJECTS = 5_000;
-// Users may name categories as they like. Of a project with more than so many, everything may be off.
+// Users may invent categories. With more pairs of category and channel, all count as switched off by some
+// user.
 const MAX_SWITCHED_OFF = 1_000;
 
-/** The categories of the projects in use, in memory. */
+/** Caches the categories of the projects in use. */
 export class CategoryCache {
   readonly #db: Queryable;
   readonly #entries = new LRUCache<string, Promise<ProjectCategories>>({
@@ -61,16 +58,16 @@ export class CategoryCache {
     this.#db = db;
     this.#unsubscribe = bus.subscribe((message) => {
       if (message.type === 'project_changed') this.#entries.delete(message.projectId);
-      else if (message.type === 'missed') this.#entries.clear(); // any of them may have changed
+      else if (message.type === 'missed') this.#entries.clear(); // any project may have changed
     });
   }
 
   of(projectId: string): Promise<ProjectCategories> {
-    const held = this.#entries.get(projectId);
-    if (held) return held;
+    const cached = this.#entries.get(projectId);
+    if (cached) return cached;
     const loading = this.#load(projectId);
     this.#entries.set(projectId, loading);
-    // A failure is for whoever asked; the next one asks again.
+    // Failures are not cached.
     loading.catch(() => this.#entries.delete(projectId));
     return loading;
   }
@@ -112,14 +109,14 @@ function categoryOf({ key, disabled, critical, channels }: CategoryConfig): Cate
   };
 }
 
-// Index categories_listed (project_id, id): at most a thousand.
+// Index categories_listed (project_id, id). Returns at most MAX_CATEGORIES (save.ts) rows.
 const selectCategories = sql(
-  'select_categories_of_project',
+  'select_categories',
   'select config from categories where project_id = $1 order by id',
 );
 // Primary key.
 const selectSwitchedOff = sql(
-  'select_preference_categories_of_project',
+  'select_preference_categories',
   `select category || ' ' || channel as name
   from preference_categories
   where project_id = $1

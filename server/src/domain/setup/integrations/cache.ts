@@ -7,27 +7,27 @@ import { delivering } from '../../../providers/index.ts';
 import type { Bus } from '../../ground/bus/messages.ts';
 import { unreadableConfig } from '../../ground/secrets/unreadable.ts';
 
-/** An integration that delivers, with its configuration opened. */
+/** An integration of a delivery provider. */
 export interface OpenedIntegration {
   projectId: string;
-  /** The project's own: others may have the same. */
+  /** Unique within the project. */
   id: string;
   provider: string;
   channel: string;
   config: Record<string, unknown>;
-  /** Why its config could not be opened: it is empty then, and nothing can be sent with it until it can. */
+  /** Why the config could not be opened. It is empty then, and nothing can be sent with the integration. */
   unreadable?: string;
-  /** Changes with every save: what was made of an older config is to be renewed. */
+  /** Changes with every save, so that senders with an older config are replaced. */
   version: string;
 }
 
-// A change on another node is known at the latest after this, even if its message was lost.
+// A change on another node is noticed within this time even if its message was lost.
 const FRESH_MS = 10_000;
 const MAX_PROJECTS = 5_000;
 
 /**
- * The delivering integrations of the projects in use, in the order of failover, in memory. Those that cannot
- * be opened come last: a message waits for one of them only if no other takes it.
+ * Caches the delivery integrations of the projects in use, in failover order. Those that cannot be opened
+ * come last: a message waits for them only if no other integration accepts it.
  */
 export class IntegrationCache {
   readonly #deps: { db: Queryable; sealer: Sealer; log: Logger };
@@ -41,16 +41,16 @@ export class IntegrationCache {
     this.#deps = deps;
     this.#unsubscribe = deps.bus.subscribe((message) => {
       if (message.type === 'project_changed') this.#entries.delete(message.projectId);
-      else if (message.type === 'missed') this.#entries.clear(); // any of them may have changed
+      else if (message.type === 'missed') this.#entries.clear(); // any project may have changed
     });
   }
 
   of(projectId: string): Promise<OpenedIntegration[]> {
-    const held = this.#entries.get(projectId);
-    if (held) return held;
+    const cached = this.#entries.get(projectId);
+    if (cached) return cached;
     const loading = this.#load(projectId);
     this.#entries.set(projectId, loading);
-    // A failure is for whoever asked; the next one asks again.
+    // Failures are not cached.
     loading.catch(() => this.#entries.delete(projectId));
     return loading;
   }
@@ -66,22 +66,22 @@ export class IntegrationCache {
       const provider = delivering.get(row.provider);
       if (provider === undefined) return [];
       const { channel } = provider;
-      const of = { projectId, id: row.id, provider: row.provider, channel };
       const version = row.updated_at.toISOString();
+      const base = { projectId, id: row.id, provider: row.provider, channel, version };
       try {
         const text = sealer.open(row.sealed_config, sealedFor(projectId, row.id)).toString();
-        return [{ ...of, version, config: JSON.parse(text) as Record<string, unknown> }];
+        return [{ ...base, config: JSON.parse(text) as Record<string, unknown> }];
       } catch (error) {
-        // The project's other integrations must not suffer.
+        // The project's other integrations still work.
         log.error({ err: error, projectId, integrationId: row.id }, 'an integration cannot be opened');
-        return [{ ...of, version, config: {}, unreadable: unreadableConfig(error) }];
+        return [{ ...base, config: {}, unreadable: unreadableConfig(error) }];
       }
     });
     return all.toSorted((a, b) => Number(a.unreadable !== undefined) - Number(b.unreadable !== undefined));
   }
 }
 
-/** What an integration's config is sealed for. */
+/** Returns the sealing purpose of an integration's config. */
 export function sealedFor(projectId: string, integrationId: string): string {
   return `project:${projectId}:integration:${integrationId}`;
 }
@@ -95,6 +95,9 @@ interface Row {
 
 // Index integrations_of_project (project_id, id).
 const selectIntegrations = sql(
-  'select_integrations_of_project',
-  'select id, provider, sealed_config, updated_at from integrations where project_id = $1 order by created_at, id',
+  'select_integrations',
+  `select id, provider, sealed_config, updated_at
+  from integrations
+  where project_id = $1
+  order by created_at, id`,
 );
