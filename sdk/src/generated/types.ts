@@ -289,7 +289,7 @@ export type ChatTokenOauth = {
 };
 
 export type ChatTokenWebhook = {
-  /** The address of the incoming webhook, from Slack's answer to the installation. */
+  /** The address of the incoming webhook, from Slack's response to the installation. */
   url: string;
 };
 
@@ -662,7 +662,7 @@ export type FcmIntegrationConfig = {
   auth_provider_x509_cert_url: string;
   /** The service account's certificates */
   client_x509_cert_url: string;
-  /** googleapis.com, but for clouds that are not Google's own */
+  /** googleapis.com, except in clouds that are not Google's own */
   universe_domain: string;
 };
 
@@ -849,7 +849,7 @@ export type InboxThemeUnseenBadge = {
 
 export type InboxToken = {
   id: string;
-  /** A random text of your making; whoever has it can open the realtime connection. */
+  /** A random text that you make. It is a secret: it opens the realtime connection. */
   token: string;
   connection_id: string | null;
   created_at: string;
@@ -858,7 +858,7 @@ export type InboxToken = {
 };
 
 export type InboxTokenInput = {
-  /** A random text of your making; whoever has it can open the realtime connection. */
+  /** A random text that you make. It is a secret: it opens the realtime connection. */
   token: string;
   /** Restricts delivery to this one realtime connection. */
   connection_id?: string | null | undefined;
@@ -1023,7 +1023,7 @@ export type MailgunIntegrationConfig = {
   from?: Mailbox | undefined;
   /** The HTTP webhook signing key, not the API key: bounces and complaints are taken by it */
   webhook_signing_key?: string | undefined;
-  /** How many messages are sent in a second at most, by this server, spread evenly; 0.5 is one in two seconds. Left out: as many as the provider takes */
+  /** The most messages that this server sends in a second, spread evenly; 0.5 is one in two seconds. Left out: as many as the provider accepts */
   max_per_second?: number | undefined;
 };
 
@@ -1151,7 +1151,7 @@ export type PingEmailIntegration = {
 export type PingEmailIntegrationConfig = {
   /** The address of your mailer; it is sent each notification with a POST */
   url: string;
-  /** How many messages are sent in a second at most, by this server, spread evenly; 0.5 is one in two seconds. Left out: as many as the provider takes */
+  /** The most messages that this server sends in a second, spread evenly; 0.5 is one in two seconds. Left out: as many as the provider accepts */
   max_per_second?: number | undefined;
 };
 
@@ -1242,7 +1242,7 @@ export type SavedFcmToken = {
 };
 
 export type SavedInboxToken = {
-  /** A random text of your making; whoever has it can open the realtime connection. */
+  /** A random text that you make. It is a secret: it opens the realtime connection. */
   token: string;
   connection_id: string | null;
 };
@@ -1270,13 +1270,13 @@ export type SendgridIntegrationConfig = {
   api_key: string;
   /** Sender of every e-mail, one that SendGrid has verified */
   from?: Mailbox | undefined;
-  /** Where answers go, if not to the sender */
+  /** Where replies go, if not to the sender */
   reply_to?: Mailbox | undefined;
   /** Where the account is: eu for EU subusers. Left out: global */
   region?: 'global' | 'eu' | undefined;
-  /** The verification key of the signed event webhook, in base64: bounces and complaints are taken by it */
+  /** The verification key of the signed event webhook, in base64. It verifies bounces and complaints */
   webhook_public_key?: string | undefined;
-  /** How many messages are sent in a second at most, by this server, spread evenly; 0.5 is one in two seconds. Left out: as many as the provider takes */
+  /** The most messages that this server sends in a second, spread evenly; 0.5 is one in two seconds. Left out: as many as the provider accepts */
   max_per_second?: number | undefined;
 };
 
@@ -1304,9 +1304,9 @@ export type SesIntegrationConfig = {
   from?: Mailbox | undefined;
   /** The configuration set that every e-mail is sent with */
   configuration_set?: string | undefined;
-  /** The SNS topic that the configuration set publishes bounces and complaints to: they are taken from this topic alone */
+  /** The SNS topic of the configuration set. Bounces and complaints are accepted from this topic alone */
   topic_arn?: string | undefined;
-  /** How many messages are sent in a second at most, by this server, spread evenly; 0.5 is one in two seconds. Left out: as many as the provider takes */
+  /** The most messages that this server sends in a second, spread evenly; 0.5 is one in two seconds. Left out: as many as the provider accepts */
   max_per_second?: number | undefined;
 };
 
@@ -1449,11 +1449,11 @@ export type SmtpIntegrationConfig = {
   password: string;
   /** Sender of every e-mail */
   from: SmtpMailbox;
-  /** Where answers go, if not to the sender */
+  /** Where replies go, if not to the sender */
   reply_to?: SmtpMailbox | undefined;
   /** ssl: TLS from the start. starttls: refuse to send unless the server encrypts. none: never encrypt. Left out: TLS on port 465, elsewhere STARTTLS if the server offers it */
   security?: 'none' | 'ssl' | 'starttls' | undefined;
-  /** How many messages are sent in a second at most, by this server, spread evenly; 0.5 is one in two seconds. Left out: as many as the provider takes */
+  /** The most messages that this server sends in a second, spread evenly; 0.5 is one in two seconds. Left out: as many as the provider accepts */
   max_per_second?: number | undefined;
 };
 
@@ -1629,7 +1629,7 @@ export type TeamsIntegrationList = {
 
 /** Where messages go for users who have no destination of their own */
 export type TeamsIntegrationWebhook = {
-  /** The address of an incoming webhook; whoever has it can post to the channel */
+  /** The address of an incoming webhook. It is a secret: anyone can post to the channel with it */
   url: string;
 };
 
@@ -1651,7 +1651,7 @@ export type TeamsTokenList = {
 };
 
 export type TeamsTokenWebhook = {
-  /** The address that the workflow of a Teams channel gave. Without one: the default of the integration. */
+  /** The address that a workflow of Teams gave. Without one: the default of the integration. */
   url?: string | undefined;
 };
 
@@ -1712,9 +1712,9 @@ export type TwilioIntegrationConfig = {
   api_secret: string;
   /** The number to send from, as +14155550100 */
   from: string;
-  /** The account's auth token. Only reports on what became of messages are verified with it */
+  /** The account's auth token. Only delivery reports are verified with it */
   auth_token?: string | undefined;
-  /** How many messages are sent in a second at most, by this server, spread evenly; 0.5 is one in two seconds. Left out: as many as the provider takes */
+  /** The most messages that this server sends in a second, spread evenly; 0.5 is one in two seconds. Left out: as many as the provider accepts */
   max_per_second?: number | undefined;
 };
 

@@ -1,9 +1,9 @@
 /**
  * The contract that every provider satisfies: what it is called, what it is configured with, and a sender
- * that answers each message with an outcome. The delivery engine knows nothing else of a vendor.
+ * that returns an outcome for each message. The delivery engine knows nothing else of a vendor.
  *
  * A provider's file holds four things: `config` (its routes, its form and its reference page are made from
- * it), a pure `build` (message and config → the vendor's request), a pure `classify` (the vendor's answer or
+ * it), a pure `build` (message and config → the vendor's request), a pure `classify` (the vendor's response or
  * the transport's error → an outcome), and `connect`, which owns the sockets between the two.
  */
 import type { KeyObject } from 'node:crypto';
@@ -56,8 +56,8 @@ export type SendOutcome =
     }
   /**
    * The device or chat destination is gone: discard the token, or with `scope: 'installation'` every token of
-   * its installation. Not when the token was saved anew after `goneAt`. `suspect: 'config'` when a wrong
-   * setting looks the same (a development token at the production gateway): many of these in a row indict the
+   * its installation. Not when the token was saved again after `goneAt`. `suspect: 'config'` when a wrong
+   * setting looks the same (a development token at the production gateway): many of these in a row blame the
    * config.
    */
   | {
@@ -152,9 +152,9 @@ export type NotificationContent = {
   category: string | null;
   topic: string | null;
   customAttributes: Readonly<Record<string, unknown>> | null;
-  /** Afterwards it is no news any more. */
+  /** Not sent after this. */
   expiresAt: Date;
-  /** Where a client that has no token tells of a click on it: a POST to there. */
+  /** Clients without a token report a click with a POST to this address. */
   trackingUrl?: string;
   override?: Override;
 };
@@ -226,7 +226,7 @@ export type TokenMembers = Readonly<Record<string, unknown>>;
 export type TokenCollection<Token = TokenMembers> = {
   /** As in `tokens.channel`. Each integration has its own. */
   collection: string;
-  /** In the routes, `/channels/<path>/tokens`, where `collection` has the brand in it: there it is `<brand>`. */
+  /** Part of the routes, `/channels/<path>/tokens`, if it is not `collection`: with `<brand>` in it. */
   path?: string;
   /**
    * A device has one user at a time: the one who saved it last. Shared tokens, of chats, may have several
@@ -266,7 +266,7 @@ export type Sender<Message> = {
   send(message: Message): Promise<SendOutcome>;
   /**
    * Ends the connections. Sends under way have `graceMs` (10 s if not given) to finish; these and later ones
-   * answer a `retry`.
+   * resolve with a `retry`.
    */
   close(options?: { graceMs?: number }): Promise<void>;
 };
@@ -278,8 +278,7 @@ export type SenderDeps = {
   transport: Transport;
   timeouts?: Partial<Timeouts>;
   /**
-   * Where vendors turn to when what we send troubles them: an `https:` or `mailto:` address of whoever runs
-   * this server.
+   * The contact for vendors in case of trouble: an `https:` or `mailto:` address of the server's operator.
    */
   contact?: string;
 };
@@ -308,22 +307,22 @@ export type Integration<Schema extends TObject = TObject> = {
   /** The config as it is stored and echoed, where that differs from what may be sent. */
   complete?(config: Static<Schema>): Static<Schema>;
   /**
-   * Tries the config out, as far as that costs nothing and reaches nobody: first what can be seen of keys
+   * Tries the config out, as far as that costs nothing and sends nothing: first what can be seen of keys
    * without asking, then what the vendor says. Not there where there is nothing to try. Never rejects, and
    * ends within the transport's timeouts.
    */
   verify?(config: Static<Schema>, deps: VerifyDeps): Promise<Finding[]>;
   /** The tokens that users save for it. */
   tokens?: TokenCollection;
-  /** How the vendor's own webhooks are taken in, where it has such. */
+  /** Reads the vendor's webhooks, if it has any. */
   receives?: Receiver<Static<Schema>>;
-  /** How it is taken in what the vendor reports of messages that it had taken, where it does. */
+  /** Reads the vendor's reports on messages that it has accepted, if it sends any. */
   receipts?: ReceiptReader<Static<Schema>>;
   /** How the vendor is asked for such reports, where it sends none. */
   polls?: ReceiptPoll<Static<Schema>>;
 };
 
-/** Takes in what a vendor sends to us. All of it is pure. */
+/** Reads webhooks of a vendor. All of it is pure. */
 export type Receiver<Config> = {
   /** Whether the vendor has signed this request, with the config's secret. Compares in constant time. */
   isSigned(request: ReceivedRequest, config: Config): boolean;
@@ -351,8 +350,8 @@ export type ReceivedEvent = {
 };
 
 /**
- * What became of a message after the vendor had taken it; of several reports on one message the one that
- * stands first here counts.
+ * The delivery status of a message that the vendor has accepted. Of several reports on one message, the one
+ * that comes first in this list counts.
  */
 export const RECEIPTS = ['complained', 'bounced', 'dropped', 'delivered'] as const;
 export type ReceiptKind = (typeof RECEIPTS)[number];
@@ -398,11 +397,11 @@ export type ReportRequest = ReceivedRequest & {
   certificate?: string;
 };
 
-/** Takes in what a vendor reports of messages. All of it is pure. */
+/** Reads a vendor's reports on messages. All of it is pure. */
 export type ReceiptReader<Config> = {
   /**
-   * Whose certificate the signature has to be judged by: an address of the vendor's, never one that anybody
-   * else may have put there.
+   * The address of the certificate that verifies the signature: on a host of the vendor's, never any other
+   * that the request names.
    */
   certificateUrl?(request: ReportRequest, config: Config): string | undefined;
   /** Whether the vendor has signed this request, lately, for the owner of this config. */
@@ -426,7 +425,7 @@ export type ReceiptPoll<Config> = {
 
 /** By the ids that were asked for; one that is not there is not known yet. */
 export type PolledReceipts =
-  | { kind: 'answered'; receipts: ReadonlyMap<string, PolledReceipt> }
+  | { kind: 'received'; receipts: ReadonlyMap<string, PolledReceipt> }
   | { kind: 'failed'; reason: string; retryAfterMs?: number };
 export type PolledReceipt = {
   kind: ReceiptKind;
@@ -445,10 +444,10 @@ export type Finding = { field: string; problem: string };
 /** What trying a config out may use of the world. */
 export type VerifyDeps = { egress: EgressGuard; clock: Clock; transport: Transport };
 
-/** At most so many in any stretch of this length. */
+/** At most `limit` in any window of `windowMs`. */
 export type Rate = { limit: number; windowMs: number };
 
-/** How often the vendor wants to be sent to. All of the rates hold; who sends keeps to them. */
+/** The vendor's rate limits. All of them hold; the engine keeps them. */
 export type Rates<Message, Config> = {
   /** Over one integration. */
   integration?(config: Config): readonly Rate[];
@@ -468,7 +467,7 @@ export type Provider<
   build(message: MessageOf[C], config: Static<Schema>): Request;
   /** Pure: what the vendor's reply, or the transport's error, means. */
   classify(reply: Reply): SendOutcome;
-  /** The member of a broadcast's `overrides.providers` that is merged into its payload, where there is one. */
+  /** The member of a broadcast's `overrides.providers` that is merged into its payload. */
   overrideKey?: string;
   /** The rest of its reference page. */
   guide(): Promise<{ guide: Guide<Reply> }>;

@@ -292,7 +292,7 @@ describe('an integration whose config is refused', () => {
     details: {
       level: 'error',
       code: '401',
-      log: 'the mailer answered 401: not for [address], sorry',
+      log: 'the mailer responded with 401: not for [address], sorry',
       context: { provider: 'ping_email', channel: 'email' },
     },
   };

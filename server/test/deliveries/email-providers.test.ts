@@ -201,7 +201,7 @@ describe("a mailer of the project's own", () => {
     const { status, delivery } = await send();
     expect(delivery).toMatchObject({ state: 'failed', attempts: 1, code: '422' });
     expect(status).toMatchObject({ summary: { total: 1, failures: 1, pending: 0 } });
-    expect(JSON.stringify(status.errors)).toContain('the mailer answered 422: no template orders');
+    expect(JSON.stringify(status.errors)).toContain('the mailer responded with 422: no template orders');
   });
 });
 

@@ -56,7 +56,7 @@ test('the message that met it fails, the others wait without an attempt until it
       {
         level: 'error',
         code: 403,
-        log: 'the mailer answered 403: unknown account',
+        log: 'the mailer responded with 403: unknown account',
         context: { provider: 'ping_email', channel: 'email' },
         payload: { name: 'ping_email' },
       },
@@ -91,7 +91,7 @@ test('the message that met it fails, the others wait without an attempt until it
       projectId: expect.any(String),
       integration: { name: 'ping_email' },
       code: '403',
-      reason: 'the mailer answered 403: unknown account',
+      reason: 'the mailer responded with 403: unknown account',
     },
     { level: 'info', integration: { name: 'ping_email' } },
   ]);
@@ -109,7 +109,7 @@ async function isShownAsPaused(broadcastId: string): Promise<void> {
     since: expect.any(String),
     until: expect.any(String),
     code: '403',
-    reason: 'the mailer answered 403: unknown account',
+    reason: 'the mailer responded with 403: unknown account',
   };
   await expect.poll(stateOfIntegration).toEqual(paused);
   const { body: all } = await service.project.call('GET', '/integrations');
@@ -119,7 +119,7 @@ async function isShownAsPaused(broadcastId: string): Promise<void> {
   const deferred = {
     state: 'scheduled',
     code: 'integration_paused',
-    reason: 'the integration ping_email is paused: the mailer answered 403: unknown account',
+    reason: 'the integration ping_email is paused: the mailer responded with 403: unknown account',
     provider: 'ping_email',
     integration_id: all.data[0].id,
     due_at: expect.any(String),
@@ -137,7 +137,7 @@ async function isShownAsPaused(broadcastId: string): Promise<void> {
     check: 'integrations',
     status: 'warning',
     message: expect.stringMatching(
-      /^ping_email of project .* is paused since .*: the mailer answered 403: unknown account \(403\)$/,
+      /^ping_email of project .* is paused since .*: the mailer responded with 403: unknown account \(403\)$/,
     ),
     advice: expect.any(String),
   });

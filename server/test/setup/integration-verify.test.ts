@@ -114,7 +114,7 @@ const ANSWERS: Record<
     [
       'an outage',
       [{ status: 500, body: 'oops' }],
-      /^Param '\(root\)' could not be verified: SendGrid answered: 500 oops$/,
+      /^Param '\(root\)' could not be verified: SendGrid responded: 500 oops$/,
     ],
   ],
   mailgun: [
@@ -142,7 +142,7 @@ const ANSWERS: Record<
       [{ status: 401, body: 'Forbidden' }],
       /^Param 'api_key' was refused by Mailgun: 401 Forbidden$/,
     ],
-    ['an outage', [{ status: 503 }], /^Param '\(root\)' could not be verified: Mailgun answered: 503$/],
+    ['an outage', [{ status: 503 }], /^Param '\(root\)' could not be verified: Mailgun responded: 503$/],
   ],
   ses: [
     ['an account that sends', [{ status: 200, body: { SendingEnabled: true } }], 'ok'],
@@ -190,7 +190,7 @@ const ANSWERS: Record<
     [
       'too many questions',
       [{ status: 429 }],
-      /^Param '\(root\)' could not be verified: Twilio answered: 429$/,
+      /^Param '\(root\)' could not be verified: Twilio responded: 429$/,
     ],
   ],
   expo: [
@@ -205,7 +205,7 @@ const ANSWERS: Record<
       [{ status: 401, body: { errors: [{ code: 'UNAUTHORIZED', message: 'The bearer token is invalid' }] } }],
       /^Param 'access_token' was refused by Expo: 401 The bearer token is invalid$/,
     ],
-    ['an outage', [{ status: 502 }], /^Param '\(root\)' could not be verified: Expo answered: 502$/],
+    ['an outage', [{ status: 502 }], /^Param '\(root\)' could not be verified: Expo responded: 502$/],
   ],
 };
 
@@ -221,9 +221,9 @@ describe.each(Object.entries(ANSWERS))('%s', (name, cases) => {
 
   test('silence, and a broken connection', async () => {
     vendor.answer('hang');
-    await refused(provider, config, /^Param '\(root\)' could not be verified: \w+ did not answer: /);
+    await refused(provider, config, /^Param '\(root\)' could not be verified: \w+ did not respond: /);
     vendor.answer('cut');
-    await refused(provider, config, /^Param '\(root\)' could not be verified: \w+ did not answer: /);
+    await refused(provider, config, /^Param '\(root\)' could not be verified: \w+ did not respond: /);
   });
 
   test('a vendor that repeats what it was sent', async () => {
@@ -354,9 +354,9 @@ describe('apns', () => {
     apple.answer(reason(400, 'TopicDisallowed'));
     await refused('apns', configs.apns, /^Param 'app_id' was refused by APNs: 400 TopicDisallowed$/);
     apple.answer(reason(503, 'ServiceUnavailable'));
-    await refused('apns', configs.apns, /^Param '\(root\)' could not be verified: APNs answered: 503/);
+    await refused('apns', configs.apns, /^Param '\(root\)' could not be verified: APNs responded: 503/);
     apple.answer('hang');
-    await refused('apns', configs.apns, /^Param '\(root\)' could not be verified: APNs did not answer/);
+    await refused('apns', configs.apns, /^Param '\(root\)' could not be verified: APNs did not respond/);
   });
 
   test('a key of another kind is seen without asking', async () => {
@@ -408,10 +408,10 @@ describe('fcm', () => {
     await refused(
       'fcm',
       { ...fcm(), token_uri: 'nonsense' },
-      /^Param 'token_uri' could not be verified: Google did not answer: this is no web address/,
+      /^Param 'token_uri' could not be verified: Google did not respond: this is no web address/,
     );
     vendor.answer({ status: 500 });
-    await refused('fcm', fcm(), /^Param '\(root\)' could not be verified: Google answered: 500$/);
+    await refused('fcm', fcm(), /^Param '\(root\)' could not be verified: Google responded: 500$/);
     const other = { ...fcm(), private_key: pem(ec.privateKey) };
     await refused('fcm', other, /^Param 'private_key' is not an RSA key in PEM$/);
   });
@@ -462,7 +462,7 @@ describe('smtp', () => {
     await refused(
       'smtp',
       smtp(),
-      /^Param 'host' could not be verified: the mail server did not answer in time/,
+      /^Param 'host' could not be verified: the mail server did not respond in time/,
     );
     mail.heal();
   });

@@ -2,7 +2,7 @@ import pg from 'pg';
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest';
 import { sql } from '../../src/db/client.ts';
 import { GRACE_MS, purgeUsers } from '../../src/domain/after/erasure/purge-users.ts';
-import { EVERYBODY, openRecord } from '../../src/domain/people/installations/record.ts';
+import { ALL_USERS, openRecord } from '../../src/domain/people/installations/record.ts';
 import { installationToken } from '../../src/domain/people/installations/token.ts';
 import { createLogger } from '../../src/lib/log.ts';
 import { type Opened, open } from '../../src/open.ts';
@@ -174,7 +174,11 @@ describe('while Slack is out of reach', () => {
     await install();
     now += 13 * HOUR;
     slack.instead.push((response) => response.writeHead(503).end());
-    expect(await tokenOf()).toEqual({ kind: 'retry', reason: 'Slack answered 503', retryAfterMs: 30_000 });
+    expect(await tokenOf()).toEqual({
+      kind: 'retry',
+      reason: 'Slack responded with 503',
+      retryAfterMs: 30_000,
+    });
     const again = await tokenOf({ node: other });
     expect(again).toMatchObject({ kind: 'retry', reason: 'The token could not be renewed' });
     expect(slack.asked).toHaveLength(1);
@@ -197,7 +201,7 @@ describe('an answer that is lost after Slack has acted', () => {
     expect(await broken()).toMatchObject([
       {
         level: 'error',
-        log: 'Slack does not renew the installation: invalid_refresh_token. It has to be installed anew.',
+        log: 'Slack does not renew the installation: invalid_refresh_token. Install it again.',
         context: { provider: 'slack', code: 'invalid_refresh_token' },
         payload: { id: 'A0TEST-T0TEAM', name: 'slack' },
       },
@@ -423,7 +427,7 @@ test('of a user who is purged nothing is left but the workspace that serves the 
   expect(rows.map(({ provider }) => provider).toSorted()).toEqual(['inbox', 'slack']);
   expect(rows.filter(({ line }) => line.includes(userId))).toEqual([]);
   const [workspace] = rows.filter(({ provider }) => provider === 'slack');
-  const key = { projectId: project.id, provider: 'slack', id: workspace?.id ?? '', ownerId: EVERYBODY };
+  const key = { projectId: project.id, provider: 'slack', id: workspace?.id ?? '', ownerId: ALL_USERS };
   expect(openRecord(service.context.sealer, key, workspace?.sealed ?? Buffer.alloc(0))).toMatchObject({
     access_token: token,
     authed_user: { id: '' },

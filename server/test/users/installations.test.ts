@@ -274,21 +274,21 @@ describe('finishing an installation of Slack', () => {
   });
 
   test.each<[string, SlackStandIn['instead'][number], RegExp, string]>([
-    ['503', (r) => r.writeHead(503).end('<html>'), /^Slack answered 503\./, '30'],
+    ['503', (r) => r.writeHead(503).end('<html>'), /^Slack responded with 503\./, '30'],
     [
       '429',
       (r) => r.writeHead(429, { 'retry-after': '7' }).end('{"ok":false}'),
-      /^Slack answered 429\./,
+      /^Slack responded with 429\./,
       '7',
     ],
-    ['no JSON', (r) => r.end('hello'), /^Slack answered 200 without saying why\./, '30'],
+    ['no JSON', (r) => r.end('hello'), /^Slack responded with 200 without saying why\./, '30'],
     [
       'fatal_error',
       (r) => r.end('{"ok":false,"error":"fatal_error"}'),
-      /^Slack answered fatal_error\./,
+      /^Slack responded with fatal_error\./,
       '30',
     ],
-    ['nothing', (r) => r.destroy(), /^Slack did not answer: /, '30'],
+    ['nothing', (r) => r.destroy(), /^Slack did not respond: /, '30'],
   ])(
     'when Slack answers %s it is a 503 that says when to come again',
     async (_what, fail, message, seconds) => {

@@ -21,7 +21,7 @@ function indexPage(all: readonly Integration[]): string {
   ]);
   return page(
     'Providers',
-    'Every kind of integration that a project can set up with `PUT /v2/integrations/<name>`, and the channel that it delivers on.',
+    'Every kind of integration that a project can set up with `PUT /v2/integrations/<name>`, and its channel.',
     table(['Name', 'Channel', 'What it is'], rows),
   );
 }
@@ -77,14 +77,16 @@ function message(
   const parts = ['## What is sent\n\n'];
   if (typeof built === 'object' && built !== null && !isRejection(built)) {
     const { language, text } = bodyOf(buildsMessage ? { message: built } : built);
-    parts.push('A message with everything, but for what proves who sends it:\n\n', block(language, text));
+    parts.push('A message with everything except credentials:\n\n', block(language, text));
   }
   const key = `overrides.providers.${overrideKey}`;
   if (override === undefined) parts.push('\nThere is no override for it in a broadcast.\n');
   else
     parts.push(
-      `\n${code(key)} of a broadcast is merged into ${override.into}, by JSON merge patch ([RFC 7396](https://www.rfc-editor.org/rfc/rfc7396)): `,
-      `objects are merged, everything else is replaced, \`null\` takes away. Not changed by it: ${override.locked.join(', ')}. `,
+      `\n${code(key)} of a broadcast is merged into ${override.into}, by JSON merge patch `,
+      '([RFC 7396](https://www.rfc-editor.org/rfc/rfc7396)): ',
+      'objects are merged, everything else is replaced, `null` removes a member. ',
+      `An override never changes ${override.locked.join(', ')}. `,
       'Its size is checked afterwards.',
       override.notes === undefined ? '\n' : ` ${override.notes}\n`,
     );
@@ -123,8 +125,9 @@ function rateRows(what: string, rates: readonly Rate[]): string[][] {
 }
 
 const OTHERWISE =
-  'What is not named here has the meaning that its status has everywhere: 401 and 403 blame the configuration, 408, 425, 429 and 5xx pass, ' +
-  'other 4xx blame the message; after 502, 504 or a connection that broke the message may have been taken.';
+  'All other responses have the meaning of their status: 401 and 403 blame the configuration, 408, 425, 429 ' +
+  'and 5xx are temporary, other 4xx blame the message. After 502, 504 or a broken connection the message may ' +
+  'have been accepted.';
 
 function responses(provider: AnyProvider, { responses: all, otherwise = OTHERWISE }: Guide<unknown>): string {
   const rows = all.map(([description, reply]) => {
@@ -132,8 +135,8 @@ function responses(provider: AnyProvider, { responses: all, otherwise = OTHERWIS
     const given = 'code' in outcome && outcome.code !== undefined ? code(outcome.code) : '';
     return [description, given, blameOf(outcome), consequenceOf(outcome)];
   });
-  const head = ['Answer', 'Code in events', 'Whose fault', 'What follows'];
-  return `## What answers mean\n\n${otherwise}\n\n${table(head, rows)}`;
+  const head = ['Response', 'Code in events', 'Whose fault', 'What follows'];
+  return `## What responses mean\n\n${otherwise}\n\n${table(head, rows)}`;
 }
 
 function blameOf(outcome: SendOutcome): string {
@@ -167,8 +170,8 @@ function consequenceOf(outcome: SendOutcome): string {
     case 'token_gone': {
       const those = outcome.scope === 'token' ? 'The token is' : 'All tokens of the installation are';
       if (outcome.suspect !== undefined)
-        return `${those} discarded when the integration has reached others since: a wrong configuration looks the same.`;
-      return `${those} discarded${outcome.goneAt === undefined ? '' : ', unless saved again after the moment that the vendor names'}.`;
+        return `${those} discarded if the integration has reached others since: a wrong configuration looks the same.`;
+      return `${those} discarded${outcome.goneAt === undefined ? '' : ', unless saved again since'}.`;
     }
   }
 }
@@ -178,7 +181,8 @@ const REJECTED = {
   address: 'The delivery fails, and the address is suppressed.',
   config: 'The delivery fails, and the integration is paused; the channel’s next integration is used.',
   either:
-    'The channel’s next integration is used; without one the delivery fails. The integration is paused when ten users in a row meet it, without a success in between.',
+    'The channel’s next integration is used; without one the delivery fails. The integration is paused when ' +
+    'it fails for ten users in a row.',
 };
 
 function reports({ name, receives, receipts, polls, wireName = name }: Integration): string {
@@ -186,18 +190,17 @@ function reports({ name, receives, receipts, polls, wireName = name }: Integrati
   const said = [
     ...(receives === undefined
       ? []
-      : [
-          `The vendor's webhooks are taken at ${path}, where \`id\` is that of the integration, once they are verified.`,
-        ]),
+      : [`The vendor's webhooks are received at ${path}, with the integration's \`id\`, and verified.`]),
     ...(receipts === undefined
       ? []
       : [
-          `What the vendor reports of messages is taken at ${path}, once it is verified: [what to set up, and what becomes of it](../../guides/receipts.md).`,
+          `The vendor's reports on messages are received at ${path} and verified: ` +
+            '[set them up](../../guides/receipts.md).',
         ]),
     ...(polls === undefined
       ? []
       : [
-          `The vendor is asked what became of messages, ${polls.afterMs.map(inWords).join(', then ')} after they were sent.`,
+          `Belfry polls the vendor for the delivery status ${polls.afterMs.map(inWords).join(', then ')} after sending.`,
         ]),
   ];
   return said.length === 0 ? '' : `## Reports\n\n${said.join('\n')}\n`;

@@ -8,7 +8,8 @@ export const guide: Guide = {
     into: 'the payload, the JSON object with `aps`',
     locked: ['the device token', '`apns-topic`', '`authorization`'],
     notes:
-      '`apns-push-type`, `apns-priority`, `apns-expiration` and `apns-collapse-id` at its top become headers of these names; `null` leaves one out.',
+      '`apns-push-type`, `apns-priority`, `apns-expiration` and `apns-collapse-id` at its top become headers; ' +
+      '`null` leaves one out.',
   },
   limits: [
     ['payload', '4096 bytes', SHORTENED],

@@ -187,7 +187,7 @@ describe('classify', () => {
       kind: 'token_gone',
       scope: 'token',
       code: 'Unregistered',
-      reason: 'APNs answered 410: Unregistered',
+      reason: 'APNs responded with 410: Unregistered',
       goneAt: new Date(1_700_000_000_123),
     });
     for (const timestamp of [undefined, 'soon', 1e300])
@@ -195,7 +195,7 @@ describe('classify', () => {
         kind: 'token_gone',
         scope: 'token',
         code: 'ExpiredToken',
-        reason: 'APNs answered 410: ExpiredToken',
+        reason: 'APNs responded with 410: ExpiredToken',
       });
   });
 

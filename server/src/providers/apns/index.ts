@@ -23,7 +23,7 @@ import { Http2Pool } from '../shared/http2-pool.ts';
 import { mergeOverride } from '../shared/override.ts';
 import { buildToFit } from '../shared/shrink.ts';
 import { deviceToken, deviceTokens } from '../shared/tokens.ts';
-import type { HttpAnswer, HttpRequest } from '../shared/transport.ts';
+import type { HttpRequest, HttpResult } from '../shared/transport.ts';
 import { type ProviderToken, providerToken } from './provider-token.ts';
 
 const P8 = '^-+?\\s?BEGIN PRIVATE KEY-+\\n([A-Za-z0-9+\\/\\r\\n]+={0,2})\\n-+\\s?END PRIVATE KEY+-+\\n?$';
@@ -61,7 +61,7 @@ const config = Type.Object(
 type Config = Static<typeof config>;
 
 /**
- * One push, but for the token that says who sends it. Which of Apple's servers takes it depends on the
+ * One push, without the provider token. Which of Apple's servers takes it depends on the
  * device's token.
  */
 type ApnsRequest = HttpRequest & { environment: 'production' | 'sandbox' };
@@ -83,7 +83,7 @@ const tokens = deviceTokens('apns', 'ApnsToken', {
   ),
 });
 
-export const apns: Provider<'mobile_push', typeof config, ApnsRequest | Rejection, HttpAnswer> = {
+export const apns: Provider<'mobile_push', typeof config, ApnsRequest | Rejection, HttpResult> = {
   name: 'apns',
   title: 'Apple Push Notification service',
   channel: 'mobile_push',
@@ -105,7 +105,7 @@ const CONCURRENCY = 1000;
 const UUID = /^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/i;
 
 function connect(config: Config, { transport, clock }: SenderDeps): Sender<PushMessage> {
-  // Of one team: APNs lets no connection be used for two.
+  // All tokens on a connection have to belong to one team.
   const pools = {
     production: new Http2Pool(transport.vendor('PROVIDER_APNS_BASE_URL', PRODUCTION), transport.timeouts),
     sandbox: new Http2Pool(transport.vendor('PROVIDER_APNS_SANDBOX_BASE_URL', SANDBOX), transport.timeouts),
@@ -139,15 +139,15 @@ async function exchange(
   pool: Http2Pool,
   { method, path, headers, body = '' }: HttpRequest,
   token: ProviderToken | undefined,
-): Promise<HttpAnswer> {
+): Promise<HttpResult> {
   const signed = (jwt: string) =>
     pool.request({ method, path, headers: { ...headers, authorization: `bearer ${jwt}` }, body });
   const jwt = (await token?.current()) ?? '';
-  const answer = await signed(jwt);
-  if ('error' in answer || answer.status !== 403 || !answer.text.includes('"ExpiredProviderToken"'))
-    return answer;
+  const response = await signed(jwt);
+  if ('error' in response || response.status !== 403 || !response.text.includes('"ExpiredProviderToken"'))
+    return response;
   const another = await token?.insteadOf(jwt);
-  return another === undefined ? answer : signed(another);
+  return another === undefined ? response : signed(another);
 }
 
 function build(message: PushMessage, config: Config): ApnsRequest | Rejection {
@@ -228,8 +228,8 @@ function badHeader(name: string): Rejection {
   return { kind: 'rejected', scope: 'message', code: 'bad_override', reason };
 }
 
-function classify(answer: HttpAnswer): SendOutcome {
-  return httpOutcome(answer, 'APNs', meaning);
+function classify(response: HttpResult): SendOutcome {
+  return httpOutcome(response, 'APNs', meaning);
 }
 
 function meaning(said: Said): SendOutcome | undefined {
@@ -271,7 +271,7 @@ const EITHER = new Set([
 
 const NO_DEVICE = '0'.repeat(64);
 
-/** Sends a notification to a device that cannot be: who is told so has been let in. */
+/** Sends to an impossible device token: if APNs reports just that, it has accepted the credentials. */
 async function verify(config: Config, { transport, clock }: VerifyDeps): Promise<Finding[]> {
   const token = providerToken(config, { clock, owner: transport });
   if (token === undefined)
@@ -280,7 +280,7 @@ async function verify(config: Config, { transport, clock }: VerifyDeps): Promise
     ];
   const endpoint = transport.vendor('PROVIDER_APNS_BASE_URL', PRODUCTION);
   const pool = new Http2Pool(endpoint, transport.timeouts);
-  const answer = await ask(pool, {
+  const response = await ask(pool, {
     method: 'POST',
     path: `/3/device/${NO_DEVICE}`,
     headers: {
@@ -292,16 +292,16 @@ async function verify(config: Config, { transport, clock }: VerifyDeps): Promise
     body: '{"aps":{"alert":"test"}}',
   });
   await pool.close({ graceMs: 0 });
-  return findings(answer);
+  return findings(response);
 }
 
-function findings(answer: Asked): Finding[] {
-  const { reason } = answer.json as { reason?: unknown };
-  if (answer.status === 200 || GOOD.has(String(reason))) return [];
+function findings(response: Asked): Finding[] {
+  const { reason } = response.json as { reason?: unknown };
+  if (response.status === 200 || GOOD.has(String(reason))) return [];
   const field = FIELDS[String(reason)];
   return field === undefined
-    ? [notChecked('APNs', answer)]
-    : [{ field, problem: `was refused by APNs: ${answer.said}` }];
+    ? [notChecked('APNs', response)]
+    : [{ field, problem: `was refused by APNs: ${response.said}` }];
 }
 
 /**

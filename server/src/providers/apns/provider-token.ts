@@ -1,5 +1,5 @@
 /**
- * How APNs knows who sends:
+ * The JWT that authenticates us to APNs:
  * https://developer.apple.com/documentation/usernotifications/establishing-a-token-based-connection-to-apns
  */
 import { createHash, type KeyObject } from 'node:crypto';
@@ -13,7 +13,7 @@ import { privateKey } from '../shared/private-key.ts';
 export type ProviderToken = {
   /** The token to send with now. */
   current(): Promise<string>;
-  /** A newer token than this one, which APNs rejected as too old; undefined if it is too soon to change it. */
+  /** A newer token than this, which APNs rejected as too old; undefined if it is too soon to change it. */
   insteadOf(rejected: string): Promise<string> | undefined;
   /** The last token that was signed; empty before the first. */
   latest(): string;
@@ -34,7 +34,7 @@ const GRID_SECONDS = 40 * MINUTE_SECONDS;
 const YOUNGEST_SECONDS = 5 * MINUTE_SECONDS;
 const SOONEST_SECONDS = 20 * MINUTE_SECONDS;
 
-/** By whoever shares them: what lives as long as the server. */
+/** Keyed by an object that lives as long as the server. */
 const shared = new WeakMap<object, LRUCache<string, ProviderToken>>();
 
 /**

@@ -29,7 +29,7 @@ const config = Type.Object(
   },
 );
 
-// The time is signed; an older one is a request that somebody repeats.
+// The time is signed; an older one is a repeated request.
 const TOLERANCE_MS = 5 * 60_000;
 // While a secret is being replaced there is a signature for each.
 const MAX_SIGNATURES = 8;

@@ -4,7 +4,7 @@ import { Batcher } from '../../lib/batcher.ts';
 import { waitMs } from '../../lib/wait.ts';
 import type { Sender, SendOutcome } from '../provider.ts';
 import { closing, concealed } from '../shared/http-sender.ts';
-import type { Endpoint, HttpAnswer } from '../shared/transport.ts';
+import type { Endpoint, HttpResult } from '../shared/transport.ts';
 import { hiderOf, objectIn } from '../shared/vendor-words.ts';
 
 /** Messages of one project. */
@@ -14,7 +14,7 @@ export const PER_SECOND = 600;
 export type ExpoMessage = { [member: string]: unknown } & { to: string };
 
 /** What came of a message: the ticket of one that Expo has taken is its id alone. */
-export type ExpoReply = HttpAnswer & { ticketId?: string };
+export type ExpoReply = HttpResult & { ticketId?: string };
 
 const MAX_MESSAGES = 100; // in one request
 const LINGER_MS = 50; // what a message waits for others at most
@@ -26,7 +26,7 @@ const zip = promisify(gzip);
 const EFFORT = { level: constants.Z_BEST_SPEED };
 
 /**
- * Sends messages together, and answers each as if it had been sent alone. A request that is refused because
+ * Sends messages together, and resolves each as if it had been sent alone. A request that is refused because
  * of some of its messages is sent again in parts, so that the others get through: as Expo says they belong
  * together, else in halves.
  */
@@ -85,19 +85,23 @@ export function createExpoBatches(
 
   async function sendAll(messages: ExpoMessage[]): Promise<ExpoReply[]> {
     await turn(messages.length);
-    const answer = concealed(await endpoint.request(await requestFor(messages, accessToken)), () => conceal);
-    if ('error' in answer || answer.status === 200 || messages.length === 1) return split(answer, messages);
-    const isRefused = answer.status === 400 || answer.status === 413;
-    if (!isRefused || expoError(answer.text).code === 'UNAUTHORIZED') return messages.map(() => answer);
-    const answers = new Map<ExpoMessage, ExpoReply>();
-    for (const part of partsOf(messages, answer.text)) {
+    const response = concealed(
+      await endpoint.request(await requestFor(messages, accessToken)),
+      () => conceal,
+    );
+    if ('error' in response || response.status === 200 || messages.length === 1)
+      return split(response, messages);
+    const isRefused = response.status === 400 || response.status === 413;
+    if (!isRefused || expoError(response.text).code === 'UNAUTHORIZED') return messages.map(() => response);
+    const responses = new Map<ExpoMessage, ExpoReply>();
+    for (const part of partsOf(messages, response.text)) {
       const those = await sendAll(part);
       part.forEach((message, index) => {
         const own = those[index];
-        if (own !== undefined) answers.set(message, own);
+        if (own !== undefined) responses.set(message, own);
       });
     }
-    return messages.map((message) => answers.get(message) ?? answer);
+    return messages.map((message) => responses.get(message) ?? response);
   }
 
   return { send, close };
@@ -119,12 +123,12 @@ async function requestFor(messages: readonly ExpoMessage[], accessToken: string)
   } as const;
 }
 
-/** The answer to each: its own ticket, if there is one for every message. */
-function split(answer: HttpAnswer, messages: readonly ExpoMessage[]): ExpoReply[] {
-  if ('error' in answer || answer.status !== 200) return messages.map(() => answer);
-  const { data } = objectIn(answer.text) as { data?: unknown };
-  if (!Array.isArray(data)) return messages.map(() => answer);
-  const { status, headers } = answer;
+/** The response to each message: its own ticket, if there is one for every message. */
+function split(response: HttpResult, messages: readonly ExpoMessage[]): ExpoReply[] {
+  if ('error' in response || response.status !== 200) return messages.map(() => response);
+  const { data } = objectIn(response.text) as { data?: unknown };
+  if (!Array.isArray(data)) return messages.map(() => response);
+  const { status, headers } = response;
   if (data.length !== messages.length) {
     const message = `${data.length} tickets for ${messages.length} messages`;
     return messages.map(() => ({ status, headers, text: JSON.stringify({ message }) }));
@@ -157,7 +161,7 @@ function projectsIn(text: string): Map<string, string> {
   return projects;
 }
 
-/** The error that a whole request was answered with. */
+/** The error of a response that rejects the whole request. */
 export function expoError(text: string): { code?: string; details?: unknown } {
   const { errors } = objectIn(text) as { errors?: unknown };
   const [first] = (Array.isArray(errors) ? errors : []) as ({ code?: unknown; details?: unknown } | null)[];

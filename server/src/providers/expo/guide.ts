@@ -18,7 +18,7 @@ export const guide: Guide = {
     [
       'projects in one request',
       '1',
-      'Expo says which belong together, and they are sent again so; a message that spoils a request is found by halves',
+      'Expo reports which belong together, and they are sent again; a bad message is found by halving',
     ],
   ],
   responses: [

@@ -139,7 +139,7 @@ function classify(reply: ExpoReply): SendOutcome {
     : { kind: 'sent', providerId: ticketId };
 }
 
-/** The answer to a request of one message: its ticket, or what was wrong with the request. */
+/** The response to a request of one message: its ticket, or the error of the request. */
 function meaning(said: Said): SendOutcome | undefined {
   const { status, json } = said;
   const { data } = json as { data?: unknown };
@@ -171,13 +171,14 @@ function meaningOf(ticket: unknown, said: Said): SendOutcome | undefined {
 
 /** Asks for no receipts at all. */
 async function verify({ access_token }: Config, { transport }: VerifyDeps): Promise<Finding[]> {
-  const answer = await ask(transport.vendor('PROVIDER_EXPO_BASE_URL', ORIGIN), {
+  const response = await ask(transport.vendor('PROVIDER_EXPO_BASE_URL', ORIGIN), {
     method: 'POST',
     path: '/--/api/v2/push/getReceipts',
     headers: { authorization: `Bearer ${access_token}`, 'content-type': 'application/json' },
     body: '{"ids":[]}',
   });
-  if (isRefusal(answer)) return [{ field: 'access_token', problem: `was refused by Expo: ${answer.said}` }];
+  if (isRefusal(response))
+    return [{ field: 'access_token', problem: `was refused by Expo: ${response.said}` }];
   // 400: it minds that there is nothing to look up, which it says only to those that it knows.
-  return answer.status === 200 || answer.status === 400 ? [] : [notChecked('Expo', answer)];
+  return response.status === 200 || response.status === 400 ? [] : [notChecked('Expo', response)];
 }

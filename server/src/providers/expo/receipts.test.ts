@@ -40,7 +40,7 @@ test('what became of each, and nothing of those that are not known yet', async (
   expo.receipts.set('odd', { status: 'error' });
   expo.receipts.set('new', { status: 'pondering' });
   const answer = await ask(['ok', 'gone', 'big', 'config', 'odd', 'new', 'unknown']);
-  expect(answer.kind === 'answered' && Object.fromEntries(answer.receipts)).toEqual({
+  expect(answer.kind === 'received' && Object.fromEntries(answer.receipts)).toEqual({
     ok: { kind: 'delivered' },
     gone: {
       kind: 'bounced',

@@ -16,25 +16,25 @@ export const expoReceipts: ReceiptPoll<{ access_token: string }> = {
   afterMs: [15 * MINUTE_MS, HOUR_MS, 4 * HOUR_MS, 12 * HOUR_MS, 23 * HOUR_MS],
   maxIds: 300,
   async ask(ids, { access_token }, { transport }) {
-    const answer = await ask(transport.vendor('PROVIDER_EXPO_BASE_URL', 'https://exp.host'), {
+    const response = await ask(transport.vendor('PROVIDER_EXPO_BASE_URL', 'https://exp.host'), {
       method: 'POST',
       path: '/--/api/v2/push/getReceipts',
       headers: { authorization: `Bearer ${access_token}`, 'content-type': 'application/json' },
       body: JSON.stringify({ ids }),
     });
-    const { data } = answer.json as { data?: unknown };
-    const retryAfterMs = Number(answer.headers['retry-after']) * 1000;
-    if (answer.status !== 200 || typeof data !== 'object' || data === null)
-      return { kind: 'failed', reason: answer.said, ...(retryAfterMs > 0 ? { retryAfterMs } : {}) };
+    const { data } = response.json as { data?: unknown };
+    const retryAfterMs = Number(response.headers['retry-after']) * 1000;
+    if (response.status !== 200 || typeof data !== 'object' || data === null)
+      return { kind: 'failed', reason: response.said, ...(retryAfterMs > 0 ? { retryAfterMs } : {}) };
     const receipts = Object.entries(data).flatMap(([id, value]): [string, PolledReceipt][] => {
       const receipt = receiptOf(membersOf(value));
       return receipt === undefined ? [] : [[id, receipt]];
     });
-    return { kind: 'answered', receipts: new Map(receipts) };
+    return { kind: 'received', receipts: new Map(receipts) };
   },
 };
 
-/** Whoever has a push token can push to the device. */
+/** A push token is a secret: with it anyone can push to the device. */
 const TOKEN = /Expo(?:nent)?PushToken\[[^\]]*\]|\b[a-z\d]{8}(?:-[a-z\d]{4}){3}-[a-z\d]{12}\b/gi;
 
 function receiptOf({

@@ -6,7 +6,7 @@ import { isIP } from 'node:net';
 import type { Clock } from '../../lib/clock.ts';
 import { createEgressGuard } from '../../lib/egress.ts';
 import { signJwt } from '../../lib/jwt.ts';
-import type { HttpAnswer, HttpRequest, Transport } from '../shared/transport.ts';
+import type { HttpRequest, HttpResult, Transport } from '../shared/transport.ts';
 import { objectIn } from '../shared/vendor-words.ts';
 
 type ServiceAccount = { client_email: string; private_key_id: string; token_uri: string };
@@ -15,8 +15,8 @@ type ServiceAccount = { client_email: string; private_key_id: string; token_uri:
 export type AccessToken = {
   /** The token, if there is one that will do. */
   current(): string | undefined;
-  /** The token, or what Google answered instead. Who asks while it is being fetched gets the same. */
-  get(): Promise<string | HttpAnswer>;
+  /** The token, or Google's response without one. Concurrent callers share one request. */
+  get(): Promise<string | HttpResult>;
   /** Throws this token away, for a request was refused with it. */
   refused(token: string): void;
   /** The last that there was; empty before the first. */
@@ -35,17 +35,17 @@ export function createAccessToken(
   const endpoint = transport.at(account.token_uri);
   let known: { token: string; untilMs: number } | undefined;
   let latest = '';
-  let fetching: Promise<string | HttpAnswer> | undefined;
+  let fetching: Promise<string | HttpResult> | undefined;
 
-  async function fetched(): Promise<string | HttpAnswer> {
+  async function fetched(): Promise<string | HttpResult> {
     const nowMs = clock.now();
     const problem = problemOf(account.token_uri);
-    const answer =
+    const response =
       problem === undefined
         ? await endpoint.request(await tokenRequest(account, key, nowMs))
         : refusal(problem);
-    const found = tokenIn(answer);
-    if (found === undefined) return known !== undefined && nowMs < known.untilMs ? known.token : answer;
+    const found = tokenIn(response);
+    if (found === undefined) return known !== undefined && nowMs < known.untilMs ? known.token : response;
     known = { token: found.token, untilMs: nowMs + found.lifetimeMs };
     latest = found.token;
     return latest;
@@ -108,13 +108,13 @@ export function problemOf(tokenUri: string): string | undefined {
 
 const NOTHING_OPENED = createEgressGuard();
 
-function refusal(problem: string): HttpAnswer {
+function refusal(problem: string): HttpResult {
   return { error: { code: 'ERR_INVALID_URL', message: `token_uri ${problem}` }, written: false };
 }
 
-function tokenIn(answer: HttpAnswer): { token: string; lifetimeMs: number } | undefined {
-  if ('error' in answer || answer.status !== 200) return undefined;
-  const { access_token: token, expires_in: seconds } = objectIn(answer.text) as Record<string, unknown>;
+function tokenIn(response: HttpResult): { token: string; lifetimeMs: number } | undefined {
+  if ('error' in response || response.status !== 200) return undefined;
+  const { access_token: token, expires_in: seconds } = objectIn(response.text) as Record<string, unknown>;
   if (typeof token !== 'string' || !/^[\x21-\x7e]+$/.test(token)) return undefined;
   const lifetime = typeof seconds === 'number' && seconds > 0 ? seconds : LIFETIME_SECONDS;
   return { token, lifetimeMs: Math.min(lifetime, LIFETIME_SECONDS) * 1000 };

@@ -13,7 +13,8 @@ export const guide: Guide<FcmReply> = {
     into: 'the `message` of the request, in snake_case or camelCase',
     locked: ['`token`', '`topic`', '`condition`'],
     notes:
-      'Values in `data` become strings, objects their JSON. Names that FCM keeps for itself (`from`, `message_type`, `google.…`, `gcm.…`) are refused.',
+      'Values in `data` become strings, objects their JSON. FCM rejects reserved names (`from`, ' +
+      '`message_type`, `google.…`, `gcm.…`).',
   },
   limits: [
     ['message without its token', '4096 bytes', SHORTENED],

@@ -312,7 +312,7 @@ describe('a sender', () => {
       kind: 'rejected',
       scope: 'config',
       code: 'invalid_grant',
-      reason: 'Google answered 400: invalid_grant: No such account',
+      reason: 'Google responded with 400: invalid_grant: No such account',
     });
     expect(google.sessions).toEqual([]);
   });

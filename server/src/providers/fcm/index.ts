@@ -23,7 +23,7 @@ import { Http2Pool } from '../shared/http2-pool.ts';
 import { privateKey } from '../shared/private-key.ts';
 import { buildToFit } from '../shared/shrink.ts';
 import { deviceToken, deviceTokens } from '../shared/tokens.ts';
-import type { HttpAnswer } from '../shared/transport.ts';
+import type { HttpResult } from '../shared/transport.ts';
 import { type AccessToken, createAccessToken, problemOf, tokenRequest } from './access-token.ts';
 import { type FcmMessage, type FcmReply, fcmMessage, withTimeToLive } from './message.ts';
 
@@ -42,7 +42,7 @@ const config = Type.Object(
     token_uri: text("Google's address for access tokens: https://oauth2.googleapis.com/token"),
     auth_provider_x509_cert_url: text("Google's certificates"),
     client_x509_cert_url: text("The service account's certificates"),
-    universe_domain: text("googleapis.com, but for clouds that are not Google's own"),
+    universe_domain: text("googleapis.com, except in clouds that are not Google's own"),
   },
   {
     additionalProperties: false,
@@ -67,7 +67,7 @@ const config = Type.Object(
 );
 type Config = Static<typeof config>;
 
-/** One push, but for who sends it. */
+/** One push, without the access token. */
 type FcmRequest = { path: string; body: string; message: FcmMessage };
 
 const tokens = deviceTokens(
@@ -145,21 +145,22 @@ async function exchange(
   { path, body }: { path: string; body: string },
   accessToken: AccessToken,
 ): Promise<FcmReply> {
-  let answer: FcmReply | undefined;
+  let response: FcmReply | undefined;
   for (let attempt = 1; attempt <= 2; attempt += 1) {
     const token = accessToken.current() ?? (await accessToken.get());
     if (typeof token !== 'string') return { ...token, of: 'token' };
-    answer = await pool.request({
+    response = await pool.request({
       method: 'POST',
       path,
       headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
       body,
     });
     // A key of Apple's that does not work is no matter of the access token.
-    if ('error' in answer || answer.status !== 401 || answer.text.includes('THIRD_PARTY_AUTH_ERROR')) break;
+    if ('error' in response || response.status !== 401 || response.text.includes('THIRD_PARTY_AUTH_ERROR'))
+      break;
     accessToken.refused(token);
   }
-  return answer ?? NOT_SENT;
+  return response ?? NOT_SENT;
 }
 
 /** With the time that is left to it at this moment; without a moment it says nothing of that. */
@@ -188,7 +189,7 @@ function classify(reply: FcmReply): SendOutcome {
 }
 
 /** Without an access token nothing was sent, whatever else is the matter. */
-function classifyToken(reply: HttpAnswer): SendOutcome {
+function classifyToken(reply: HttpResult): SendOutcome {
   const outcome = httpOutcome(reply, 'Google', (said) => {
     const { error } = said.json as { error?: unknown };
     if (said.status !== 400 && said.status !== 401) return undefined;
@@ -253,12 +254,12 @@ async function verify(config: Config, { transport, clock }: VerifyDeps): Promise
   const problem = problemOf(config.token_uri);
   if (problem !== undefined) return [{ field: 'token_uri', problem }];
   const request = await tokenRequest(config, key, clock.now());
-  const answer = await ask(transport.at(config.token_uri), {
+  const response = await ask(transport.at(config.token_uri), {
     ...request,
     secrets: [new URLSearchParams(String(request.body)).get('assertion') ?? ''],
   });
-  if (answer.status === 200) return [];
-  if (answer.status === 400 || answer.status === 401)
-    return [{ field: 'private_key', problem: `was refused by Google: ${answer.said}` }];
-  return [{ ...notChecked('Google', answer), ...(answer.status === 0 ? { field: 'token_uri' } : {}) }];
+  if (response.status === 200) return [];
+  if (response.status === 400 || response.status === 401)
+    return [{ field: 'private_key', problem: `was refused by Google: ${response.said}` }];
+  return [{ ...notChecked('Google', response), ...(response.status === 0 ? { field: 'token_uri' } : {}) }];
 }

@@ -4,12 +4,12 @@
 
 import type { Override, PushMessage, Rejection } from '../provider.ts';
 import { mergeOverride } from '../shared/override.ts';
-import type { HttpAnswer } from '../shared/transport.ts';
+import type { HttpResult } from '../shared/transport.ts';
 
 /** The response of FCM; or that of Google's token endpoint, if the message was not sent because of it. */
-export type FcmReply = HttpAnswer & { of?: 'token' };
+export type FcmReply = HttpResult & { of?: 'token' };
 
-/** What is sent, but for how long it may be kept, which is counted from when it is sent. */
+/** The message without its time to live, which depends on the moment of sending. */
 export type FcmMessage = { [member: string]: unknown } & {
   token: string;
   android?: Record<string, unknown>;

@@ -98,7 +98,7 @@ const tokenMembers = {
   token: storedString({
     minLength: 64,
     maxLength: MAX_TOKEN,
-    description: 'A random text of your making; whoever has it can open the realtime connection.',
+    description: 'A random text that you make. It is a secret: it opens the realtime connection.',
     examples: ['q3ZtV9cKp1mXw7RbY5nJd0LhUf8TgE2sAvC6oIiNxMyDkPzQrWjBlGuHeFtSaO4R'],
   }),
 };

@@ -153,7 +153,12 @@ test.each([
   ],
   [400, { message: 'from parameter is not a valid address' }, {}, { kind: 'rejected', scope: 'config' }],
   [400, { message: 'need at least one of text or html' }, {}, { kind: 'rejected', scope: 'message' }],
-  [401, 'Forbidden', {}, { kind: 'rejected', scope: 'config', reason: 'Mailgun answered 401: Forbidden' }],
+  [
+    401,
+    'Forbidden',
+    {},
+    { kind: 'rejected', scope: 'config', reason: 'Mailgun responded with 401: Forbidden' },
+  ],
   [402, '', {}, { kind: 'rejected', scope: 'config' }],
   [403, '', {}, { kind: 'rejected', scope: 'message', suspect: 'config' }],
   [404, { message: 'Domain not found: mg.example.com' }, {}, { kind: 'rejected', scope: 'config' }],

@@ -31,7 +31,7 @@ import { isMailbox } from '../shared/mime.ts';
 import { multipart } from '../shared/multipart.ts';
 import { mergeOverride } from '../shared/override.ts';
 import { tooBig } from '../shared/shrink.ts';
-import type { Endpoint, HttpAnswer, HttpRequest, Transport } from '../shared/transport.ts';
+import type { Endpoint, HttpRequest, HttpResult, Transport } from '../shared/transport.ts';
 import { mailgunReceipts } from './receipts.ts';
 
 const config = Type.Object(
@@ -65,7 +65,7 @@ const config = Type.Object(
 );
 type Config = Static<typeof config>;
 
-export const mailgun: Provider<'email', typeof config, HttpRequest | Rejection, HttpAnswer> = {
+export const mailgun: Provider<'email', typeof config, HttpRequest | Rejection, HttpResult> = {
   name: 'mailgun',
   title: 'Mailgun',
   channel: 'email',
@@ -146,8 +146,8 @@ function textOf(name: string, value: unknown): string {
   return typeof value === 'string' ? value : JSON.stringify(value);
 }
 
-function classify(answer: HttpAnswer): SendOutcome {
-  return httpOutcome(answer, 'Mailgun', (said) => {
+function classify(response: HttpResult): SendOutcome {
+  return httpOutcome(response, 'Mailgun', (said) => {
     const { status, headers } = said;
     if (status === 200) {
       const { id } = said.json as { id?: unknown };
@@ -177,7 +177,7 @@ function api(transport: Transport, region: Config['region']): Endpoint {
 
 /**
  * Asks for the domain. A domain's own sending key may not: it may only send, and shows that it may by being
- * told what the message lacks, here everything, instead of being refused.
+ * responded to with what the message lacks, here everything, instead of a 401.
  */
 async function verify(config: Config, { transport }: VerifyDeps): Promise<Finding[]> {
   const { api_key, domain, region } = config;
@@ -205,9 +205,9 @@ function stateOf({ json }: Asked): Finding[] {
   return [{ field: 'domain', problem: `cannot send: at Mailgun it is ${state}` }];
 }
 
-function findings(answer: Asked): Finding[] {
-  if (isRefusal(answer)) return [{ field: 'api_key', problem: `was refused by Mailgun: ${answer.said}` }];
-  if (answer.status === 404)
-    return [{ field: 'domain', problem: `is not known to Mailgun in this region: ${answer.said}` }];
-  return [notChecked('Mailgun', answer)];
+function findings(response: Asked): Finding[] {
+  if (isRefusal(response)) return [{ field: 'api_key', problem: `was refused by Mailgun: ${response.said}` }];
+  if (response.status === 404)
+    return [{ field: 'domain', problem: `is not known to Mailgun in this region: ${response.said}` }];
+  return [notChecked('Mailgun', response)];
 }

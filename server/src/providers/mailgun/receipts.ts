@@ -5,7 +5,7 @@ import { hasSignature, isRecent, membersOf, objectOf, timeOfSeconds, wordOf } fr
 
 /**
  * Webhooks of one event each. What is signed is a time and a token, not the event: with one signature
- * anything could be said, so each token is good for one request.
+ * anything could be reported, so each token is valid for one request.
  */
 export const mailgunReceipts: ReceiptReader<{ webhook_signing_key?: string }> = {
   isSigned({ body, nowMs }, { webhook_signing_key: key }) {

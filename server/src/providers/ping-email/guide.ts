@@ -1,7 +1,7 @@
 import { type Guide, response } from '../shared/guide.ts';
-import type { HttpAnswer } from '../shared/transport.ts';
+import type { HttpResult } from '../shared/transport.ts';
 
-export const guide: Guide<HttpAnswer> = {
+export const guide: Guide<HttpResult> = {
   limits: [],
   responses: [
     ['any 2xx', response(202)],

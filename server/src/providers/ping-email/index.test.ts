@@ -133,7 +133,7 @@ test.each([
   [
     400,
     '{"error":"no template"}',
-    { kind: 'rejected', scope: 'message', reason: 'the mailer answered 400: no template' },
+    { kind: 'rejected', scope: 'message', reason: 'the mailer responded with 400: no template' },
   ],
   [401, '', { kind: 'rejected', scope: 'config' }],
   [403, '', { kind: 'rejected', scope: 'config' }],

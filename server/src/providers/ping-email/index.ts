@@ -19,7 +19,7 @@ import { httpOutcome, isTlsFailure, rejected } from '../shared/http-outcome.ts';
 import { createHttpSender } from '../shared/http-sender.ts';
 import { maxPerSecond, rateOf } from '../shared/max-per-second.ts';
 import { reachable } from '../shared/reachable.ts';
-import type { HttpAnswer, HttpRequest } from '../shared/transport.ts';
+import type { HttpRequest, HttpResult } from '../shared/transport.ts';
 
 const config = Type.Object(
   {
@@ -35,7 +35,7 @@ const config = Type.Object(
 );
 type Config = Static<typeof config>;
 
-export const pingEmail: Provider<'email', typeof config, HttpRequest, HttpAnswer> = {
+export const pingEmail: Provider<'email', typeof config, HttpRequest, HttpResult> = {
   name: 'ping_email',
   title: 'A mailer of your own',
   channel: 'email',
@@ -146,12 +146,12 @@ function signed(
   return { ...request, headers: { ...headers, [header]: `t=${seconds}${macs.join('')}` }, body };
 }
 
-function classify(answer: HttpAnswer): SendOutcome {
-  if ('error' in answer && isTlsFailure(answer.error)) {
-    const { code, message } = answer.error;
+function classify(response: HttpResult): SendOutcome {
+  if ('error' in response && isTlsFailure(response.error)) {
+    const { code, message } = response.error;
     return { kind: 'rejected', scope: 'config', reason: `TLS with the mailer failed: ${message}`, code };
   }
-  return httpOutcome(answer, 'the mailer', (said) => {
+  return httpOutcome(response, 'the mailer', (said) => {
     const { status, json } = said;
     if (status >= 200 && status < 300) {
       const { id } = json as { id?: unknown };
@@ -161,7 +161,7 @@ function classify(answer: HttpAnswer): SendOutcome {
   });
 }
 
-/** Any request would be an e-mail to somebody; so only whether the host can be called. */
+/** Any request would send an e-mail, so this only checks whether the host may be called. */
 async function verify({ url }: Config, { egress }: VerifyDeps): Promise<Finding[]> {
   return reachable(egress, 'url', url);
 }

@@ -30,14 +30,14 @@ import { maxPerSecond, rateOf } from '../shared/max-per-second.ts';
 import { isMailbox, withAsciiDomain } from '../shared/mime.ts';
 import { mergeOverride } from '../shared/override.ts';
 import { tooBig } from '../shared/shrink.ts';
-import type { Endpoint, HttpAnswer, HttpRequest, Transport } from '../shared/transport.ts';
+import type { Endpoint, HttpRequest, HttpResult, Transport } from '../shared/transport.ts';
 import { publicKey, sendgridReceipts } from './receipts.ts';
 
 const config = Type.Object(
   {
     api_key: secret({ description: 'An API key with the permission Mail Send' }),
     from: Type.Optional(mailbox('Sender of every e-mail, one that SendGrid has verified')),
-    reply_to: Type.Optional(mailbox('Where answers go, if not to the sender')),
+    reply_to: Type.Optional(mailbox('Where replies go, if not to the sender')),
     region: Type.Optional(
       oneOf(['global', 'eu'], {
         description: 'Where the account is: eu for EU subusers. Left out: global',
@@ -47,7 +47,7 @@ const config = Type.Object(
       Type.String({
         minLength: 1,
         description:
-          'The verification key of the signed event webhook, in base64: bounces and complaints are taken by it',
+          'The verification key of the signed event webhook, in base64. It verifies bounces and complaints',
       }),
     ),
     max_per_second: maxPerSecond,
@@ -59,7 +59,7 @@ const config = Type.Object(
 );
 type Config = Static<typeof config>;
 
-export const sendgrid: Provider<'email', typeof config, HttpRequest | Rejection, HttpAnswer> = {
+export const sendgrid: Provider<'email', typeof config, HttpRequest | Rejection, HttpResult> = {
   name: 'sendgrid',
   title: 'Twilio SendGrid',
   channel: 'email',
@@ -135,8 +135,8 @@ const CRITICAL = {
   mail_settings: { bypass_unsubscribe_management: { enable: true } },
 };
 
-function classify(answer: HttpAnswer): SendOutcome {
-  return httpOutcome(answer, 'SendGrid', (said) => {
+function classify(response: HttpResult): SendOutcome {
+  return httpOutcome(response, 'SendGrid', (said) => {
     const { status, headers } = said;
     if (status === 202) {
       const id = headers['x-message-id'];
@@ -182,14 +182,15 @@ async function verify(config: Config, deps: VerifyDeps): Promise<Finding[]> {
 }
 
 async function verifyApiKey({ api_key, region }: Config, { transport }: VerifyDeps): Promise<Finding[]> {
-  const answer = await ask(api(transport, region), {
+  const response = await ask(api(transport, region), {
     method: 'GET',
     path: '/v3/scopes',
     headers: { authorization: `Bearer ${api_key}` },
   });
-  if (isRefusal(answer)) return [{ field: 'api_key', problem: `was refused by SendGrid: ${answer.said}` }];
-  if (answer.status !== 200) return [notChecked('SendGrid', answer)];
-  const { scopes } = answer.json as { scopes?: unknown };
+  if (isRefusal(response))
+    return [{ field: 'api_key', problem: `was refused by SendGrid: ${response.said}` }];
+  if (response.status !== 200) return [notChecked('SendGrid', response)];
+  const { scopes } = response.json as { scopes?: unknown };
   if (Array.isArray(scopes) && scopes.includes('mail.send')) return [];
   return [{ field: 'api_key', problem: 'lacks the permission mail.send of SendGrid' }];
 }

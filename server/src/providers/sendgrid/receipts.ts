@@ -76,7 +76,7 @@ function meaningOf({
       return type === 'blocked' ? { kind: 'bounced' } : { kind: 'bounced', why: 'bounced' };
     case 'dropped': {
       const why = WHY_DROPPED.find(([pattern]) => pattern.test(String(reason)))?.[1];
-      // Who has left one group of SendGrid's still gets what is in no group.
+      // A recipient who has left one group of SendGrid's still gets e-mails that are in no group.
       const ofGroup = why === 'unsubscribed' && asm_group_id !== undefined;
       return why === undefined || ofGroup ? { kind: 'dropped' } : { kind: 'dropped', why };
     }

@@ -32,7 +32,7 @@ import { maxPerSecond, rateOf } from '../shared/max-per-second.ts';
 import { isMailbox } from '../shared/mime.ts';
 import { mergeOverride } from '../shared/override.ts';
 import { tooBig } from '../shared/shrink.ts';
-import type { Endpoint, HttpAnswer, HttpRequest, Transport } from '../shared/transport.ts';
+import type { Endpoint, HttpRequest, HttpResult, Transport } from '../shared/transport.ts';
 import { objectIn } from '../shared/vendor-words.ts';
 import { sesReceipts } from './receipts.ts';
 import { awsSigner, signAws } from './sign-aws.ts';
@@ -61,7 +61,7 @@ const config = Type.Object(
         minLength: 1,
         maxLength: 2048,
         description:
-          'The SNS topic that the configuration set publishes bounces and complaints to: they are taken from this topic alone',
+          'The SNS topic of the configuration set. Bounces and complaints are accepted from this topic alone',
       }),
     ),
     max_per_second: maxPerSecond,
@@ -80,7 +80,7 @@ const config = Type.Object(
 );
 type Config = Static<typeof config>;
 
-export const ses: Provider<'email', typeof config, HttpRequest | Rejection, HttpAnswer> = {
+export const ses: Provider<'email', typeof config, HttpRequest | Rejection, HttpResult> = {
   name: 'ses',
   title: 'Amazon SES',
   channel: 'email',
@@ -107,12 +107,12 @@ function connect(config: Config, { transport, clock }: SenderDeps): Sender<Email
   const sign = signerFor(endpoint, config);
   // How far AWS's clock is ahead of ours: it refuses signatures that are more than five minutes off.
   let aheadMs = 0;
-  async function exchange(request: HttpRequest): Promise<HttpAnswer> {
+  async function exchange(request: HttpRequest): Promise<HttpResult> {
     const body = Buffer.from(String(request.body)); // once, for the signature and for the way
     const send = () => endpoint.request({ ...request, headers: sign(body, clock.now() + aheadMs), body });
-    const answer = await send();
-    const offMs = clockDifference(answer, clock.now() + aheadMs);
-    if (offMs === undefined) return answer;
+    const response = await send();
+    const offMs = clockDifference(response, clock.now() + aheadMs);
+    if (offMs === undefined) return response;
     aheadMs += offMs;
     return send();
   }
@@ -128,11 +128,13 @@ function connect(config: Config, { transport, clock }: SenderDeps): Sender<Email
 const TOLERATED_MS = 4 * 60_000;
 
 /** How far the clock is off by which a request was signed, where AWS refused it for that. */
-function clockDifference(answer: HttpAnswer, nowMs: number): number | undefined {
-  if ('error' in answer || answer.status !== 403) return undefined;
-  if (!/Skewed|Signature|Expired/.test(errorType(answer.headers['x-amzn-errortype'], objectIn(answer.text))))
+function clockDifference(response: HttpResult, nowMs: number): number | undefined {
+  if ('error' in response || response.status !== 403) return undefined;
+  if (
+    !/Skewed|Signature|Expired/.test(errorType(response.headers['x-amzn-errortype'], objectIn(response.text)))
+  )
     return undefined;
-  const offMs = httpDate(answer.headers.date ?? '') - nowMs;
+  const offMs = httpDate(response.headers.date ?? '') - nowMs;
   return Math.abs(offMs) > TOLERATED_MS ? offMs : undefined;
 }
 
@@ -163,7 +165,7 @@ function build(message: EmailMessage, { region, from, configuration_set }: Confi
         Simple: {
           Subject: utf8(neverEncoded(subject)),
           Body: { Html: utf8(html), ...(text === '' ? {} : { Text: utf8(text) }) },
-          // Not the Message-ID: SES makes its own, and answers it.
+          // Not the Message-ID: SES makes its own, and returns it.
           Headers: Object.entries(headers).map(([Name, Value]) => ({ Name, Value })),
         },
       },
@@ -183,8 +185,8 @@ function build(message: EmailMessage, { region, from, configuration_set }: Confi
   return { ...SENDING, body };
 }
 
-function classify(answer: HttpAnswer): SendOutcome {
-  return httpOutcome(answer, 'SES', (said) => {
+function classify(response: HttpResult): SendOutcome {
+  return httpOutcome(response, 'SES', (said) => {
     if (said.status === 200) {
       const { MessageId: id } = said.json as { MessageId?: unknown };
       return typeof id === 'string' ? { kind: 'sent', providerId: id } : undefined;
@@ -243,7 +245,7 @@ async function verify(
     return [{ field: 'region', problem: 'is not a region of AWS, such as eu-west-1' }];
   const endpoint = api(transport, region);
   const request = { method: 'GET' as const, path: '/v2/email/account' };
-  const answer = await ask(endpoint, {
+  const response = await ask(endpoint, {
     ...request,
     headers: signAws({
       ...request,
@@ -255,11 +257,11 @@ async function verify(
       nowMs: clock.now(),
     }),
   });
-  if (answer.code === 'ENOTFOUND')
+  if (response.code === 'ENOTFOUND')
     return [{ field: 'region', problem: `has no SES: ${new URL(endpoint.base).host} does not exist` }];
-  const type = errorType(answer.headers['x-amzn-errortype'], answer.json);
-  if (answer.status === 200) {
-    const { SendingEnabled } = answer.json as { SendingEnabled?: unknown };
+  const type = errorType(response.headers['x-amzn-errortype'], response.json);
+  if (response.status === 200) {
+    const { SendingEnabled } = response.json as { SendingEnabled?: unknown };
     return SendingEnabled === false
       ? [{ field: 'key_id', problem: 'belongs to an account that SES lets send nothing' }]
       : [];
@@ -267,8 +269,8 @@ async function verify(
   if (type === 'AccessDeniedException') return [];
   const field = FIELDS[type];
   return field === undefined
-    ? [notChecked('SES', answer)]
-    : [{ field, problem: `was refused by SES: ${type}: ${answer.said}` }];
+    ? [notChecked('SES', response)]
+    : [{ field, problem: `was refused by SES: ${type}: ${response.said}` }];
 }
 
 const FIELDS: Readonly<Record<string, string>> = {

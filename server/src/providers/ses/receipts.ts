@@ -8,7 +8,7 @@ import type { Receipt, ReceiptReader } from '../provider.ts';
 import { membersOf, objectOf, REPEATED_FOR_MS, wordOf } from '../shared/inbound.ts';
 
 /**
- * Anybody with an account at AWS can have SNS sign what they like, so what counts is the topic, too: without
+ * Every AWS account can have SNS sign anything, so the topic counts, too: without
  * `topic_arn` nothing is taken, and nothing is fetched.
  */
 export const sesReceipts: ReceiptReader<{ topic_arn?: string }> = {
@@ -44,7 +44,7 @@ export const sesReceipts: ReceiptReader<{ topic_arn?: string }> = {
         return { receipts: event === undefined ? [] : receiptsOf(event, nowMs) };
       }
       case 'UnsubscribeConfirmation':
-        return {}; // to end a subscription is its owner's right; confirming it would begin it anew
+        return {}; // confirming it would subscribe again
       default:
         return undefined;
     }
@@ -132,7 +132,8 @@ const OF_CONFIRMATIONS = ['Message', 'MessageId', 'SubscribeURL', 'Timestamp', '
  */
 function receiptsOf(event: Members, nowMs: number): Receipt[] {
   const mail = membersOf(event.mail);
-  const tags = membersOf(mail.tags).reference; // of our EmailTags; there are none where the identity itself publishes to the topic
+  // One of our EmailTags; there are none if the identity itself publishes to the topic.
+  const tags = membersOf(mail.tags).reference;
   const reference = Array.isArray(tags) ? wordOf(tags[0]) : undefined;
   const meaning = meaningOf(event);
   if (meaning === undefined) return [];

@@ -21,7 +21,7 @@ type AwsRequests = {
   secretKey: string;
 };
 
-/** The request's headers with those that prove who sends it. */
+/** The request's headers with the signature. */
 export function signAws({
   body = '',
   nowMs,

@@ -2,7 +2,7 @@ import type { Finding } from '../provider.ts';
 import type { Endpoint, HttpRequest } from './transport.ts';
 import { objectIn, tidy, withoutSecrets, wordsIn } from './vendor-words.ts';
 
-/** What a vendor answered to a question, with a status of 0 where it did not. */
+/** A vendor's response to a question; its status is 0 if there was none. */
 export type Asked = {
   status: number;
   headers: Readonly<Record<string, string>>;
@@ -10,7 +10,7 @@ export type Asked = {
   json: object;
   /** The vendor's own words, or why there are none: one short line without the credentials that were sent. */
   said: string;
-  /** The error's code, where there was no answer. */
+  /** The error's code, if there was no response. */
   code?: string;
 };
 
@@ -22,16 +22,16 @@ export async function ask(
   endpoint: Pick<Endpoint, 'request'>,
   { secrets = [], ...request }: HttpRequest & { secrets?: readonly string[] },
 ): Promise<Asked> {
-  const answer = await endpoint.request(request);
+  const response = await endpoint.request(request);
   const sent = [...secrets, ...(request.headers?.authorization?.split(/[ ,=]+/).slice(1) ?? [])];
   const hide = (text: string) => withoutSecrets(text, sent);
-  if ('error' in answer) {
-    const { code, message } = answer.error;
+  if ('error' in response) {
+    const { code, message } = response.error;
     return { status: 0, headers: {}, json: {}, said: tidy(hide(`${message} (${code})`)), code };
   }
-  const json = objectIn(answer.text);
-  const said = tidy(hide(wordsIn(json) ?? answer.text));
-  const { status, headers } = answer;
+  const json = objectIn(response.text);
+  const said = tidy(hide(wordsIn(json) ?? response.text));
+  const { status, headers } = response;
   return { status, headers, json, said: said === '' ? `${status}` : `${status} ${said}` };
 }
 
@@ -40,13 +40,13 @@ export function segment(text: string): string {
   return encodeURIComponent(text.toWellFormed()); // throws for half of a surrogate pair
 }
 
-/** Whether the vendor does not know who asks, or does not let them. */
+/** Whether the vendor rejects the credentials. */
 export function isRefusal({ status }: Asked): boolean {
   return status === 401 || status === 403;
 }
 
-/** For an answer that says nothing about the config: it could not be tried. */
+/** For a response that says nothing about the config: it could not be tried. */
 export function notChecked(vendor: string, { status, said }: Asked): Finding {
-  const why = status === 0 ? `${vendor} did not answer` : `${vendor} answered`;
+  const why = status === 0 ? `${vendor} did not respond` : `${vendor} responded`;
   return { field: '(root)', problem: `could not be verified: ${why}: ${said}` };
 }

@@ -1,9 +1,9 @@
 import type { SendOutcome } from '../provider.ts';
 
 /**
- * What became of a message to an address that a user has saved. Whatever such an address answers says nothing
+ * The outcome of a message to an address that a user has saved. The response of such an address says nothing
  * of the integration: else one user could stop the project's messages to all others by saving an address that
- * answers 403, or one within our own network.
+ * responds with 403, or one within our own network.
  */
 export function destinationOutcome(outcome: SendOutcome): SendOutcome {
   if (outcome.kind === 'rejected' && outcome.scope === 'config') {

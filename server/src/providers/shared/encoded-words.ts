@@ -1,6 +1,6 @@
 /** Encoded words, by which headers of e-mails hold more than ASCII: https://www.rfc-editor.org/rfc/rfc2047 */
 
-const WORD_BYTES = 45; // 60 characters of base64: with what is around them fewer than the 75 that a word may have
+const WORD_BYTES = 45; // 60 characters of base64; a word may have 75 with its prefix and suffix
 
 /** The text as encoded words, whatever is in it. */
 export function encodedWords(text: string): string {
@@ -25,7 +25,7 @@ export function looksEncoded(text: string): boolean {
 }
 
 /**
- * The text for whoever encodes it by rules that we do not know, so that no part of it is taken for an encoded
+ * The text for a vendor that encodes it by unknown rules, so that no part of it is taken for an encoded
  * word. Encoders leave plain ASCII as it is, which `=?utf-8?Q?fake?=` is; an invisible character (U+2060)
  * within has them encode it, and breaks the pattern.
  */

@@ -1,11 +1,11 @@
-import type { HttpReply } from './transport.ts';
+import type { HttpResponse } from './transport.ts';
 
 /**
  * The part of a provider's reference page that is not made of its config and its rates. Only the generator
  * of that page loads it.
  */
-export type Guide<Reply = HttpReply> = {
-  /** The part of the payload that the override of a broadcast is merged into; for providers with overrides. */
+export type Guide<Reply = HttpResponse> = {
+  /** For providers with an `overrideKey`: the part of the payload that the override is merged into. */
   override?: {
     into: string;
     /** The members that no override changes. */
@@ -27,7 +27,7 @@ export function response(
   status: number,
   body: unknown = '',
   headers: Readonly<Record<string, string>> = {},
-): HttpReply {
+): HttpResponse {
   return { status, headers, text: typeof body === 'string' ? body : JSON.stringify(body) };
 }
 

@@ -23,7 +23,10 @@ describe('a status means the same everywhere', () => {
     [504, { kind: 'retry', ambiguous: true, code: '504' }],
     [200, { kind: 'retry', ambiguous: true, code: '200' }],
   ])('%i', (status, outcome) => {
-    expect(reply(status)).toEqual({ ...outcome, reason: expect.stringContaining(`Acme answered ${status}`) });
+    expect(reply(status)).toEqual({
+      ...outcome,
+      reason: expect.stringContaining(`Acme responded with ${status}`),
+    });
   });
 
   test('unless the vendor is known to mean something else', () => {
@@ -66,14 +69,14 @@ describe('no answer', () => {
     ['ENOTFOUND', false, { suspect: 'config', reason: 'the host name of Acme does not resolve' }],
     ['EAI_AGAIN', false, { kind: 'retry', ambiguous: false }],
     ['ETIMEDOUT', false, { kind: 'retry', ambiguous: false }],
-    ['ETIMEDOUT', true, { kind: 'retry', ambiguous: true, reason: 'Acme did not answer in time' }],
+    ['ETIMEDOUT', true, { kind: 'retry', ambiguous: true, reason: 'Acme did not respond in time' }],
     ['UND_ERR_SOCKET', true, { kind: 'retry', ambiguous: true }],
     [
       'CERT_HAS_EXPIRED',
       false,
       { kind: 'retry', ambiguous: false, suspect: 'config', reason: 'TLS with Acme failed: m' },
     ],
-    ['WHATEVER', true, { kind: 'retry', ambiguous: true, reason: 'no answer from Acme: m' }],
+    ['WHATEVER', true, { kind: 'retry', ambiguous: true, reason: 'no response from Acme: m' }],
     ['EGRESS_REFUSED', false, { kind: 'rejected', scope: 'config', reason: 'm' }],
     ['ERR_INVALID_URL', false, { kind: 'rejected', scope: 'config' }],
   ])('%s, the request being written: %s', (code, written, outcome) => {
@@ -82,12 +85,12 @@ describe('no answer', () => {
 });
 
 test.each([
-  ['{"message":"No\\u0000 such\\n user"}', 'Acme answered 400: No such user'],
-  ['{"errors":[{"message":"bad"}]}', 'Acme answered 400: bad'],
-  ['plain words', 'Acme answered 400: plain words'],
-  ['<html><body>Oops</body></html>', 'Acme answered 400'],
-  ['"\ud83d', 'Acme answered 400: "\ufffd'],
-  ['', 'Acme answered 400'],
+  ['{"message":"No\\u0000 such\\n user"}', 'Acme responded with 400: No such user'],
+  ['{"errors":[{"message":"bad"}]}', 'Acme responded with 400: bad'],
+  ['plain words', 'Acme responded with 400: plain words'],
+  ['<html><body>Oops</body></html>', 'Acme responded with 400'],
+  ['"\ud83d', 'Acme responded with 400: "\ufffd'],
+  ['', 'Acme responded with 400'],
 ])('the reason is in the vendor’s words, for people: %j', (text, reason) => {
   expect(reply(400, text)).toMatchObject({ reason });
 });

@@ -1,11 +1,11 @@
 import type { SendOutcome } from '../provider.ts';
-import type { HttpAnswer, HttpError, HttpReply } from './transport.ts';
+import type { HttpError, HttpResponse, HttpResult } from './transport.ts';
 import { objectIn, tidy, wordsIn } from './vendor-words.ts';
 
-/** What a vendor answered, for who knows what it means. */
+/** A vendor's response, for the provider that knows its meaning. */
 export type Said = {
   status: number;
-  headers: HttpReply['headers'];
+  headers: HttpResponse['headers'];
   text: string;
   /** The body; an empty object where it is no JSON object. */
   json: object;
@@ -20,25 +20,25 @@ export type Said = {
  * so does a success that `meaning` did not recognise.
  */
 export function httpOutcome(
-  answer: HttpAnswer,
+  response: HttpResult,
   vendor: string,
   meaning: (said: Said) => SendOutcome | undefined,
 ): SendOutcome {
-  if ('error' in answer) return unanswered(answer, vendor);
-  const said = new Answered(answer, vendor);
+  if ('error' in response) return noResponse(response, vendor);
+  const said = new ResponseReader(response, vendor);
   return meaning(said) ?? byStatus(said);
 }
 
 /** A class, because a getter in a literal takes more than all the rest of a success. */
-class Answered implements Said {
+class ResponseReader implements Said {
   readonly status: number;
-  readonly headers: HttpReply['headers'];
+  readonly headers: HttpResponse['headers'];
   readonly text: string;
   readonly json: object;
   readonly #vendor: string;
   #reason: string | undefined;
 
-  constructor({ status, headers, text }: HttpReply, vendor: string) {
+  constructor({ status, headers, text }: HttpResponse, vendor: string) {
     this.status = status;
     this.headers = headers;
     this.text = text;
@@ -46,22 +46,22 @@ class Answered implements Said {
     this.#vendor = vendor;
   }
 
-  /** Made when it is asked for: nobody wants it of a success, which most answers are. */
+  /** Made on demand: a success, which most responses are, needs none. */
   get reason(): string {
     this.#reason ??= reasonOf(this, this.#vendor);
     return this.#reason;
   }
 }
 
-function reasonOf(answer: HttpReply & { json: object }, vendor: string): string {
-  const words = tidy(wordsIn(answer.json) ?? textOf(answer));
-  return `${vendor} answered ${answer.status}${words === '' ? '' : `: ${words}`}`;
+function reasonOf(response: HttpResponse & { json: object }, vendor: string): string {
+  const words = tidy(wordsIn(response.json) ?? textOf(response));
+  return `${vendor} responded with ${response.status}${words === '' ? '' : `: ${words}`}`;
 }
 
 /**
- * Nobody answered. Before the request was written it is safe to repeat it; afterwards it may have arrived.
+ * There was no response. Before the request was written a retry is safe; afterwards it may have arrived.
  */
-function unanswered({ error, written }: { error: HttpError; written: boolean }, vendor: string): SendOutcome {
+function noResponse({ error, written }: { error: HttpError; written: boolean }, vendor: string): SendOutcome {
   const { code, message } = error;
   if (code === 'EGRESS_REFUSED' || code === 'ERR_INVALID_URL')
     return { kind: 'rejected', scope: 'config', reason: tidy(message), code };
@@ -69,7 +69,7 @@ function unanswered({ error, written }: { error: HttpError; written: boolean }, 
   const reason = isTls ? `TLS with ${vendor} failed: ${message}` : BREAKS[code];
   return {
     kind: 'retry',
-    reason: tidy(reason?.replace('<vendor>', vendor) ?? `no answer from ${vendor}: ${message}`),
+    reason: tidy(reason?.replace('<vendor>', vendor) ?? `no response from ${vendor}: ${message}`),
     code,
     ambiguous: written,
     ...(isTls || code === 'ENOTFOUND' || code === 'ECONNREFUSED' ? { suspect: 'config' } : {}),
@@ -85,16 +85,16 @@ export function isTlsFailure({ code }: HttpError): boolean {
 
 const BREAKS: Readonly<Record<string, string>> = {
   ENOTFOUND: 'the host name of <vendor> does not resolve',
-  EAI_AGAIN: 'the name server did not answer',
+  EAI_AGAIN: 'the name server did not respond',
   ECONNREFUSED: '<vendor> refused the connection',
   EHOSTUNREACH: '<vendor> cannot be reached',
   ENETUNREACH: '<vendor> cannot be reached',
   ECONNRESET: '<vendor> broke the connection',
   EPIPE: '<vendor> broke the connection',
   UND_ERR_SOCKET: '<vendor> broke the connection',
-  ETIMEDOUT: '<vendor> did not answer in time',
-  UND_ERR_HEADERS_TIMEOUT: '<vendor> did not answer in time',
-  UND_ERR_BODY_TIMEOUT: '<vendor> did not answer in time',
+  ETIMEDOUT: '<vendor> did not respond in time',
+  UND_ERR_HEADERS_TIMEOUT: '<vendor> did not respond in time',
+  UND_ERR_BODY_TIMEOUT: '<vendor> did not respond in time',
   CLOSED: 'the server is stopping',
 };
 
@@ -105,7 +105,10 @@ function byStatus(said: Said): SendOutcome {
   if (status >= 500) return retry(said, { ambiguous: status === 502 || status === 504 });
   if (status >= 400) return rejected('message', said);
   if (status >= 300) return rejected('config', { ...said, reason: `${reason}: redirects are not followed` });
-  return retry({ ...said, reason: `${reason}, which is no answer to a message` }, { ambiguous: true });
+  return retry(
+    { ...said, reason: `${reason}, which does not tell whether the message was accepted` },
+    { ambiguous: true },
+  );
 }
 
 /** The vendor will not take it, now or later. `code` is the vendor's own word, where it has one. */
@@ -117,7 +120,7 @@ export function rejected(
   return { kind: 'rejected', scope, reason, code };
 }
 
-/** The vendor will not take it, because of a wrong setting or because of this recipient: see `SendOutcome`. */
+/** Rejected because of a wrong setting or because of this recipient: see `SendOutcome`. */
 export function rejectedForEither(
   { status, reason }: Pick<Said, 'status' | 'reason'>,
   code = String(status),
@@ -148,17 +151,17 @@ export function retry(
  * What `Retry-After` asks for, in milliseconds: seconds, or a date, which is counted from the vendor's own
  * `Date`.
  */
-function retryAfter(headers: HttpReply['headers']): number | undefined {
+function retryAfter(headers: HttpResponse['headers']): number | undefined {
   const wish = headers['retry-after']?.trim() ?? '';
   if (/^\d{1,12}(?:\.\d*)?$/.test(wish)) return clamped(Number(wish) * 1000);
   return untilDate(httpDate(wish), headers);
 }
 
 /**
- * Milliseconds from the moment that the vendor answered until a moment that it named; undefined where either
+ * Milliseconds from the vendor's response until a moment that it named; undefined where either
  * is not known.
  */
-export function untilDate(atMs: number, { date }: HttpReply['headers']): number | undefined {
+export function untilDate(atMs: number, { date }: HttpResponse['headers']): number | undefined {
   const wait = atMs - httpDate(date ?? '');
   return Number.isNaN(wait) ? undefined : clamped(wait);
 }
@@ -173,13 +176,13 @@ export function httpDate(text: string): number {
     : Number.NaN;
 }
 
-const LONGEST_WAIT_MS = 3_600_000; // a vendor that asks for more is asked again all the same: it may have erred
+const LONGEST_WAIT_MS = 3_600_000; // a vendor that asks for more may have erred
 
 function clamped(ms: number): number {
   return Math.min(LONGEST_WAIT_MS, Math.max(0, Math.round(ms)));
 }
 
-/** A text answer for people; not a whole page. */
-function textOf({ text, headers }: HttpReply): string {
+/** A text response for people; not a whole page. */
+function textOf({ text, headers }: HttpResponse): string {
   return /html/i.test(headers['content-type'] ?? '') || /^\s*</.test(text) ? '' : text;
 }

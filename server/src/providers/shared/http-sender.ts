@@ -1,10 +1,10 @@
 import { isRejection, type Rejection, type Sender, type SendOutcome } from '../provider.ts';
-import type { HttpAnswer } from './transport.ts';
+import type { HttpResult } from './transport.ts';
 import { hiderOf } from './vendor-words.ts';
 
 /**
- * A sender of one request for each message: `build` makes it or rejects the message, `exchange` has it
- * answered, `classify` says what that means. Secrets are taken out of what the vendor says before `classify`
+ * A sender of one request for each message: `build` makes it or rejects the message, `exchange` sends it, and
+ * `classify` returns the meaning of the response. Secrets are removed from the response before `classify`
  * sees it. `exchange` never rejects, as an endpoint's `request`.
  */
 export function createHttpSender<Message, Request extends object>({
@@ -18,8 +18,8 @@ export function createHttpSender<Message, Request extends object>({
   /** A careless vendor may repeat what it was sent. Those of the config, or of one message. */
   secrets: readonly string[] | ((message: Message) => readonly string[]);
   build: (message: Message) => Request | Rejection;
-  exchange: (request: Request, message: Message) => Promise<HttpAnswer>;
-  classify: (answer: HttpAnswer) => SendOutcome;
+  exchange: (request: Request, message: Message) => Promise<HttpResult>;
+  classify: (response: HttpResult) => SendOutcome;
 }): Sender<Message> {
   // What ends each of them, early if need be. Not a race with one promise for all: that would keep a note of
   // every send for ever.
@@ -32,19 +32,19 @@ export function createHttpSender<Message, Request extends object>({
     if (closed) return Promise.resolve(closing({ ambiguous: false }));
     const request = build(message);
     if (isRejection(request)) return Promise.resolve(request);
-    // Not in an executor: what that sees is kept until the answer, and so would be the request.
+    // Not in an executor: it would keep the request in memory until the response.
     const { promise, resolve, reject } = Promise.withResolvers<SendOutcome>();
     inFlight.add(resolve);
     // One promise for all that follows, as there are as many as messages.
-    const answered = (answer: HttpAnswer) => {
+    const received = (response: HttpResult) => {
       leave(resolve);
       try {
-        resolve(classify(concealed(answer, () => hiderFor(message))));
+        resolve(classify(concealed(response, () => hiderFor(message))));
       } catch (error) {
         reject(error);
       }
     };
-    exchange(request, message).then(answered, (error) => {
+    exchange(request, message).then(received, (error) => {
       leave(resolve);
       reject(error);
     });
@@ -76,7 +76,7 @@ export function createHttpSender<Message, Request extends object>({
   return { concurrency, send, close };
 }
 
-/** Made anew only when the secrets have changed: mostly they are those of the message before. */
+/** Made again only when the secrets have changed: mostly they are those of the message before. */
 function remembering<Message>(
   secretsFor: (message: Message) => readonly string[],
 ): (message: Message) => (text: string) => string {
@@ -96,16 +96,16 @@ function constant<Value>(value: Value): () => Value {
   return () => value;
 }
 
-/** What is said of a message for which a sender that is being closed has no time. */
+/** The outcome of a message for which a sender that is being closed has no time. */
 export function closing({ ambiguous }: { ambiguous: boolean }): SendOutcome {
   return { kind: 'retry', reason: 'the connection is being closed', ambiguous };
 }
 
-/** The answer without what `hider` takes out of a text. */
-export function concealed(answer: HttpAnswer, hider: () => (text: string) => string): HttpAnswer {
-  if ('error' in answer) {
-    const { error, written } = answer;
+/** The response without the texts that `hider` removes. */
+export function concealed(response: HttpResult, hider: () => (text: string) => string): HttpResult {
+  if ('error' in response) {
+    const { error, written } = response;
     return { error: { ...error, message: hider()(error.message) }, written };
   }
-  return answer.text === '' ? answer : { ...answer, text: hider()(answer.text) };
+  return response.text === '' ? response : { ...response, text: hider()(response.text) };
 }

@@ -16,7 +16,7 @@ import {
 import { afterEach, describe, expect, test } from 'vitest';
 import { createEgressGuard } from '../../lib/egress.ts';
 import { Http2Pool } from './http2-pool.ts';
-import { createTransport, type HttpAnswer, type Timeouts } from './transport.ts';
+import { createTransport, type HttpResult, type Timeouts } from './transport.ts';
 
 const egress = createEgressGuard({ allow: '127.0.0.0/8' });
 const limits: Timeouts = { connectMs: 500, replyMs: 1_000, idleMs: 1_000 };
@@ -98,7 +98,7 @@ function ok(stream: ServerHttp2Stream, body = 'ok'): void {
 }
 
 const streams = (peer: Peer, count: number) => expect.poll(() => peer.streams.length).toBe(count);
-const statuses = (answers: HttpAnswer[]) =>
+const statuses = (answers: HttpResult[]) =>
   answers.map((answer) => ('error' in answer ? answer.error.code : answer.status));
 
 test('a request arrives as it was given, and its answer comes back', async () => {

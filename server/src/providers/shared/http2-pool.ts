@@ -1,12 +1,12 @@
 import { connect } from 'node:http2';
 import { described, type Exchange, Http2Session } from './http2-session.ts';
-import type { Endpoint, HttpAnswer, HttpError, HttpRequest, Timeouts } from './transport.ts';
+import type { Endpoint, HttpError, HttpRequest, HttpResult, Timeouts } from './transport.ts';
 
 const MAX_SESSIONS = 4;
 /** A request that the other side has not processed is given to another session so often. */
 const MAX_REPEATS = 2;
 const PING_AFTER_MS = 60_000; // firewalls and balancers forget connections that are silent for some minutes
-const REOPEN_AFTER_MS = 1_000; // while other sessions work, an address that does not answer is not knocked at all the time
+const REOPEN_AFTER_MS = 1_000; // while other sessions work, an unresponsive address is not called all the time
 
 /**
  * Long-lived HTTP/2 sessions to one origin, one to begin with and more while all are full. With `http:` it is
@@ -39,7 +39,7 @@ export class Http2Pool implements Pick<Endpoint, 'request'> {
   }
 
   /** Never rejects, and always ends. */
-  request(request: HttpRequest): Promise<HttpAnswer> {
+  request(request: HttpRequest): Promise<HttpResult> {
     if (this.#path === undefined) return Promise.resolve(unsent('ERR_INVALID_URL', 'this is no web address'));
     if (this.#closed) return Promise.resolve(unsent('CLOSED', 'the connection is being closed'));
     return new Promise((resolve) => {
@@ -66,7 +66,7 @@ export class Http2Pool implements Pick<Endpoint, 'request'> {
   }
 
   /**
-   * Takes the exchange into the queue, for as long as opening a session and waiting for an answer on it may
+   * Takes the exchange into the queue, for as long as opening a session and waiting for a response on it may
    * take.
    */
   #wait(exchange: Exchange): void {
@@ -78,10 +78,10 @@ export class Http2Pool implements Pick<Endpoint, 'request'> {
     );
   }
 
-  #leave(exchange: Exchange, answer?: HttpAnswer): void {
+  #leave(exchange: Exchange, response?: HttpResult): void {
     clearTimeout(exchange.timer);
     this.#waiting.delete(exchange);
-    if (answer !== undefined) exchange.resolve(answer);
+    if (response !== undefined) exchange.resolve(response);
   }
 
   /**
@@ -95,7 +95,7 @@ export class Http2Pool implements Pick<Endpoint, 'request'> {
       session.carry(exchange);
     }
     if (this.#waiting.size === 0 || this.#opening || this.#closed) return;
-    // A session lets few streams be open, or one alone, until it knows who is there: let it answer once
+    // A session lets few streams be open, or one alone, until it knows the client: let it respond once
     // before its room is judged.
     const [...sessions] = this.#sessions;
     if (sessions.length >= MAX_SESSIONS || sessions.some(({ proven }) => !proven)) return;
@@ -141,8 +141,8 @@ export class Http2Pool implements Pick<Endpoint, 'request'> {
     if (failure !== undefined) {
       this.#reopenAt = performance.now() + REOPEN_AFTER_MS;
       // Other sessions will come to what waits; if there are none, nothing will.
-      const answer = { error: described(failure), written: false };
-      if (this.#sessions.size === 0) for (const exchange of this.#waiting) this.#leave(exchange, answer);
+      const response = { error: described(failure), written: false };
+      if (this.#sessions.size === 0) for (const exchange of this.#waiting) this.#leave(exchange, response);
     }
     this.#next();
   }
@@ -158,6 +158,6 @@ export class Http2Pool implements Pick<Endpoint, 'request'> {
   }
 }
 
-function unsent(code: string, message: string): HttpAnswer {
+function unsent(code: string, message: string): HttpResult {
   return { error: { code, message }, written: false };
 }

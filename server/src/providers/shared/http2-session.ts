@@ -6,25 +6,25 @@ import {
   type IncomingHttpHeaders,
 } from 'node:http2';
 import type { Socket } from 'node:net';
-import type { HttpAnswer, HttpError, HttpRequest, Timeouts } from './transport.ts';
+import type { HttpError, HttpRequest, HttpResult, Timeouts } from './transport.ts';
 
 /**
  * More streams are not opened, where the other side does not want fewer still: past some hundreds nothing
  * gets faster.
  */
 const MAX_STREAMS = 500;
-const MAX_ANSWER_BYTES = 64 * 1024;
+const MAX_RESPONSE_BYTES = 64 * 1024;
 
-/** One request and who waits for its answer. */
+/** One request and the caller that waits for its response. */
 export type Exchange = {
   request: HttpRequest;
   path: string;
   repeats: number;
   timer?: NodeJS.Timeout;
-  resolve: (answer: HttpAnswer) => void;
+  resolve: (response: HttpResult) => void;
 };
 
-/** What a session tells its pool. */
+/** The events that a session reports to its pool. */
 export type Watcher = {
   /** There may be room now. */
   changed(): void;
@@ -47,10 +47,10 @@ export class Http2Session {
   readonly #ended: Promise<void>;
   #pinging = false;
   #ending = false;
-  #lastProcessed = Number.POSITIVE_INFINITY; // the last stream that the other side means to process, once it says so
+  #lastProcessed = Number.POSITIVE_INFINITY; // of GOAWAY: the last stream that the other side will process
   #failure: Error | undefined;
   streams = 0;
-  /** Whether it has ever answered. */
+  /** Whether it has ever responded. */
   proven = false;
 
   constructor(
@@ -93,7 +93,7 @@ export class Http2Session {
   }
 
   /**
-   * Resolves when the other side has sent its settings, and so can be said to speak HTTP/2; else rejects, and
+   * Resolves when the other side has sent its settings, and so speaks HTTP/2; else rejects, and
    * is destroyed.
    */
   async greeted(timeoutMs: number): Promise<void> {
@@ -150,7 +150,7 @@ export class Http2Session {
     const deadline = setTimeout(() => {
       late = true;
       stream.close(constants.NGHTTP2_CANCEL);
-      this.#ping(); // if nothing at all comes over this connection, the others need not wait for their own deadlines
+      this.#ping(); // if the connection is dead, the other requests need not wait for their own deadlines
     }, this.#limits.replyMs);
     // Not once(), though each but one comes once: what takes them off again takes longer than they do.
     stream.on('response', (given) => {
@@ -159,7 +159,7 @@ export class Http2Session {
       headers = plain(given);
     });
     stream.on('data', (piece: Buffer) => {
-      if (bytes < MAX_ANSWER_BYTES) pieces.push(piece);
+      if (bytes < MAX_RESPONSE_BYTES) pieces.push(piece);
       bytes += piece.length;
     });
     stream.on('end', () => (whole = status !== 0));
@@ -222,7 +222,7 @@ function textOf(pieces: readonly Buffer[]): string {
   const [only] = pieces;
   if (only === undefined) return '';
   const all = pieces.length === 1 ? only : Buffer.concat(pieces);
-  return all.toString('utf8', 0, MAX_ANSWER_BYTES);
+  return all.toString('utf8', 0, MAX_RESPONSE_BYTES);
 }
 
 function plain(given: IncomingHttpHeaders): Record<string, string> {
@@ -236,14 +236,14 @@ function plain(given: IncomingHttpHeaders): Record<string, string> {
 }
 
 function tooLate(): HttpError {
-  return { code: 'ETIMEDOUT', message: 'the answer took too long' };
+  return { code: 'ETIMEDOUT', message: 'the response took too long' };
 }
 
 function brokenOff(): Error {
   return Object.assign(new Error('the connection was closed'), { code: 'ECONNRESET' });
 }
 
-/** An error as an answer has it. */
+/** An error as an `HttpResult` has it. */
 export function described(error: unknown): HttpError {
   const { code = 'UNKNOWN', message } = error as NodeJS.ErrnoException;
   return { code, message };

@@ -57,8 +57,8 @@ export function isRecent(seconds: string, nowMs: number, withinMs: number): bool
 
 /**
  * How old a report may be whose vendor repeats it for hours while we are away: it is not said that a repeat
- * is signed anew. A report that comes twice changes nothing, so the limit is there for the lists of what is
- * suppressed: nobody can bring back a bounce of last year.
+ * is signed again. A report that comes twice changes nothing, so the limit is there for the lists of what is
+ * suppressed: an old bounce must not come back.
  */
 export const REPEATED_FOR_MS = 25 * 3_600_000;
 const CLOCKS_APART_MS = 5 * 60_000;

@@ -39,7 +39,7 @@ export function named({ email, name }: Mailbox): { email: string; name?: string 
 }
 
 /**
- * The mailbox as the headers of an e-mail have it, in ASCII but for a local part that is not:
+ * The mailbox as the headers of an e-mail have it, in ASCII, except for a local part that is not:
  * `"Ada L" <ada@example.com>` (RFC 5322, RFC 2047).
  */
 export function written({ email, name }: Mailbox): string {
@@ -58,4 +58,4 @@ export function messageId(deliveryId: string, { email }: Mailbox): string {
   return `<${deliveryId}@${domainToASCII(email.slice(email.lastIndexOf('@') + 1))}>`;
 }
 
-const MAX_NAME_LENGTH = 128; // with its address it shall be one line of a mail still
+const MAX_NAME_LENGTH = 128; // with its address it must fit in one line of an e-mail

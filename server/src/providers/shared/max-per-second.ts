@@ -6,7 +6,8 @@ export const maxPerSecond: TOptional<TNumber> = Type.Optional(
   Type.Number({
     exclusiveMinimum: 0,
     description:
-      'How many messages are sent in a second at most, by this server, spread evenly; 0.5 is one in two seconds. Left out: as many as the provider takes',
+      'The most messages that this server sends in a second, spread evenly; 0.5 is one in two seconds. ' +
+      'Left out: as many as the provider accepts',
   }),
 );
 

@@ -45,7 +45,7 @@ export function buildToFit<Message extends NotificationContent, Request extends 
 }
 
 /**
- * No fewer bytes than a value of JSON has when it is written: told without writing it, which is worth it
+ * No fewer bytes than a value of JSON has when it is written: computed without writing it, which is worth it
  * where nearly all fit by far.
  */
 export function bytesAtMost(value: unknown): number {
@@ -59,7 +59,7 @@ export function bytesAtMost(value: unknown): number {
   return bytes;
 }
 
-/** What a message that is over a limit is told. */
+/** The outcome of a message that is over a limit. */
 export function tooBig(maxBytes: number): Rejection {
   return {
     kind: 'rejected',

@@ -1,6 +1,6 @@
 /**
  * HTTP to the vendors. Every address that a customer can name goes through the egress guard, at each new
- * connection; connections are kept alive and shared, every wait has a limit, an answer is read only so far,
+ * connection; connections are kept alive and shared, every wait has a limit, a response is read only up to a limit,
  * and no redirect is followed.
  */
 import type { Socket } from 'node:net';
@@ -13,7 +13,7 @@ import { UnreachableHosts } from './unreachable-hosts.ts';
 export type Timeouts = {
   /** DNS, TCP and TLS together. */
   connectMs: number;
-  /** From the request being written to the answer; for a protocol of many steps, of each step. */
+  /** From the end of the request to the response; in a protocol of many steps, for each step. */
   replyMs: number;
   /** A connection without work is closed after this. */
   idleMs: number;
@@ -29,16 +29,16 @@ export type HttpRequest = {
   path: string;
   headers?: Readonly<Record<string, string>>;
   body?: string | Buffer;
-  /** How much of the answer's body is read; a megabyte if not given. */
-  maxAnswerBytes?: number;
+  /** How much of the response's body is read; a megabyte if not given. */
+  maxResponseBytes?: number;
 };
 
 /**
- * How it ended: the answer, whatever its status; or no answer, and whether the request may have arrived all
- * the same.
+ * The result of a request: the response, whatever its status; or no response, and whether the request may
+ * have arrived all the same.
  */
-export type HttpAnswer = HttpReply | { error: HttpError; written: boolean };
-export type HttpReply = {
+export type HttpResult = HttpResponse | { error: HttpError; written: boolean };
+export type HttpResponse = {
   status: number;
   /** By their names in lower case; of those that come more than once, all, with commas between them. */
   headers: Readonly<Record<string, string>>;
@@ -55,7 +55,7 @@ export type Endpoint = {
   /** Without a slash at its end: `https://api.example.com`. */
   readonly base: string;
   /** Never rejects, and always ends. */
-  request(request: HttpRequest): Promise<HttpAnswer>;
+  request(request: HttpRequest): Promise<HttpResult>;
   /** A connection to its origin, for HTTP/2. Rejects at once while the origin counts as unreachable. */
   connect(options: { alpn: 'h2'; timeoutMs: number }): Promise<Socket>;
 };
@@ -74,10 +74,10 @@ export type Transport = {
 };
 
 const DEFAULT_TIMEOUTS: Timeouts = { connectMs: 10_000, replyMs: 30_000, idleMs: 30_000 };
-const MAX_ANSWER_BYTES = 1024 * 1024;
+const MAX_RESPONSE_BYTES = 1024 * 1024;
 const CLOSED: HttpError = { code: 'CLOSED', message: 'the server is stopping' };
-// To one origin, by all who send there. How much is under way over one integration is bounded by its sender:
-// no project is to wait for a connection because some others' accounts at the same vendor hang.
+// To one origin, for all integrations. Each sender has its own concurrency limit: no project must wait for a
+// connection because the accounts of others at the same vendor hang.
 const MAX_CONNECTIONS = 512;
 
 /** Opens nothing before the first request. */
@@ -134,7 +134,7 @@ class Way {
     };
   }
 
-  #request({ origin, path }: Target, request: HttpRequest): Promise<HttpAnswer> {
+  #request({ origin, path }: Target, request: HttpRequest): Promise<HttpResult> {
     if (origin === undefined)
       return Promise.resolve({
         error: { code: 'ERR_INVALID_URL', message: 'this is no web address' },
@@ -158,7 +158,7 @@ class Way {
       // until the first one has negotiated, so requests to a dead origin would time out one after another.
       allowH2: false,
       keepAliveTimeout: this.#timeouts.idleMs,
-      keepAliveMaxTimeout: this.#timeouts.idleMs, // whatever the other side asks for: it may be any stranger's, under any number of names
+      keepAliveMaxTimeout: this.#timeouts.idleMs, // the other side may be a stranger and ask for more
       connect: ({ hostname, port, protocol }, callback) => {
         const url = new URL(`${protocol}//${bracketed(hostname)}:${port || ''}`);
         this.#openSocket(url, { timeoutMs: this.#timeouts.connectMs, alpn: 'http/1.1' }).then(
@@ -235,33 +235,33 @@ function bracketed(hostname: string): string {
 }
 
 /**
- * One request and what comes of it. Spoken to undici by its handlers: a stream for the body of every answer,
+ * One request and its result. It uses undici's handlers: a stream for the body of every response,
  * and a signal for the time it may take, cost as much as all the rest. They say, too, when the request begins
  * to be written.
  */
 function exchange(
   dispatcher: Dispatcher,
   { origin, path, isClosed }: { origin: string; path: string; isClosed: () => boolean },
-  { method, headers, body, maxAnswerBytes = MAX_ANSWER_BYTES }: HttpRequest,
+  { method, headers, body, maxResponseBytes = MAX_RESPONSE_BYTES }: HttpRequest,
   { connectMs, replyMs }: Timeouts,
-): Promise<HttpAnswer> {
+): Promise<HttpResult> {
   return new Promise((resolve) => {
     let sending: Dispatcher.DispatchController | undefined;
     let late = false;
     let status = 0;
-    let answered: Record<string, string> = {};
+    let received: Record<string, string> = {};
     let bytes = 0;
     const chunks: Buffer[] = [];
-    const settle = (answer: HttpAnswer) => {
+    const settle = (response: HttpResult) => {
       clearTimeout(deadline);
-      resolve(answer);
+      resolve(response);
     };
     const whole = () => {
       const [only] = chunks;
       const read = chunks.length === 1 && only !== undefined ? only : Buffer.concat(chunks);
-      settle({ status, headers: answered, text: read.toString('utf8', 0, maxAnswerBytes) });
+      settle({ status, headers: received, text: read.toString('utf8', 0, maxResponseBytes) });
     };
-    // undici's waits end one by one when nothing comes; this one ends an answer that comes byte by byte.
+    // undici's waits end one by one when nothing comes; this one ends a response that comes byte by byte.
     const deadline = setTimeout(
       () => {
         late = true;
@@ -286,13 +286,13 @@ function exchange(
           if (late) controller.abort(TOO_LATE); // it has waited for a connection until now
         },
         onResponseStart(_controller, code, given) {
-          status = code; // those below 200 only come before the answer
-          answered = joined(given);
+          status = code; // those below 200 only come before the response
+          received = joined(given);
         },
         onResponseData(controller, chunk) {
           chunks.push(chunk);
           bytes += chunk.length;
-          if (bytes < maxAnswerBytes) return;
+          if (bytes < maxResponseBytes) return;
           whole();
           controller.abort(ENOUGH); // what comes after is not waited for
         },
@@ -305,8 +305,8 @@ function exchange(
   });
 }
 
-const TOO_LATE = Object.assign(new Error('the answer took too long'), { code: 'ETIMEDOUT' });
-const ENOUGH = new Error('enough of the answer was read');
+const TOO_LATE = Object.assign(new Error('the response took too long'), { code: 'ETIMEDOUT' });
+const ENOUGH = new Error('enough of the response was read');
 
 /** Copied only where one of them came more than once. */
 function joined(headers: Readonly<Record<string, string | string[] | undefined>>): Record<string, string> {

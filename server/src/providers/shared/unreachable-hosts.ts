@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import { cacheLimit } from '../../lib/cache-limit.ts';
 
-// Long enough to spare a dead host's name server and network stack, short enough that nobody notices the wait
+// Long enough to spare a dead host's name server and network stack, short enough that the wait goes unnoticed
 // after it is back.
 const REMEMBERED_MS = 1_000;
 const MAX_HOSTS = 10_000;

@@ -1,8 +1,8 @@
-/** What a vendor's answer says, in a form that can be shown to people. */
+/** Makes the words of a vendor's response fit to be shown to people. */
 
 /** The object that a JSON text is; an empty one where it is none. */
 export function objectIn(text: string): object {
-  if (text === '') return {}; // so answer many that have nothing to say; an error thrown costs ten times the parsing
+  if (text === '') return {}; // common, and an error thrown costs ten times the parsing
   try {
     const value: unknown = JSON.parse(text);
     return typeof value === 'object' && value !== null ? value : {};

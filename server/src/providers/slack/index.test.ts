@@ -180,7 +180,7 @@ describe('what the answer means', () => {
     ...['fatal_error', 'internal_error'].map((word): [string, Record<string, unknown>] => [word, doubt]),
   ])('the API says %s', (error, expected) => {
     const outcome = slack.classify({ status: 200, headers: {}, text: JSON.stringify({ ok: false, error }) });
-    expect(outcome).toMatchObject({ ...expected, code: error, reason: `Slack answered 200: ${error}` });
+    expect(outcome).toMatchObject({ ...expected, code: error, reason: `Slack responded with 200: ${error}` });
   });
 
   test.each<[number, string, Record<string, unknown>]>([

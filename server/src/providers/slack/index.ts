@@ -1,8 +1,8 @@
 /** Slack, by an app of the project's own. https://api.slack.com/apps */
 import { Type } from 'typebox';
 import { type Provider, type Rejection, secret } from '../provider.ts';
-import type { HttpAnswer } from '../shared/transport.ts';
-import { classifySlackAnswer } from './answer.ts';
+import type { HttpResult } from '../shared/transport.ts';
+import { classifySlackResponse } from './classify.ts';
 import { buildSlackMessage, type SlackRequest } from './message.ts';
 import { slackParty, slackRates } from './rates.ts';
 import { slackReceipts } from './receipts.ts';
@@ -33,8 +33,8 @@ const config = Type.Object(
   },
 );
 
-/** Cannot be verified: Slack tells nothing to an app that nobody has installed. */
-export const slack: Provider<'slack', typeof config, SlackRequest | Rejection, HttpAnswer> = {
+/** Cannot be verified: Slack responds only to apps that are installed. */
+export const slack: Provider<'slack', typeof config, SlackRequest | Rejection, HttpResult> = {
   name: 'slack',
   title: 'Slack',
   channel: 'slack',
@@ -48,7 +48,7 @@ export const slack: Provider<'slack', typeof config, SlackRequest | Rejection, H
   config,
   tokens: chatTokens,
   build: buildSlackMessage,
-  classify: classifySlackAnswer,
+  classify: classifySlackResponse,
   rates: slackRates,
   party: slackParty,
   connect: (_config, deps) => connectSlack(deps),

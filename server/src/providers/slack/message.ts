@@ -95,7 +95,7 @@ function linkOf({ actionUrl }: SlackMessage): string | undefined {
   return opens && url.href.length <= MAX_URL ? url.href : undefined;
 }
 
-/** For the apps of the workspace; nobody sees it. */
+/** For the apps of the workspace; it is not shown. */
 function metadataOf({ notificationId, category, topic }: SlackMessage): object {
   return {
     event_type: 'notification',

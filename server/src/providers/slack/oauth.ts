@@ -19,7 +19,7 @@ export type RenewedTokens = { access_token: string; refresh_token?: string; expi
  * How asking for tokens ended: `code` is Slack's own word. After `failed` it is not known whether Slack has
  * done it all the same.
  */
-export type Answered<Granted> =
+export type GrantResult<Granted> =
   | { kind: 'granted'; grant: Granted }
   | { kind: 'refused'; code: string }
   | { kind: 'failed'; reason: string; retryAfterMs: number };
@@ -59,20 +59,20 @@ export async function exchangeCode(
   transport: Pick<Transport, 'vendor'>,
   app: SlackApp,
   { code, redirectUrl }: { code: string; redirectUrl?: string },
-): Promise<Answered<SlackGrant>> {
+): Promise<GrantResult<SlackGrant>> {
   const form = { code, ...(redirectUrl === undefined ? {} : { redirect_uri: redirectUrl }) };
   return classify(await access(transport, app, form, [code]), grantIn);
 }
 
 /**
  * Exchanges a refresh token for new tokens. Once Slack has taken it, it is of no use any more, whether its
- * answer arrives or not.
+ * response arrives or not.
  */
 export async function renewTokens(
   transport: Pick<Transport, 'vendor'>,
   app: SlackApp,
   refreshToken: string,
-): Promise<Answered<RenewedTokens>> {
+): Promise<GrantResult<RenewedTokens>> {
   const form = { grant_type: 'refresh_token', refresh_token: refreshToken };
   return classify(await access(transport, app, form, [refreshToken]), tokensIn);
 }
@@ -111,22 +111,22 @@ const RETRY_AFTER_MS = 30_000;
 function classify<Granted>(
   { status, headers, json, said }: Asked,
   read: (json: Members) => Granted | undefined,
-): Answered<Granted> {
-  const failed = (reason: string): Answered<Granted> => ({
+): GrantResult<Granted> {
+  const failed = (reason: string): GrantResult<Granted> => ({
     kind: 'failed',
     reason,
     retryAfterMs: retryAfterMs(headers['retry-after']),
   });
-  if (status === 0) return failed(`Slack did not answer: ${said}`);
+  if (status === 0) return failed(`Slack did not respond: ${said}`);
   const members = json as Members;
   const error = members.ok === false ? codeIn(members.error) : undefined;
-  if (status === 429 || status >= 500) return failed(`Slack answered ${status}`);
+  if (status === 429 || status >= 500) return failed(`Slack responded with ${status}`);
   if (members.ok === true) {
     const grant = read(members);
     return grant === undefined ? { kind: 'refused', code: 'no_bot_token' } : { kind: 'granted', grant };
   }
-  if (error === undefined) return failed(`Slack answered ${status} without saying why`);
-  return PASSING.has(error) ? failed(`Slack answered ${error}`) : { kind: 'refused', code: error };
+  if (error === undefined) return failed(`Slack responded with ${status} without saying why`);
+  return PASSING.has(error) ? failed(`Slack responded with ${error}`) : { kind: 'refused', code: error };
 }
 
 type Members = Readonly<Record<string, unknown>>;
@@ -137,7 +137,7 @@ function codeIn(error: unknown): string {
 }
 
 /**
- * The grant in an answer, with what the record of an installation has a place for; undefined where there is
+ * The grant in a response, with what the record of an installation has a place for; undefined where there is
  * no bot in it.
  */
 function grantIn(json: Members): SlackGrant | undefined {
@@ -145,7 +145,7 @@ function grantIn(json: Members): SlackGrant | undefined {
   const team = objectIn(json.team);
   const enterprise = objectIn(json.enterprise);
   const webhook = objectIn(json.incoming_webhook);
-  const workspace = idAndName(team) ?? idAndName(enterprise); // an organisation's answer names no workspace
+  const workspace = idAndName(team) ?? idAndName(enterprise); // the response for an organisation names no workspace
   const installer = wordIn(objectIn(json.authed_user)?.id);
   const appId = wordIn(json.app_id);
   if (tokens === undefined || workspace === undefined || installer === undefined || appId === undefined)

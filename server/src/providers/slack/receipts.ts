@@ -3,11 +3,11 @@
 import type { GoneChat, ReceiptReader } from '../provider.ts';
 import { hasSignature, isRecent, membersOf, objectOf, textOf, wordOf } from '../shared/inbound.ts';
 
-// Slack signs a repeat anew.
+// Slack signs a retry again.
 const TOLERANCE_MS = 5 * 60_000;
 
 /**
- * Events: an app that was taken out of a workspace, a channel that is no more. Signed with the app's signing
+ * Events: an app that was taken out of a workspace, a channel that was deleted. Signed with the app's signing
  * secret.
  */
 export const slackReceipts: ReceiptReader<{ signing_secret?: string | undefined }> = {
@@ -24,7 +24,7 @@ export const slackReceipts: ReceiptReader<{ signing_secret?: string | undefined 
       return challenge === undefined ? undefined : { challenge };
     }
     if (typeof said?.type !== 'string') return undefined;
-    if (said.type !== 'event_callback') return {}; // app_rate_limited: it has more to say than we are told
+    if (said.type !== 'event_callback') return {}; // app_rate_limited: Slack leaves events out
     return { gone: goneIn(said, nowMs) };
   },
 };
@@ -44,7 +44,7 @@ function goneIn(said: Readonly<Record<string, unknown>>, nowMs: number): GoneCha
       return gone({});
     case 'tokens_revoked': {
       const { bot } = membersOf(event.tokens);
-      return Array.isArray(bot) && bot.length > 0 ? gone({}) : []; // people's own tokens are not what we post with
+      return Array.isArray(bot) && bot.length > 0 ? gone({}) : []; // people's own tokens are not used for posting
     }
     case 'channel_archive':
     case 'channel_deleted':

@@ -1,12 +1,12 @@
 import type { Sender, SenderDeps, SlackMessage } from '../provider.ts';
 import { destinationOutcome, secretsOfAddress } from '../shared/destination.ts';
 import { createHttpSender } from '../shared/http-sender.ts';
-import { classifySlackAnswer } from './answer.ts';
+import { classifySlackResponse } from './classify.ts';
 import { buildSlackMessage } from './message.ts';
 
 const CONCURRENCY = 64; // to all channels together; how often one may be posted to, the engine knows
 
-/** Posts messages, whoever's app it is: everything that differs is in the message. */
+/** Posts messages of any app: the message has everything that differs. */
 export function connectSlack({ transport }: SenderDeps): Sender<SlackMessage> {
   const api = transport.vendor('PROVIDER_SLACK_API_URL', 'https://slack.com/api');
   const sender = createHttpSender({
@@ -16,7 +16,7 @@ export function connectSlack({ transport }: SenderDeps): Sender<SlackMessage> {
     build: buildSlackMessage,
     exchange: ({ webhookUrl, ...request }) =>
       (webhookUrl === undefined ? api : transport.at(webhookUrl)).request(request),
-    classify: classifySlackAnswer,
+    classify: classifySlackResponse,
   });
   return {
     ...sender,

@@ -28,7 +28,7 @@ const chat = {
   webhook: Type.Optional(
     part('ChatTokenWebhook', {
       url: serverAddress(
-        "The address of the incoming webhook, from Slack's answer to the installation.",
+        "The address of the incoming webhook, from Slack's response to the installation.",
         'https://hooks.slack.com/services/T9TK3CUKW/B0LJ2KD5H/x1y2z3',
       ),
     }),

@@ -1,8 +1,8 @@
-/** Slack, by the app of whoever runs this server. https://api.slack.com/authentication/oauth-v2 */
+/** Slack, by the app of this server's operator. https://api.slack.com/authentication/oauth-v2 */
 import { Type } from 'typebox';
 import type { Provider, Rejection } from '../provider.ts';
-import type { HttpAnswer } from '../shared/transport.ts';
-import { classifySlackAnswer } from '../slack/answer.ts';
+import type { HttpResult } from '../shared/transport.ts';
+import { classifySlackResponse } from '../slack/classify.ts';
 import { buildSlackMessage, type SlackRequest } from '../slack/message.ts';
 import { slackParty, slackRates } from '../slack/rates.ts';
 import { connectSlack } from '../slack/sender.ts';
@@ -15,7 +15,7 @@ const config = Type.Object(
   { additionalProperties: false, examples: [{ enabled: true }] },
 );
 
-export const slackbot: Provider<'slack', typeof config, SlackRequest | Rejection, HttpAnswer> = {
+export const slackbot: Provider<'slack', typeof config, SlackRequest | Rejection, HttpResult> = {
   name: 'slackbot',
   title: 'The server’s own Slack app',
   wireName: '<brand>_slackbot',
@@ -26,7 +26,7 @@ export const slackbot: Provider<'slack', typeof config, SlackRequest | Rejection
   config,
   tokens: { ...chatTokens, collection: 'slack/service_slackbot', path: 'slack/<brand>_slackbot' },
   build: buildSlackMessage,
-  classify: classifySlackAnswer,
+  classify: classifySlackResponse,
   rates: slackRates,
   party: slackParty,
   connect: (_config, deps) => connectSlack(deps),

@@ -15,7 +15,7 @@ export const guide: Guide<SmtpReply> = {
     ['connections', '8, of 500 messages each', 'more e-mails wait'],
   ],
   otherwise:
-    'What is not named here: 4xx passes, 5xx blames the message, and a refusal before MAIL FROM the configuration.',
+    'All other replies: 4xx is temporary, 5xx blames the message, and before MAIL FROM the configuration.',
   responses: [
     ['250', { response: '250 2.0.0 Ok: queued as 4XyZ' }],
     refused('RCPT TO', '550 5.1.1 no such user'),

@@ -585,7 +585,7 @@ describe('golden classifications', () => {
     ],
     [
       { error: { message: 'Message sending aborted', code: 'EABORT' }, written: false },
-      { kind: 'retry', ambiguous: false, code: 'EABORT', reason: 'the mail server did not answer in time' },
+      { kind: 'retry', ambiguous: false, code: 'EABORT', reason: 'the mail server did not respond in time' },
     ],
   ] satisfies [SmtpReply, SendOutcome][])('%j', (reply, outcome) => {
     expect(smtp.classify(reply)).toEqual(outcome);

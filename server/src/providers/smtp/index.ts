@@ -59,7 +59,7 @@ const config = Type.Object(
     username: Type.String({ description: 'Account to log in with; empty to send without logging in' }),
     password: secret({ description: 'Password of the account' }),
     from: mailbox('Sender of every e-mail'),
-    reply_to: Type.Optional(mailbox('Where answers go, if not to the sender')),
+    reply_to: Type.Optional(mailbox('Where replies go, if not to the sender')),
     security: Type.Optional(
       oneOf(['none', 'ssl', 'starttls'], {
         description:
@@ -329,8 +329,8 @@ function build(message: EmailMessage, { from, reply_to: replyTo }: Config): Smtp
 }
 
 /**
- * A careless server may repeat what it was sent; the password shall not go further than here. It is taken out
- * before anything is shortened, in all the dresses in which a server sees it: plain, and as AUTH LOGIN and
+ * A careless server may repeat what it was sent; the password must not go further than here. It is taken out
+ * before anything is shortened, in every form in which a server sees it: plain, and as AUTH LOGIN and
  * AUTH PLAIN carry it.
  */
 function withoutPassword(reply: SmtpReply, { username, password }: Config): SmtpReply {

@@ -32,7 +32,7 @@ export function classify(reply: SmtpReply): SendOutcome {
   return response === '' ? classifyBreak(error, written) : classifyNonsense(response, written);
 }
 
-/** The server has spoken, so nothing is ambiguous: what it answered is what happened. */
+/** The server has replied, so nothing is ambiguous. */
 function classifyResponse(error: SmtpError, status: number): SendOutcome {
   const { enhanced, reason, code } = parseResponse(error.response ?? '', status);
   const rejected = (scope: 'message' | 'address' | 'config'): SendOutcome => ({
@@ -63,7 +63,7 @@ function classifyResponse(error: SmtpError, status: number): SendOutcome {
   if (LOGIN_STATUS.has(status)) return knowsRecipient ? forEither() : rejected('config');
   if (error.code === 'EAUTH' || !isAboutMessage(error)) return rejected('config');
   if (enhanced === '5.3.4') return rejected('message'); // too big
-  if (enhanced === '5.6.7') return rejected('message'); // the recipient's address needs SMTPUTF8, also where MAIL FROM is refused for it
+  if (enhanced === '5.6.7') return rejected('message'); // the recipient needs SMTPUTF8, even if MAIL FROM is rejected
   if (error.command === 'MAIL FROM') return rejected(status === 552 ? 'message' : 'config');
   if (ADDRESS_STATUS.has(enhanced) || status === 556) return rejected('address'); // 556: the domain takes no mail
   if (error.command !== 'RCPT TO') return isAboutSender(enhanced, reason) ? forEither() : rejected('message');
@@ -132,15 +132,15 @@ export function isTlsFailure({ code, originalCode, message }: SmtpError): boolea
 }
 
 /**
- * Something answered, but no reply of SMTP. It is no refusal: whoever talks like that has refused nothing,
+ * A response that is not SMTP. It is no rejection: a server that talks like that has rejected nothing,
  * and may have taken all.
  */
 function classifyNonsense(response: string, written: boolean): SendOutcome {
-  const reason = `the mail server answered something that is not SMTP: ${tidy(response)}`;
+  const reason = `the mail server responded with something that is not SMTP: ${tidy(response)}`;
   return { kind: 'retry', reason, code: 'EPROTOCOL', ambiguous: written, suspect: 'config' };
 }
 
-/** Nobody answered. Only a connection that broke after the whole message was out leaves a doubt. */
+/** There was no reply. It is ambiguous only if the connection broke after the whole message was sent. */
 function classifyBreak(error: SmtpError, written: boolean): SendOutcome {
   const code = error.originalCode ?? error.code ?? 'UNKNOWN';
   if (error.code === 'EENVELOPE') {
@@ -153,7 +153,7 @@ function classifyBreak(error: SmtpError, written: boolean): SendOutcome {
   const suspect = SUSPECT_CONFIG.has(code) ? { suspect: 'config' as const } : {};
   return {
     kind: 'retry',
-    reason: BREAKS[code] ?? `no answer from the mail server: ${tidy(error.message)}`,
+    reason: BREAKS[code] ?? `no response from the mail server: ${tidy(error.message)}`,
     code,
     ambiguous: written,
     ...suspect,
@@ -164,15 +164,15 @@ const SUSPECT_CONFIG = new Set(['ENOTFOUND', 'ECONNREFUSED']);
 
 const BREAKS: Record<string, string> = {
   ENOTFOUND: 'the host name of the mail server does not resolve',
-  EAI_AGAIN: 'the name server did not answer',
+  EAI_AGAIN: 'the name server did not respond',
   ECONNREFUSED: 'the mail server refused the connection',
   EHOSTUNREACH: 'the mail server cannot be reached',
   ENETUNREACH: 'the mail server cannot be reached',
   ECONNRESET: 'the mail server broke the connection',
   EPIPE: 'the mail server broke the connection',
   ECONNECTION: 'the mail server closed the connection',
-  ETIMEDOUT: 'the mail server did not answer in time',
-  EABORT: 'the mail server did not answer in time',
+  ETIMEDOUT: 'the mail server did not respond in time',
+  EABORT: 'the mail server did not respond in time',
 };
 
 /** `550-5.1.1 No such user` → the code, its enhanced part and the words of all lines in one. */

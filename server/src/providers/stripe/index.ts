@@ -19,7 +19,7 @@ const config = Type.Object(
   { additionalProperties: false, examples: [{ webhook_signing_secret: 'whsec_xxxxxxxx' }] },
 );
 
-// A signature holds its time; an older one is a request that somebody repeats.
+// A signature holds its time; an older one is a repeated request.
 const TOLERANCE_MS = 5 * 60_000;
 
 const receives: Receiver<Static<typeof config>> = {

@@ -2,7 +2,7 @@ import { type Guide, response, SHORTENED } from '../shared/guide.ts';
 
 export const guide: Guide = {
   override: {
-    into: 'the message with its card; an override that is a whole card (`"type": "AdaptiveCard"`) takes the place of ours',
+    into: 'the message with its card; an override with `"type": "AdaptiveCard"` replaces the card',
     locked: ['the address of the webhook'],
   },
   limits: [['message', '28 KB', SHORTENED]],

@@ -23,7 +23,7 @@ import { mergeOverride } from '../shared/override.ts';
 import { reachable } from '../shared/reachable.ts';
 import { buildToFit } from '../shared/shrink.ts';
 import { part, serverAddress, tokenSchemas } from '../shared/tokens.ts';
-import type { HttpAnswer } from '../shared/transport.ts';
+import type { HttpResult } from '../shared/transport.ts';
 
 const config = Type.Object(
   {
@@ -32,7 +32,8 @@ const config = Type.Object(
         {
           url: Type.String({
             format: 'uri',
-            description: 'The address of an incoming webhook; whoever has it can post to the channel',
+            description:
+              'The address of an incoming webhook. It is a secret: anyone can post to the channel with it',
           }),
         },
         {
@@ -54,7 +55,7 @@ const tokenMembers = {
     part('TeamsTokenWebhook', {
       url: Type.Optional(
         serverAddress(
-          'The address that the workflow of a Teams channel gave. Without one: the default of the integration.',
+          'The address that a workflow of Teams gave. Without one: the default of the integration.',
           'https://prod-01.westeurope.logic.azure.com/workflows/1a2b3c/triggers/manual/paths/invoke?sig=x1y2z3',
         ),
       ),
@@ -85,7 +86,7 @@ const RATES = [
   { limit: 1_800, windowMs: 24 * 3_600_000 },
 ];
 
-export const teams: Provider<'teams', typeof config, TeamsRequest | Rejection, HttpAnswer> = {
+export const teams: Provider<'teams', typeof config, TeamsRequest | Rejection, HttpResult> = {
   name: 'teams',
   title: 'Microsoft Teams',
   channel: 'teams',
@@ -157,7 +158,7 @@ function cardOf(message: TeamsMessage): object {
 }
 
 /**
- * Cards know some Markdown. A link whose words hide where it leads, nobody has asked for; and a line break
+ * Cards know some Markdown. A link whose text hides its address is not wanted; and a line break
  * takes two.
  */
 function escaped(text: string): string {
@@ -170,14 +171,14 @@ function linkOf({ actionUrl }: TeamsMessage): string | undefined {
   return url?.protocol === 'https:' || url?.protocol === 'http:' ? url.href : undefined;
 }
 
-function classify(answer: HttpAnswer): SendOutcome {
-  return httpOutcome(answer, 'Teams', meaning);
+function classify(response: HttpResult): SendOutcome {
+  return httpOutcome(response, 'Teams', meaning);
 }
 
 // A workflow that is switched off can be switched on again; there is no hurry to find out.
 const SWITCHED_OFF_RETRY_MS = 3_600_000;
 
-/** Success is 202, or 200 with `1`. A connector tells of everything else with 200 too, in words. */
+/** Success is 202, or 200 with `1`. A connector reports everything else with 200, too, in words. */
 function meaning(said: Said): SendOutcome | undefined {
   const { status, text } = said;
   if (status === 202 || (status === 200 && text.trim() === '1')) return { kind: 'sent' };

@@ -13,7 +13,7 @@ export const guide: Guide = {
     [
       'text',
       '1600 characters',
-      'title and content are cut with `…`, never the link; an override with more fails before Twilio is asked',
+      'title and content are cut with `…`, never the link; a longer override fails before the request',
     ],
     [
       'repeats',

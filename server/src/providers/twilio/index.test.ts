@@ -144,7 +144,7 @@ describe('what the answer means', () => {
     const text = JSON.stringify({ code, message: 'Why', more_info: 'https://www.twilio.com', status });
     const outcome = twilio.classify({ status, headers: {}, text });
     expect(outcome).toMatchObject(expected);
-    expect(outcome).toMatchObject({ reason: `Twilio answered ${status}: Why` });
+    expect(outcome).toMatchObject({ reason: `Twilio responded with ${status}: Why` });
     if (status < 500) expect(outcome).toMatchObject({ code: String(code) });
   });
 

@@ -17,7 +17,7 @@ import { createHttpSender } from '../shared/http-sender.ts';
 import { maxPerSecond, rateOf } from '../shared/max-per-second.ts';
 import { mergeOverride } from '../shared/override.ts';
 import { cut } from '../shared/shrink.ts';
-import type { HttpAnswer, HttpRequest } from '../shared/transport.ts';
+import type { HttpRequest, HttpResult } from '../shared/transport.ts';
 import { twilioReceipts } from './receipts.ts';
 
 const config = Type.Object(
@@ -39,7 +39,7 @@ const config = Type.Object(
       secret({
         minLength: 1,
         maxLength: 100,
-        description: "The account's auth token. Only reports on what became of messages are verified with it",
+        description: "The account's auth token. Only delivery reports are verified with it",
       }),
     ),
     max_per_second: maxPerSecond,
@@ -60,7 +60,7 @@ type Config = Static<typeof config>;
 
 const ORIGIN = 'https://api.twilio.com';
 
-export const twilio: Provider<'sms', typeof config, HttpRequest | Rejection, HttpAnswer> = {
+export const twilio: Provider<'sms', typeof config, HttpRequest | Rejection, HttpResult> = {
   name: 'twilio',
   title: 'Twilio',
   channel: 'sms',
@@ -79,20 +79,21 @@ export const twilio: Provider<'sms', typeof config, HttpRequest | Rejection, Htt
 
 /**
  * Asks for one message. Not for the account itself, which only keys of the kind Main may read. A restricted
- * key that may send but not read is answered 403: Twilio knows it then.
+ * key that may send but not read is responded with 403: Twilio knows it then.
  */
 async function verify(config: Config, { transport }: VerifyDeps): Promise<Finding[]> {
   const { account_sid } = config;
-  const answer = await ask(transport.vendor('PROVIDER_TWILIO_BASE_URL', ORIGIN), {
+  const response = await ask(transport.vendor('PROVIDER_TWILIO_BASE_URL', ORIGIN), {
     method: 'GET',
     path: `${messagesPath(account_sid)}?PageSize=1`,
     headers: { authorization: basicAuth(config) },
   });
-  if (answer.status === 200 || answer.status === 403) return [];
-  if (answer.status === 401) return [{ field: 'api_key', problem: `was refused by Twilio: ${answer.said}` }];
-  if (answer.status === 404)
-    return [{ field: 'account_sid', problem: `is not known to Twilio: ${answer.said}` }];
-  return [notChecked('Twilio', answer)];
+  if (response.status === 200 || response.status === 403) return [];
+  if (response.status === 401)
+    return [{ field: 'api_key', problem: `was refused by Twilio: ${response.said}` }];
+  if (response.status === 404)
+    return [{ field: 'account_sid', problem: `is not known to Twilio: ${response.said}` }];
+  return [notChecked('Twilio', response)];
 }
 
 function messagesPath(accountSid: string): string {
@@ -160,7 +161,7 @@ function formOf(payload: Readonly<Record<string, unknown>>): URLSearchParams {
 
 /**
  * https://www.twilio.com/docs/api/errors: no number, one that cannot be reached, no mobile phone, one that
- * has answered STOP.
+ * has replied STOP.
  */
 const ADDRESS = new Set([21211, 21217, 21614, 21610]);
 /** The account, its key, a sender that is none. */
@@ -173,8 +174,8 @@ const EITHER = new Set([21408, 21606, 21608, 21612, 21659]);
 const QUEUE_FULL = 21611; // a number sends one message a second, and has a queue for four hours
 const QUEUE_FULL_RETRY_MS = 60_000;
 
-function classify(answer: HttpAnswer): SendOutcome {
-  return httpOutcome(answer, 'Twilio', meaning);
+function classify(response: HttpResult): SendOutcome {
+  return httpOutcome(response, 'Twilio', meaning);
 }
 
 function meaning(said: Said): SendOutcome | undefined {

@@ -151,7 +151,7 @@ test.each([
   [
     'failed',
     '21610',
-    { kind: 'dropped', reason: 'the recipient has answered STOP', ...suppress('unsubscribed') },
+    { kind: 'dropped', reason: 'the recipient has replied STOP', ...suppress('unsubscribed') },
   ],
   ['failed', '99999', { kind: 'dropped' }],
 ])('%s with %s is %j', (MessageStatus, ErrorCode, expected) => {

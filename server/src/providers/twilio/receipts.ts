@@ -31,7 +31,7 @@ export const twilioReceipts: ReceiptReader<{ auth_token?: string }> = {
   },
 };
 
-// A callback has some hundred. Who sends more is not known before all of it was put in order.
+// A callback has some hundred. The sender is not known before all of it is in order.
 const MAX_FORM_BYTES = 64 * 1024;
 
 /** With the port and without: which of them Twilio signs does not follow from which it has called. */
@@ -48,7 +48,7 @@ function writings(url: string): string[] {
  * order of names.
  */
 function signedFields(form: URLSearchParams): string {
-  // A name that comes twice counts once, for each of its values. In one pass: who sends it is not known yet.
+  // A name that comes twice counts once, for each of its values. In one pass: the sender is not known yet.
   const byName = Map.groupBy(form, ([name]) => name);
   return [...byName.keys()]
     .sort()
@@ -94,7 +94,7 @@ const WHY_NEVER_AGAIN: ReadonlyMap<string, NonNullable<Receipt['suppress']>['rea
 
 /** Callbacks have numbers alone. https://www.twilio.com/docs/api/errors */
 const WORDS: ReadonlyMap<string, string> = new Map([
-  ['21610', 'the recipient has answered STOP'],
+  ['21610', 'the recipient has replied STOP'],
   ['30001', 'the queue of messages has overflowed'],
   ['30002', 'the account is suspended'],
   ['30003', 'the phone is switched off or out of reach'],

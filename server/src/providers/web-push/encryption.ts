@@ -59,7 +59,7 @@ export function readRecipient({ p256dh, auth }: { p256dh: string; auth: string }
 }
 
 /**
- * A pair of ours, for one message (RFC 8291, 3.1): whoever gets hold of it can read that message and no
+ * A pair of ours, for one message (RFC 8291, 3.1): with it that message can be read and no
  * other.
  */
 function createSenderKeys(): SenderKeys {

@@ -10,7 +10,7 @@ export const guide: Guide = {
     [
       'JSON',
       '2641 bytes, which every push service takes; with `custom_attributes` 3993, which nearly all take',
-      'the text is cut to 1000 characters, then `custom_attributes` are left out, then the text is cut further; after a 413 once more',
+      'the text is cut to 1000 characters, then `custom_attributes` are left out, then the text is cut further',
     ],
     ['time to live', '28 days', 'the override is refused'],
   ],

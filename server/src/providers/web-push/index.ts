@@ -21,7 +21,7 @@ import { createHttpSender } from '../shared/http-sender.ts';
 import { mergeOverride } from '../shared/override.ts';
 import { buildToFit, cut } from '../shared/shrink.ts';
 import { part, serverAddress, tokenSchemas } from '../shared/tokens.ts';
-import type { HttpAnswer } from '../shared/transport.ts';
+import type { HttpResult } from '../shared/transport.ts';
 import { encrypt, OVERHEAD_BYTES, type Recipient, readRecipient } from './encryption.ts';
 import { createVapid, readVapidKeys } from './vapid.ts';
 
@@ -95,7 +95,7 @@ const tokens: TargetedTokens<WebPushToken> = {
   target: ({ endpoint, keys }) => ({ address: { endpoint, keys }, secrets: [endpoint] }),
 };
 
-export const webPush: Provider<'web_push', typeof config, PushRequest | Rejection, HttpAnswer> = {
+export const webPush: Provider<'web_push', typeof config, PushRequest | Rejection, HttpResult> = {
   name: 'web_push',
   title: 'Web push',
   channel: 'web_push',
@@ -117,7 +117,7 @@ async function verify(config: Config): Promise<Finding[]> {
   return 'problem' in keys ? [keys] : [];
 }
 
-// Every push service takes a body of 4096 bytes (RFC 8030, 7.2) but for Mozilla's, for browsers that it
+// Every push service takes a body of 4096 bytes (RFC 8030, 7.2) except for Mozilla's, for browsers that it
 // reaches through Google: 2744.
 const MAX_BYTES = 4096 - OVERHEAD_BYTES;
 const AIM_BYTES = 2744 - OVERHEAD_BYTES;
@@ -227,16 +227,16 @@ function problemIn({
 /** Google says that the keys are others than the browser subscribed with; so does Apple, in a word. */
 const OTHER_KEYS = /do not correspond|mismatch/i;
 
-function classify(answer: HttpAnswer): SendOutcome {
-  if ('error' in answer && answer.error.code === UNUSABLE_KEYS) {
-    const { message: reason, code } = answer.error;
+function classify(response: HttpResult): SendOutcome {
+  if ('error' in response && response.error.code === UNUSABLE_KEYS) {
+    const { message: reason, code } = response.error;
     return { kind: 'token_gone', scope: 'token', reason, code };
   }
-  if ('error' in answer && answer.error.code === BAD_VAPID_KEYS) {
-    const { message: reason, code } = answer.error;
+  if ('error' in response && response.error.code === BAD_VAPID_KEYS) {
+    const { message: reason, code } = response.error;
     return { kind: 'rejected', scope: 'config', reason, code };
   }
-  return httpOutcome(answer, 'the push service', meaning);
+  return httpOutcome(response, 'the push service', meaning);
 }
 
 function meaning(said: Said): SendOutcome | undefined {
@@ -268,7 +268,7 @@ const PUSH_SERVICES =
   /^https:\/\/(?:[\w-]+\.)*(?:push\.services\.mozilla\.com|googleapis\.com|push\.apple\.com|notify\.windows\.com)(?:\/|$)/;
 
 const CONCURRENCY = 128;
-const KNOWN_RECIPIENTS = 2_000; // of 4 kB each; reading the keys of one is a third of the work of its first push
+const KNOWN_RECIPIENTS = 2_000; // of 4 kB each; reading its keys is a third of the work of a first push
 
 function connect(config: Config, { transport, clock, contact }: SenderDeps): Sender<WebPushMessage> {
   const vapidKeys = readVapidKeys(config);
@@ -285,17 +285,17 @@ function connect(config: Config, { transport, clock, contact }: SenderDeps): Sen
     return known;
   }
 
-  async function exchange(request: PushRequest, message: WebPushMessage): Promise<HttpAnswer> {
-    const answer = await push(request, message);
-    if (!('status' in answer) || answer.status !== 413) return answer;
+  async function exchange(request: PushRequest, message: WebPushMessage): Promise<HttpResult> {
+    const response = await push(request, message);
+    if (!('status' in response) || response.status !== 413) return response;
     const less = fitted(message, bytesOf(request) > AIM_BYTES ? AIM_BYTES : LAST_RESORT_BYTES);
-    return 'kind' in less || bytesOf(less) >= bytesOf(request) ? answer : push(less, message);
+    return 'kind' in less || bytesOf(less) >= bytesOf(request) ? response : push(less, message);
   }
 
   async function push(
     { endpoint, keys, headers, ttlSeconds, payload }: PushRequest,
     message: WebPushMessage,
-  ): Promise<HttpAnswer> {
+  ): Promise<HttpResult> {
     const recipient = recipientWith(keys);
     const origin = URL.parse(endpoint)?.origin;
     if (recipient === undefined || origin === undefined)
@@ -339,6 +339,6 @@ function pushServiceOutcome(outcome: SendOutcome): SendOutcome {
     : outcome;
 }
 
-async function unsent(code: string, message: string): Promise<HttpAnswer> {
+async function unsent(code: string, message: string): Promise<HttpResult> {
   return { error: { code, message }, written: false };
 }

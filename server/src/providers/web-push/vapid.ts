@@ -1,4 +1,4 @@
-/** How a push service knows who sends: https://www.rfc-editor.org/rfc/rfc8292 */
+/** Authenticates us to push services: https://www.rfc-editor.org/rfc/rfc8292 */
 import { createECDH, createPrivateKey, type KeyObject } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '../../lib/clock.ts';
@@ -10,7 +10,7 @@ export type VapidKeys = { public_key: string; private_key: string };
 // The standard permits 24 hours from when the push service sees it; its clock may be slow.
 const LIFETIME_SECONDS = 18 * 3600;
 const USED_FOR_MS = 12 * 3_600_000;
-// Subscriptions name the origins: there are a handful of push services, but whoever wants can name another
+// Subscriptions name the origins: there are a handful of push services, but a subscription can name any other
 // with each.
 const MAX_ORIGINS = 200;
 

@@ -2,7 +2,7 @@ import { textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import type { Sealer } from '../../../lib/seal.ts';
 import {
-  EVERYBODY,
+  ALL_USERS,
   openRecord,
   type StoredInstallation,
   sealRecord,
@@ -18,10 +18,10 @@ export async function eraseInstallations(
   userIds: readonly string[],
 ): Promise<void> {
   await tx.query(deleteOwn, [uuidArray(userIds)]);
-  const rows = await tx.query<Row>(lockInstalled, [uuidArray(userIds), EVERYBODY]);
+  const rows = await tx.query<Row>(lockInstalled, [uuidArray(userIds), ALL_USERS]);
   if (rows.length === 0) return;
   const anonymous = rows.map(({ project_id: projectId, provider, id, sealed_record }) => {
-    const key = { projectId, provider, id, ownerId: EVERYBODY };
+    const key = { projectId, provider, id, ownerId: ALL_USERS };
     const record = openRecord<StoredInstallation>(sealer, key, sealed_record);
     return record === undefined
       ? sealed_record
@@ -32,7 +32,7 @@ export async function eraseInstallations(
     textArray(rows.map((row) => row.provider)),
     textArray(rows.map((row) => row.id)),
     anonymous,
-    EVERYBODY,
+    ALL_USERS,
   ]);
 }
 

@@ -15,13 +15,13 @@ type SigningConfig = { webhook_signing_secret?: string };
 
 const MAX_NAME = 255;
 // Compared with where there is no integration, so that this takes as long as a wrong signature.
-const NOBODY: SigningConfig = { webhook_signing_secret: 'nobody' };
+const NO_INTEGRATION: SigningConfig = { webhook_signing_secret: 'none' };
 
 /**
- * Takes in a vendor's webhook for the integration with this id: records it as an event of the project, once,
+ * Receives a vendor's webhook for the integration with this id: records it as an event of the project, once,
  * however often it is delivered within a day, and under whatever delivery id where the vendor does not sign
  * that. Throws `invalid_signature` for one that the vendor has not signed, and for an integration that there
- * is not: who asks cannot tell.
+ * is not: the response must not tell them apart.
  */
 export async function receiveWebhook(
   context: { db: Database; sealer: Sealer; clock: Clock },
@@ -32,7 +32,7 @@ export async function receiveWebhook(
   // Projects choose ids of their own: the right one is the one whose secret it is.
   const candidates = await findIntegrationsById(context, provider, id);
   const found = candidates.find(({ config }) => receiver.isSigned(request, config));
-  if (candidates.length === 0) receiver.isSigned(request, NOBODY);
+  if (candidates.length === 0) receiver.isSigned(request, NO_INTEGRATION);
   if (found === undefined) throw new ClientError('invalid_signature');
   const received = receiver.read(request);
   if (received === undefined || !isName(received.event) || !isName(received.deliveryId))
@@ -47,8 +47,7 @@ export async function receiveWebhook(
   });
   await runOnce(context, keyed(deliveryId, 'inbound'), async (tx) => {
     const done = { status: 201, body: '{}' };
-    // Whoever has seen a request can send it again under an id of their own. The response is the same as for
-    // the first.
+    // A copied request can come again under another id. Its response is that of the first.
     if (signature !== undefined) {
       const isNew = await isFirstUse({ tx, clock: context.clock }, keyed(signature, 'inbound-signature'));
       if (!isNew) return done;

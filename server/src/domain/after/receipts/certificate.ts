@@ -2,8 +2,8 @@ import { LRUCache } from 'lru-cache';
 import type { Transport } from '../../../providers/shared/transport.ts';
 
 /**
- * The certificate, in PEM, that stands at an address of a vendor's, kept for the next who asks; undefined
- * when it cannot be had. Who asks for it is not known yet, so that it is not there is kept for a while, too.
+ * Returns the certificate, in PEM, at an address of a vendor's; undefined if it cannot be fetched. It is
+ * cached, and for a while so is its absence: the request that names it is not verified yet.
  */
 export async function certificateAt(
   transport: Pick<Transport, 'vendor'>,
@@ -40,8 +40,8 @@ async function fetchCertificate(
   url: string,
 ): Promise<string | undefined> {
   const { origin, pathname } = new URL(url);
-  const answer = await transport
+  const response = await transport
     .vendor('PROVIDER_SNS_BASE_URL', origin)
-    .request({ method: 'GET', path: pathname, maxAnswerBytes: MAX_BYTES });
-  return 'error' in answer || answer.status !== 200 ? undefined : answer.text;
+    .request({ method: 'GET', path: pathname, maxResponseBytes: MAX_BYTES });
+  return 'error' in response || response.status !== 200 ? undefined : response.text;
 }

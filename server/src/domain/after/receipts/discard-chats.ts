@@ -4,7 +4,7 @@ import { tokenCollection, wireNameOf } from '../../../providers/index.ts';
 import type { GoneChat } from '../../../providers/provider.ts';
 import { recordEvents } from '../../ground/events/record.ts';
 import type { SlackProvider } from '../../people/installations/app.ts';
-import { EVERYBODY } from '../../people/installations/record.ts';
+import { ALL_USERS } from '../../people/installations/record.ts';
 import type { TokenDiscarder } from '../../people/tokens/discard-gone.ts';
 import type { GoneToken } from '../../people/tokens/gone-token.ts';
 
@@ -55,10 +55,10 @@ async function breakInstallations(
     broken.map(({ project_id, id, owner_id, broken_code: code }) => ({
       projectId: project_id,
       type: 'installation.broken' as const,
-      ...(owner_id === EVERYBODY ? {} : { userIds: [owner_id] }),
+      ...(owner_id === ALL_USERS ? {} : { userIds: [owner_id] }),
       details: {
         level: 'error' as const,
-        log: `Slack reports ${code}. The app has to be installed anew.`,
+        log: `Slack reports ${code}. Install the app again.`,
         context: { provider: name, code },
         payload: { id, name },
       },
@@ -89,7 +89,7 @@ async function tokensOf(
       ? []
       : projectIds.map((projectId) => ({
           projectId,
-          userId: EVERYBODY,
+          userId: ALL_USERS,
           tokenId: NONE,
           installationId: one.installationId,
           scope: 'installation' as const,
@@ -117,8 +117,8 @@ function publicIdOf({ installationId, channelId }: GoneChat): string {
 
 const NONE = '00000000-0000-0000-0000-000000000000';
 
-// Index installations_by_id. An event of Slack's may come late: who has installed the app anew since then has
-// a newer record.
+// Index installations_by_id. An event of Slack's may come late: an installation that was made since then has a
+// newer record.
 const breakThem = sql(
   'break_gone_installations',
   `update installations i

@@ -18,8 +18,8 @@ type Deps = Context & { discarder: Pick<TokenDiscarder, 'discard'> };
 type PollJob = Job<'poll_receipts'>;
 
 /**
- * Asks providers that report nothing by themselves what became of messages. A request for each job, few at a
- * time: nobody waits for them.
+ * Polls providers that send no reports for the delivery status of messages: a request for each job, few at a
+ * time.
  */
 export function pollHandler(deps: Deps): Handler<'poll_receipts'> {
   return {
@@ -43,25 +43,25 @@ async function poll(deps: Deps, job: PollJob, leaseId: string): Promise<void> {
   const integration = integrations.find(
     ({ id, provider }) => id === payload.integration_id && provider === payload.provider,
   );
-  // Deleted meanwhile: there is nobody to ask as.
+  // Deleted meanwhile: there are no credentials to poll with.
   if (polls === undefined || integration === undefined) return complete(deps.db, leaseId, [job.id]);
   if (integration.unreadable !== undefined)
     return end(deps, { job, leaseId, again: afterFailure(job, deps.clock.now(), {}) });
   const ids = payload.sent.map(({ id }) => id);
-  const answer = await polls.ask(ids, integration.config, deps);
-  if (answer.kind === 'failed') {
-    const wish = answer.retryAfterMs === undefined ? {} : { retryAfterMs: answer.retryAfterMs };
+  const response = await polls.ask(ids, integration.config, deps);
+  if (response.kind === 'failed') {
+    const wish = response.retryAfterMs === undefined ? {} : { retryAfterMs: response.retryAfterMs };
     const again = afterFailure(job, deps.clock.now(), wish);
     deps.log.debug(
-      { projectId, provider: payload.provider, reason: answer.reason },
+      { projectId, provider: payload.provider, reason: response.reason },
       'no receipts were to be had',
     );
     return end(deps, { job, leaseId, again });
   }
   // Before the job ends, and again should it run twice: a token that is gone stays so.
-  await deps.discarder.discard(goneOf(job, integration.channel, answer.receipts));
-  const receipts = receiptsOf(job, answer.receipts, new Date(deps.clock.now()));
-  const again = nextRound(job, polls, answer.receipts, deps.clock.now());
+  await deps.discarder.discard(goneOf(job, integration.channel, response.receipts));
+  const receipts = receiptsOf(job, response.receipts, new Date(deps.clock.now()));
+  const again = nextRound(job, polls, response.receipts, deps.clock.now());
   await end(deps, { job, leaseId, again, channel: integration.channel, receipts });
 }
 
@@ -133,7 +133,7 @@ function nextRound(
   const after = afterMs[round];
   if (sent.length === 0 || after === undefined) return [];
   const dueAtMs = Math.max(payload.sent_ms + after, nowMs + MIN_PAUSE_MS);
-  return [anew(job, dueAtMs, { sent, round, failures: 0 })];
+  return [nextJob(job, dueAtMs, { sent, round, failures: 0 })];
 }
 
 const MIN_PAUSE_MS = 60_000;
@@ -145,10 +145,10 @@ function afterFailure(
 ): NewJob<'poll_receipts'>[] {
   const failures = job.payload.failures + 1;
   const dueAtMs = nowMs + backoff(failures, wish);
-  return dueAtMs > job.payload.sent_ms + LIFETIME_MS ? [] : [anew(job, dueAtMs, { failures })];
+  return dueAtMs > job.payload.sent_ms + LIFETIME_MS ? [] : [nextJob(job, dueAtMs, { failures })];
 }
 
-function anew(
+function nextJob(
   { projectId, priority, payload }: PollJob,
   dueAtMs: number,
   changes: Partial<PollJob['payload']>,

@@ -94,11 +94,11 @@ function strongestOf(channel: string, named: readonly Named[]): Strongest[] {
 interface Found {
   notification_id: string;
   category: string | null;
-  /** Nobody knew it before. */
+  /** The report is new. */
   news: boolean;
 }
 
-/** Writes the receipts; answers the deliveries that are the project's. */
+/** Writes the receipts; returns the deliveries that are the project's. */
 async function write(
   tx: Queryable,
   { projectId, integrationId, provider, channel }: ReceiptSource,
@@ -167,19 +167,19 @@ function detailsOf(receipt: Receipt, context: { channel: string; provider: strin
 const MAX_REASON_CHARACTERS = 500;
 
 /**
- * What was said, without whom it is about: events outlive users. A receiving server may name others, too:
+ * The reason without addresses: events outlive users. A receiving server may name others, too:
  * whom a mail was forwarded to. All words are looked at, each once: to look for addresses themselves takes
  * long where there is none.
  */
 function anonymous({ suppress }: Receipt, reason: string): string {
   const address = suppress !== undefined && isAddress(suppress.address) ? suppress.address : undefined;
   const said = withoutAddress(oneLine(reason, 4 * MAX_REASON_CHARACTERS), address);
-  const told = said.replace(/[^\s<>"'(),;:[\]]+/g, (word) => (/.@./.test(word) ? '[address]' : word));
-  return oneLine(told, MAX_REASON_CHARACTERS);
+  const redacted = said.replace(/[^\s<>"'(),;:[\]]+/g, (word) => (/.@./.test(word) ? '[address]' : word));
+  return oneLine(redacted, MAX_REASON_CHARACTERS);
 }
 
 /**
- * Only with what is news: an address that was put right since is not suppressed again by what is told twice.
+ * Only with what is news: an address that was corrected since is not suppressed again by a repeated report.
  */
 function suppressionsOf(
   { projectId, provider, channel }: ReceiptSource,

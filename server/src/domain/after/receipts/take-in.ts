@@ -29,7 +29,7 @@ interface Deps {
   discarder: Pick<TokenDiscarder, 'discard'>;
 }
 
-/** A provider whose vendor reports what became of messages. */
+/** A provider whose vendor reports the delivery status of messages. */
 export interface Reporting {
   name: IntegrationName;
   channel: string;
@@ -37,9 +37,9 @@ export interface Reporting {
 }
 
 /**
- * Takes in what a vendor reports for the integration with this id, and answers the text that it wants back,
- * if it does. Throws `invalid_signature` for what the vendor has not signed, and for an integration that
- * there is not: who asks cannot tell.
+ * Receives a vendor's report for the integration with this id, and returns the text that the vendor wants
+ * back, if any. Throws `invalid_signature` for what the vendor has not signed, and for an integration that
+ * there is not: the response must not tell them apart.
  */
 export async function takeInReport(
   deps: Deps,
@@ -103,7 +103,7 @@ function readOrThrow(reader: ReceiptReader<Record<string, unknown>>, request: Re
 
 const MAX_ONCE_CHARACTERS = 255;
 
-/** All of it or nothing, so that a vendor who was not told that it was taken in can repeat all of it. */
+/** All of it or nothing, so that a vendor that gets no success can repeat all of it. */
 async function record(
   deps: Deps,
   source: ReceiptSource,
@@ -122,7 +122,7 @@ async function record(
   for (const message of held) deps.bus.publish(message);
 }
 
-/** For the first who comes with a text that is good for one request; the same request again is no harm. */
+/** Accepts a text that is valid for one request once; the same request again does no harm. */
 async function onceOnly(
   deps: Deps,
   { projectId, provider, integrationId }: ReceiptSource,
@@ -146,9 +146,9 @@ async function onceOnly(
 
 async function confirm(transport: Transport, confirmUrl: string): Promise<void> {
   const { origin, pathname, search } = new URL(confirmUrl);
-  const answer = await transport
+  const response = await transport
     .vendor('PROVIDER_SNS_BASE_URL', origin)
     .request({ method: 'GET', path: `${pathname}${search}` });
-  if (!('error' in answer) && answer.status === 200) return;
+  if (!('error' in response) && response.status === 200) return;
   throw new ClientError('service_unavailable', ['The subscription could not be confirmed: try again later']);
 }

@@ -1,7 +1,7 @@
 import { createHmac, createSecretKey } from 'node:crypto';
 import type { Event } from '../../../contract/event.ts';
 import type { Clock } from '../../../lib/clock.ts';
-import type { Endpoint, HttpAnswer, Transport } from '../../../providers/shared/transport.ts';
+import type { Endpoint, HttpResult, Transport } from '../../../providers/shared/transport.ts';
 import { tidy } from '../../../providers/shared/vendor-words.ts';
 import { SECRET_PREFIX } from './secrets.ts';
 
@@ -49,14 +49,14 @@ async function send(
     path,
     headers: { 'content-type': 'application/json', ...sign({ id: event.id, atMs, body }) },
     body,
-    maxAnswerBytes: MAX_RESPONSE_BYTES,
+    maxResponseBytes: MAX_RESPONSE_BYTES,
   });
   if ('error' in response && response.error.code === 'CLOSED') return 'interrupted';
   return { ...resultOf(response, atMs), durationMs: Math.round(performance.now() - startedAt), atMs };
 }
 
 /** Classifies a response: only 2xx accepts the message, and redirects are not followed. */
-function resultOf(response: HttpAnswer, nowMs: number): Omit<Attempt, 'durationMs' | 'atMs'> {
+function resultOf(response: HttpResult, nowMs: number): Omit<Attempt, 'durationMs' | 'atMs'> {
   if ('error' in response) {
     const { code, message } = response.error;
     const reason = tidy(message === '' ? code : message, MAX_REASON);

@@ -49,7 +49,8 @@ async function serversApp(
   if (!SLACKBOT_APP_ID || !SLACKBOT_CLIENT_ID || !SLACKBOT_CLIENT_SECRET)
     return {
       problem:
-        'This server has no Slack app of its own: its operator has to set SLACKBOT_APP_ID, SLACKBOT_CLIENT_ID and SLACKBOT_CLIENT_SECRET',
+        'This server has no Slack app of its own: its operator has to set SLACKBOT_APP_ID, ' +
+        'SLACKBOT_CLIENT_ID and SLACKBOT_CLIENT_SECRET',
     };
   if (appId !== SLACKBOT_APP_ID) return { problem: "Param 'app_id' is not the Slack app of this server" };
   return { appId, clientId: SLACKBOT_CLIENT_ID, clientSecret: SLACKBOT_CLIENT_SECRET };

@@ -9,7 +9,7 @@ import { isStateOf } from './state.ts';
 
 /**
  * Exchanges the code that Slack sent the user back with, and saves what Slack grants for it. Throws 422 for
- * what Slack refuses, and 503 when it does not answer: the code may be used up then, and the user has to be
+ * what Slack refuses, and 503 when it does not respond: the code may be used up then, and the user has to be
  * sent to Slack again.
  */
 export async function finishInstallation(
@@ -24,17 +24,17 @@ export async function finishInstallation(
     ]);
   }
   const request = { code, ...(redirectUrl === undefined ? {} : { redirectUrl }) };
-  const answer = await exchangeCode(deps.transport, app, request);
-  if (answer.kind === 'refused') throw refusal(answer.code);
-  if (answer.kind === 'failed') {
-    const seconds = Math.ceil(answer.retryAfterMs / 1_000);
+  const response = await exchangeCode(deps.transport, app, request);
+  if (response.kind === 'refused') throw refusal(response.code);
+  if (response.kind === 'failed') {
+    const seconds = Math.ceil(response.retryAfterMs / 1_000);
     throw new ClientError(
       'service_unavailable',
-      [`${answer.reason}. If the code is refused the next time, start the installation again`],
+      [`${response.reason}. If the code is refused the next time, start the installation again`],
       { 'retry-after': `${seconds}` },
     );
   }
-  const { grant } = answer;
+  const { grant } = response;
   if (grant.app_id !== appId) {
     throw new ClientError('verification_failed', [
       `Slack says that client_id and client_secret are those of the app ${grant.app_id}, not of ${appId}`,

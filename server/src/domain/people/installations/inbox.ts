@@ -8,8 +8,7 @@ import { openRecord, sealRecord } from './record.ts';
 type InboxConfig = IntegrationConfig<'inbox'>;
 
 /**
- * Saves how a user's own inbox looks, in the place of what the project has decided. Answers it with all its
- * keys.
+ * Saves the look of a user's own inbox, which overrides that of the project. Returns it with all its keys.
  */
 export async function saveInboxInstallation(
   { db, sealer }: { db: Pick<Database, 'transaction'>; sealer: Sealer },
@@ -27,7 +26,7 @@ export async function saveInboxInstallation(
 }
 
 /**
- * How a user's inbox looks: as the user has it, else as the project has it, else nothing is said about it.
+ * The look of a user's inbox: that of the user, else that of the project, else all `null`.
  */
 export async function inboxConfigOf(
   deps: { db: Queryable; sealer: Sealer },

@@ -5,7 +5,7 @@ import type { SlackGrant } from '../../../providers/slack/oauth.ts';
 import type { SlackProvider } from './app.ts';
 
 /** Whose an installation is that serves all users of the project: Slack itself has vouched for it. */
-export const EVERYBODY = '00000000-0000-0000-0000-000000000000';
+export const ALL_USERS = '00000000-0000-0000-0000-000000000000';
 
 /** What an installation is found by. */
 export interface InstallationKey {
@@ -52,7 +52,7 @@ export function sealRecord(sealer: Sealer, key: InstallationKey, record: object)
   return sealer.seal(JSON.stringify(record), installationPurpose(key));
 }
 
-/** A record as it was sealed; undefined when the key that sealed it is gone: it has to be saved anew then. */
+/** A record as it was sealed; undefined when the key that sealed it is gone: it has to be saved again then. */
 export function openRecord<Kind extends object>(
   sealer: Sealer,
   key: InstallationKey,

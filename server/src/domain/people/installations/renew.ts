@@ -9,7 +9,7 @@ import { type RenewedTokens, renewTokens } from '../../../providers/slack/oauth.
 import { recordEvents } from '../../ground/events/record.ts';
 import { findSlackApp, type SlackbotSettings } from './app.ts';
 import {
-  EVERYBODY,
+  ALL_USERS,
   expiryOf,
   type HeldInstallation,
   type InstallationKey,
@@ -46,10 +46,10 @@ const LEASE_SPARE_MS = 15_000;
 /**
  * Renews the tokens of an installation that was just read. A lease on its row, and no transaction, keeps
  * others from it meanwhile: Slack is asked in between. The new pair is written only over the refresh token
- * that bought it, whoever holds the lease by then.
+ * that bought it, even if the lease has passed on by then.
  *
- * An answer of Slack's that is lost takes the new pair with it. The next attempt finds the old refresh token
- * refused; the installation is broken then, which an event tells, and its last token is used until it runs
+ * A response of Slack's that is lost takes the new pair with it. The next attempt finds the old refresh token
+ * refused; the installation is broken then, which an event reports, and its last token is used until it runs
  * out.
  */
 export async function renewInstallation(deps: RenewDeps, held: HeldInstallation): Promise<Renewed> {
@@ -60,16 +60,16 @@ export async function renewInstallation(deps: RenewDeps, held: HeldInstallation)
   if ('problem' in app) return { kind: 'config', code: 'no_app', reason: app.problem };
   const leased = await lease(deps, held, record.refresh_token);
   if (leased !== true) return leased;
-  const answer = await renewTokens(deps.transport, app, record.refresh_token);
-  switch (answer.kind) {
+  const response = await renewTokens(deps.transport, app, record.refresh_token);
+  switch (response.kind) {
     case 'granted':
-      await keep(deps, key, record.refresh_token, answer.grant);
-      return { kind: 'token', token: answer.grant.access_token };
+      await keep(deps, key, record.refresh_token, response.grant);
+      return { kind: 'token', token: response.grant.access_token };
     case 'failed':
-      await giveBack(deps, held, answer.retryAfterMs);
-      return { kind: 'retry', reason: answer.reason, retryAfterMs: answer.retryAfterMs };
+      await giveBack(deps, held, response.retryAfterMs);
+      return { kind: 'retry', reason: response.reason, retryAfterMs: response.retryAfterMs };
     case 'refused': {
-      const { code } = answer;
+      const { code } = response;
       if (OF_THE_APP.has(code)) {
         await giveBack(deps, held, CONFIG_RETRY_MS);
         return { kind: 'config', code, reason: `Slack does not accept the credentials of the app: ${code}` };
@@ -103,7 +103,7 @@ async function giveBack(
   await db.query(endLease, [...columns(key), new Date(clock.now() + retryAfterMs), expiresAt]);
 }
 
-/** Writes the new pair in the place of the old one, and does not give up because it fails for a moment. */
+/** Replaces the old pair by the new one, and retries if that fails for a moment. */
 async function keep(
   deps: RenewDeps,
   key: InstallationKey,
@@ -116,7 +116,7 @@ async function keep(
     try {
       await deps.db.transaction(async (tx) => {
         const current = await lockRecord(tx, deps.sealer, key, used);
-        if (current === undefined) return; // installed anew meanwhile: that is what counts
+        if (current === undefined) return; // installed again meanwhile: that counts
         const { refresh_token: _used, expires_in: _former, ...rest } = current;
         // A pair without a new refresh token would be against Slack's own rules; the old one is worth a try
         // then.
@@ -130,7 +130,7 @@ async function keep(
       if (over) {
         deps.log.error(
           about,
-          'renewed tokens of Slack could not be kept; the app has to be installed anew when the present one runs out',
+          'renewed tokens of Slack could not be stored; install the app again before the present one expires',
         );
         return; // the caller can still post with what is in its hand
       }
@@ -151,10 +151,10 @@ async function markBroken(deps: RenewDeps, key: InstallationKey, used: string, c
       {
         projectId,
         type: 'installation.broken',
-        ...(ownerId === EVERYBODY ? {} : { userIds: [ownerId] }),
+        ...(ownerId === ALL_USERS ? {} : { userIds: [ownerId] }),
         details: {
           level: 'error',
-          log: `Slack does not renew the installation: ${code}. It has to be installed anew.`,
+          log: `Slack does not renew the installation: ${code}. Install it again.`,
           context: { provider: name, code },
           payload: { id, name },
         },

@@ -7,7 +7,7 @@ import type { SlackGrant } from '../../../providers/slack/oauth.ts';
 import { recordEvents } from '../../ground/events/record.ts';
 import type { SlackProvider } from './app.ts';
 import {
-  EVERYBODY,
+  ALL_USERS,
   expiryOf,
   grantHash,
   type InstallationKey,
@@ -41,15 +41,15 @@ export async function saveGranted(
 ): Promise<StoredInstallation> {
   const record = withId(grant);
   await deps.db.transaction(async (tx) => {
-    const key = { ...placeOf(installer, record.id), ownerId: EVERYBODY };
+    const key = { ...placeOf(installer, record.id), ownerId: ALL_USERS };
     await write(tx, deps, installer, key, record);
-    await tx.query(deleteInstallation, columns({ ...key, ownerId: installer.userId })); // what the user said before
+    await tx.query(deleteInstallation, columns({ ...key, ownerId: installer.userId })); // the user's own
   });
   return record;
 }
 
 /**
- * Saves what a user says an installation is: for that user alone, since anybody can say anything. The same
+ * Saves an installation that a user states: for that user alone, since it is not verified. The same
  * tokens again change nothing about those that have been renewed since, and tokens that Slack granted here
  * stay what serves everybody.
  */
@@ -63,7 +63,7 @@ export async function saveStated(
   const own = { ...place, ownerId: installer.userId };
   const hash = grantHash(record);
   await deps.db.transaction(async (tx) => {
-    const [granted] = await tx.query<Row>(lockInstallation, columns({ ...place, ownerId: EVERYBODY }));
+    const [granted] = await tx.query<Row>(lockInstallation, columns({ ...place, ownerId: ALL_USERS }));
     if (granted?.grant_hash?.equals(hash)) {
       await tx.query(deleteInstallation, columns(own));
       return;
@@ -123,7 +123,7 @@ function tokensOf({
   };
 }
 
-/** Optional is not nullable: what is said to be null is left out. */
+/** Optional is not nullable: members that are null are left out. */
 function withoutNulls(record: SlackInstallation): SlackInstallation {
   return Object.fromEntries(
     Object.entries(record).filter(([, value]) => value !== null),

@@ -10,7 +10,7 @@ export interface StateSubject {
   appId: string;
 }
 
-const VALID_MS = 60 * 60_000; // people are asked for their password on the way, or for an administrator's consent
+const VALID_MS = 60 * 60_000; // users log in on the way, or wait for an administrator
 
 /** The `state` that goes to Slack and comes back with the user, signed with the project's signing key. */
 export function signState(

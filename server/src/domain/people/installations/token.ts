@@ -4,7 +4,7 @@ import type { Sealer } from '../../../lib/seal.ts';
 import { waitMs } from '../../../lib/wait.ts';
 import type { SlackProvider } from './app.ts';
 import {
-  EVERYBODY,
+  ALL_USERS,
   type HeldInstallation,
   type InstallationKey,
   openRecord,
@@ -15,11 +15,11 @@ import { type RenewDeps, renewInstallation } from './renew.ts';
 /** The bot's token of an installation, or why there is none. */
 export type InstallationToken =
   | { kind: 'token'; token: string }
-  /** Not now: Slack is out of reach, or somebody else is renewing it. */
+  /** Not now: Slack is out of reach, or another node is renewing it. */
   | { kind: 'retry'; reason: string; retryAfterMs: number }
   /** Not before this server has the key that the installation was sealed with. */
   | { kind: 'unreadable'; reason: string }
-  /** Not before somebody installs the app anew; `code` is Slack's word, or ours. */
+  /** Not before the app is installed again; `code` is Slack's, or ours. */
   | { kind: 'gone'; reason: string; code: string }
   /** Not before the project, or the operator, puts the app's credentials right. */
   | { kind: 'config'; reason: string; code: string };
@@ -32,17 +32,17 @@ export interface InstallationOfUser {
   id: string;
 }
 
-// A token that is about to run out is renewed this long before: for that time an answer of Slack's can be
+// A token that is about to run out is renewed this long before: for that time a response of Slack's can be
 // lost, or Slack be down, and messages go out all the same. Of short lives it is the half.
 const RENEW_BEFORE_MS = 60 * 60_000;
 // A token that would run out on its way is none.
 const LEEWAY_MS = 30_000;
-const WAIT_MS = 10_000; // for another node that is renewing it; a message tried again later costs no more than that
+const WAIT_MS = 10_000; // for another node that is renewing it; a retry costs no more than that
 const POLL_MS = 100;
 
 /**
  * A token that the bot of an installation can post with: the user's own installation, or the one that serves
- * everybody. Renews tokens that are about to run out, one caller at a time on all nodes. `expired` is the
+ * all users. Renews tokens that are about to run out, one caller at a time on all nodes. `expired` is the
  * token that Slack has just called expired.
  */
 export async function installationToken(
@@ -66,7 +66,7 @@ export async function installationToken(
   }
 }
 
-/** Nobody has installed the app there, or not any more. */
+/** The app is not installed there. */
 export const NOT_INSTALLED: InstallationToken = {
   kind: 'gone',
   code: 'not_installed',
@@ -76,7 +76,7 @@ export const NOT_INSTALLED: InstallationToken = {
 type Judged = InstallationToken | { kind: 'due'; usable: string | undefined };
 
 /**
- * What can be said without asking anybody: `due` where the token is to be renewed, and may still be usable
+ * The verdict without a request: `due` if the token is to be renewed, and may still be usable
  * meanwhile.
  */
 export function judgeInstallation(
@@ -88,13 +88,14 @@ export function judgeInstallation(
     return {
       kind: 'unreadable',
       reason:
-        'The installation cannot be opened: it was sealed with a key that this server does not have. Add that key to SECRET_KEY, or install the app again',
+        'The installation cannot be opened: it was sealed with a key that this server does not have. ' +
+        'Add that key to SECRET_KEY, or install the app again',
     };
   const { access_token: token, refresh_token: refreshToken, expires_in: lifetime = 0 } = record;
   const leftMs = token === expired ? 0 : (expiresAt?.getTime() ?? Number.POSITIVE_INFINITY) - clock.now();
   const usable = leftMs > LEEWAY_MS ? token : undefined;
   if (brokenCode !== null) {
-    // A refresh token that is no more says nothing about the token that it once bought.
+    // An expired refresh token says nothing about the token that it once bought.
     return usable !== undefined && OF_REFRESH_TOKENS.has(brokenCode)
       ? { kind: 'token', token: usable }
       : { kind: 'gone', code: brokenCode, reason: `Slack does not renew the installation: ${brokenCode}` };
@@ -120,14 +121,14 @@ export function judgeInstallation(
 const OF_REFRESH_TOKENS: ReadonlySet<string> = new Set(['invalid_refresh_token', 'invalid_grant']);
 
 /**
- * The installation that a user's messages go by: the user's own before the one that serves everybody, one
+ * The installation that a user's messages go by: the user's own before the one that serves all users, one
  * that works before either.
  */
 async function findInstallation(
   { db, sealer }: { db: Queryable; sealer: Sealer },
   { projectId, userId, provider, id }: InstallationOfUser,
 ): Promise<HeldInstallation | undefined> {
-  const [row] = await db.query<Row>(selectInstallation, [projectId, provider, id, [userId, EVERYBODY]]);
+  const [row] = await db.query<Row>(selectInstallation, [projectId, provider, id, [userId, ALL_USERS]]);
   if (row === undefined) return undefined;
   const key = { projectId, provider, id, ownerId: row.owner_id };
   return {

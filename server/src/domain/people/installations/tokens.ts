@@ -1,6 +1,6 @@
 import { type Queryable, sql } from '../../../db/client.ts';
 import type { Sealer } from '../../../lib/seal.ts';
-import { EVERYBODY, type HeldInstallation, openRecord, type StoredInstallation } from './record.ts';
+import { ALL_USERS, type HeldInstallation, openRecord, type StoredInstallation } from './record.ts';
 import type { RenewDeps } from './renew.ts';
 import {
   type InstallationOfUser,
@@ -11,9 +11,8 @@ import {
 } from './token.ts';
 
 /**
- * The tokens of all these installations, as `installationToken` answers them: found by one statement, and
- * each renewed once that is about to run out, whoever of its users asks. The answer takes the very objects
- * that were given.
+ * The tokens of all these installations, as `installationToken` returns them: found by one statement, and each
+ * renewed once if it is about to run out. The map's keys are the very objects that were given.
  */
 export async function installationTokens(
   deps: RenewDeps,
@@ -49,7 +48,7 @@ async function findInstallations(
     asked.map(({ provider }) => provider),
     asked.map(({ id }) => id),
     asked.map(({ userId }) => userId),
-    EVERYBODY,
+    ALL_USERS,
   ]);
   // Most users share one: it is opened once.
   const opened = new Map<string, StoredInstallation | undefined>();

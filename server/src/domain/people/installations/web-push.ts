@@ -26,7 +26,7 @@ export async function startWebPush(
   projectId: string,
   token: AskingToken,
 ): Promise<{ auth_token: string; public_key: string }> {
-  // Nearly always there is one, and nobody has to wait for a lock.
+  // Nearly always there is one, and no lock is needed.
   const [found] = await findIntegrations(deps, projectId, 'web_push');
   const { config } =
     found ?? (await getOrCreateIntegration(deps, { projectId, provider: 'web_push', make: createVapidKeys }));

@@ -17,7 +17,7 @@ interface Deps {
 
 const LINGER_MS = 50;
 const MAX_TOKENS = 1_000;
-// While the database is away they are kept. What is forgotten after that is told again with the next message
+// While the database is away they are kept. What is lost after that is reported again with the next message
 // to the token.
 const KEEP_TRYING_MS = 120_000;
 const RETRY_EVERY_MS = 250;
@@ -44,7 +44,10 @@ export class TokenDiscarder {
   /** Takes the tokens over; what cannot be written down is logged. */
   add(gone: readonly GoneToken[]): void {
     this.discard(gone).catch((error: unknown) => {
-      this.#deps.log.warn({ err: error }, 'tokens that are gone could not be discarded; they are told again');
+      this.#deps.log.warn(
+        { err: error },
+        'invalid tokens could not be discarded; the provider reports them again',
+      );
     });
   }
 
@@ -112,7 +115,7 @@ interface Place {
   id: string;
 }
 
-/** Discards some of the tokens of an installation; answers where it goes on, if it does. */
+/** Discards some of the tokens of an installation; returns where to continue, if there are more. */
 async function discardPage(deps: Deps, installation: Installation, from: Place): Promise<Place | undefined> {
   const { projectId, channel, installationId } = installation;
   // What begins with `<id>-` is, in the order of bytes, before what begins with `<id>.`.
@@ -139,7 +142,7 @@ async function discardBatch({ db, bus }: Deps, gone: readonly GoneToken[]): Prom
   const users = uuidArray(tokens.map(({ userId }) => userId));
   const ids = uuidArray(tokens.map(({ tokenId }) => tokenId));
   const done = await db.transaction(async (tx) => {
-    // The owners first, as in save.ts; then nobody saves or moves a token while it is judged.
+    // The owners first, as in save.ts: no token is saved or moved while it is judged.
     await tx.query(lockOwners, [users, ids]);
     const rows = await tx.query<Discarded>(discardTokens, [users, ids, tokens.map(({ goneAt }) => goneAt)]);
     await recordEvents(

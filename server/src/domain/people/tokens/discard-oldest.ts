@@ -3,16 +3,16 @@ import type { NewEvent } from '../../ground/events/record.ts';
 import { discarded } from './events.ts';
 
 /**
- * How many active tokens a user has on a channel: more than anybody has browsers and devices, yet so few that
+ * How many active tokens a user has on a channel: more than a user has browsers and devices, yet so few that
  * a message to the user stays a few requests, to whatever addresses the tokens name. Clients that save
  * another one with every page leave the old ones behind.
  */
 export const MAX_ACTIVE_TOKENS = 100;
 
-// Of those from before there was a limit, so many go with each save.
+// Each save discards up to this many of the tokens from before there was a limit.
 const BATCH = 1000;
 
-/** What was discarded: to be told in events with the caller's own, and on the bus after the commit. */
+/** The discarded tokens: to be recorded with the caller's events, and published after the commit. */
 export interface Discarded {
   tokenIds: string[];
   events: NewEvent[];
@@ -20,8 +20,7 @@ export interface Discarded {
 
 /**
  * Discards the oldest active tokens of the user on the channel, `savedId` not among them, as many as are too
- * many. The last that a transaction does: whoever waits for their turn here holds locks that nobody asks for
- * who has theirs. So after the turn nothing is waited for, and a token that somebody else has in hand is
+ * many. The last that a transaction does: a transaction that waits here holds locks that the one before does not need. So after the turn nothing is waited for, and a token that another transaction has locked is
  * passed over: it moves, or goes anyway, or was just saved.
  */
 export async function discardOldest(

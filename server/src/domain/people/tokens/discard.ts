@@ -4,7 +4,7 @@ import { recordEvents } from '../../ground/events/record.ts';
 import { discarded } from './events.ts';
 
 /**
- * Discards a token of the user for good and closes what hangs on it. Answers the id that clients know it by
+ * Discards a token of the user for good and closes its connections. Returns the id that clients know it by
  * and when that was: of a token that was discarded before, then. Undefined for a token that the user does not
  * have on this channel.
  */
@@ -18,7 +18,7 @@ export async function discardToken(
     if (token === undefined) return undefined;
     const shownId = token.public_id ?? token.id;
     if (token.discarded_at !== null) return { id: shownId, at: token.discarded_at, now: false };
-    // The owner first, as in `saveToken`; then nobody can take the token away from under us.
+    // The owner first, as in `saveToken`: the token cannot move meanwhile.
     await tx.query(deleteOwner, [projectId, channel, token.hash, userId, token.id]);
     const [done] = await tx.query<{ discarded_at: Date }>(markDiscarded, [userId, channel, token.id]);
     if (done !== undefined) {

@@ -8,7 +8,7 @@ export interface TokenRef {
   installationId?: string;
 }
 
-/** A token that is no more, by the word of the provider. */
+/** A token that the provider reports as invalid. */
 export interface GoneToken extends TokenRef {
   scope: 'token' | 'installation';
   goneAt?: Date;

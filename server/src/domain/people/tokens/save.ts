@@ -9,7 +9,7 @@ import { discarded, saved } from './events.ts';
 import { openToken, sealToken } from './sealed.ts';
 import { tokenHash } from './token-hash.ts';
 
-// A token that others save and discard at the same moment: each round somebody gets through.
+// For a token that others save and discard at the same moment: each round one of them succeeds.
 const MAX_ROUNDS = 10;
 
 /**
@@ -62,7 +62,7 @@ interface Owner {
 }
 
 /**
- * Makes the user the owner; answers the records that were discarded for it, and undefined when the owner
+ * Makes the user the owner; returns the records that were discarded for it, and undefined when the owner
  * vanished meanwhile. The row of token_owners is locked first, here as in `discardToken`, so that all who
  * touch a token queue up at the same door.
  */
@@ -92,7 +92,7 @@ async function claim(tx: Queryable, save: Save): Promise<Owner[] | undefined> {
 }
 
 /**
- * Saves a token that others may have as well; answers as `claim` does: undefined when the user's record
+ * Saves a token that others may have as well; returns as `claim` does: undefined when the user's record
  * vanished meanwhile.
  */
 async function share(tx: Queryable, save: Save): Promise<Owner[] | undefined> {
@@ -115,7 +115,7 @@ async function share(tx: Queryable, save: Save): Promise<Owner[] | undefined> {
 }
 
 /**
- * Makes room for a token that is active from now on, and records the events of all; answers what had to go.
+ * Makes room for a token that is active from now on, and records the events of all; returns the discarded ones.
  */
 async function makeRoom(
   tx: Queryable,

@@ -2,11 +2,11 @@
 
 import type { SendOutcome } from '../provider.ts';
 import { httpOutcome, rejected, rejectedForEither, retry, type Said } from '../shared/http-outcome.ts';
-import type { HttpAnswer } from '../shared/transport.ts';
+import type { HttpResult } from '../shared/transport.ts';
 
-/** What Slack answered: the API in JSON, a webhook in one word. */
-export function classifySlackAnswer(answer: HttpAnswer): SendOutcome {
-  return httpOutcome(answer, 'Slack', meaning);
+/** The meaning of a response of Slack: the API responds with JSON, a webhook with one word. */
+export function classifySlackResponse(response: HttpResult): SendOutcome {
+  return httpOutcome(response, 'Slack', meaning);
 }
 
 // The words of the API and those of webhooks, which have nothing in common but some of their meanings.
