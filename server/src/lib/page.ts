@@ -62,7 +62,7 @@ function stretchOf<Row>(found: Row[] | Stretch<Row>): Stretch<Row> {
   return Array.isArray(found) ? { rows: found } : found;
 }
 
-/** Where the neighbours of a page begin: at its records or, in the direction of a search, where it stopped. */
+/** Where the neighbours of a page begin: at its records or, in the search's direction, where it stopped. */
 function edges(
   direction: Cursor['direction'],
   items: readonly { id: string }[],

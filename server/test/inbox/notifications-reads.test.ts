@@ -4,7 +4,7 @@ import { countUnread, MAX_UNREAD_COUNT } from '../../src/domain/line/notificatio
 import { findFewNotifications } from '../../src/domain/line/notifications/few.ts';
 import { FEW_BROADCASTS, findFewBroadcasts } from '../../src/domain/line/notifications/find-few.ts';
 import { listNotifications } from '../../src/domain/line/notifications/list.ts';
-import { type NotificationFilter, STANDING } from '../../src/domain/line/notifications/row.ts';
+import { IN_STATUS, type NotificationFilter } from '../../src/domain/line/notifications/row.ts';
 import { NEWEST, OLDEST } from '../../src/lib/cursor.ts';
 import { newId, notificationId } from '../../src/lib/ids.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
@@ -13,12 +13,12 @@ const LIMIT = 51;
 const MANY = 20_000;
 /** One of them, half of the others on either side. */
 const SHOWN_LATER = '01900000-0000-7000-8000-000000010000';
-const STANDINGS = Object.keys(STANDING) as (keyof typeof STANDING)[];
+const STATUSES = Object.keys(IN_STATUS) as (keyof typeof IN_STATUS)[];
 
 let database: TestDatabase;
 let db: Database;
 /**
- * For each standing a user who has twenty thousand notifications, all in it; every second was shown later
+ * For each status a user with twenty thousand notifications, all in it; every second was shown later
  * than it was made.
  */
 const users = { unread: newId(), read: newId(), archived: newId() };
@@ -26,9 +26,9 @@ const users = { unread: newId(), read: newId(), archived: newId() };
 beforeAll(async () => {
   database = await createTestDatabase();
   db = openDatabase(database.connection, { size: 1, name: 'test' });
-  for (const standing of STANDINGS) {
-    const touched = { unread: [null, null], read: ['now', null], archived: ['now', 'now'] }[standing];
-    await db.query(fill, [users[standing], MANY, ...touched]);
+  for (const status of STATUSES) {
+    const touched = { unread: [null, null], read: ['now', null], archived: ['now', 'now'] }[status];
+    await db.query(fill, [users[status], MANY, ...touched]);
   }
   await db.query(sql('test_analyze', 'analyze notifications'));
 });
@@ -67,20 +67,20 @@ async function rowsRead(work: (tx: Queryable) => Promise<unknown>): Promise<numb
 }
 
 test.each(
-  STANDINGS.flatMap((standing) =>
-    ([undefined, ...STANDINGS] as const).map((status) => [standing, status ?? 'all'] as const),
+  STATUSES.flatMap((actual) =>
+    ([undefined, ...STATUSES] as const).map((status) => [actual, status ?? 'all'] as const),
   ),
-)('with 20,000 that are %s, a page of %s reads no more than it shows', async (standing, listed) => {
+)('with 20,000 that are %s, a page of %s reads no more than it shows', async (status, listed) => {
   const filter = listed === 'all' ? {} : { status: listed };
   const older = { direction: 'older', id: NEWEST, limit: LIMIT } as const;
   const newer = { direction: 'newer', id: OLDEST, limit: LIMIT } as const;
   for (const cursor of [older, newer, { ...older, id: SHOWN_LATER }, { ...newer, id: SHOWN_LATER }]) {
-    const read = await rowsRead((tx) => listNotifications(tx, users[standing], filter, cursor));
+    const read = await rowsRead((tx) => listNotifications(tx, users[status], filter, cursor));
     // The cursor itself is looked up in front of each of the two that are merged.
     expect(read).toBeLessThanOrEqual(cursor.id === SHOWN_LATER ? 2 + LIMIT : LIMIT);
   }
-  const shown = await listNotifications(db, users[standing], filter, older);
-  const expected = listed === standing || (listed === 'all' && standing !== 'archived') ? LIMIT : 0;
+  const shown = await listNotifications(db, users[status], filter, older);
+  const expected = listed === status || (listed === 'all' && status !== 'archived') ? LIMIT : 0;
   expect(shown).toHaveLength(expected);
 });
 
@@ -143,7 +143,7 @@ describe('what a project has sent in few broadcasts', () => {
     'is found in an inbox of 20,000 by reading that alone: %s',
     async (_what, filter) => {
       const among = await findFewNotifications(db, who, filter);
-      for (const status of [undefined, ...STANDINGS]) {
+      for (const status of [undefined, ...STATUSES]) {
         for (const [direction, id] of [
           ['older', NEWEST],
           ['newer', OLDEST],

@@ -6,7 +6,7 @@ import { unpackJson } from '../../../lib/packed-json.ts';
 import { type ListPage, readTextPage } from '../../../lib/page.ts';
 import { type BroadcastRow, broadcastJson, countRecipients } from './stored-broadcast.ts';
 
-/** One of the project's broadcasts as JSON text; undefined when there is none with this id. */
+/** Returns one of the project's broadcasts as JSON text; undefined if there is none with this id. */
 export async function getBroadcast(
   db: Queryable,
   projectId: string,
@@ -16,7 +16,7 @@ export async function getBroadcast(
   return row && broadcastJson(row);
 }
 
-/** The JSON text of one of the project's broadcasts as it was when it was accepted. */
+/** Returns the JSON text of a broadcast of the project as it was when it was accepted. */
 export async function readAccepted(db: Queryable, projectId: string, id: string): Promise<JsonText> {
   const [row] = await db.query<BroadcastRow>(selectBroadcast, [id, projectId]);
   if (row === undefined) throw new Error(`the broadcast ${id} is of another project`);
@@ -76,18 +76,22 @@ async function textsOf(
   return texts;
 }
 
-// Only the events and the list of deliveries have more failures than these.
+// More failures than these are in the events and in the list of deliveries.
 const MAX_ERRORS = 1_000;
 
-// The errors are what was wrong before anything was sent, then the deliveries that have failed so far: index
-// deliveries_failed (broadcast_id, user_id, channel), read only where there are any, and no further than the
-// limit. An erased user's failure has no reason.
-const COLUMNS = `id, category, topic, message, overrides, recipients, status, total, failures + failed_users as failures, pending,
+// The errors are those found before anything was sent, then the deliveries that have failed so far: index
+// deliveries_failed (broadcast_id, user_id, channel), read only if there are any, and up to the limit. The
+// failure of an erased user has no reason.
+const COLUMNS = `id, category, topic, message, overrides, recipients, status, total,
+    failures + failed_users as failures, pending,
     case
       when failed_users = 0 then errors
       else (coalesce(errors::jsonb, '[]') || coalesce((
         select jsonb_agg(
-          jsonb_build_object('message', channel || ' to user ' || user_id || ' failed' || coalesce(': ' || reason, ''))
+          jsonb_build_object(
+            'message',
+            channel || ' to user ' || user_id || ' failed' || coalesce(': ' || reason, '')
+          )
           order by user_id, channel
         )
         from (

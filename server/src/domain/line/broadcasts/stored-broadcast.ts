@@ -10,7 +10,7 @@ import { packJsonElsewhere, unpackJsonElsewhere } from '../../../lib/packed-json
 import { SUBSCRIBERS_PER_PAGE } from '../../people/topics/subscribers.ts';
 import type { Person } from '../../people/users/plan.ts';
 
-/** The JSON that a broadcast was parsed from. Its texts are stored as they came, rather than written again. */
+/** The JSON that a broadcast was parsed from. Its texts are stored as they came. */
 export interface RawBroadcast {
   /** The whole object: numbers in its custom attributes keep their spelling. */
   json?: Buffer | undefined;

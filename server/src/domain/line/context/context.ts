@@ -13,9 +13,7 @@ import type { IntegrationCache } from '../../setup/integrations/cache.ts';
 import type { ProjectCache } from '../../setup/projects/cache.ts';
 import type { FreshRecipients } from './fresh-recipients.ts';
 
-/**
- * What the line of a broadcast works with. Functions take the parts they need: `({ db, clock }, input)`.
- */
+/** What the line of a broadcast works with. Functions take the parts they need: `({ db, clock }, input)`. */
 export interface LineContext {
   readonly config: Config;
   readonly db: Database;

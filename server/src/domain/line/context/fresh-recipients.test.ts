@@ -17,14 +17,14 @@ const broadcastTo = (recipients: number) => ({
   recipients: Array.from({ length: recipients }, (_, index) => ({ external_id: `user-${index}` })),
 });
 
-test('gives what was put, once', () => {
+test('returns what was put, once', () => {
   const broadcast = broadcastTo(2);
   fresh.put('one', broadcast);
   expect(fresh.take(['none', 'one']).get('one')).toBe(broadcast);
   expect(fresh.take(['one']).size).toBe(0);
 });
 
-test('keeps the oldest when there is no more room, and takes more in when they are gone', () => {
+test('keeps the oldest while it is full, and accepts more once they are taken', () => {
   const ids = Array.from({ length: 60 }, (_, index) => `broadcast-${index}`);
   for (const id of ids) fresh.put(id, broadcastTo(1_000));
   const kept = [...fresh.take(ids).keys()];
@@ -38,7 +38,7 @@ test('text counts too', () => {
   expect(fresh.take(['long']).size).toBe(0);
 });
 
-test('what nobody took in ten seconds makes room', () => {
+test('drops what was not taken within ten seconds', () => {
   for (let index = 0; index < 60; index += 1) fresh.put(`old-${index}`, broadcastTo(1_000));
   nowMs = 10_000;
   fresh.put('new', broadcastTo(1_000));

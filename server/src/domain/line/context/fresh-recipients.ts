@@ -1,6 +1,6 @@
 import type { Recipient } from '../../../contract/broadcast.ts';
 
-/** What a fan-out works with, and its row holds. */
+/** The part of a broadcast's row that a fan-out works with. */
 export interface FreshBroadcast {
   projectId: string;
   category: string | null;
@@ -11,17 +11,17 @@ export interface FreshBroadcast {
   recipients: readonly Recipient[];
 }
 
-// About 20 MB of recipients with names and a few attributes. What does not fit, or was accepted by another
-// node, is read from the database.
+// About 20 MB of recipients with names and a few attributes. The others, and those that another node has
+// accepted, are read from the database.
 const MAX_RECIPIENTS = 50_000;
-// So many bytes of text weigh as much as a recipient.
+// The bytes of text that weigh as much as a recipient.
 const BYTES_PER_RECIPIENT = 400;
 const TTL_MS = 10_000;
 
 /**
- * Broadcasts that this process has just accepted, and so need not be read and parsed again for their fan-out.
- * The oldest stay, because their turn comes first: where the fan-out is behind, what is not kept dies young,
- * which spares the collector moving it about.
+ * Broadcasts that this process has just accepted, so that their fan-out need not read and parse them. The
+ * oldest are kept, because they are fanned out first. When the fan-out is behind, the others become garbage
+ * while they are young, which costs the collector least.
  */
 export class FreshRecipients {
   readonly #nowMs: () => number;
@@ -41,7 +41,7 @@ export class FreshRecipients {
     this.#kept.set(broadcastId, { broadcast, weight, untilMs: nowMs + TTL_MS });
   }
 
-  /** Those that are at hand, once: a fan-out that is tried again reads the database. */
+  /** Returns and removes those that are kept: a retried fan-out reads the database. */
   take(broadcastIds: readonly string[]): Map<string, FreshBroadcast> {
     const taken = new Map<string, FreshBroadcast>();
     for (const id of broadcastIds) {
@@ -55,7 +55,7 @@ export class FreshRecipients {
 
   #dropExpired(nowMs: number): void {
     for (const [id, { weight, untilMs }] of this.#kept) {
-      if (untilMs > nowMs) return; // who came later expires later
+      if (untilMs > nowMs) return; // later ones expire later
       this.#drop(id, weight);
     }
   }

@@ -2,7 +2,7 @@ import { uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import type { OpenedIntegration } from '../../setup/integrations/cache.ts';
 import { MAX_UNREAD_COUNT } from '../notifications/count-unread.ts';
-import { STANDING } from '../notifications/row.ts';
+import { IN_STATUS } from '../notifications/row.ts';
 
 /** The counts that the number on an app's icon can show. */
 export interface Badge {
@@ -35,7 +35,7 @@ const count = (columns: string, figures: string) => `select w.user_id, ${figures
   cross join lateral (
     select ${columns}
     from notifications
-    where user_id = w.user_id and ${STANDING.unread}
+    where user_id = w.user_id and ${IN_STATUS.unread}
     limit ${MAX_UNREAD_COUNT}
   ) n
   group by w.user_id`;

@@ -17,7 +17,7 @@ export interface LoadedBroadcast {
   texts: { message: Buffer; inApp: Buffer | null } | undefined;
   /** What its texts add to the weight of its jobs. */
   textWeight: number;
-  /** 0 is for the named recipients or, if there are none, for the first subscribers; others for subscribers. */
+  /** 0 has the named recipients or, if there are none, the first subscribers; others have subscribers. */
   page: number;
   /** The named recipients, and the index of each in the request. */
   people: readonly Person[];

@@ -179,11 +179,11 @@ function planOf({ broadcast, routes, ways }: Routed, facts: Facts): BroadcastPla
     if (channel === IN_APP) {
       const others = isPlainInbox(route) ? [...skipped.values()].flat() : broadcast.userIds;
       for (const userId of others) hidden.add(userId);
-      // When nobody is skipped, write-fan-out.ts records that together with the list of all users.
+      // When no user is skipped, write-fan-out.ts records that together with the list of all users.
       if (isPlainInbox(route) && skipped.size > 0 && used.length > 0)
         events.push(inboxSentEvent(broadcast, used, facts.brand));
     }
-    if (dueAtMs === undefined) continue; // nobody gets it, or the notification itself is the delivery
+    if (dueAtMs === undefined) continue; // no user gets it, or the notification itself is the delivery
     if (delayMs > 0) events.push(scheduledEvent(broadcast, channel, dueAtMs, used));
     pending += used.length;
     if (delayMs === 0) awaited += used.length;

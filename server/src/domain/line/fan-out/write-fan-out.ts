@@ -129,7 +129,7 @@ export const SENT_AT = `date_trunc('milliseconds', now())`;
 
 /**
  * The notifications and the lists of users, as common table expressions. `from` has the columns id, category,
- * topic, page, user_ids, notification_ids, hidden (empty: nobody's is) and plan.
+ * topic, page, user_ids, notification_ids, hidden (empty if none is) and plan.
  */
 export function fanOutRows(from: string, insertion: Insertion): string {
   const onConflict = insertion === 'careful' ? 'on conflict do nothing' : '';

@@ -1,13 +1,12 @@
 import { uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 
-// A broadcast with more deferred jobs than this shows its planned times beyond: nobody waits for a list that
-// reads all of them.
+// Deliveries beyond this many deferred jobs show their planned times: a list must not read all jobs.
 const MOST_JOBS = 1_000;
 
 /**
- * When deferred deliveries of these broadcasts are attempted next; undefined for those that are not deferred,
- * or are being attempted.
+ * Returns when deferred deliveries of these broadcasts are attempted next; undefined for those that are not
+ * deferred, or are being attempted.
  */
 export async function dueTimes(
   db: Queryable,
@@ -31,7 +30,8 @@ export async function dueTimes(
 // Index jobs_deferred, whose condition is repeated word for word.
 const selectDeferred = sql(
   'deferred_deliveries',
-  `select member.user_id, job.payload ->> 'broadcast_id' as broadcast_id, job.payload ->> 'channel' as channel, job.due_at
+  `select member.user_id, job.payload ->> 'broadcast_id' as broadcast_id,
+    job.payload ->> 'channel' as channel, job.due_at
   from (
     select due_at, payload
     from jobs

@@ -3,18 +3,19 @@ import { type Queryable, sql } from '../../../db/client.ts';
 import { type NewEvent, recordEvents } from '../../ground/events/record.ts';
 
 /*
- * A broadcast is `processed` when nothing is awaited any more: each delivery that was due at once has had its first attempt, or was deferred,
- * and all pages of subscribers are written. What is left of a job after that is done by jobs that nobody awaits, as is what was due
- * later. So an outcome counts as awaited by the payload of its job (`awaited`), and what a job leaves over counts when the job ends, in the
- * transaction that deletes it: exactly once, whoever is killed. If a worker lost its lease, both it and its successor may count a delivery;
- * then the broadcast is processed that much too early. It never goes back to `processing`.
+ * A broadcast is `processed` when nothing is awaited: each delivery that was due at once has had its first
+ * attempt, or was deferred, and all pages of subscribers are written. Retries, deferred and scheduled
+ * deliveries have jobs that are not awaited. So an outcome counts if the payload of its job says `awaited`,
+ * and the deliveries that a job leaves to later jobs count when it ends, in the transaction that deletes it:
+ * exactly once, also after a crash. If a worker lost its lease, it and its successor may both count a
+ * delivery; then the broadcast is processed too early. It never goes back to `processing`.
  */
 
-/** What a transaction did to the deliveries of a broadcast. */
+/** The changes of one transaction to the deliveries of a broadcast. */
 export interface Tally {
   /** Deliveries that reached their final state. */
   ended: number;
-  /** How much of what was awaited happened: first attempts, deferrals, or the last page of subscribers. */
+  /** Awaited events: first attempts, deferrals, or the last page of subscribers. */
   attempted: number;
   /** The deliveries that failed. */
   failed: readonly { userId: string; notificationId: string }[];
@@ -23,7 +24,7 @@ export interface Tally {
 /** The last page of subscribers is written. */
 export const PAGES_WRITTEN: Tally = { ended: 0, attempted: 1, failed: [] };
 
-/** Ends broadcasts that an error of ours stopped: everybody is counted as failed. */
+/** Ends broadcasts that an error of ours stopped: all their users count as failed. */
 export async function finishBroadcasts(
   tx: Queryable,
   broken: readonly { projectId: string; broadcastId: string; error: string }[],
@@ -41,9 +42,9 @@ export async function finishBroadcasts(
 }
 
 /**
- * Subtracts from broadcasts what ended and what was attempted, and counts the users whose first failure this
- * is. A broadcast for which nothing is awaited any more becomes `processed`. To be called last in a
- * transaction: it holds the broadcasts locked.
+ * Subtracts ended and attempted deliveries from their broadcasts, and counts the users with a first failure.
+ * A broadcast that awaits nothing becomes `processed`. Called last in a transaction, because it locks the
+ * broadcasts.
  */
 export async function countDown(tx: Queryable, tallies: ReadonlyMap<string, Tally>): Promise<void> {
   const ids = [...tallies.keys()];
@@ -78,18 +79,15 @@ interface Counted {
 }
 
 /**
- * Locks broadcasts until the transaction ends: whoever changes several does this before, and whoever counts
- * their failures. Returns those that are not processed yet.
+ * Locks broadcasts until the transaction ends, before several are changed or their failures are counted.
+ * Returns those that are not processed yet.
  */
 export async function lockBroadcasts(tx: Queryable, ids: readonly string[]): Promise<ReadonlySet<string>> {
   const rows = await tx.query<{ id: string; status: string }>(selectForUpdate, [ids]);
   return new Set(rows.flatMap(({ id, status }) => (status === 'processed' ? [] : [id])));
 }
 
-/**
- * Counts deliveries that are replayed as pending again, and the users of whose deliveries none has failed any
- * more.
- */
+/** Counts replayed deliveries as pending, and subtracts the users who have no failed delivery left. */
 export async function addPending(
   tx: Queryable,
   broadcastId: string,
@@ -104,7 +102,7 @@ export async function addPending(
   ]);
 }
 
-/** Notes what went wrong with a broadcast beside its deliveries. */
+/** Adds an error that is not one of its deliveries to a broadcast. */
 export async function addError(tx: Queryable, broadcastId: string, message: string): Promise<void> {
   await tx.query(appendError, [broadcastId, JSON.stringify([{ message }])]);
 }
@@ -122,10 +120,10 @@ const selectForUpdate = sql(
   'lock_broadcasts',
   'select id, status from broadcasts where id = any ($1::uuid[]) order by id for update',
 );
-// Primary keys. A statement of its own behind the lock, so that it sees what others have counted: a user has
-// failed for the first time if all its failures are of this transaction. Where nothing is pending, only
-// further pages of subscribers can be awaited, which count as one and are of a topic; a higher count was left
-// by a server of the release before, which made deliveries of the broadcast and does not count it.
+// Primary keys. A statement of its own after the lock, so that it sees what others have counted: a user fails
+// for the first time if all its failures are of this transaction. If nothing is pending, only further pages
+// of a topic's subscribers can be awaited, which count as one. A higher count is of a server of the previous
+// release, which does not count all awaited deliveries.
 const subtract = sql(
   'count_down_broadcasts',
   `with first_failures as (
@@ -163,7 +161,10 @@ const addReplayed = sql(
   set pending = pending + $2,
     failed_users = failed_users - (
       select count(*)
-      from (select distinct user_id, notification_id from unnest($3::uuid[], $4::uuid[]) as r (user_id, notification_id)) r
+      from (
+        select distinct user_id, notification_id
+        from unnest($3::uuid[], $4::uuid[]) as r (user_id, notification_id)
+      ) r
       where not exists (
         select
         from deliveries d

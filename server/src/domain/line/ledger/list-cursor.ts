@@ -5,31 +5,28 @@ import { NEWEST, OLDEST } from '../../../lib/cursor.ts';
 import { notificationId } from '../../../lib/ids.ts';
 import { locate } from './locate.ts';
 
-/** A delivery, and its place in the list as a cursor. */
+/** A delivery with its place in the list, as a cursor. */
 export interface ListedDelivery {
   id: string;
   delivery: Delivery;
 }
 
-/** Where a delivery stands in the list of its broadcast. */
+/** The place of a delivery in the list of its broadcast. */
 export interface Place {
-  /** Of the broadcast's users; undefined where nobody asked for it. */
+  /** The page of the broadcast's users; undefined in the list of failed deliveries. */
   page: number | undefined;
   userId: string;
   channel: string;
 }
 
-/**
- * A place as a cursor: with it a page of the list is found at once, which cannot be said of the delivery's
- * id.
- */
+/** A place as a cursor: unlike the delivery's id, it leads to a page of the list without a search. */
 export function cursorOf({ page, userId, channel }: Place): string {
   return `${page ?? 'failed'}-${userId}.${channel}`;
 }
 
 /**
- * The place that a cursor names: one of `cursorOf`, or a delivery's id, or one of the two ends. Throws
- * `validation_failed`, naming the `param`, where it names none of the broadcast.
+ * Returns the place of a cursor: of one made by `cursorOf`, of a delivery's id, or of one of the two ends.
+ * Throws `validation_failed`, naming the `param`, for the cursor of another broadcast.
  */
 export async function readPlace(
   db: Queryable,

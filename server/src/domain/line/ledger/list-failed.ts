@@ -4,10 +4,7 @@ import { type Cursor, NEWEST, OLDEST, type Stretch } from '../../../lib/cursor.t
 import { cursorOf, type ListedDelivery, type Place } from './list-cursor.ts';
 import { COLUMNS, type DeliveryRow, storedDelivery } from './wire.ts';
 
-/**
- * Up to `limit` of a broadcast's failed deliveries beyond a place, or from an end on, nearest first, in the
- * order of users' ids.
- */
+/** Returns up to `limit` of a broadcast's failed deliveries beyond a place, or from an end, by users' ids. */
 export async function listFailed(
   db: Queryable,
   {

@@ -8,23 +8,23 @@ import { type ChannelPlan, readPlan } from './page-plan.ts';
 import { readPlanned } from './read-planned.ts';
 import type { Planned } from './wire.ts';
 
-/** Which of a broadcast's deliveries a list is about. */
+/** A filter of a broadcast's deliveries. */
 export interface DeliveryFilter {
   state?: DeliveryStatus;
   channel?: string;
 }
 
-// A search for a state that is rare looks at about so many, and ends the page there.
-const LOOKED_AT = 5_000;
-// Pages of users that are read together, and in all.
+// A search for a rare state ends the page after about this many deliveries.
+const MAX_SEARCHED = 5_000;
+// Pages of users that are read by one statement, and for one page of the list.
 const PAGES = 4;
 const MAX_PAGES = 60;
 
 /**
- * Up to `limit` of a broadcast's deliveries beyond the cursor, nearest first: every notification on every
- * channel that was planned, each once, in the order of users' ids, those of a topic after who is named. Reads
- * what it answers by primary keys and, of a state that is rare, looks at a few thousand more. Throws
- * `validation_failed` for a cursor that is none of this list.
+ * Returns up to `limit` of a broadcast's deliveries beyond the cursor, nearest first: every notification on
+ * every planned channel once, in the order of users' ids, subscribers after named recipients. Reads by
+ * primary keys; the search for a rare state reads a few thousand more. Throws `validation_failed` for a
+ * cursor of another list.
  */
 export async function listDeliveries(
   deps: { db: Queryable; brand: string },
@@ -51,14 +51,14 @@ interface Wanted {
   limit: number;
 }
 
-/** Goes through the pages of a broadcast's users until enough was found, or enough was looked at. */
+/** Reads the pages of a broadcast's users until it has found enough, or searched enough. */
 class Search {
   readonly #deps: { db: Queryable; brand: string };
   readonly #wanted: Wanted;
   readonly #rows: ListedDelivery[] = [];
-  /** So many users are read next: each has a channel or more, and one is the cursor's own. */
+  /** How many users are read next: each has a channel or more, and one is the cursor's own. */
   #users: number;
-  #lookedAt = 0;
+  #searched = 0;
   #pages = 0;
 
   constructor(deps: { db: Queryable; brand: string }, wanted: Wanted) {
@@ -72,21 +72,21 @@ class Search {
     for (;;) {
       const { db } = this.#deps;
       const pages = await readPages(db, this.#wanted, at, this.#users);
-      // Most are in the state that is asked for, or hardly any: then larger steps.
-      if (this.#wanted.filter.state !== undefined) this.#users = Math.min(LOOKED_AT, this.#users * 4);
+      // Either most are in the wanted state, or hardly any: then larger steps.
+      if (this.#wanted.filter.state !== undefined) this.#users = Math.min(MAX_SEARCHED, this.#users * 4);
       for (const page of pages) {
-        at = await this.#look(page, at);
+        at = await this.#search(page, at);
         if (this.#rows.length >= this.#wanted.limit) return { rows: this.#rows };
-        if (this.#lookedAt >= LOOKED_AT || this.#pages >= MAX_PAGES)
+        if (this.#searched >= MAX_SEARCHED || this.#pages >= MAX_PAGES)
           return { rows: this.#rows, stoppedAt: cursorOf(at as Place) };
-        if (!page.whole) break; // the rest of it comes before the next
+        if (!page.whole) break; // its rest comes before the next page
       }
       if (pages.length < PAGES && pages.every(({ whole }) => whole)) return { rows: this.#rows };
     }
   }
 
-  /** Looks at what a page has beyond a place; answers the place that was come to. */
-  async #look(page: Page, at: Partial<Place>): Promise<Place> {
+  /** Searches the part of a page beyond a place. Returns the place that it reached. */
+  async #search(page: Page, at: Partial<Place>): Promise<Place> {
     const { broadcastId, filter, direction, limit } = this.#wanted;
     const planned = plannedOf(broadcastId, page, direction).filter(beyond(page, at, direction));
     const last = planned.at(-1);
@@ -102,20 +102,20 @@ class Search {
     });
     for (const { planned: one, delivery } of found)
       this.#rows.push({ id: cursorOf(placeOf(page, one)), delivery });
-    this.#lookedAt += some.length;
+    this.#searched += some.length;
     this.#pages += 1;
     return last === undefined ? { page: page.page, ...pageEnd(page, direction) } : placeOf(page, last);
   }
 }
 
-/** A part of a page of users: those that are asked for next. */
+/** A part of a page of users. */
 interface Page {
   page: number;
   plans: readonly ChannelPlan[];
-  /** Ascending, as in the page; the first of them stands at this place of it, from 0 on. */
+  /** Ascending, as in the page; `first` is the place of the first of them in it, from 0. */
   userIds: readonly string[];
   first: number;
-  /** It goes to the end of the page, in the direction of reading. */
+  /** It reaches the end of the page, in the direction of reading. */
   whole: boolean;
 }
 
@@ -150,7 +150,7 @@ async function readPages(
 
 const LAST_PAGE = 2_147_483_647;
 
-/** All that a part of a page has planned, in the direction of reading. */
+/** The planned deliveries of a part of a page, in the direction of reading. */
 function plannedOf(broadcastId: string, page: Page, direction: Cursor['direction']): Planned[] {
   const planned = page.userIds.flatMap((userId, index) =>
     page.plans.map((plan) => ({
@@ -164,9 +164,7 @@ function plannedOf(broadcastId: string, page: Page, direction: Cursor['direction
   return direction === 'older' ? planned : planned.reverse();
 }
 
-/**
- * Whether something of a page stands beyond a place: that can only be in question for the user of the place.
- */
+/** Returns whether a delivery of a page is beyond a place: only deliveries of the place's user may not be. */
 function beyond(
   page: Page,
   at: Partial<Place>,
@@ -185,7 +183,7 @@ function placeOf({ page }: Page, { userId, plan }: Planned): Place {
   return { page, userId, channel: plan.channel };
 }
 
-/** Where a part of a page ends that has nothing more: at its last user. */
+/** The end of a part of a page: its last user. */
 function pageEnd({ userIds, plans }: Page, direction: Cursor['direction']): Omit<Place, 'page'> {
   const older = direction === 'older';
   return {
@@ -194,15 +192,18 @@ function pageEnd({ userIds, plans }: Page, direction: Cursor['direction']): Omit
   };
 }
 
-// Primary key (broadcast_id, page): so many pages from that of the cursor on, and of each so many users from
-// the cursor's own on. Where the cursor's user is not in its page, it was made up: nothing of the page is
-// shown.
+// Primary key (broadcast_id, page): some pages from the cursor's on, with some users of each, from the
+// cursor's own on. If the cursor's user is not in its page, the cursor was made up, and nothing is shown.
 const selectOnwards = sql(
   'list_broadcast_users',
   `select page, plan, size, first, user_ids[first : first + $4 - 1] as user_ids
   from (
     select page, plan, user_ids, cardinality(user_ids) as size,
-      case when page = $2 and $3::uuid is not null then coalesce(array_position(user_ids, $3), cardinality(user_ids) + 1) else 1 end as first
+      case
+        when page = $2 and $3::uuid is not null
+          then coalesce(array_position(user_ids, $3), cardinality(user_ids) + 1)
+        else 1
+      end as first
     from broadcast_users
     where broadcast_id = $1 and page >= $2
     order by page
@@ -212,10 +213,14 @@ const selectOnwards = sql(
 );
 const selectBackwards = sql(
   'list_broadcast_users_backwards',
-  `select page, plan, size, greatest(1, last - $4 + 1) as first, user_ids[greatest(1, last - $4 + 1) : last] as user_ids
+  `select page, plan, size, greatest(1, last - $4 + 1) as first,
+    user_ids[greatest(1, last - $4 + 1) : last] as user_ids
   from (
     select page, plan, user_ids, cardinality(user_ids) as size,
-      case when page = $2 and $3::uuid is not null then coalesce(array_position(user_ids, $3), 0) else cardinality(user_ids) end as last
+      case
+        when page = $2 and $3::uuid is not null then coalesce(array_position(user_ids, $3), 0)
+        else cardinality(user_ids)
+      end as last
     from broadcast_users
     where broadcast_id = $1 and page <= $2
     order by page desc

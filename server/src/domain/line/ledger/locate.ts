@@ -2,7 +2,7 @@ import { type Queryable, sql } from '../../../db/client.ts';
 import { notificationId } from '../../../lib/ids.ts';
 import { type ChannelPlan, readPlan } from './page-plan.ts';
 
-/** Where a user stands among those that a broadcast reached. */
+/** The place of a user in the list of a broadcast's users. */
 export interface Located {
   userId: string;
   notificationId: string;
@@ -13,9 +13,9 @@ export interface Located {
 }
 
 /**
- * Finds who of a broadcast these notifications are for; those that are not of the broadcast are left out. The
- * id of a notification tells the random half of its user's id, not the other, by which users are in order: so
- * all pages are looked through until they are found (0.1 s for a million users).
+ * Finds the users of a broadcast that these notifications are for; leaves out notifications of others. The id
+ * of a notification has the random half of its user's id, not the half that users are ordered by. So it reads
+ * all pages until it has found them (0.1 s for a million users).
  */
 export async function locate(
   db: Queryable,
@@ -36,13 +36,10 @@ export async function locate(
   }));
 }
 
-// The half of a notification's id that it has of its broadcast (lib/ids.ts).
+// The half of a notification's id that is its broadcast's (lib/ids.ts).
 const TIME_CHARACTERS = 19;
 
-/**
- * The random half of the id of a notification's user: the halves are combined in such a way that doing it
- * again undoes it.
- */
+/** The random half of the id of a notification's user: combining it twice gives the original. */
 function userHalf(broadcastId: string, id: string): string {
   return notificationId(broadcastId, id).slice(TIME_CHARACTERS).replaceAll('-', '');
 }

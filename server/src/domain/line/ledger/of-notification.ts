@@ -4,8 +4,8 @@ import { locate } from './locate.ts';
 import { readPlanned } from './read-planned.ts';
 
 /**
- * What became of a notification of the project on each channel that was planned, in their order; undefined
- * where there is no such notification.
+ * Returns the delivery of a notification on each planned channel, in their order; undefined if the project
+ * has no such notification.
  */
 export async function deliveriesOfNotification(
   { db, brand }: { db: Queryable; brand: string },
@@ -13,7 +13,7 @@ export async function deliveriesOfNotification(
   id: string,
 ): Promise<Delivery[] | undefined> {
   const half = id.slice(0, TIME_CHARACTERS);
-  // The half that it has of its broadcast. Two nodes may make a broadcast in the same moment.
+  // The half that is its broadcast's. Two nodes may make a broadcast in the same millisecond.
   const broadcasts = await db.query<{ id: string }>(selectBroadcasts, [
     projectId,
     `${half}0000-000000000000`,

@@ -5,7 +5,7 @@ import { channelPlan, planJson, readPlan } from './page-plan.ts';
 const users = Array.from({ length: 1_000 }, (_none, index) => `user ${index}`);
 
 describe('the plan of a page', () => {
-  test('is nothing where all have it in the inbox at once', () => {
+  test('is null if all have it in the inbox at once', () => {
     expect(planJson([])).toBeNull();
     expect(planJson([channelPlan('in_app', users, new Map(), undefined)])).toBeNull();
     const [inbox, ...more] = readPlan(null);
@@ -17,7 +17,7 @@ describe('the plan of a page', () => {
     ]);
   });
 
-  test('tells of each user why a channel was not used, and when it is due', () => {
+  test('has for each user why a channel is not used, and when it is due', () => {
     fc.assert(
       fc.property(
         fc.integer({ min: 1, max: 1_000 }),
@@ -49,7 +49,7 @@ describe('the plan of a page', () => {
     );
   });
 
-  test('is short, whoever is passed over', () => {
+  test('is short, whichever users are skipped', () => {
     const every = new Map([['category_disabled', users]]);
     expect(planJson([channelPlan('in_app', users, every, undefined)])).toBe(
       '[{"channel":"in_app","skipped":{"category_disabled":true}}]',

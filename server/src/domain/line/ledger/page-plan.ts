@@ -1,20 +1,16 @@
 /*
- * What a fan-out decides for a page of users stands beside their list (broadcast_users.plan): for each channel who is passed over, and when
- * the others are due. With the rows of `deliveries`, which appear with the first outcome, it tells the state of every notification on every
- * channel. A thousand users take some hundred bytes of it, and none where there is only the inbox.
+ * The plan of a page of users is stored beside their list (broadcast_users.plan): for each channel which
+ * users are skipped, and when the others are due. Together with the rows of `deliveries`, which exist from
+ * the first outcome on, it gives the state of every notification on every channel. A thousand users take some
+ * hundred bytes, and none if there is only the inbox.
  */
 
-/** What was decided for a page of users on one channel. */
+/** The plan of a page of users on one channel. */
 export interface ChannelPlan {
   readonly channel: string;
-  /**
-   * When it is due, in unix milliseconds, where a job delivers it. In the inbox the notification may be all
-   * there is to it.
-   */
+  /** When it is due, in unix milliseconds; undefined if no job delivers it, as in the inbox at once. */
   readonly dueAtMs: number | undefined;
-  /**
-   * Why the user at a place of the page, from 0 on, is passed over; undefined for whom it is delivered to.
-   */
+  /** Why the user at a place of the page, from 0, is skipped; undefined if the user gets it. */
   skippedAt(place: number): string | undefined;
 }
 
@@ -22,14 +18,11 @@ export interface ChannelPlan {
 export interface StoredChannelPlan {
   channel: string;
   due?: number;
-  /**
-   * By reason: everybody, or the users whose bits are set, from the lowest bit of the first byte on, in
-   * base64.
-   */
+  /** By reason: all users, or those whose bits are set, from the lowest bit of the first byte, in base64. */
   skipped?: Record<string, true | string>;
 }
 
-/** A channel's plan for these users, of whom some, in their order, are passed over. */
+/** The plan of a channel for these users, of whom some, in their order, are skipped. */
 export function channelPlan(
   channel: string,
   userIds: readonly string[],
@@ -47,14 +40,14 @@ export function channelPlan(
   };
 }
 
-/** A page's plan as it is stored; null for what goes to every inbox at once, and nowhere else. */
+/** A page's plan as it is stored; null if it is the inbox alone, at once, for all. */
 export function planJson(plan: readonly StoredChannelPlan[]): string | null {
   const [first, ...more] = plan;
   const plain = more.length === 0 && (first === undefined || Object.keys(first).length === 1);
   return plain ? null : JSON.stringify(plan);
 }
 
-/** What is stored of a page's plan. */
+/** Reads a stored plan. */
 export function readPlan(json: string | null): ChannelPlan[] {
   const stored = json === null ? [{ channel: 'in_app' }] : (JSON.parse(json) as StoredChannelPlan[]);
   return stored.map(({ channel, due, skipped = {} }) => {

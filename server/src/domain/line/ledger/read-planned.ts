@@ -13,8 +13,8 @@ import {
 } from './wire.ts';
 
 /**
- * What became of planned deliveries: of those in this state, or of all, at most `limit`, in their order, each
- * with what it was planned as. Two statements, whatever their number, and one more where some have not ended.
+ * Returns planned deliveries with their present state: all, or those in one state, at most `limit`, in their
+ * order. Two statements for any number, and one more if some have not ended.
  */
 export async function readPlanned<One extends Planned>(
   db: Queryable,

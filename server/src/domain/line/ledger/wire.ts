@@ -2,7 +2,7 @@ import type { Delivery, DeliveryStatus, RECEIPTS } from '../../../contract/deliv
 import { reasonInWords, type SkipReason } from '../routing/choose-channels.ts';
 import type { ChannelPlan } from './page-plan.ts';
 
-/** A stored delivery: there is one from the first outcome on. */
+/** A stored delivery: the row exists from the first outcome on. */
 export interface DeliveryRow {
   user_id: string;
   notification_id: string;
@@ -29,20 +29,21 @@ export interface DeliveryRow {
 }
 
 export const COLUMNS =
-  'user_id, notification_id, channel, broadcast_id, state, attempts, replays, integration_id, provider, provider_id, code, reason, targets, ' +
-  'first_attempt_at, last_attempt_at, receipt, receipt_at, opened_at, opens, clicked_at, clicks';
+  'user_id, notification_id, channel, broadcast_id, state, attempts, replays, integration_id, provider, ' +
+  'provider_id, code, reason, targets, first_attempt_at, last_attempt_at, receipt, receipt_at, opened_at, ' +
+  'opens, clicked_at, clicks';
 
-/** A notification on a channel, as its broadcast's plan has it. */
+/** A notification on a channel, by the plan of its broadcast. */
 export interface Planned {
   broadcastId: string;
   userId: string;
   notificationId: string;
   plan: ChannelPlan;
-  /** In the page, from 0 on. */
+  /** Its place in the page, from 0. */
   place: number;
 }
 
-/** When the inbox had it, and what is known of clicks on it there. */
+/** When the inbox showed it, and the clicks on it there. */
 export interface ShownRow {
   id: string;
   sent_at: Date;
@@ -50,18 +51,18 @@ export interface ShownRow {
   clicks: number | null;
 }
 
-/** What became of it beside a row of its own. */
-export interface Known {
+/** What is known of a planned delivery. */
+export interface DeliveryFacts {
   row: DeliveryRow | undefined;
-  /** The notification, of what is in the inbox and is not gone. */
+  /** The notification, if it is in the inbox and still stored. */
   shown: ShownRow | undefined;
-  /** When it is attempted next, of what was deferred or is retried. */
+  /** The next attempt of a deferred or retried delivery. */
   dueAt: Date | undefined;
-  /** What the inbox is called as a provider. */
+  /** The provider name of the inbox. */
   brand: string;
 }
 
-/** In the inbox from the start: there is no job and no row, the notification is the delivery. */
+/** In the inbox at once: there is no job and no row, the notification is the delivery. */
 export function isPlainInbox({ plan, place }: Planned): boolean {
   return plan.channel === 'in_app' && plan.dueAtMs === undefined && plan.skippedAt(place) === undefined;
 }
@@ -74,7 +75,7 @@ export function stateOf(planned: Planned, row: DeliveryRow | undefined): Deliver
 }
 
 /** A planned delivery as clients see it. */
-export function plannedDelivery(planned: Planned, { row, shown, dueAt, brand }: Known): Delivery {
+export function plannedDelivery(planned: Planned, { row, shown, dueAt, brand }: DeliveryFacts): Delivery {
   const clicked = { clicked_at: iso(shown?.clicked_at), clicks: shown?.clicks ?? 0 };
   if (row !== undefined) {
     const due_at = row.state === 'retrying' ? iso(dueAt) : null;

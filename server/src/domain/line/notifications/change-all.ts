@@ -3,7 +3,14 @@ import { type Queryable, type Statement, sql } from '../../../db/client.ts';
 import { NEWEST } from '../../../lib/cursor.ts';
 import type { Bus, ChangeName } from '../../ground/bus/messages.ts';
 import { newEventId } from '../../ground/events/record.ts';
-import { filterCondition, filterValues, type NotificationFilter, PLACE, STANDING } from './row.ts';
+import {
+  filterCondition,
+  filterValues,
+  IN_STATUS,
+  type NotificationFilter,
+  type NotificationStatus,
+  PLACE,
+} from './row.ts';
 
 /** What a user can do to all notifications at once. */
 export type BulkAction = 'read' | 'seen' | 'archive';
@@ -12,9 +19,8 @@ export type BulkAction = 'read' | 'seen' | 'archive';
 const BATCH = 5_000;
 
 /**
- * Does it to every notification of the user that the filter means, archived ones too, and tells the user's
- * inboxes once. A hundred thousand take a number of statements; all carry the same time. Doing it again
- * changes nothing and tells nobody.
+ * Changes every notification of the user that matches the filter, archived ones too, and notifies the user's
+ * inboxes once. A hundred thousand take several statements, with the same time. Repeating it changes nothing.
  */
 export async function changeAllNotifications(
   { db, bus }: { db: Queryable; bus: Bus },
@@ -25,7 +31,7 @@ export async function changeAllNotifications(
   let at: Date | null = null;
   let changed = 0;
   for (const statement of STATEMENTS[action]) {
-    // From the newest place down: what arrives meanwhile is newer, and was not meant.
+    // From the newest place down: notifications that arrive meanwhile are newer, and not changed.
     let below: string | null = NEWEST;
     while (below !== null) {
       const [batch]: BatchRow[] = await db.query<BatchRow>(statement, [
@@ -62,18 +68,18 @@ export interface BulkRequest {
 
 interface BatchRow {
   count: number;
-  /** The place below which the next batch goes on; null after the last. */
+  /** The place below which the next batch continues; null after the last. */
   last: string | null;
   at: Date;
 }
 
-interface Action {
+interface BulkChange {
   name: ChangeName;
   event: EventType;
   set: string;
   due: string;
-  /** Where those can stand that it changes. */
-  standing: readonly (keyof typeof STANDING)[];
+  /** The statuses of the notifications that it may change. */
+  statuses: readonly NotificationStatus[];
 }
 
 const ACTIONS = {
@@ -82,43 +88,43 @@ const ACTIONS = {
     event: 'notification.read',
     set: 'read_at = picked.at, seen_at = coalesce(n.seen_at, picked.at)',
     due: 'read_at is null',
-    standing: ['unread', 'archived'],
+    statuses: ['unread', 'archived'],
   },
   seen: {
     name: 'seen/all',
     event: 'notification.seen',
     set: 'seen_at = picked.at',
     due: 'seen_at is null',
-    standing: ['unread', 'archived'], // what is read is seen
+    statuses: ['unread', 'archived'], // a read one is seen
   },
   archive: {
     name: 'archive/all',
     event: 'notification.archived',
     set: 'archived_at = picked.at',
     due: 'archived_at is null',
-    standing: ['unread', 'read'],
+    statuses: ['unread', 'read'],
   },
-} as const satisfies Record<BulkAction, Action>;
+} as const satisfies Record<BulkAction, BulkChange>;
 
 const STATEMENTS = Object.fromEntries(
   Object.entries(ACTIONS).map(([action, how]) => [
     action,
-    how.standing.map((standing) => sql(`${action}_all_${standing}`, batchText(how, standing))),
+    how.statuses.map((status) => sql(`${action}_all_${status}`, batchText(how, status))),
   ]),
 ) as unknown as Record<BulkAction, readonly Statement[]>;
 
-// The partial index of the standing; locked in the order of the inbox, newest first, so that two that mark
-// all at once wait for each other in the same order. Then the primary key, by the user_id of each that was
-// picked: with `user_id = $1`, where statistics say that nobody has many, each of the user's rows would be
-// compared with each that was picked.
-function batchText({ event, set, due }: Action, standing: keyof typeof STANDING): string {
+// The partial index of the status. Rows are locked in the order of the inbox, newest first, so that two
+// concurrent changes of all wait for each other in one order. Then the primary key, by the user_id of each
+// picked row: with `user_id = $1`, and statistics of users with few rows, the planner would compare each of
+// the user's rows with each picked one.
+function batchText({ event, set, due }: BulkChange, status: NotificationStatus): string {
   return `with picked as (
     select user_id, id, ${PLACE} as place,
       coalesce($3::timestamptz, date_trunc('milliseconds', statement_timestamp())) as at
     from notifications
     where user_id = $1
       and ${PLACE} < $2
-      and ${STANDING[standing]}
+      and ${IN_STATUS[status]}
       and ${due}
       and ${filterCondition(4)}
     order by ${PLACE} desc

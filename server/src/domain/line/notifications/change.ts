@@ -7,8 +7,8 @@ import { newEventId } from '../../ground/events/record.ts';
 export type NotificationAction = 'read' | 'unread' | 'seen' | 'archive' | 'unarchive' | 'delete';
 
 /**
- * Does it, records the event and tells the user's inboxes. Doing it again changes nothing and tells nobody.
- * False when the user has no such notification, or discarded it.
+ * Changes a notification, records the event and notifies the user's inboxes. Repeating it changes nothing.
+ * Returns false if the user has no such notification, or discarded it.
  */
 export async function changeNotification(
   { db, bus }: { db: Queryable; bus: Bus },
@@ -39,11 +39,11 @@ export interface ChangeRequest {
   projectId: string;
   userId: string;
   id: string;
-  /** The client that asks, which then knows its own echo. */
+  /** The requesting client, which recognizes its own change by it. */
   clientId?: string | undefined;
 }
 
-interface Action {
+interface Change {
   name: ChangeName;
   event: EventType;
   /** What is set; `at` is the time of the change. */
@@ -79,15 +79,15 @@ const ACTIONS = {
     due: 'archived_at is not null',
   },
   delete: { name: 'delete', event: 'notification.deleted', set: 'discarded_at = found.at', due: 'true' },
-} as const satisfies Record<NotificationAction, Action>;
+} as const satisfies Record<NotificationAction, Change>;
 
 const STATEMENTS = Object.fromEntries(
   Object.entries(ACTIONS).map(([action, how]) => [action, sql(`${action}_notification`, changeText(how))]),
 ) as Record<NotificationAction, Statement>;
 
-// Primary key. The row is locked before it is judged, so that of two who do the same at once one changes and
-// the other sees that it is done. The time has whole milliseconds, because that is what clients are told.
-function changeText({ event, set, due }: Action): string {
+// Primary key. The row is locked before it is checked, so that of two concurrent changes one is made and the
+// other sees it. The time has whole milliseconds, as clients get it.
+function changeText({ event, set, due }: Change): string {
   return `with found as (
     select broadcast_id, ${due} as due, date_trunc('milliseconds', clock_timestamp()) as at
     from notifications

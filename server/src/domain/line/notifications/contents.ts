@@ -3,8 +3,7 @@ import { type Queryable, sql } from '../../../db/client.ts';
 import type { BroadcastContent } from '../../ground/bus/messages.ts';
 import { contentJson } from './wire.ts';
 
-// Larger ones are left out of frames, and clients fetch them: with many thousand connections every byte is
-// multiplied.
+// Frames leave larger ones out, and clients fetch them: thousands of connections multiply every byte.
 const MAX_CONTENT_BYTES = 64 * 1024;
 const CACHE_BYTES = 16 * 1024 * 1024;
 const ENTRY_BYTES = 200;
@@ -12,8 +11,7 @@ const MAX_PER_QUERY = 256;
 
 /**
  * The part of a notification that is the same for all users of a broadcast, as members of a JSON object
- * without the braces: made once, and kept for a while because the pages of a broadcast and the users who come
- * back ask for the same few.
+ * without the braces. It is made once and cached, because inboxes show the same recent broadcasts.
  */
 export class BroadcastContents {
   readonly #db: Queryable;
@@ -26,21 +24,19 @@ export class BroadcastContents {
     this.#db = db;
   }
 
-  /** The content if it is at hand. An empty string: it is too large for a frame. */
+  /** Returns the content if it is cached; an empty string if it is too large for a frame. */
   get(broadcastId: string): string | undefined {
     return this.#recent.get(broadcastId);
   }
 
-  /** Takes the content from someone who has the row at hand. */
+  /** Caches the content of a row that was read. */
   put(broadcastId: string, row: BroadcastContent): string {
     const content = serialize(row);
     this.#recent.set(broadcastId, content);
     return content;
   }
 
-  /**
-   * The contents of these broadcasts, in a statement for every 256. A broadcast that does not exist has none.
-   */
+  /** Returns the contents of those of the broadcasts that exist, by a statement for every 256. */
   async load(broadcastIds: Iterable<string>): Promise<Map<string, string>> {
     const found = new Map<string, string>();
     const unknown: string[] = [];
@@ -68,7 +64,7 @@ interface Row {
   in_app: Buffer | null;
 }
 
-// Primary key of broadcasts. What is too large even when packed need not leave the database.
+// Primary key of broadcasts. A content that is too large even when packed stays in the database.
 const selectContents = sql(
   'select_contents',
   `select id, category, topic,
@@ -82,7 +78,7 @@ const TOO_LARGE = Buffer.alloc(MAX_CONTENT_BYTES + 1);
 
 function serialize(content: BroadcastContent): string {
   const { message, inApp } = content;
-  // What is too large even when packed is not worth unpacking.
+  // A content that is too large even when packed is not unpacked.
   if (message.length + (inApp?.length ?? 0) > MAX_CONTENT_BYTES) return '';
   const json = contentJson(content);
   return Buffer.byteLength(json) > MAX_CONTENT_BYTES ? '' : json;

@@ -4,9 +4,9 @@ import { findFewBroadcasts } from './find-few.ts';
 import type { NotificationFilter } from './row.ts';
 
 /**
- * The ids of all notifications that a filter can mean, where the project has sent few broadcasts of that
- * category or topic; undefined where it has sent many, or nothing is filtered. With them a large inbox need
- * not be walked for what is hardly ever in it.
+ * Returns the ids of all notifications that a filter can match, if the project has sent few broadcasts of
+ * that category or topic; undefined if it has sent many, or there is no filter. With these ids a large inbox
+ * is not read for its rare notifications.
  */
 export async function findFewNotifications(
   db: Queryable,

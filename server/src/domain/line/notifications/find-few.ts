@@ -1,15 +1,12 @@
 import { type Queryable, sql } from '../../../db/client.ts';
 import { NEWEST, OLDEST } from '../../../lib/cursor.ts';
 
-/**
- * How many broadcasts are few: what a user has got of so many is looked up in 0.3 ms, which is what passing
- * over 1,500 other notifications takes.
- */
+/** Looking up a user's notifications of this many takes 0.3 ms, as does skipping 1,500 others. */
 export const FEW_BROADCASTS = 500;
 
 /**
- * The ids of all broadcasts of the project in a category, or without one (`null`), or under a topic;
- * undefined where they are more than `FEW_BROADCASTS`.
+ * Returns the ids of all broadcasts of the project in a category, without one (`null`), or under a topic;
+ * undefined if they are more than `FEW_BROADCASTS`.
  */
 export async function findFewBroadcasts(
   db: Queryable,
@@ -38,9 +35,9 @@ const few = (condition: string) =>
     limit ${FEW_BROADCASTS + 1}
   ) b`;
 
-// The index alone, oldest first: what is old has been vacuumed, so that its rows need not be looked at. The
-// places are compared, and ordered by, as pairs: where nearly all are of one category, broadcasts_of_project
-// would look as good, and be read to its end for another.
+// The index alone, oldest first: old rows have been vacuumed, so they are not read. It compares and orders by
+// pairs: if nearly all broadcasts are of one category, broadcasts_of_project would seem as good, and be read
+// to its end for another category.
 const within = (column: string) =>
   `project_id = $1
       and (${column}, id) >= ($2, '${OLDEST}')

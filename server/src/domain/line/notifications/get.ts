@@ -1,7 +1,7 @@
 import { type Queryable, sql } from '../../../db/client.ts';
 import { COLUMNS, type NotificationRow } from './row.ts';
 
-/** One of the user's notifications; undefined for one that is not theirs, does not exist or was discarded. */
+/** Returns one of the user's notifications; undefined if the user has none with this id, or discarded it. */
 export async function getNotification(
   db: Queryable,
   userId: string,

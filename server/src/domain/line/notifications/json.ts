@@ -4,14 +4,13 @@ import type { BroadcastContents } from './contents.ts';
 import type { NotificationRow } from './row.ts';
 import { contentJson, notificationJson } from './wire.ts';
 
-// What the texts of one answer may have together. A notification's own may be 10 MiB, and a page of a hundred
-// of those would take the memory of the whole server: such a page ends earlier, and `links.next` goes on from
-// there.
+// The limit for all texts of one response. A notification may have 10 MiB, and a page of a hundred would take
+// the memory of the whole server: such a page ends earlier, and `links.next` continues from there.
 const MAX_PAGE_CHARACTERS = 16 * 1024 * 1024;
 
 /**
- * The wire form of notifications as JSON texts, in their order: of as many, and of at least one, as an answer
- * can hold. What a broadcast says is put in as it is stored, without being parsed.
+ * Returns the contract's `Notification`s as JSON texts, in their order: as many as a response can hold, and
+ * at least one. The content of a broadcast is copied as it is stored, without parsing it.
  */
 export async function notificationsJson(
   { db, contents }: { db: Queryable; contents: BroadcastContents },
@@ -22,8 +21,7 @@ export async function notificationsJson(
   let characters = 0;
   for (const row of rows) {
     const known = said.get(row.broadcast_id);
-    // Empty: too large to be remembered. These are read one at a time, so that there is never more than one
-    // to spare.
+    // Empty: too large for the cache. These are read one at a time, so that memory holds one of them.
     const text = rowJson(row, known ? known : await largeContent(db, row.broadcast_id));
     characters += text.length;
     if (texts.length > 0 && characters > MAX_PAGE_CHARACTERS) break;
@@ -55,7 +53,7 @@ async function largeContent(db: Queryable, broadcastId: string): Promise<string>
     message: Buffer;
     in_app: Buffer | null;
   }>(selectContent, [broadcastId]);
-  if (row === undefined) throw new Error(`notifications of ${broadcastId}, which does not exist`);
+  if (row === undefined) throw new Error(`the broadcast ${broadcastId} of a notification does not exist`);
   return contentJson({ category: row.category, topic: row.topic, message: row.message, inApp: row.in_app });
 }
 

@@ -5,8 +5,8 @@ import { type ListPage, readTextPage } from '../../../lib/page.ts';
 import type { BroadcastContents } from './contents.ts';
 import { findFewNotifications } from './few.ts';
 import { notificationsJson } from './json.ts';
-import { listNotifications, type NotificationStatus } from './list.ts';
-import type { NotificationFilter } from './row.ts';
+import { listNotifications } from './list.ts';
+import type { NotificationFilter, NotificationStatus } from './row.ts';
 
 /** The notifications of an inbox to list: all that are not archived if there is no `status`. */
 export type InboxFilter = NotificationFilter & { status?: NotificationStatus | undefined };

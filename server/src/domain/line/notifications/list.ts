@@ -5,23 +5,22 @@ import {
   COLUMNS,
   filterCondition,
   filterValues,
+  IN_STATUS,
   type KnownFilter,
   type NotificationRow,
+  type NotificationStatus,
   PLACE,
-  STANDING,
 } from './row.ts';
 
 const LIVE = 'archived_at is null and discarded_at is null';
 
-export type NotificationStatus = keyof typeof STANDING;
-
 /**
- * Up to `limit` of the user's notifications beyond the cursor, nearest first: those of a status, or all that
- * are not archived. The order is that of their arrival (`PLACE`).
+ * Returns up to `limit` of the user's notifications beyond the cursor, nearest first: those of a status, or
+ * all that are not archived. The order is that of their arrival (`PLACE`).
  *
- * A filter by category or topic is applied on the way, so a page of what the user has rarely got costs a look
- * at every newer notification (0.2 µs each). An index that leads with the category would make every insert a
- * third dearer. Where the ids are known of all that can be meant, these are looked up instead.
+ * A filter by category or topic is applied while the inbox is read: a page of a rare category reads every
+ * newer notification (0.2 µs each). An index by category would make every insert a third slower. Instead, if
+ * the ids of all matching notifications are known (`among`), they are looked up.
  */
 export async function listNotifications(
   db: Queryable,
@@ -36,14 +35,11 @@ export async function listNotifications(
 }
 
 type Listed = NotificationStatus | 'live';
-/**
- * Which part of a list: `newest` is the first page, the one that is read most, which has no cursor to look
- * up.
- */
+/** The part of a list to read. `newest` is the first page: it is read most, and looks up no cursor. */
 type Part = 'newest' | Cursor['direction'];
 
-// Where the list goes on: at the place of the notification whose id is the cursor (primary key). For one that
-// was not shown later, and one that does not exist any more, that is the id itself.
+// Where the list continues: at the place of the notification whose id is the cursor (primary key). Its place
+// is the id itself if it was not shown later, or does not exist.
 const CURSOR_PLACE = 'coalesce((select place from notifications where user_id = $1 and id = $2), $2)';
 const PARTS = {
   newest: { beyond: `${PLACE} < $2`, order: 'desc' },
@@ -68,16 +64,16 @@ function statements(
   ) as ReturnType<typeof statements>;
 }
 
-// Each standing is read from its partial index, which is in the order of the list. What is not archived is
-// unread or read: the two are merged, and each stops at the limit.
+// Each status is read from its partial index, which is in the order of the list. Notifications that are not
+// archived are unread or read: the two lists are merged, and each stops at the limit.
 function walkText(listed: Listed, part: Part): string {
   const { beyond, order } = PARTS[part];
-  const of = (standing: NotificationStatus) =>
+  const of = (status: NotificationStatus) =>
     `select ${COLUMNS}, ${PLACE} as place
     from notifications
     where user_id = $1
       and ${beyond}
-      and ${STANDING[standing]}
+      and ${IN_STATUS[status]}
       and ${filterCondition(4)}
     order by ${PLACE} ${order}
     limit $3`;
@@ -98,7 +94,7 @@ function lookUpText(listed: Listed, part: Part): string {
   where user_id = $1
     and id = any ($7::uuid[])
     and ${beyond}
-    and ${listed === 'live' ? LIVE : STANDING[listed]}
+    and ${listed === 'live' ? LIVE : IN_STATUS[listed]}
     and ${filterCondition(4)}
   order by ${PLACE} ${order}
   limit $3`;

@@ -1,4 +1,4 @@
-/** A notification's own columns; what it says stands in its broadcast. */
+/** A notification's own columns; its content is that of its broadcast. */
 export interface NotificationRow {
   id: string;
   user_id: string;
@@ -15,17 +15,17 @@ export const COLUMNS =
   'id, user_id, broadcast_id, sent_at, seen_at, read_at, archived_at, discarded_at, updated_at';
 
 /**
- * Where a notification stands in the order of the inbox, that of arrival; the second column of the indexes
- * below. An id begins with the time at which the notification was made. One that was shown later has the time
- * of that in its `place`, and otherwise its id.
+ * The place of a notification in the order of the inbox, that of arrival: the second column of the indexes
+ * below. It is the id, which begins with the time of the notification, or the column `place` if it was shown
+ * later.
  */
 export const PLACE = 'coalesce(place, id)';
 
 /**
- * Where a notification stands, in the words of its indexes: a condition has to be that of a partial index for
- * the planner to take it. Discarded ones stand nowhere.
+ * The condition of each status, word for word that of a partial index: otherwise the planner does not use it.
+ * Discarded notifications have no status.
  */
-export const STANDING = {
+export const IN_STATUS = {
   /** Index inbox_unread. */
   unread: 'read_at is null and archived_at is null and discarded_at is null',
   /** Index inbox_read. */
@@ -34,31 +34,32 @@ export const STANDING = {
   archived: 'archived_at is not null and discarded_at is null',
 } as const;
 
+export type NotificationStatus = keyof typeof IN_STATUS;
+
 /**
- * The `discarded_at` of a notification that the inbox does not show, or not yet, because its category or its
- * user has it so. As any other that is discarded it stands nowhere.
+ * The `discarded_at` of a notification that the inbox does not show, or not yet, by its category's config or
+ * its user's preferences. Like other discarded ones it has no status.
  */
 export const HIDDEN = `'infinity'::timestamptz`;
 
-/** Which notifications are meant; `category: null` are those without one. */
+/** A filter of notifications; `category: null` matches those without one. */
 export interface NotificationFilter {
   category?: string | null;
   topic?: string;
 }
 
-/** A filter with, where they are known and few, the ids of all that it can mean (few.ts). */
+/** A filter with the ids of all notifications that it can match, if they are known and few (few.ts). */
 export type KnownFilter = NotificationFilter & { among?: readonly string[] | undefined };
 
-/**
- * The condition of a filter whose values are the parameters from number `first` on, as `filterValues` gives
- * them.
- */
+/** The condition of a filter, whose parameters from number `first` on are those of `filterValues`. */
 export function filterCondition(first: number): string {
   const [category, none, topic] = [`$${first}::text`, `$${first + 1}::boolean`, `$${first + 2}::text`];
-  return `(${category} is null or category = ${category}) and (not ${none} or category is null) and (${topic} is null or topic = ${topic})`;
+  return `(${category} is null or category = ${category})
+      and (not ${none} or category is null)
+      and (${topic} is null or topic = ${topic})`;
 }
 
-/** The three values of a filter's parameters. */
+/** The values of a filter's three parameters. */
 export function filterValues({ category, topic }: NotificationFilter): unknown[] {
   return [category ?? null, category === null, topic ?? null];
 }

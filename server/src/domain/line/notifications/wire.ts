@@ -13,8 +13,8 @@ export interface NotificationTimes {
 }
 
 /**
- * The wire form of notifications of one broadcast that have the same times, as JSON text: what is the same
- * for all is put together once. `content` is what `contentJson` made.
+ * Returns a function that makes the contract's `Notification` as JSON text, for notifications of one
+ * broadcast with the same times: the common part is made once. `content` is the result of `contentJson`.
  */
 export function notificationJson(
   createdAtMs: number,
@@ -23,27 +23,25 @@ export function notificationJson(
 ): (id: string, userId: string) => string {
   const same =
     `"status":"${statusOf(times)}",${content},` +
-    `"created_at":${iso(createdAtMs)},"updated_at":${iso(times.updatedAtMs ?? times.sentAtMs)},"sent_at":${iso(times.sentAtMs)},` +
-    `"seen_at":${iso(times.seenAtMs)},"read_at":${iso(times.readAtMs)},"archived_at":${iso(times.archivedAtMs)},` +
-    `"discarded_at":${iso(times.discardedAtMs)}}`;
+    `"created_at":${iso(createdAtMs)},"updated_at":${iso(times.updatedAtMs ?? times.sentAtMs)},` +
+    `"sent_at":${iso(times.sentAtMs)},"seen_at":${iso(times.seenAtMs)},"read_at":${iso(times.readAtMs)},` +
+    `"archived_at":${iso(times.archivedAtMs)},"discarded_at":${iso(times.discardedAtMs)}}`;
   return (id, userId) => `{"id":"${id}","user_id":"${userId}",${same}`;
 }
 
-/**
- * What a broadcast says in the inbox, its overrides for it merged in: members of a JSON object without the
- * braces.
- */
+/** The content of a broadcast in the inbox, with its override: members of a JSON object without braces. */
 export function contentJson({ message, inApp, category, topic }: BroadcastContent): string {
   const text = unpackJson(message);
-  const said = inApp === null ? text : withOverride(text, unpackJson(inApp));
-  return `${said.slice(1, -1)},"category":${JSON.stringify(category)},"topic":${JSON.stringify(topic)}`;
+  const merged = inApp === null ? text : withOverride(text, unpackJson(inApp));
+  return `${merged.slice(1, -1)},"category":${JSON.stringify(category)},"topic":${JSON.stringify(topic)}`;
 }
 
-/** The override has texts alone: the custom attributes stay as they were written. */
+/** An override has texts alone: the custom attributes keep their spelling. */
 function withOverride(text: string, override: string): string {
   const { custom_attributes: attributes, ...texts } = JSON.parse(text);
   const attributesJson = exactJson(Buffer.from(text), 'custom_attributes', attributes);
-  return `${JSON.stringify({ ...texts, ...JSON.parse(override) }).slice(0, -1)},"custom_attributes":${attributesJson}}`;
+  const merged = JSON.stringify({ ...texts, ...JSON.parse(override) });
+  return `${merged.slice(0, -1)},"custom_attributes":${attributesJson}}`;
 }
 
 function statusOf({ seenAtMs, readAtMs, archivedAtMs }: NotificationTimes): string {
@@ -52,7 +50,7 @@ function statusOf({ seenAtMs, readAtMs, archivedAtMs }: NotificationTimes): stri
   return seenAtMs === null ? 'unseen' : 'unread';
 }
 
-/** A time as it is on the wire, as JSON. */
+/** A time as JSON. */
 export function iso(ms: number | null): string {
   return ms === null ? 'null' : `"${new Date(ms).toISOString()}"`;
 }

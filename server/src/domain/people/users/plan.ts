@@ -1,6 +1,6 @@
 import { type IdentityKeys, identityKey, identityKeysOf } from '../../ground/identities/identities.ts';
 
-/** A user as somebody names and describes them. A member that is absent says nothing; null clears. */
+/** A user as a caller names and describes them. An absent member changes nothing; null clears. */
 export interface Person {
   projectId: string;
   externalId?: string | undefined;
@@ -37,7 +37,7 @@ export interface Plan {
    * to be restored.
    */
   deleted: Map<number, string>;
-  /** Deleted users who lose their address to whoever has it now. */
+  /** Deleted users that lose their address to its new user. */
   released: Set<string>;
 }
 
@@ -49,14 +49,14 @@ export interface AddedKey {
 }
 
 /**
- * Decides who is who. `owner` tells which user an identity key means today, `known` what is stored of a user
- * (it is asked only about users whose identities may change), `isDeleted` whether one is deleted. Pure: the
- * same answers give the same plan, apart from the ids of new users.
+ * Plans the user of each person. `owner` returns the user of an identity key, `known` what is stored of a
+ * user (only called for users whose identities may change), `isDeleted` whether a user is deleted. Pure,
+ * apart from the ids of new users.
  *
  * The rules: the external id wins over the e-mail address. A user known by the address alone receives the
  * external id. A user known by the external id receives the address, in place of the former one. An address
- * that belongs to somebody else stays there, and the conflict is reported, but a deleted user keeps no
- * address from anybody: who signs up again under another external id has it.
+ * that belongs to another user stays there, and the conflict is reported. But a deleted user keeps no
+ * address: a person who signs up with it under another external id gets it.
  */
 export function planUsers(
   people: readonly Person[],
@@ -136,7 +136,7 @@ function isNameless(plan: Plan, lookUp: LookUp, userId: string): boolean {
   return (detailsOf(plan, lookUp, userId)?.externalId ?? null) === null;
 }
 
-/** The address of a deleted user goes to the one who is named with it now; anybody else keeps theirs. */
+/** Gives the address of a deleted user to the user named with it; other users keep theirs. */
 function takeAddress(
   plan: Plan,
   lookUp: LookUp,
@@ -173,13 +173,13 @@ function add(
     plan.addedKeys.set(key, { ...entry, value: entry.value });
 }
 
-/** The address that a user had so far is theirs no more. */
+/** Removes the present address of a user. */
 function removeEmail(plan: Plan, lookUp: LookUp, projectId: string, userId: string): void {
   const before = detailsOf(plan, lookUp, userId)?.email ?? null;
   if (before === null) return;
   const key = identityKey(projectId, 'email', before);
   plan.addedKeys.delete(key);
-  // Whoever is said to own it: that may have been read, or remembered, before it was this user's. It is
+  // Whichever user is said to own it, as that may have been read or cached before it was this user's. It is
   // removed from this user only.
   if (!plan.removedKeys.has(key))
     plan.removedKeys.set(key, { projectId, kind: 'email', value: before, userId });

@@ -1,19 +1,16 @@
 import { uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 
-/** Somebody who was named by a broadcast while they were deleted. */
+/** A deleted user that a broadcast has named. */
 export interface RefusedRecipient {
   userId: string;
   broadcastId: string;
 }
 
-/** What the project is told about such a recipient. */
+/** The error of such a recipient in the broadcast. */
 export const USER_WAS_DELETED = 'this user was deleted; PUT /users with the same identity brings them back';
 
-/**
- * Notes whom broadcasts have named in vain: the purge finds them by it, as it finds others by their
- * notifications.
- */
+/** Records recipients that were refused: the purge finds them by these rows, as others by notifications. */
 export async function refuseRecipients(tx: Queryable, refused: readonly RefusedRecipient[]): Promise<void> {
   await tx.query(insertRefused, [
     uuidArray(refused.map(({ userId }) => userId)),

@@ -10,37 +10,32 @@ import {
   identityValue,
 } from '../../ground/identities/identities.ts';
 import { type KnownUser, type Person, type Plan, planUsers } from './plan.ts';
-import { writeIdentities } from './write-identities.ts';
-import { writeUsers } from './write-users.ts';
+import { writeIdentities, writeUsers } from './write-users.ts';
 
-/**
- * Who the people are. `remember` puts what was learnt into the cache: call it after the commit, and only
- * then.
- */
+/** The users of people. `remember` caches what was read: it is called after the commit, and only then. */
 export interface Resolved {
   userIds: string[];
   created: ReadonlySet<string>;
-  /** The users of whom something was written that differs, and told in an event. */
+  /** The users that were changed, each with an event. */
   updated: ReadonlySet<string>;
   conflicts: Plan['conflicts'];
-  /** The persons, by number, whose user is deleted: nothing was written of them. */
+  /** The people, by index, whose user is deleted: nothing was written about them. */
   refused: Plan['deleted'];
-  /** The deleted users who are back. */
+  /** The deleted users that were restored. */
   restored: readonly string[];
-  /** The identities that mean another user now, or nobody: other nodes have to hear of them. */
+  /** The identities that changed their user, or have none now: other nodes drop them from their caches. */
   moved: readonly string[];
   remember(): void;
 }
 
-// Two processes that name the same new user at the same moment: one wins, the other looks again and finds it.
-// A crowd that renames, deletes and restores the same few users all the time has been seen to take more than
-// eight.
+// If two processes name the same new user at once, one creates it, and the other finds it in the next round.
+// Many clients that rename, delete and restore the same few users have been seen to need more than eight.
 const MAX_ROUNDS = 20;
 
 /**
- * Finds or creates the user of every person, all in a handful of statements, and writes what is said about
- * them: a member that is given replaces the stored one, an absent one stays. Users who are deleted are
- * restored by it, or left as they are. Runs in the caller's transaction.
+ * Finds or creates the user of every person by a few statements, and writes their details: a given member
+ * replaces the stored one, an absent one stays. Deleted users are restored, or left as they are. Runs in the
+ * caller's transaction.
  */
 export async function resolveUsers(
   tx: Queryable,
@@ -52,7 +47,7 @@ export async function resolveUsers(
   const names = people.map(identityKeysOf);
   for (let round = 1; round <= MAX_ROUNDS; round += 1) {
     const forgotten = identities.removals;
-    // What is in memory may say that somebody is there who is to be restored.
+    // The cache may have a deleted user that is to be restored.
     const fresh = restoring || round > 1;
     const { owners, deleted, learnt } = await findOwners(tx, identities, people, names, fresh);
     const details = await findDetails(tx, names, owners);
@@ -81,7 +76,7 @@ export async function resolveUsers(
   throw new Error(`users could not be identified in ${MAX_ROUNDS} rounds`);
 }
 
-/** Publishes what resolving has changed for caches and connections, after the commit. */
+/** Publishes what has changed for caches and connections. Called after the commit. */
 export function publishChanges(bus: Bus, { restored, moved }: Pick<Resolved, 'restored' | 'moved'>): void {
   for (const userId of restored) bus.publish({ type: 'user_restored', userId });
   for (let start = 0; start < moved.length; start += KEYS_PER_MESSAGE)
@@ -92,15 +87,15 @@ export function publishChanges(bus: Bus, { restored, moved }: Pick<Resolved, 're
 const KEYS_PER_MESSAGE = 4;
 
 interface Owners {
-  /** By identity. */
+  /** The user of each identity. */
   owners: Map<string, string>;
-  /** Those of them who are deleted. */
+  /** The deleted ones of these users. */
   deleted: Set<string>;
-  /** What was read of the living, and is worth remembering. */
+  /** The users that were read and are not deleted, for the cache. */
   learnt: Map<string, string>;
 }
 
-/** The owner of each identity that has one: from memory, or by primary key of user_keys. */
+/** Finds the owner of each identity that has one: in the cache, or by primary key of user_keys. */
 async function findOwners(
   tx: Queryable,
   identities: Identities,
@@ -140,8 +135,7 @@ async function findOwners(
 }
 
 /**
- * What is stored of users whose two identities are named together and do not both lead to them: only there
- * can one change.
+ * Reads users whose two identities are named together and do not both lead to them: only these can change.
  */
 async function findDetails(
   tx: Queryable,
@@ -165,7 +159,7 @@ async function findDetails(
   return new Map(rows.map((row) => [row.id, { id: row.id, externalId: row.external_id, email: row.email }]));
 }
 
-/** What was in memory already is left alone there: to put it in anew would let it go unchecked for longer. */
+/** Cached entries stay as they are: to put them in again would leave them unchecked for longer. */
 function remember(identities: Identities, plan: Plan, learnt: ReadonlyMap<string, string>): void {
   for (const [key, owner] of learnt) identities.set(key, owner);
   for (const [key] of plan.removedKeys) identities.remove(key);

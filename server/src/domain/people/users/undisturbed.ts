@@ -1,14 +1,13 @@
 const DEADLOCK = '40P01';
-// Each round somebody else was there first.
+// In each round another transaction was faster.
 const MAX_ROUNDS = 8;
 
-/** What a transaction was about is not as it read it any more. */
+/** The rows of a transaction changed after it read them. */
 export class Changed extends Error {}
 
 /**
- * Runs a transaction until nobody has come between: again, when it throws `Changed`, and when the database
- * has undone it because it and another waited for each other. Names are locked before their users, but who
- * takes a name away cannot always keep to that.
+ * Runs a transaction, and retries it when it throws `Changed` or deadlocks. Identities are locked before
+ * their users, but a transaction that removes an identity cannot always keep to that order.
  */
 export async function undisturbed<Result>(transaction: () => Promise<Result>): Promise<Result> {
   for (let round = 1; ; round += 1) {

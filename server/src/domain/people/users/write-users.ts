@@ -1,11 +1,84 @@
 import { textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import { type NewEvent, recordEvents } from '../../ground/events/record.ts';
-import type { Person, Plan } from './plan.ts';
+import { identityValue } from '../../ground/identities/identities.ts';
+import { KEEP_FORMER, keyColumns } from '../../ground/identities/keys.ts';
+import type { AddedKey, KnownUser, Person, Plan } from './plan.ts';
+import { restoreUsers } from './restore.ts';
 
 /**
- * Creates users and writes what is said about others, each with its event. Answers which of those who exist
- * were changed by it.
+ * Writes identities, locks the users whose identities change, and restores deleted users. Returns false, with
+ * nothing written, if another transaction took one of the identities, or changed such a user, meanwhile.
+ */
+export async function writeIdentities(
+  tx: Queryable,
+  plan: Plan,
+  details: ReadonlyMap<string, KnownUser>,
+  restoring: boolean,
+): Promise<boolean> {
+  const back = restoring ? [...new Set(plan.deleted.values())] : [];
+  if (plan.addedKeys.size === 0 && back.length === 0) return true;
+  await tx.query(savepoint);
+  if (
+    (await writeKeys(tx, plan)) &&
+    (await restoreUsers(tx, back)) === 'restored' &&
+    (await lockUnchanged(tx, details, [...plan.changed.keys()]))
+  ) {
+    await tx.query(releaseSavepoint);
+    return true;
+  }
+  await tx.query(rollbackToSavepoint);
+  return false;
+}
+
+async function writeKeys(tx: Queryable, plan: Plan): Promise<boolean> {
+  const removed = [...plan.removedKeys.values()];
+  const released = removed.filter(({ userId }) => plan.released.has(userId));
+  const given = removed.filter(({ userId }) => !plan.released.has(userId));
+  const added = sorted(plan.addedKeys.values());
+  if (given.length > 0) await tx.query(deleteKeys, keyColumns(sorted(given)));
+  if (released.length > 0) {
+    // A user that was restored in the meantime keeps the address.
+    const deleted = await tx.query(releaseKeys, keyColumns(sorted(released)));
+    if (deleted.length < released.length) return false;
+    await tx.query(clearReleased, [uuidArray([...plan.released].sort())]);
+  }
+  if (added.length === 0) return true;
+  const [row] = await tx.query<{ count: number }>(insertKeys, keyColumns(added));
+  return row?.count === added.length;
+}
+
+/** Locks users, and returns whether they still have the identities that the plan was made from. */
+async function lockUnchanged(
+  tx: Queryable,
+  details: ReadonlyMap<string, KnownUser>,
+  userIds: readonly string[],
+): Promise<boolean> {
+  if (userIds.length === 0) return true;
+  const rows = await tx.query<{
+    id: string;
+    external_id: string | null;
+    email: string | null;
+    deleted: boolean;
+  }>(lockDetails, [userIds]);
+  if (rows.length < userIds.length) return false; // purged
+  return rows.every(({ id, external_id, email, deleted }) => {
+    const seen = details.get(id);
+    return !deleted && seen !== undefined && seen.externalId === external_id && seen.email === email;
+  });
+}
+
+// In one order everywhere, so that two transactions that write the same identities do not deadlock.
+function sorted(keys: Iterable<AddedKey>): AddedKey[] {
+  const position = (key: AddedKey) => `${key.projectId}${key.kind}${identityValue(key.kind, key.value)}`;
+  return [...keys]
+    .map((key) => ({ key, position: position(key) }))
+    .sort((a, b) => (a.position < b.position ? -1 : 1))
+    .map(({ key }) => key);
+}
+
+/**
+ * Creates users and writes the details of others, each with its event. Returns the existing users it changed.
  */
 export async function writeUsers(
   tx: Queryable,
@@ -55,7 +128,7 @@ export async function writeUsers(
   return updated;
 }
 
-/** What is said about each user, by all who speak of it: where two differ, the later one counts. */
+/** The details of each user by all the people that name it: if two differ, the later one counts. */
 function describe(people: readonly Person[], plan: Plan, restoring: boolean): Map<string, Person> {
   const described = new Map<string, Person>();
   people.forEach((person, index) => {
@@ -83,7 +156,7 @@ function projectOf(people: readonly Person[], plan: Plan, userId: string): strin
   return people[plan.userIds.indexOf(userId)]?.projectId ?? '';
 }
 
-/** The members that are to be written, as the update statement reads them: an absent one stays. */
+/** The members to be written, as the update statement reads them: an absent one stays. */
 function given(
   person: Person,
   identity: { externalId?: string; email?: string } | undefined,
@@ -118,31 +191,34 @@ function byId(a: { id: string }, b: { id: string }): number {
 
 const insertUsers = sql(
   'insert_users',
-  `insert into users (id, project_id, external_id, email, first_name, last_name, custom_attributes, phone_numbers, created_at, updated_at)
+  `insert into users (
+    id, project_id, external_id, email, first_name, last_name, custom_attributes, phone_numbers,
+    created_at, updated_at
+  )
   select id, project_id, external_id, email, first_name, last_name, custom_attributes::json,
     phone_numbers::text[], now(), now()
   from unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[])
     as u (id, project_id, external_id, email, first_name, last_name, custom_attributes, phone_numbers)`,
 );
-// What a column is to hold: what was said about it, or else what it holds. `u` is the row as it is when it is
-// written, so that what another transaction said meanwhile about other columns stays.
-const told = (column: string, stored = `u.${column}`, said = `said ->> '${column}'`) =>
+// The new value of a column: the given one, or else the stored one. `u` is the row when it is written, so
+// that other columns keep what another transaction wrote meanwhile.
+const newValue = (column: string, stored = `u.${column}`, said = `said ->> '${column}'`) =>
   `case when said ? '${column}' then ${said} else ${stored} end`;
-const TOLD = {
-  external_id: told('external_id'),
-  email: told('email'),
-  first_name: told('first_name'),
-  last_name: told('last_name'),
-  custom_attributes: told('custom_attributes', 'u.custom_attributes::text'),
-  phone_numbers: told(
+const NEW_VALUES = {
+  external_id: newValue('external_id'),
+  email: newValue('email'),
+  first_name: newValue('first_name'),
+  last_name: newValue('last_name'),
+  custom_attributes: newValue('custom_attributes', 'u.custom_attributes::text'),
+  phone_numbers: newValue(
     'phone_numbers',
     'u.phone_numbers',
     "array(select jsonb_array_elements_text(said -> 'phone_numbers'))",
   ),
 };
-// A row is only written, or even locked, when something about it is new: most requests repeat what is known.
-// The rows are locked in the order of ids, so that two transactions that change the same users wait instead
-// of deadlocking. Primary key of users.
+// A row is written, or even locked, only if something about it is new: most requests repeat what is stored.
+// Rows are locked in the order of ids, so that two transactions that change the same users do not deadlock.
+// Primary key of users.
 const updateUsers = sql(
   'update_users',
   `with said as (
@@ -156,19 +232,83 @@ const updateUsers = sql(
     where u.deleted_at is null
       and (u.external_id, u.email, u.first_name, u.last_name, u.custom_attributes::text, u.phone_numbers)
       is distinct from
-      (${Object.values(TOLD).join(', ')})
+      (${Object.values(NEW_VALUES).join(', ')})
     order by u.id
     for no key update of u
   )
   update users u
-  set external_id = ${TOLD.external_id},
-    email = ${TOLD.email},
-    first_name = ${TOLD.first_name},
-    last_name = ${TOLD.last_name},
-    custom_attributes = (${TOLD.custom_attributes})::json,
-    phone_numbers = ${TOLD.phone_numbers},
+  set external_id = ${NEW_VALUES.external_id},
+    email = ${NEW_VALUES.email},
+    first_name = ${NEW_VALUES.first_name},
+    last_name = ${NEW_VALUES.last_name},
+    custom_attributes = (${NEW_VALUES.custom_attributes})::json,
+    phone_numbers = ${NEW_VALUES.phone_numbers},
     updated_at = now()
   from changed
   where u.id = changed.id
   returning u.id, u.project_id`,
+);
+
+const savepoint = sql('users_savepoint', 'savepoint identities');
+const releaseSavepoint = sql('users_release', 'release savepoint identities');
+const rollbackToSavepoint = sql('users_rollback', 'rollback to savepoint identities');
+
+// Primary key of users. In the order of ids, and after the identities, as in every transaction. It returns
+// what others committed while it waited.
+const lockDetails = sql(
+  'lock_identities',
+  `select id, external_id, email, deleted_at is not null as deleted
+  from users
+  where id = any ($1::uuid[])
+  order by id
+  for no key update`,
+);
+// Primary keys. Former identities are kept until the user is erased: sent broadcasts name them.
+const deleteKeys = sql(
+  'delete_keys',
+  `with gone as (
+    delete from user_keys k
+    using unnest($1::uuid[], $2::text[], $3::text[], $4::uuid[]) as gone (project_id, kind, value, user_id)
+    where k.project_id = gone.project_id and k.kind = gone.kind and k.value = gone.value
+      and k.user_id = gone.user_id
+    returning k.user_id, k.kind, k.value
+  )
+  ${KEEP_FORMER}`,
+);
+const releaseKeys = sql(
+  'release_keys',
+  `with gone as (
+    delete from user_keys k
+    using unnest($1::uuid[], $2::text[], $3::text[], $4::uuid[]) as gone (project_id, kind, value, user_id)
+    where k.project_id = gone.project_id and k.kind = gone.kind and k.value = gone.value
+      and k.user_id = gone.user_id and k.deleted
+    returning k.user_id, k.kind, k.value
+  ),
+  kept as (
+    ${KEEP_FORMER}
+  )
+  select user_id from gone`,
+);
+const clearReleased = sql(
+  'clear_released_addresses',
+  `with released as (
+    select id from users where id = any ($1::uuid[]) order by id for no key update
+  )
+  update users u
+  set email = null
+  from released
+  where u.id = released.id`,
+);
+// The primary key decides which transaction creates a user: the other waits here for the commit, and then
+// gets no row.
+const insertKeys = sql(
+  'insert_keys',
+  `with written as (
+    insert into user_keys (project_id, kind, value, user_id)
+    select project_id, kind, value, user_id
+    from unnest($1::uuid[], $2::text[], $3::text[], $4::uuid[]) as k (project_id, kind, value, user_id)
+    on conflict do nothing
+    returning 1
+  )
+  select count(*)::int as count from written`,
 );
