@@ -166,7 +166,7 @@ test('no statement about deliveries has a plan that reads a table whole, or sort
       'broadcasts_of_notification',
       'failed_deliveries_of_users',
       'insert_skipped_deliveries',
-      'begin_deliveries_anew',
+      'replay_deliveries',
       'replay_failed_deliveries',
       'count_failed_deliveries_on_channel',
     ]),

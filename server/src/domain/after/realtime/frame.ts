@@ -3,22 +3,21 @@ import type { ChangeName, NotificationChanged } from '../../ground/bus/messages.
 import { iso, type NotificationTimes, notificationJson } from '../../line/notifications/wire.ts';
 import { deliveryKey } from './resume-cursor.ts';
 
-/** What one user's connections are told, ready to be written. */
+/** A message to the connections of one user, ready to write. */
 export interface Frame {
   readonly id: string;
   readonly name: 'notifications/new' | `notifications/${ChangeName}`;
   /** The frame as clients read it. */
   readonly json: string;
-  /** Stands for this delivery in a resume cursor. */
+  /** Identifies this delivery in a resume cursor. */
   readonly key: number;
-  /** When it happened, by the database's clock. */
+  /** The time of the event, by the database's clock. */
   readonly atMs: number;
 }
 
 /**
- * Builds the frames of a broadcast's new notifications: everything that is the same for all users is
- * serialized once, here. `content` is what `BroadcastContents` made; an empty one leaves the notification
- * out, and clients fetch it.
+ * Builds the frames of a broadcast's new notifications. Serializes what is the same for all users once.
+ * `content` comes from `BroadcastContents`. If it is empty, clients have to fetch the notification.
  */
 export function newFrames(broadcastId: string, sentAtMs: number, content: string): (userId: string) => Frame {
   const times = {
@@ -34,7 +33,8 @@ export function newFrames(broadcastId: string, sentAtMs: number, content: string
   return (userId) => {
     const notification = notificationId(broadcastId, userId);
     const id = newId();
-    const json = `{"id":"${id}","name":"notifications/new","timestamp":${timestamp},"data":{"id":"${notification}"${build(notification, userId)}}}`;
+    const data = `{"id":"${notification}"${build(notification, userId)}}`;
+    const json = frameJson(id, 'new', timestamp, data);
     return { id, name: 'notifications/new', json, key: deliveryKey(notification), atMs: sentAtMs };
   };
 }
@@ -43,25 +43,23 @@ export function newFrames(broadcastId: string, sentAtMs: number, content: string
 export function changeFrame({ id: changed, name, atMs, clientId }: NotificationChanged): Frame {
   const id = newId();
   const data = { id: changed, ...(clientId === undefined ? {} : { client_id: clientId }) };
-  const json = `{"id":"${id}","name":"notifications/${name}","timestamp":${iso(atMs)},"data":${JSON.stringify(data)}}`;
+  const json = frameJson(id, name, iso(atMs), JSON.stringify(data));
   return { id, name: `notifications/${name}`, json, key: deliveryKey(changed, atMs), atMs };
 }
 
-/** A notification as it stands in the database. */
+/** A notification as stored. */
 export interface NotificationState extends NotificationTimes {
   id: string;
   userId: string;
   broadcastId: string;
 }
 
-/** The frame that tells a client of a notification that came while it was away, in its present state. */
+/** The frame of a notification that arrived while the client was disconnected, in its present state. */
 export function missedNewFrame(state: NotificationState, content: string): Frame {
   return stateFrame('new', state, state.sentAtMs, deliveryKey(state.id), content);
 }
 
-/**
- * The frame that tells a client of the last change that it missed: which one it was is read off the times.
- */
+/** The frame of the last change that a client missed, derived from the times of the notification. */
 export function missedChangeFrame(state: NotificationState, atMs: number, content: string): Frame {
   return stateFrame(lastChange(state), state, atMs, deliveryKey(state.id, atMs), content);
 }
@@ -76,23 +74,27 @@ function stateFrame(
   const id = newId();
   const notification =
     name === 'delete' ? '' : member(state.broadcastId, state, content)(state.id, state.userId);
-  const json = `{"id":"${id}","name":"notifications/${name}","timestamp":${iso(atMs)},"data":{"id":"${state.id}"${notification}}}`;
+  const json = frameJson(id, name, iso(atMs), `{"id":"${state.id}"${notification}}`);
   return { id, name: `notifications/${name}`, json, key, atMs };
+}
+
+function frameJson(id: string, name: 'new' | ChangeName, timestamp: string, data: string): string {
+  return `{"id":"${id}","name":"notifications/${name}","timestamp":${timestamp},"data":${data}}`;
 }
 
 function lastChange(state: NotificationState): ChangeName {
   const { updatedAtMs, discardedAtMs, archivedAtMs, readAtMs, seenAtMs } = state;
   if (discardedAtMs !== null) return 'delete';
-  // Archiving and reading set several times at once: the one that says most goes first.
+  // Archiving and reading set several times together: the most specific change counts.
   if (archivedAtMs !== null && archivedAtMs === updatedAtMs) return 'archived';
   if (readAtMs !== null && readAtMs === updatedAtMs) return 'read';
   if (seenAtMs !== null && seenAtMs === updatedAtMs) return 'seen';
-  // The last change took a time away.
+  // The last change removed a time.
   if (archivedAtMs !== null) return 'archived';
   return readAtMs === null ? 'unread' : 'unarchived';
 }
 
-/** `,"notification":{…}` of any user's notification of the broadcast; nothing without content. */
+/** `,"notification":{…}` for any user's notification of the broadcast; empty without content. */
 function member(
   broadcastId: string,
   times: NotificationTimes,

@@ -16,12 +16,11 @@ import { changeFrame, newFrames } from './frame.ts';
 import { createMissedReader } from './missed.ts';
 import { type Connection, Subscription, type SubscriptionDeps } from './subscription.ts';
 
-// A person has a few windows open. Who has more has a program that forgets to close them.
+// A person has a few windows open. More come from a program that does not close its connections.
 const MAX_CONNECTIONS_PER_USER = 100;
-// Messages that share a query for what they lack.
+// Messages that share a query for missing data.
 const MAX_PER_LOAD = 512;
-// Waiting for the database longer than so many messages take to come: everybody reads from the database
-// instead.
+// If more messages wait for the database, all connections read what they missed from it instead.
 const MAX_WAITING = 20_000;
 
 export interface HubDeps {
@@ -34,17 +33,14 @@ export interface HubDeps {
 
 const TRANSPORT = { socket: 'websocket', stream: 'sse' } as const;
 
-/** What is connected now, and what has been written since the start. */
+/** Open connections, and frames written since the start. */
 export interface HubCounts {
   socket: number;
   stream: number;
   frames: number;
 }
 
-/**
- * The connections of this node, by user: it hears of everything on the bus and writes to whom it concerns, in
- * order.
- */
+/** The connections of this node by user. Receives every message of the bus and writes frames in order. */
 export class Hub {
   readonly #db: Queryable;
   readonly #log: Logger;
@@ -53,13 +49,13 @@ export class Hub {
   readonly #users = new Map<string, Set<Subscription>>();
   readonly #counts: HubCounts = { socket: 0, stream: 0, frames: 0 };
   readonly #unsubscribe: () => void;
-  // A token may be discarded between the look-up of a socket's owner and its entry here.
+  // A token may be discarded between the authentication of a socket and its registration here.
   readonly #discarded = new LRUCache<string, true>({ ...cacheLimit(10_000), ttl: 60_000 });
-  // And a user may be deleted then.
+  // So may its user be deleted.
   readonly #deleted = new LRUCache<string, true>({ ...cacheLimit(10_000), ttl: 60_000 });
   #waiting: Waiting[] = [];
-  #pumping = false;
-  // While the link between nodes is down: the time after which something may have gone by.
+  #isSending = false;
+  // While the link between nodes is down: the time after which messages may be missing.
   #ceilingMs = Number.POSITIVE_INFINITY;
 
   constructor({ db, bus, clock, log, contents }: HubDeps) {
@@ -70,7 +66,7 @@ export class Hub {
     this.#unsubscribe = bus.subscribe((message) => this.#receive(message));
   }
 
-  /** Tells a connection everything from now on. The answer ends that; call it when the connection is gone. */
+  /** Registers a connection for all frames from now on. Call the returned function when it has closed. */
   add(connection: Connection): () => void {
     const subscription = new Subscription(this.#deps, connection);
     this.#enter(subscription);
@@ -78,13 +74,12 @@ export class Hub {
   }
 
   /**
-   * Tells a connection everything since the event id `resumeFrom`, or from now on without one. Resolves when
-   * the database has said what that is; rejects, with the connection untouched, when it does not answer.
+   * Registers a connection for all frames since the event id `resumeFrom`, or from now on. Resolves when the
+   * missed events are loaded. Rejects, with nothing written, if the database does not respond.
    */
   async addFrom(connection: Connection, resumeFrom: string | undefined): Promise<() => void> {
     const subscription = new Subscription(this.#deps, connection);
-    // Entered before the database is asked: what is committed after the answer arrives here, and is held
-    // until then.
+    // Registered before the query: events that are committed after it arrive here, and wait.
     const opened = subscription.open(resumeFrom);
     this.#enter(subscription);
     try {
@@ -100,7 +95,7 @@ export class Hub {
     return { ...this.#counts };
   }
 
-  /** Closes all connections and hears of nothing any more. */
+  /** Closes all connections and unsubscribes from the bus. */
   close(): void {
     this.#unsubscribe();
     this.#waiting = [];
@@ -176,7 +171,7 @@ export class Hub {
         if (message.sinceMs === undefined || this.#ceilingMs <= message.sinceMs)
           this.#ceilingMs = Number.POSITIVE_INFINITY;
         return;
-      default: // other parts' business
+      default: // for other subscribers
     }
   }
 
@@ -186,44 +181,41 @@ export class Hub {
     return this.#contents.put(broadcastId, content);
   }
 
-  #catchUp(sinceMs: number, heldBack: boolean): void {
+  #catchUp(sinceMs: number, isCapped: boolean): void {
     for (const subscriptions of this.#users.values())
-      for (const one of subscriptions) one.catchUp(sinceMs, heldBack);
+      for (const one of subscriptions) one.catchUp(sinceMs, isCapped);
   }
 
   #anyConnected(userIds: readonly string[]): boolean {
     return this.#users.size > 0 && userIds.some((userId) => this.#users.has(userId));
   }
 
-  /**
-   * Everything goes through one queue: what a user is told keeps its order although some of it has to be
-   * loaded first.
-   */
+  /** All messages pass one queue, so that a user's frames keep their order while some data is loaded. */
   #queue(waiting: Waiting): void {
     this.#waiting.push(waiting);
-    if (this.#waiting.length > MAX_WAITING) this.#giveUpWaiting();
-    if (!this.#pumping) void this.#pump();
+    if (this.#waiting.length > MAX_WAITING) this.#dropWaiting();
+    if (!this.#isSending) void this.#sendAll();
   }
 
-  async #pump(): Promise<void> {
-    this.#pumping = true;
+  async #sendAll(): Promise<void> {
+    this.#isSending = true;
     for (;;) {
       let done = 0;
       for (const waiting of this.#waiting) {
-        if (!this.#tell(waiting)) break;
+        if (!this.#send(waiting)) break;
         done += 1;
       }
       this.#waiting.splice(0, done);
       if (this.#waiting.length === 0) break;
-      // What else is published in this turn of the event loop shares the query.
+      // Messages that are published in this turn of the event loop share the query.
       await new Promise<void>((resolve) => setImmediate(resolve));
       await this.#load(this.#waiting.slice(0, MAX_PER_LOAD));
     }
-    this.#pumping = false;
+    this.#isSending = false;
   }
 
-  /** Whether it could be told; if not, something has to be loaded. */
-  #tell(waiting: Waiting): boolean {
+  /** Returns false if data has to be loaded first. */
+  #send(waiting: Waiting): boolean {
     if (waiting.kind === 'changed') {
       this.#deliver([waiting.message.userId], () => changeFrame(waiting.message));
       return true;
@@ -257,9 +249,9 @@ export class Hub {
     } catch (error) {
       this.#log.error(
         { err: error },
-        'what was published could not be loaded; its readers look for it themselves',
+        'data of messages could not be loaded; connections read what they missed from the database',
       );
-      this.#giveUpWaiting();
+      this.#dropWaiting();
     }
   }
 
@@ -282,7 +274,7 @@ export class Hub {
     }
   }
 
-  #giveUpWaiting(): void {
+  #dropWaiting(): void {
     const times = this.#waiting.map((one) => (one.kind === 'new' ? one.sentAtMs : one.message.atMs));
     this.#waiting = [];
     if (times.length > 0)

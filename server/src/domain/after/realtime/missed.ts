@@ -6,31 +6,29 @@ import { HIDDEN } from '../../line/notifications/row.ts';
 import { type Frame, missedChangeFrame, missedNewFrame, type NotificationState } from './frame.ts';
 import { deliveryKey, RESUME_MARGIN_MS, type ResumeCursor } from './resume-cursor.ts';
 
-/** Who has missed more is better served by the list itself. */
+/** A client that missed more should fetch its list. */
 const MAX_MISSED = 1_000;
-// A notification's id has the time at which its broadcast was accepted, its sent_at the time of the fan-out:
-// so much later at most.
-const LONGEST_FAN_OUT_MS = 24 * 60 * 60 * 1000;
+// A notification's id has the time at which its broadcast was accepted, and sent_at the time of the fan-out,
+// which is at most this much later.
+const MAX_FAN_OUT_MS = 24 * 60 * 60 * 1000;
 
 export interface MissedRequest {
   userId: string;
-  /** From when on to look; `undefined`: the last margin. */
+  /** The time from which to look; `undefined` for the last margin. */
   sinceMs: number | undefined;
 }
 
-/** What stands in the database. */
+/** The result of the database. */
 export interface Missed {
-  /** The database's time just before it looked. */
+  /** The database's time just before the query. */
   nowMs: number;
-  /** Notifications that came or changed since then, in no particular order. */
+  /** Notifications that were created or changed since then, in no particular order. */
   states: NotificationState[];
   /** There are more than `MAX_MISSED`; `states` has only some. */
   tooMany: boolean;
 }
 
-/**
- * Looks up what users missed. Many who ask at once, as after a restart, share a statement.
- */
+/** Returns a function that looks up what a user missed. Concurrent calls share a statement. */
 export function createMissedReader({
   db,
   clock,
@@ -41,20 +39,20 @@ export function createMissedReader({
   const batcher = new Batcher<MissedRequest, Missed>({
     run: (requests) => readMissed(db, clock, requests),
     concurrency: 2,
-    // A thousand rows each, at most: 20 MB of rows in the worst case.
+    // At most a thousand rows each: 20 MB in the worst case.
     maxItems: 100,
   });
   return (request) => batcher.add(request);
 }
 
-/** One thing to tell, and from which notification; the frame is made when its turn has come. */
+/** A missed event. Its frame is built when it is sent. */
 export interface MissedEvent {
   atMs: number;
   broadcastId: string;
   frame(content: string): Frame;
 }
 
-/** What a client with this cursor has not been told yet, in the order in which it happened. */
+/** The events that a client with this cursor has not received, oldest first. */
 export function missedEvents(
   states: readonly NotificationState[],
   cursor: ResumeCursor,
@@ -64,7 +62,7 @@ export function missedEvents(
   for (const state of states) {
     const { id, broadcastId, sentAtMs, updatedAtMs, discardedAtMs } = state;
     const isNew = sentAtMs > sinceMs && !cursor.has(deliveryKey(id));
-    // Came and went in the meantime: nothing to tell.
+    // Created and deleted meanwhile.
     if (isNew && discardedAtMs !== null) continue;
     if (isNew) {
       events.push({
@@ -75,8 +73,7 @@ export function missedEvents(
         frame: (content) => missedNewFrame(state, content),
       });
     }
-    // What was held back counts as changed when it is shown, so that it is found here; that is not to be told
-    // besides.
+    // A deferred notification counts as changed when it is shown, so that it is found here. This is no event.
     const shownThen = updatedAtMs === sentAtMs;
     if (
       updatedAtMs !== null &&
@@ -91,7 +88,7 @@ export function missedEvents(
   return events.sort((a, b) => a.atMs - b.atMs || a.change - b.change || (a.id < b.id ? -1 : 1));
 }
 
-/** Every key under which these notifications and their last changes are told one by one, with its time. */
+/** The delivery keys of these notifications and of their last changes, with their times. */
 export function keysOf(states: readonly NotificationState[]): { key: number; atMs: number }[] {
   return states.flatMap(({ id, sentAtMs, updatedAtMs }) => [
     { key: deliveryKey(id), atMs: sentAtMs },
@@ -99,7 +96,7 @@ export function keysOf(states: readonly NotificationState[]): { key: number; atM
   ]);
 }
 
-// A change of all notifications was told once, in the user's name, and gave all of them the same time.
+// A change of all notifications was sent once, with the user's id, and gave all of them the same time.
 function knowsChange(cursor: ResumeCursor, { id, userId }: NotificationState, atMs: number): boolean {
   return cursor.has(deliveryKey(id, atMs)) || cursor.has(deliveryKey(userId, atMs));
 }
@@ -113,7 +110,7 @@ async function readMissed(
     sinceMs === undefined ? null : new Date(Math.max(0, sinceMs)).toISOString(),
   );
   const firstIds = requests.map(({ sinceMs }) =>
-    firstIdAt(Math.max(0, (sinceMs ?? clock.now() - RESUME_MARGIN_MS) - LONGEST_FAN_OUT_MS)),
+    firstIdAt(Math.max(0, (sinceMs ?? clock.now() - RESUME_MARGIN_MS) - MAX_FAN_OUT_MS)),
   );
   const rows = await db.query<Row>(selectMissed, [
     requests.map(({ userId }) => userId),
@@ -122,22 +119,22 @@ async function readMissed(
     MAX_MISSED + 1,
     RESUME_MARGIN_MS,
   ]);
-  const answers = requests.map((): Missed => ({ nowMs: 0, states: [], tooMany: false }));
+  const results = requests.map((): Missed => ({ nowMs: 0, states: [], tooMany: false }));
   for (const row of rows) {
-    const answer = answers[row.request - 1];
-    if (answer === undefined) continue;
-    answer.nowMs = row.now.getTime();
-    if (row.id !== null) answer.states.push(toState(row));
+    const result = results[row.request - 1];
+    if (result === undefined) continue;
+    result.nowMs = row.now.getTime();
+    if (row.id !== null) result.states.push(toState(row));
   }
-  for (const answer of answers) answer.tooMany = answer.states.length > MAX_MISSED;
-  return answers;
+  for (const result of results) result.tooMany = result.states.length > MAX_MISSED;
+  return results;
 }
 
 interface Row {
   request: number;
   now: Date;
   user_id: string;
-  /** Null where a user missed nothing; then the rest is too. */
+  /** Null if the user missed nothing, like all following columns. */
   id: string | null;
   broadcast_id: string;
   sent_at: Date;
@@ -162,7 +159,7 @@ function toState(row: Row): NotificationState {
   };
 }
 
-// The first part reads the primary key (user_id, id) from the newest down, the second notifications_changed
+// The first part reads the primary key (user_id, id) from the newest on, the second notifications_changed
 // (user_id, updated_at). One statement, so that both see the same moment: a change cannot overtake its
 // notification.
 const selectMissed = sql(

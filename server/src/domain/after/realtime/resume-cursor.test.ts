@@ -84,7 +84,7 @@ test('several interruptions tell everything once', () => {
   );
 });
 
-test('a cursor that is held back still finds what others published meanwhile', () => {
+test('a capped cursor still finds what other nodes published meanwhile', () => {
   const cursor = new ResumeCursor();
   cursor.add(deliveryKey(newId()), NOW);
   const missed = { key: deliveryKey(newId()), atMs: NOW + 1_000 };

@@ -1,13 +1,10 @@
-// A transaction that took its time stamp earlier may commit later: at most a statement timeout later.
+// A transaction with an earlier time stamp may commit later, by at most a statement timeout.
 const LATEST_COMMIT_MS = 30_000;
-/** A broken link between nodes is noticed within this time (bus.ts: heartbeat and answer). */
+/** A broken link between nodes is noticed within this time (bus.ts: heartbeat and response). */
 export const NOTICE_MS = 15_000;
-/** How far back a resume looks behind the newest thing that was delivered. */
+/** How far before the newest delivery a resume looks. */
 export const RESUME_MARGIN_MS = LATEST_COMMIT_MS + NOTICE_MS;
-/**
- * So many deliveries within the margin are remembered one by one: 6 bytes each in every event id of a busy
- * user.
- */
+/** Deliveries within the margin that are listed one by one: 6 bytes each in the event ids of a busy user. */
 export const MAX_REMEMBERED = 128;
 
 const VERSION = 1;
@@ -16,18 +13,18 @@ const KEY_BYTES = 6;
 const HALF = 0x1000000;
 
 /**
- * What a connection has delivered, short enough to be an event id: the database time of the newest thing, and
- * which of the things within the margin before it. From it alone any node can tell what was missed.
+ * What a connection has delivered, short enough to be an event id: the time of the newest delivery, and the
+ * deliveries within the margin before it. Any node can compute from it what was missed.
  */
 export class ResumeCursor {
   /** The newest delivery by the database's clock, in milliseconds; 0 before the first. */
   newestMs = 0;
-  // Deliveries up to here that lie within the margin were forgotten for lack of room.
-  #forgottenMs = 0;
+  // Deliveries within the margin up to this time were dropped for lack of space.
+  #droppedMs = 0;
   #keys: number[] = [];
   #timesMs: number[] = [];
 
-  /** Reads what `toString` wrote; `undefined` when it is nothing of the kind. */
+  /** Parses the result of `toString`. Returns `undefined` if it is malformed. */
   static parse(text: string): ResumeCursor | undefined {
     if (!/^[A-Za-z0-9_-]{18,1100}$/.test(text)) return undefined;
     const bytes = Buffer.from(text, 'base64url');
@@ -37,38 +34,35 @@ export class ResumeCursor {
     if (bytes.toString('base64url') !== text) return undefined;
     const cursor = new ResumeCursor();
     cursor.newestMs = bytes.readUIntBE(1, 6);
-    cursor.#forgottenMs = bytes.readUIntBE(7, 6);
+    cursor.#droppedMs = bytes.readUIntBE(7, 6);
     for (let index = 0; index < count; index += 1) {
       cursor.#keys.push(bytes.readUIntBE(HEADER_BYTES + index * KEY_BYTES, KEY_BYTES));
-      // When each was is not written down: taken for the newest, it is merely remembered a little longer.
+      // The times are not stored. With the newest time they are only kept a little longer.
       cursor.#timesMs.push(cursor.newestMs);
     }
     return cursor;
   }
 
-  /** An opaque string without characters that a header or an event stream would mind. */
+  /** An opaque string of characters that are safe in a header and an event stream. */
   toString(): string {
     const bytes = Buffer.allocUnsafe(HEADER_BYTES + this.#keys.length * KEY_BYTES);
     bytes[0] = VERSION;
     bytes.writeUIntBE(this.newestMs, 1, 6);
-    bytes.writeUIntBE(this.#forgottenMs, 7, 6);
+    bytes.writeUIntBE(this.#droppedMs, 7, 6);
     this.#keys.forEach((key, index) => {
       bytes.writeUIntBE(key, HEADER_BYTES + index * KEY_BYTES, KEY_BYTES);
     });
     return bytes.toString('base64url');
   }
 
-  /** Things from this time on, less those that `has` knows, may have been missed. */
+  /** Deliveries from this time on may have been missed, except those that `has` knows. */
   get sinceMs(): number {
     return this.newestMs - RESUME_MARGIN_MS;
   }
 
-  /**
-   * Whether more was delivered within the margin than is remembered, so that missed and delivered cannot be
-   * told apart.
-   */
+  /** More was delivered within the margin than is listed: missed and delivered cannot be distinguished. */
   get uncertain(): boolean {
-    return this.#forgottenMs > this.sinceMs;
+    return this.#droppedMs > this.sinceMs;
   }
 
   has(key: number): boolean {
@@ -76,39 +70,39 @@ export class ResumeCursor {
   }
 
   /**
-   * Notes a delivery. `ceilingMs` holds the newest time back while other deliveries may be missing that are
-   * not newer than it, so that a later resume still finds them.
+   * Adds a delivery. `ceilingMs` caps the newest time while deliveries up to then may be missing, so that a
+   * later resume still finds them.
    */
   add(key: number, atMs: number, ceilingMs = Number.POSITIVE_INFINITY): void {
     this.advance(Math.min(atMs, ceilingMs));
     if (atMs <= this.sinceMs || this.has(key)) return;
-    if (this.#keys.length >= MAX_REMEMBERED) this.#forgetOldest();
+    if (this.#keys.length >= MAX_REMEMBERED) this.#dropOldest();
     this.#keys.push(key);
     this.#timesMs.push(atMs);
   }
 
-  /** Notes that everything up to a margin before this time has been delivered. */
+  /** Everything up to a margin before this time has been delivered. */
   advance(toMs: number): void {
     if (toMs <= this.newestMs) return;
     this.newestMs = toMs;
-    // Mostly in order: while the first has to be remembered, little would be gained by looking for others.
+    // Times are mostly in order: while the first is kept, few others can be dropped.
     if ((this.#timesMs[0] ?? toMs) > this.sinceMs) return;
     this.#keys = this.#keys.filter((_, index) => (this.#timesMs[index] ?? 0) > this.sinceMs);
     this.#timesMs = this.#timesMs.filter((atMs) => atMs > this.sinceMs);
   }
 
-  #forgetOldest(): void {
+  #dropOldest(): void {
     const atMs = Math.min(...this.#timesMs);
     const index = this.#timesMs.indexOf(atMs);
     this.#keys.splice(index, 1);
     this.#timesMs.splice(index, 1);
-    this.#forgottenMs = Math.max(this.#forgottenMs, atMs);
+    this.#droppedMs = Math.max(this.#droppedMs, atMs);
   }
 }
 
 /**
- * 48 bits that stand for a delivery: of a new notification (`atMs` 0), or of its change at a time. The end of
- * an id is random already, so mixing in the time is all the hashing there is to do.
+ * 48 bits that identify the delivery of a new notification (`atMs` 0), or of its change at a time. The end of
+ * an id is random already, so mixing in the time is enough.
  */
 export function deliveryKey(id: string, atMs = 0): number {
   const high = Number.parseInt(id.slice(24, 30), 16) ^ (atMs % HALF);

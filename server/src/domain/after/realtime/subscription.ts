@@ -3,42 +3,38 @@ import type { Frame } from './frame.ts';
 import { keysOf, type Missed, type MissedEvent, type MissedRequest, missedEvents } from './missed.ts';
 import { NOTICE_MS, RESUME_MARGIN_MS, ResumeCursor } from './resume-cursor.ts';
 
-/** What is open to a client: a WebSocket or an event stream. */
+/** An open WebSocket or event stream. */
 export interface Connection {
   readonly kind: 'socket' | 'stream';
   readonly projectId: string;
   readonly userId: string;
-  /** The inbox token that it was opened with. */
+  /** The inbox token that opened it. */
   readonly tokenId?: string;
   /** Whether the token may have this one connection only. */
   readonly exclusive?: boolean;
-  /** Writes without waiting. Never throws; a reader that is too slow is closed by the connection itself. */
+  /** Writes without waiting. Never throws; the connection itself closes a client that is too slow. */
   send(frame: Frame, cursor: ResumeCursor): void;
-  /**
-   * The database has answered: what follows is complete from `cursor` on. Before the first frame, if caught
-   * up at all.
-   */
+  /** Called before the first frame, if the database was queried: frames are complete from `cursor` on. */
   begin(cursor: ResumeCursor): void;
-  /** More was missed than can be told: the client has to fetch its list. */
+  /** Too much was missed: the client has to fetch its list. */
   resync(cursor: ResumeCursor): void;
-  /** Resolves when the client has taken most of what was written, or is gone. At once in the usual case. */
+  /** Resolves when the client has read most of what was written, or has closed. Usually undefined. */
   drained(): Promise<void> | undefined;
   close(reason: CloseReason): void;
 }
 
 export type CloseReason =
-  | 'token_discarded' // nobody may listen with it any more
+  | 'token_discarded' // it must not be used any more
   | 'user_deleted' // nothing is delivered to them any more
   | 'replaced' // a newer connection of an exclusive token
   | 'too_many' // of one user
-  | 'slow' // reads more slowly than things happen
+  | 'slow' // reads more slowly than events happen
   | 'behind' // could not be brought up to date: connect again
   | 'shutdown';
 
-// Frames that wait while a client is brought up to date. Beyond it the client starts anew.
+// Frames that wait while a client catches up. With more the client is closed, and reconnects.
 const MAX_HELD = 1_000;
-// Contents are loaded for so many frames at a time, so that a client with much to catch up on costs little
-// memory.
+// Contents are loaded for this many frames at a time, so that catching up takes little memory.
 const EVENTS_PER_LOAD = 50;
 
 export interface SubscriptionDeps {
@@ -47,15 +43,15 @@ export interface SubscriptionDeps {
 }
 
 /**
- * One connection's place in the stream of its user: it passes frames on, or holds them back while it looks
- * into the database for what came before them, so that nothing is told twice or left out.
+ * One connection's position in the stream of its user. Sends frames, or keeps them while it reads earlier
+ * events from the database, so that none is repeated or missing.
  */
 export class Subscription {
   readonly connection: Connection;
   readonly #deps: SubscriptionDeps;
   #cursor = new ResumeCursor();
   #held: { frame: Frame; ceilingMs: number }[] | undefined;
-  // Catch-ups that have not begun: frames are held until the last is done.
+  // Catch-ups that have not started: frames wait until the last has ended.
   #queued = 0;
   #ended = false;
   #work: Promise<void> = Promise.resolve();
@@ -65,25 +61,24 @@ export class Subscription {
     this.connection = connection;
   }
 
-  /** Hands a frame to the client, or keeps it until it is its turn. `ceilingMs`: see `ResumeCursor.add`. */
+  /** Sends a frame to the client, or keeps it during a catch-up. `ceilingMs`: see `ResumeCursor.add`. */
   deliver(frame: Frame, ceilingMs: number): void {
     if (this.#ended) return;
     if (this.#held === undefined) {
-      // A new notification may be announced twice, when a node could not tell whether its message had
-      // arrived.
+      // A new notification may be announced twice, if a node did not know whether its message had arrived.
       if (frame.name !== 'notifications/new' || !this.#cursor.has(frame.key)) this.#pass(frame, ceilingMs);
     } else if (this.#held.length < MAX_HELD) this.#held.push({ frame, ceilingMs });
     else this.close('behind');
   }
 
   /**
-   * Starts with what the client has missed since `resumeFrom`. Rejects, with nothing written, when the
-   * database does not answer.
+   * Starts with what the client has missed since `resumeFrom`. Rejects, with nothing written, if the database
+   * does not respond.
    */
   async open(resumeFrom: string | undefined): Promise<void> {
     this.#held = [];
     const begun = Promise.withResolvers<void>();
-    // Whatever it was, the client is told to connect again, and starts from its own cursor then.
+    // Whatever failed, the client reconnects, and resumes from its own cursor.
     this.#work = begun.promise.catch(() => this.close('behind'));
     try {
       const begin = await this.#prepare(resumeFrom);
@@ -95,18 +90,15 @@ export class Subscription {
     }
   }
 
-  /**
-   * Looks for what went by since `lostAtMs`. `heldBack`: the cursor was held back from then on, because the
-   * loss was noticed.
-   */
-  catchUp(lostAtMs: number, heldBack: boolean): void {
+  /** Sends what was missed since `lostAtMs`. `isCapped`: the loss was noticed, so the cursor was capped. */
+  catchUp(lostAtMs: number, isCapped: boolean): void {
     if (this.#ended) return;
     this.#held ??= [];
     this.#queued += 1;
     this.#work = this.#work
       .then(() => {
         this.#queued -= 1;
-        return this.#catchUp(lostAtMs, heldBack);
+        return this.#catchUp(lostAtMs, isCapped);
       })
       .catch(() => this.close('behind'));
   }
@@ -123,67 +115,67 @@ export class Subscription {
     this.#held = undefined;
   }
 
-  /** Asks the database; the answer tells the client what it said. */
+  /** Queries the database. Returns a function that sends the result. */
   async #prepare(resumeFrom: string | undefined): Promise<() => Promise<void>> {
     const resumed = resumeFrom === undefined ? undefined : ResumeCursor.parse(resumeFrom);
     const missed =
       resumed === undefined || resumed.uncertain ? undefined : await this.#readMissed(resumed.sinceMs);
     if (resumed === undefined || missed === undefined || missed.tooMany) {
       const known = await this.#readMissed(undefined);
-      return () => this.#startAnew(known, resumeFrom !== undefined);
+      return () => this.#startFresh(known, resumeFrom !== undefined);
     }
     return () => {
       this.#cursor = resumed;
       if (!this.#ended) this.connection.begin(resumed);
-      return this.#tell(missed, resumed.sinceMs);
+      return this.#sendMissed(missed, resumed.sinceMs);
     };
   }
 
-  async #catchUp(lostAtMs: number, heldBack: boolean): Promise<void> {
+  async #catchUp(lostAtMs: number, isCapped: boolean): Promise<void> {
     if (this.#ended) return;
     const { newestMs, uncertain } = this.#cursor;
-    // What the cursor has passed it can no longer tell apart from what was missed.
-    const passed = !heldBack && lostAtMs < newestMs - NOTICE_MS;
-    if (passed || uncertain) return this.#startAgain();
+    // Behind its position the cursor cannot distinguish delivered from missed.
+    const passed = !isCapped && lostAtMs < newestMs - NOTICE_MS;
+    if (passed || uncertain) return this.#restart();
     const sinceMs = newestMs === 0 ? lostAtMs - RESUME_MARGIN_MS : this.#cursor.sinceMs;
     const missed = await this.#readMissed(sinceMs);
     if (this.#ended) return;
-    return missed.tooMany ? this.#startAgain() : this.#tell(missed, sinceMs);
+    return missed.tooMany ? this.#restart() : this.#sendMissed(missed, sinceMs);
   }
 
-  async #startAgain(): Promise<void> {
+  async #restart(): Promise<void> {
     const known = await this.#readMissed(undefined);
     this.#cursor = new ResumeCursor();
-    await this.#startAnew(known, true);
+    await this.#startFresh(known, true);
   }
 
   #readMissed(sinceMs: number | undefined): Promise<Missed> {
     return this.#deps.readMissed({ userId: this.connection.userId, sinceMs });
   }
 
-  /** What stands in the database counts as known: from here on everything is told. */
-  async #startAnew(known: Missed, resync: boolean): Promise<void> {
+  /** Everything in the database counts as delivered. Frames are sent from here on. */
+  async #startFresh(known: Missed, resync: boolean): Promise<void> {
     if (this.#ended) return;
     this.#cursor.advance(known.nowMs);
     for (const { key, atMs } of keysOf(known.states)) this.#cursor.add(key, Math.min(atMs, known.nowMs));
     this.connection.begin(this.#cursor);
     if (resync) this.connection.resync(this.#cursor);
-    // A client that is new may have read its list before what is held here was committed: it is told all of
-    // it. After a resync it reads the list again.
+    // A new client may have read its list before the waiting frames were committed: it gets all of them.
+    // After a resync it reads the list again.
     await this.#release(resync ? keysOf(known.states) : undefined);
   }
 
-  async #tell(missed: Missed, sinceMs: number): Promise<void> {
+  async #sendMissed(missed: Missed, sinceMs: number): Promise<void> {
     const events = missedEvents(missed.states, this.#cursor, sinceMs);
     for (let from = 0; from < events.length; from += EVENTS_PER_LOAD) {
-      await this.#tellSome(events.slice(from, from + EVENTS_PER_LOAD));
+      await this.#sendSome(events.slice(from, from + EVENTS_PER_LOAD));
       if (this.#ended) return;
     }
     this.#cursor.advance(missed.nowMs);
     await this.#release(keysOf(missed.states));
   }
 
-  async #tellSome(events: readonly MissedEvent[]): Promise<void> {
+  async #sendSome(events: readonly MissedEvent[]): Promise<void> {
     const contents = await this.#deps.contents.load(events.map(({ broadcastId }) => broadcastId));
     for (const { frame, broadcastId } of events) {
       if (this.#ended) return;
@@ -192,15 +184,12 @@ export class Subscription {
     }
   }
 
-  /**
-   * Passes on what was held, less what was told already (all of it where that is undefined), and goes on
-   * live.
-   */
-  async #release(told: { key: number }[] | undefined): Promise<void> {
-    const keys = new Set(told?.map(({ key }) => key));
+  /** Sends the waiting frames except those that were `sent` already, and then continues live. */
+  async #release(sent: { key: number }[] | undefined): Promise<void> {
+    const keys = new Set(sent?.map(({ key }) => key));
     for (let next = this.#held?.shift(); next !== undefined; next = this.#held?.shift()) {
       const { frame, ceilingMs } = next;
-      const known = keys.has(frame.key) || (told !== undefined && this.#cursor.has(frame.key));
+      const known = keys.has(frame.key) || (sent !== undefined && this.#cursor.has(frame.key));
       if (!known) this.#pass(frame, ceilingMs);
       await this.connection.drained();
     }

@@ -6,16 +6,16 @@ import type { Handler } from '../../../queue/handler.ts';
 import { BULK, type Job, type JobPayloads } from '../../../queue/jobs.ts';
 import type { Context } from '../../context.ts';
 import { addError } from '../../line/ledger/finish.ts';
-import { type DeliveryKey, sendAnew } from './send-anew.ts';
+import { type DeliveryKey, replayKeys } from './replay-keys.ts';
 
 /*
- * A million deliveries may have failed. They are gone through in the order of users' ids, a part by each transaction, which also writes the job of
- * the next part: whoever is killed, it goes on behind the last part that was written. What fails again meanwhile has failed after it was asked
- * for, and is left alone.
+ * A million deliveries may have failed. They are replayed in the order of users' ids, one chunk in each
+ * transaction, which also writes the job of the next chunk: after a crash it continues behind the last chunk
+ * that was committed. Deliveries that fail after the request are not replayed.
  */
 
-// So many are sent anew by one transaction: about 100 ms of work.
-const AT_ONCE = 2_000;
+// Deliveries in one transaction: about 100 ms of work.
+const CHUNK = 2_000;
 
 interface ReplayedBroadcast {
   id: string;
@@ -24,31 +24,31 @@ interface ReplayedBroadcast {
 }
 
 /**
- * Sends all of a broadcast anew that failed before `askedAt`: the first of them at once, the rest by jobs.
- * Answers how many they are.
+ * Replays all deliveries of a broadcast that failed before `askedAt`: the first chunk immediately, the rest
+ * by jobs. Returns their number.
  */
 export async function replayAllFailed(
   tx: Queryable,
   { id, projectId, textWeight }: ReplayedBroadcast,
   { channel, askedAt, nowMs }: { channel: string | undefined; askedAt: string; nowMs: number },
 ): Promise<number> {
-  const first: Part = {
+  const first: Chunk = {
     broadcast_id: id,
     ...(channel === undefined ? {} : { channel }),
     after: { user_id: OLDEST, channel: '' },
     asked_at: askedAt,
     text_weight: textWeight,
   };
-  const part = await replayPart(tx, projectId, first, nowMs);
-  return part.count + (part.next === undefined ? 0 : await countFailed(tx, part.next));
+  const { count, next } = await replayChunk(tx, projectId, first, nowMs);
+  return count + (next === undefined ? 0 : await countFailed(tx, next));
 }
 
-/** What the parts after the first tell the rest of the server, after their commits. */
+/** Notified after the commit of each later chunk. */
 export interface ReplayListener {
   onQueued(): void;
 }
 
-/** Sends the next part of what failed anew. */
+/** Replays the next chunk. */
 export function replayHandler(context: Context, listener: ReplayListener): Handler<'replay'> {
   return {
     slots: 2,
@@ -69,7 +69,7 @@ async function runJob({ db, clock }: Context, job: Job<'replay'>, leaseId: strin
   const { id, projectId, payload } = job;
   await db.transaction(async (tx) => {
     await complete(tx, leaseId, [id]);
-    await replayPart(tx, projectId, payload, clock.now());
+    await replayChunk(tx, projectId, payload, clock.now());
   });
 }
 
@@ -80,49 +80,50 @@ async function discard({ db }: Context, { id, payload }: Job<'replay'>, leaseId:
   });
 }
 
-type Part = JobPayloads['replay'];
+type Chunk = JobPayloads['replay'];
 
-/** Sends a part anew, and writes the job of the next, if there is one. */
-async function replayPart(
+/** Replays a chunk, and writes the job of the next one, if any. */
+async function replayChunk(
   tx: Queryable,
   projectId: string,
-  part: Part,
+  chunk: Chunk,
   nowMs: number,
-): Promise<{ count: number; next: Part | undefined }> {
+): Promise<{ count: number; next: Chunk | undefined }> {
   const rows = await tx.query<{ user_id: string; channel: string }>(
-    part.channel === undefined ? selectFailed.all : selectFailed.onChannel,
-    valuesOf(part),
+    chunk.channel === undefined ? selectFailed.all : selectFailed.onChannel,
+    valuesOf(chunk),
   );
   const keys = rows.map((row): DeliveryKey => ({ userId: row.user_id, channel: row.channel }));
   const broadcast = {
-    id: part.broadcast_id,
+    id: chunk.broadcast_id,
     projectId,
-    textWeight: part.text_weight,
+    textWeight: chunk.text_weight,
     recipients: keys.length,
   };
-  const count = await sendAnew(tx, broadcast, { state: 'failed', keys, nowMs });
+  const count = await replayKeys(tx, broadcast, { state: 'failed', keys, nowMs });
   const last = rows.at(-1);
-  if (last === undefined || rows.length < AT_ONCE) return { count, next: undefined };
-  const next = { ...part, after: { user_id: last.user_id, channel: last.channel } };
+  if (last === undefined || rows.length < CHUNK) return { count, next: undefined };
+  const next = { ...chunk, after: { user_id: last.user_id, channel: last.channel } };
   await enqueue(tx, [{ kind: 'replay', projectId, priority: BULK, weight: 1, payload: next }]);
   return { count, next };
 }
 
-async function countFailed(tx: Queryable, part: Part): Promise<number> {
+async function countFailed(tx: Queryable, chunk: Chunk): Promise<number> {
   const [row] = await tx.query<{ failed: number }>(
-    part.channel === undefined ? countRest.all : countRest.onChannel,
-    valuesOf(part),
+    chunk.channel === undefined ? countRest.all : countRest.onChannel,
+    valuesOf(chunk),
   );
   return row?.failed ?? 0;
 }
 
-function valuesOf({ broadcast_id, after, asked_at, channel }: Part): unknown[] {
+function valuesOf({ broadcast_id, after, asked_at, channel }: Chunk): unknown[] {
   const values = [broadcast_id, after.user_id, after.channel, asked_at];
   return channel === undefined ? values : [...values, channel];
 }
 
 // Index deliveries_failed (broadcast_id, user_id, channel).
-const beyond = `broadcast_id = $1 and state = 'failed' and (user_id, channel) > ($2, $3) and last_attempt_at <= $4::timestamptz`;
+const beyond = `broadcast_id = $1 and state = 'failed' and (user_id, channel) > ($2, $3)
+    and last_attempt_at <= $4::timestamptz`;
 const both = (name: string, text: (condition: string) => string): Record<'all' | 'onChannel', Statement> => ({
   all: sql(name, text(beyond)),
   onChannel: sql(`${name}_on_channel`, text(`${beyond} and channel = $5`)),
@@ -133,7 +134,7 @@ const selectFailed = both(
   from deliveries
   where ${condition}
   order by user_id, channel
-  limit ${AT_ONCE}`,
+  limit ${CHUNK}`,
 );
 const countRest = both(
   'count_failed_deliveries',

@@ -8,7 +8,7 @@ import { unpackJson } from '../../../lib/packed-json.ts';
 import { fanOutWeight } from '../../../queue/jobs.ts';
 import { locate } from '../../line/ledger/locate.ts';
 import { replayAllFailed } from './replay-failed.ts';
-import { type DeliveryKey, sendAnew } from './send-anew.ts';
+import { type DeliveryKey, replayKeys } from './replay-keys.ts';
 
 /**
  * Replays deliveries of a broadcast that failed or, of users who are named, were skipped. They start over,
@@ -33,7 +33,7 @@ export function replayDeliveries(
       state === 'failed'
         ? await failedOf(tx, broadcastId, people, channel)
         : await skippedOf(tx, broadcastId, people, channel);
-    return sendAnew(tx, { ...broadcast, recipients: keys.length }, { state, keys, nowMs: clock.now() });
+    return replayKeys(tx, { ...broadcast, recipients: keys.length }, { state, keys, nowMs: clock.now() });
   });
 }
 
@@ -66,7 +66,7 @@ async function failedOf(
   return rows.map((row) => ({ userId: row.user_id, channel: row.channel }));
 }
 
-/** What the plan passed over has no row yet: it gets one, as skipped. What was skipped later has one. */
+/** Deliveries that the plan skipped get a row here. Those that were skipped later have one. */
 async function skippedOf(
   tx: Queryable,
   broadcastId: string,
@@ -81,14 +81,21 @@ async function skippedOf(
   const planned = located.flatMap(({ userId, notificationId: id, plan, place }) =>
     plan
       .filter((one) => channel === undefined || one.channel === channel)
-      .map((one) => ({ userId, id, channel: one.channel, passedOver: one.skippedAt(place) !== undefined })),
+      .map((one) => ({
+        userId,
+        id,
+        channel: one.channel,
+        skippedByPlan: one.skippedAt(place) !== undefined,
+      })),
   );
-  const passedOver = planned.filter((one) => one.passedOver).sort((a, b) => (a.userId < b.userId ? -1 : 1));
+  const skippedByPlan = planned
+    .filter((one) => one.skippedByPlan)
+    .sort((a, b) => (a.userId < b.userId ? -1 : 1));
   await tx.query(insertSkipped, [
     broadcastId,
-    uuidArray(passedOver.map((one) => one.userId)),
-    uuidArray(passedOver.map((one) => one.id)),
-    textArray(passedOver.map((one) => one.channel)),
+    uuidArray(skippedByPlan.map((one) => one.userId)),
+    uuidArray(skippedByPlan.map((one) => one.id)),
+    textArray(skippedByPlan.map((one) => one.channel)),
   ]);
   return planned.map((one) => ({ userId: one.userId, channel: one.channel }));
 }
@@ -108,7 +115,9 @@ const selectFailed = sql(
 );
 const insertSkipped = sql(
   'insert_skipped_deliveries',
-  `insert into deliveries (user_id, notification_id, channel, broadcast_id, state, attempts, first_attempt_at, last_attempt_at)
+  `insert into deliveries (
+    user_id, notification_id, channel, broadcast_id, state, attempts, first_attempt_at, last_attempt_at
+  )
   select user_id, notification_id, channel, $1, 'skipped', 0, now(), now()
   from unnest($2::uuid[], $3::uuid[], $4::text[]) as s (user_id, notification_id, channel)
   on conflict do nothing`,

@@ -10,20 +10,17 @@ import { secretPurpose } from '../webhooks/secrets.ts';
 
 /** A column that holds sealed values. */
 interface SealedColumn {
-  /** The values, in words. */
+  /** What the values are, for the report. */
   name: string;
   table: string;
   column: string;
   /** The primary key, with the types of its columns. */
   key: Record<string, 'uuid' | 'text'>;
-  /** What a value is sealed for, by the row's key and `also`. */
+  /** The purpose that a value is sealed for, from the row's key and `also`. */
   purpose(row: Row): string;
   /** A column that `purpose` needs besides the key. */
   also?: string;
-  /**
-   * The values are base64, and texts that are not sealed stand among them: those are JSON, which does not
-   * begin with an A.
-   */
+  /** The values are base64. Unsealed values among them are JSON, which never starts with an A. */
   base64?: true;
 }
 
@@ -106,22 +103,22 @@ const COLUMNS: readonly SealedColumn[] = [
   },
 ];
 
-/** What one sealed column was found to hold. */
+/** The result for one sealed column. */
 export interface ResealedColumn {
   name: string;
   total: number;
-  /** Sealed now with the current key. */
+  /** Values that were sealed with the current key now. */
   resealed: number;
-  /** Values that cannot be opened, by the id of the key that they name. */
+  /** Values that cannot be opened, by the id of their key. */
   unopenable: ReadonlyMap<string, number>;
   /** How many values each key seals afterwards, by its id. */
   byKey: ReadonlyMap<string, number>;
 }
 
 /**
- * Seals every secret of the database with the sealer's first key, in small statements of a page each, beside
- * running servers. A value that somebody else writes meanwhile is left as it is; what it was sealed with
- * shows in `byKey`, which is counted afterwards. May be broken off and run again, also by two at once.
+ * Seals every secret of the database with the sealer's first key, one page per statement, while servers run.
+ * A value that is written meanwhile stays as it is; `byKey`, which is counted afterwards, includes its key.
+ * Can be interrupted and repeated, and two can run at the same time.
  */
 export async function reseal(
   deps: { db: Queryable; sealer: Sealer },
@@ -148,12 +145,10 @@ export async function reseal(
 }
 
 const PAGE = 500;
-// Two rows of a page may be locked by somebody who locks them the other way round.
+// Another transaction may lock two rows of a page in the other order.
 const MAX_DEADLOCKS = 5;
 
-/**
- * A row's key and what `purpose` needs, as texts. `sealed` is null where it is sealed with the current key.
- */
+/** A row's key and the input of `purpose`, as texts. `sealed` is null if it has the current key. */
 type PageRow = Row & { key_id: string; sealed: Buffer | null };
 
 async function* pagesOf(
@@ -229,20 +224,21 @@ function statementsOf(sealed: SealedColumn): { first: Statement; next: Statement
   const lists = types.map((type, at) => `$${at + 1}::${type}[]`);
   const same = names.map((name) => `t.${name} = n.${name}`).join(' and ');
   const written = base64 ? "translate(encode(n.sealed, 'base64'), E'\\n', '')" : 'n.sealed';
+  const value = base64 ? `decode(t.${column}, 'base64')` : `t.${column}`;
   const statements = {
     first: sql(`reseal_first_${table}_${column}`, page('')),
     next: sql(
       `reseal_next_${table}_${column}`,
       page(`and (${names.join(', ')}) > (${parameters.join(', ')})`),
     ),
-    // Only what is still as it was read: who wrote meanwhile has sealed with a key of their own.
+    // Only values that are unchanged since they were read: a concurrent write has sealed its own value.
     update: sql(
       `reseal_${table}_${column}`,
       `update ${table} t
       set ${column} = ${written}
       from unnest(${lists.join(', ')}, $${types.length + 1}::bytea[], $${types.length + 2}::bytea[])
         as n (${names.join(', ')}, was, sealed)
-      where ${same} and ${base64 ? `t.${column} like 'A%' and decode(t.${column}, 'base64')` : `t.${column}`} = n.was
+      where ${same} and ${base64 ? `t.${column} like 'A%' and ` : ''}${value} = n.was
       returning 1 as one`,
     ),
   };

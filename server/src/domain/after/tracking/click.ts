@@ -4,8 +4,8 @@ import { newEventId } from '../../ground/events/record.ts';
 import { MAX_CLICK_EVENTS } from './record.ts';
 
 /**
- * Records that a user has clicked a notification, where the project wants to know. False when the user has no
- * such notification in the inbox, or was sent none by that channel.
+ * Records that a user clicked a notification, if the project tracks clicks. Returns false if the user has no
+ * such notification on that channel.
  */
 export async function recordClick(
   { db }: { db: Queryable },
@@ -40,7 +40,8 @@ const clickInApp = sql(
   ),
   event as (
     insert into events (project_id, id, type, broadcast_id, user_ids, details)
-    select $3, $4, 'delivery.clicked', broadcast_id, array[$1::uuid], '{"level":"info","context":{"channel":"in_app"}}'
+    select $3, $4, 'delivery.clicked', broadcast_id, array[$1::uuid],
+      '{"level":"info","context":{"channel":"in_app"}}'
     from changed
     where clicks <= $5
   )
@@ -64,7 +65,10 @@ const clickPush = sql(
   event as (
     insert into events (project_id, id, type, broadcast_id, user_ids, details)
     select $3, $4, 'delivery.clicked', broadcast_id, array[$1::uuid],
-      json_build_object('level', 'info', 'context', json_strip_nulls(json_build_object('channel', channel, 'provider', provider)))
+      json_build_object(
+        'level', 'info',
+        'context', json_strip_nulls(json_build_object('channel', channel, 'provider', provider))
+      )
     from changed
     where clicks <= $5
   )

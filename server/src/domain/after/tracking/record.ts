@@ -8,22 +8,22 @@ import { waitMs } from '../../../lib/wait.ts';
 import { type NewEvent, recordEvents } from '../../ground/events/record.ts';
 import type { TrackedDelivery } from '../../ground/links/links.ts';
 
-/** Something that a recipient did. */
+/** An open or a click of a recipient. */
 export type Hit = TrackedDelivery & { atMs: number } & (
     | { kind: 'open' }
-    /** `url` where the link of an e-mail was followed. */
+    /** `url` is set for a link of an e-mail. */
     | { kind: 'click'; url?: string }
   );
 
-// What a crash loses; and what one statement writes.
+// What a crash loses, and what one statement writes.
 const LINGER_MS = 100;
 const MAX_HITS = 1_000;
-// While the database is away. What comes besides is lost: nobody waits for it, and it would fill the memory.
+// While the database is unavailable. Further hits are dropped, so that they do not fill the memory.
 const MAX_HELD = 20_000;
 const KEEP_TRYING_MS = 120_000;
 const RETRY_EVERY_MS = 250;
 
-/** Writes down what recipients do, in batches, away from their requests. */
+/** Records opens and clicks in batches, apart from the requests. */
 export class HitRecorder {
   readonly #db: Pick<Database, 'transaction'>;
   readonly #log: Logger;
@@ -43,7 +43,7 @@ export class HitRecorder {
     });
   }
 
-  /** Notes it. Never waits, never fails. */
+  /** Queues a hit. Never waits, never throws. */
   note(hit: Hit): void {
     if (this.#held >= MAX_HELD) {
       this.#lost += 1;
@@ -53,12 +53,12 @@ export class HitRecorder {
     void this.#batcher.add(hit);
   }
 
-  /** Resolves when all that was noted is written, or lost. */
+  /** Resolves when all queued hits are written or dropped. */
   drained(): Promise<void> {
     return this.#batcher.drained();
   }
 
-  /** Writes what was noted, unless the database is away, and stops. */
+  /** Writes the queued hits, unless the database is unavailable, and stops. */
   async close(): Promise<void> {
     this.#closing = true;
     await this.drained();
@@ -84,7 +84,7 @@ export class HitRecorder {
     if (this.#lost > 0 && this.#held < MAX_HELD) {
       this.#log.warn(
         { hits: this.#lost },
-        'opens and clicks were lost: too many came while the database was away',
+        'opens and clicks were dropped: too many arrived while the database was unavailable',
       );
       this.#lost = 0;
     }
@@ -92,13 +92,13 @@ export class HitRecorder {
   }
 }
 
-// Of one delivery. Who opens a link again and again has nothing new to tell.
+// For each delivery: further clicks are only counted.
 export const MAX_CLICK_EVENTS = 100;
 
 /**
- * Writes hits down in the caller's transaction, by a statement for all deliveries: figures and first times
- * beside each, the event of the first open, one of each click. What the project does not want to know at this
- * moment, whenever its message was sent, is passed over; so is what users do who are deleted.
+ * Records hits in the caller's transaction, with one statement for all deliveries: counts and first times, an
+ * event for the first open and one for each click. Ignores hits that the project does not track now, and hits
+ * of deleted users.
  */
 export async function recordHits(tx: Queryable, hits: readonly Hit[]): Promise<void> {
   const wanted = await wantedOf(tx, hits);
@@ -135,12 +135,12 @@ interface Written {
   notification_id: string;
   channel: string;
   provider: string | null;
-  /** These included. */
+  /** Including these. */
   opens: number;
   clicks: number;
 }
 
-/** Those that their projects want to know of. */
+/** The hits that their projects track. */
 async function wantedOf(tx: Queryable, hits: readonly Hit[]): Promise<Hit[]> {
   const projectIds = [...new Set(hits.map(({ projectId }) => projectId))];
   const rows = await tx.query<Tracking & { project_id: string }>(selectTracking, [projectIds]);
@@ -151,8 +151,8 @@ async function wantedOf(tx: Queryable, hits: readonly Hit[]): Promise<Hit[]> {
 }
 
 /**
- * One statement can touch a row once. In the order in which outcomes are written, so that the two wait for
- * each other and not in a circle.
+ * Groups hits by delivery, because a statement can update a row only once. Sorted like outcomes, so that the
+ * two cannot deadlock.
  */
 function perDelivery(hits: readonly Hit[]): HitDelivery[] {
   const groups = Map.groupBy(hits, ({ channel, broadcastId, userId }) => `${userId}${broadcastId}${channel}`);
@@ -190,7 +190,7 @@ function openEvents(known: readonly KnownDelivery[]): NewEvent[] {
   }));
 }
 
-/** Each in a row of its own, by which they are found when the user is purged. */
+/** Each event has its own row, so that the index finds it when the user is purged. */
 function clickEvents({ projectId, broadcastId, userId, clicks, row }: KnownDelivery): NewEvent[] {
   const before = row.clicks - clicks.length;
   const room = Math.max(0, MAX_CLICK_EVENTS - before);
@@ -216,16 +216,17 @@ const selectTracking = sql(
   'tracking_of_projects',
   'select project_id, opens, clicks from tracking where project_id = any ($1::uuid[])',
 );
-// Primary keys of broadcasts, users, deliveries and notifications. A hit can come before the outcome of the
-// sending itself: then the row is made here, as one whose attempt is not written down yet. Not where nothing
-// of the broadcast is pending: then every delivery has its row. Written so that nothing but a look-up for
-// each is possible: joins and `exists` were planned as hashes of whole tables while these were empty.
+// Primary keys of broadcasts, users, deliveries and notifications. A hit can arrive before the outcome of its
+// delivery: then the row is inserted here without an attempt, unless nothing of the broadcast is pending,
+// because then every delivery has its row. The lateral joins force look-ups: joins and `exists` were planned
+// as hashes of whole tables while these were empty.
 const writeHits = sql(
   'record_hits',
   `with ours as (
     select g.*, b.pending
     from unnest(
-      $1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::text[], $6::int[], $7::timestamptz[], $8::int[], $9::timestamptz[]
+      $1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::text[], $6::int[], $7::timestamptz[], $8::int[],
+      $9::timestamptz[]
     ) as g (project_id, user_id, notification_id, broadcast_id, channel, opens, opened_at, clicks, clicked_at)
     cross join lateral (select project_id, pending from broadcasts where id = g.broadcast_id limit 1) b
     cross join lateral (select deleted_at from users where id = g.user_id limit 1) u
@@ -253,7 +254,8 @@ const writeHits = sql(
     user_id, notification_id, channel, broadcast_id, state, attempts, first_attempt_at, last_attempt_at,
     opens, opened_at, clicks, clicked_at
   )
-  select user_id, notification_id, channel, broadcast_id, 'retrying', 0, now(), now(), opens, opened_at, clicks, clicked_at
+  select user_id, notification_id, channel, broadcast_id, 'retrying', 0, now(), now(),
+    opens, opened_at, clicks, clicked_at
   from known
   order by user_id, notification_id, channel
   on conflict (user_id, notification_id, channel) do update

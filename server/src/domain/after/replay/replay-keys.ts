@@ -12,7 +12,7 @@ export interface DeliveryKey {
   channel: string;
 }
 
-// An event is of at most so many users.
+// The most users of an event.
 const USERS_OF_EVENT = 1_000;
 
 /**
@@ -20,13 +20,13 @@ const USERS_OF_EVENT = 1_000;
  * and the figures of the broadcast, in the caller's transaction, of which it is the last step. Returns how
  * many they are, without those that another transaction replays now.
  */
-export async function sendAnew(
+export async function replayKeys(
   tx: Queryable,
   broadcast: JobsOf,
   { state, keys, nowMs }: { state: 'failed' | 'skipped'; keys: readonly DeliveryKey[]; nowMs: number },
 ): Promise<number> {
   if (keys.length === 0) return 0;
-  const rows = await tx.query<{ user_id: string; channel: string; replays: number }>(beginAnew, [
+  const rows = await tx.query<{ user_id: string; channel: string; replays: number }>(replayDeliveries, [
     uuidArray(keys.map(({ userId }) => userId)),
     uuidArray(keys.map(({ userId }) => notificationId(broadcast.id, userId))),
     textArray(keys.map(({ channel }) => channel)),
@@ -76,10 +76,10 @@ function eventsOf({ projectId, id }: JobsOf, channel: string, userIds: readonly 
   return events;
 }
 
-// Primary key (user_id, notification_id, channel); in the order of users, in which outcomes are written, too.
-// Who waits for a row finds it begun anew, and leaves it.
-const beginAnew = sql(
-  'begin_deliveries_anew',
+// Primary key (user_id, notification_id, channel), locked in the order of users, like outcomes. A concurrent
+// replay that waits for a row finds it in another state, and skips it.
+const replayDeliveries = sql(
+  'replay_deliveries',
   `with locked as (
     select d.user_id, d.notification_id, d.channel
     from unnest($1::uuid[], $2::uuid[], $3::text[]) as wanted (user_id, notification_id, channel)
@@ -89,9 +89,11 @@ const beginAnew = sql(
     for update of d
   )
   update deliveries d
-  set state = 'retrying', replays = least(d.replays + 1, 32767), attempts = 0, integration_id = null, provider = null, provider_id = null, code = null, reason = null,
-    targets = null, progress = null, unsure = 0, receipt = null, receipt_at = null, first_attempt_at = now(), last_attempt_at = now()
+  set state = 'retrying', replays = least(d.replays + 1, 32767), attempts = 0, integration_id = null,
+    provider = null, provider_id = null, code = null, reason = null, targets = null, progress = null,
+    unsure = 0, receipt = null, receipt_at = null, first_attempt_at = now(), last_attempt_at = now()
   from locked
-  where d.user_id = locked.user_id and d.notification_id = locked.notification_id and d.channel = locked.channel
+  where d.user_id = locked.user_id and d.notification_id = locked.notification_id
+    and d.channel = locked.channel
   returning d.user_id, d.channel, d.replays`,
 );
