@@ -85,7 +85,7 @@ test('a subscription is told its repeats, and that its Idempotency-Key is none',
   expect(messages).toEqual(
     expect.arrayContaining([
       "Param 'topic' must be a string",
-      "Param 'categories.1.slug' names a again, after categories.0: give each category once",
+      "Param 'categories.1.slug' repeats categories.0: list a once",
       "Header 'Idempotency-Key' must have 1 to 255 visible ASCII characters",
     ]),
   );

@@ -239,7 +239,7 @@ describe('what is refused', () => {
     [
       'a category that is named twice',
       { topic: 't', categories: [{ slug: 'a' }, { slug: 'b' }, { slug: 'a', status: 'unsubscribed' }] },
-      ["Param 'categories.2.slug' names a again, after categories.0: give each category once"],
+      ["Param 'categories.2.slug' repeats categories.0: list a once"],
     ],
     [
       'more than a hundred at once',
@@ -268,7 +268,7 @@ describe('what is refused', () => {
     const refused = await save({ topic: 't', categories: [{ slug: 'one-more' }] });
     expect([refused.status, refused.body.errors[0].message]).toEqual([
       422,
-      "Param 'categories' are too many: a subscription has at most 1000 categories",
+      "Param 'categories' has too many items: a subscription can have at most 1000 categories",
     ]);
     expect(await categoriesOf('t')).toHaveLength(1000);
     const changed = await save({ topic: 't', categories: [{ slug: 'cat7', status: 'unsubscribed' }] });

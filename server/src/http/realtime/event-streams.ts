@@ -77,7 +77,7 @@ export class EventStreams {
       {
         projectId,
         types,
-        tell: (event, at) => sse.event(positionText(at), event.type, JSON.stringify(event)),
+        receive: (event, at) => sse.event(positionText(at), event.type, JSON.stringify(event)),
         drained: () => sse.drained(),
       },
       position,

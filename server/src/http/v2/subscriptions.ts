@@ -3,7 +3,7 @@ import { PageQuery } from '../../contract/common.ts';
 import { SaveSubscription, Subscription, SubscriptionPage } from '../../contract/topic.ts';
 import { deleteSubscription } from '../../domain/people/topics/delete.ts';
 import { listSubscriptions, subscriptionOf } from '../../domain/people/topics/list.ts';
-import { repeatsIn, saveSubscription } from '../../domain/people/topics/save.ts';
+import { repeatedCategories, saveSubscription } from '../../domain/people/topics/save.ts';
 import { ClientError } from '../../errors.ts';
 import { type App, userRoute } from '../route.ts';
 
@@ -31,7 +31,7 @@ export function subscriptionRoutes(app: App): void {
     tags,
     body: SaveSubscription,
     keysAndValues: 5_000,
-    alsoWrong: ({ body }) => repeatsIn(body),
+    alsoWrong: ({ body }) => repeatedCategories(body),
     reply: { 200: Subscription },
     handler: ({ user, project, body, context }) =>
       saveSubscription(context, { projectId: project.id, userId: user.id }, body),

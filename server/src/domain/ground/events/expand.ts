@@ -3,18 +3,18 @@ import { notificationId, timeOf } from '../../../lib/ids.ts';
 import type { EventDetails } from './record.ts';
 import { typesOfRow } from './stored-types.ts';
 
-/** A row of events as it is read, for some of the events that it stands for. */
+/** A row of events as it is read, with the columns of some of its events. */
 export interface EventRow {
   id: string;
   /** The stored type. */
   type: string;
-  /** How many events of each type the row stands for. */
+  /** How many events of each type the row contains. */
   size: number;
-  /** The broadcast of all its events. */
+  /** The broadcast of all events. */
   broadcast_id: string | null;
-  /** Or the broadcast of each event that is read. Events with the same place in both types share it. */
+  /** Or the broadcast of each event. Events with the same index in both types share it. */
   broadcast_ids: string[] | null;
-  /** The users, likewise; null where the events have none. */
+  /** The user of each event; null if the events have none. */
   user_ids: string[] | null;
   details: string | null;
 }
@@ -22,7 +22,7 @@ export interface EventRow {
 // The low 16 bits of an event's id are its number within the row.
 const NUMBER_DIGITS = 4;
 
-/** The id of the row that an event belongs to, and which of its events it is. */
+/** Returns the id of the event's row, and the event's number in it. */
 export function splitEventId(id: string): { rowId: string; number: number } {
   return {
     rowId: `${id.slice(0, -NUMBER_DIGITS)}${'0'.repeat(NUMBER_DIGITS)}`,
@@ -30,14 +30,14 @@ export function splitEventId(id: string): { rowId: string; number: number } {
   };
 }
 
-/** The id of event number `number` of a row. */
+/** Returns the id of event number `number` of a row. */
 export function eventId(rowId: string, number: number): string {
   return rowId.slice(0, -NUMBER_DIGITS) + number.toString(16).padStart(NUMBER_DIGITS, '0');
 }
 
 /**
- * The events of a row with the numbers `from` to `to - 1`. The users and broadcasts that were read begin with
- * those of event number `first`.
+ * Returns the events of a row with the numbers `from` to `to - 1`. The columns `user_ids` and `broadcast_ids`
+ * begin with event number `first`.
  */
 export function expand(row: EventRow, from: number, to: number, first = from): Event[] {
   const details = row.details === null ? null : (JSON.parse(row.details) as EventDetails | EventDetails[]);
@@ -74,7 +74,7 @@ function addDetails(
   return event;
 }
 
-/** Whom and what an event concerns: what follows from the row is not stored with it. */
+/** Returns the ids that an event is about, which follow from its row. */
 function subjectOf(
   type: EventType,
   broadcastId: string | null,

@@ -6,40 +6,39 @@ import { type EventRow, eventId, expand, splitEventId } from './expand.ts';
 import { countOf, numbersOf, storedTypes, TYPES_OF_ROW } from './stored-types.ts';
 
 /**
- * A place in a project's feed: behind the event `eventId`, which the transaction `xact` wrote. The feed's
- * order is that of transactions, then of ids, and it ends before the oldest transaction that still runs. So
- * nothing ever appears behind a place that was read already, which cannot be said of the order of ids: they
- * are taken before the commit.
+ * A position in a project's feed: after the event `eventId`, which the transaction `xact` wrote. The feed is
+ * ordered by transaction, then by id, and ends before the oldest running transaction. So no event is ever
+ * inserted before a position that was read. By id alone that could happen: ids are assigned before the
+ * commit.
  */
 export interface FeedPosition {
   xact: string;
   eventId: string;
 }
 
-/** A reader's question: what comes after this place? */
 export interface FeedRequest {
   projectId: string;
   after: FeedPosition;
-  /** Events of other types are passed over. */
+  /** Events of other types are skipped. */
   types?: readonly EventType[] | undefined;
 }
 
 /** A part of the feed. */
 export interface FeedPart {
-  /** In the order of the feed, each with its place. */
+  /** In feed order. */
   events: { event: Event; position: FeedPosition }[];
-  /** Its end, whether or not that event was asked for. */
+  /** The end of the part, even if the type of its last event was not requested. */
   position: FeedPosition;
-  /** Whether it ended because it was long enough. */
+  /** Whether the part was cut because of its length. */
   more: boolean;
 }
 
-// Rows of a part: what is passed over counts too, it has been read.
+// Rows of a part, including skipped ones, which are read too.
 const MAX_ROWS = 50;
-// A row stands for up to 2000 events, mostly for a few; the part ends with the row that reaches so many.
+// A row has up to 2,000 events, mostly few. The part ends with the row that reaches this number.
 const MAX_EVENTS = 1_000;
 
-/** Reads on from each of these places, by one statement; one part for each request. */
+/** Returns the next part of the feed for each request, in one statement. */
 export async function readFeed(db: Queryable, requests: readonly FeedRequest[]): Promise<FeedPart[]> {
   const from = requests.map(({ after }) => splitEventId(after.eventId));
   const rows = await db.query<FeedRow>(selectFeed, [
@@ -66,21 +65,20 @@ export async function readFeed(db: Queryable, requests: readonly FeedRequest[]):
   return parts;
 }
 
-/** The end of all feeds: what commits from now on comes after it, and a little of what just did may, too. */
+/** Returns the end of all feeds. Events that commit later, or have just been committed, come after it. */
 export async function feedEnd(db: Queryable): Promise<FeedPosition> {
   const [row] = await db.query<{ horizon: string }>(selectHorizon);
   return { xact: row?.horizon ?? '0', eventId: OLDEST };
 }
 
-/** A place as a short text for a client to come back with. */
+/** Returns a position as a text for clients, which resume with it. */
 export function positionText({ xact, eventId: id }: FeedPosition): string {
   return `${xact}.${id}`;
 }
 
 /**
- * The place that a client names: by a text of `positionText`, or by an event's id alone. `certain` is false
- * where events after it may be gone since, or cannot be distinguished from others: then it is the nearest
- * place.
+ * Returns the position that a client sent: a text of `positionText`, or only an event's id. `certain` is
+ * false if events after it may have been deleted or cannot be determined: then it is the nearest position.
  */
 export async function findPosition(
   db: Queryable,
@@ -98,8 +96,8 @@ export async function findPosition(
     xact ?? null,
   ]);
   const horizon = row?.horizon ?? '0';
-  // Where the event is, its own transaction counts: the number that a client kept may be of the server that a
-  // backup came from.
+  // The transaction of the event counts, if it exists: after a restore from a backup, the client's may be
+  // wrong.
   if (typeof row?.xact === 'string') return { position: { xact: row.xact, eventId: named }, certain: true };
   if (xact === undefined || row?.later !== false)
     return { position: { xact: horizon, eventId: OLDEST }, certain: false };
@@ -114,8 +112,8 @@ interface FeedRow extends EventRow {
   cut: boolean;
 }
 
-// Index events_feed (project_id, xact, id), as far as transactions have ended. Returns only the rows with
-// wanted events, and the last row of the part, which is its end.
+// Index events_feed (project_id, xact, id), up to the oldest running transaction. Returns the rows of
+// requested types, and the last row of the part, which is its end.
 const selectFeed = sql(
   'read_feed',
   `select r.request::int as request, f.place::int as place, f.xact, f.id, f.type, f.size,

@@ -5,27 +5,28 @@ import type { Logger } from '../../../lib/log.ts';
 import type { Bus } from '../bus/messages.ts';
 import { type FeedPart, type FeedPosition, type FeedRequest, readFeed } from './feed.ts';
 
-// Most of what is recorded is announced on the bus; the poll finds the rest, and what had to wait for an
-// older transaction.
+// Most events are announced on the bus. The poll finds the others, and events that waited for an older
+// transaction.
 const POLL_MS = 500;
-// Those who follow read together, at most so often: under load thousands of changes a second are announced.
+// Readers share statements, at most one in this time: under load the bus announces thousands of changes a
+// second.
 const LINGER_MS = 20;
-const MAX_TOGETHER = 20; // of up to 3000 events each
+const MAX_BATCH = 20; // of up to 3000 events each
 
 /** Receives a project's events as they happen. */
 export interface FeedReader {
   readonly projectId: string;
   readonly types?: readonly EventType[] | undefined;
-  tell(event: Event, position: FeedPosition): void;
-  /** Resolves when there is room for more; at once in the usual case. */
+  receive(event: Event, position: FeedPosition): void;
+  /** Resolves when the reader can receive more; undefined if it can now. */
   drained(): Promise<void> | undefined;
 }
 
-/** Follows the feeds of projects as long as there are readers. */
+/** Reads the feeds of projects for readers that follow them. */
 export class FeedFollower {
   readonly #log: Logger;
   readonly #batcher: Batcher<FeedRequest, FeedPart>;
-  readonly #following = new Set<Following>();
+  readonly #cursors = new Set<FeedCursor>();
   readonly #unsubscribe: () => void;
   #poll: NodeJS.Timeout | undefined;
 
@@ -34,48 +35,46 @@ export class FeedFollower {
     this.#batcher = new Batcher({
       run: (requests) => readFeed(db, requests),
       concurrency: 1,
-      maxItems: MAX_TOGETHER,
+      maxItems: MAX_BATCH,
       lingerMs: LINGER_MS,
     });
     this.#unsubscribe = bus.subscribe(() => this.wake());
   }
 
-  /**
-   * Tells the reader of everything after this place. `end` ends that; `position` says how far it has come.
-   */
+  /** Passes all events after `from` to the reader, until `end` is called. `position` returns its position. */
   follow(reader: FeedReader, from: FeedPosition): { position(): FeedPosition; end(): void } {
-    const following = new Following(reader, from, this.#batcher, (error) =>
-      this.#log.warn({ err: error }, 'the events could not be read; the next poll tries again'),
+    const cursor = new FeedCursor(reader, from, this.#batcher, (error) =>
+      this.#log.warn({ err: error }, 'could not read events; the next poll retries'),
     );
-    this.#following.add(following);
+    this.#cursors.add(cursor);
     this.#poll ??= setInterval(() => this.wake(), POLL_MS);
-    following.wake();
+    cursor.wake();
     return {
-      position: () => following.position,
+      position: () => cursor.position,
       end: () => {
-        following.end();
-        this.#following.delete(following);
-        if (this.#following.size > 0) return;
+        cursor.end();
+        this.#cursors.delete(cursor);
+        if (this.#cursors.size > 0) return;
         clearInterval(this.#poll);
         this.#poll = undefined;
       },
     };
   }
 
-  /** There may be new events. */
+  /** Reads new events. */
   wake(): void {
-    for (const one of this.#following) one.wake();
+    for (const cursor of this.#cursors) cursor.wake();
   }
 
   close(): void {
     this.#unsubscribe();
-    for (const one of this.#following) one.end();
+    for (const cursor of this.#cursors) cursor.end();
     clearInterval(this.#poll);
   }
 }
 
-/** One reader's way through the feed. */
-class Following {
+/** The position of one reader in its feed. */
+class FeedCursor {
   readonly #reader: FeedReader;
   readonly #source: Batcher<FeedRequest, FeedPart>;
   readonly #onError: (error: unknown) => void;
@@ -117,7 +116,7 @@ class Following {
         const { projectId, types } = this.#reader;
         const part = await this.#source.add({ projectId, types, after: this.#position });
         if (part.more) this.#woken = true;
-        await this.#tell(part);
+        await this.#deliver(part);
       }
     } catch (error) {
       this.#onError(error);
@@ -126,10 +125,10 @@ class Following {
     }
   }
 
-  async #tell(part: FeedPart): Promise<void> {
+  async #deliver(part: FeedPart): Promise<void> {
     for (const { event, position } of part.events) {
       if (this.#ended) return;
-      this.#reader.tell(event, position);
+      this.#reader.receive(event, position);
       this.#position = position;
       await this.#reader.drained();
     }

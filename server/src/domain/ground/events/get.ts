@@ -3,12 +3,12 @@ import { type Queryable, sql } from '../../../db/client.ts';
 import { type EventRow, expand, splitEventId } from './expand.ts';
 import { TYPES_OF_ROW } from './stored-types.ts';
 
-/** One of the project's events. */
+/** Returns one of the project's events, if it exists. */
 export async function getEvent(db: Queryable, projectId: string, id: string): Promise<Event | undefined> {
   return (await getEvents(db, projectId, [id]))[0];
 }
 
-/** Those of these events that exist, in no particular order. */
+/** Returns the events that exist, in no particular order. */
 export async function getEvents(db: Queryable, projectId: string, ids: readonly string[]): Promise<Event[]> {
   const wanted = ids.map(splitEventId);
   const rows = await db.query<EventRow & { number: number }>(selectEvents, [
@@ -19,7 +19,7 @@ export async function getEvents(db: Queryable, projectId: string, ids: readonly 
   return rows.flatMap((row) => expand(row, row.number, row.number + 1));
 }
 
-// Primary key (project_id, id), each by itself (`limit 1`): a join might read all of the project's.
+// Primary key (project_id, id), for each event (`limit 1`): a join might read all events of the project.
 const selectEvents = sql(
   'get_events',
   `select e.*, wanted.number

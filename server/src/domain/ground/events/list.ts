@@ -5,18 +5,18 @@ import { firstIdAt } from '../../../lib/ids.ts';
 import { type EventRow, expand, splitEventId } from './expand.ts';
 import { numbersOf, storedTypes, TYPES_OF_ROW } from './stored-types.ts';
 
-/** Which of a project's events a list is about. */
 export interface EventFilter {
-  /** All of them where it is left out. */
+  /** All types if left out. */
   types?: readonly EventType[] | undefined;
-  /** Unix milliseconds: from this time on, and before that one. */
+  /** Unix milliseconds, inclusive. */
   sinceMs?: number | undefined;
+  /** Exclusive. */
   untilMs?: number | undefined;
 }
 
 /**
- * Up to `limit` events of the project beyond the cursor, nearest first. Reads about as many rows as that
- * takes, and of a row only the users of the events that are returned.
+ * Returns up to `limit` events of the project beyond the cursor, nearest first. Reads only the rows and users
+ * that the page needs.
  */
 export async function listEvents(
   db: Queryable,

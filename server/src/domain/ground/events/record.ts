@@ -3,7 +3,7 @@ import { textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 import { newId } from '../../../lib/ids.ts';
 
-/** The part of an event that is its own: never a secret, a whole token or a provider's config in it. */
+/** The part of an event that does not follow from its row. Never contains a secret, a token or a config. */
 export interface EventDetails {
   code?: string;
   level?: 'info' | 'warn' | 'error';
@@ -12,20 +12,17 @@ export interface EventDetails {
   payload?: Readonly<Record<string, unknown>>;
 }
 
-/**
- * An event, or, with `userIds`, the same event for each of these users: one row whatever their number (at
- * most 1000).
- */
+/** An event or, with `userIds`, the same event for each of up to 1000 users, in one row. */
 export interface NewEvent {
   projectId: string;
   type: EventType;
   broadcastId?: string;
   userIds?: readonly string[];
-  /** One for all, or one for each of `userIds`, in their order. */
+  /** Shared by all users, or one for each of `userIds`. */
   details?: EventDetails | readonly EventDetails[];
 }
 
-/** Writes events in the caller's transaction: what happened and the record of it are committed together. */
+/** Writes events in the caller's transaction, so that they are committed with the change. */
 export async function recordEvents(tx: Queryable, events: readonly NewEvent[]): Promise<void> {
   if (events.length === 0) return;
   await tx.query(insertEvents, [
@@ -38,7 +35,7 @@ export async function recordEvents(tx: Queryable, events: readonly NewEvent[]): 
   ]);
 }
 
-// An array of arrays must be rectangular for unnest, so each list of users travels as the text of an array.
+// unnest needs arrays of equal length, so each list of users is passed as the text of an array.
 const insertEvents = sql(
   'insert_events',
   `insert into events (project_id, id, type, broadcast_id, user_ids, details)
@@ -47,7 +44,7 @@ const insertEvents = sql(
     as e (project_id, id, type, broadcast_id, user_ids, details)`,
 );
 
-/** An id whose low 16 bits are zero: they number the users of the row. */
+/** Returns a row id: its low 16 bits are zero, because they number the events of the row. */
 export function newEventId(): string {
   return `${newId().slice(0, -4)}0000`;
 }

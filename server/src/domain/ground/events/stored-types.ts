@@ -1,31 +1,31 @@
 import type { EventType } from '../../../contract/event.ts';
 
 /**
- * Two events of the same users, stored as one row: their notifications were created, and the inbox showed
- * them at once. The events of the second type are numbered after those of the first.
+ * Two events for each user, stored as one row: the notification was created, and delivered to the inbox at
+ * once. The events of the second type are numbered after those of the first.
  */
 export const CREATED_AND_SENT = 'notification.created+delivery.sent';
 
-/** SQL: how many types a row `e` of events has; it stands for `size` events of each. */
+/** SQL: how many types a row `e` of events has; it contains `size` events of each. */
 export const TYPES_OF_ROW = `case e.type when '${CREATED_AND_SENT}' then 2 else 1 end`;
 
-/** The types of the events of a row, in the order of their numbers: `size` events of each. */
+/** Returns the event types of a row, in the order of their numbers. */
 export function typesOfRow(storedType: string): EventType[] {
   return storedType.split('+') as EventType[];
 }
 
-/** The stored types of the rows that have events of these types. */
+/** Returns the stored types of the rows that contain events of these types. */
 export function storedTypes(types: readonly EventType[]): string[] {
   const isShared = typesOfRow(CREATED_AND_SENT).some((type) => types.includes(type));
   return isShared ? [...types, CREATED_AND_SENT] : [...types];
 }
 
-/** How many events a row stands for. */
+/** Returns how many events a row contains. */
 export function countOf({ type, size }: { type: string; size: number }): number {
   return size * typesOfRow(type).length;
 }
 
-/** The events of a row that are of `types`, or all of them: their numbers are `from` to `to - 1`. */
+/** Returns the numbers of a row's events of these types, or of all types: `from` to `to - 1`. */
 export function numbersOf(
   { type, size }: { type: string; size: number },
   types: readonly EventType[] | undefined,

@@ -14,7 +14,8 @@ export function receiptUrl(
 ): string | undefined {
   if (PUBLIC_URL === undefined) return undefined;
   const token = reference + macOf(signingKey, id, reference).toString('base64url');
-  return `${PUBLIC_URL.replace(/\/+$/, '')}/v2/integrations/${provider}/webhooks/incoming/${id}?token=${token}`;
+  const base = PUBLIC_URL.replace(/\/+$/, '');
+  return `${base}/v2/integrations/${provider}/webhooks/incoming/${id}?token=${token}`;
 }
 
 /**

@@ -27,8 +27,10 @@ const MAX_LISTED = 10;
 export function unreadableConfig(error: unknown): string {
   const keyId = error instanceof CannotOpen ? error.keyId : undefined;
   return keyId === undefined
-    ? 'The config of this integration cannot be opened: it was changed in the database. Save the integration again'
-    : `The config of this integration cannot be opened: it was sealed with the key ${keyId}, which this server does not have. Add that key to SECRET_KEY, or save the integration again`;
+    ? 'The config of this integration cannot be opened: it was changed in the database. ' +
+        'Save the integration again'
+    : `The config of this integration cannot be opened: it was sealed with the key ${keyId}, ` +
+        'which this server does not have. Add that key to SECRET_KEY, or save the integration again';
 }
 
 /** Returns a line for each missing key with the integrations that need it. */
@@ -39,7 +41,8 @@ export function describeUnreadable(found: readonly UnreadableIntegration[]): str
       .map(({ provider, project, id }) => `${provider} of project ${project} (${id})`);
     const more = those.length > MAX_LISTED ? ` and ${those.length - MAX_LISTED} more` : '';
     const count = `${those.length} integration${those.length === 1 ? '' : 's'}`;
-    return `${count} sealed with the key ${keyId}, which this server does not have: ${names.join(', ')}${more}`;
+    const list = names.join(', ') + more;
+    return `${count} sealed with the key ${keyId}, which this server does not have: ${list}`;
   });
 }
 
@@ -47,7 +50,8 @@ export function describeUnreadable(found: readonly UnreadableIntegration[]): str
 // id.
 const selectUnreadable = sql(
   'select_unreadable_integrations',
-  `select i.id, i.provider, p.name as project, encode(substring(i.sealed_config from 2 for 4), 'hex') as key_id
+  `select i.id, i.provider, p.name as project,
+    encode(substring(i.sealed_config from 2 for 4), 'hex') as key_id
   from integrations i
   join projects p on p.id = i.project_id
   where encode(substring(i.sealed_config from 2 for 4), 'hex') <> all ($1::text[])

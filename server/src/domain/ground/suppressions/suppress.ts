@@ -148,8 +148,10 @@ const upsert = sql(
       then g.address
     end,
     g.reason, g.provider, g.detail, g.user_ids::uuid[], $11, now(), now()
-  from unnest($1::uuid[], $2::uuid[], $3::text[], $4::bytea[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[])
-    as g (project_id, id, kind, hash, address, reason, provider, detail, user_ids)
+  from unnest(
+    $1::uuid[], $2::uuid[], $3::text[], $4::bytea[], $5::text[], $6::text[], $7::text[], $8::text[],
+    $9::text[]
+  ) as g (project_id, id, kind, hash, address, reason, provider, detail, user_ids)
   order by g.project_id, g.hash
   on conflict (project_id, hash) do update
   set reason = case when ${IS_STRONGER} then excluded.reason else s.reason end,

@@ -3,9 +3,7 @@ import { type Queryable, sql } from '../../../db/client.ts';
 import { newEventId } from '../../ground/events/record.ts';
 import { type SubscriptionRow, subscriptionOf } from './list.ts';
 
-/**
- * Forgets all that a user has said about a topic, and answers what that was; undefined where it was nothing.
- */
+/** Deletes a user's subscription. Returns it, or undefined if there is none. */
 export async function deleteSubscription(
   { db }: { db: Queryable },
   { projectId, userId }: { projectId: string; userId: string },

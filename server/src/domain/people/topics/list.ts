@@ -2,16 +2,16 @@ import type { Subscription } from '../../../contract/topic.ts';
 import type { Queryable } from '../../../db/client.ts';
 import { listStatements } from '../../../db/list-statements.ts';
 import type { Cursor } from '../../../lib/cursor.ts';
-import { type Categories, listed } from './merge.ts';
+import { type Categories, sortedCategories } from './merge.ts';
 
-/** A subscription's own columns; `categories` is JSON text. */
 export interface SubscriptionRow {
   id: string;
   topic: string;
+  /** JSON text. */
   categories: string;
 }
 
-/** Up to `limit` of the user's subscriptions beyond the cursor, nearest first. */
+/** Returns up to `limit` of the user's subscriptions beyond the cursor, nearest first. */
 export async function listSubscriptions(
   db: Queryable,
   userId: string,
@@ -20,9 +20,9 @@ export async function listSubscriptions(
   return db.query<SubscriptionRow>(LIST[direction], [userId, id, limit]);
 }
 
-/** A stored subscription as clients see it. */
+/** Returns the API form of a stored subscription. */
 export function subscriptionOf({ id, topic, categories }: SubscriptionRow): Subscription {
-  return { id, topic, categories: listed(JSON.parse(categories) as Categories) };
+  return { id, topic, categories: sortedCategories(JSON.parse(categories) as Categories) };
 }
 
 // Index subscriptions_listed (user_id, id).

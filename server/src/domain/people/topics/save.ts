@@ -5,28 +5,29 @@ import { newId } from '../../../lib/ids.ts';
 import { itemsOf, memberOf } from '../../../lib/members.ts';
 import { recordEvents } from '../../ground/events/record.ts';
 import { type SubscriptionRow, subscriptionOf } from './list.ts';
-import { type Categories, merged } from './merge.ts';
+import { type Categories, mergeCategories } from './merge.ts';
 
-// A subscription is one row, and is written whole.
+// All categories of a subscription are in one row.
 const MAX_CATEGORIES = 1_000;
 
 /**
- * Subscribes a user to a topic, or to categories of it, or takes that back; answers what holds now. What is
- * not named stays as it is, and saying the same again changes nothing.
+ * Changes categories of a user's subscription, which is created if there is none. Returns the subscription;
+ * records an event only if it changed.
  */
 export async function saveSubscription(
   { db }: { db: Pick<Database, 'transaction'> },
   { projectId, userId }: { projectId: string; userId: string },
   given: SaveSubscription,
 ): Promise<Subscription> {
-  const problems = repeatsIn(given);
+  const problems = repeatedCategories(given);
   if (problems.length > 0) throw new ClientError('validation_failed', problems);
   return db.transaction(async (tx) => {
-    // There from now on, whoever else saves it at this moment: then both wait for each other at the row.
+    // Inserted first, so that there is a row for concurrent saves to lock.
     await tx.query(insertSubscription, [userId, given.topic, newId(), projectId]);
     const [row] = await tx.query<SubscriptionRow>(lockSubscription, [userId, given.topic]);
-    if (row === undefined) throw new ClientError('not_found'); // the user is gone
-    const categories = JSON.stringify(merged(JSON.parse(row.categories) as Categories, given.categories));
+    if (row === undefined) throw new ClientError('not_found'); // the user was deleted
+    const stored = JSON.parse(row.categories) as Categories;
+    const categories = JSON.stringify(mergeCategories(stored, given.categories));
     const before = subscriptionOf(row);
     const saved = subscriptionOf({ ...row, categories });
     if (JSON.stringify(saved) === JSON.stringify(before)) return saved;
@@ -37,8 +38,8 @@ export async function saveSubscription(
   });
 }
 
-/** Where a subscription, of whatever shape, names a category twice. */
-export function repeatsIn(given: unknown): string[] {
+/** Returns the problems of a subscription of any shape that its schema does not find: repeated categories. */
+export function repeatedCategories(given: unknown): string[] {
   const places = new Map<string, number>();
   const problems: string[] = [];
   for (const [index, category] of itemsOf(memberOf(given, 'categories')).entries()) {
@@ -48,7 +49,7 @@ export function repeatsIn(given: unknown): string[] {
     if (before === undefined) places.set(slug, index);
     else
       problems.push(
-        `Param 'categories.${index}.slug' names ${slug.slice(0, 255)} again, after categories.${before}: give each category once`,
+        `Param 'categories.${index}.slug' repeats categories.${before}: list ${slug.slice(0, 255)} once`,
       );
   }
   return problems;
@@ -56,7 +57,7 @@ export function repeatsIn(given: unknown): string[] {
 
 function tooMany(): ClientError {
   return new ClientError('validation_failed', [
-    `Param 'categories' are too many: a subscription has at most ${MAX_CATEGORIES} categories`,
+    `Param 'categories' has too many items: a subscription can have at most ${MAX_CATEGORIES} categories`,
   ]);
 }
 
@@ -71,13 +72,13 @@ async function recordSaved(
       projectId,
       type: 'subscription.saved',
       userIds: [userId],
-      // Not the reasons: they are the user's, and events outlive users.
+      // Without the reasons: users wrote them, and events are kept after a user is erased.
       details: { payload: { topic, categories: categories.map(({ slug, status }) => ({ slug, status })) } },
     },
   ]);
 }
 
-// Primary key, each of them. The user is held, so that nothing is written of one who is being purged.
+// Primary keys. Locks the user, so that no row is written for a user that is being purged.
 const insertSubscription = sql(
   'insert_subscription',
   `insert into subscriptions (user_id, topic, id, project_id, categories)
@@ -89,7 +90,10 @@ const insertSubscription = sql(
 );
 const lockSubscription = sql(
   'lock_subscription',
-  'select id, topic, categories::text as categories from subscriptions where user_id = $1 and topic = $2 for no key update',
+  `select id, topic, categories::text as categories
+  from subscriptions
+  where user_id = $1 and topic = $2
+  for no key update`,
 );
 const updateSubscription = sql(
   'update_subscription',

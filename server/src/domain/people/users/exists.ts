@@ -1,6 +1,6 @@
 import { type Queryable, sql } from '../../../db/client.ts';
 
-/** Whether the project has this user; one that was deleted it has not. */
+/** Returns whether the project has this user and it is not deleted. */
 export async function userExists(db: Queryable, projectId: string, id: string): Promise<boolean> {
   return (await db.query(selectUser, [id, projectId])).length > 0;
 }

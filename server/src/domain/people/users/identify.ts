@@ -10,8 +10,8 @@ import { publishChanges, resolveUsers } from './resolve.ts';
 import { restoreUser } from './restore.ts';
 
 /**
- * The user that a User JWT names, created at first use, and restored if deleted: a request of theirs says
- * that they are back. A known user costs no statement.
+ * Returns the user that a User JWT names. Creates it at first use and restores it if it is deleted. Needs no
+ * statement for a cached user.
  */
 export async function identifyUser(
   deps: { db: Database; identities: Identities; bus: Bus },
@@ -19,8 +19,7 @@ export async function identifyUser(
   named: { externalId?: string | undefined; email?: string | undefined },
 ): Promise<{ userId: string }> {
   const { db, identities, bus } = deps;
-  // The external id wins. For a user who is known by it the address in the token says nothing: tokens live
-  // long and addresses change.
+  // The external id wins. A known user keeps the stored address: tokens live long, and addresses change.
   const { externalId, email } = named;
   const [kind, value]: [IdentityKind, string] =
     externalId !== undefined ? ['external_id', externalId] : ['email', email ?? ''];
@@ -43,7 +42,7 @@ export async function identifyUser(
   resolved.remember();
   publishChanges(bus, resolved);
   const userId = resolved.userIds[0];
-  if (userId === undefined) throw new Error('a person without a user');
+  if (userId === undefined) throw new Error('a person was resolved without a user');
   return { userId };
 }
 

@@ -4,12 +4,12 @@ import { cacheLimit } from '../../../lib/cache-limit.ts';
 import type { Clock } from '../../../lib/clock.ts';
 import type { Logger } from '../../../lib/log.ts';
 
-// `last_seen_at` is true to the minute: a user who clicks about costs one update a minute, not one a click.
+// The resolution of `last_seen_at`: an active user causes one update a minute, not one for each request.
 const RESOLUTION_MS = 60_000;
 const FLUSH_EVERY_MS = 1_000;
 const MAX_REMEMBERED = 100_000;
 
-/** Notes when users were last here and writes it in batches, away from their requests. */
+/** Records when users were last seen. Writes in batches, outside the requests. */
 export class LastSeen {
   readonly #deps: { db: Queryable; clock: Clock; log: Logger };
   readonly #noted = new LRUCache<string, number>(cacheLimit(MAX_REMEMBERED));
@@ -23,7 +23,7 @@ export class LastSeen {
     this.#timer.unref();
   }
 
-  /** The user made a request now. Never waits. */
+  /** Records that the user has just made a request. */
   note(userId: string): void {
     const now = this.#deps.clock.now();
     const before = this.#noted.get(userId);
@@ -32,13 +32,13 @@ export class LastSeen {
     this.#pending.set(userId, now);
   }
 
-  /** Writes what was noted, in turn with a flush that is under way. */
+  /** Writes what was recorded, after a flush that is in flight. */
   flush(): Promise<void> {
     this.#flushing = this.#flushing.then(() => this.#write());
     return this.#flushing;
   }
 
-  /** Writes the last notes and stops. */
+  /** Flushes and stops. */
   async close(): Promise<void> {
     clearInterval(this.#timer);
     await this.flush();
@@ -54,14 +54,14 @@ export class LastSeen {
         [...pending.values()].map((ms) => new Date(ms)),
       ]);
     } catch (error) {
-      // Worth a line but no retry: the next request of each user notes it again.
+      // No retry: the next request of each user records it.
       for (const userId of pending.keys()) this.#noted.delete(userId);
-      this.#deps.log.warn({ err: error, users: pending.size }, 'last_seen_at was not written');
+      this.#deps.log.warn({ err: error, users: pending.size }, 'could not write last_seen_at');
     }
   }
 }
 
-// users_pkey. In the order of ids, so that two nodes that write the same users do not deadlock.
+// users_pkey. Sorted, so that two nodes that write the same users do not deadlock.
 const updateLastSeen = sql(
   'update_last_seen',
   `with seen as (

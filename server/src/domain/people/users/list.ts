@@ -4,14 +4,14 @@ import type { Cursor } from '../../../lib/cursor.ts';
 import { identityValue } from '../../ground/identities/identities.ts';
 import { USER_COLUMNS, type UserRow } from './get.ts';
 
-// So many external ids, and so many addresses, are looked at for a query. What begins with a letter or two
-// may be a million users; a page in the order of ids would have to sort them all, or walk the project for the
-// few that are beyond the cursor.
+// The external ids, and the addresses, that are read for a query. A short prefix may match a million users: a
+// page in id order would have to sort all of them, or scan the project.
 const MAX_MATCHES = 500;
 
 /**
- * Up to `limit` of the project's users beyond the cursor, nearest first: all, or those whose external id or
- * e-mail address begins with `query`; of too many, those whose identity comes first.
+ * Returns up to `limit` of the project's users beyond the cursor, nearest first: all users, or those whose
+ * external id or e-mail address begins with `query`. Of these, only the first MAX_MATCHES of each kind are
+ * listed.
  */
 export async function listUsers(
   db: Queryable,
@@ -32,10 +32,7 @@ export async function listUsers(
   ]);
 }
 
-/**
- * The end of the range of texts that begin with this one, in the order of bytes: nothing sorts after the last
- * code point.
- */
+/** Returns a text that sorts, in byte order, after all texts with this prefix. */
 function beyondPrefix(prefix: string): string {
   return `${prefix}\u{10ffff}`;
 }
@@ -44,8 +41,7 @@ const LISTED = { select: USER_COLUMNS, from: 'users u', owner: 'u.project_id', i
 const STATEMENTS = {
   // Index users_of_project (project_id, id).
   all: listStatements('users', { ...LISTED, pairs: true, where: 'u.deleted_at is null' }),
-  // Primary keys: of user_keys, whose values are in the order of bytes, and of users, by ids that are sorted
-  // first, up to the limit.
+  // Primary keys of user_keys, in byte order, and of users. The ids are sorted before users are read.
   matching: listStatements('users_matching', {
     ...LISTED,
     where: `u.deleted_at is null

@@ -4,8 +4,8 @@ import { type KnownUser, type Person, type Plan, planUsers } from './plan.ts';
 
 const projectId = 'p';
 
-/** A world with the users that are named, each `id: [external id, e-mail]`. */
-function world(
+/** Returns look-ups of these users, each given as `id: [external id, e-mail]`. */
+function lookUps(
   users: Record<string, [string | null, string | null]>,
   { deleted = [], restoring = false }: { deleted?: string[]; restoring?: boolean } = {},
 ) {
@@ -34,10 +34,10 @@ const named = (externalId?: string, email?: string): Person => ({ projectId, ext
 type Users = Record<string, [string | null, string | null]>;
 
 function plan(users: Users, ...people: Person[]) {
-  return inShort(planUsers(people, world(users)));
+  return summary(planUsers(people, lookUps(users)));
 }
 
-function inShort(made: Plan) {
+function summary(made: Plan) {
   return {
     users: made.userIds,
     created: [...made.created.keys()],
@@ -50,7 +50,7 @@ function inShort(made: Plan) {
 
 const nothing = { created: [], added: [], removed: [], changed: {}, conflicts: [] };
 
-describe('who is who', () => {
+describe('people', () => {
   test('a known user is found by external id, by address in any case, and by both', () => {
     const users = { u: ['1', 'ada@example.com'] } as Record<string, [string, string]>;
     expect(
@@ -61,7 +61,7 @@ describe('who is who', () => {
     });
   });
 
-  test('an unknown person becomes a user with every name given', () => {
+  test('an unknown person becomes a user with all given identities', () => {
     expect(plan({}, named('1', 'ada@example.com'), named('2'), named(undefined, 'bob@example.com'))).toEqual({
       ...nothing,
       users: ['new1', 'new2', 'new3'],
@@ -75,7 +75,7 @@ describe('who is who', () => {
     });
   });
 
-  test('named several times in one request, also by different names, is one user', () => {
+  test('a person named several times in one request is one user', () => {
     const people = [
       named('1', 'ada@example.com'),
       named('1'),
@@ -114,7 +114,7 @@ describe('who is who', () => {
     });
   });
 
-  test('an address that was given up is free for another in the same request', () => {
+  test('an address that a user no longer has is free for another in the same request', () => {
     const users = { u: ['1', 'old@example.com'] } as Record<string, [string, string]>;
     expect(plan(users, named('1', 'new@example.com'), named('2', 'old@example.com'))).toMatchObject({
       users: ['u', 'new1'],
@@ -123,7 +123,7 @@ describe('who is who', () => {
     });
   });
 
-  test('when external id and address name two users, the external id wins and the conflict is reported', () => {
+  test('if external id and address belong to two users, the external id wins, with a conflict', () => {
     const users = { u: ['1', null], v: ['2', 'ada@example.com'] } as Record<string, [string, string | null]>;
     expect(plan(users, named('1', 'ada@example.com'))).toEqual({ ...nothing, users: ['u'], conflicts: [0] });
   });
@@ -139,16 +139,16 @@ describe('who is who', () => {
   });
 });
 
-describe('who is deleted', () => {
+describe('a deleted user', () => {
   const users: Users = {
-    gone: ['1', 'ada@example.com'],
-    nameless: [null, 'bob@example.com'],
+    deleted: ['1', 'ada@example.com'],
+    addressOnly: [null, 'bob@example.com'],
     alive: ['2', null],
   };
-  const deleted = ['gone', 'nameless'];
+  const deleted = ['deleted', 'addressOnly'];
   const planned = (restoring: boolean, ...people: Person[]) => {
-    const made = planUsers(people, world(users, { deleted, restoring }));
-    return { ...inShort(made), deleted: [...made.deleted], released: [...made.released] };
+    const made = planUsers(people, lookUps(users, { deleted, restoring }));
+    return { ...summary(made), deleted: [...made.deleted], released: [...made.released] };
   };
 
   test.each([
@@ -156,7 +156,7 @@ describe('who is deleted', () => {
     ['by address', named(undefined, 'ada@example.com')],
     ['by external id and a new address', named('1', 'new@example.com')],
     ['by address, with a new external id, having none', named('3', 'bob@example.com')],
-  ])('named %s is told apart, and nothing is written', (_how, person) => {
+  ])('that is named %s is listed, and nothing is written', (_how, person) => {
     const {
       users: [user],
       ...rest
@@ -165,44 +165,47 @@ describe('who is deleted', () => {
     expect(deleted).toContain(user);
   });
 
-  test('and restored is treated as anybody else', () => {
+  test('is treated like other users if it is restored', () => {
     expect(planned(true, named('1', 'new@example.com'))).toEqual({
       ...nothing,
-      users: ['gone'],
-      added: ['email new@example.com -> gone'],
-      removed: ['email ada@example.com -> gone'],
-      changed: { gone: { email: 'new@example.com' } },
-      deleted: [[0, 'gone']],
+      users: ['deleted'],
+      added: ['email new@example.com -> deleted'],
+      removed: ['email ada@example.com -> deleted'],
+      changed: { deleted: { email: 'new@example.com' } },
+      deleted: [[0, 'deleted']],
       released: [],
     });
     expect(planned(true, named('3', 'bob@example.com'))).toMatchObject({
-      users: ['nameless'],
-      added: ['external_id 3 -> nameless'],
-      deleted: [[0, 'nameless']],
+      users: ['addressOnly'],
+      added: ['external_id 3 -> addressOnly'],
+      deleted: [[0, 'addressOnly']],
     });
   });
 
-  test.each([true, false])('keeps no address from somebody else (restoring: %s)', (restoring) => {
-    expect(planned(restoring, named('3', 'ADA@example.com'), named('3', 'ada@example.com'))).toEqual({
-      ...nothing,
-      users: ['new1', 'new1'],
-      created: ['new1'],
-      added: ['email ADA@example.com -> new1', 'external_id 3 -> new1'],
-      removed: ['email ADA@example.com -> gone'],
-      deleted: [],
-      released: ['gone'],
-    });
-    expect(planned(restoring, named('2', 'ada@example.com'))).toMatchObject({
-      users: ['alive'],
-      changed: { alive: { email: 'ada@example.com' } },
-      conflicts: [],
-      released: ['gone'],
-    });
-  });
+  test.each([true, false])(
+    'loses its address to a user that is named with it (restoring: %s)',
+    (restoring) => {
+      expect(planned(restoring, named('3', 'ADA@example.com'), named('3', 'ada@example.com'))).toEqual({
+        ...nothing,
+        users: ['new1', 'new1'],
+        created: ['new1'],
+        added: ['email ADA@example.com -> new1', 'external_id 3 -> new1'],
+        removed: ['email ADA@example.com -> deleted'],
+        deleted: [],
+        released: ['deleted'],
+      });
+      expect(planned(restoring, named('2', 'ada@example.com'))).toMatchObject({
+        users: ['alive'],
+        changed: { alive: { email: 'ada@example.com' } },
+        conflicts: [],
+        released: ['deleted'],
+      });
+    },
+  );
 
-  test('keeps the address when named, and brought back, in the same breath', () => {
+  test('keeps its address if the same request restores it', () => {
     expect(planned(true, named('1'), named('2', 'ada@example.com'))).toMatchObject({
-      users: ['gone', 'alive'],
+      users: ['deleted', 'alive'],
       conflicts: [1],
       released: [],
     });

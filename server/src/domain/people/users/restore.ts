@@ -6,35 +6,35 @@ import { type IdentifiedUser, markKeys } from '../../ground/identities/keys.ts';
 import { Changed, undisturbed } from './undisturbed.ts';
 
 /**
- * Brings deleted users back, in the caller's transaction: of many who do it at once, one records it. `gone`
- * are users whose purge has begun: nothing is left to bring back. After `changed`, which is that one of them
- * was renamed at this moment, the caller has to undo what was written.
+ * Restores deleted users in the caller's transaction. Of concurrent calls, one records the event. Returns
+ * `purged` if the purge of a user has begun. Returns `changed` if a user was renamed concurrently: then the
+ * caller has to roll back.
  */
 export async function restoreUsers(
   tx: Queryable,
   userIds: readonly string[],
-): Promise<'restored' | 'gone' | 'changed'> {
+): Promise<'restored' | 'purged' | 'changed'> {
   if (userIds.length === 0) return 'restored';
   const users = await tx.query<IdentifiedUser>(selectUsers, [uuidArray(userIds)]);
-  if (users.length < userIds.length) return 'gone';
-  // The identities first, as everywhere.
+  if (users.length < userIds.length) return 'purged';
+  // Identities are locked before users, as in all transactions.
   await markKeys(tx, users, false);
-  const there = await tx.query<{ id: string; project_id: string; was_deleted: boolean }>(restore, [
+  const locked = await tx.query<{ id: string; project_id: string; was_deleted: boolean }>(restore, [
     uuidArray(users.map((user) => user.id)),
     textArray(users.map((user) => user.external_id)),
     textArray(users.map((user) => user.email)),
   ]);
-  const back = there.filter((user) => user.was_deleted);
+  const restored = locked.filter((user) => user.was_deleted);
   await recordEvents(
     tx,
-    back.map(
+    restored.map(
       ({ id, project_id }): NewEvent => ({ projectId: project_id, type: 'user.restored', userIds: [id] }),
     ),
   );
-  return there.length === userIds.length ? 'restored' : 'changed';
+  return locked.length === userIds.length ? 'restored' : 'changed';
 }
 
-/** Brings a deleted user back and tells all nodes; answers whether the user is there. */
+/** Restores a deleted user. Returns false if its purge has begun. */
 export async function restoreUser(
   { db, bus }: { db: Pick<Database, 'transaction'>; bus: Bus },
   userId: string,
@@ -46,19 +46,19 @@ export async function restoreUser(
       return outcome;
     }),
   );
-  if (outcome === 'gone') return false;
+  if (outcome === 'purged') return false;
   bus.publish({ type: 'user_restored', userId });
   return true;
 }
 
-// Primary keys. '-infinity': see purge.ts.
+// Primary key. '-infinity': see purge-users.ts.
 const selectUsers = sql(
   'users_to_restore',
   `select id, project_id, external_id, email
   from users
   where id = any ($1::uuid[]) and deleted_at is distinct from '-infinity'`,
 );
-// Who is there already, because somebody else brought them back, is locked and answered as well.
+// Primary key. Also returns users that another transaction has restored.
 const restore = sql(
   'restore_users',
   `with named as (

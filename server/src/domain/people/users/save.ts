@@ -16,8 +16,8 @@ import { publishChanges, type Resolved, resolveUsers } from './resolve.ts';
 import { Changed, undisturbed } from './undisturbed.ts';
 
 /**
- * Creates the user or writes what is said about them: a member that is given replaces the stored one, an
- * absent one stays, null clears. Throws 422 when the identities name two different users.
+ * Creates or updates a user: a given member replaces the stored one, an absent one stays, null clears. Throws
+ * `validation_failed` if the identities belong to two users.
  */
 export async function saveUser(
   { db, identities, bus }: { db: Pick<Database, 'transaction'>; identities: Identities; bus: Bus },
@@ -40,15 +40,15 @@ async function save(
 ): Promise<{ user: UserRow; cleared: string[]; resolved: Resolved }> {
   const resolved = await resolveUsers(tx, identities, [personOf(projectId, given)], 'is restored');
   const userId = resolved.userIds[0];
-  if (userId === undefined) throw new Error('a person without a user');
+  if (userId === undefined) throw new Error('a person was resolved without a user');
   if (resolved.conflicts.length > 0) {
     throw new ClientError('validation_failed', ["Param 'email' belongs to another user"]);
   }
   const cleared = resolved.created.has(userId)
     ? []
-    : await adjust(tx, projectId, userId, given, resolved.updated.has(userId));
+    : await changeIdentities(tx, projectId, userId, given, resolved.updated.has(userId));
   const user = await getUser(tx, projectId, userId);
-  if (user === undefined) throw new Error(`user ${userId} is not there after it was saved`);
+  if (user === undefined) throw new Error(`user ${userId} does not exist after it was saved`);
   return { user, cleared, resolved };
 }
 
@@ -66,49 +66,48 @@ function personOf(projectId: string, given: SaveUser): Person {
 }
 
 /**
- * What a recipient of a broadcast cannot say and an upsert can: that an identity is gone, and how an address
- * is spelled. Answers the identities that are gone. One request is one event, so nothing is told where the
- * change of other members was.
+ * Clears identities and changes the spelling of the address: recipients of broadcasts cannot do either.
+ * Returns the cleared identities. Records no event if the request has already recorded one.
  */
-async function adjust(
+async function changeIdentities(
   tx: Queryable,
   projectId: string,
   userId: string,
   given: SaveUser,
-  isTold: boolean,
+  isRecorded: boolean,
 ): Promise<string[]> {
   const [before] = await tx.query<{ external_id: string | null; email: string | null }>(lockUser, [userId]);
-  // Deleted, or given another name, at this moment.
-  if (before === undefined || !goesBy(before, given)) throw new Changed();
-  const gone: { kind: IdentityKind; value: string }[] = [];
+  // Deleted or renamed concurrently.
+  if (before === undefined || !hasIdentities(before, given)) throw new Changed();
+  const cleared: { kind: IdentityKind; value: string }[] = [];
   if (given.external_id === null && before.external_id !== null) {
-    gone.push({ kind: 'external_id', value: before.external_id });
+    cleared.push({ kind: 'external_id', value: before.external_id });
   }
-  if (given.email === null && before.email !== null) gone.push({ kind: 'email', value: before.email });
-  for (const { kind, value } of gone) {
+  if (given.email === null && before.email !== null) cleared.push({ kind: 'email', value: before.email });
+  for (const { kind, value } of cleared) {
     await tx.query(deleteKey, [projectId, kind, identityValue(kind, value), userId]);
   }
   const respelled = typeof given.email === 'string' && given.email !== before.email;
-  if (gone.length > 0 || respelled) {
+  if (cleared.length > 0 || respelled) {
     await tx.query(updateIdentities, [
       userId,
       given.external_id === null ? null : before.external_id,
       given.email === undefined ? before.email : given.email,
     ]);
-    if (!isTold) await recordEvents(tx, [{ projectId, type: 'user.updated', userIds: [userId] }]);
+    if (!isRecorded) await recordEvents(tx, [{ projectId, type: 'user.updated', userIds: [userId] }]);
   }
-  return gone.map(({ kind, value }) => identityKey(projectId, kind, value));
+  return cleared.map(({ kind, value }) => identityKey(projectId, kind, value));
 }
 
-/** Whether a user has the names by which it was found. */
-function goesBy(
+/** Returns whether a user still has the identities by which it was found. */
+function hasIdentities(
   user: { external_id: string | null; email: string | null },
   { external_id, email }: SaveUser,
 ): boolean {
-  const spelt = (address: string | null) => address && identityValue('email', address);
+  const normalized = (address: string | null) => address && identityValue('email', address);
   return (
     (typeof external_id !== 'string' || external_id === user.external_id) &&
-    (typeof email !== 'string' || spelt(email) === spelt(user.email))
+    (typeof email !== 'string' || normalized(email) === normalized(user.email))
   );
 }
 
