@@ -485,8 +485,9 @@ describe('a click in a client', () => {
     const { body: description } = await project.call('GET', '/openapi.json');
     expect(description.paths['/notifications/{notification_id}/click'].post.requestBody).toMatchObject({
       required: false,
-      content: { 'application/json': { schema: { type: 'object' } } },
+      content: { 'application/json': { schema: { $ref: '#/components/schemas/ClickInput' } } },
     });
+    expect(description.components.schemas.ClickInput).toMatchObject({ type: 'object' });
   });
 
   test('is not recorded where the project does not want to know', async () => {
