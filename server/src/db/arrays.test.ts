@@ -23,7 +23,7 @@ const read = async (type: string, text: string) => {
   return rows[0]?.elements;
 };
 
-test('every text comes back from an array as it was', async () => {
+test('every text survives an array', async () => {
   const texts = [
     '',
     ' ',
@@ -45,23 +45,23 @@ test('every text comes back from an array as it was', async () => {
   expect(await read('text', textArray(texts))).toEqual(texts);
 });
 
-test('what is undefined is null, and an empty list is empty', async () => {
+test('undefined becomes null, and an empty list stays empty', async () => {
   expect(await read('text', textArray([undefined, 'a']))).toEqual([null, 'a']);
   expect(await read('text', textArray([]))).toEqual([]);
   expect(await read('uuid', uuidArray([]))).toEqual([]);
 });
 
-test('an array within an array comes back as it was', async () => {
+test('an array within an array survives', async () => {
   const inner = textArray(['+1 500', 'a"b\\']);
   expect(await read('text', textArray([inner]))).toEqual([inner]);
 });
 
-test('ids come back from an array in their order', async () => {
+test('ids keep their order in an array', async () => {
   const ids = ['01900000-0000-7000-8000-000000000002', '01900000-0000-7000-8000-000000000001'];
   expect(await read('uuid', uuidArray(ids))).toEqual(ids);
 });
 
-test('bytes come back from an array as they were, and so do nulls and an empty list', async () => {
+test('bytes, nulls and an empty list survive an array', async () => {
   const lists = [[Buffer.from([0, 1, 255]), null, Buffer.alloc(0), Buffer.from('"{},\\')], []];
   for (const list of lists) {
     const { rows } = await client.query('select $1::bytea[] as elements', [byteaArray(list)]);

@@ -1,6 +1,6 @@
 /**
- * Lists as the text of a PostgreSQL array, for parameters of hundreds of elements: the driver asks each
- * element what it is, which for a list of ids takes longer than all else about the statement.
+ * PostgreSQL arrays for parameters with hundreds of elements. The driver would examine each element, which
+ * for a list of ids takes longer than the rest of the statement.
  */
 
 /** The text of a `uuid[]`. UUIDs need no quoting. */
@@ -19,13 +19,10 @@ export function textArray(values: readonly (string | null | undefined)[]): strin
   return `${text}}`;
 }
 
-// Between quotes only these mean something else.
+// The only special characters within quotes.
 const SPECIAL = /["\\]/;
 
-/**
- * A `bytea[]` in the database's binary format, which the driver sends as it is: as text each byte would be
- * two digits, to be written here and read there one by one.
- */
+/** A `bytea[]` in PostgreSQL's binary format, because its text has two digits for each byte. */
 export function byteaArray(values: readonly (Buffer | null)[]): Buffer {
   const array = Buffer.allocUnsafe(
     values.reduce((bytes, value) => bytes + LENGTH_BYTES + (value?.length ?? 0), HEADER_BYTES),
@@ -40,7 +37,7 @@ export function byteaArray(values: readonly (Buffer | null)[]): Buffer {
   return array;
 }
 
-// One dimension, whether there are nulls, the type of the elements, how many, and the number of the first.
+// The number of dimensions, whether there are nulls, the element type, the length and the first index.
 const HEADER_BYTES = 20;
 const LENGTH_BYTES = 4;
 const BYTEA = 17;

@@ -22,50 +22,49 @@ import type { ConnectionSettings } from './client.ts';
 import { GuardedClient } from './guarded-client.ts';
 import { schemaVersion, UnusableDatabase } from './migrate.ts';
 
-/** What a backup or a restore has moved. */
+/** The result of a backup or a restore. */
 export interface Moved {
   readonly schema: number;
   readonly tables: number;
   readonly rows: number;
 }
 
-/** How far a backup or a restore has come. */
+/** The progress of a backup or a restore. */
 export interface Progressed {
   readonly table: string;
-  /** Which of the tables it is, from 1 on. */
+  /** The number of the table, from 1. */
   readonly at: number;
   readonly of: number;
-  /** All rows so far, as they are without compression. */
+  /** Bytes of all rows so far, uncompressed. */
   readonly bytes: number;
 }
 
-/** What a backup or a restore works with. */
+/** The options of backups and restores. */
 export interface MoveOptions {
   connection: ConnectionSettings;
-  /** Called often: for every few rows. */
+  /** Called for every few rows. */
   onProgress?: (progress: Progressed) => void;
 }
 
 interface BackupOptions extends MoveOptions {
-  /** Ends it early, with an error. */
+  /** Aborts it with an error. */
   signal?: AbortSignal;
 }
 
 /**
- * Writes everything in the database, as it was at one moment, to the stream and ends it. The server may go on
- * working; memory stays the same however large the database is.
+ * Writes a consistent snapshot of the database to the stream, and ends the stream. The server may keep
+ * running, and the memory needed does not depend on the size of the database.
  */
 export async function backup(
   { connection, onProgress, signal }: BackupOptions,
   output: Writable,
 ): Promise<Moved> {
   const client = new GuardedClient({ ...connection, application_name: 'belfry backup' });
-  client.on('error', () => undefined); // the statement that runs fails as well, and that is reported
+  client.on('error', () => undefined); // the running statement fails as well, and is reported
   await client.connect();
   const moved = { schema: 0, tables: 0, rows: 0 };
   try {
-    // Level 3: the contents are compressed already, what is left is mostly ids; 6 takes twice the time for 3
-    // % less.
+    // Level 3, because contents are stored compressed. Level 6 takes twice as long to save 3 %.
     await pipeline(
       Readable.from(encoded(client, moved, onProgress), { objectMode: false }),
       createGzip({ level: 3 }),
@@ -79,9 +78,8 @@ export async function backup(
 }
 
 /**
- * The same into a file, which only its owner may read and which appears under its name only when it is
- * complete. Without `force` a file of that name is not replaced: that is an error (EEXIST), also where it
- * came into being meanwhile.
+ * Writes the snapshot into a file that only its owner may read, and that gets its name when it is complete.
+ * Without `force` an existing file is an error (EEXIST), even if it was created meanwhile.
  */
 export async function backupToFile(
   options: BackupOptions,
@@ -97,16 +95,13 @@ export async function backupToFile(
     await syncDirectory(path.dirname(path.resolve(file)));
     return moved;
   } catch (error) {
-    await handle.close().catch(() => undefined); // the stream has closed it, unless it never came to that
+    await handle.close().catch(() => undefined); // the stream may have closed it
     await rm(partial, { force: true });
     throw error;
   }
 }
 
-/**
- * A link, unlike a rename, fails where the name exists. Some file systems have none: there a moment is left
- * between look and rename.
- */
+/** A link, unlike a rename, fails if the name exists. File systems without links check first, and rename. */
 async function renameToNew(partial: string, file: string): Promise<void> {
   try {
     await link(partial, file);
@@ -136,7 +131,7 @@ async function* frames(
   sum: { hex(): string },
   onProgress: MoveOptions['onProgress'],
 ): AsyncGenerator<Frame> {
-  // All tables are read as they were at the first statement of this transaction.
+  // All tables are read as of the first statement of this transaction.
   await client.query('begin transaction isolation level repeatable read read only');
   await client.query(PORTABLE);
   const header = await readHeader(client);
@@ -166,7 +161,7 @@ async function readHeader(client: pg.Client): Promise<Header> {
   if (schema === 0)
     throw new UnusableDatabase('there is nothing to back up: the database has no tables of Belfry');
   const tables = await listTables(client);
-  // A migration that comes in between waits until the backup is done.
+  // Migrations wait until the backup is complete.
   const names = tables.map(({ name }) => client.escapeIdentifier(name));
   await client.query(`lock table ${names.join(', ')} in access share mode`);
   const { rows } = await client.query<{ version: string; now: Date }>(
@@ -182,9 +177,10 @@ async function readHeader(client: pg.Client): Promise<Header> {
   };
 }
 
-// As a query: `copy <table>` would leave out what lies in partitions.
+// As a query, because `copy <table>` would skip partitions.
 function selectOf(client: pg.Client, { name, columns }: TableOf): string {
-  return `select ${columns.map((column) => client.escapeIdentifier(column)).join(', ')} from ${client.escapeIdentifier(name)}`;
+  const list = columns.map((column) => client.escapeIdentifier(column)).join(', ');
+  return `select ${list} from ${client.escapeIdentifier(name)}`;
 }
 
 async function syncDirectory(directory: string): Promise<void> {

@@ -3,12 +3,12 @@ import type { Logger } from '../lib/log.ts';
 import { type Queryable, sql } from './client.ts';
 
 const EVERY_MS = 5_000;
-// More than that is a wrong clock, and worth a line in the log: certificates are judged by this machine's.
+// A larger difference is logged, because certificates are still checked by this machine's clock.
 const TOLERATED_MS = 30_000;
 
 /**
- * Keeps the time of the service at the database's clock. Resolves when it was read once; `stop` ends that.
- * When the database does not respond, the time goes on by the monotonic clock.
+ * Sets the service's time by the database's clock, again and again until `stop`. Resolves after the first
+ * reading. While the database does not respond, the monotonic clock continues.
  */
 export async function followDatabaseClock({
   db,
@@ -21,7 +21,8 @@ export async function followDatabaseClock({
   if (Math.abs(differsByMs) > TOLERATED_MS)
     log.warn(
       { differs_by_ms: differsByMs },
-      "This machine's clock differs from the database's, which is used; correct it, because certificates are judged by it",
+      "This machine's clock differs from the database's, which is used; " +
+        'correct it, because certificates are checked by it',
     );
   let reading = false;
   const timer = setInterval(() => {
@@ -37,7 +38,7 @@ export async function followDatabaseClock({
   return { stop: () => clearInterval(timer) };
 }
 
-/** Sets the clock; returns by how much this machine's is ahead. */
+/** Sets the clock. Returns how far this machine's clock is ahead. */
 async function readClock(db: Queryable): Promise<number> {
   const askedAt = performance.now();
   const [row] = await db.query<{ now_ms: number }>(selectNow);

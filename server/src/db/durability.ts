@@ -1,6 +1,6 @@
 import { type Queryable, sql } from './client.ts';
 
-/** The settings of PostgreSQL that decide whether a commit survives a crash, as they are for a connection. */
+/** The settings of a connection that decide whether a commit survives a crash. */
 export interface Durability {
   synchronous_commit: string;
   fsync: string;
@@ -21,15 +21,15 @@ export async function readDurability(db: Queryable): Promise<Durability> {
 }
 
 /**
- * The `synchronous_commit` that connections need where the database sets this one. Every value but `off`
- * waits until the commit is on the server's own disk, which a crash does not take back; so only `off` is
- * raised, and what the operator chose for the standbys (`remote_apply`, `remote_write`, `local`) stays.
+ * The `synchronous_commit` that connections need if the database sets this one. Every value except `off`
+ * waits for the server's own disk, so only `off` is replaced. The operator's choice for standbys
+ * (`remote_apply`, `remote_write`, `local`) stays.
  */
 export function neededSynchronousCommit(found: string): string {
   return found === 'off' ? 'on' : found;
 }
 
-/** What these settings put at risk; empty when a crash loses nothing. */
+/** The risks of these settings; empty if a crash loses nothing. */
 export function risksOf({ synchronous_commit, fsync, full_page_writes }: Durability): Risk[] {
   return [
     synchronous_commit === 'off' && {

@@ -7,7 +7,7 @@ import { enter, type Presence, whenAlone } from './embedded/presence.ts';
 import { prepareSite, type Site, type SiteOptions, unusable } from './embedded/site.ts';
 import { InUseError, StartError } from './embedded/start-error.ts';
 
-/** What a `pg` pool or client needs to connect; `host` is the folder of the unix socket, or 127.0.0.1. */
+/** The settings for a `pg` pool or client; `host` is the folder of the unix socket, or 127.0.0.1. */
 export interface EmbeddedConnection {
   readonly host: string;
   readonly port: number;
@@ -18,30 +18,26 @@ export interface EmbeddedConnection {
 
 export interface EmbeddedPostgres {
   readonly connection: EmbeddedConnection;
-  /** True when the server belongs to another Belfry process, and stop() leaves it running. */
+  /** Whether the server belongs to another Belfry process, so that stop() leaves it running. */
   readonly adopted: boolean;
-  /** The process id of the server that runs now. */
+  /** The process id of the server. */
   readonly pid: number;
   stop(): Promise<void>;
 }
 
 export interface EmbeddedOptions extends SiteOptions {
-  /**
-   * `server`: the one Belfry of this data directory. `client`: a command, which shares a server that runs
-   * already.
-   */
+  /** `server`: the only Belfry of this data directory. `client`: a command, which may share its server. */
   role: Role;
-  /** The database ended and cannot be had again (another Belfry took the directory): time to give up. */
+  /** Called when the database has ended and another Belfry has taken the directory. */
   onLost?: (error: StartError) => void;
 }
 
-const CONFLICT_MS = 10_000; // how long a start waits for another process to be done with the database
+const CONFLICT_MS = 10_000; // how long a start waits for another process to release the database
 const POLL_MS = 10;
 const RESTART_MS = { first: 100, most: 5_000 };
 
 /**
- * Starts (or for a command shares) the server whose files are in `<dataDir>/postgres`; throws StartError if
- * it cannot.
+ * Starts the server of `<dataDir>/postgres`, or shares it if a command finds it running. Throws StartError.
  */
 export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedPostgres> {
   try {
@@ -52,7 +48,7 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedP
       ? supervise(site, options, held.child)
       : forCommand(site, options, held.child);
   } catch (cause) {
-    // Only the file system can fail in another way: a full disk, a file that somebody else owns.
+    // Other errors come from the file system: a full disk, a file of another user.
     throw cause instanceof StartError ? cause : unusable(options.dataDir, cause);
   }
 }
@@ -61,7 +57,7 @@ type Held =
   | { kind: 'own'; child: Child }
   | { kind: 'shared'; pid: number; address: Address; presence: Presence };
 
-/** Goes round until the server is ours, or shared, or somebody else's for good. */
+/** Tries until this process has started or shares the server, or another process keeps it. */
 async function acquire(site: Site, { role, log }: EmbeddedOptions): Promise<Held> {
   let deadline = Date.now() + CONFLICT_MS;
   let obstacle = '';
@@ -70,7 +66,7 @@ async function acquire(site: Site, { role, log }: EmbeddedOptions): Promise<Held
     const found = await findPostmaster(site.cluster, site.socketDir);
     if (found.kind === 'elsewhere') {
       throw new InUseError(
-        `The database in ${site.dataDir} is in use by another container or machine: stop that first.`,
+        `The database in ${site.dataDir} is used by another container or machine: stop that first.`,
       );
     }
     if (found.kind === 'owned') {
@@ -93,7 +89,7 @@ async function acquire(site: Site, { role, log }: EmbeddedOptions): Promise<Held
       obstacle = launched.reason;
       if (obstacle.includes('pre-existing shared memory block')) {
         const ended = endLeftBehind(site.cluster);
-        if (ended > 0) log(`Ended ${ended} processes that a killed database server had left behind`);
+        if (ended > 0) log(`Ended ${ended} processes left behind by a killed database server`);
       }
     }
     await delay(POLL_MS);
@@ -105,15 +101,14 @@ const stopFirst = (obstacle: string): string =>
   `${obstacle.charAt(0).toUpperCase()}${obstacle.slice(1)}: stop it first, then start again.`;
 
 /**
- * Stops a server whose Belfry was killed: politely, and at once when it takes its time (the next start
- * recovers).
+ * Stops a server whose Belfry was killed: by a fast, then by an immediate shutdown, after which it recovers.
  */
 async function endOrphan(site: Site, pid: number): Promise<void> {
   for (const signal of ['SIGINT', 'SIGQUIT'] as const) {
     try {
       process.kill(pid, signal);
     } catch {
-      return; // it has ended by itself; the caller looks again
+      return; // it has ended; the caller looks again
     }
     const deadline = Date.now() + CONFLICT_MS;
     while (Date.now() < deadline) {
@@ -129,7 +124,7 @@ function shared(site: Site, { pid, address, presence }: Extract<Held, { kind: 's
   return { connection: connectionTo(site, address), adopted: true, pid, stop: () => presence.leave() };
 }
 
-/** A command's own server: it ends with the command, but not under other commands that came to share it. */
+/** A command's own server ends with the command, after all other commands that share it. */
 function forCommand(site: Site, { log }: EmbeddedOptions, child: Child): EmbeddedPostgres {
   const connection = connectionTo(site, child.address);
   const onWait = (): void => log('Another belfry command is still using the database: waiting for it to end');
@@ -137,21 +132,19 @@ function forCommand(site: Site, { log }: EmbeddedOptions, child: Child): Embedde
   return { connection, adopted: false, pid: child.pid, stop };
 }
 
-/**
- * Keeps the server running: when it dies under us (killed, out of memory) it is started again and recovers.
- */
+/** Restarts the server, which then recovers, whenever it dies (killed, out of memory). */
 function supervise(site: Site, options: EmbeddedOptions, first: Child): EmbeddedPostgres {
   const { log, onLost } = options;
   const stopping = new AbortController();
   let child = first;
   const watch = async (): Promise<void> => {
     for (let end = await child.ended; !stopping.signal.aborted; end = await child.ended) {
-      log(`PostgreSQL ended unexpectedly (${end}): starting it again`);
+      log(`PostgreSQL ended unexpectedly (${end}): restarting it`);
       const next = await restart(site, options, stopping.signal);
       if (next === undefined) return;
       child = next;
       if (stopping.signal.aborted) await child.stop();
-      else log('PostgreSQL runs again');
+      else log('PostgreSQL was restarted');
     }
   };
   const watching = watch().catch((error: unknown) => {
@@ -173,9 +166,7 @@ function supervise(site: Site, options: EmbeddedOptions, first: Child): Embedded
   };
 }
 
-/**
- * Tries until it runs again: what prevents it (a full disk) may pass, and the program answers 503 meanwhile.
- */
+/** Tries until it runs: the cause, as a full disk, may pass. Meanwhile the service responds with 503. */
 async function restart(
   site: Site,
   options: EmbeddedOptions,

@@ -4,38 +4,36 @@ import pg from 'pg';
 import { MessageWatch } from './message-watch.ts';
 
 /**
- * What came over a connection is not what a PostgreSQL sends: the connection is closed, its queries are
- * rejected with this.
+ * A connection received bytes that PostgreSQL does not send. It is closed, and its queries reject with this.
  */
 class ProtocolViolation extends Error {
-  readonly code = '08P01'; // PostgreSQL's own code for it: a failed connection, so the request may be repeated
+  readonly code = '08P01'; // PostgreSQL's code for it: a failed connection, so the request may be retried
 }
 
 /**
- * A client that survives bytes which a faulty network, proxy or pooler has changed. The driver's parser
- * throws for them while it handles the socket's data, where nobody can catch it, and that ends the process.
- * Here it ends the connection.
+ * A client that survives bytes damaged by a network, proxy or pooler. The driver's parser throws for them in
+ * the socket's event, where the error ends the process. Here it ends the connection.
  */
 export class GuardedClient extends pg.Client {
   constructor(config?: string | pg.ClientConfig) {
     super(config);
     const { connection } = this as unknown as { connection: DriverConnection };
     const attach = connection.attachListeners;
-    // Called once for a plain socket, or for the TLS socket over it.
+    // Called once, for the plain socket or for the TLS socket over it.
     connection.attachListeners = (stream) => attach.call(connection, guarded(stream));
-    // The driver listens later than we do, so these look first. They throw into the guard.
+    // The driver adds its listeners later, so these run first. They throw into the guard.
     connection.on('errorMessage', refuseForeignError);
     connection.on('readyForQuery', refuseMalformedReady);
     connection.on('commandComplete', refuseMalformedTag);
   }
 }
 
-/** The part of the driver's connection that is used here; it has no type of its own. */
+/** The part of the driver's connection that is used here, which @types/pg does not describe. */
 interface DriverConnection extends EventEmitter {
   attachListeners(stream: Duplex): void;
 }
 
-/** The stream as the driver's parser uses it: bytes that cannot be read destroy the stream. */
+/** The stream for the driver's parser. Invalid bytes destroy it. */
 function guarded(stream: Duplex): Duplex {
   const fail = (message: string, cause?: unknown) =>
     stream.destroy(new ProtocolViolation(message, { cause }));
@@ -48,22 +46,20 @@ function guarded(stream: Duplex): Duplex {
         listener(bytes);
       } catch (cause) {
         if (cause instanceof ProtocolViolation) stream.destroy(cause);
-        else fail('the database sent what cannot be read', cause);
+        else fail('the database sent bytes that cannot be read', cause);
       }
     });
   return { on } as Duplex;
 }
 
-/**
- * The parser makes an error without these of a message whose type it does not know, and would go on reading.
- */
+/** For a message of unknown type the parser emits an error without these members, and reads on. */
 function refuseForeignError({ severity, code }: { severity?: string; code?: string }): void {
   if (severity === undefined || code === undefined)
     throw new ProtocolViolation('the database sent a message of an unknown type');
 }
 
-// A data row whose type was changed to one of these two would end its statement early, and the rest would be
-// read as the result of the next one.
+// A data row damaged into one of these two types would end its statement early, and its rest would become the
+// result of the next statement.
 function refuseMalformedReady({ length, status }: { length: number; status: string }): void {
   if (length !== READY_BYTES || !/^[ITE]$/.test(status))
     throw new ProtocolViolation('the database sent a malformed end of a statement');

@@ -34,7 +34,7 @@ test('messages are followed wherever the bytes are cut', () => {
   }
 });
 
-test('a message whose rest does not come is a stall; one that goes on coming is none', () => {
+test('a message whose rest does not arrive is a stall; one that arrives slowly is not', () => {
   let stalls = 0;
   const watch = new MessageWatch(() => {
     stalls += 1;
@@ -48,7 +48,7 @@ test('a message whose rest does not come is a stall; one that goes on coming is 
   expect(stalls).toBe(1);
 });
 
-test('what is no head of a message is refused', () => {
+test('an invalid header is rejected', () => {
   const watch = () => new MessageWatch(() => {});
   expect(() => watch().take(message('x', ''))).toThrow();
   expect(() => watch().take(Buffer.from([0x5a, 0, 0, 0, 3]))).toThrow();

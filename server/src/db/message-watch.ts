@@ -1,18 +1,18 @@
-// A PostgreSQL sends a message in one go. When the rest of one is this late, its length was changed on the
-// way, and the driver would wait for it as long as a statement may take.
+// PostgreSQL sends a message at once. If the rest is this late, its length was damaged on the way, and the
+// driver would wait until the statement times out.
 const REST_MS = 5_000;
 
 const HEAD_BYTES = 5; // the type and the length
-const LENGTH_BYTES = 4; // which count as a part of the message
-const MAX_LENGTH = 1 << 30; // PostgreSQL makes no value larger than this
-// https://www.postgresql.org/docs/current/protocol-message-formats.html: what a server sends after the start
-// of TLS
+const LENGTH_BYTES = 4; // included in the length
+const MAX_LENGTH = 1 << 30; // PostgreSQL's largest value
+// The messages of a server after the start of TLS:
+// https://www.postgresql.org/docs/current/protocol-message-formats.html
 const TYPES = new Uint8Array(256);
 for (const type of Buffer.from('123ACDEGHIKNRSTVWZcdnstv')) TYPES[type] = 1;
 
 /**
- * Follows the messages in the bytes of a database's connection: `take` throws for a head that no PostgreSQL
- * sends, and `onStall` is called when the rest of a message does not come.
+ * Checks the bytes from a database's connection: `take` throws for an invalid message header, and `onStall`
+ * is called if the rest of a message does not arrive.
  */
 export class MessageWatch {
   readonly #onStall: () => void;
@@ -63,7 +63,7 @@ export class MessageWatch {
     this.#timer = setTimeout(() => {
       const chunks = this.#chunks;
       this.#timer = undefined;
-      // When it was we who stood still, the rest has arrived and is only not read yet.
+      // If this process was blocked, the rest has arrived and is read now.
       setImmediate(() => {
         if (this.#chunks === chunks) this.#onStall();
       });
@@ -71,10 +71,10 @@ export class MessageWatch {
   }
 }
 
-/** How many bytes of a message follow its head. Throws for a head that is none. */
+/** The length of a message after its header. Throws for an invalid header. */
 function restOf(bytes: Buffer, at: number): number {
   const length = bytes.readUInt32BE(at + 1);
   if (TYPES[bytes[at] ?? 0] === 0 || length < LENGTH_BYTES || length > MAX_LENGTH)
-    throw new Error('not the head of a message');
+    throw new Error('not the header of a message');
   return length - LENGTH_BYTES;
 }

@@ -2,9 +2,9 @@ import { readdirSync, readFileSync } from 'node:fs';
 import type pg from 'pg';
 
 const directory = new URL('./migrations/', import.meta.url);
-// Any constant would do; this one is 'belfry' in ASCII. It keeps two starting nodes from migrating at once.
+// 'belfry' in ASCII. Nodes that start together take this lock to migrate one after the other.
 const LOCK = 0x62656c667279;
-/** The oldest PostgreSQL that is supported, as `server_version_num`. */
+/** The oldest supported PostgreSQL, as `server_version_num`. */
 export const OLDEST_SERVER = 150_000;
 
 /** A migration file: `0001_foundation.sql` has the version 1. */
@@ -26,19 +26,16 @@ export function migrations(): Migration[] {
     }));
 }
 
-/** Thrown when this release cannot use the database; the message says what to do. */
+/** This release cannot use the database; the message says what to do. */
 export class UnusableDatabase extends Error {}
 
-/**
- * Thrown when PostgreSQL refused a migration, with its error as the cause. Nothing of that migration is
- * stored.
- */
+/** PostgreSQL rejected a migration, with its error as the cause. The migration was rolled back. */
 export class MigrationFailed extends Error {}
 
 /**
- * Brings the database to this release's schema (or to version `to`), each migration in a transaction of its
- * own, and answers the versions it applied. Nodes that start together wait for one another. Throws
- * `UnusableDatabase` when the server is too old or the schema is newer than this release.
+ * Migrates the database to this release's schema, or to version `to`, each migration in a transaction.
+ * Returns the versions that it applied. Nodes that start together wait for one another. Throws
+ * `UnusableDatabase` if the server is too old or the schema is newer than this release.
  */
 export async function migrate(
   client: pg.Client | pg.PoolClient,
@@ -59,7 +56,7 @@ export async function migrate(
   }
 }
 
-/** The version of the schema in the database; 0 where there is none. */
+/** The version of the schema in the database; 0 without one. */
 export async function schemaVersion(client: pg.Client | pg.PoolClient): Promise<number> {
   const table = await client.query<{ exists: boolean }>(
     "select to_regclass('migrations') is not null as exists",
@@ -77,10 +74,11 @@ async function applyMissing(client: pg.Client | pg.PoolClient, to: number): Prom
   const present = await schemaVersion(client);
   if (present > newest) {
     throw new UnusableDatabase(
-      `the database has schema ${present}, made by a newer Belfry; this release knows ${newest}: start the newer release, or restore a backup`,
+      `the database has schema ${present}, made by a newer Belfry; this release knows ${newest}: ` +
+        'start the newer release, or restore a backup',
     );
   }
-  // Asked for before, it would need the right to create tables although it is there.
+  // Only then, because `if not exists` needs the right to create tables in any case.
   if (present === 0) await client.query(createMigrations);
   const missing = known.filter(({ version }) => version > present && version <= to);
   for (const migration of missing) await apply(client, migration);
@@ -94,8 +92,8 @@ const createMigrations = `
     applied_at timestamptz not null default clock_timestamp()
   )`;
 
-// Servers of the previous release may be at work, and lock rows and tables in another order: whom a deadlock
-// ends begins again.
+// Servers of the previous release may be running, and lock rows and tables in another order: a migration that
+// a deadlock ended is retried.
 const MAX_ATTEMPTS = 5;
 const DEADLOCK = '40P01';
 

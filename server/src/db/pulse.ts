@@ -3,27 +3,25 @@ import { setTimeout as delay, setImmediate as turn } from 'node:timers/promises'
 import pg from 'pg';
 import { GuardedClient } from './guarded-client.ts';
 
-/** A connection stands, but the database says nothing any more. */
+/** The database does not respond, although its connections are open. */
 export class DatabaseSilent extends Error {
   readonly code = 'ETIMEDOUT';
 
   constructor() {
-    super('the database does not answer');
+    super('the database does not respond');
   }
 }
 
-// A statement that waits this long while nothing else is answered either is worth a question.
+// A probe is sent if a statement has waited this long and no other statement got a response.
 const SUSPICIOUS_MS = 3_000;
-// A database that lives answers `select 1` on a new connection within this; together they bound how long a
-// caller waits in vain.
+// The time for `select 1` on a new connection. Both together bound the time that a caller waits in vain.
 const PROBE_MS = 2_000;
 const LOOK_EVERY_MS = 500;
 
 /**
- * Tells a slow statement from a database that has stopped answering: a machine that is gone or frozen closes
- * no connection, and whoever waits for it would wait for ever. Silence is only believed after a new
- * connection met it too; then everybody who waits is told, and whoever comes is told at once, until it
- * answers again.
+ * Distinguishes a slow statement from a database that has stopped responding: a lost or frozen machine closes
+ * no connection, so its callers would wait forever. If a new connection gets no response either, all waiting
+ * callers get an error, and so do new ones until the database responds again.
  */
 export class Pulse {
   readonly #settings: pg.ClientConfig;
@@ -34,34 +32,28 @@ export class Pulse {
   #silent = false;
   #probing = false;
 
-  /**
-   * `statementTimeoutMs` is after what time the server itself ends a statement: an answer that is later than
-   * that is lost.
-   */
+  /** The server itself ends a statement after `statementTimeoutMs`, so a later response is lost. */
   constructor(settings: pg.ClientConfig, statementTimeoutMs: number) {
     this.#settings = settings;
     this.#statementTimeoutMs = statementTimeoutMs;
   }
 
   /**
-   * Somebody waits from now on; `giveUp` is called when there will be no answer. Throws `DatabaseSilent`
-   * while that is known.
+   * Begins a wait; `abort` is called if there will be no response. Throws `DatabaseSilent` while the database
+   * is known to be silent.
    */
-  begin(giveUp: (error: DatabaseSilent) => void): Wait {
+  begin(abort: (error: DatabaseSilent) => void): Wait {
     if (this.#silent) throw new DatabaseSilent();
-    const wait = { since: performance.now(), giveUp };
+    const wait = { since: performance.now(), abort };
     this.#waiting.add(wait);
     this.#timer ??= setInterval(() => this.#look(), LOOK_EVERY_MS).unref();
     return wait;
   }
 
-  /**
-   * The wait is over. `error` is what it ended with; a place in the pool is nothing that the database has
-   * said.
-   */
-  end(wait: Wait, { error, said }: { error?: unknown; said: boolean }): void {
+  /** Ends a wait, with its error if it failed. Only a statement is a `response`, not a place in the pool. */
+  end(wait: Wait, { error, response }: { error?: unknown; response: boolean }): void {
     this.#waiting.delete(wait);
-    if (said && (!error || isAnswer(error))) this.#heard();
+    if (response && (!error || isFromServer(error))) this.#heard();
   }
 
   close(): void {
@@ -82,7 +74,7 @@ export class Pulse {
     const now = performance.now();
     const [oldest] = this.#waiting;
     if (oldest !== undefined && now - oldest.since > this.#statementTimeoutMs + SUSPICIOUS_MS)
-      oldest.giveUp(new DatabaseSilent());
+      oldest.abort(new DatabaseSilent());
     const quietSince = Math.max(this.#heardAt, oldest?.since ?? 0);
     if (this.#probing || (!this.#silent && now - quietSince < SUSPICIOUS_MS)) return;
     this.#probing = true;
@@ -93,32 +85,32 @@ export class Pulse {
 
   async #probe(): Promise<void> {
     const askedAt = performance.now();
-    const answered = await this.#ask();
-    // What was answered meanwhile counts as much as the probe.
-    if (answered || this.#heardAt > askedAt) {
+    const responded = await this.#ask();
+    // Any other response counts as much as that of the probe.
+    if (responded || this.#heardAt > askedAt) {
       this.#heard();
       return;
     }
     this.#silent = true;
-    for (const wait of [...this.#waiting]) wait.giveUp(new DatabaseSilent());
+    for (const wait of [...this.#waiting]) wait.abort(new DatabaseSilent());
   }
 
   async #ask(): Promise<boolean> {
     const socket = new Socket();
     const client = new GuardedClient({ ...this.#settings, stream: () => socket });
-    client.on('error', () => {}); // the end of the socket below
+    client.on('error', () => {}); // from destroying the socket below
     const stop = new AbortController();
-    const answered = client
+    const response = client
       .connect()
       .then(() => client.query('select 1'))
-      .then(() => true, isAnswer);
+      .then(() => true, isFromServer);
     const late = delay(PROBE_MS, undefined, { signal: stop.signal })
-      // When it was we who stood still, the answer has arrived and is only not read yet.
+      // If this process was blocked, the response has arrived and is read now.
       .then(() => turn())
       .then(() => false)
       .catch(() => false);
     try {
-      return await Promise.race([answered, late]);
+      return await Promise.race([response, late]);
     } finally {
       stop.abort();
       socket.destroy();
@@ -126,13 +118,13 @@ export class Pulse {
   }
 }
 
-/** Somebody who waits for the database. */
+/** A caller that waits for the database. */
 export interface Wait {
   readonly since: number;
-  readonly giveUp: (error: DatabaseSilent) => void;
+  readonly abort: (error: DatabaseSilent) => void;
 }
 
-/** Whether the server itself has said this: then it lives. */
-function isAnswer(error: unknown): boolean {
+/** Whether the error came from the server, which therefore responds. */
+function isFromServer(error: unknown): boolean {
   return error instanceof pg.DatabaseError;
 }

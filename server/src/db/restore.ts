@@ -16,26 +16,24 @@ import type { Moved, MoveOptions } from './backup.ts';
 import { GuardedClient } from './guarded-client.ts';
 import { migrate, migrations, schemaVersion, UnusableDatabase } from './migrate.ts';
 
-/**
- * Thrown when a file cannot be restored; the message says why and what to do. Nothing has been stored then.
- */
+/** The file cannot be restored; the message says why and what to do. Nothing was stored. */
 export class UnusableBackup extends Error {}
 
-/** Frames one after the other, and the sum over those that were read. */
+/** The frames in their order, and the checksum of those that were read. */
 interface Frames {
   next(): Promise<Frame | undefined>;
   sum(): string;
 }
 
 /**
- * Reads a backup into an empty database and brings it to this release's schema. All rows appear at once, and
- * only when the whole file has proved sound: otherwise it throws `UnusableBackup` (the file) or
- * `UnusableDatabase` (the database).
+ * Restores a backup into an empty database and migrates it to this release's schema. All rows appear at once,
+ * after the whole file was verified. Throws `UnusableBackup` for the file or `UnusableDatabase` for the
+ * database.
  */
 export async function restore({ connection, onProgress }: MoveOptions, input: Readable): Promise<Moved> {
   const frames = summed(readFrames(unpacked(input)));
   const client = new GuardedClient({ ...connection, application_name: 'belfry restore' });
-  client.on('error', () => undefined); // the statement that runs fails as well, and that is reported
+  client.on('error', () => undefined); // the running statement fails as well, and is reported
   try {
     await client.connect();
     const header = readHeader(await frames.next());
@@ -45,7 +43,7 @@ export async function restore({ connection, onProgress }: MoveOptions, input: Re
     await client.query('analyze');
     return { schema: header.schema, tables: header.tables.length, rows };
   } finally {
-    // Also ends a copy that was given up in the middle: the server rolls back when the connection goes.
+    // Also ends an interrupted copy: the server rolls back when the connection ends.
     await client.end().catch(() => undefined);
     input.destroy();
   }
@@ -63,9 +61,7 @@ function summed(frames: AsyncGenerator<Frame, undefined>): Frames {
   };
 }
 
-/**
- * Begins at once, before anybody reads: what fails until then is kept by the stream for the one who reads it.
- */
+/** Starts at once. The stream keeps an error for its reader. */
 function unpacked(input: Readable): Readable {
   const bytes = createGunzip();
   bytes.on('error', () => undefined);
@@ -84,20 +80,21 @@ async function* readFrames(bytes: Readable): AsyncGenerator<Frame, undefined> {
 }
 
 const damaged = (cause?: unknown): UnusableBackup =>
-  new UnusableBackup('the file is incomplete or damaged: nothing was restored; take another backup file', {
+  new UnusableBackup('the file is incomplete or damaged: nothing was restored; use another backup file', {
     cause,
   });
-const goesOn = (): UnusableBackup =>
+const tooLong = (): UnusableBackup =>
   new UnusableBackup(
-    'the file goes on behind the end of the backup: nothing was restored; take the file as "belfry backup" wrote it',
+    'the file continues after the end of the backup: ' +
+      'nothing was restored; use the file as "belfry backup" wrote it',
   );
 const notABackup = (): UnusableBackup =>
   new UnusableBackup('the file is not a backup made by "belfry backup"');
 
-/** What the database refuses, or what is no JSON, was not written by a backup. */
+/** Values that the database rejects, and invalid JSON, were not written by a backup. */
 function explain(error: unknown): never {
   const code = error instanceof pg.DatabaseError ? (error.code ?? '') : '';
-  // 22: not a value of the type, 23: against a constraint, 42: no such table or column
+  // 22: invalid value, 23: constraint violation, 42: no such table or column
   if (error instanceof SyntaxError || /^(22|23|42)/.test(code)) throw damaged(error);
   throw error;
 }
@@ -109,36 +106,39 @@ function readHeader(frame: Frame | undefined): Header {
   const newest = migrations().at(-1)?.version ?? 0;
   if (header.version !== 1 || header.schema > newest) {
     throw new UnusableBackup(
-      `the backup was made by a newer Belfry (schema ${header.schema}, this release knows ${newest}): restore it with that release`,
+      `the backup was made by a newer Belfry (schema ${header.schema}, this release knows ${newest}): ` +
+        'restore it with that release',
     );
   }
   return header;
 }
 
-/** Makes the tables as they were when the backup was made; its rows fit no others. */
+/** Creates the tables in the schema of the backup, which its rows need. */
 async function makeSchema(client: pg.Client, { schema }: Header): Promise<void> {
   const present = await schemaVersion(client);
   if (present > schema) {
     throw new UnusableDatabase(
-      `the database was set up by a newer Belfry (schema ${present}) than the backup (schema ${schema}): restore into an empty database`,
+      `the database was set up by a newer Belfry (schema ${present}) than the backup (schema ${schema}): ` +
+        'restore into an empty database',
     );
   }
   const tables = await listTables(client);
-  await refuseRows(client, tables);
+  await requireEmpty(client, tables);
   await migrate(client, { to: schema });
 }
 
-async function refuseRows(client: pg.Client, tables: readonly TableOf[]): Promise<void> {
+async function requireEmpty(client: pg.Client, tables: readonly TableOf[]): Promise<void> {
   for (const { name } of tables) {
     const { rows } = await client.query(`select from ${client.escapeIdentifier(name)} limit 1`);
     if (rows.length === 0) continue;
     throw new UnusableDatabase(
-      `the database is not empty (there are ${name} in it): restore into an empty one, for the embedded database with a new DATA_DIR`,
+      `the database is not empty (there are ${name} in it): ` +
+        'restore into an empty one, for the embedded database with a new DATA_DIR',
     );
   }
 }
 
-/** Copies everything in and proves it, in one transaction; answers the number of rows. */
+/** Copies and verifies everything in one transaction. Returns the number of rows. */
 async function load(
   client: pg.Client,
   { tables }: Header,
@@ -160,7 +160,7 @@ async function load(
   const end = await frames.next();
   const trailer = end?.kind === 'end' ? (parse(end) as Trailer) : undefined;
   if (trailer === undefined) throw damaged();
-  if ((await frames.next()) !== undefined) throw goesOn();
+  if ((await frames.next()) !== undefined) throw tooLong();
   if (trailer.sha256 !== frames.sum()) throw damaged();
   await setSequences(client, trailer.sequences);
   if (tables.some(({ name }) => name === 'webhooks')) await client.query(rewindFeeds);
@@ -168,21 +168,18 @@ async function load(
   return rows;
 }
 
-// A database that commits asynchronously could lose all of it after the command has said that it is there.
+// With asynchronous commits a crash could lose everything after the command has reported success.
 const COMMIT_TO_DISK = `
   select set_config('synchronous_commit', 'on', true)
   where current_setting('synchronous_commit') = 'off'`;
 
 const parse = ({ payload }: Frame): unknown => JSON.parse(payload.toString('utf8'));
 
-/**
- * Nobody writes to the tables while they are filled; whoever did between the look and the lock makes us give
- * up.
- */
+/** Locks the tables against other writers. Throws if one has written since the first check. */
 async function lockEmpty(client: pg.Client, tables: readonly TableOf[]): Promise<void> {
   const names = tables.map(({ name }) => client.escapeIdentifier(name));
   if (names.length > 0) await client.query(`lock table ${names.join(', ')} in access exclusive mode`);
-  await refuseRows(client, tables);
+  await requireEmpty(client, tables);
 }
 
 async function copyIn(
@@ -200,7 +197,7 @@ async function copyIn(
   let failure: Error | undefined;
   stream.on('error', (error) => {
     failure = error;
-    stream.destroy(); // it has let go of its connection: what it still holds must not be written
+    stream.destroy(); // it has released its connection, so its buffer must not be written
   });
   let frame = await frames.next();
   for (; frame?.kind === 'rows'; frame = await frames.next()) {
@@ -223,18 +220,18 @@ async function setSequences(client: pg.Client, sequences: Trailer['sequences']):
   }
 }
 
-// Restored events are all of one transaction, the restoring one, and so are the places of webhooks among
-// them: what counts is the order of ids. An event whose transaction took longer than a later one's may have a
-// lower id than what was read already, so every webhook goes back by more than any transaction of ours takes.
-// A few messages are sent again, under their ids. A webhook that had not read anything begins where it was
-// saved.
+// Restored events all belong to the restoring transaction, so webhooks read them in the order of their ids.
+// An event of a long transaction may have a lower id than events that a webhook has read. So every webhook
+// starts a minute earlier, which is longer than any transaction, and sends a few messages again with their
+// old ids. A webhook that had read nothing starts at the time when it was saved.
 const rewindFeeds = `
   update webhooks
   set feed_id = (left(place, 8) || '-' || right(place, 4) || '-7000-8000-000000000000')::uuid
   from (
     select id,
       lpad(to_hex(greatest(0, case
-        when feed_id = '00000000-0000-0000-0000-000000000000' then (extract(epoch from updated_at) * 1000)::bigint
+        when feed_id = '00000000-0000-0000-0000-000000000000'
+          then (extract(epoch from updated_at) * 1000)::bigint
         else ('x' || left(replace(feed_id::text, '-', ''), 12))::bit(48)::bigint
       end - 60000)), 12, '0') as place
     from webhooks

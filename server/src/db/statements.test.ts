@@ -3,9 +3,7 @@ import { dirname } from 'node:path';
 import { expect, test } from 'vitest';
 import { migrations } from './migrate.ts';
 
-// A connection keeps a prepared statement by its name, and the driver refuses another text under it:
-// whichever of the two comes second on a connection fails, so it is seen late and by chance. Two purges once
-// had one name.
+// Two statements with one name fail only on a connection that runs both, so it is noticed late and by chance.
 test('no two statements have one name', () => {
   const places = new Map<string, string[]>();
   for (const file of globSync('**/*.ts', { cwd: dirname(import.meta.dirname) })) {

@@ -1,18 +1,18 @@
 import { type Queryable, sql } from './client.ts';
 import { migrations, OLDEST_SERVER } from './migrate.ts';
 
-/** What stands in the way of using a database, and what to do about it. */
+/** Why a database cannot be used, and what to do about it. */
 export interface Obstacle {
   message: string;
   advice: string;
 }
 
-/** What was found out about a database and the rights of the user that is logged in. */
+/** Facts about a database and the rights of the user of the connection. */
 export interface DatabaseFacts {
   version_number: number;
   version: string;
   login: string;
-  /** Whether Belfry's tables are there. */
+  /** Whether Belfry's tables exist. */
   migrated: boolean;
   may_create: boolean | null;
   may_read: boolean;
@@ -21,45 +21,47 @@ export interface DatabaseFacts {
   now_ms: number;
 }
 
-/** Looks at a database without changing it. */
+/** Reads the facts, and changes nothing. */
 export async function readFacts(db: Queryable): Promise<DatabaseFacts> {
   const [facts] = await db.query<DatabaseFacts>(selectFacts);
   if (facts === undefined) throw new Error('the database returned nothing');
   return facts;
 }
 
-/** The version of the schema in the database; 0 where there is none. Needs the right to read it. */
+/** The version of the schema in the database; 0 without one. Needs the right to read it. */
 export async function readSchema(db: Queryable, { migrated }: DatabaseFacts): Promise<number> {
   if (!migrated) return 0;
   const [row] = await db.query<{ version: number }>(selectVersion);
   return row?.version ?? 0;
 }
 
-/** The version of the schema that this release has. */
+/** The version of this release's schema. */
 export function newestSchema(): number {
   return migrations().at(-1)?.version ?? 0;
 }
 
-/** Why the database can be used by nobody, or not by this user; undefined when it can be read and changed. */
+/** Why this user cannot use the database; undefined if the user can read and change it. */
 export function obstacleTo(facts: DatabaseFacts): Obstacle | undefined {
   const { login } = facts;
-  const grant = `name the user that made the tables in DATABASE_URL, or grant "${login}" all on all tables in the schema`;
+  const grant =
+    'use the user that created the tables in DATABASE_URL, ' +
+    `or grant "${login}" all on all tables in the schema`;
   if (facts.version_number < OLDEST_SERVER)
     return {
       message: `it is PostgreSQL ${facts.version}; Belfry needs 15 or newer`,
-      advice: 'upgrade it, or name another in DATABASE_URL',
+      advice: 'upgrade it, or set DATABASE_URL to another one',
     };
   if (facts.read_only)
     return {
-      message: 'it takes no changes (a replica, or read-only)',
-      advice: 'name the primary server in DATABASE_URL',
+      message: 'it is read-only (a replica, or configured so)',
+      advice: 'set DATABASE_URL to the primary server',
     };
   if (!facts.may_read) return { message: `user ${login} may not read Belfry's tables`, advice: grant };
   if (!facts.may_change) return { message: `user ${login} may not change Belfry's tables`, advice: grant };
   return undefined;
 }
 
-/** Why the user cannot bring the schema up to date; undefined when it can. */
+/** Why the user cannot migrate the schema; undefined if the user can. */
 export function obstacleToMigration({ may_create, login }: DatabaseFacts): Obstacle | undefined {
   if (may_create) return undefined;
   return {
@@ -73,8 +75,8 @@ const CONNECT_ADVICE: Readonly<Record<string, string>> = {
   ENOTFOUND: 'the host does not exist: correct it',
   EAI_AGAIN: 'the name server does not respond: check DNS on this machine (/etc/resolv.conf)',
   ETIMEDOUT: 'there is no response: check the host, the port and the firewall',
-  EHOSTUNREACH: 'there is no way to the host: check its address and the network',
-  ENETUNREACH: 'there is no way to the host: check its address and the network',
+  EHOSTUNREACH: 'the host cannot be reached: check its address and the network',
+  ENETUNREACH: 'the host cannot be reached: check its address and the network',
   ENOENT: 'there is no such unix socket: check that PostgreSQL runs, and the directory',
   '28P01': 'correct the password',
   '28000': 'check that the user exists, and who may connect (pg_hba.conf)',
@@ -84,7 +86,7 @@ const CONNECT_ADVICE: Readonly<Record<string, string>> = {
   '57P03': 'it is starting or stopping: try again in a moment',
 };
 
-/** Why there is no connection, in the words of PostgreSQL or of the system. */
+/** Why the connection failed, in the words of PostgreSQL or the operating system. */
 export function connectionObstacle(error: unknown): Obstacle {
   const { code, message } = error instanceof Error ? (error as NodeJS.ErrnoException) : {};
   const timedOut = message === 'timeout expired' ? 'ETIMEDOUT' : undefined;
@@ -96,8 +98,7 @@ export function connectionObstacle(error: unknown): Obstacle {
   };
 }
 
-// Catalogs only. A list in has_table_privilege would be one right or the other, so each is asked for by
-// itself.
+// Catalogs only. has_table_privilege with a list checks for any of the rights, so each is checked alone.
 const selectFacts = sql(
   'database_facts',
   `select
@@ -116,7 +117,7 @@ const selectFacts = sql(
     (extract(epoch from clock_timestamp()) * 1000)::float8 as now_ms`,
 );
 
-// A handful of rows.
+// A few rows.
 const selectVersion = sql(
   'database_schema_version',
   'select coalesce(max(version), 0)::int as version from migrations',

@@ -1,19 +1,19 @@
-// By SQLSTATE: what keeps a database that is there from writing.
+// Why a reachable database cannot write, by SQLSTATE.
 const REASONS: Readonly<Record<string, string>> = {
-  '25006': 'it takes no changes (a replica, or read-only)',
+  '25006': 'it is read-only (a replica, or configured so)',
   '42501': 'it may not write (insufficient privilege, or a read-only disk)',
   '53100': 'its disk is full',
   '58030': 'its disk fails',
 };
-// The worker of every server renews its lease every 2 s, so while writes fail the next failure is never far.
+// Every worker renews its lease every 2 s, so while writes fail there is always a recent failure.
 const RECENT_MS = 5_000;
 
-/** Remembers for a moment why the database could not write, so that readiness need not write to find out. */
+/** Remembers why the database could not write, so that the readiness check need not write. */
 export class WriteFailures {
   #reason: string | undefined;
   #atMs = 0;
 
-  /** An error of any statement; those that have other causes are ignored. */
+  /** Notes the error of a statement; errors with other causes are ignored. */
   note(error: unknown): void {
     const code = error instanceof Error ? (error as NodeJS.ErrnoException).code : undefined;
     const reason = REASONS[code ?? ''];
@@ -22,7 +22,7 @@ export class WriteFailures {
     this.#atMs = performance.now();
   }
 
-  /** The reason of the last failure, if it was a moment ago. */
+  /** The reason of the last failure, if it is recent. */
   recent(): string | undefined {
     return performance.now() - this.#atMs < RECENT_MS ? this.#reason : undefined;
   }

@@ -61,7 +61,7 @@ async function whyNotReady({ db, config }: HttpContext, newest: number): Promise
     const [row] = await within(READY_TIMEOUT_MS, db.query<Readiness>(selectReadiness));
     if (row?.version !== newest)
       return `the database has schema ${row?.version ?? 0}, this release needs ${newest}`;
-    if (row.read_only) return 'the database takes no changes (a replica, or read-only)';
+    if (row.read_only) return 'the database is read-only (a replica, or configured so)';
   } catch {
     return 'the database cannot be reached'; // why is for the log of whoever else needs it; this is asked every second
   }

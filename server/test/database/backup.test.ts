@@ -137,7 +137,7 @@ describe('a restore refuses, and stores nothing', () => {
     const end = jsonFrame('end', {});
     for (const excess of [whole, gzipSync(encodeFrame(end))])
       await expect(restore(target, Readable.from([Buffer.concat([whole, excess])]))).rejects.toThrow(
-        /goes on behind the end of the backup/,
+        /continues after the end of the backup/,
       );
     await expect(restore(target, Readable.from([Buffer.concat([whole, gzipSync('x')])]))).rejects.toThrow(
       /incomplete or damaged/,

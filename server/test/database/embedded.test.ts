@@ -392,7 +392,7 @@ describe.concurrent('refused with a line that says what to do', () => {
     const dataDir = copyOf(seed, 'old');
     writeFileSync(path.join(dataOf(dataDir), 'PG_VERSION'), '17\n');
     expect(await refusal({ dataDir })).toMatch(
-      /made by PostgreSQL 17, this release brings 18: run "belfry backup <file>"/,
+      /made by PostgreSQL 17, this release has 18: run "belfry backup <file>"/,
     );
   });
 
@@ -437,13 +437,13 @@ describe.runIf(isRoot)('as root', { concurrent: true }, () => {
     await expect(query(connection, `select pg_read_file('${dataDir}/secret.key')`)).rejects.toThrow(/denied/);
   });
 
-  it('a closed data directory may be passed through, and its files stay closed', async () => {
+  it('others may enter a closed data directory, and its files stay closed', async () => {
     const dataDir = path.join(place('closed'), 'data');
     mkdirSync(dataDir, { mode: 0o700 });
     const log: string[] = [];
     await start({ dataDir, log: (line) => log.push(line) });
     expect(statSync(dataDir).mode & 0o777).toBe(0o711);
-    expect(log).toContainEqual(expect.stringContaining('may now be passed through'));
+    expect(log).toContainEqual(expect.stringContaining('Other users may now enter'));
   });
 
   it('below a closed home the database is kept where nobody can reach it, and the next start finds it', async () => {
@@ -455,7 +455,7 @@ describe.runIf(isRoot)('as root', { concurrent: true }, () => {
     const first = await start({ dataDir, systemDir, log: (line) => log.push(line) });
     expect(lstatSync(path.join(dataDir, 'postgres')).isSymbolicLink()).toBe(true);
     expect(path.dirname(realpathSync(path.join(dataDir, 'postgres')))).toBe(systemDir);
-    expect(log).toContainEqual(expect.stringContaining(`the database is kept in ${systemDir}`));
+    expect(log).toContainEqual(expect.stringContaining(`the database is in ${systemDir}`));
     expect(statSync(home).mode & 0o777).toBe(0o700);
     await query(first.connection, 'create table kept as select 1 as number');
     await first.stop();
@@ -510,7 +510,7 @@ describe.runIf(isRoot)('as root', { concurrent: true }, () => {
     const dataDir = copyOf(seed, 'container');
     const container = startParent({ dataDir }, { through: OTHER_PIDS });
     await container.ready;
-    expect(await refusal({ dataDir })).toMatch(/is in use by another container/);
+    expect(await refusal({ dataDir })).toMatch(/is used by another container/);
     await container.kill('SIGKILL');
     expect(await countKept(await start({ dataDir }))).toBe(100);
   });
@@ -530,7 +530,7 @@ describe.runIf(isRoot)('as root', { concurrent: true }, () => {
     rmSync(host, { recursive: true });
     mkdirSync(host, { mode: 0o777 });
     chownSync(host, NAMELESS.uid, NAMELESS.gid);
-    expect(await refusal({ dataDir })).toMatch(/somebody else's: remove it/);
+    expect(await refusal({ dataDir })).toMatch(/has another owner: remove it/);
     rmSync(host, { recursive: true });
   });
 });

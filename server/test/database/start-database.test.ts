@@ -85,7 +85,7 @@ describe('a start that a database does not permit says what doctor says, in one 
       url: () => database.url,
       before: () =>
         admin.query(`alter database ${database.connection.database} set default_transaction_read_only = on`),
-      expected: /it takes no changes \(a replica, or read-only\): name the primary server in DATABASE_URL$/,
+      expected: /it is read-only \(a replica, or configured so\): set DATABASE_URL to the primary server$/,
     },
     'a user that does not exist': {
       url: () => asUser(database.url, 'nobody_here'),

@@ -264,7 +264,7 @@ test.concurrent(
     await running.refused(10);
     expect(await readiness(service)).toEqual({
       status: 503,
-      reason: expect.stringMatching(/takes no changes|read-only/),
+      reason: expect.stringMatching(/read-only/),
     });
     expect((await service.project.call('GET', '/broadcasts')).status).toBe(200);
     await readOnly(false);

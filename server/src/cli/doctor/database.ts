@@ -79,7 +79,7 @@ async function checkEmbedded(dataDir: string): Promise<DatabaseState> {
     return state(
       problem(
         CHECK,
-        `embedded: ${cluster} was made by PostgreSQL ${made}, this release brings ${major}`,
+        `embedded: ${cluster} was made by PostgreSQL ${made}, this release has ${major}`,
         advice,
       ),
     );

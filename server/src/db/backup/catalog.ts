@@ -1,21 +1,20 @@
 import type pg from 'pg';
 import type { TableOf } from './frames.ts';
 
-// Written on the other side: by migrate itself, and by the first start.
+// A restore creates these itself: by the migrations, and by the first start.
 const NOT_COPIED = ['migrations', 'sealing_key'];
 
 /**
- * Every table of the schema with the columns that hold data of their own, in an order that suits the foreign
- * keys. The number of the transaction that wrote a row means nothing to another server: restored rows get the
- * restoring one's.
+ * Every table of the schema with its stored columns, in an order that satisfies the foreign keys. Without
+ * transaction ids, which mean nothing to another server: restored rows get the id of the restoring one.
  */
 export async function listTables(client: pg.Client): Promise<TableOf[]> {
   const { rows } = await client.query<TableOf & { needs: string[] }>(LIST_TABLES, [NOT_COPIED]);
-  return inOrderOfNeed(rows).map(({ name, columns }) => ({ name, columns }));
+  return byDependency(rows).map(({ name, columns }) => ({ name, columns }));
 }
 
-// Reads the catalog only. What an unlogged table has is no loss. Partitions are copied through their parent;
-// what an extension brought, it brings again.
+// Without unlogged tables, whose contents may be lost; without partitions, which are copied through their
+// parent; and without the tables of extensions.
 const LIST_TABLES = `
   select
     c.relname as name,
@@ -48,7 +47,7 @@ const LIST_TABLES = `
     )
   order by c.relname`;
 
-/** Where the schema's sequences go on. They stand outside of transactions: read them after the rows. */
+/** The positions of the sequences. They are not transactional, so read them after the rows. */
 export async function readSequences(client: pg.Client): Promise<Record<string, string | null>> {
   const { rows } = await client.query<{ name: string; last: string | null }>(
     `select sequencename as name, last_value::text as last
@@ -59,7 +58,7 @@ export async function readSequences(client: pg.Client): Promise<Record<string, s
   return Object.fromEntries(rows.map(({ name, last }) => [name, last]));
 }
 
-/** Settings under which values are written and read the same way on every server; for this transaction. */
+/** Settings for this transaction, with which every server writes and reads values in the same way. */
 export const PORTABLE = `
   set local client_encoding = 'UTF8';
   set local datestyle = 'ISO, YMD';
@@ -71,7 +70,7 @@ export const PORTABLE = `
   set local idle_in_transaction_session_timeout = 0;
   set local row_security = off`;
 
-function inOrderOfNeed<Table extends { name: string; needs: string[] }>(tables: readonly Table[]): Table[] {
+function byDependency<Table extends { name: string; needs: string[] }>(tables: readonly Table[]): Table[] {
   const ordered: Table[] = [];
   let waiting = [...tables];
   while (waiting.length > 0) {

@@ -1,23 +1,20 @@
 import { createHash } from 'node:crypto';
 
-/**
- * A piece of a backup: a letter for its kind, and its bytes. The file is the gzip of all of them, one after
- * the other.
- */
+/** A part of a backup: a letter for its kind, and its bytes. The file is the gzip of all frames. */
 export interface Frame {
   readonly kind: 'header' | 'table' | 'rows' | 'table end' | 'end';
   readonly payload: Buffer;
 }
 
-/** What a backup is of; the first frame. */
+/** The first frame, which describes the backup. */
 export interface Header {
   readonly format: 'belfry-backup';
   readonly version: 1;
-  /** The last migration of the database it was made from. */
+  /** The schema version of the database. */
   readonly schema: number;
   readonly postgres: string;
   readonly made_at: string;
-  /** In an order in which foreign keys always find what they name. */
+  /** In an order that satisfies the foreign keys. */
   readonly tables: readonly TableOf[];
 }
 
@@ -26,21 +23,21 @@ export interface TableOf {
   readonly columns: readonly string[];
 }
 
-/** The last frame: what must be there, so that a cut or altered file is noticed. */
+/** The last frame, by which a truncated or changed file is detected. */
 export interface Trailer {
-  /** Where number sequences go on; `null` where they have not begun. */
+  /** The positions of sequences; `null` for unused ones. */
   readonly sequences: Readonly<Record<string, string | null>>;
-  /** Of all frames before this one, as they stand in the file before compression. */
+  /** Of all frames before this one, uncompressed. */
   readonly sha256: string;
 }
 
 const KINDS = { H: 'header', T: 'table', D: 'rows', E: 'table end', Z: 'end' } as const;
 const LETTERS = { header: 'H', table: 'T', rows: 'D', 'table end': 'E', end: 'Z' } as const;
 const HEAD_BYTES = 5; // the letter and the length
-const MOST_BYTES = 1 << 20; // of rows in one frame, so that a reader needs little memory
-const LIMIT_BYTES = 1 << 26; // a length above this can only be damage
+const MAX_BYTES = 1 << 20; // of rows in one frame, so that a reader needs little memory
+const LIMIT_BYTES = 1 << 26; // a greater length can only be damage
 
-/** The sum over all frames but the end, which tells it; both sides count it up. */
+/** The checksum of all frames except the end, which contains it. */
 export function createSum(): { add(frame: Frame): void; hex(): string } {
   const hash = createHash('sha256');
   return {
@@ -56,10 +53,10 @@ export function jsonFrame(kind: Frame['kind'], value: unknown): Frame {
   return { kind, payload: Buffer.from(JSON.stringify(value)) };
 }
 
-/** Rows as frames of bounded size; where the bytes are cut does not matter. */
+/** Rows as frames of limited size, cut anywhere. */
 export function* rowFrames(bytes: Buffer): Generator<Frame> {
-  for (let at = 0; at < bytes.length; at += MOST_BYTES) {
-    yield { kind: 'rows', payload: bytes.subarray(at, at + MOST_BYTES) };
+  for (let at = 0; at < bytes.length; at += MAX_BYTES) {
+    yield { kind: 'rows', payload: bytes.subarray(at, at + MAX_BYTES) };
   }
 }
 
@@ -68,7 +65,7 @@ export function encodeFrame(frame: Frame): Buffer {
   return Buffer.concat([headOf(frame), frame.payload]);
 }
 
-/** Reads frames from the uncompressed bytes of a file; `damaged` makes the error for bytes that are none. */
+/** Reads frames from uncompressed bytes. Throws the error of `damaged` for invalid ones. */
 export async function* decodeFrames(
   source: AsyncIterable<Buffer>,
   damaged: () => Error,
@@ -79,7 +76,7 @@ export async function* decodeFrames(
   for await (const chunk of source) {
     parts.push(chunk);
     held += chunk.length;
-    if (held < needed) continue; // collected, and joined once: a frame of many chunks is copied only once
+    if (held < needed) continue; // so that a frame of many chunks is copied only once
     let bytes = Buffer.concat(parts);
     for (;;) {
       needed = bytes.length < HEAD_BYTES ? HEAD_BYTES : HEAD_BYTES + lengthOf(bytes, damaged);

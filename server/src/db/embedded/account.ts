@@ -1,29 +1,23 @@
 import { spawnSync } from 'node:child_process';
 import { lstatSync, statSync } from 'node:fs';
 
-/** The user that PostgreSQL runs as when Belfry itself runs as root: PostgreSQL refuses root. */
+/** The user for PostgreSQL when Belfry runs as root, which PostgreSQL rejects. */
 export interface Account {
   readonly uid: number;
   readonly gid: number;
 }
 
-// "nobody": present on every Linux and macOS, mapped in every container runtime, and PostgreSQL needs no name
-// for it.
-const NOBODY: Account = { uid: 65534, gid: 65534 };
+// The system user for processes without rights: it exists on every Linux and macOS and in every container,
+// and PostgreSQL needs no name for it.
+const UNPRIVILEGED: Account = { uid: 65534, gid: 65534 };
 
-/**
- * Chooses the user for PostgreSQL: none when we are not root, else the owner of the files that are there,
- * else nobody.
- */
+/** Chooses the user for PostgreSQL: none unless Belfry runs as root, else the owner of existing files. */
 export function chooseAccount(paths: { cluster: string; dataDir: string }): Account | undefined {
   if (process.getuid?.() !== 0) return undefined;
-  return ownerOf(paths.cluster) ?? ownerOf(paths.dataDir) ?? NOBODY;
+  return ownerOf(paths.cluster) ?? ownerOf(paths.dataDir) ?? UNPRIVILEGED;
 }
 
-/**
- * Tells whether the account can do what the shell test says (`-x`, `-r`, `-w`) to every path: asked of the
- * system itself, so that ACLs count too.
- */
+/** Whether the account passes the shell test (`-x`, `-r`, `-w`) for every path. Considers ACLs, too. */
 export function accountCan(account: Account, test: '-x' | '-r' | '-w', ...paths: string[]): boolean {
   const script = `for path in "$@"; do test ${test} "$path" || exit 1; done`;
   const { status } = spawnSync('/bin/sh', ['-c', script, 'sh', ...paths], {
@@ -35,7 +29,7 @@ export function accountCan(account: Account, test: '-x' | '-r' | '-w', ...paths:
   return status === 0;
 }
 
-/** The user id that the database files must belong to. */
+/** The user id that must own the database files. */
 export function databaseUid(account: Account | undefined): number | undefined {
   return account?.uid ?? process.getuid?.();
 }

@@ -16,18 +16,17 @@ import path from 'node:path';
 import { type Account, accountCan } from './account.ts';
 import { StartError } from './start-error.ts';
 
-/** The PostgreSQL programs that npm brought, ready to run. */
+/** The PostgreSQL programs of the npm package, ready to run. */
 export interface Binaries {
   readonly postgres: string;
   readonly initdb: string;
   readonly version: string;
   readonly major: number;
-  /** The whole environment of the child: nothing of ours (PGDATA, PGOPTIONS, locale) may leak into it. */
+  /** The whole environment of the child, without our own PGDATA, PGOPTIONS or locale. */
   readonly env: Readonly<Record<string, string>>;
 }
 
-// What the packages are called, and the loader that their programs name: a system without it (musl, NixOS)
-// cannot run them.
+// The packages and the loader of their programs: a system without it (musl, NixOS) cannot run them.
 const PACKAGES: Record<string, { name: string; loader?: string }> = {
   'linux-x64': { name: 'linux-x64', loader: '/lib64/ld-linux-x86-64.so.2' },
   'linux-arm64': { name: 'linux-arm64', loader: '/lib/ld-linux-aarch64.so.1' },
@@ -37,7 +36,7 @@ const PACKAGES: Record<string, { name: string; loader?: string }> = {
 };
 const WAY_OUT = 'set DATABASE_URL to a PostgreSQL server of your own (15 or newer)';
 
-/** Finds the folder of the PostgreSQL package for this machine, or says why there is none. */
+/** Finds the folder of the PostgreSQL package for this machine. Throws a StartError if there is none. */
 export function findPackage(
   machine: { platform: string; arch: string; hasFile: (file: string) => boolean } = {
     platform: process.platform,
@@ -65,16 +64,13 @@ export function findPackage(
   }
 }
 
-/** The version of a package, which begins with that of its PostgreSQL. */
+/** The version of a package, which starts with that of its PostgreSQL. */
 export function packageVersion(packageDir: string): string {
   const text = readFileSync(path.join(packageDir, 'package.json'), 'utf8');
   return (JSON.parse(text) as { version: string }).version;
 }
 
-/**
- * Makes the programs of a package runnable by the account that is to run them, without writing into the
- * package.
- */
+/** Makes the programs of a package executable for the account, without writing into the package. */
 export function prepareBinaries(options: {
   packageDir: string;
   account: Account | undefined;
@@ -88,7 +84,7 @@ export function prepareBinaries(options: {
   const reachable = account === undefined || canRun(account, packaged);
   const native = reachable ? packaged : copyNative({ packaged, version, systemDir });
   const libraries =
-    missingLinks(native).length === 0 ? [] : [linkFarm({ native, home, account }), libDir(native)];
+    missingLinks(native).length === 0 ? [] : [linkLibraries({ native, home, account }), libDir(native)];
   return {
     postgres: path.join(native, 'bin', `postgres${suffix}`),
     initdb: path.join(native, 'bin', `initdb${suffix}`),
@@ -117,10 +113,7 @@ function canRun(account: Account, native: string): boolean {
 
 const libDir = (native: string): string => path.join(native, 'lib');
 
-/**
- * The library names that an install script would have made; npm blocks such scripts, and then they are
- * missing.
- */
+/** The library links that the package's install script would have created, which npm blocks. */
 function missingLinks(native: string): { source: string; target: string }[] {
   const list = path.join(native, 'pg-symlinks.json');
   if (!existsSync(list)) return [];
@@ -131,10 +124,8 @@ function missingLinks(native: string): { source: string; target: string }[] {
     .filter(({ target }) => !existsSync(target));
 }
 
-/**
- * A folder of our own with the missing names, each a link into the package; rebuilt where the package moved.
- */
-function linkFarm({
+/** A folder with the missing links into the package. Links are replaced when the package has moved. */
+function linkLibraries({
   native,
   home,
   account,
@@ -143,34 +134,30 @@ function linkFarm({
   home: string;
   account: Account | undefined;
 }): string {
-  const farm = path.join(home, 'lib');
-  mkdirSync(farm, { recursive: true, mode: 0o700 });
-  if (account !== undefined) chownSync(farm, account.uid, account.gid);
+  const folder = path.join(home, 'lib');
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  if (account !== undefined) chownSync(folder, account.uid, account.gid);
   for (const { source, target } of missingLinks(native)) {
-    const link = path.join(farm, path.basename(target));
+    const link = path.join(folder, path.basename(target));
     if (linkTarget(link) === source) continue;
-    // Made aside and renamed over: a second Belfry that starts at the same moment never finds the name
-    // missing.
+    // Renamed into place, so that a second Belfry that starts now never finds the link missing.
     const fresh = `${link}.${process.pid}`;
     rmSync(fresh, { force: true });
     symlinkSync(source, fresh);
     renameSync(fresh, link);
   }
-  return farm;
+  return folder;
 }
 
 function linkTarget(link: string): string | undefined {
   try {
     return readlinkSync(link);
   } catch {
-    return undefined; // not there, or not a link: it is made anew either way
+    return undefined; // missing, or not a link: replaced in both cases
   }
 }
 
-/**
- * Copies the programs to a place that every user can read (node_modules lies in a closed home); made once per
- * version.
- */
+/** Copies the programs, once per version, to a folder that every user can read. */
 function copyNative({
   packaged,
   version,
@@ -195,19 +182,18 @@ function copyNative({
     renameSync(fresh, place);
   } catch (cause) {
     rmSync(fresh, { recursive: true, force: true });
-    if (existsSync(native)) return native; // another Belfry was quicker
+    if (existsSync(native)) return native; // another Belfry was faster
     const problem = cause instanceof Error ? cause.message : String(cause);
     throw new StartError(
-      `PostgreSQL cannot run as root, other users cannot read ${packaged}, and copying it to ${place} failed (${problem}): run Belfry as an ordinary user, or install it outside of /root.`,
+      `PostgreSQL cannot run as root, other users cannot read ${packaged}, and copying it to ${place} ` +
+        `failed (${problem}): run Belfry as an ordinary user, or install it outside of /root.`,
       { cause },
     );
   }
   return native;
 }
 
-/**
- * Copies with open modes: under a umask of 077 the package itself is closed, which is what the copy is for.
- */
+/** Copies with open modes, because a umask of 077 may have closed the package. */
 function copyTree(from: string, to: string): void {
   makeOpenDir(to);
   for (const entry of readdirSync(from, { withFileTypes: true })) {

@@ -8,32 +8,28 @@ import { type Address, ownerArgument, type Role, readyAddress } from './postmast
 import type { Site } from './site.ts';
 import { StartError } from './start-error.ts';
 
-/** A PostgreSQL server that is our child. */
+/** A PostgreSQL server that is a child of this process. */
 export interface Child {
   readonly pid: number;
   readonly address: Address;
-  /** Settles when the process has ended, with what ended it (for a log line). */
+  /** Resolves when the process has ended, with its exit code or signal for the log. */
   readonly ended: Promise<string>;
   stop(): Promise<void>;
 }
 
-/**
- * What became of an attempt to start: another process may hold the cluster at this moment, which is not an
- * error yet.
- */
+/** The result of an attempt to start. Another process may hold the cluster, which is not an error yet. */
 export type Launch = { kind: 'ready'; child: Child } | { kind: 'held'; reason: string };
 
-// The server must not outlive us, however we end. A pipe tells: its other end closes when our process is
-// gone, and then the guard asks the server for a fast shutdown. A line through the pipe says that the server
-// has ended and dismisses the guard, so that it never signals a number that belongs to somebody else. `exec`
-// keeps the process id; the guard is started through a subshell that ends at once, so the server does not
-// find an unknown child of its own.
+// The server must not outlive this process, however it ends. A guard reads a pipe whose other end closes with
+// this process, and then requests a fast shutdown of the server. A line through the pipe ends the guard after
+// the server has ended, so that it never signals a reused process id. `exec` keeps the process id. The guard
+// starts in a subshell that ends at once, so that the server does not find an unknown child.
 const GUARD = '( (read -r line <&3 || kill -INT $$) >/dev/null 2>&1 & ) ; exec "$@" 3<&-';
 
 const HELD =
   /lock file ".*" (already exists|is empty)|pre-existing shared memory block|could not bind Unix address/;
 const POLL_MS = 5;
-const LAST_WORDS_MS = 250;
+const LAST_OUTPUT_MS = 250;
 const FAST_SHUTDOWN_MS = 30_000; // it writes all dirty buffers first: seconds on a slow disk
 const IMMEDIATE_SHUTDOWN_MS = 5_000;
 
@@ -48,10 +44,9 @@ export async function launch(site: Site, role: Role, log: (message: string) => v
   follow(process_, (line) => {
     output.push(line);
     if (output.length > 50) output.shift();
-    // A normal start and stop is told in eight lines that nobody needs; what is said in between, or after a
-    // crash, is news.
-    const news = /not properly shut down|redo|FATAL|PANIC/;
-    if (phase === 'running' || (phase === 'starting' && news.test(line))) log(`PostgreSQL: ${line}`);
+    // The eight lines of a normal start and stop are left out of the log.
+    const important = /not properly shut down|redo|FATAL|PANIC/;
+    if (phase === 'running' || (phase === 'starting' && important.test(line))) log(`PostgreSQL: ${line}`);
   });
   for (;;) {
     const address = pid === undefined ? undefined : readyAddress(site.cluster, pid);
@@ -87,7 +82,8 @@ function spawnServer(site: Site, role: Role, port: number): ChildProcess {
     cwd: home,
     env: binaries.env,
     stdio: ['ignore', 'ignore', 'pipe', 'pipe'],
-    // A session of its own: Ctrl-C in a terminal reaches us alone, and we stop the server after draining.
+    // Its own session: Ctrl-C in a terminal reaches this process alone, which stops the server after
+    // draining.
     detached: true,
     windowsHide: true,
   });
@@ -98,14 +94,13 @@ function endOf(child: ChildProcess): Promise<string> {
   child.once('error', (error) => resolve(error.message));
   child.once('close', (code, signal) => resolve(signal ?? `code ${code}`));
   child.once('exit', (code, signal) => {
-    // Its last words are read until all who could speak are gone, but one that it left behind may hold its
-    // end of the pipe for ever.
+    // Reads the rest of its output, but not for long: a process that it left behind may keep the pipe open.
     setTimeout(() => {
       resolve(signal ?? `code ${code}`);
       child.stderr?.destroy();
-    }, LAST_WORDS_MS);
+    }, LAST_OUTPUT_MS);
     const guard = child.stdio[3];
-    if (guard && 'end' in guard) guard.on('error', () => undefined).end('\n'); // the guard may be gone: nothing to dismiss
+    if (guard && 'end' in guard) guard.on('error', () => undefined).end('\n'); // the guard may have ended
   });
   return promise;
 }

@@ -24,13 +24,12 @@ export const DATABASE_USER = 'belfry';
 export const DATABASE_NAME = 'postgres';
 
 const FRESH = 'new-';
-// What initdb says to a user without a passwd entry; its messages are English, LC_ALL is C.
-const NAMELESS = 'could not look up effective user ID';
+// The error of initdb for a user without a passwd entry, in English because LC_ALL is C.
+const NO_USER_NAME = 'could not look up effective user ID';
 const PASSWORD_FILE = 'belfry.password';
 
 /**
- * Makes the cluster if there is none. Made aside and renamed: a kill in the middle or a second start leaves
- * no half.
+ * Creates the cluster if there is none. It is renamed into place, so an interruption leaves no partial one.
  */
 export async function ensureCluster(site: Site, log: (message: string) => void): Promise<void> {
   if (existsSync(site.cluster)) {
@@ -40,22 +39,21 @@ export async function ensureCluster(site: Site, log: (message: string) => void):
   const fresh = path.join(site.home, `${FRESH}${randomBytes(6).toString('hex')}`);
   try {
     makePrivateDir(fresh, site.account);
-    log(`Making the database in ${site.home}`);
+    log(`Creating the database in ${site.home}`);
     await fill(site, fresh);
     renameSync(fresh, site.cluster);
     syncDir(site.home);
   } catch (error) {
     rmSync(fresh, { recursive: true, force: true });
     rmSync(`${fresh}.password`, { force: true });
-    // Another start was quicker: its cluster is as good as ours.
+    // Another start was faster, and its cluster can be used.
     if (existsSync(path.join(site.cluster, 'PG_VERSION'))) return;
     throw error;
   }
 }
 
 /**
- * Removes what starts that were killed have left. Only for the one whose server runs: nobody else makes a
- * cluster then.
+ * Removes partial clusters of killed starts. Call it while the server runs: nothing creates clusters then.
  */
 export function removeLeftovers(site: Site): void {
   for (const name of readdirSync(site.home)) {
@@ -69,7 +67,7 @@ export function writeSettings(site: Site): void {
   writeOwned(path.join(site.cluster, 'pg_hba.conf'), accessFile(), site.account);
 }
 
-/** The password for TCP; a cluster that is only reached by its socket has none. */
+/** The password for TCP; a cluster with a socket has none. */
 export function passwordOf({ cluster }: Pick<Site, 'cluster'>): string {
   return readFileSync(path.join(cluster, PASSWORD_FILE), 'utf8').trim();
 }
@@ -80,13 +78,16 @@ function checkVersion({ cluster, binaries }: Site): void {
     version = readFileSync(path.join(cluster, 'PG_VERSION'), 'utf8').trim();
   } catch (cause) {
     throw new StartError(
-      `${cluster} holds no complete database (its PG_VERSION cannot be read): put your copy of it back, or move it away to begin anew.`,
+      `${cluster} holds no complete database (its PG_VERSION cannot be read): ` +
+        'restore your copy of it, or move it away to start with an empty one.',
       { cause },
     );
   }
   if (version === String(binaries.major)) return;
   throw new StartError(
-    `The database in ${cluster} was made by PostgreSQL ${version}, this release brings ${binaries.major}: run "belfry backup <file>" with the release that made it, then "belfry restore <file>" with this one and an empty DATA_DIR.`,
+    `The database in ${cluster} was made by PostgreSQL ${version}, this release has ${binaries.major}: ` +
+      'run "belfry backup <file>" with the release that made it, ' +
+      'then "belfry restore <file>" with this one and an empty DATA_DIR.',
   );
 }
 
@@ -95,13 +96,13 @@ async function fill(site: Site, fresh: string): Promise<void> {
     await runInitdb(site, fresh);
   } catch (cause) {
     const output = cause instanceof Error && 'stderr' in cause ? String(cause.stderr) : '';
-    if (output.includes(NAMELESS) && readTemplate().index.version === site.binaries.version) {
+    if (output.includes(NO_USER_NAME) && readTemplate().index.version === site.binaries.version) {
       unpackTemplate(fresh, site.account);
-      await initdb(site, ['--sync-only', '--pgdata', fresh]); // this it does for the nameless too
+      await initdb(site, ['--sync-only', '--pgdata', fresh]); // needs no user name
       return;
     }
     const reason = lastLine(output) ?? (cause instanceof Error ? cause.message : String(cause));
-    throw new StartError(`The database could not be made in ${site.home}: ${reason}`, { cause });
+    throw new StartError(`The database could not be created in ${site.home}: ${reason}`, { cause });
   }
 }
 
@@ -119,7 +120,7 @@ async function runInitdb(site: Site, fresh: string): Promise<void> {
     cwd: site.home,
     env: site.binaries.env,
   });
-  // It comes into place together with the cluster, so the two always match.
+  // Renamed together with the cluster, so the two always match.
   if (overTcp) renameSync(passwordFile, path.join(fresh, PASSWORD_FILE));
 }
 
@@ -127,7 +128,7 @@ async function initdb({ binaries, account, home }: Site, args: string[]): Promis
   await promisify(execFile)(binaries.initdb, args, { ...account, cwd: home, env: binaries.env });
 }
 
-/** The line that says why: the last one that PostgreSQL marked as fatal, or an error, or simply the last. */
+/** The line with the reason: the last one that is fatal, or an error, or simply the last. */
 export function lastLine(output: string | readonly string[]): string | undefined {
   const lines = (typeof output === 'string' ? output.split('\n') : [...output]).filter(
     (line) => line.trim() !== '',
@@ -139,7 +140,7 @@ export function lastLine(output: string | readonly string[]): string | undefined
   );
 }
 
-/** Writes a whole file or nothing; never through a link that somebody put there. */
+/** Writes a whole file or nothing, and never through an existing link. */
 function writeOwned(file: string, text: string, account: Account | undefined): void {
   const fresh = `${file}.${randomBytes(6).toString('hex')}`;
   const handle = openSync(fresh, 'wx', 0o600);

@@ -2,10 +2,10 @@ import { constants } from 'node:fs';
 import { access, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 
-// PostgreSQL writes its log in files of 16 MiB: with less than a few of them it stops any moment.
+// PostgreSQL's log needs files of 16 MiB: with room for only a few it may stop at any moment.
 const FULL_BYTES = 64 * 1024 * 1024;
 
-/** Why the disk of the embedded database of a data directory takes no more writes; undefined when it does. */
+/** Why the disk of an embedded database cannot be written to; undefined if it can. */
 export async function diskProblem(dataDir: string): Promise<string | undefined> {
   const directory = join(dataDir, 'postgres');
   try {

@@ -1,14 +1,14 @@
 import { readdirSync, readFileSync, readlinkSync, realpathSync } from 'node:fs';
 
 /**
- * Ends the processes that a killed server has left behind, and answers how many. They end by themselves,
- * unless they wait for something that another one held when it was killed: those wait for ever, and as long
- * as they have its memory no server starts on the cluster. Call it when a start was refused for that memory:
- * then the server that would have ended them is gone. Linux only; 0 elsewhere.
+ * Kills the processes that a killed server has left behind, and returns their number. They end by themselves
+ * unless they wait for a lock of a killed process. Those wait forever, and no server starts on the cluster
+ * while they hold its shared memory. Call it after a start has failed for that memory, because then their
+ * server is gone. Linux only; 0 elsewhere.
  */
 export function endLeftBehind(cluster: string): number {
   const members = new Set(processesIn(realpathSync(cluster)));
-  // A child of a server that lives has that server as its parent; these have got another one.
+  // The parent of a running server's child is that server; these have another parent.
   const left = [...members].filter((pid) => !members.has(parentOf(pid) ?? 0));
   let ended = 0;
   for (const pid of left) {
@@ -16,13 +16,13 @@ export function endLeftBehind(cluster: string): number {
       process.kill(pid, 'SIGKILL');
       ended += 1;
     } catch {
-      // It has ended by itself, or is not ours: then the next attempt to start says what is wrong.
+      // It has ended, or belongs to another user: then the next start reports the problem.
     }
   }
   return ended;
 }
 
-/** The processes that work in this directory, as every process of a PostgreSQL server does in its cluster. */
+/** The processes with this working directory, as all processes of a PostgreSQL server have their cluster. */
 function processesIn(directory: string): number[] {
   try {
     return readdirSync('/proc')
@@ -37,14 +37,14 @@ function directoryOf(pid: string): string | undefined {
   try {
     return readlinkSync(`/proc/${pid}/cwd`);
   } catch {
-    return undefined; // ended, or another user's
+    return undefined; // ended, or of another user
   }
 }
 
 function parentOf(pid: number): number | undefined {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-    // "pid (name) state parent …": the name may hold spaces and brackets, so count from its end.
+    // "pid (name) state parent …": the name may contain spaces and brackets, so count from its end.
     return Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1]);
   } catch {
     return undefined;

@@ -1,5 +1,4 @@
-// Makes template.br anew: node server/src/db/embedded/make-template.ts (after another PostgreSQL version was
-// installed).
+// Creates template.br. Run it after an upgrade of PostgreSQL: node server/src/db/embedded/make-template.ts
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -10,7 +9,7 @@ import { ensureCluster } from './cluster.ts';
 import { prepareSite, type Site } from './site.ts';
 import { TEMPLATE_FILE, type TemplateIndex } from './template.ts';
 
-// The three databases of every cluster, made of one compact copy, so that their files are equal.
+// The three databases of a cluster are copies of one compact database, so that their files are equal.
 const SHRINK = [
   'drop database postgres',
   "update pg_database set datistemplate = false where datname = 'template0'",
@@ -24,27 +23,27 @@ const COPY = [
   'create database postgres strategy file_copy',
 ];
 const FRESH_LOG = ['select pg_switch_wal()', 'checkpoint'];
-// Old log segments are deleted instead of renamed for later use: what they held would fill the template.
+// Old log segments are deleted, because reused ones would fill the template with their contents.
 const LEAN = { wal_recycle: 'off', min_wal_size: '32MB', max_wal_size: '32MB' };
-// Settings are written at each start, the rest is about one run of one server.
-const LEFT_OUT = new Set(['postgresql.conf', 'pg_hba.conf', 'postmaster.opts', 'postmaster.pid']);
+// Settings are written at each start; the rest describes one run of a server.
+const EXCLUDED = new Set(['postgresql.conf', 'pg_hba.conf', 'postmaster.opts', 'postmaster.pid']);
 
-const say = (line: string): void => void process.stdout.write(`${line}\n`);
+const print = (line: string): void => void process.stdout.write(`${line}\n`);
 
 const dataDir = mkdtempSync(path.join(tmpdir(), 'belfry-template-'));
 chmodSync(dataDir, 0o711);
 try {
-  const site = await prepareSite({ dataDir, log: say });
-  await ensureCluster(site, say);
+  const site = await prepareSite({ dataDir, log: print });
+  await ensureCluster(site, print);
   for (const statements of [SHRINK, COPY, FRESH_LOG, FRESH_LOG]) runAlone(site, statements);
   const packed = pack(site);
   writeFileSync(TEMPLATE_FILE, packed);
-  say(`${TEMPLATE_FILE.pathname}: ${packed.length} bytes`);
+  print(`${TEMPLATE_FILE.pathname}: ${packed.length} bytes`);
 } finally {
   rmSync(dataDir, { recursive: true, force: true });
 }
 
-/** Runs statements in single-user mode: nothing else writes to the cluster meanwhile. */
+/** Runs statements in single-user mode, in which nothing else writes to the cluster. */
 function runAlone({ binaries, cluster, account, home }: Site, statements: string[]): void {
   const settings = Object.entries(LEAN).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
   const { status, stderr } = spawnSync(
@@ -73,7 +72,7 @@ function pack({ cluster, binaries }: Site): Buffer {
     name: path.relative(cluster, path.join(entry.parentPath, entry.name)),
   }));
   for (const { entry, name } of named.sort((a, b) => (a.name < b.name ? -1 : 1))) {
-    if (LEFT_OUT.has(name)) continue;
+    if (EXCLUDED.has(name)) continue;
     if (entry.isDirectory()) {
       dirs.push(name);
       continue;

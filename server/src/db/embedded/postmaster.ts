@@ -4,23 +4,17 @@ import { connect } from 'node:net';
 import path from 'node:path';
 import { hasCode } from './site.ts';
 
-/**
- * Who started a server: the Belfry server itself, or a command such as `belfry token issue` while none was
- * running.
- */
+/** The starter of a server: the Belfry server, or a command such as `belfry token issue` while none runs. */
 export type Role = 'server' | 'client';
 
-/** What the lock file of a cluster says, held against the processes that really run. */
+/** The lock file of a cluster, compared with the running processes. */
 export type Found =
   | { kind: 'none' }
-  /** The lock file is left over: its process is gone, or its number belongs to something else now. */
+  /** The lock file is left over: its process is gone, or another process has its id. */
   | { kind: 'stale'; text: string }
-  /**
-   * A server that this machine's process table does not show answers on the socket: another container uses
-   * the same files.
-   */
+  /** A server outside of this machine's process table responds on the socket: one in another container. */
   | { kind: 'elsewhere' }
-  /** Its Belfry is gone; it is about to stop, or its guard was killed too. */
+  /** Its Belfry is gone, and it will stop unless its guard was killed, too. */
   | { kind: 'orphan'; pid: number }
   | { kind: 'owned'; pid: number; role: Role; owner: number; ready: boolean; address: Address };
 
@@ -29,15 +23,14 @@ export interface Address {
   readonly port: number;
 }
 
-// A setting of our own on the command line of the server: who it belongs to can be read by anybody, at any
-// moment of its life. (A lock in the database would come too late: while it starts, a server would look like
-// one without an owner.)
+// A setting of ours on the server's command line, so that its owner can be read at any time. A lock in the
+// database would come too late: a starting server would have no owner.
 const OWNER = 'belfry.owner';
 
-/** The argument that marks a server as this process's own. */
+/** The argument that names this process as the owner of a server. */
 export const ownerArgument = (role: Role): string => `${OWNER}=${role}:${process.pid}`;
 
-/** Finds out whether a server runs on the cluster, and whose it is. */
+/** Finds the server that runs on a cluster, and its owner. */
 export async function findPostmaster(cluster: string, socketDir: string | undefined): Promise<Found> {
   const text = readLock(path.join(cluster, 'postmaster.pid'));
   const lock = text === undefined ? undefined : parseLock(text);
@@ -45,29 +38,28 @@ export async function findPostmaster(cluster: string, socketDir: string | undefi
   if (lock !== undefined && running !== undefined && servesCluster(running.command, cluster)) {
     const mark = running.command.match(/belfry\.owner=(server|client):(\d+)/);
     const owner = Number(mark?.[2]);
-    // A process whose parent dies gets another parent: only a living owner is still the parent.
+    // The child of a dead process gets another parent, so only a living owner is the parent.
     if (mark === null || running.parent !== owner) return { kind: 'orphan', pid: lock.pid };
     const role = mark[1] === 'server' ? 'server' : 'client';
     return { kind: 'owned', pid: lock.pid, role, owner, ready: lock.ready, address: lock.address };
   }
-  if (socketDir !== undefined && (await answers(socketDir))) {
+  if (socketDir !== undefined && (await accepts(socketDir))) {
     const again = readLock(path.join(cluster, 'postmaster.pid'));
     if (again === text) return { kind: 'elsewhere' };
-    return findPostmaster(cluster, socketDir); // it came up while we looked
+    return findPostmaster(cluster, socketDir); // it started meanwhile
   }
   return text === undefined ? { kind: 'none' } : { kind: 'stale', text };
 }
 
-/** Whether the server with this process id is ready for connections, and where. */
+/** The address of the server with this process id; undefined until it is ready. */
 export function readyAddress(cluster: string, pid: number): Address | undefined {
   const lock = parseLock(readLock(path.join(cluster, 'postmaster.pid')) ?? '');
   return lock?.ready && lock.pid === pid ? lock.address : undefined;
 }
 
 /**
- * Removes lock files that hold up a start: PostgreSQL itself goes by the process id alone, and refuses when
- * that number has been given to another process of the same user meanwhile (which containers do at every
- * restart).
+ * Removes stale lock files. PostgreSQL checks only the process id, and does not start if another process of
+ * the same user has got that id, as happens in containers at every restart.
  */
 export function removeStaleLocks(cluster: string, socketDir: string | undefined): void {
   const files = [path.join(cluster, 'postmaster.pid')];
@@ -78,7 +70,7 @@ export function removeStaleLocks(cluster: string, socketDir: string | undefined)
     const aside = `${file}.stale-${process.pid}`;
     try {
       renameSync(file, aside);
-      // Between the look and the move another start may have put its own lock there: that one goes back.
+      // Another start may have created its lock just before the rename: that one is put back.
       if (readLock(aside) !== text) linkSync(aside, file);
     } catch (error) {
       if (!hasCode(error, 'ENOENT', 'EEXIST')) throw error;
@@ -114,7 +106,7 @@ function parseLock(text: string): { pid: number; ready: boolean; address: Addres
 }
 
 function servesCluster(command: string, cluster: string): boolean {
-  // The guard has the same words in its arguments; it is a shell.
+  // The guard, which is a shell, has the same arguments.
   return (
     !command.startsWith('/bin/sh') &&
     command.includes(`postgres${SEPARATOR}-D${SEPARATOR}${cluster}${SEPARATOR}`)
@@ -129,7 +121,7 @@ function processOf(pid: number): { parent: number; command: string } | undefined
   try {
     if (process.platform === 'linux') {
       const command = readFileSync(`/proc/${pid}/cmdline`, 'utf8');
-      // "pid (name) state parent …": the name may hold spaces and brackets, so count from its end.
+      // "pid (name) state parent …": the name may contain spaces and brackets, so count from its end.
       const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
       const parent = Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1]);
       return { parent, command };
@@ -141,11 +133,12 @@ function processOf(pid: number): { parent: number; command: string } | undefined
       .split(/\s+/);
     return { parent: Number(parent), command: command.join(' ') };
   } catch {
-    return undefined; // no such process, or not ours to look at: either way not our server
+    return undefined; // no such process, or one of another user: not our server
   }
 }
 
-function answers(socketDir: string): Promise<boolean> {
+/** Whether a server accepts connections on the socket. */
+function accepts(socketDir: string): Promise<boolean> {
   const { promise, resolve } = Promise.withResolvers<boolean>();
   const socket = connect(path.join(socketDir, '.s.PGSQL.5432'));
   socket.once('connect', () => resolve(true));

@@ -20,17 +20,16 @@ import { type Account, accountCan, chooseAccount, databaseUid } from './account.
 import { type Binaries, findPackage, prepareBinaries } from './binaries.ts';
 import { StartError } from './start-error.ts';
 
-/** Where one data directory keeps its database, and what runs it. */
+/** The place of a data directory's database, and the programs and user that run it. */
 export interface Site {
-  /** The data directory as its user knows it, for messages. */
+  /** The data directory as it was named, for messages. */
   readonly dataDir: string;
   /**
-   * Everything of the database: `data/` the cluster, `run/` the socket, `lib/` library links; all links
-   * resolved.
+   * The folder of the database, with links resolved: `data/` cluster, `run/` socket, `lib/` library links.
    */
   readonly home: string;
   readonly cluster: string;
-  /** The folder of the unix socket; none where there are no unix sockets: then TCP on 127.0.0.1. */
+  /** The folder of the unix socket; undefined for TCP on 127.0.0.1. */
   readonly socketDir: string | undefined;
   readonly account: Account | undefined;
   readonly binaries: Binaries;
@@ -42,10 +41,10 @@ export interface SiteOptions {
   /** Unix sockets, unless the platform has none for PostgreSQL (Windows). */
   transport?: 'socket' | 'tcp';
   /**
-   * Where root keeps what other users must reach, when the data directory or node_modules is closed to them.
+   * As root: the place for files that other users must read if the data directory or node_modules is closed.
    */
   systemDir?: string;
-  /** The folder of the PostgreSQL package, when it is not the installed one. */
+  /** The folder of another PostgreSQL package than the installed one. */
   packageDir?: string;
 }
 
@@ -53,7 +52,7 @@ export interface SiteOptions {
 const SOCKET_PATH_BYTES = process.platform === 'linux' ? 107 : 103;
 const SOCKET_FILE = '.s.PGSQL.5432';
 
-/** Makes the folders of the database, owned by the user that will run it and reachable for that user. */
+/** Creates the folders of the database for the user that will run it. */
 export async function prepareSite(options: SiteOptions): Promise<Site> {
   const { log, systemDir = '/var/lib/belfry', packageDir = findPackage() } = options;
   const dataDir = makeDataDir(options.dataDir);
@@ -73,7 +72,7 @@ export async function prepareSite(options: SiteOptions): Promise<Site> {
   };
 }
 
-/** A folder of the database: closed to everybody but the user that runs it. */
+/** Creates a folder that only the database's user may open. */
 export function makePrivateDir(dir: string, account: Account | undefined): void {
   try {
     mkdirSync(dir, { mode: 0o700 });
@@ -83,14 +82,14 @@ export function makePrivateDir(dir: string, account: Account | undefined): void 
   if (account !== undefined) lchownSync(dir, account.uid, account.gid);
 }
 
-/** Tells whether an error is the system's with this code. */
+/** Whether an error of the operating system has one of these codes. */
 export function hasCode(error: unknown, ...codes: string[]): boolean {
   return error instanceof Error && 'code' in error && codes.includes(String(error.code));
 }
 
 function makeDataDir(dataDir: string): string {
   try {
-    // As root the folder may be entered (not listed) by others: PostgreSQL runs as another user inside it.
+    // As root, others may enter the folder but not list it: PostgreSQL runs as another user inside it.
     mkdirSync(dataDir, { recursive: true, mode: process.getuid?.() === 0 ? 0o711 : 0o700 });
     accessSync(dataDir, constants.R_OK | constants.W_OK | constants.X_OK);
     return realpathSync(dataDir);
@@ -99,7 +98,7 @@ function makeDataDir(dataDir: string): string {
   }
 }
 
-/** What the system said about a directory, in words. */
+/** The error for a directory that cannot be used. */
 export function unusable(dir: string, cause: unknown): StartError {
   const reasons: Record<string, string> = {
     EACCES: 'this user may not write to it',
@@ -112,7 +111,7 @@ export function unusable(dir: string, cause: unknown): StartError {
   const code = cause instanceof Error && 'code' in cause ? String(cause.code) : '';
   const reason = reasons[code] ?? (cause instanceof Error ? cause.message : String(cause));
   return new StartError(
-    `The data directory ${dir} cannot be used (${reason}): change that, or set DATA_DIR.`,
+    `The data directory ${dir} cannot be used (${reason}): correct that, or set DATA_DIR.`,
     {
       cause,
     },
@@ -130,7 +129,7 @@ function ownHome(link: string): string {
   }
 }
 
-/** As root: the folder for the account, opened or moved where the account could not reach it. */
+/** As root: the folder for the account, opened or moved if the account could not reach it. */
 function homeFor(options: {
   account: Account;
   dataDir: string;
@@ -141,10 +140,11 @@ function homeFor(options: {
   const { account, dataDir, link, systemDir, log } = options;
   try {
     const exists = lstatSync(link, { throwIfNoEntry: false }) !== undefined;
-    const reachable = accountCan(account, '-x', dataDir) || letPass({ account, dataDir, log });
+    const reachable = accountCan(account, '-x', dataDir) || openDataDir({ account, dataDir, log });
     if (!reachable && !accountCan(account, '-x', '/')) {
       throw new StartError(
-        `PostgreSQL refuses to run as root, and this container has no other user (${account.uid}) to run it: start Belfry as an ordinary user, or set DATABASE_URL.`,
+        `PostgreSQL does not run as root, and this container has no other user (${account.uid}) for it: ` +
+          'start Belfry as an ordinary user, or set DATABASE_URL.',
       );
     }
     if (!exists && !reachable) {
@@ -154,7 +154,8 @@ function homeFor(options: {
       makePrivateDir(home, account);
       symlinkSync(home, link);
       log(
-        `PostgreSQL cannot run as root and other users cannot enter ${dataDir}: the database is kept in ${home}`,
+        `PostgreSQL cannot run as root and other users cannot enter ${dataDir}: ` +
+          `the database is in ${home}`,
       );
     }
     if (!exists && reachable) makePrivateDir(link, account);
@@ -162,7 +163,8 @@ function homeFor(options: {
     if (statSync(home).uid === 0) chownTree(home, account);
     if (!accountCan(account, '-x', home)) {
       throw new StartError(
-        `PostgreSQL runs as user ${account.uid}, who cannot enter ${home}: open its parent directories with chmod o+x, or start Belfry as an ordinary user.`,
+        `PostgreSQL runs as user ${account.uid}, who cannot enter ${home}: ` +
+          'open its parent directories with chmod o+x, or start Belfry as an ordinary user.',
       );
     }
     return home;
@@ -172,11 +174,8 @@ function homeFor(options: {
   }
 }
 
-/**
- * Lets others pass through (not list) the data directory when that is all that is in the way; the files in it
- * stay closed.
- */
-function letPass({
+/** Lets others enter, but not list, the data directory if that is enough; the files in it stay closed. */
+function openDataDir({
   account,
   dataDir,
   log,
@@ -188,12 +187,11 @@ function letPass({
   if (!accountCan(account, '-x', path.dirname(dataDir))) return false;
   chmodSync(dataDir, (statSync(dataDir).mode & 0o7777) | 0o011);
   const reachable = accountCan(account, '-x', dataDir);
-  if (reachable)
-    log(`${dataDir} may now be passed through by other users: PostgreSQL runs as user ${account.uid}`);
+  if (reachable) log(`Other users may now enter ${dataDir}, because PostgreSQL runs as user ${account.uid}`);
   return reachable;
 }
 
-/** Gives files that root owns (restored or copied by root) to the account; links are not followed. */
+/** Gives files of root, as restored or copied ones are, to the account. Links are not followed. */
 function chownTree(dir: string, account: Account): void {
   chownSync(dir, account.uid, account.gid);
   for (const entry of readdirSync(dir, { withFileTypes: true })) {
@@ -214,15 +212,12 @@ function refuseForeignCluster(cluster: string, account: Account | undefined): vo
   );
 }
 
-/**
- * The folder of the socket: in the home, or under the temporary directory when that path is too long or takes
- * no sockets.
- */
+/** The folder of the socket: in the home, or in the temporary directory if the home cannot hold sockets. */
 async function prepareSocketDir(home: string, account: Account | undefined): Promise<string> {
   const inHome = path.join(home, 'run');
   if (fits(inHome)) {
     makePrivateDir(inHome, account);
-    if (await takesSockets(inHome)) return inHome;
+    if (await supportsSockets(inHome)) return inHome;
   }
   const name = `belfry-${databaseUid(account)}-${shortHash(home)}`;
   const dir =
@@ -231,12 +226,11 @@ async function prepareSocketDir(home: string, account: Account | undefined): Pro
     makePrivateDir(dir, undefined);
     const made = lstatSync(dir);
     const uid = databaseUid(account);
-    // Anybody can make a folder of this name before us: one that is not ours, or that others can open, is
-    // never used.
+    // Another user could have created a folder of this name: one with another owner is never used.
     if (made.uid === process.getuid?.() && made.isDirectory() && account !== undefined) {
       chownSync(dir, account.uid, account.gid);
     } else if (made.uid !== uid || !made.isDirectory()) {
-      throw new StartError(`${dir} is needed for the database's socket but is somebody else's: remove it.`);
+      throw new StartError(`${dir} is needed for the database's socket but has another owner: remove it.`);
     }
     chmodSync(dir, 0o700);
     return dir;
@@ -248,14 +242,14 @@ async function prepareSocketDir(home: string, account: Account | undefined): Pro
 
 const fits = (dir: string): boolean => Buffer.byteLength(path.join(dir, SOCKET_FILE)) <= SOCKET_PATH_BYTES;
 
-/** Shared folders of virtual machines and some network file systems have files, but no sockets. */
-async function takesSockets(dir: string): Promise<boolean> {
+/** Shared folders of virtual machines and some network file systems have no sockets. */
+async function supportsSockets(dir: string): Promise<boolean> {
   const server = createServer();
   try {
     await once(server.listen(path.join(dir, `.p${process.pid}`)), 'listening');
     return true;
   } catch (error) {
-    return hasCode(error, 'EADDRINUSE'); // left by a killed start: sockets are to be had
+    return hasCode(error, 'EADDRINUSE'); // left by a killed start, so there are sockets
   } finally {
     server.close();
   }

@@ -1,9 +1,9 @@
-/** A reason why the program cannot start, in one line that tells its user what to do. */
+/** Why the program cannot start and what to do, in one line. */
 export class StartError extends Error {
   override name = 'StartError';
 }
 
-/** Somebody else has the database: trying again is of no use until they are stopped. */
+/** Another process uses the database, so retrying is useless until it is stopped. */
 export class InUseError extends StartError {
   override name = 'InUseError';
 }

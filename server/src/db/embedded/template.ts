@@ -3,23 +3,20 @@ import path from 'node:path';
 import { brotliDecompressSync } from 'node:zlib';
 import type { Account } from './account.ts';
 
-/**
- * A ready cluster in one file: a line of JSON with its contents, then the bytes; equal files are kept once.
- */
+/** A ready cluster in one file: a line of JSON that lists its files, then their bytes, equal files once. */
 export interface TemplateIndex {
-  /** The whole version of the programs that made it. */
+  /** The full version of the PostgreSQL that made it. */
   readonly version: string;
   readonly dirs: readonly string[];
   readonly files: readonly { path: string; start: number; size: number }[];
 }
 
-/** Where the template is kept; `make-template.ts` writes it. */
+/** The file of the template, which `make-template.ts` writes. */
 export const TEMPLATE_FILE = new URL('./template.br', import.meta.url);
 
 /**
- * Puts a ready cluster into the (empty) directory; the caller syncs it to the disk. Only for users without a
- * name, whom initdb refuses and containers often have (`docker run --user 12345`): everybody else gets a
- * cluster that initdb makes, as on any other PostgreSQL.
+ * Unpacks a ready cluster into an empty directory; the caller syncs it to the disk. Only for users without a
+ * name (`docker run --user 12345`), for whom initdb fails.
  */
 export function unpackTemplate(dir: string, account: Account | undefined): void {
   const { index, content } = readTemplate();
@@ -35,7 +32,7 @@ export function unpackTemplate(dir: string, account: Account | undefined): void 
   }
 }
 
-/** The template's contents. */
+/** Reads the template. */
 export function readTemplate(): { index: TemplateIndex; content: Buffer } {
   const bytes = brotliDecompressSync(readFileSync(TEMPLATE_FILE));
   const end = bytes.indexOf('\n');
