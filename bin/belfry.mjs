@@ -6,6 +6,6 @@ import { ensureInstalled } from './install.mjs';
 import { launch, root, runScript } from './runtime.mjs';
 
 await launch(async () => {
-  await ensureInstalled({ dev: false });
+  await ensureInstalled({ dev: process.argv[2] === 'generate' });
   await runScript(join(root, 'server', 'src', 'main.ts'), process.argv.slice(2));
 });

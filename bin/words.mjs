@@ -35,7 +35,6 @@ export const NOT_YET_CLEAN = [
   'docs/decisions',
   'docs/reference',
   'sdk/README.md',
-  'sdk/build.mjs',
   'sdk/examples',
   'sdk/src',
   'server/src/app.ts',

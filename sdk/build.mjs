@@ -1,40 +1,50 @@
-// npm run build -w @belfry/sdk [-- <folder>]: makes the package as it is published, in dist/ or the folder
-// given.
+// npm run build -w @belfry/sdk [-- <folder>]: builds the package to publish, in dist/ or the given folder.
 //
-// In this repository the package is its TypeScript source, which Node 24 and bundlers run as it is.
-// Published, it is JavaScript for Node 20 and browsers with declarations beside it; its package.json differs,
-// so what is published is a folder of its own.
+// In this repository the package is its TypeScript source, which Node 24 and bundlers run as it is. The
+// published package has JavaScript for Node 20 and browsers, declarations, and a package.json of its own.
 import { execFileSync } from 'node:child_process';
 import { copyFileSync, cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { ensureInstalled } from '../bin/install.mjs';
 
 const here = dirname(fileURLToPath(import.meta.url));
+const root = dirname(here);
 const out = resolve(process.argv[2] ?? join(here, 'dist'));
+const readJson = (path) => JSON.parse(readFileSync(path, 'utf8'));
 
-await ensureInstalled({ dev: true }); // the compiler
 rmSync(out, { recursive: true, force: true });
 mkdirSync(out, { recursive: true });
-const tsc = createRequire(import.meta.url).resolve('typescript/bin/tsc');
 const code = join(out, 'dist');
-execFileSync(process.execPath, [tsc, '-p', join(here, 'tsconfig.json'), '--outDir', code], {
-  stdio: 'inherit',
-});
-mendDeclarations(code);
+compile(['-p', join(here, 'tsconfig.json'), '--outDir', code]);
+correctDeclarations(code);
 writeFileSync(join(out, 'package.json'), `${JSON.stringify(manifest(), null, 2)}\n`);
 copyFileSync(join(here, 'README.md'), join(out, 'README.md'));
-copyFileSync(join(here, '../LICENSE'), join(out, 'LICENSE'));
+copyFileSync(join(root, 'LICENSE'), join(out, 'LICENSE'));
 cpSync(join(here, 'examples'), join(out, 'examples'), { recursive: true });
+console.log(out);
 
-/** The published package.json: what differs is where the code is, and that it may be published. */
+/** Runs the compiler of this repository. npm fetches it alone if the development tools are not installed. */
+function compile(args) {
+  const { version } = readJson(join(root, 'package-lock.json')).packages['node_modules/typescript'];
+  try {
+    const tsc = createRequire(import.meta.url).resolve('typescript/bin/tsc');
+    execFileSync(process.execPath, [tsc, ...args], { stdio: 'inherit' });
+  } catch (error) {
+    if (error.code !== 'MODULE_NOT_FOUND') throw error;
+    const npm = ['exec', '--yes', `--package=typescript@${version}`, '--', 'tsc', ...args];
+    execFileSync('npm', npm, { stdio: 'inherit', shell: process.platform === 'win32' });
+  }
+}
+
+/** The published package.json: other exports, and nothing that forbids to publish it. */
 function manifest() {
   const {
     private: _private,
     scripts: _scripts,
+    devDependencies: _devDependencies,
     ...kept
-  } = JSON.parse(readFileSync(join(here, 'package.json'), 'utf8'));
+  } = readJson(join(here, 'package.json'));
   return {
     ...kept,
     exports: {
@@ -46,8 +56,8 @@ function manifest() {
   };
 }
 
-/** The compiler renames `./x.ts` to `./x.js` in code, but not in declarations. */
-function mendDeclarations(folder) {
+/** Renames `./x.ts` to `./x.js` in declarations. The compiler does that in code only. */
+function correctDeclarations(folder) {
   for (const entry of readdirSync(folder, { withFileTypes: true, recursive: true })) {
     if (!entry.name.endsWith('.d.ts')) continue;
     const file = join(entry.parentPath ?? entry.path, entry.name);

@@ -1,4 +1,4 @@
-import type { Notification } from './generated/types.ts';
+import type { Event, Notification } from './generated/types.ts';
 
 /** Something that happened to the notifications of a user. */
 export interface NotificationEvent {
@@ -33,12 +33,11 @@ export interface ResyncEvent {
   name: 'resync';
 }
 
-/** Streams whose events are no records of the API: its description has no place to say so. */
+/** The events of each stream. The API description has no place for those of the inbox. */
 interface StreamedEvents {
+  streamEvents: Event;
   streamNotifications: NotificationEvent;
 }
 
-/** What a stream carries, by its operationId. */
-export type EventOf<OperationId extends string, Entity> =
-  | (OperationId extends keyof StreamedEvents ? StreamedEvents[OperationId] : Entity)
-  | ResyncEvent;
+/** The events of a stream, by its operationId. */
+export type EventOf<OperationId extends keyof StreamedEvents> = StreamedEvents[OperationId] | ResyncEvent;

@@ -38,6 +38,9 @@ export interface RequestOptions {
   headers?: Readonly<Record<string, string>> | undefined;
 }
 
+/** A query whose members may also be `undefined`. */
+export type Query<Members> = { [Name in keyof Members]: Members[Name] | undefined };
+
 /** What one stream does otherwise than its client. */
 export interface StreamOptions {
   /** Ends the stream, and the loop over it, without an error. */

@@ -1,14 +1,12 @@
 // Made from openapi.json by `npm run generate`: change the API, not this file.
-// biome-ignore-all format: it is written by a program and read in editors, a member at a time
-// biome-ignore-all assist/source/organizeImports: likewise
 import { Client, segment } from '../client.ts';
 import type { EventOf } from '../event-of.ts';
 import type { EventStream } from '../event-stream.ts';
-import type { RequestOptions, StreamOptions } from '../options.ts';
+import type { Query, RequestOptions, StreamOptions } from '../options.ts';
 import type { PageRequest } from '../page-request.ts';
-import type { ApnsIntegration, ApnsIntegrationConfig, ApnsToken, Broadcast, BroadcastInput, CategoryDeliveryConfig, ChatToken, DeleteIntegrationQuery, Delivery, DeliveryReplay, DeliveryReplayInput, DeliveryWindows, DiscardedToken, Empty, Event, EventsourceIntegration, EventsourceIntegrationConfig, ExpoIntegration, ExpoIntegrationConfig, ExpoToken, FcmIntegration, FcmIntegrationConfig, FcmToken, GithubIntegration, GithubIntegrationConfig, InboxIntegration, InboxIntegrationConfig, InboxIntegrationConfigInput, InboxToken, Integration, ListBroadcastDeliveriesQuery, ListEventsQuery, ListQuery, ListSuppressionsQuery, ListUsersQuery, ListWebhookDeliveriesQuery, MailgunIntegration, MailgunIntegrationConfig, PingEmailIntegration, PingEmailIntegrationConfig, SaveIntegrationQuery, SendgridIntegration, SendgridIntegrationConfig, SesIntegration, SesIntegrationConfig, SlackIntegration, SlackIntegrationConfig, SlackbotIntegration, SlackbotIntegrationConfig, SmtpIntegration, SmtpIntegrationConfig, StreamEventsQuery, StripeIntegration, StripeIntegrationConfig, Suppression, SuppressionInput, TeamsIntegration, TeamsIntegrationConfig, TeamsToken, Tracking, TwilioIntegration, TwilioIntegrationConfig, User, UserInput, WebPushIntegration, WebPushIntegrationConfig, WebPushToken, Webhook, WebhookDelivery, WebhookInput, WebhookReplayInput, WebhookSecret, WebhookSecretRotation } from './types.ts';
+import type { ApnsIntegration, ApnsIntegrationConfig, ApnsToken, Broadcast, BroadcastInput, CategoryDeliveryConfig, ChatToken, DeleteIntegrationQuery, Delivery, DeliveryReplay, DeliveryReplayInput, DeliveryWindows, DiscardedToken, Empty, Event, EventsourceIntegration, EventsourceIntegrationConfig, ExpoIntegration, ExpoIntegrationConfig, ExpoToken, FcmIntegration, FcmIntegrationConfig, FcmToken, GithubIntegration, GithubIntegrationConfig, InboxIntegration, InboxIntegrationConfig, InboxIntegrationConfigInput, InboxToken, Integration, ListBroadcastDeliveriesQuery, ListCategoryDeliveryConfigsQuery, ListEventsQuery, ListQuery, ListSuppressionsQuery, ListTokensQuery, ListUsersQuery, ListWebhookDeliveriesQuery, MailgunIntegration, MailgunIntegrationConfig, PingEmailIntegration, PingEmailIntegrationConfig, SaveIntegrationQuery, SendgridIntegration, SendgridIntegrationConfig, SesIntegration, SesIntegrationConfig, SlackIntegration, SlackIntegrationConfig, SlackbotIntegration, SlackbotIntegrationConfig, SmtpIntegration, SmtpIntegrationConfig, StreamEventsQuery, StripeIntegration, StripeIntegrationConfig, Suppression, SuppressionInput, TeamsIntegration, TeamsIntegrationConfig, TeamsToken, Tracking, TwilioIntegration, TwilioIntegrationConfig, User, UserInput, WebPushIntegration, WebPushIntegrationConfig, WebPushToken, Webhook, WebhookDelivery, WebhookInput, WebhookReplayInput, WebhookSecret, WebhookSecretRotation } from './types.ts';
 
-/** Speaks for a whole project with its Project JWT: for your servers, never for a browser. */
+/** Acts for a whole project with a Project JWT. For your servers, never for a browser. */
 export class ProjectClient extends Client {
   /** One message to many users. */
   readonly broadcasts = {
@@ -26,7 +24,7 @@ export class ProjectClient extends Client {
      *
      * `GET /broadcasts`
      */
-    list: (query?: ListQuery, options?: RequestOptions): PageRequest<Broadcast> =>
+    list: (query?: Query<ListQuery>, options?: RequestOptions): PageRequest<Broadcast> =>
       this.list('/broadcasts', query, options),
     /**
      * Get a broadcast.
@@ -43,7 +41,7 @@ export class ProjectClient extends Client {
        *
        * `GET /broadcasts/{broadcast_id}/deliveries`
        */
-      list: (broadcastId: string, query?: ListBroadcastDeliveriesQuery, options?: RequestOptions): PageRequest<Delivery> =>
+      list: (broadcastId: string, query?: Query<ListBroadcastDeliveriesQuery>, options?: RequestOptions): PageRequest<Delivery> =>
         this.list(`/broadcasts/${segment(broadcastId)}/deliveries`, query, options),
       /**
        * Replay the failed deliveries of a broadcast.
@@ -77,7 +75,7 @@ export class ProjectClient extends Client {
        *
        * `GET /users/{user_id}/channels/mobile_push/apns/tokens`
        */
-      list: (userId: string, query?: ListQuery, options?: RequestOptions): PageRequest<ApnsToken> =>
+      list: (userId: string, query?: Query<ListQuery>, options?: RequestOptions): PageRequest<ApnsToken> =>
         this.list(`/users/${segment(userId)}/channels/mobile_push/apns/tokens`, query, options),
       /**
        * Get a token of a user, active or discarded.
@@ -103,7 +101,7 @@ export class ProjectClient extends Client {
        *
        * `GET /users/{user_id}/channels/mobile_push/expo/tokens`
        */
-      list: (userId: string, query?: ListQuery, options?: RequestOptions): PageRequest<ExpoToken> =>
+      list: (userId: string, query?: Query<ListQuery>, options?: RequestOptions): PageRequest<ExpoToken> =>
         this.list(`/users/${segment(userId)}/channels/mobile_push/expo/tokens`, query, options),
       /**
        * Get a token of a user, active or discarded.
@@ -129,7 +127,7 @@ export class ProjectClient extends Client {
        *
        * `GET /users/{user_id}/channels/mobile_push/fcm/tokens`
        */
-      list: (userId: string, query?: ListQuery, options?: RequestOptions): PageRequest<FcmToken> =>
+      list: (userId: string, query?: Query<ListQuery>, options?: RequestOptions): PageRequest<FcmToken> =>
         this.list(`/users/${segment(userId)}/channels/mobile_push/fcm/tokens`, query, options),
       /**
        * Get a token of a user, active or discarded.
@@ -155,7 +153,7 @@ export class ProjectClient extends Client {
        *
        * `GET /users/{user_id}/channels/in_app/inbox/tokens`
        */
-      list: (userId: string, query?: ListQuery, options?: RequestOptions): PageRequest<InboxToken> =>
+      list: (userId: string, query?: Query<ListQuery>, options?: RequestOptions): PageRequest<InboxToken> =>
         this.list(`/users/${segment(userId)}/channels/in_app/inbox/tokens`, query, options),
       /**
        * Get a token of a user, active or discarded.
@@ -181,7 +179,7 @@ export class ProjectClient extends Client {
        *
        * `GET /users/{user_id}/channels/slack/tokens`
        */
-      list: (userId: string, query?: ListQuery, options?: RequestOptions): PageRequest<ChatToken> =>
+      list: (userId: string, query?: Query<ListTokensQuery>, options?: RequestOptions): PageRequest<ChatToken> =>
         this.list(`/users/${segment(userId)}/channels/slack/tokens`, query, options),
       /**
        * Get a token of a user, active or discarded.
@@ -207,7 +205,7 @@ export class ProjectClient extends Client {
        *
        * `GET /users/{user_id}/channels/slack/service_slackbot/tokens`
        */
-      list: (userId: string, query?: ListQuery, options?: RequestOptions): PageRequest<ChatToken> =>
+      list: (userId: string, query?: Query<ListTokensQuery>, options?: RequestOptions): PageRequest<ChatToken> =>
         this.list(`/users/${segment(userId)}/channels/slack/service_slackbot/tokens`, query, options),
       /**
        * Get a token of a user, active or discarded.
@@ -233,7 +231,7 @@ export class ProjectClient extends Client {
        *
        * `GET /users/{user_id}/channels/teams/tokens`
        */
-      list: (userId: string, query?: ListQuery, options?: RequestOptions): PageRequest<TeamsToken> =>
+      list: (userId: string, query?: Query<ListQuery>, options?: RequestOptions): PageRequest<TeamsToken> =>
         this.list(`/users/${segment(userId)}/channels/teams/tokens`, query, options),
       /**
        * Get a token of a user, active or discarded.
@@ -259,7 +257,7 @@ export class ProjectClient extends Client {
        *
        * `GET /users/{user_id}/channels/web_push/tokens`
        */
-      list: (userId: string, query?: ListQuery, options?: RequestOptions): PageRequest<WebPushToken> =>
+      list: (userId: string, query?: Query<ListQuery>, options?: RequestOptions): PageRequest<WebPushToken> =>
         this.list(`/users/${segment(userId)}/channels/web_push/tokens`, query, options),
       /**
        * Get a token of a user, active or discarded.
@@ -288,7 +286,7 @@ export class ProjectClient extends Client {
      *
      * `GET /integrations`
      */
-    list: (query?: ListQuery, options?: RequestOptions): PageRequest<Integration> =>
+    list: (query?: Query<ListQuery>, options?: RequestOptions): PageRequest<Integration> =>
       this.list('/integrations', query, options),
     apns: {
       /**
@@ -297,7 +295,7 @@ export class ProjectClient extends Client {
        *
        * `PUT /integrations/apns`
        */
-      save: (body: ApnsIntegrationConfig, query?: SaveIntegrationQuery, options?: RequestOptions): Promise<ApnsIntegrationConfig> =>
+      save: (body: ApnsIntegrationConfig, query?: Query<SaveIntegrationQuery>, options?: RequestOptions): Promise<ApnsIntegrationConfig> =>
         this.request({ method: 'PUT', path: '/integrations/apns', body, query }, options),
       /**
        * List the apns integrations, newest first.
@@ -305,7 +303,7 @@ export class ProjectClient extends Client {
        *
        * `GET /integrations/apns`
        */
-      list: (query?: ListQuery, options?: RequestOptions): PageRequest<ApnsIntegration> =>
+      list: (query?: Query<ListQuery>, options?: RequestOptions): PageRequest<ApnsIntegration> =>
         this.list('/integrations/apns', query, options),
       /**
        * Delete the apns integration.
@@ -313,7 +311,7 @@ export class ProjectClient extends Client {
        *
        * `DELETE /integrations/apns`
        */
-      delete: (query?: DeleteIntegrationQuery, options?: RequestOptions): Promise<Empty> =>
+      delete: (query?: Query<DeleteIntegrationQuery>, options?: RequestOptions): Promise<Empty> =>
         this.request({ method: 'DELETE', path: '/integrations/apns', query }, options),
     },
     eventsource: {
@@ -323,7 +321,7 @@ export class ProjectClient extends Client {
        *
        * `PUT /integrations/eventsource`
        */
-      save: (body: EventsourceIntegrationConfig, query?: SaveIntegrationQuery, options?: RequestOptions): Promise<EventsourceIntegrationConfig> =>
+      save: (body: EventsourceIntegrationConfig, query?: Query<SaveIntegrationQuery>, options?: RequestOptions): Promise<EventsourceIntegrationConfig> =>
         this.request({ method: 'PUT', path: '/integrations/eventsource', body, query }, options),
       /**
        * List the eventsource integrations, newest first.
@@ -331,7 +329,7 @@ export class ProjectClient extends Client {
        *
        * `GET /integrations/eventsource`
        */
-      list: (query?: ListQuery, options?: RequestOptions): PageRequest<EventsourceIntegration> =>
+      list: (query?: Query<ListQuery>, options?: RequestOptions): PageRequest<EventsourceIntegration> =>
         this.list('/integrations/eventsource', query, options),
       /**
        * Delete the eventsource integration.
@@ -339,7 +337,7 @@ export class ProjectClient extends Client {
        *
        * `DELETE /integrations/eventsource`
        */
-      delete: (query?: DeleteIntegrationQuery, options?: RequestOptions): Promise<Empty> =>
+      delete: (query?: Query<DeleteIntegrationQuery>, options?: RequestOptions): Promise<Empty> =>
         this.request({ method: 'DELETE', path: '/integrations/eventsource', query }, options),
     },
     expo: {
@@ -349,7 +347,7 @@ export class ProjectClient extends Client {
        *
        * `PUT /integrations/expo`
        */
-      save: (body: ExpoIntegrationConfig, query?: SaveIntegrationQuery, options?: RequestOptions): Promise<ExpoIntegrationConfig> =>
+      save: (body: ExpoIntegrationConfig, query?: Query<SaveIntegrationQuery>, options?: RequestOptions): Promise<ExpoIntegrationConfig> =>
         this.request({ method: 'PUT', path: '/integrations/expo', body, query }, options),
       /**
        * List the expo integrations, newest first.
@@ -357,7 +355,7 @@ export class ProjectClient extends Client {
        *
        * `GET /integrations/expo`
        */
-      list: (query?: ListQuery, options?: RequestOptions): PageRequest<ExpoIntegration> =>
+      list: (query?: Query<ListQuery>, options?: RequestOptions): PageRequest<ExpoIntegration> =>
         this.list('/integrations/expo', query, options),
       /**
        * Delete the expo integration.
@@ -365,7 +363,7 @@ export class ProjectClient extends Client {
        *
        * `DELETE /integrations/expo`
        */
-      delete: (query?: DeleteIntegrationQuery, options?: RequestOptions): Promise<Empty> =>
+      delete: (query?: Query<DeleteIntegrationQuery>, options?: RequestOptions): Promise<Empty> =>
         this.request({ method: 'DELETE', path: '/integrations/expo', query }, options),
     },
     fcm: {
@@ -375,7 +373,7 @@ export class ProjectClient extends Client {
        *
        * `PUT /integrations/fcm`
        */
-      save: (body: FcmIntegrationConfig, query?: SaveIntegrationQuery, options?: RequestOptions): Promise<FcmIntegrationConfig> =>
+      save: (body: FcmIntegrationConfig, query?: Query<SaveIntegrationQuery>, options?: RequestOptions): Promise<FcmIntegrationConfig> =>
         this.request({ method: 'PUT', path: '/integrations/fcm', body, query }, options),
       /**
        * List the fcm integrations, newest first.
@@ -383,7 +381,7 @@ export class ProjectClient extends Client {
        *
        * `GET /integrations/fcm`
        */
-      list: (query?: ListQuery, options?: RequestOptions): PageRequest<FcmIntegration> =>
+      list: (query?: Query<ListQuery>, options?: RequestOptions): PageRequest<FcmIntegration> =>
         this.list('/integrations/fcm', query, options),
       /**
        * Delete the fcm integration.
@@ -391,7 +389,7 @@ export class ProjectClient extends Client {
        *
        * `DELETE /integrations/fcm`
        */
-      delete: (query?: DeleteIntegrationQuery, options?: RequestOptions): Promise<Empty> =>
+      delete: (query?: Query<DeleteIntegrationQuery>, options?: RequestOptions): Promise<Empty> =>
         this.request({ method: 'DELETE', path: '/integrations/fcm', query }, options),
     },
     github: {
@@ -401,7 +399,7 @@ export class ProjectClient extends Client {
        *
        * `PUT /integrations/github`
        */
-      save: (body: GithubIntegrationConfig, query?: SaveIntegrationQuery, options?: RequestOptions): Promise<GithubIntegrationConfig> =>
+      save: (body: GithubIntegrationConfig, query?: Query<SaveIntegrationQuery>, options?: RequestOptions): Promise<GithubIntegrationConfig> =>
         this.request({ method: 'PUT', path: '/integrations/github', body, query }, options),
       /**
        * List the github integrations, newest first.
@@ -409,7 +407,7 @@ export class ProjectClient extends Client {
        *
        * `GET /integrations/github`
        */
-      list: (query?: ListQuery, options?: RequestOptions): PageRequest<GithubIntegration> =>
+      list: (query?: Query<ListQuery>, options?: RequestOptions): PageRequest<GithubIntegration> =>
         this.list('/integrations/github', query, options),
       /**
        * Delete the github integration.
@@ -417,7 +415,7 @@ export class ProjectClient extends Client {
        *
        * `DELETE /integrations/github`
        */
-      delete: (query?: DeleteIntegrationQuery, options?: RequestOptions): Promise<Empty> =>
+      delete: (query?: Query<DeleteIntegrationQuery>, options?: RequestOptions): Promise<Empty> =>
         this.request({ method: 'DELETE', path: '/integrations/github', query }, options),
     },
     inbox: {
@@ -427,7 +425,7 @@ export class ProjectClient extends Client {
        *
        * `PUT /integrations/inbox`
        */
-      save: (body: InboxIntegrationConfigInput, query?: SaveIntegrationQuery, options?: RequestOptions): Promise<InboxIntegrationConfig> =>
+      save: (body: InboxIntegrationConfigInput, query?: Query<SaveIntegrationQuery>, options?: RequestOptions): Promise<InboxIntegrationConfig> =>
         this.request({ method: 'PUT', path: '/integrations/inbox', body, query }, options),
       /**
        * List the inbox integrations, newest first.
@@ -435,7 +433,7 @@ export class ProjectClient extends Client {
        *
        * `GET /integrations/inbox`
        */
-      list: (query?: ListQuery, options?: RequestOptions): PageRequest<InboxIntegration> =>
+      list: (query?: Query<ListQuery>, options?: RequestOptions): PageRequest<InboxIntegration> =>
         this.list('/integrations/inbox', query, options),
       /**
        * Delete the inbox integration.
@@ -443,7 +441,7 @@ export class ProjectClient extends Client {
        *
        * `DELETE /integrations/inbox`
        */
-      delete: (query?: DeleteIntegrationQuery, options?: RequestOptions): Promise<Empty> =>
+      delete: (query?: Query<DeleteIntegrationQuery>, options?: RequestOptions): Promise<Empty> =>
         this.request({ method: 'DELETE', path: '/integrations/inbox', query }, options),
     },
     mailgun: {
@@ -453,7 +451,7 @@ export class ProjectClient extends Client {
        *
        * `PUT /integrations/mailgun`
        */
-      save: (body: MailgunIntegrationConfig, query?: SaveIntegrationQuery, options?: RequestOptions): Promise<MailgunIntegrationConfig> =>
+      save: (body: MailgunIntegrationConfig, query?: Query<SaveIntegrationQuery>, options?: RequestOptions): Promise<MailgunIntegrationConfig> =>
         this.request({ method: 'PUT', path: '/integrations/mailgun', body, query }, options),
       /**
        * List the mailgun integrations, newest first.
@@ -461,7 +459,7 @@ export class ProjectClient extends Client {
        *
        * `GET /integrations/mailgun`
        */
-      list: (query?: ListQuery, options?: RequestOptions): PageRequest<MailgunIntegration> =>
+      list: (query?: Query<ListQuery>, options?: RequestOptions): PageRequest<MailgunIntegration> =>
         this.list('/integrations/mailgun', query, options),
       /**
        * Delete the mailgun integration.
@@ -469,7 +467,7 @@ export class ProjectClient extends Client {
        *
        * `DELETE /integrations/mailgun`
        */
-      delete: (query?: DeleteIntegrationQuery, options?: RequestOptions): Promise<Empty> =>
+      delete: (query?: Query<DeleteIntegrationQuery>, options?: RequestOptions): Promise<Empty> =>
         this.request({ method: 'DELETE', path: '/integrations/mailgun', query }, options),
     },
     pingEmail: {
@@ -479,7 +477,7 @@ export class ProjectClient extends Client {
        *
        * `PUT /integrations/ping_email`
        */
-      save: (body: PingEmailIntegrationConfig, query?: SaveIntegrationQuery, options?: RequestOptions): Promise<PingEmailIntegrationConfig> =>
+      save: (body: PingEmailIntegrationConfig, query?: Query<SaveIntegrationQuery>, options?: RequestOptions): Promise<PingEmailIntegrationConfig> =>
         this.request({ method: 'PUT', path: '/integrations/ping_email', body, query }, options),
       /**
        * List the ping_email integrations, newest first.
@@ -487,7 +485,7 @@ export class ProjectClient extends Client {
        *
        * `GET /integrations/ping_email`
        */
-      list: (query?: ListQuery, options?: RequestOptions): PageRequest<PingEmailIntegration> =>
+      list: (query?: Query<ListQuery>, options?: RequestOptions): PageRequest<PingEmailIntegration> =>
         this.list('/integrations/ping_email', query, options),
       /**
        * Delete the ping_email integration.
@@ -495,7 +493,7 @@ export class ProjectClient extends Client {
        *
        * `DELETE /integrations/ping_email`
        */
-      delete: (query?: DeleteIntegrationQuery, options?: RequestOptions): Promise<Empty> =>
+      delete: (query?: Query<DeleteIntegrationQuery>, options?: RequestOptions): Promise<Empty> =>
         this.request({ method: 'DELETE', path: '/integrations/ping_email', query }, options),
     },
     sendgrid: {
@@ -505,7 +503,7 @@ export class ProjectClient extends Client {
        *
        * `PUT /integrations/sendgrid`
        */
-      save: (body: SendgridIntegrationConfig, query?: SaveIntegrationQuery, options?: RequestOptions): Promise<SendgridIntegrationConfig> =>
+      save: (body: SendgridIntegrationConfig, query?: Query<SaveIntegrationQuery>, options?: RequestOptions): Promise<SendgridIntegrationConfig> =>
         this.request({ method: 'PUT', path: '/integrations/sendgrid', body, query }, options),
       /**
        * List the sendgrid integrations, newest first.
@@ -513,7 +511,7 @@ export class ProjectClient extends Client {
        *
        * `GET /integrations/sendgrid`
        */
-      list: (query?: ListQuery, options?: RequestOptions): PageRequest<SendgridIntegration> =>
+      list: (query?: Query<ListQuery>, options?: RequestOptions): PageRequest<SendgridIntegration> =>
         this.list('/integrations/sendgrid', query, options),
       /**
        * Delete the sendgrid integration.
@@ -521,7 +519,7 @@ export class ProjectClient extends Client {
        *
        * `DELETE /integrations/sendgrid`
        */
-      delete: (query?: DeleteIntegrationQuery, options?: RequestOptions): Promise<Empty> =>
+      delete: (query?: Query<DeleteIntegrationQuery>, options?: RequestOptions): Promise<Empty> =>
         this.request({ method: 'DELETE', path: '/integrations/sendgrid', query }, options),
     },
     ses: {
@@ -531,7 +529,7 @@ export class ProjectClient extends Client {
        *
        * `PUT /integrations/ses`
        */
-      save: (body: SesIntegrationConfig, query?: SaveIntegrationQuery, options?: RequestOptions): Promise<SesIntegrationConfig> =>
+      save: (body: SesIntegrationConfig, query?: Query<SaveIntegrationQuery>, options?: RequestOptions): Promise<SesIntegrationConfig> =>
         this.request({ method: 'PUT', path: '/integrations/ses', body, query }, options),
       /**
        * List the ses integrations, newest first.
@@ -539,7 +537,7 @@ export class ProjectClient extends Client {
        *
        * `GET /integrations/ses`
        */
-      list: (query?: ListQuery, options?: RequestOptions): PageRequest<SesIntegration> =>
+      list: (query?: Query<ListQuery>, options?: RequestOptions): PageRequest<SesIntegration> =>
         this.list('/integrations/ses', query, options),
       /**
        * Delete the ses integration.
@@ -547,7 +545,7 @@ export class ProjectClient extends Client {
        *
        * `DELETE /integrations/ses`
        */
-      delete: (query?: DeleteIntegrationQuery, options?: RequestOptions): Promise<Empty> =>
+      delete: (query?: Query<DeleteIntegrationQuery>, options?: RequestOptions): Promise<Empty> =>
         this.request({ method: 'DELETE', path: '/integrations/ses', query }, options),
     },
     slack: {
@@ -557,7 +555,7 @@ export class ProjectClient extends Client {
        *
        * `PUT /integrations/slack`
        */
-      save: (body: SlackIntegrationConfig, query?: SaveIntegrationQuery, options?: RequestOptions): Promise<SlackIntegrationConfig> =>
+      save: (body: SlackIntegrationConfig, query?: Query<SaveIntegrationQuery>, options?: RequestOptions): Promise<SlackIntegrationConfig> =>
         this.request({ method: 'PUT', path: '/integrations/slack', body, query }, options),
       /**
        * List the slack integrations, newest first.
@@ -565,7 +563,7 @@ export class ProjectClient extends Client {
        *
        * `GET /integrations/slack`
        */
-      list: (query?: ListQuery, options?: RequestOptions): PageRequest<SlackIntegration> =>
+      list: (query?: Query<ListQuery>, options?: RequestOptions): PageRequest<SlackIntegration> =>
         this.list('/integrations/slack', query, options),
       /**
        * Delete the slack integration.
@@ -573,7 +571,7 @@ export class ProjectClient extends Client {
        *
        * `DELETE /integrations/slack`
        */
-      delete: (query?: DeleteIntegrationQuery, options?: RequestOptions): Promise<Empty> =>
+      delete: (query?: Query<DeleteIntegrationQuery>, options?: RequestOptions): Promise<Empty> =>
         this.request({ method: 'DELETE', path: '/integrations/slack', query }, options),
     },
     slackbot: {
@@ -583,7 +581,7 @@ export class ProjectClient extends Client {
        *
        * `PUT /integrations/service_slackbot`
        */
-      save: (body: SlackbotIntegrationConfig, query?: SaveIntegrationQuery, options?: RequestOptions): Promise<SlackbotIntegrationConfig> =>
+      save: (body: SlackbotIntegrationConfig, query?: Query<SaveIntegrationQuery>, options?: RequestOptions): Promise<SlackbotIntegrationConfig> =>
         this.request({ method: 'PUT', path: '/integrations/service_slackbot', body, query }, options),
       /**
        * List the service_slackbot integrations, newest first.
@@ -591,7 +589,7 @@ export class ProjectClient extends Client {
        *
        * `GET /integrations/service_slackbot`
        */
-      list: (query?: ListQuery, options?: RequestOptions): PageRequest<SlackbotIntegration> =>
+      list: (query?: Query<ListQuery>, options?: RequestOptions): PageRequest<SlackbotIntegration> =>
         this.list('/integrations/service_slackbot', query, options),
       /**
        * Delete the service_slackbot integration.
@@ -599,7 +597,7 @@ export class ProjectClient extends Client {
        *
        * `DELETE /integrations/service_slackbot`
        */
-      delete: (query?: DeleteIntegrationQuery, options?: RequestOptions): Promise<Empty> =>
+      delete: (query?: Query<DeleteIntegrationQuery>, options?: RequestOptions): Promise<Empty> =>
         this.request({ method: 'DELETE', path: '/integrations/service_slackbot', query }, options),
     },
     smtp: {
@@ -609,7 +607,7 @@ export class ProjectClient extends Client {
        *
        * `PUT /integrations/smtp`
        */
-      save: (body: SmtpIntegrationConfig, query?: SaveIntegrationQuery, options?: RequestOptions): Promise<SmtpIntegrationConfig> =>
+      save: (body: SmtpIntegrationConfig, query?: Query<SaveIntegrationQuery>, options?: RequestOptions): Promise<SmtpIntegrationConfig> =>
         this.request({ method: 'PUT', path: '/integrations/smtp', body, query }, options),
       /**
        * List the smtp integrations, newest first.
@@ -617,7 +615,7 @@ export class ProjectClient extends Client {
        *
        * `GET /integrations/smtp`
        */
-      list: (query?: ListQuery, options?: RequestOptions): PageRequest<SmtpIntegration> =>
+      list: (query?: Query<ListQuery>, options?: RequestOptions): PageRequest<SmtpIntegration> =>
         this.list('/integrations/smtp', query, options),
       /**
        * Delete the smtp integration.
@@ -625,7 +623,7 @@ export class ProjectClient extends Client {
        *
        * `DELETE /integrations/smtp`
        */
-      delete: (query?: DeleteIntegrationQuery, options?: RequestOptions): Promise<Empty> =>
+      delete: (query?: Query<DeleteIntegrationQuery>, options?: RequestOptions): Promise<Empty> =>
         this.request({ method: 'DELETE', path: '/integrations/smtp', query }, options),
     },
     stripe: {
@@ -635,7 +633,7 @@ export class ProjectClient extends Client {
        *
        * `PUT /integrations/stripe`
        */
-      save: (body: StripeIntegrationConfig, query?: SaveIntegrationQuery, options?: RequestOptions): Promise<StripeIntegrationConfig> =>
+      save: (body: StripeIntegrationConfig, query?: Query<SaveIntegrationQuery>, options?: RequestOptions): Promise<StripeIntegrationConfig> =>
         this.request({ method: 'PUT', path: '/integrations/stripe', body, query }, options),
       /**
        * List the stripe integrations, newest first.
@@ -643,7 +641,7 @@ export class ProjectClient extends Client {
        *
        * `GET /integrations/stripe`
        */
-      list: (query?: ListQuery, options?: RequestOptions): PageRequest<StripeIntegration> =>
+      list: (query?: Query<ListQuery>, options?: RequestOptions): PageRequest<StripeIntegration> =>
         this.list('/integrations/stripe', query, options),
       /**
        * Delete the stripe integration.
@@ -651,7 +649,7 @@ export class ProjectClient extends Client {
        *
        * `DELETE /integrations/stripe`
        */
-      delete: (query?: DeleteIntegrationQuery, options?: RequestOptions): Promise<Empty> =>
+      delete: (query?: Query<DeleteIntegrationQuery>, options?: RequestOptions): Promise<Empty> =>
         this.request({ method: 'DELETE', path: '/integrations/stripe', query }, options),
     },
     teams: {
@@ -661,7 +659,7 @@ export class ProjectClient extends Client {
        *
        * `PUT /integrations/teams`
        */
-      save: (body: TeamsIntegrationConfig, query?: SaveIntegrationQuery, options?: RequestOptions): Promise<TeamsIntegrationConfig> =>
+      save: (body: TeamsIntegrationConfig, query?: Query<SaveIntegrationQuery>, options?: RequestOptions): Promise<TeamsIntegrationConfig> =>
         this.request({ method: 'PUT', path: '/integrations/teams', body, query }, options),
       /**
        * List the teams integrations, newest first.
@@ -669,7 +667,7 @@ export class ProjectClient extends Client {
        *
        * `GET /integrations/teams`
        */
-      list: (query?: ListQuery, options?: RequestOptions): PageRequest<TeamsIntegration> =>
+      list: (query?: Query<ListQuery>, options?: RequestOptions): PageRequest<TeamsIntegration> =>
         this.list('/integrations/teams', query, options),
       /**
        * Delete the teams integration.
@@ -677,7 +675,7 @@ export class ProjectClient extends Client {
        *
        * `DELETE /integrations/teams`
        */
-      delete: (query?: DeleteIntegrationQuery, options?: RequestOptions): Promise<Empty> =>
+      delete: (query?: Query<DeleteIntegrationQuery>, options?: RequestOptions): Promise<Empty> =>
         this.request({ method: 'DELETE', path: '/integrations/teams', query }, options),
     },
     twilio: {
@@ -687,7 +685,7 @@ export class ProjectClient extends Client {
        *
        * `PUT /integrations/twilio`
        */
-      save: (body: TwilioIntegrationConfig, query?: SaveIntegrationQuery, options?: RequestOptions): Promise<TwilioIntegrationConfig> =>
+      save: (body: TwilioIntegrationConfig, query?: Query<SaveIntegrationQuery>, options?: RequestOptions): Promise<TwilioIntegrationConfig> =>
         this.request({ method: 'PUT', path: '/integrations/twilio', body, query }, options),
       /**
        * List the twilio integrations, newest first.
@@ -695,7 +693,7 @@ export class ProjectClient extends Client {
        *
        * `GET /integrations/twilio`
        */
-      list: (query?: ListQuery, options?: RequestOptions): PageRequest<TwilioIntegration> =>
+      list: (query?: Query<ListQuery>, options?: RequestOptions): PageRequest<TwilioIntegration> =>
         this.list('/integrations/twilio', query, options),
       /**
        * Delete the twilio integration.
@@ -703,7 +701,7 @@ export class ProjectClient extends Client {
        *
        * `DELETE /integrations/twilio`
        */
-      delete: (query?: DeleteIntegrationQuery, options?: RequestOptions): Promise<Empty> =>
+      delete: (query?: Query<DeleteIntegrationQuery>, options?: RequestOptions): Promise<Empty> =>
         this.request({ method: 'DELETE', path: '/integrations/twilio', query }, options),
     },
     webPush: {
@@ -713,7 +711,7 @@ export class ProjectClient extends Client {
        *
        * `PUT /integrations/web_push`
        */
-      save: (body: WebPushIntegrationConfig, query?: SaveIntegrationQuery, options?: RequestOptions): Promise<WebPushIntegrationConfig> =>
+      save: (body: WebPushIntegrationConfig, query?: Query<SaveIntegrationQuery>, options?: RequestOptions): Promise<WebPushIntegrationConfig> =>
         this.request({ method: 'PUT', path: '/integrations/web_push', body, query }, options),
       /**
        * List the web_push integrations, newest first.
@@ -721,7 +719,7 @@ export class ProjectClient extends Client {
        *
        * `GET /integrations/web_push`
        */
-      list: (query?: ListQuery, options?: RequestOptions): PageRequest<WebPushIntegration> =>
+      list: (query?: Query<ListQuery>, options?: RequestOptions): PageRequest<WebPushIntegration> =>
         this.list('/integrations/web_push', query, options),
       /**
        * Delete the web_push integration.
@@ -729,7 +727,7 @@ export class ProjectClient extends Client {
        *
        * `DELETE /integrations/web_push`
        */
-      delete: (query?: DeleteIntegrationQuery, options?: RequestOptions): Promise<Empty> =>
+      delete: (query?: Query<DeleteIntegrationQuery>, options?: RequestOptions): Promise<Empty> =>
         this.request({ method: 'DELETE', path: '/integrations/web_push', query }, options),
     },
   };
@@ -750,7 +748,7 @@ export class ProjectClient extends Client {
      *
      * `GET /channels`
      */
-    listConfigs: (query?: ListQuery, options?: RequestOptions): PageRequest<CategoryDeliveryConfig> =>
+    listConfigs: (query?: Query<ListCategoryDeliveryConfigsQuery>, options?: RequestOptions): PageRequest<CategoryDeliveryConfig> =>
       this.list('/channels', query, options),
     /**
      * Get the config of a category.
@@ -826,7 +824,7 @@ export class ProjectClient extends Client {
      *
      * `GET /users`
      */
-    list: (query?: ListUsersQuery, options?: RequestOptions): PageRequest<User> =>
+    list: (query?: Query<ListUsersQuery>, options?: RequestOptions): PageRequest<User> =>
       this.list('/users', query, options),
     /**
      * Get a user.
@@ -862,7 +860,7 @@ export class ProjectClient extends Client {
      *
      * `GET /suppressions`
      */
-    list: (query?: ListSuppressionsQuery, options?: RequestOptions): PageRequest<Suppression> =>
+    list: (query?: Query<ListSuppressionsQuery>, options?: RequestOptions): PageRequest<Suppression> =>
       this.list('/suppressions', query, options),
     /**
      * Get a suppression.
@@ -890,7 +888,7 @@ export class ProjectClient extends Client {
      *
      * `GET /events`
      */
-    list: (query?: ListEventsQuery, options?: RequestOptions): PageRequest<Event> =>
+    list: (query?: Query<ListEventsQuery>, options?: RequestOptions): PageRequest<Event> =>
       this.list('/events', query, options),
     /**
      * Stream the events of the project.
@@ -898,7 +896,7 @@ export class ProjectClient extends Client {
      *
      * `GET /events/stream`
      */
-    stream: (query?: StreamEventsQuery, options?: StreamOptions): EventStream<EventOf<'streamEvents', Event>> =>
+    stream: (query?: Query<StreamEventsQuery>, options?: StreamOptions): EventStream<EventOf<'streamEvents'>> =>
       this.stream('/events/stream', query, options),
     /**
      * Get an event.
@@ -926,7 +924,7 @@ export class ProjectClient extends Client {
      *
      * `GET /webhooks`
      */
-    list: (query?: ListQuery, options?: RequestOptions): PageRequest<Webhook> =>
+    list: (query?: Query<ListQuery>, options?: RequestOptions): PageRequest<Webhook> =>
       this.list('/webhooks', query, options),
     /**
      * Get a webhook.
@@ -950,7 +948,7 @@ export class ProjectClient extends Client {
      *
      * `GET /webhooks/{webhook_id}/deliveries`
      */
-    listDeliveries: (webhookId: string, query?: ListWebhookDeliveriesQuery, options?: RequestOptions): PageRequest<WebhookDelivery> =>
+    listDeliveries: (webhookId: string, query?: Query<ListWebhookDeliveriesQuery>, options?: RequestOptions): PageRequest<WebhookDelivery> =>
       this.list(`/webhooks/${segment(webhookId)}/deliveries`, query, options),
     /**
      * Replay events to a webhook.

@@ -1,482 +1,488 @@
 // Made from openapi.json by `npm run generate`: change the API, not this file.
-// biome-ignore-all format: it is written by a program and read in editors, a member at a time
-// biome-ignore-all assist/source/organizeImports: likewise
 
 export type ApnsIntegration = {
-  name: 'apns';
-  id: string;
-  config: ApnsIntegrationConfig | null;
-  error?: UnreadableConfig | undefined;
-  state?: IntegrationState | undefined;
+    name: 'apns';
+    id: string;
+    config: ApnsIntegrationConfig | null;
+    error?: UnreadableConfig;
+    state?: IntegrationState;
 };
 
 export type ApnsIntegrationConfig = {
-  /** The bundle identifier of the app, for tokens that name none of their own */
-  app_id: string;
-  /** What the number on the app's icon counts */
-  badge: 'unread' | 'unseen';
-  /** The signing key, as it stands in the .p8 file from Apple, with its line breaks */
-  certificate: string;
-  /** The id of the signing key */
-  key_id: string;
-  /** The id of the developer team */
-  team_id: string;
-  /** Accepted from those who give it; the payload has one layout, the same for both */
-  payload_version?: '1' | '2' | undefined;
+    /** The bundle identifier of the app, for tokens that name none of their own */
+    app_id: string;
+    /** What the number on the app's icon counts */
+    badge: 'unread' | 'unseen';
+    /** The signing key, as it stands in the .p8 file from Apple, with its line breaks */
+    certificate: string;
+    /** The id of the signing key */
+    key_id: string;
+    /** The id of the developer team */
+    team_id: string;
+    /** Accepted from those who give it; the payload has one layout, the same for both */
+    payload_version?: '1' | '2';
 };
 
 export type ApnsIntegrationList = {
-  data: ApnsIntegration[];
-  links: PageLinks;
+    data: Array<ApnsIntegration>;
+    links: PageLinks;
 };
 
 export type ApnsToken = {
-  id: string;
-  /** The device's token in hexadecimal, as iOS gives it to the app. */
-  device_token: string;
-  /** The app's bundle identifier, where it is not the integration's. */
-  app_id?: string | undefined;
-  /** Which of Apple's servers knows the token; production if not given. */
-  installation_id?: 'development' | 'production' | undefined;
-  created_at: string;
-  updated_at: string | null;
-  discarded_at: string | null;
+    id: string;
+    /** The device's token in hexadecimal, as iOS gives it to the app. */
+    device_token: string;
+    /** The app's bundle identifier, where it is not the integration's. */
+    app_id?: string;
+    /** Which of Apple's servers knows the token; production if not given. */
+    installation_id?: 'development' | 'production';
+    created_at: string;
+    updated_at: string | null;
+    discarded_at: string | null;
 };
 
 export type ApnsTokenInput = {
-  /** The device's token in hexadecimal, as iOS gives it to the app. */
-  device_token: string;
-  /** The app's bundle identifier, where it is not the integration's. */
-  app_id?: string | undefined;
-  /** Which of Apple's servers knows the token; production if not given. */
-  installation_id?: 'development' | 'production' | undefined;
+    /** The device's token in hexadecimal, as iOS gives it to the app. */
+    device_token: string;
+    /** The app's bundle identifier, where it is not the integration's. */
+    app_id?: string;
+    /** Which of Apple's servers knows the token; production if not given. */
+    installation_id?: 'development' | 'production';
 };
 
 export type ApnsTokenList = {
-  data: ApnsToken[];
-  links: PageLinks;
+    data: Array<ApnsToken>;
+    links: PageLinks;
 };
 
 export type Broadcast = {
-  id: string;
-  title: string;
-  content: string | null;
-  action_url: string | null;
-  category: string | null;
-  topic: string | null;
-  /** As given. */
-  custom_attributes: Record<string, unknown> | null;
-  recipients: Recipient[] | null;
-  overrides: BroadcastOverrides | null;
-  created_at: string;
-  status: BroadcastStatus;
+    id: string;
+    title: string;
+    content: string | null;
+    action_url: string | null;
+    category: string | null;
+    topic: string | null;
+    /** As given. */
+    custom_attributes: {
+        [key: string]: unknown;
+    } | null;
+    recipients: Array<Recipient> | null;
+    overrides: BroadcastOverrides | null;
+    created_at: string;
+    status: BroadcastStatus;
 };
 
 export type BroadcastCreatedMessage = {
-  type: 'broadcast.created';
-  /** The time of the event. */
-  timestamp: string;
-  data: Event & {
     type: 'broadcast.created';
-  };
+    /** The time of the event. */
+    timestamp: string;
+    data: Event & {
+        type: 'broadcast.created';
+    };
 };
 
 export type BroadcastError = {
-  message: string;
+    message: string;
 };
 
 export type BroadcastInput = {
-  /** What the notification says first; the subject of an e-mail. */
-  title: string;
-  /** The text; HTML is rendered by the inbox and in e-mails. */
-  content?: string | null | undefined;
-  /** Where a click leads. */
-  action_url?: string | null | undefined;
-  category?: string | null | undefined;
-  topic?: string | null | undefined;
-  /** Handed through to the clients as it is. */
-  custom_attributes?: Record<string, unknown> | null | undefined;
-  recipients: Recipient[] | null;
-  overrides?: BroadcastOverrides | null | undefined;
-  id?: string | undefined;
-  created_at?: string | undefined;
-  status?: BroadcastStatus | undefined;
+    /** What the notification says first; the subject of an e-mail. */
+    title: string;
+    /** The text; HTML is rendered by the inbox and in e-mails. */
+    content?: string | null;
+    /** Where a click leads. */
+    action_url?: string | null;
+    category?: string | null;
+    topic?: string | null;
+    /** Handed through to the clients as it is. */
+    custom_attributes?: {
+        [key: string]: unknown;
+    } | null;
+    recipients: Array<Recipient> | null;
+    overrides?: BroadcastOverrides | null;
+    readonly id?: string;
+    readonly created_at?: string;
+    readonly status?: BroadcastStatus;
 };
 
 export type BroadcastList = {
-  data: Broadcast[];
-  links: PageLinks;
+    data: Array<Broadcast>;
+    links: PageLinks;
 };
 
 export type BroadcastOverrides = {
-  channels?: ChannelOverrides | undefined;
-  providers?: ProviderOverrides | undefined;
+    channels?: ChannelOverrides;
+    providers?: ProviderOverrides;
 };
 
 export type BroadcastProcessedMessage = {
-  type: 'broadcast.processed';
-  /** The time of the event. */
-  timestamp: string;
-  data: Event & {
     type: 'broadcast.processed';
-    payload?: BroadcastSummary | undefined;
-  };
+    /** The time of the event. */
+    timestamp: string;
+    data: Event & {
+        type: 'broadcast.processed';
+        payload?: BroadcastSummary;
+    };
 };
 
 export type BroadcastStatus = {
-  /** `processed`: every delivery that was due immediately has had its first attempt, or was deferred. Retries, deferred and scheduled deliveries continue after that; `summary` and `errors` are correct at any time. */
-  status: 'enqueued' | 'processing' | 'processed';
-  summary: BroadcastSummary;
-  /** Unusable recipients, then the deliveries that have failed for good so far; at most 1000 of those. */
-  errors: BroadcastError[] | null;
+    /** `processed`: every delivery that was due immediately has had its first attempt, or was deferred. Retries, deferred and scheduled deliveries continue after that; `summary` and `errors` are correct at any time. */
+    status: 'enqueued' | 'processing' | 'processed';
+    summary: BroadcastSummary;
+    /** Unusable recipients, then the deliveries that have failed for good so far; at most 1000 of those. */
+    errors: Array<BroadcastError> | null;
 };
 
 export type BroadcastSummary = {
-  /** Recipients that could not be used, and users whom at least one channel has failed to reach for good, so far. */
-  failures: number;
-  /** Users addressed so far, each counted once, and recipients that could not be used. Subscribers of a topic are counted as their turn comes, until the broadcast is `processed`. */
-  total: number;
-  /** Deliveries that have not ended yet, on all channels together: not attempted, retried, deferred, or scheduled for later. Counted from when the broadcast is `processing`. */
-  pending: number;
+    /** Recipients that could not be used, and users whom at least one channel has failed to reach for good, so far. */
+    failures: number;
+    /** Users addressed so far, each counted once, and recipients that could not be used. Subscribers of a topic are counted as their turn comes, until the broadcast is `processed`. */
+    total: number;
+    /** Deliveries that have not ended yet, on all channels together: not attempted, retried, deferred, or scheduled for later. Counted from when the broadcast is `processing`. */
+    pending: number;
 };
 
 export type CategoryChannel = {
-  channel: Channel;
-  /** Goes out so many seconds later; at most 400 days. */
-  delay?: number | undefined;
-  /** Goes out if this condition holds then, after the delay: CEL over `user`, `notification` and `input` (the broadcast), where Liquid outputs may stand for values. `null` is no condition. */
-  if?: string | null | undefined;
-  /** When this category goes out on this channel, instead of what the project has; see `/channels/delivery_windows`. */
-  windows?: DeliveryWindow[] | undefined;
+    channel: Channel;
+    /** Goes out so many seconds later; at most 400 days. */
+    delay?: number;
+    /** Goes out if this condition holds then, after the delay: CEL over `user`, `notification` and `input` (the broadcast), where Liquid outputs may stand for values. `null` is no condition. */
+    if?: string | null;
+    /** When this category goes out on this channel, instead of what the project has; see `/channels/delivery_windows`. */
+    windows?: Array<DeliveryWindow>;
 };
 
 export type CategoryDeletedMessage = {
-  type: 'category.deleted';
-  /** The time of the event. */
-  timestamp: string;
-  data: Event & {
     type: 'category.deleted';
-    payload?: CategoryDeletedPayload | undefined;
-  };
+    /** The time of the event. */
+    timestamp: string;
+    data: Event & {
+        type: 'category.deleted';
+        payload?: CategoryDeletedPayload;
+    };
 };
 
 export type CategoryDeletedPayload = {
-  key: string;
+    key: string;
 };
 
 export type CategoryDeliveryConfig = {
-  /** The category of the broadcasts that this is about. */
-  key: string;
-  /** Nothing of this category goes out. */
-  disabled?: boolean | undefined;
-  /** Users cannot switch it off, and it carries no unsubscribe link: for login codes and the like. Opt-outs and delivery windows do not apply to it; suppressed addresses stay suppressed. */
-  critical?: boolean | undefined;
-  /** The only channels that the category goes out on, each named once. */
-  channels: CategoryChannel[];
+    /** The category of the broadcasts that this is about. */
+    key: string;
+    /** Nothing of this category goes out. */
+    disabled?: boolean;
+    /** Users cannot switch it off, and it carries no unsubscribe link: for login codes and the like. Opt-outs and delivery windows do not apply to it; suppressed addresses stay suppressed. */
+    critical?: boolean;
+    /** The only channels that the category goes out on, each named once. */
+    channels: Array<CategoryChannel>;
 };
 
 export type CategoryDeliveryConfigList = {
-  data: CategoryDeliveryConfig[];
-  links: PageLinks;
+    data: Array<CategoryDeliveryConfig>;
+    links: PageLinks;
 };
 
 export type CategoryPreference = {
-  /** `uncategorized` stands for what has no category, unless the project has configured a category of that name. */
-  key: string;
-  label: string | null;
-  /** The category is critical: it is always on, and cannot be switched off. */
-  required?: boolean | undefined;
-  channels: ChannelPreference[];
+    /** `uncategorized` stands for what has no category, unless the project has configured a category of that name. */
+    key: string;
+    label: string | null;
+    /** The category is critical: it is always on, and cannot be switched off. */
+    required?: boolean;
+    channels: Array<ChannelPreference>;
 };
 
 export type CategoryPreferenceInput = {
-  /** `uncategorized` stands for what has no category, unless the project has configured a category of that name. */
-  key: string;
-  label?: string | null | undefined;
-  /** The category is critical: it is always on, and cannot be switched off. */
-  required?: boolean | undefined;
-  channels?: ChannelPreferenceInput[] | undefined;
+    /** `uncategorized` stands for what has no category, unless the project has configured a category of that name. */
+    key: string;
+    readonly label?: string | null;
+    /** The category is critical: it is always on, and cannot be switched off. */
+    readonly required?: boolean;
+    channels?: Array<ChannelPreferenceInput>;
 };
 
 export type CategorySavedMessage = {
-  type: 'category.saved';
-  /** The time of the event. */
-  timestamp: string;
-  data: Event & {
     type: 'category.saved';
-    payload?: CategoryDeliveryConfig | undefined;
-  };
+    /** The time of the event. */
+    timestamp: string;
+    data: Event & {
+        type: 'category.saved';
+        payload?: CategoryDeliveryConfig;
+    };
 };
 
 export type CategorySubscription = {
-  /** A category; `*` stands for every category that is not named, and for what has none. */
-  slug: string;
-  /** Why, in your words. */
-  reason?: string | undefined;
-  status: 'subscribed' | 'unsubscribed';
+    /** A category; `*` stands for every category that is not named, and for what has none. */
+    slug: string;
+    /** Why, in your words. */
+    reason?: string;
+    status: 'subscribed' | 'unsubscribed';
 };
 
 export type CategorySubscriptionInput = {
-  /** A category; `*` stands for every category that is not named, and for what has none. */
-  slug: string;
-  /** Why, in your words. */
-  reason?: string | undefined;
-  status?: 'subscribed' | 'unsubscribed' | undefined;
+    /** A category; `*` stands for every category that is not named, and for what has none. */
+    slug: string;
+    /** Why, in your words. */
+    reason?: string;
+    status?: 'subscribed' | 'unsubscribed';
 };
 
 export type Channel = 'in_app' | 'slack' | 'web_push' | 'mobile_push' | 'teams' | 'email' | 'sms';
 
 export type ChannelDeliveryWindows = {
-  channel: 'slack' | 'web_push' | 'mobile_push' | 'teams' | 'email' | 'sms';
-  /** When messages go out. What comes at another time is held until the next window opens. */
-  windows: DeliveryWindow[];
+    channel: 'slack' | 'web_push' | 'mobile_push' | 'teams' | 'email' | 'sms';
+    /** When messages go out. What comes at another time is held until the next window opens. */
+    windows: Array<DeliveryWindow>;
 };
 
 export type ChannelOverride = {
-  title?: string | undefined;
-  content?: string | undefined;
-  action_url?: string | null | undefined;
+    title?: string;
+    content?: string;
+    action_url?: string | null;
 };
 
 /** Other texts for a channel. */
 export type ChannelOverrides = {
-  in_app?: ChannelOverride | undefined;
-  mobile_push?: ChannelOverride | undefined;
-  email?: ChannelOverride | undefined;
-  sms?: ChannelOverride | undefined;
-  web_push?: ChannelOverride | undefined;
-  slack?: ChannelOverride | undefined;
-  teams?: ChannelOverride | undefined;
+    in_app?: ChannelOverride;
+    mobile_push?: ChannelOverride;
+    email?: ChannelOverride;
+    sms?: ChannelOverride;
+    web_push?: ChannelOverride;
+    slack?: ChannelOverride;
+    teams?: ChannelOverride;
 };
 
 export type ChannelPreference = {
-  name: Channel;
-  enabled: boolean;
+    name: Channel;
+    enabled: boolean;
 };
 
 export type ChannelPreferenceInput = {
-  name: Channel;
-  enabled: boolean;
+    name: Channel;
+    enabled: boolean;
 };
 
 export type ChatToken = {
-  /** Of a token with `oauth`: `<installation_id>-<channel_id>`. */
-  id: string;
-  oauth?: ChatTokenOauth | undefined;
-  webhook?: ChatTokenWebhook | undefined;
-  created_at: string;
-  updated_at: string | null;
-  discarded_at: string | null;
+    /** Of a token with `oauth`: `<installation_id>-<channel_id>`. */
+    id: string;
+    oauth?: ChatTokenOauth;
+    webhook?: ChatTokenWebhook;
+    created_at: string;
+    updated_at: string | null;
+    discarded_at: string | null;
 };
 
-export type ChatTokenInput = {
-  oauth?: ChatTokenOauth | undefined;
-  webhook?: ChatTokenWebhook | undefined;
-} & ({ oauth: ChatTokenOauth } | { webhook: ChatTokenWebhook });
+export type ChatTokenInput = ({
+    oauth: unknown;
+} | {
+    webhook: unknown;
+}) & {
+    oauth?: ChatTokenOauth;
+    webhook?: ChatTokenWebhook;
+};
 
 export type ChatTokenList = {
-  data: ChatToken[];
-  links: PageLinks;
+    data: Array<ChatToken>;
+    links: PageLinks;
 };
 
 export type ChatTokenOauth = {
-  /** The channel or user to post to. */
-  channel_id: string;
-  /** The installation of the Slack app: `<app_id>-<team_id>`. */
-  installation_id: string;
-  /** What the installation permits. */
-  scope?: string | undefined;
+    /** The channel or user to post to. */
+    channel_id: string;
+    /** The installation of the Slack app: `<app_id>-<team_id>`. */
+    installation_id: string;
+    /** What the installation permits. */
+    scope?: string;
 };
 
 export type ChatTokenWebhook = {
-  /** The address of the incoming webhook, from Slack's response to the installation. */
-  url: string;
+    /** The address of the incoming webhook, from Slack's response to the installation. */
+    url: string;
 };
 
 export type ClickInput = {
-  /** Where it was clicked; `in_app` when left out. */
-  channel?: 'in_app' | 'mobile_push' | 'web_push' | undefined;
+    /** Where it was clicked; `in_app` when left out. */
+    channel?: 'in_app' | 'mobile_push' | 'web_push';
 };
 
 export type Delivery = {
-  /** `<notification_id>.<channel>` */
-  id: string;
-  notification_id: string;
-  broadcast_id: string;
-  user_id: string;
-  channel: Channel;
-  state: DeliveryState;
-  /** Why it was skipped, failed or is tried again, in a word: ours, or that of the provider. `integration_paused`: its time has come, and it waits for an integration that is paused. */
-  code: string | null;
-  /** The same in words, for people. */
-  reason: string | null;
-  /** Who was asked last; the inbox has the name of the service. */
-  provider: string | null;
-  integration_id: string | null;
-  /** What the provider calls the message; of several the first that was accepted. */
-  provider_id: string | null;
-  /** How often it was tried. Counted anew where it is sent anew. */
-  attempts: number;
-  /** How often it was begun anew by request. */
-  replays: number;
-  targets: DeliveryTargets | null;
-  /** While it is `scheduled` or `retrying`: when it is attempted next. A delivery window, or a limit of the provider, may make it later. */
-  due_at: string | null;
-  first_attempt_at: string | null;
-  /** When the state was reached, or the last attempt was made. */
-  last_attempt_at: string | null;
-  /** What the provider reported later. It does not change the state. */
-  receipt: 'delivered' | 'bounced' | 'complained' | 'dropped' | null;
-  receipt_at: string | null;
-  /** When it was opened first, where the project has opens tracked. */
-  opened_at: string | null;
-  /** How often it was opened. */
-  opens: number;
-  /** When it, or a link in it, was clicked first, where the project has clicks tracked. */
-  clicked_at: string | null;
-  /** How often it was clicked. */
-  clicks: number;
+    /** `<notification_id>.<channel>` */
+    id: string;
+    notification_id: string;
+    broadcast_id: string;
+    user_id: string;
+    channel: Channel;
+    state: DeliveryState;
+    /** Why it was skipped, failed or is tried again, in a word: ours, or that of the provider. `integration_paused`: its time has come, and it waits for an integration that is paused. */
+    code: string | null;
+    /** The same in words, for people. */
+    reason: string | null;
+    /** Who was asked last; the inbox has the name of the service. */
+    provider: string | null;
+    integration_id: string | null;
+    /** What the provider calls the message; of several the first that was accepted. */
+    provider_id: string | null;
+    /** How often it was tried. Counted anew where it is sent anew. */
+    attempts: number;
+    /** How often it was begun anew by request. */
+    replays: number;
+    targets: DeliveryTargets | null;
+    /** While it is `scheduled` or `retrying`: when it is attempted next. A delivery window, or a limit of the provider, may make it later. */
+    due_at: string | null;
+    first_attempt_at: string | null;
+    /** When the state was reached, or the last attempt was made. */
+    last_attempt_at: string | null;
+    /** What the provider reported later. It does not change the state. */
+    receipt: 'delivered' | 'bounced' | 'complained' | 'dropped' | null;
+    receipt_at: string | null;
+    /** When it was opened first, where the project has opens tracked. */
+    opened_at: string | null;
+    /** How often it was opened. */
+    opens: number;
+    /** When it, or a link in it, was clicked first, where the project has clicks tracked. */
+    clicked_at: string | null;
+    /** How often it was clicked. */
+    clicks: number;
 };
 
 export type DeliveryBouncedMessage = {
-  type: 'delivery.bounced';
-  /** The time of the event. */
-  timestamp: string;
-  data: Event & {
     type: 'delivery.bounced';
-  };
+    /** The time of the event. */
+    timestamp: string;
+    data: Event & {
+        type: 'delivery.bounced';
+    };
 };
 
 export type DeliveryClickedMessage = {
-  type: 'delivery.clicked';
-  /** The time of the event. */
-  timestamp: string;
-  data: Event & {
     type: 'delivery.clicked';
-    payload?: DeliveryClickedPayload | undefined;
-  };
+    /** The time of the event. */
+    timestamp: string;
+    data: Event & {
+        type: 'delivery.clicked';
+        payload?: DeliveryClickedPayload;
+    };
 };
 
 export type DeliveryClickedPayload = {
-  url: string;
+    url: string;
 };
 
 export type DeliveryComplainedMessage = {
-  type: 'delivery.complained';
-  /** The time of the event. */
-  timestamp: string;
-  data: Event & {
     type: 'delivery.complained';
-  };
+    /** The time of the event. */
+    timestamp: string;
+    data: Event & {
+        type: 'delivery.complained';
+    };
 };
 
 export type DeliveryDeliveredMessage = {
-  type: 'delivery.delivered';
-  /** The time of the event. */
-  timestamp: string;
-  data: Event & {
     type: 'delivery.delivered';
-  };
+    /** The time of the event. */
+    timestamp: string;
+    data: Event & {
+        type: 'delivery.delivered';
+    };
 };
 
 export type DeliveryDroppedMessage = {
-  type: 'delivery.dropped';
-  /** The time of the event. */
-  timestamp: string;
-  data: Event & {
     type: 'delivery.dropped';
-  };
+    /** The time of the event. */
+    timestamp: string;
+    data: Event & {
+        type: 'delivery.dropped';
+    };
 };
 
 export type DeliveryFailedMessage = {
-  type: 'delivery.failed';
-  /** The time of the event. */
-  timestamp: string;
-  data: Event & {
     type: 'delivery.failed';
-    payload?: DeliveryTargetsPayload | undefined;
-  };
+    /** The time of the event. */
+    timestamp: string;
+    data: Event & {
+        type: 'delivery.failed';
+        payload?: DeliveryTargetsPayload;
+    };
 };
 
 export type DeliveryList = {
-  data: Delivery[];
-  links: PageLinks;
+    data: Array<Delivery>;
+    links: PageLinks;
 };
 
 export type DeliveryOpenedMessage = {
-  type: 'delivery.opened';
-  /** The time of the event. */
-  timestamp: string;
-  data: Event & {
     type: 'delivery.opened';
-  };
+    /** The time of the event. */
+    timestamp: string;
+    data: Event & {
+        type: 'delivery.opened';
+    };
 };
 
 export type DeliveryReplay = {
-  /** How many are sent anew. */
-  replayed: number;
+    /** How many are sent anew. */
+    replayed: number;
 };
 
 export type DeliveryReplayInput = {
-  /** `failed` as if left out. `skipped` asks anew whether they are wanted and can be delivered, and needs `user_ids`. */
-  state?: 'failed' | 'skipped' | undefined;
-  /** Only those on this channel. */
-  channel?: Channel | undefined;
-  /** Only those to these users. */
-  user_ids?: string[] | undefined;
+    /** `failed` as if left out. `skipped` asks anew whether they are wanted and can be delivered, and needs `user_ids`. */
+    state?: 'failed' | 'skipped';
+    /** Only those on this channel. */
+    channel?: Channel;
+    /** Only those to these users. */
+    user_ids?: Array<string>;
 };
 
 export type DeliveryReplayedMessage = {
-  type: 'delivery.replayed';
-  /** The time of the event. */
-  timestamp: string;
-  data: Event & {
     type: 'delivery.replayed';
-  };
+    /** The time of the event. */
+    timestamp: string;
+    data: Event & {
+        type: 'delivery.replayed';
+    };
 };
 
 export type DeliveryRetriedMessage = {
-  type: 'delivery.retried';
-  /** The time of the event. */
-  timestamp: string;
-  data: Event & {
     type: 'delivery.retried';
-    payload?: DeliveryTargetsPayload | undefined;
-  };
+    /** The time of the event. */
+    timestamp: string;
+    data: Event & {
+        type: 'delivery.retried';
+        payload?: DeliveryTargetsPayload;
+    };
 };
 
 export type DeliveryScheduledMessage = {
-  type: 'delivery.scheduled';
-  /** The time of the event. */
-  timestamp: string;
-  data: Event & {
     type: 'delivery.scheduled';
-    payload?: DeliveryScheduledPayload | undefined;
-  };
+    /** The time of the event. */
+    timestamp: string;
+    data: Event & {
+        type: 'delivery.scheduled';
+        payload?: DeliveryScheduledPayload;
+    };
 };
 
 export type DeliveryScheduledPayload = {
-  due_at: string;
+    due_at: string;
 };
 
 export type DeliverySentMessage = {
-  type: 'delivery.sent';
-  /** The time of the event. */
-  timestamp: string;
-  data: Event & {
     type: 'delivery.sent';
-    payload?: DeliveryTargetsPayload | undefined;
-  };
+    /** The time of the event. */
+    timestamp: string;
+    data: Event & {
+        type: 'delivery.sent';
+        payload?: DeliveryTargetsPayload;
+    };
 };
 
 export type DeliverySkippedMessage = {
-  type: 'delivery.skipped';
-  /** The time of the event. */
-  timestamp: string;
-  data: Event & {
     type: 'delivery.skipped';
-    payload?: DeliveryTargetsPayload | undefined;
-  };
+    /** The time of the event. */
+    timestamp: string;
+    data: Event & {
+        type: 'delivery.skipped';
+        payload?: DeliveryTargetsPayload;
+    };
 };
 
 /** `scheduled`: it waits for its time or its turn, and was not tried. `retrying`: it was tried, or is sent anew, and is tried again. Final: `sent`: a provider took it, or the inbox has it. `failed`: nobody took it. `skipped`: the channel was not used for it. */
@@ -484,1718 +490,1759 @@ export type DeliveryState = 'scheduled' | 'retrying' | 'sent' | 'failed' | 'skip
 
 /** What became of the user's devices, browsers or chats, where it goes to more than one. */
 export type DeliveryTargets = {
-  /** So many have got it. */
-  accepted: number;
-  /** So many are no more. */
-  gone: number;
-  failed: number;
-  /** What providers call the messages that were accepted, in that order; without those that they have not named. */
-  provider_ids: string[];
+    /** So many have got it. */
+    accepted: number;
+    /** So many are no more. */
+    gone: number;
+    failed: number;
+    /** What providers call the messages that were accepted, in that order; without those that they have not named. */
+    provider_ids: Array<string>;
 };
 
 export type DeliveryTargetsPayload = {
-  /** Targets for which a provider accepted the message. */
-  accepted: number;
-  /** Targets that no longer exist. */
-  gone: number;
-  /** Targets that failed. */
-  failed: number;
+    /** Targets for which a provider accepted the message. */
+    accepted: number;
+    /** Targets that no longer exist. */
+    gone: number;
+    /** Targets that failed. */
+    failed: number;
 };
 
 export type DeliveryWindow = {
-  /** The days on which the window begins; every day when left out. */
-  days?: ('monday' | 'tuesday' | 'wednesday' | 'thursday' | 'friday' | 'saturday' | 'sunday')[] | undefined;
-  /** When it begins, by the clock of the user’s time zone. */
-  from: string;
-  /** When it ends, ten minutes after `from` or later; on the next day, where that is not later than `from`. */
-  to: string;
+    /** The days on which the window begins; every day when left out. */
+    days?: Array<'monday' | 'tuesday' | 'wednesday' | 'thursday' | 'friday' | 'saturday' | 'sunday'>;
+    /** When it begins, by the clock of the user’s time zone. */
+    from: string;
+    /** When it ends, ten minutes after `from` or later; on the next day, where that is not later than `from`. */
+    to: string;
 };
 
 export type DeliveryWindows = {
-  /** Of the users whose own is not known. An IANA name; `UTC` when left out. */
-  time_zone?: string | undefined;
-  /** Each channel once. On those that are not named, messages go out at any time. */
-  channels: ChannelDeliveryWindows[];
+    /** Of the users whose own is not known. An IANA name; `UTC` when left out. */
+    time_zone?: string;
+    /** Each channel once. On those that are not named, messages go out at any time. */
+    channels: Array<ChannelDeliveryWindows>;
 };
 
 export type DeliveryWindowsSavedMessage = {
-  type: 'delivery_windows.saved';
-  /** The time of the event. */
-  timestamp: string;
-  data: Event & {
     type: 'delivery_windows.saved';
-    payload?: DeliveryWindows | undefined;
-  };
+    /** The time of the event. */
+    timestamp: string;
+    data: Event & {
+        type: 'delivery_windows.saved';
+        payload?: DeliveryWindows;
+    };
 };
 
 export type DiscardedToken = {
-  id: string;
-  discarded_at: string;
+    id: string;
+    discarded_at: string;
 };
 
-export type Empty = Record<string, never>;
+export type Empty = {
+    [key: string]: never;
+};
 
 export type ErrorDetail = {
-  /** What went wrong, for programs. */
-  code?: string | undefined;
-  /** What went wrong, for people; names the field. */
-  message: string;
-  /** How to put it right. */
-  suggestion?: string | undefined;
-  /** Where to read more. */
-  help_link?: string | undefined;
+    /** What went wrong, for programs. */
+    code?: string;
+    /** What went wrong, for people; names the field. */
+    message: string;
+    /** How to put it right. */
+    suggestion?: string;
+    /** Where to read more. */
+    help_link?: string;
 };
 
 export type Errors = {
-  /** All problems that were found. */
-  errors: ErrorDetail[];
+    /** All problems that were found. */
+    errors: Array<ErrorDetail>;
 };
 
 export type Event = {
-  id: string;
-  type: EventType;
-  timestamp: string;
-  /** The HTTP or SMTP status with which the other side responded. */
-  code?: number | undefined;
-  /** How serious it is. */
-  level?: 'info' | 'warn' | 'error' | undefined;
-  /** What happened, for people. */
-  log?: string | undefined;
-  /** The subject: `user_id`, `broadcast_id`, `notification_id`, `channel`, `provider` and others. A delivery also has `delivery_id`, `attempt` and `duration_ms`. `code` is the reason as a word. */
-  context?: Record<string, unknown> | undefined;
-  /** Details that depend on the type. Missing if there are none, or if they were erased with a user. */
-  payload?: Record<string, unknown> | undefined;
+    id: string;
+    type: EventType;
+    timestamp: string;
+    /** The HTTP or SMTP status with which the other side responded. */
+    code?: number;
+    /** How serious it is. */
+    level?: 'info' | 'warn' | 'error';
+    /** What happened, for people. */
+    log?: string;
+    /** The subject: `user_id`, `broadcast_id`, `notification_id`, `channel`, `provider` and others. A delivery also has `delivery_id`, `attempt` and `duration_ms`. `code` is the reason as a word. */
+    context?: {
+        [key: string]: unknown;
+    };
+    /** Details that depend on the type. Missing if there are none, or if they were erased with a user. */
+    payload?: {
+        [key: string]: unknown;
+    };
 };
 
 export type EventFilter = 'broadcast.created' | 'broadcast.processed' | 'notification.created' | 'notification.seen' | 'notification.read' | 'notification.unread' | 'notification.archived' | 'notification.unarchived' | 'notification.deleted' | 'delivery.scheduled' | 'delivery.sent' | 'delivery.delivered' | 'delivery.bounced' | 'delivery.complained' | 'delivery.failed' | 'delivery.retried' | 'delivery.replayed' | 'delivery.skipped' | 'delivery.opened' | 'delivery.clicked' | 'delivery.dropped' | 'token.saved' | 'token.discarded' | 'user.created' | 'user.updated' | 'user.deleted' | 'user.restored' | 'workflow.run.started' | 'workflow.run.step' | 'workflow.run.completed' | 'workflow.run.failed' | 'workflow.run.aborted' | 'integration.saved' | 'integration.deleted' | 'integration.paused' | 'integration.resumed' | 'integration.received' | 'installation.saved' | 'installation.broken' | 'preferences.updated' | 'subscription.saved' | 'subscription.deleted' | 'suppression.added' | 'suppression.updated' | 'suppression.lifted' | 'category.saved' | 'category.deleted' | 'delivery_windows.saved' | 'tracking.saved' | 'webhook.saved' | 'webhook.deleted' | 'webhook.disabled' | 'broadcast.*' | 'notification.*' | 'delivery.*' | 'token.*' | 'user.*' | 'workflow.run.*' | 'integration.*' | 'installation.*' | 'preferences.*' | 'subscription.*' | 'suppression.*' | 'category.*' | 'delivery_windows.*' | 'tracking.*' | 'webhook.*';
 
 export type EventList = {
-  data: Event[];
-  links: PageLinks;
+    data: Array<Event>;
+    links: PageLinks;
 };
 
 export type EventType = 'broadcast.created' | 'broadcast.processed' | 'notification.created' | 'notification.seen' | 'notification.read' | 'notification.unread' | 'notification.archived' | 'notification.unarchived' | 'notification.deleted' | 'delivery.scheduled' | 'delivery.sent' | 'delivery.delivered' | 'delivery.bounced' | 'delivery.complained' | 'delivery.failed' | 'delivery.retried' | 'delivery.replayed' | 'delivery.skipped' | 'delivery.opened' | 'delivery.clicked' | 'delivery.dropped' | 'token.saved' | 'token.discarded' | 'user.created' | 'user.updated' | 'user.deleted' | 'user.restored' | 'workflow.run.started' | 'workflow.run.step' | 'workflow.run.completed' | 'workflow.run.failed' | 'workflow.run.aborted' | 'integration.saved' | 'integration.deleted' | 'integration.paused' | 'integration.resumed' | 'integration.received' | 'installation.saved' | 'installation.broken' | 'preferences.updated' | 'subscription.saved' | 'subscription.deleted' | 'suppression.added' | 'suppression.updated' | 'suppression.lifted' | 'category.saved' | 'category.deleted' | 'delivery_windows.saved' | 'tracking.saved' | 'webhook.saved' | 'webhook.deleted' | 'webhook.disabled';
 
 export type EventsourceIntegration = {
-  name: 'eventsource';
-  id: string;
-  config: EventsourceIntegrationConfig | null;
-  error?: UnreadableConfig | undefined;
+    name: 'eventsource';
+    id: string;
+    config: EventsourceIntegrationConfig | null;
+    error?: UnreadableConfig;
 };
 
 export type EventsourceIntegrationConfig = {
-  /** Where the events come from: a name of your own for it */
-  source: string;
-  /** What the program signs its events with, by the rules of Standard Webhooks: 24 bytes or more in base64, with or without whsec_ before them. Without it no events are taken */
-  webhook_signing_secret?: string | undefined;
+    /** Where the events come from: a name of your own for it */
+    source: string;
+    /** What the program signs its events with, by the rules of Standard Webhooks: 24 bytes or more in base64, with or without whsec_ before them. Without it no events are taken */
+    webhook_signing_secret?: string;
 };
 
 export type EventsourceIntegrationList = {
-  data: EventsourceIntegration[];
-  links: PageLinks;
+    data: Array<EventsourceIntegration>;
+    links: PageLinks;
 };
 
 export type ExpoIntegration = {
-  name: 'expo';
-  id: string;
-  config: ExpoIntegrationConfig | null;
-  error?: UnreadableConfig | undefined;
-  state?: IntegrationState | undefined;
+    name: 'expo';
+    id: string;
+    config: ExpoIntegrationConfig | null;
+    error?: UnreadableConfig;
+    state?: IntegrationState;
 };
 
 export type ExpoIntegrationConfig = {
-  /** An access token of the Expo account that owns the app */
-  access_token: string;
+    /** An access token of the Expo account that owns the app */
+    access_token: string;
 };
 
 export type ExpoIntegrationList = {
-  data: ExpoIntegration[];
-  links: PageLinks;
+    data: Array<ExpoIntegration>;
+    links: PageLinks;
 };
 
 export type ExpoToken = {
-  id: string;
-  /** The device's Expo push token. */
-  device_token: string;
-  created_at: string;
-  updated_at: string | null;
-  discarded_at: string | null;
+    id: string;
+    /** The device's Expo push token. */
+    device_token: string;
+    created_at: string;
+    updated_at: string | null;
+    discarded_at: string | null;
 };
 
 export type ExpoTokenInput = {
-  /** The device's Expo push token. */
-  device_token: string;
+    /** The device's Expo push token. */
+    device_token: string;
 };
 
 export type ExpoTokenList = {
-  data: ExpoToken[];
-  links: PageLinks;
+    data: Array<ExpoToken>;
+    links: PageLinks;
 };
 
 export type FcmIntegration = {
-  name: 'fcm';
-  id: string;
-  config: FcmIntegrationConfig | null;
-  error?: UnreadableConfig | undefined;
-  state?: IntegrationState | undefined;
+    name: 'fcm';
+    id: string;
+    config: FcmIntegrationConfig | null;
+    error?: UnreadableConfig;
+    state?: IntegrationState;
 };
 
 /** The JSON file of a service account, as the Firebase console gives it, whole. */
 export type FcmIntegrationConfig = {
-  /** The kind of credentials: service_account */
-  type: 'service_account';
-  /** The Firebase project */
-  project_id: string;
-  /** The id of the private key */
-  private_key_id: string;
-  /** The private key in PEM, with its line breaks */
-  private_key: string;
-  /** The e-mail address of the service account */
-  client_email: string;
-  /** The id of the service account */
-  client_id: string;
-  /** Google's address for logging in */
-  auth_uri: string;
-  /** Google's address for access tokens: https://oauth2.googleapis.com/token */
-  token_uri: string;
-  /** Google's certificates */
-  auth_provider_x509_cert_url: string;
-  /** The service account's certificates */
-  client_x509_cert_url: string;
-  /** googleapis.com, except in clouds that are not Google's own */
-  universe_domain: string;
+    /** The kind of credentials: service_account */
+    type: 'service_account';
+    /** The Firebase project */
+    project_id: string;
+    /** The id of the private key */
+    private_key_id: string;
+    /** The private key in PEM, with its line breaks */
+    private_key: string;
+    /** The e-mail address of the service account */
+    client_email: string;
+    /** The id of the service account */
+    client_id: string;
+    /** Google's address for logging in */
+    auth_uri: string;
+    /** Google's address for access tokens: https://oauth2.googleapis.com/token */
+    token_uri: string;
+    /** Google's certificates */
+    auth_provider_x509_cert_url: string;
+    /** The service account's certificates */
+    client_x509_cert_url: string;
+    /** googleapis.com, except in clouds that are not Google's own */
+    universe_domain: string;
 };
 
 export type FcmIntegrationList = {
-  data: FcmIntegration[];
-  links: PageLinks;
+    data: Array<FcmIntegration>;
+    links: PageLinks;
 };
 
 export type FcmToken = {
-  id: string;
-  /** The app's FCM registration token. */
-  device_token: string;
-  created_at: string;
-  updated_at: string | null;
-  discarded_at: string | null;
+    id: string;
+    /** The app's FCM registration token. */
+    device_token: string;
+    created_at: string;
+    updated_at: string | null;
+    discarded_at: string | null;
 };
 
 export type FcmTokenInput = {
-  /** The app's FCM registration token. */
-  device_token: string;
+    /** The app's FCM registration token. */
+    device_token: string;
 };
 
 export type FcmTokenList = {
-  data: FcmToken[];
-  links: PageLinks;
+    data: Array<FcmToken>;
+    links: PageLinks;
 };
 
 export type GithubIntegration = {
-  name: 'github';
-  id: string;
-  config: GithubIntegrationConfig | null;
-  error?: UnreadableConfig | undefined;
+    name: 'github';
+    id: string;
+    config: GithubIntegrationConfig | null;
+    error?: UnreadableConfig;
 };
 
 export type GithubIntegrationConfig = {
-  /** The secret that was given when the webhook was made: GitHub's requests are verified with it */
-  webhook_signing_secret: string;
+    /** The secret that was given when the webhook was made: GitHub's requests are verified with it */
+    webhook_signing_secret: string;
 };
 
 export type GithubIntegrationList = {
-  data: GithubIntegration[];
-  links: PageLinks;
+    data: Array<GithubIntegration>;
+    links: PageLinks;
 };
 
 export type InboxImages = {
-  /** Picture shown while there is nothing to read */
-  emptyInboxUrl: string;
+    /** Picture shown while there is nothing to read */
+    emptyInboxUrl: string;
 };
 
 export type InboxIntegration = {
-  name: 'inbox';
-  id: string;
-  config: InboxIntegrationConfig | null;
-  error?: UnreadableConfig | undefined;
-  state?: IntegrationState | undefined;
+    name: 'inbox';
+    id: string;
+    config: InboxIntegrationConfig | null;
+    error?: UnreadableConfig;
+    state?: IntegrationState;
 };
 
 export type InboxIntegrationConfig = {
-  images: InboxImages | null;
-  locale: string | null;
-  theme: InboxTheme | null;
+    images: InboxImages | null;
+    locale: string | null;
+    theme: InboxTheme | null;
 };
 
 export type InboxIntegrationConfigInput = {
-  images?: InboxImages | null | undefined;
-  locale?: string | null | undefined;
-  theme?: InboxTheme | null | undefined;
+    images?: InboxImages | null;
+    locale?: string | null;
+    theme?: InboxTheme | null;
 };
 
 export type InboxIntegrationList = {
-  data: InboxIntegration[];
-  links: PageLinks;
+    data: Array<InboxIntegration>;
+    links: PageLinks;
 };
 
 export type InboxTheme = {
-  notification?: InboxThemeNotification | undefined;
-  banner?: InboxThemeBanner | undefined;
-  dialog?: InboxThemeDialog | undefined;
-  footer?: InboxThemeFooter | undefined;
-  header?: InboxThemeHeader | undefined;
-  icon?: InboxThemeIcon | undefined;
-  unseenBadge?: InboxThemeUnseenBadge | undefined;
+    notification?: InboxThemeNotification;
+    banner?: InboxThemeBanner;
+    dialog?: InboxThemeDialog;
+    footer?: InboxThemeFooter;
+    header?: InboxThemeHeader;
+    icon?: InboxThemeIcon;
+    unseenBadge?: InboxThemeUnseenBadge;
 };
 
 export type InboxThemeBanner = {
-  /** Background, a CSS value */
-  backgroundColor: string;
-  /** Opacity of the background, 0 to 1 */
-  backgroundOpacity?: number | undefined;
-  /** Text size, a CSS value */
-  fontSize: string;
-  /** Text colour, a CSS value */
-  textColor: string;
+    /** Background, a CSS value */
+    backgroundColor: string;
+    /** Opacity of the background, 0 to 1 */
+    backgroundOpacity?: number;
+    /** Text size, a CSS value */
+    fontSize: string;
+    /** Text colour, a CSS value */
+    textColor: string;
 };
 
 export type InboxThemeDialog = {
-  /** Colour of switches, a CSS value */
-  accentColor: string;
-  /** Background, a CSS value */
-  backgroundColor: string;
-  /** Text colour, a CSS value */
-  textColor: string;
+    /** Colour of switches, a CSS value */
+    accentColor: string;
+    /** Background, a CSS value */
+    backgroundColor: string;
+    /** Text colour, a CSS value */
+    textColor: string;
 };
 
 export type InboxThemeFooter = {
-  /** Background, a CSS value */
-  backgroundColor: string;
-  /** Corner radius, a CSS value */
-  borderRadius: string;
-  /** Text size, a CSS value */
-  fontSize: string;
-  /** Text colour, a CSS value */
-  textColor: string;
+    /** Background, a CSS value */
+    backgroundColor: string;
+    /** Corner radius, a CSS value */
+    borderRadius: string;
+    /** Text size, a CSS value */
+    fontSize: string;
+    /** Text colour, a CSS value */
+    textColor: string;
 };
 
 export type InboxThemeHeader = {
-  /** Background, a CSS value */
-  backgroundColor: string;
-  /** Corner radius, a CSS value */
-  borderRadius: string;
-  /** Typeface, a CSS value */
-  fontFamily: string;
-  /** Text size, a CSS value */
-  fontSize: string;
-  /** Text colour, a CSS value */
-  textColor: string;
+    /** Background, a CSS value */
+    backgroundColor: string;
+    /** Corner radius, a CSS value */
+    borderRadius: string;
+    /** Typeface, a CSS value */
+    fontFamily: string;
+    /** Text size, a CSS value */
+    fontSize: string;
+    /** Text colour, a CSS value */
+    textColor: string;
 };
 
 export type InboxThemeHover = {
-  /** Background under the pointer, a CSS value */
-  backgroundColor: string;
+    /** Background under the pointer, a CSS value */
+    backgroundColor: string;
 };
 
 export type InboxThemeIcon = {
-  /** Outline, a CSS value */
-  borderColor: string;
-  /** Width, a CSS value */
-  width: string;
+    /** Outline, a CSS value */
+    borderColor: string;
+    /** Width, a CSS value */
+    width: string;
 };
 
 export type InboxThemeNotification = {
-  default: InboxThemeNotificationDefault;
-  hover?: InboxThemeHover | undefined;
-  state?: InboxThemeState | undefined;
-  unseen: InboxThemeNotificationState;
-  unread: InboxThemeNotificationState;
+    default: InboxThemeNotificationDefault;
+    hover?: InboxThemeHover;
+    state?: InboxThemeState;
+    unseen: InboxThemeNotificationState;
+    unread: InboxThemeNotificationState;
 };
 
 export type InboxThemeNotificationDefault = {
-  /** Space around a notification, a CSS value */
-  margin: string;
-  /** Typeface, a CSS value */
-  fontFamily: string;
-  /** Text size, a CSS value */
-  fontSize: string;
-  /** Text colour, a CSS value */
-  textColor: string;
-  /** Corner radius, a CSS value */
-  borderRadius: string;
-  /** Background, a CSS value */
-  backgroundColor: string;
-  hover?: InboxThemeHover | undefined;
-  state?: InboxThemeState | undefined;
+    /** Space around a notification, a CSS value */
+    margin: string;
+    /** Typeface, a CSS value */
+    fontFamily: string;
+    /** Text size, a CSS value */
+    fontSize: string;
+    /** Text colour, a CSS value */
+    textColor: string;
+    /** Corner radius, a CSS value */
+    borderRadius: string;
+    /** Background, a CSS value */
+    backgroundColor: string;
+    hover?: InboxThemeHover;
+    state?: InboxThemeState;
 };
 
 export type InboxThemeNotificationState = {
-  /** Text colour, a CSS value */
-  textColor: string;
-  /** Background, a CSS value */
-  backgroundColor: string;
-  hover?: InboxThemeHover | undefined;
-  state?: InboxThemeState | undefined;
+    /** Text colour, a CSS value */
+    textColor: string;
+    /** Background, a CSS value */
+    backgroundColor: string;
+    hover?: InboxThemeHover;
+    state?: InboxThemeState;
 };
 
 export type InboxThemeState = {
-  /** Colour of the dot that marks the state, a CSS value */
-  color: string;
+    /** Colour of the dot that marks the state, a CSS value */
+    color: string;
 };
 
 export type InboxThemeUnseenBadge = {
-  /** Background, a CSS value */
-  backgroundColor: string;
+    /** Background, a CSS value */
+    backgroundColor: string;
 };
 
 export type InboxToken = {
-  id: string;
-  /** A random text that you make. It is a secret: it opens the realtime connection. */
-  token: string;
-  connection_id: string | null;
-  created_at: string;
-  updated_at: string | null;
-  discarded_at: string | null;
+    id: string;
+    /** A random text that you make. It is a secret: it opens the realtime connection. */
+    token: string;
+    connection_id: string | null;
+    created_at: string;
+    updated_at: string | null;
+    discarded_at: string | null;
 };
 
 export type InboxTokenInput = {
-  /** A random text that you make. It is a secret: it opens the realtime connection. */
-  token: string;
-  /** Restricts delivery to this one realtime connection. */
-  connection_id?: string | null | undefined;
+    /** A random text that you make. It is a secret: it opens the realtime connection. */
+    token: string;
+    /** Restricts delivery to this one realtime connection. */
+    connection_id?: string | null;
 };
 
 export type InboxTokenList = {
-  data: InboxToken[];
-  links: PageLinks;
+    data: Array<InboxToken>;
+    links: PageLinks;
 };
 
 export type InstallationBrokenMessage = {
-  type: 'installation.broken';
-  /** The time of the event. */
-  timestamp: string;
-  data: Event & {
     type: 'installation.broken';
-    payload?: ProviderPayload | undefined;
-  };
+    /** The time of the event. */
+    timestamp: string;
+    data: Event & {
+        type: 'installation.broken';
+        payload?: ProviderPayload;
+    };
 };
 
 export type InstallationFinishInput = {
-  /** The id of the Slack app: the integration's, or the server's own. */
-  app_id: string;
-  /** From the query that Slack sent the user back with. */
-  code: string;
-  /** Where Slack sends the user back to; one of those of the app. */
-  redirect_url?: string | undefined;
-  /** The `state` of the same query. When it is given, it has to be from an installation that this user has started within the hour: nobody can slip the user a workspace of their own then. */
-  state?: string | undefined;
+    /** The id of the Slack app: the integration's, or the server's own. */
+    app_id: string;
+    /** From the query that Slack sent the user back with. */
+    code: string;
+    /** Where Slack sends the user back to; one of those of the app. */
+    redirect_url?: string;
+    /** The `state` of the same query. When it is given, it has to be from an installation that this user has started within the hour: nobody can slip the user a workspace of their own then. */
+    state?: string;
 };
 
 export type InstallationSavedMessage = {
-  type: 'installation.saved';
-  /** The time of the event. */
-  timestamp: string;
-  data: Event & {
     type: 'installation.saved';
-    payload?: ProviderPayload | undefined;
-  };
+    /** The time of the event. */
+    timestamp: string;
+    data: Event & {
+        type: 'installation.saved';
+        payload?: ProviderPayload;
+    };
 };
 
 export type InstallationStart = {
-  app_id: string;
-  /** Where to send the user. Its `state` comes back beside the `code`. */
-  auth_url: string;
-  scopes: string[];
+    app_id: string;
+    /** Where to send the user. Its `state` comes back beside the `code`. */
+    auth_url: string;
+    scopes: Array<string>;
 };
 
 export type InstallationStartInput = {
-  /** The id of the Slack app: the integration's, or the server's own. */
-  app_id: string;
-  /** Returned instead of Slack's own address, with the same query. */
-  auth_url?: string | undefined;
-  /** What the app may do besides posting. */
-  extra_scopes?: string[] | undefined;
-  /** Where Slack sends the user back to; one of those of the app. */
-  redirect_url?: string | undefined;
+    /** The id of the Slack app: the integration's, or the server's own. */
+    app_id: string;
+    /** Returned instead of Slack's own address, with the same query. */
+    auth_url?: string;
+    /** What the app may do besides posting. */
+    extra_scopes?: Array<string>;
+    /** Where Slack sends the user back to; one of those of the app. */
+    redirect_url?: string;
 };
 
 export type Integration = ApnsIntegration | EventsourceIntegration | ExpoIntegration | FcmIntegration | GithubIntegration | InboxIntegration | MailgunIntegration | PingEmailIntegration | SendgridIntegration | SesIntegration | SlackIntegration | SlackbotIntegration | SmtpIntegration | StripeIntegration | TeamsIntegration | TwilioIntegration | WebPushIntegration;
 
 export type IntegrationDeletedMessage = {
-  type: 'integration.deleted';
-  /** The time of the event. */
-  timestamp: string;
-  data: Event & {
     type: 'integration.deleted';
-    payload?: ProviderPayload | undefined;
-  };
+    /** The time of the event. */
+    timestamp: string;
+    data: Event & {
+        type: 'integration.deleted';
+        payload?: ProviderPayload;
+    };
 };
 
 export type IntegrationList = {
-  data: Integration[];
-  links: PageLinks;
+    data: Array<Integration>;
+    links: PageLinks;
 };
 
 export type IntegrationPausedMessage = {
-  type: 'integration.paused';
-  /** The time of the event. */
-  timestamp: string;
-  data: Event & {
     type: 'integration.paused';
-    payload?: IntegrationStatePayload | undefined;
-  };
+    /** The time of the event. */
+    timestamp: string;
+    data: Event & {
+        type: 'integration.paused';
+        payload?: IntegrationStatePayload;
+    };
 };
 
 export type IntegrationReceivedMessage = {
-  type: 'integration.received';
-  /** The time of the event. */
-  timestamp: string;
-  data: Event & {
     type: 'integration.received';
-  };
+    /** The time of the event. */
+    timestamp: string;
+    data: Event & {
+        type: 'integration.received';
+    };
 };
 
 export type IntegrationResumedMessage = {
-  type: 'integration.resumed';
-  /** The time of the event. */
-  timestamp: string;
-  data: Event & {
     type: 'integration.resumed';
-    payload?: IntegrationStatePayload | undefined;
-  };
+    /** The time of the event. */
+    timestamp: string;
+    data: Event & {
+        type: 'integration.resumed';
+        payload?: IntegrationStatePayload;
+    };
 };
 
 export type IntegrationSavedMessage = {
-  type: 'integration.saved';
-  /** The time of the event. */
-  timestamp: string;
-  data: Event & {
     type: 'integration.saved';
-    payload?: ProviderPayload | undefined;
-  };
+    /** The time of the event. */
+    timestamp: string;
+    data: Event & {
+        type: 'integration.saved';
+        payload?: ProviderPayload;
+    };
 };
 
 /** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
 export type IntegrationState = {
-  status: 'paused';
-  /** When it was paused. */
-  since: string;
-  /** From then on one message at a time tries whether it works again. Saving it again ends the pause at once. */
-  until: string;
-  /** The error that paused it, in a word of the provider or ours. */
-  code?: string | undefined;
-  /** The same in words, for people. */
-  reason: string;
-  /** Where only one of its hosts or workspaces is concerned: which. Messages to others go on. */
-  party?: string | undefined;
+    status: 'paused';
+    /** When it was paused. */
+    since: string;
+    /** From then on one message at a time tries whether it works again. Saving it again ends the pause at once. */
+    until: string;
+    /** The error that paused it, in a word of the provider or ours. */
+    code?: string;
+    /** The same in words, for people. */
+    reason: string;
+    /** Where only one of its hosts or workspaces is concerned: which. Messages to others go on. */
+    party?: string;
 };
 
 export type IntegrationStatePayload = {
-  id: string;
-  /** The name of the provider. */
-  name: string;
-  /** The only host or workspace that is affected. */
-  party?: string | undefined;
+    id: string;
+    /** The name of the provider. */
+    name: string;
+    /** The only host or workspace that is affected. */
+    party?: string;
 };
 
 export type Mailbox = {
-  /** E-mail address */
-  email: string;
-  /** Name shown beside the address */
-  name?: string | null | undefined;
+    /** E-mail address */
+    email: string;
+    /** Name shown beside the address */
+    name?: string | null;
 };
 
 export type MailgunIntegration = {
-  name: 'mailgun';
-  id: string;
-  config: MailgunIntegrationConfig | null;
-  error?: UnreadableConfig | undefined;
-  state?: IntegrationState | undefined;
+    name: 'mailgun';
+    id: string;
+    config: MailgunIntegrationConfig | null;
+    error?: UnreadableConfig;
+    state?: IntegrationState;
 };
 
 export type MailgunIntegrationConfig = {
-  /** An API key of the account, or the domain's own sending key */
-  api_key: string;
-  /** The domain to send from, as Mailgun lists it */
-  domain: string;
-  /** Where the domain is hosted */
-  region: 'us' | 'eu';
-  /** Sender of every e-mail, at the domain */
-  from?: Mailbox | undefined;
-  /** The HTTP webhook signing key, not the API key: bounces and complaints are taken by it */
-  webhook_signing_key?: string | undefined;
-  /** The most messages that this server sends in a second, spread evenly; 0.5 is one in two seconds. Left out: as many as the provider accepts */
-  max_per_second?: number | undefined;
+    /** An API key of the account, or the domain's own sending key */
+    api_key: string;
+    /** The domain to send from, as Mailgun lists it */
+    domain: string;
+    /** Where the domain is hosted */
+    region: 'us' | 'eu';
+    /** Sender of every e-mail, at the domain */
+    from?: Mailbox;
+    /** The HTTP webhook signing key, not the API key: bounces and complaints are taken by it */
+    webhook_signing_key?: string;
+    /** The most messages that this server sends in a second, spread evenly; 0.5 is one in two seconds. Left out: as many as the provider accepts */
+    max_per_second?: number;
 };
 
 export type MailgunIntegrationList = {
-  data: MailgunIntegration[];
-  links: PageLinks;
+    data: Array<MailgunIntegration>;
+    links: PageLinks;
 };
 
 export type Notification = {
-  id: string;
-  user_id: string;
-  /** `unread`: seen, but not read. Archived wins over read, read over seen. */
-  status: 'unseen' | 'unread' | 'read' | 'archived';
-  title: string;
-  content: string | null;
-  action_url: string | null;
-  category: string | null;
-  topic: string | null;
-  custom_attributes: Record<string, unknown> | null;
-  created_at: string;
-  updated_at: string;
-  sent_at: string | null;
-  seen_at: string | null;
-  read_at: string | null;
-  archived_at: string | null;
-  discarded_at: string | null;
+    id: string;
+    user_id: string;
+    /** `unread`: seen, but not read. Archived wins over read, read over seen. */
+    status: 'unseen' | 'unread' | 'read' | 'archived';
+    title: string;
+    content: string | null;
+    action_url: string | null;
+    category: string | null;
+    topic: string | null;
+    custom_attributes: {
+        [key: string]: unknown;
+    } | null;
+    created_at: string;
+    updated_at: string;
+    sent_at: string | null;
+    seen_at: string | null;
+    read_at: string | null;
+    archived_at: string | null;
+    discarded_at: string | null;
 };
 
 export type NotificationArchivedMessage = {
-  type: 'notification.archived';
-  /** The time of the event. */
-  timestamp: string;
-  data: Event & {
     type: 'notification.archived';
-    payload?: NotificationsPayload | undefined;
-  };
+    /** The time of the event. */
+    timestamp: string;
+    data: Event & {
+        type: 'notification.archived';
+        payload?: NotificationsPayload;
+    };
 };
 
 export type NotificationCreatedMessage = {
-  type: 'notification.created';
-  /** The time of the event. */
-  timestamp: string;
-  data: Event & {
     type: 'notification.created';
-  };
+    /** The time of the event. */
+    timestamp: string;
+    data: Event & {
+        type: 'notification.created';
+    };
 };
 
 export type NotificationDeletedMessage = {
-  type: 'notification.deleted';
-  /** The time of the event. */
-  timestamp: string;
-  data: Event & {
     type: 'notification.deleted';
-  };
+    /** The time of the event. */
+    timestamp: string;
+    data: Event & {
+        type: 'notification.deleted';
+    };
 };
 
 export type NotificationList = {
-  data: Notification[];
-  links: PageLinks;
+    data: Array<Notification>;
+    links: PageLinks;
 };
 
 export type NotificationReadMessage = {
-  type: 'notification.read';
-  /** The time of the event. */
-  timestamp: string;
-  data: Event & {
     type: 'notification.read';
-    payload?: NotificationsPayload | undefined;
-  };
+    /** The time of the event. */
+    timestamp: string;
+    data: Event & {
+        type: 'notification.read';
+        payload?: NotificationsPayload;
+    };
 };
 
 export type NotificationSeenMessage = {
-  type: 'notification.seen';
-  /** The time of the event. */
-  timestamp: string;
-  data: Event & {
     type: 'notification.seen';
-    payload?: NotificationsPayload | undefined;
-  };
+    /** The time of the event. */
+    timestamp: string;
+    data: Event & {
+        type: 'notification.seen';
+        payload?: NotificationsPayload;
+    };
 };
 
 export type NotificationUnarchivedMessage = {
-  type: 'notification.unarchived';
-  /** The time of the event. */
-  timestamp: string;
-  data: Event & {
     type: 'notification.unarchived';
-  };
+    /** The time of the event. */
+    timestamp: string;
+    data: Event & {
+        type: 'notification.unarchived';
+    };
 };
 
 export type NotificationUnreadMessage = {
-  type: 'notification.unread';
-  /** The time of the event. */
-  timestamp: string;
-  data: Event & {
     type: 'notification.unread';
-  };
+    /** The time of the event. */
+    timestamp: string;
+    data: Event & {
+        type: 'notification.unread';
+    };
 };
 
 /** Only when a user changed all notifications at once, or all of a category or topic. */
 export type NotificationsPayload = {
-  category?: string | undefined;
-  topic?: string | undefined;
-  /** How many notifications changed. */
-  count: number;
+    category?: string;
+    topic?: string;
+    /** How many notifications changed. */
+    count: number;
 };
 
 export type PageLinks = {
-  /** The address of the first page. */
-  first: string;
-  /** The address of the next page; `null` on the last page. */
-  next: string | null;
-  /** The address of the previous page; `null` on the first page. */
-  prev: string | null;
+    /** The address of the first page. */
+    first: string;
+    /** The address of the next page; `null` on the last page. */
+    next: string | null;
+    /** The address of the previous page; `null` on the first page. */
+    prev: string | null;
 };
 
 export type PingEmailIntegration = {
-  name: 'ping_email';
-  id: string;
-  config: PingEmailIntegrationConfig | null;
-  error?: UnreadableConfig | undefined;
-  state?: IntegrationState | undefined;
+    name: 'ping_email';
+    id: string;
+    config: PingEmailIntegrationConfig | null;
+    error?: UnreadableConfig;
+    state?: IntegrationState;
 };
 
 export type PingEmailIntegrationConfig = {
-  /** The address of your mailer; it is sent each notification with a POST */
-  url: string;
-  /** The most messages that this server sends in a second, spread evenly; 0.5 is one in two seconds. Left out: as many as the provider accepts */
-  max_per_second?: number | undefined;
+    /** The address of your mailer; it is sent each notification with a POST */
+    url: string;
+    /** The most messages that this server sends in a second, spread evenly; 0.5 is one in two seconds. Left out: as many as the provider accepts */
+    max_per_second?: number;
 };
 
 export type PingEmailIntegrationList = {
-  data: PingEmailIntegration[];
-  links: PageLinks;
+    data: Array<PingEmailIntegration>;
+    links: PageLinks;
 };
 
 export type PreferenceChange = {
-  category: string | null;
-  channel: Channel;
-  enabled: boolean;
+    category: string | null;
+    channel: Channel;
+    enabled: boolean;
 };
 
 export type PreferencesPayload = {
-  /** A `category` of `null` means notifications without a category. */
-  changes: PreferenceChange[];
+    /** A `category` of `null` means notifications without a category. */
+    changes: Array<PreferenceChange>;
 };
 
 export type PreferencesUpdatedMessage = {
-  type: 'preferences.updated';
-  /** The time of the event. */
-  timestamp: string;
-  data: Event & {
     type: 'preferences.updated';
-    payload?: PreferencesPayload | undefined;
-  };
+    /** The time of the event. */
+    timestamp: string;
+    data: Event & {
+        type: 'preferences.updated';
+        payload?: PreferencesPayload;
+    };
 };
 
 export type ProviderOverrides = {
-  /** Merged into the provider's own payload. */
-  apns?: Record<string, unknown> | undefined;
-  /** Merged into the provider's own payload. */
-  expo?: Record<string, unknown> | undefined;
-  /** Merged into the provider's own payload. */
-  fcm?: Record<string, unknown> | undefined;
-  /** Merged into the provider's own payload. */
-  mailgun?: Record<string, unknown> | undefined;
-  /** Merged into the provider's own payload. */
-  sendgrid?: Record<string, unknown> | undefined;
-  /** Merged into the provider's own payload. */
-  ses?: Record<string, unknown> | undefined;
-  /** Merged into the provider's own payload. */
-  slack?: Record<string, unknown> | undefined;
-  /** Merged into the provider's own payload. */
-  teams?: Record<string, unknown> | undefined;
-  /** Merged into the provider's own payload. */
-  twilio?: Record<string, unknown> | undefined;
-  /** Merged into the provider's own payload. */
-  web_push?: Record<string, unknown> | undefined;
+    /** Merged into the provider's own payload. */
+    apns?: {
+        [key: string]: unknown;
+    };
+    /** Merged into the provider's own payload. */
+    expo?: {
+        [key: string]: unknown;
+    };
+    /** Merged into the provider's own payload. */
+    fcm?: {
+        [key: string]: unknown;
+    };
+    /** Merged into the provider's own payload. */
+    mailgun?: {
+        [key: string]: unknown;
+    };
+    /** Merged into the provider's own payload. */
+    sendgrid?: {
+        [key: string]: unknown;
+    };
+    /** Merged into the provider's own payload. */
+    ses?: {
+        [key: string]: unknown;
+    };
+    /** Merged into the provider's own payload. */
+    slack?: {
+        [key: string]: unknown;
+    };
+    /** Merged into the provider's own payload. */
+    teams?: {
+        [key: string]: unknown;
+    };
+    /** Merged into the provider's own payload. */
+    twilio?: {
+        [key: string]: unknown;
+    };
+    /** Merged into the provider's own payload. */
+    web_push?: {
+        [key: string]: unknown;
+    };
 };
 
 export type ProviderPayload = {
-  id?: string | undefined;
-  /** The name of the provider. */
-  name: string;
+    id?: string;
+    /** The name of the provider. */
+    name: string;
 };
 
 export type ReceiptReply = {
-  /** The value that the vendor expects in the response. */
-  challenge?: string | undefined;
+    /** The value that the vendor expects in the response. */
+    challenge?: string;
 };
 
 export type Recipient = UserRecipient | TopicRecipients;
 
 export type SavedApnsToken = {
-  /** The device's token in hexadecimal, as iOS gives it to the app. */
-  device_token: string;
-  /** The app's bundle identifier, where it is not the integration's. */
-  app_id?: string | undefined;
-  /** Which of Apple's servers knows the token; production if not given. */
-  installation_id?: 'development' | 'production' | undefined;
+    /** The device's token in hexadecimal, as iOS gives it to the app. */
+    device_token: string;
+    /** The app's bundle identifier, where it is not the integration's. */
+    app_id?: string;
+    /** Which of Apple's servers knows the token; production if not given. */
+    installation_id?: 'development' | 'production';
 };
 
 export type SavedChatToken = {
-  oauth?: ChatTokenOauth | undefined;
-  webhook?: ChatTokenWebhook | undefined;
+    oauth?: ChatTokenOauth;
+    webhook?: ChatTokenWebhook;
 };
 
 export type SavedExpoToken = {
-  /** The device's Expo push token. */
-  device_token: string;
+    /** The device's Expo push token. */
+    device_token: string;
 };
 
 export type SavedFcmToken = {
-  /** The app's FCM registration token. */
-  device_token: string;
+    /** The app's FCM registration token. */
+    device_token: string;
 };
 
 export type SavedInboxToken = {
-  /** A random text that you make. It is a secret: it opens the realtime connection. */
-  token: string;
-  connection_id: string | null;
+    /** A random text that you make. It is a secret: it opens the realtime connection. */
+    token: string;
+    connection_id: string | null;
 };
 
 export type SavedTeamsToken = {
-  webhook?: TeamsTokenWebhook | undefined;
+    webhook?: TeamsTokenWebhook;
 };
 
 export type SavedWebPushToken = {
-  /** The address of the subscription, as the browser gives it. */
-  endpoint: string;
-  keys: WebPushKeys;
+    /** The address of the subscription, as the browser gives it. */
+    endpoint: string;
+    keys: WebPushKeys;
 };
 
 export type SendgridIntegration = {
-  name: 'sendgrid';
-  id: string;
-  config: SendgridIntegrationConfig | null;
-  error?: UnreadableConfig | undefined;
-  state?: IntegrationState | undefined;
+    name: 'sendgrid';
+    id: string;
+    config: SendgridIntegrationConfig | null;
+    error?: UnreadableConfig;
+    state?: IntegrationState;
 };
 
 export type SendgridIntegrationConfig = {
-  /** An API key with the permission Mail Send */
-  api_key: string;
-  /** Sender of every e-mail, one that SendGrid has verified */
-  from?: Mailbox | undefined;
-  /** Where replies go, if not to the sender */
-  reply_to?: Mailbox | undefined;
-  /** Where the account is: eu for EU subusers. Left out: global */
-  region?: 'global' | 'eu' | undefined;
-  /** The verification key of the signed event webhook, in base64. It verifies bounces and complaints */
-  webhook_public_key?: string | undefined;
-  /** The most messages that this server sends in a second, spread evenly; 0.5 is one in two seconds. Left out: as many as the provider accepts */
-  max_per_second?: number | undefined;
+    /** An API key with the permission Mail Send */
+    api_key: string;
+    /** Sender of every e-mail, one that SendGrid has verified */
+    from?: Mailbox;
+    /** Where replies go, if not to the sender */
+    reply_to?: Mailbox;
+    /** Where the account is: eu for EU subusers. Left out: global */
+    region?: 'global' | 'eu';
+    /** The verification key of the signed event webhook, in base64. It verifies bounces and complaints */
+    webhook_public_key?: string;
+    /** The most messages that this server sends in a second, spread evenly; 0.5 is one in two seconds. Left out: as many as the provider accepts */
+    max_per_second?: number;
 };
 
 export type SendgridIntegrationList = {
-  data: SendgridIntegration[];
-  links: PageLinks;
+    data: Array<SendgridIntegration>;
+    links: PageLinks;
 };
 
 export type SesIntegration = {
-  name: 'ses';
-  id: string;
-  config: SesIntegrationConfig | null;
-  error?: UnreadableConfig | undefined;
-  state?: IntegrationState | undefined;
+    name: 'ses';
+    id: string;
+    config: SesIntegrationConfig | null;
+    error?: UnreadableConfig;
+    state?: IntegrationState;
 };
 
 export type SesIntegrationConfig = {
-  /** The access key id of an IAM user that may send e-mail */
-  key_id: string;
-  /** The secret access key that belongs to it */
-  secret_key: string;
-  /** The region of the verified identity, such as eu-west-1 */
-  region: string;
-  /** Sender of every e-mail, one that SES has verified */
-  from?: Mailbox | undefined;
-  /** The configuration set that every e-mail is sent with */
-  configuration_set?: string | undefined;
-  /** The SNS topic of the configuration set. Bounces and complaints are accepted from this topic alone */
-  topic_arn?: string | undefined;
-  /** The most messages that this server sends in a second, spread evenly; 0.5 is one in two seconds. Left out: as many as the provider accepts */
-  max_per_second?: number | undefined;
+    /** The access key id of an IAM user that may send e-mail */
+    key_id: string;
+    /** The secret access key that belongs to it */
+    secret_key: string;
+    /** The region of the verified identity, such as eu-west-1 */
+    region: string;
+    /** Sender of every e-mail, one that SES has verified */
+    from?: Mailbox;
+    /** The configuration set that every e-mail is sent with */
+    configuration_set?: string;
+    /** The SNS topic of the configuration set. Bounces and complaints are accepted from this topic alone */
+    topic_arn?: string;
+    /** The most messages that this server sends in a second, spread evenly; 0.5 is one in two seconds. Left out: as many as the provider accepts */
+    max_per_second?: number;
 };
 
 export type SesIntegrationList = {
-  data: SesIntegration[];
-  links: PageLinks;
+    data: Array<SesIntegration>;
+    links: PageLinks;
 };
 
 export type SlackInstallation = {
-  /** `<app_id>-<team_id>`, which is what it is if not given; of a whole organisation `<app_id>-<enterprise_id>`. */
-  id?: string | undefined;
-  /** The bot's token. */
-  access_token: string;
-  /** The id of the Slack app: the integration's, or the server's own. */
-  app_id: string;
-  authed_user: SlackInstallationUser;
-  /** The user that the app posts as. */
-  bot_user_id?: string | undefined;
-  enterprise?: SlackInstallationEnterprise | undefined;
-  /** Until the bot's token runs out, from now. */
-  expires_in?: number | undefined;
-  incoming_webhook?: SlackInstallationWebhook | undefined;
-  /** Whether it is of a whole organisation. */
-  is_enterprise_install?: boolean | undefined;
-  /** What renews the bot's token; good for one time. */
-  refresh_token?: string | undefined;
-  /** What the bot's token permits. */
-  scope?: string | undefined;
-  team: SlackInstallationTeam;
-  /** The kind of the token. */
-  token_type?: string | undefined;
-  /** The same as `team.id`. */
-  team_id?: string | null | undefined;
-  /** The same as `team.name`. */
-  team_name?: string | null | undefined;
-  /** The same as `enterprise.id`. */
-  enterprise_id?: string | null | undefined;
-  /** The same as `enterprise.name`. */
-  enterprise_name?: string | null | undefined;
+    /** `<app_id>-<team_id>`, which is what it is if not given; of a whole organisation `<app_id>-<enterprise_id>`. */
+    id?: string;
+    /** The bot's token. */
+    access_token: string;
+    /** The id of the Slack app: the integration's, or the server's own. */
+    app_id: string;
+    authed_user: SlackInstallationUser;
+    /** The user that the app posts as. */
+    bot_user_id?: string;
+    enterprise?: SlackInstallationEnterprise;
+    /** Until the bot's token runs out, from now. */
+    expires_in?: number;
+    incoming_webhook?: SlackInstallationWebhook;
+    /** Whether it is of a whole organisation. */
+    is_enterprise_install?: boolean;
+    /** What renews the bot's token; good for one time. */
+    refresh_token?: string;
+    /** What the bot's token permits. */
+    scope?: string;
+    team: SlackInstallationTeam;
+    /** The kind of the token. */
+    token_type?: string;
+    /** The same as `team.id`. */
+    team_id?: string | null;
+    /** The same as `team.name`. */
+    team_name?: string | null;
+    /** The same as `enterprise.id`. */
+    enterprise_id?: string | null;
+    /** The same as `enterprise.name`. */
+    enterprise_name?: string | null;
 };
 
 export type SlackInstallationEnterprise = {
-  /** The organisation. */
-  id: string;
-  /** Its name. */
-  name: string;
+    /** The organisation. */
+    id: string;
+    /** Its name. */
+    name: string;
 };
 
 export type SlackInstallationTeam = {
-  /** The workspace. */
-  id: string;
-  /** Its name. */
-  name?: string | undefined;
+    /** The workspace. */
+    id: string;
+    /** Its name. */
+    name?: string;
 };
 
 export type SlackInstallationUser = {
-  /** Who installed the app. */
-  id: string;
-  /** The user's own token. */
-  access_token?: string | undefined;
-  /** What renews the user's token. */
-  refresh_token?: string | undefined;
-  /** The kind of the token. */
-  token_type?: string | undefined;
-  /** What the user's token permits. */
-  scope?: string | undefined;
-  /** Until the user's token runs out. */
-  expires_in?: number | undefined;
+    /** Who installed the app. */
+    id: string;
+    /** The user's own token. */
+    access_token?: string;
+    /** What renews the user's token. */
+    refresh_token?: string;
+    /** The kind of the token. */
+    token_type?: string;
+    /** What the user's token permits. */
+    scope?: string;
+    /** Until the user's token runs out. */
+    expires_in?: number;
 };
 
 export type SlackInstallationWebhook = {
-  /** Where the channel is posted to. */
-  url: string;
-  /** The name of the channel. */
-  channel: string;
-  /** The id of the channel. */
-  channel_id?: string | undefined;
-  /** Where it is configured. */
-  configuration_url: string;
+    /** Where the channel is posted to. */
+    url: string;
+    /** The name of the channel. */
+    channel: string;
+    /** The id of the channel. */
+    channel_id?: string;
+    /** Where it is configured. */
+    configuration_url: string;
 };
 
 export type SlackIntegration = {
-  name: 'slack';
-  id: string;
-  config: SlackIntegrationConfig | null;
-  error?: UnreadableConfig | undefined;
-  state?: IntegrationState | undefined;
+    name: 'slack';
+    id: string;
+    config: SlackIntegrationConfig | null;
+    error?: UnreadableConfig;
+    state?: IntegrationState;
 };
 
 export type SlackIntegrationConfig = {
-  /** The id of the app */
-  app_id: string;
-  /** The client id of the app */
-  client_id: string;
-  /** The client secret of the app */
-  client_secret: string;
-  /** The signing secret of the app: what Slack reports is verified with it */
-  signing_secret: string;
+    /** The id of the app */
+    app_id: string;
+    /** The client id of the app */
+    client_id: string;
+    /** The client secret of the app */
+    client_secret: string;
+    /** The signing secret of the app: what Slack reports is verified with it */
+    signing_secret: string;
 };
 
 export type SlackIntegrationList = {
-  data: SlackIntegration[];
-  links: PageLinks;
+    data: Array<SlackIntegration>;
+    links: PageLinks;
 };
 
 export type SlackbotIntegration = {
-  name: 'service_slackbot';
-  id: string;
-  config: SlackbotIntegrationConfig | null;
-  error?: UnreadableConfig | undefined;
-  state?: IntegrationState | undefined;
+    name: 'service_slackbot';
+    id: string;
+    config: SlackbotIntegrationConfig | null;
+    error?: UnreadableConfig;
+    state?: IntegrationState;
 };
 
 export type SlackbotIntegrationConfig = {
-  /** Whether users may connect Slack by the server's own app */
-  enabled: boolean;
+    /** Whether users may connect Slack by the server's own app */
+    enabled: boolean;
 };
 
 export type SlackbotIntegrationList = {
-  data: SlackbotIntegration[];
-  links: PageLinks;
+    data: Array<SlackbotIntegration>;
+    links: PageLinks;
 };
 
 export type SmtpIntegration = {
-  name: 'smtp';
-  id: string;
-  config: SmtpIntegrationConfig | null;
-  error?: UnreadableConfig | undefined;
-  state?: IntegrationState | undefined;
+    name: 'smtp';
+    id: string;
+    config: SmtpIntegrationConfig | null;
+    error?: UnreadableConfig;
+    state?: IntegrationState;
 };
 
 export type SmtpIntegrationConfig = {
-  /** Host name of the mail server; certificates must be issued for it */
-  host: string;
-  /** 587 for STARTTLS, 465 for TLS, 25 between servers */
-  port: number;
-  /** Account to log in with; empty to send without logging in */
-  username: string;
-  /** Password of the account */
-  password: string;
-  /** Sender of every e-mail */
-  from: SmtpMailbox;
-  /** Where replies go, if not to the sender */
-  reply_to?: SmtpMailbox | undefined;
-  /** ssl: TLS from the start. starttls: refuse to send unless the server encrypts. none: never encrypt. Left out: TLS on port 465, elsewhere STARTTLS if the server offers it */
-  security?: 'none' | 'ssl' | 'starttls' | undefined;
-  /** The most messages that this server sends in a second, spread evenly; 0.5 is one in two seconds. Left out: as many as the provider accepts */
-  max_per_second?: number | undefined;
+    /** Host name of the mail server; certificates must be issued for it */
+    host: string;
+    /** 587 for STARTTLS, 465 for TLS, 25 between servers */
+    port: number;
+    /** Account to log in with; empty to send without logging in */
+    username: string;
+    /** Password of the account */
+    password: string;
+    /** Sender of every e-mail */
+    from: SmtpMailbox;
+    /** Where replies go, if not to the sender */
+    reply_to?: SmtpMailbox;
+    /** ssl: TLS from the start. starttls: refuse to send unless the server encrypts. none: never encrypt. Left out: TLS on port 465, elsewhere STARTTLS if the server offers it */
+    security?: 'none' | 'ssl' | 'starttls';
+    /** The most messages that this server sends in a second, spread evenly; 0.5 is one in two seconds. Left out: as many as the provider accepts */
+    max_per_second?: number;
 };
 
 export type SmtpIntegrationList = {
-  data: SmtpIntegration[];
-  links: PageLinks;
+    data: Array<SmtpIntegration>;
+    links: PageLinks;
 };
 
 export type SmtpMailbox = {
-  /** E-mail address */
-  email: string;
-  /** Name shown beside the address */
-  name?: string | undefined;
+    /** E-mail address */
+    email: string;
+    /** Name shown beside the address */
+    name?: string;
 };
 
 export type StripeIntegration = {
-  name: 'stripe';
-  id: string;
-  config: StripeIntegrationConfig | null;
-  error?: UnreadableConfig | undefined;
+    name: 'stripe';
+    id: string;
+    config: StripeIntegrationConfig | null;
+    error?: UnreadableConfig;
 };
 
 export type StripeIntegrationConfig = {
-  /** The endpoint's signing secret: Stripe's requests are verified with it */
-  webhook_signing_secret: string;
-  /** A name of your own for this configuration; it is kept and shown as it is */
-  id?: string | undefined;
+    /** The endpoint's signing secret: Stripe's requests are verified with it */
+    webhook_signing_secret: string;
+    /** A name of your own for this configuration; it is kept and shown as it is */
+    id?: string;
 };
 
 export type StripeIntegrationList = {
-  data: StripeIntegration[];
-  links: PageLinks;
+    data: Array<StripeIntegration>;
+    links: PageLinks;
 };
 
 export type Subscription = {
-  id: string;
-  /** What users subscribe to, and broadcasts are about. */
-  topic: string;
-  /** `*` first, then by name. */
-  categories: CategorySubscription[];
+    id: string;
+    /** What users subscribe to, and broadcasts are about. */
+    topic: string;
+    /** `*` first, then by name. */
+    categories: Array<CategorySubscription>;
 };
 
 export type SubscriptionDeletedMessage = {
-  type: 'subscription.deleted';
-  /** The time of the event. */
-  timestamp: string;
-  data: Event & {
     type: 'subscription.deleted';
-    payload?: SubscriptionPayload | undefined;
-  };
+    /** The time of the event. */
+    timestamp: string;
+    data: Event & {
+        type: 'subscription.deleted';
+        payload?: SubscriptionPayload;
+    };
 };
 
 export type SubscriptionInput = {
-  /** What users subscribe to, and broadcasts are about. */
-  topic: string;
-  /** Each named once, and `subscribed` unless it says otherwise. Without any, or with none in it, the user subscribes to all of the topic. */
-  categories?: CategorySubscriptionInput[] | undefined;
+    /** What users subscribe to, and broadcasts are about. */
+    topic: string;
+    /** Each named once, and `subscribed` unless it says otherwise. Without any, or with none in it, the user subscribes to all of the topic. */
+    categories?: Array<CategorySubscriptionInput>;
 };
 
 export type SubscriptionList = {
-  data: Subscription[];
-  links: PageLinks;
+    data: Array<Subscription>;
+    links: PageLinks;
 };
 
 export type SubscriptionPayload = {
-  topic: string;
-  categories?: SubscriptionPayloadCategory[] | undefined;
+    topic: string;
+    categories?: Array<SubscriptionPayloadCategory>;
 };
 
 export type SubscriptionPayloadCategory = {
-  slug: string;
-  status: string;
+    slug: string;
+    status: string;
 };
 
 export type SubscriptionSavedMessage = {
-  type: 'subscription.saved';
-  /** The time of the event. */
-  timestamp: string;
-  data: Event & {
     type: 'subscription.saved';
-    payload?: SubscriptionPayload | undefined;
-  };
+    /** The time of the event. */
+    timestamp: string;
+    data: Event & {
+        type: 'subscription.saved';
+        payload?: SubscriptionPayload;
+    };
 };
 
 export type Suppression = {
-  id: string;
-  kind: SuppressionKind;
-  /** Lower case; `null` for a phone number, and when all that is known of its user was erased. */
-  email: string | null;
-  /** Without spaces; `null` for an e-mail address, and when all that is known of its user was erased. */
-  phone_number: string | null;
-  reason: SuppressionReason;
-  /** Who said so; `null` where a request did. */
-  provider: string | null;
-  /** What the provider said. */
-  detail: string | null;
-  /** What you want to remember about it. */
-  note: string | null;
-  created_at: string;
-  updated_at: string;
+    id: string;
+    kind: SuppressionKind;
+    /** Lower case; `null` for a phone number, and when all that is known of its user was erased. */
+    email: string | null;
+    /** Without spaces; `null` for an e-mail address, and when all that is known of its user was erased. */
+    phone_number: string | null;
+    reason: SuppressionReason;
+    /** Who said so; `null` where a request did. */
+    provider: string | null;
+    /** What the provider said. */
+    detail: string | null;
+    /** What you want to remember about it. */
+    note: string | null;
+    created_at: string;
+    updated_at: string;
 };
 
 export type SuppressionAddedMessage = {
-  type: 'suppression.added';
-  /** The time of the event. */
-  timestamp: string;
-  data: Event & {
     type: 'suppression.added';
-  };
+    /** The time of the event. */
+    timestamp: string;
+    data: Event & {
+        type: 'suppression.added';
+    };
 };
 
-/** The reason is `manual` unless it says otherwise; a stronger one that is stored stays. A note that is given replaces the stored one, an absent one stays, `null` clears. */
-export type SuppressionInput = {
-  /** An e-mail address, in whatever case. */
-  email?: string | null | undefined;
-  /** In international form: +15005550001. */
-  phone_number?: string | null | undefined;
-  reason?: SuppressionReason | undefined;
-  /** What you want to remember about it. */
-  note?: string | null | undefined;
-  id?: string | undefined;
-  kind?: SuppressionKind | undefined;
-  provider?: string | null | undefined;
-  detail?: string | null | undefined;
-  created_at?: string | undefined;
-  updated_at?: string | undefined;
-} & ({ email: string } | { phone_number: string });
+export type SuppressionInput = ({
+    email: unknown;
+    phone_number?: null;
+} | {
+    phone_number: unknown;
+    email?: null;
+}) & {
+    /** An e-mail address, in whatever case. */
+    email?: string | null;
+    /** In international form: +15005550001. */
+    phone_number?: string | null;
+    reason?: SuppressionReason;
+    /** What you want to remember about it. */
+    note?: string | null;
+    readonly id?: string;
+    readonly kind?: SuppressionKind;
+    readonly provider?: string | null;
+    readonly detail?: string | null;
+    readonly created_at?: string;
+    readonly updated_at?: string;
+};
 
 export type SuppressionKind = 'email' | 'phone';
 
 export type SuppressionLiftedMessage = {
-  type: 'suppression.lifted';
-  /** The time of the event. */
-  timestamp: string;
-  data: Event & {
     type: 'suppression.lifted';
-  };
+    /** The time of the event. */
+    timestamp: string;
+    data: Event & {
+        type: 'suppression.lifted';
+    };
 };
 
 export type SuppressionList = {
-  data: Suppression[];
-  links: PageLinks;
+    data: Array<Suppression>;
+    links: PageLinks;
 };
 
 /** `manual`: by a request. `rejected`: the provider does not take the address. `bounced`: what was sent came back. `unsubscribed`: the recipient told the provider to stop. `complained`: the recipient called it spam. Of several the last in this order. */
 export type SuppressionReason = 'manual' | 'rejected' | 'bounced' | 'unsubscribed' | 'complained';
 
 export type SuppressionUpdatedMessage = {
-  type: 'suppression.updated';
-  /** The time of the event. */
-  timestamp: string;
-  data: Event & {
     type: 'suppression.updated';
-  };
+    /** The time of the event. */
+    timestamp: string;
+    data: Event & {
+        type: 'suppression.updated';
+    };
 };
 
 export type TeamsIntegration = {
-  name: 'teams';
-  id: string;
-  config: TeamsIntegrationConfig | null;
-  error?: UnreadableConfig | undefined;
-  state?: IntegrationState | undefined;
+    name: 'teams';
+    id: string;
+    config: TeamsIntegrationConfig | null;
+    error?: UnreadableConfig;
+    state?: IntegrationState;
 };
 
 export type TeamsIntegrationConfig = {
-  webhook?: TeamsIntegrationWebhook | undefined;
+    webhook?: TeamsIntegrationWebhook;
 };
 
 export type TeamsIntegrationList = {
-  data: TeamsIntegration[];
-  links: PageLinks;
+    data: Array<TeamsIntegration>;
+    links: PageLinks;
 };
 
 /** Where messages go for users who have no destination of their own */
 export type TeamsIntegrationWebhook = {
-  /** The address of an incoming webhook. It is a secret: anyone can post to the channel with it */
-  url: string;
+    /** The address of an incoming webhook. It is a secret: anyone can post to the channel with it */
+    url: string;
 };
 
 export type TeamsToken = {
-  id: string;
-  webhook?: TeamsTokenWebhook | undefined;
-  created_at: string;
-  updated_at: string | null;
-  discarded_at: string | null;
+    id: string;
+    webhook?: TeamsTokenWebhook;
+    created_at: string;
+    updated_at: string | null;
+    discarded_at: string | null;
 };
 
 export type TeamsTokenInput = {
-  webhook?: TeamsTokenWebhook | undefined;
+    webhook?: TeamsTokenWebhook;
 };
 
 export type TeamsTokenList = {
-  data: TeamsToken[];
-  links: PageLinks;
+    data: Array<TeamsToken>;
+    links: PageLinks;
 };
 
 export type TeamsTokenWebhook = {
-  /** The address that a workflow of Teams gave. Without one: the default of the integration. */
-  url?: string | undefined;
+    /** The address that a workflow of Teams gave. Without one: the default of the integration. */
+    url?: string;
 };
 
 export type TokenDiscardedMessage = {
-  type: 'token.discarded';
-  /** The time of the event. */
-  timestamp: string;
-  data: Event & {
     type: 'token.discarded';
-  };
+    /** The time of the event. */
+    timestamp: string;
+    data: Event & {
+        type: 'token.discarded';
+    };
 };
 
 export type TokenSavedMessage = {
-  type: 'token.saved';
-  /** The time of the event. */
-  timestamp: string;
-  data: Event & {
     type: 'token.saved';
-  };
+    /** The time of the event. */
+    timestamp: string;
+    data: Event & {
+        type: 'token.saved';
+    };
 };
 
 /** Everybody who is subscribed to the broadcast's `topic` and, within it, to its category. Who is named besides gets one notification all the same; and who is named gets it, subscribed or not. */
 export type TopicRecipients = {
-  topic: TopicRecipientsTopic;
+    topic: {
+        subscribers: true;
+    };
 };
 
 export type Tracking = {
-  /** E-mails load a transparent picture from the server when they are opened. */
-  opens: boolean;
-  /** Links of e-mails lead over the server, web push has a `tracking_url`, and the clicks that clients report are recorded. */
-  clicks: boolean;
+    /** E-mails load a transparent picture from the server when they are opened. */
+    opens: boolean;
+    /** Links of e-mails lead over the server, web push has a `tracking_url`, and the clicks that clients report are recorded. */
+    clicks: boolean;
 };
 
 export type TrackingSavedMessage = {
-  type: 'tracking.saved';
-  /** The time of the event. */
-  timestamp: string;
-  data: Event & {
     type: 'tracking.saved';
-    payload?: Tracking | undefined;
-  };
+    /** The time of the event. */
+    timestamp: string;
+    data: Event & {
+        type: 'tracking.saved';
+        payload?: Tracking;
+    };
 };
 
 export type TwilioIntegration = {
-  name: 'twilio';
-  id: string;
-  config: TwilioIntegrationConfig | null;
-  error?: UnreadableConfig | undefined;
-  state?: IntegrationState | undefined;
+    name: 'twilio';
+    id: string;
+    config: TwilioIntegrationConfig | null;
+    error?: UnreadableConfig;
+    state?: IntegrationState;
 };
 
 export type TwilioIntegrationConfig = {
-  /** The account: AC and 32 digits */
-  account_sid: string;
-  /** The SID of an API key of the account: SK and 32 digits */
-  api_key: string;
-  /** The secret of the API key */
-  api_secret: string;
-  /** The number to send from, as +14155550100 */
-  from: string;
-  /** The account's auth token. Only delivery reports are verified with it */
-  auth_token?: string | undefined;
-  /** The most messages that this server sends in a second, spread evenly; 0.5 is one in two seconds. Left out: as many as the provider accepts */
-  max_per_second?: number | undefined;
+    /** The account: AC and 32 digits */
+    account_sid: string;
+    /** The SID of an API key of the account: SK and 32 digits */
+    api_key: string;
+    /** The secret of the API key */
+    api_secret: string;
+    /** The number to send from, as +14155550100 */
+    from: string;
+    /** The account's auth token. Only delivery reports are verified with it */
+    auth_token?: string;
+    /** The most messages that this server sends in a second, spread evenly; 0.5 is one in two seconds. Left out: as many as the provider accepts */
+    max_per_second?: number;
 };
 
 export type TwilioIntegrationList = {
-  data: TwilioIntegration[];
-  links: PageLinks;
+    data: Array<TwilioIntegration>;
+    links: PageLinks;
 };
 
 export type UnreadCount = {
-  /** How many are neither read nor archived: exact up to 5,000, which also stands for more. */
-  count: number;
+    /** How many are neither read nor archived: exact up to 5,000, which also stands for more. */
+    count: number;
 };
 
 /** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
 export type UnreadableConfig = {
-  code: 'config_unreadable';
-  /** Which key is missing, and what to do. */
-  message: string;
+    code: 'config_unreadable';
+    /** Which key is missing, and what to do. */
+    message: string;
 };
 
 /** Only there when the secret was sealed with a key that this server does not have: it sends nothing to the webhook. Messages are tried again for a day. Start the server with that key, or rotate the secret. */
 export type UnreadableSecret = {
-  code: 'secret_unreadable';
-  /** Which key is missing, and what to do. */
-  message: string;
+    code: 'secret_unreadable';
+    /** Which key is missing, and what to do. */
+    message: string;
 };
 
 export type User = {
-  id: string;
-  external_id: string | null;
-  email: string | null;
-  first_name: string | null;
-  last_name: string | null;
-  custom_attributes: Record<string, unknown> | null;
-  phone_numbers: string[];
-  created_at: string;
-  updated_at: string;
-  last_seen_at: string | null;
-  last_notified_at: string | null;
+    id: string;
+    external_id: string | null;
+    email: string | null;
+    first_name: string | null;
+    last_name: string | null;
+    custom_attributes: {
+        [key: string]: unknown;
+    } | null;
+    phone_numbers: Array<string>;
+    created_at: string;
+    updated_at: string;
+    last_seen_at: string | null;
+    last_notified_at: string | null;
 };
 
 export type UserCreatedMessage = {
-  type: 'user.created';
-  /** The time of the event. */
-  timestamp: string;
-  data: Event & {
     type: 'user.created';
-  };
+    /** The time of the event. */
+    timestamp: string;
+    data: Event & {
+        type: 'user.created';
+    };
 };
 
 export type UserDeletedMessage = {
-  type: 'user.deleted';
-  /** The time of the event. */
-  timestamp: string;
-  data: Event & {
     type: 'user.deleted';
-  };
+    /** The time of the event. */
+    timestamp: string;
+    data: Event & {
+        type: 'user.deleted';
+    };
 };
 
 export type UserDeliveryWindows = {
-  /** The user’s own. An IANA name; when left out, `custom_attributes.time_zone` of the user, and without one the project’s. */
-  time_zone?: string | undefined;
-  /** Each channel once. On those that are not named, messages go out at any time. */
-  channels: ChannelDeliveryWindows[];
+    /** The user’s own. An IANA name; when left out, `custom_attributes.time_zone` of the user, and without one the project’s. */
+    time_zone?: string;
+    /** Each channel once. On those that are not named, messages go out at any time. */
+    channels: Array<ChannelDeliveryWindows>;
 };
 
-/** A member that is given replaces what is stored, an absent one stays, `null` clears. The user is the one with this external_id, else the one with this email, else a new one. */
-export type UserInput = {
-  /** The user's id in your system; not blank. */
-  external_id?: string | null | undefined;
-  /** The user's e-mail address. */
-  email?: string | null | undefined;
-  first_name?: string | null | undefined;
-  last_name?: string | null | undefined;
-  custom_attributes?: Record<string, unknown> | null | undefined;
-  /** In international form: +15005550001. */
-  phone_numbers?: string[] | undefined;
-  id?: string | undefined;
-  created_at?: string | null | undefined;
-  updated_at?: string | null | undefined;
-  last_seen_at?: string | null | undefined;
-  last_notified_at?: string | null | undefined;
-} & ({ external_id: string } | { email: string });
+export type UserInput = ({
+    external_id: unknown;
+} | {
+    email: unknown;
+}) & {
+    /** The user's id in your system; not blank. */
+    external_id?: string | null;
+    /** The user's e-mail address. */
+    email?: string | null;
+    first_name?: string | null;
+    last_name?: string | null;
+    custom_attributes?: {
+        [key: string]: unknown;
+    } | null;
+    /** In international form: +15005550001. */
+    phone_numbers?: Array<string>;
+    readonly id?: string;
+    readonly created_at?: string | null;
+    readonly updated_at?: string | null;
+    readonly last_seen_at?: string | null;
+    readonly last_notified_at?: string | null;
+};
 
 export type UserList = {
-  data: User[];
-  links: PageLinks;
+    data: Array<User>;
+    links: PageLinks;
 };
 
 export type UserPreferences = {
-  categories: CategoryPreference[];
+    categories: Array<CategoryPreference>;
 };
 
 /** Of a user at most 7000 preferences are kept, of a category on a channel each. */
 export type UserPreferencesInput = {
-  categories?: CategoryPreferenceInput[] | undefined;
+    categories?: Array<CategoryPreferenceInput>;
 };
 
-/** A user, named by external_id or email; `null` for one of them says nothing. Who is not known yet is created; members that are given replace what is stored. */
-export type UserRecipient = {
-  /** The user's id in your system; not blank. */
-  external_id?: string | null | undefined;
-  /** The user's e-mail address. */
-  email?: string | null | undefined;
-  first_name?: string | null | undefined;
-  last_name?: string | null | undefined;
-  /** Anything you want to keep about the user. */
-  custom_attributes?: Record<string, unknown> | null | undefined;
-  /** In international form: +15005550001. */
-  phone_numbers?: string[] | undefined;
-} & ({ external_id: string } | { email: string });
+export type UserRecipient = ({
+    external_id: unknown;
+} | {
+    email: unknown;
+}) & {
+    /** The user's id in your system; not blank. */
+    external_id?: string | null;
+    /** The user's e-mail address. */
+    email?: string | null;
+    first_name?: string | null;
+    last_name?: string | null;
+    /** Anything you want to keep about the user. */
+    custom_attributes?: {
+        [key: string]: unknown;
+    } | null;
+    /** In international form: +15005550001. */
+    phone_numbers?: Array<string>;
+};
 
 export type UserRestoredMessage = {
-  type: 'user.restored';
-  /** The time of the event. */
-  timestamp: string;
-  data: Event & {
     type: 'user.restored';
-  };
+    /** The time of the event. */
+    timestamp: string;
+    data: Event & {
+        type: 'user.restored';
+    };
 };
 
 export type UserUpdatedMessage = {
-  type: 'user.updated';
-  /** The time of the event. */
-  timestamp: string;
-  data: Event & {
     type: 'user.updated';
-  };
+    /** The time of the event. */
+    timestamp: string;
+    data: Event & {
+        type: 'user.updated';
+    };
 };
 
 export type WebPushInstallationStart = {
-  /** A User JWT of the same user that is good for an hour at most, for a page or worker that is to save the subscription. */
-  auth_token: string;
-  /** The project's public VAPID key in base64url: the `applicationServerKey` of `pushManager.subscribe`. */
-  public_key: string;
+    /** A User JWT of the same user that is good for an hour at most, for a page or worker that is to save the subscription. */
+    auth_token: string;
+    /** The project's public VAPID key in base64url: the `applicationServerKey` of `pushManager.subscribe`. */
+    public_key: string;
 };
 
 export type WebPushIntegration = {
-  name: 'web_push';
-  id: string;
-  config: WebPushIntegrationConfig | null;
-  error?: UnreadableConfig | undefined;
-  state?: IntegrationState | undefined;
+    name: 'web_push';
+    id: string;
+    config: WebPushIntegrationConfig | null;
+    error?: UnreadableConfig;
+    state?: IntegrationState;
 };
 
 export type WebPushIntegrationConfig = {
-  /** The public VAPID key in base64url; browsers subscribe with it */
-  public_key: string;
-  /** The private VAPID key in base64url */
-  private_key: string;
+    /** The public VAPID key in base64url; browsers subscribe with it */
+    public_key: string;
+    /** The private VAPID key in base64url */
+    private_key: string;
 };
 
 export type WebPushIntegrationList = {
-  data: WebPushIntegration[];
-  links: PageLinks;
+    data: Array<WebPushIntegration>;
+    links: PageLinks;
 };
 
 export type WebPushKeys = {
-  /** The subscription's secret, in base64url. */
-  auth: string;
-  /** The subscription's public key, in base64url. */
-  p256dh: string;
+    /** The subscription's secret, in base64url. */
+    auth: string;
+    /** The subscription's public key, in base64url. */
+    p256dh: string;
 };
 
 export type WebPushToken = {
-  id: string;
-  /** The address of the subscription, as the browser gives it. */
-  endpoint: string;
-  keys: WebPushKeys;
-  created_at: string;
-  updated_at: string | null;
-  discarded_at: string | null;
+    id: string;
+    /** The address of the subscription, as the browser gives it. */
+    endpoint: string;
+    keys: WebPushKeys;
+    created_at: string;
+    updated_at: string | null;
+    discarded_at: string | null;
 };
 
 export type WebPushTokenInput = {
-  /** The address of the subscription, as the browser gives it. */
-  endpoint: string;
-  keys: WebPushKeys;
-  /** As the browser gives it; it is ignored. */
-  expirationTime?: number | null | undefined;
+    /** The address of the subscription, as the browser gives it. */
+    endpoint: string;
+    keys: WebPushKeys;
+    /** As the browser gives it; it is ignored. */
+    expirationTime?: number | null;
 };
 
 export type WebPushTokenList = {
-  data: WebPushToken[];
-  links: PageLinks;
+    data: Array<WebPushToken>;
+    links: PageLinks;
 };
 
 export type Webhook = {
-  id: string;
-  /** Where the events are sent to: http or https, without a user name or password in it. */
-  url: string;
-  description: string | null;
-  /** Which events are sent: types, or families such as `delivery.*`. Empty: all. */
-  event_types: EventFilter[];
-  disabled: boolean;
-  /** Why it was disabled, where that was not by a request. */
-  disabled_reason: string | null;
-  /** Since when no message was accepted; `null` after one was. */
-  failing_since: string | null;
-  error?: UnreadableSecret | undefined;
-  created_at: string;
-  updated_at: string;
+    id: string;
+    /** Where the events are sent to: http or https, without a user name or password in it. */
+    url: string;
+    description: string | null;
+    /** Which events are sent: types, or families such as `delivery.*`. Empty: all. */
+    event_types: Array<EventFilter>;
+    disabled: boolean;
+    /** Why it was disabled, where that was not by a request. */
+    disabled_reason: string | null;
+    /** Since when no message was accepted; `null` after one was. */
+    failing_since: string | null;
+    error?: UnreadableSecret;
+    created_at: string;
+    updated_at: string;
 };
 
 export type WebhookDeletedMessage = {
-  type: 'webhook.deleted';
-  /** The time of the event. */
-  timestamp: string;
-  data: Event & {
     type: 'webhook.deleted';
-  };
+    /** The time of the event. */
+    timestamp: string;
+    data: Event & {
+        type: 'webhook.deleted';
+    };
 };
 
 export type WebhookDelivery = {
-  /** The event's id, and the `webhook-id` of the message. */
-  id: string;
-  type: EventType;
-  status: WebhookDeliveryStatus;
-  attempts: number;
-  /** The HTTP status of the last answer. */
-  response_status: number | null;
-  /** Why the last attempt failed. */
-  reason: string | null;
-  duration_ms: number | null;
-  last_attempt_at: string | null;
-  next_attempt_at: string | null;
+    /** The event's id, and the `webhook-id` of the message. */
+    id: string;
+    type: EventType;
+    status: WebhookDeliveryStatus;
+    attempts: number;
+    /** The HTTP status of the last answer. */
+    response_status: number | null;
+    /** Why the last attempt failed. */
+    reason: string | null;
+    duration_ms: number | null;
+    last_attempt_at: string | null;
+    next_attempt_at: string | null;
 };
 
 export type WebhookDeliveryList = {
-  data: WebhookDelivery[];
-  links: PageLinks;
+    data: Array<WebhookDelivery>;
+    links: PageLinks;
 };
 
 export type WebhookDeliveryStatus = 'sent' | 'retrying' | 'failed';
 
 export type WebhookDisabledMessage = {
-  type: 'webhook.disabled';
-  /** The time of the event. */
-  timestamp: string;
-  data: Event & {
     type: 'webhook.disabled';
-  };
+    /** The time of the event. */
+    timestamp: string;
+    data: Event & {
+        type: 'webhook.disabled';
+    };
 };
 
 /** A member that is given replaces what is stored, an absent one stays. */
 export type WebhookInput = {
-  /** Which webhook to change; a new one is made without. */
-  id?: string | undefined;
-  /** Where the events are sent to: http or https, without a user name or password in it. */
-  url: string;
-  description?: string | null | undefined;
-  /** Which events are sent: types, or families such as `delivery.*`. Empty: all. */
-  event_types?: EventFilter[] | undefined;
-  /** Nothing is sent while it is disabled. Enabled again, it is sent what happens from then on. */
-  disabled?: boolean | undefined;
-  disabled_reason?: string | null | undefined;
-  failing_since?: string | null | undefined;
-  error?: UnreadableSecret | undefined;
-  created_at?: string | undefined;
-  updated_at?: string | undefined;
+    /** Which webhook to change; a new one is made without. */
+    id?: string;
+    /** Where the events are sent to: http or https, without a user name or password in it. */
+    url: string;
+    description?: string | null;
+    /** Which events are sent: types, or families such as `delivery.*`. Empty: all. */
+    event_types?: Array<EventFilter>;
+    /** Nothing is sent while it is disabled. Enabled again, it is sent what happens from then on. */
+    disabled?: boolean;
+    readonly disabled_reason?: string | null;
+    readonly failing_since?: string | null;
+    readonly error?: UnreadableSecret;
+    readonly created_at?: string;
+    readonly updated_at?: string;
 };
 
 export type WebhookList = {
-  data: Webhook[];
-  links: PageLinks;
+    data: Array<Webhook>;
+    links: PageLinks;
 };
 
-export type WebhookReplayInput = {
-  /** This event, whatever its type. */
-  event_id?: string | undefined;
-  /** The events from this time on … */
-  since?: string | undefined;
-  /** … and before this one; now if left out. */
-  until?: string | undefined;
-  /** `failed` (as if left out): those that were given up. `all`: every event of its types, also such as were accepted, or came while the webhook was disabled. */
-  status?: 'failed' | 'all' | undefined;
-} & ({ event_id: string } | { since: string });
+export type WebhookReplayInput = ({
+    event_id: unknown;
+} | {
+    since: unknown;
+}) & {
+    /** This event, whatever its type. */
+    event_id?: string;
+    /** The events from this time on … */
+    since?: string;
+    /** … and before this one; now if left out. */
+    until?: string;
+    /** `failed` (as if left out): those that were given up. `all`: every event of its types, also such as were accepted, or came while the webhook was disabled. */
+    status?: 'failed' | 'all';
+};
 
 export type WebhookSavedMessage = {
-  type: 'webhook.saved';
-  /** The time of the event. */
-  timestamp: string;
-  data: Event & {
     type: 'webhook.saved';
-  };
+    /** The time of the event. */
+    timestamp: string;
+    data: Event & {
+        type: 'webhook.saved';
+    };
 };
 
 export type WebhookSecret = {
-  /** Verifies messages by the rules of Standard Webhooks (https://www.standardwebhooks.com). */
-  secret: string;
-  /** The secret before the last rotation; messages are signed with both. */
-  former_secret?: string | undefined;
-  former_secret_until?: string | undefined;
+    /** Verifies messages by the rules of Standard Webhooks (https://www.standardwebhooks.com). */
+    secret: string;
+    /** The secret before the last rotation; messages are signed with both. */
+    former_secret?: string;
+    former_secret_until?: string;
 };
 
 export type WebhookSecretRotation = {
-  former_secret_until: string;
+    former_secret_until: string;
 };
 
 export type WorkflowRunAbortedMessage = {
-  type: 'workflow.run.aborted';
-  /** The time of the event. */
-  timestamp: string;
-  data: Event & {
     type: 'workflow.run.aborted';
-  };
+    /** The time of the event. */
+    timestamp: string;
+    data: Event & {
+        type: 'workflow.run.aborted';
+    };
 };
 
 export type WorkflowRunCompletedMessage = {
-  type: 'workflow.run.completed';
-  /** The time of the event. */
-  timestamp: string;
-  data: Event & {
     type: 'workflow.run.completed';
-  };
+    /** The time of the event. */
+    timestamp: string;
+    data: Event & {
+        type: 'workflow.run.completed';
+    };
 };
 
 export type WorkflowRunFailedMessage = {
-  type: 'workflow.run.failed';
-  /** The time of the event. */
-  timestamp: string;
-  data: Event & {
     type: 'workflow.run.failed';
-  };
+    /** The time of the event. */
+    timestamp: string;
+    data: Event & {
+        type: 'workflow.run.failed';
+    };
 };
 
 export type WorkflowRunStartedMessage = {
-  type: 'workflow.run.started';
-  /** The time of the event. */
-  timestamp: string;
-  data: Event & {
     type: 'workflow.run.started';
-  };
+    /** The time of the event. */
+    timestamp: string;
+    data: Event & {
+        type: 'workflow.run.started';
+    };
 };
 
 export type WorkflowRunStepMessage = {
-  type: 'workflow.run.step';
-  /** The time of the event. */
-  timestamp: string;
-  data: Event & {
     type: 'workflow.run.step';
-  };
-};
-
-export type TopicRecipientsTopic = {
-  subscribers: true;
+    /** The time of the event. */
+    timestamp: string;
+    data: Event & {
+        type: 'workflow.run.step';
+    };
 };
 
 export type ListQuery = {
-  /**
-   * How many records a page has.
-   * @default 50
-   */
-  limit?: number | undefined;
-  /** The id of the last record of a page: answers the page after it. */
-  starting_after?: string | null | undefined;
-  /** The id of the first record of a page: answers the page before it. */
-  ending_before?: string | null | undefined;
+    /** How many records a page has. */
+    limit?: number;
+    /** The id of the last record of a page: answers the page after it. */
+    starting_after?: string | null;
+    /** The id of the first record of a page: answers the page before it. */
+    ending_before?: string | null;
 };
 
 export type ListBroadcastDeliveriesQuery = {
-  /**
-   * How many records a page has.
-   * @default 50
-   */
-  limit?: number | undefined;
-  /** The id of the last record of a page: answers the page after it. */
-  starting_after?: string | null | undefined;
-  /** The id of the first record of a page: answers the page before it. */
-  ending_before?: string | null | undefined;
-  /** Only those in this state. */
-  state?: DeliveryState | undefined;
-  /** Only those on this channel. */
-  channel?: Channel | undefined;
+    /** How many records a page has. */
+    limit?: number;
+    /** The id of the last record of a page: answers the page after it. */
+    starting_after?: string | null;
+    /** The id of the first record of a page: answers the page before it. */
+    ending_before?: string | null;
+    /** Only those in this state. */
+    state?: DeliveryState;
+    /** Only those on this channel. */
+    channel?: Channel;
+};
+
+export type ListTokensQuery = {
+    /** How many records a page has. */
+    limit?: number;
+    /** The id of the last record of a page: answers the page after it. */
+    starting_after?: string | null;
+    /** The id of the first record of a page: answers the page before it. */
+    ending_before?: string | null;
+};
+
+export type ListCategoryDeliveryConfigsQuery = {
+    /** How many records a page has. */
+    limit?: number;
+    /** The key of the last record of a page: answers the page after it. */
+    starting_after?: string | null;
+    /** The key of the first record of a page: answers the page before it. */
+    ending_before?: string | null;
 };
 
 export type SaveIntegrationQuery = {
-  /** Which one, where the project has several of this provider. */
-  id?: string | undefined;
-  /**
-   * Tries the config out before it is saved: keys that can be no keys, and what the provider refuses, are a 422, and so is a provider that does not answer. Providers that nothing can be asked of take every config.
-   * @default false
-   */
-  verify?: boolean | undefined;
+    /** Which one, where the project has several of this provider. */
+    id?: string;
+    /** Tries the config out before it is saved: keys that can be no keys, and what the provider refuses, are a 422, and so is a provider that does not answer. Providers that nothing can be asked of take every config. */
+    verify?: boolean;
 };
 
 export type DeleteIntegrationQuery = {
-  /** Which one, where the project has several of this provider. */
-  id?: string | undefined;
+    /** Which one, where the project has several of this provider. */
+    id?: string;
 };
 
 export type ListUsersQuery = {
-  /**
-   * How many records a page has.
-   * @default 50
-   */
-  limit?: number | undefined;
-  /** The id of the last record of a page: answers the page after it. */
-  starting_after?: string | null | undefined;
-  /** The id of the first record of a page: answers the page before it. */
-  ending_before?: string | null | undefined;
-  /** Only users whose external_id (as it is written) or e-mail address (in whatever case) is this, or begins with it. Of more than a thousand such external_ids or addresses, the first in alphabetical order: ask for more of it. */
-  query?: string | undefined;
+    /** How many records a page has. */
+    limit?: number;
+    /** The id of the last record of a page: answers the page after it. */
+    starting_after?: string | null;
+    /** The id of the first record of a page: answers the page before it. */
+    ending_before?: string | null;
+    /** Only users whose external_id (as it is written) or e-mail address (in whatever case) is this, or begins with it. Of more than a thousand such external_ids or addresses, the first in alphabetical order: ask for more of it. */
+    query?: string;
 };
 
 export type ListSuppressionsQuery = {
-  /**
-   * How many records a page has.
-   * @default 50
-   */
-  limit?: number | undefined;
-  /** The id of the last record of a page: answers the page after it. */
-  starting_after?: string | null | undefined;
-  /** The id of the first record of a page: answers the page before it. */
-  ending_before?: string | null | undefined;
-  /** Only addresses of this kind. */
-  kind?: SuppressionKind | undefined;
-  /** Only those with this reason. */
-  reason?: SuppressionReason | undefined;
-  /** Only this address, which is an e-mail address in whatever case, or a phone number in international form. It is found also when the record does not show it any more. */
-  query?: string | undefined;
+    /** How many records a page has. */
+    limit?: number;
+    /** The id of the last record of a page: answers the page after it. */
+    starting_after?: string | null;
+    /** The id of the first record of a page: answers the page before it. */
+    ending_before?: string | null;
+    /** Only addresses of this kind. */
+    kind?: SuppressionKind;
+    /** Only those with this reason. */
+    reason?: SuppressionReason;
+    /** Only this address, which is an e-mail address in whatever case, or a phone number in international form. It is found also when the record does not show it any more. */
+    query?: string;
 };
 
 export type ListEventsQuery = {
-  /**
-   * How many records a page has.
-   * @default 50
-   */
-  limit?: number | undefined;
-  /** The id of the last record of a page: answers the page after it. */
-  starting_after?: string | null | undefined;
-  /** The id of the first record of a page: answers the page before it. */
-  ending_before?: string | null | undefined;
-  /** Only events of these types: types separated by commas, or families such as `delivery.*`. */
-  type?: string | undefined;
-  /** Only events at this time or later. */
-  since?: string | undefined;
-  /** Only events before this time. */
-  until?: string | undefined;
+    /** How many records a page has. */
+    limit?: number;
+    /** The id of the last record of a page: answers the page after it. */
+    starting_after?: string | null;
+    /** The id of the first record of a page: answers the page before it. */
+    ending_before?: string | null;
+    /** Only events of these types: types separated by commas, or families such as `delivery.*`. */
+    type?: string;
+    /** Only events at this time or later. */
+    since?: string;
+    /** Only events before this time. */
+    until?: string;
 };
 
 export type StreamEventsQuery = {
-  /** Only events of these types: types separated by commas, or families such as `delivery.*`. */
-  type?: string | undefined;
+    /** Only events of these types: types separated by commas, or families such as `delivery.*`. */
+    type?: string;
 };
 
 export type ListWebhookDeliveriesQuery = {
-  /**
-   * How many records a page has.
-   * @default 50
-   */
-  limit?: number | undefined;
-  /** The id of the last record of a page: answers the page after it. */
-  starting_after?: string | null | undefined;
-  /** The id of the first record of a page: answers the page before it. */
-  ending_before?: string | null | undefined;
-  /** Only those in this state. */
-  status?: WebhookDeliveryStatus | undefined;
+    /** How many records a page has. */
+    limit?: number;
+    /** The id of the last record of a page: answers the page after it. */
+    starting_after?: string | null;
+    /** The id of the first record of a page: answers the page before it. */
+    ending_before?: string | null;
+    /** Only those in this state. */
+    status?: WebhookDeliveryStatus;
 };
 
 export type ListNotificationsQuery = {
-  /**
-   * How many records a page has.
-   * @default 50
-   */
-  limit?: number | undefined;
-  /** The id of the last record of a page: answers the page after it. */
-  starting_after?: string | null | undefined;
-  /** The id of the first record of a page: answers the page before it. */
-  ending_before?: string | null | undefined;
-  /** Only those that are unread (seen or not), read, or archived. Left out: all that are not archived. */
-  status?: 'unread' | 'read' | 'archived' | undefined;
-  /** Only those of this category; `uncategorized` selects those without one. */
-  category?: string | undefined;
-  /** Only those of this topic. */
-  topic?: string | undefined;
+    /** How many records a page has. */
+    limit?: number;
+    /** The id of the last record of a page: answers the page after it. */
+    starting_after?: string | null;
+    /** The id of the first record of a page: answers the page before it. */
+    ending_before?: string | null;
+    /** Only those that are unread (seen or not), read, or archived. Left out: all that are not archived. */
+    status?: 'unread' | 'read' | 'archived';
+    /** Only those of this category; `uncategorized` selects those without one. */
+    category?: string;
+    /** Only those of this topic. */
+    topic?: string;
 };
 
 export type NotificationsQuery = {
-  /** Only those of this category; `uncategorized` selects those without one. */
-  category?: string | undefined;
-  /** Only those of this topic. */
-  topic?: string | undefined;
+    /** Only those of this category; `uncategorized` selects those without one. */
+    category?: string;
+    /** Only those of this topic. */
+    topic?: string;
 };

@@ -1,14 +1,12 @@
 // Made from openapi.json by `npm run generate`: change the API, not this file.
-// biome-ignore-all format: it is written by a program and read in editors, a member at a time
-// biome-ignore-all assist/source/organizeImports: likewise
 import { Client, segment } from '../client.ts';
 import type { EventOf } from '../event-of.ts';
 import type { EventStream } from '../event-stream.ts';
-import type { RequestOptions, StreamOptions } from '../options.ts';
+import type { Query, RequestOptions, StreamOptions } from '../options.ts';
 import type { PageRequest } from '../page-request.ts';
-import type { ApnsToken, ApnsTokenInput, ChatToken, ChatTokenInput, ClickInput, DiscardedToken, ExpoToken, ExpoTokenInput, FcmToken, FcmTokenInput, InboxIntegrationConfig, InboxIntegrationConfigInput, InboxToken, InboxTokenInput, InstallationFinishInput, InstallationStart, InstallationStartInput, ListNotificationsQuery, ListQuery, Notification, NotificationsQuery, SavedApnsToken, SavedChatToken, SavedExpoToken, SavedFcmToken, SavedInboxToken, SavedTeamsToken, SavedWebPushToken, SlackInstallation, Subscription, SubscriptionInput, TeamsToken, TeamsTokenInput, UnreadCount, UserDeliveryWindows, UserPreferences, UserPreferencesInput, WebPushInstallationStart, WebPushToken, WebPushTokenInput } from './types.ts';
+import type { ApnsToken, ApnsTokenInput, ChatToken, ChatTokenInput, ClickInput, DiscardedToken, ExpoToken, ExpoTokenInput, FcmToken, FcmTokenInput, InboxIntegrationConfig, InboxIntegrationConfigInput, InboxToken, InboxTokenInput, InstallationFinishInput, InstallationStart, InstallationStartInput, ListNotificationsQuery, ListQuery, ListTokensQuery, Notification, NotificationsQuery, SavedApnsToken, SavedChatToken, SavedExpoToken, SavedFcmToken, SavedInboxToken, SavedTeamsToken, SavedWebPushToken, SlackInstallation, Subscription, SubscriptionInput, TeamsToken, TeamsTokenInput, UnreadCount, UserDeliveryWindows, UserPreferences, UserPreferencesInput, WebPushInstallationStart, WebPushToken, WebPushTokenInput } from './types.ts';
 
-/** Speaks for one user with a User JWT: what an inbox needs, on a server or in a browser. */
+/** Acts for one user with a User JWT. For an inbox, on a server or in a browser. */
 export class UserClient extends Client {
   /** The inbox of a user. */
   readonly notifications = {
@@ -18,7 +16,7 @@ export class UserClient extends Client {
      *
      * `GET /notifications`
      */
-    list: (query?: ListNotificationsQuery, options?: RequestOptions): PageRequest<Notification> =>
+    list: (query?: Query<ListNotificationsQuery>, options?: RequestOptions): PageRequest<Notification> =>
       this.list('/notifications', query, options),
     /**
      * Count the unread notifications of the user.
@@ -26,7 +24,7 @@ export class UserClient extends Client {
      *
      * `GET /notifications/unread/count`
      */
-    countUnread: (query?: NotificationsQuery, options?: RequestOptions): Promise<UnreadCount> =>
+    countUnread: (query?: Query<NotificationsQuery>, options?: RequestOptions): Promise<UnreadCount> =>
       this.request({ method: 'GET', path: '/notifications/unread/count', query }, options),
     /**
      * Mark all notifications as read.
@@ -34,7 +32,7 @@ export class UserClient extends Client {
      *
      * `POST /notifications/read`
      */
-    readAll: (query?: NotificationsQuery, options?: RequestOptions): Promise<void> =>
+    readAll: (query?: Query<NotificationsQuery>, options?: RequestOptions): Promise<void> =>
       this.request({ method: 'POST', path: '/notifications/read', query }, options),
     /**
      * Mark all notifications as seen.
@@ -42,7 +40,7 @@ export class UserClient extends Client {
      *
      * `POST /notifications/seen`
      */
-    seenAll: (query?: NotificationsQuery, options?: RequestOptions): Promise<void> =>
+    seenAll: (query?: Query<NotificationsQuery>, options?: RequestOptions): Promise<void> =>
       this.request({ method: 'POST', path: '/notifications/seen', query }, options),
     /**
      * Archive all notifications.
@@ -50,7 +48,7 @@ export class UserClient extends Client {
      *
      * `POST /notifications/archive`
      */
-    archiveAll: (query?: NotificationsQuery, options?: RequestOptions): Promise<void> =>
+    archiveAll: (query?: Query<NotificationsQuery>, options?: RequestOptions): Promise<void> =>
       this.request({ method: 'POST', path: '/notifications/archive', query }, options),
     /**
      * Get a notification.
@@ -122,7 +120,7 @@ export class UserClient extends Client {
      *
      * `GET /notifications/stream`
      */
-    stream: (options?: StreamOptions): EventStream<EventOf<'streamNotifications', Notification>> =>
+    stream: (options?: StreamOptions): EventStream<EventOf<'streamNotifications'>> =>
       this.stream('/notifications/stream', {}, options),
   };
 
@@ -143,7 +141,7 @@ export class UserClient extends Client {
        *
        * `GET /channels/mobile_push/apns/tokens`
        */
-      list: (query?: ListQuery, options?: RequestOptions): PageRequest<ApnsToken> =>
+      list: (query?: Query<ListQuery>, options?: RequestOptions): PageRequest<ApnsToken> =>
         this.list('/channels/mobile_push/apns/tokens', query, options),
       /**
        * Get a token, active or discarded.
@@ -177,7 +175,7 @@ export class UserClient extends Client {
        *
        * `GET /channels/mobile_push/expo/tokens`
        */
-      list: (query?: ListQuery, options?: RequestOptions): PageRequest<ExpoToken> =>
+      list: (query?: Query<ListQuery>, options?: RequestOptions): PageRequest<ExpoToken> =>
         this.list('/channels/mobile_push/expo/tokens', query, options),
       /**
        * Get a token, active or discarded.
@@ -211,7 +209,7 @@ export class UserClient extends Client {
        *
        * `GET /channels/mobile_push/fcm/tokens`
        */
-      list: (query?: ListQuery, options?: RequestOptions): PageRequest<FcmToken> =>
+      list: (query?: Query<ListQuery>, options?: RequestOptions): PageRequest<FcmToken> =>
         this.list('/channels/mobile_push/fcm/tokens', query, options),
       /**
        * Get a token, active or discarded.
@@ -245,7 +243,7 @@ export class UserClient extends Client {
        *
        * `GET /channels/in_app/inbox/tokens`
        */
-      list: (query?: ListQuery, options?: RequestOptions): PageRequest<InboxToken> =>
+      list: (query?: Query<ListQuery>, options?: RequestOptions): PageRequest<InboxToken> =>
         this.list('/channels/in_app/inbox/tokens', query, options),
       /**
        * Get a token, active or discarded.
@@ -279,7 +277,7 @@ export class UserClient extends Client {
        *
        * `GET /channels/slack/tokens`
        */
-      list: (query?: ListQuery, options?: RequestOptions): PageRequest<ChatToken> =>
+      list: (query?: Query<ListTokensQuery>, options?: RequestOptions): PageRequest<ChatToken> =>
         this.list('/channels/slack/tokens', query, options),
       /**
        * Get a token, active or discarded.
@@ -313,7 +311,7 @@ export class UserClient extends Client {
        *
        * `GET /channels/slack/service_slackbot/tokens`
        */
-      list: (query?: ListQuery, options?: RequestOptions): PageRequest<ChatToken> =>
+      list: (query?: Query<ListTokensQuery>, options?: RequestOptions): PageRequest<ChatToken> =>
         this.list('/channels/slack/service_slackbot/tokens', query, options),
       /**
        * Get a token, active or discarded.
@@ -347,7 +345,7 @@ export class UserClient extends Client {
        *
        * `GET /channels/teams/tokens`
        */
-      list: (query?: ListQuery, options?: RequestOptions): PageRequest<TeamsToken> =>
+      list: (query?: Query<ListQuery>, options?: RequestOptions): PageRequest<TeamsToken> =>
         this.list('/channels/teams/tokens', query, options),
       /**
        * Get a token, active or discarded.
@@ -381,7 +379,7 @@ export class UserClient extends Client {
        *
        * `GET /channels/web_push/tokens`
        */
-      list: (query?: ListQuery, options?: RequestOptions): PageRequest<WebPushToken> =>
+      list: (query?: Query<ListQuery>, options?: RequestOptions): PageRequest<WebPushToken> =>
         this.list('/channels/web_push/tokens', query, options),
       /**
        * Get a token, active or discarded.
@@ -550,7 +548,7 @@ export class UserClient extends Client {
      *
      * `GET /subscriptions`
      */
-    listSubscriptions: (query?: ListQuery, options?: RequestOptions): PageRequest<Subscription> =>
+    listSubscriptions: (query?: Query<ListQuery>, options?: RequestOptions): PageRequest<Subscription> =>
       this.list('/subscriptions', query, options),
     /**
      * Delete a subscription.

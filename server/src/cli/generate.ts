@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -7,20 +8,17 @@ import { openapiDocument } from '../http/openapi-document.ts';
 import { eventsPage } from './reference/events-page.ts';
 import { code, page, table } from './reference/markdown.ts';
 import { providerPages } from './reference/provider-pages.ts';
-import type { ApiDocument } from './sdk/document.ts';
-import { sdkFiles } from './sdk/files.ts';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 
 /**
- * Writes every file of the repository that is made from code and names those that were not up to date. With
- * `check` it writes nothing, and ends the process with exit code 1 if there are any.
+ * Writes every file of the repository that is made from code and prints those that were out of date. With
+ * `check` it writes nothing, and the process ends with exit code 1 if there are any.
  */
 export async function generate({ check = false }: { check?: boolean }): Promise<void> {
   const document = await openapiDocument();
   const files: Record<string, string> = {
     'openapi.json': `${JSON.stringify(document, null, 2)}\n`,
-    ...sdkFiles(document as ApiDocument),
     'docs/reference/settings.md': settingsPage(),
     'docs/reference/errors.md': errorsPage(),
     'docs/reference/events.md': eventsPage(),
@@ -33,10 +31,13 @@ export async function generate({ check = false }: { check?: boolean }): Promise<
   };
   for (const [path, text] of Object.entries(files)) {
     if (read(join(root, path)) === text) continue;
-    console.log(check ? `${path} is not what the code says: run "npm run generate"` : path);
+    console.log(check ? `${path} is out of date: run "npm run generate"` : path);
     if (check) process.exitCode = 1;
     else write(join(root, path), text);
   }
+  // The SDK is generated with development tools, so a program of its own does it.
+  const generator = [join(root, 'sdk/generator/main.ts'), ...(check ? ['--check'] : [])];
+  if (spawnSync(process.execPath, generator, { stdio: 'inherit' }).status !== 0) process.exitCode = 1;
 }
 
 function settingsPage(): string {

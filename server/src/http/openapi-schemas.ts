@@ -12,6 +12,7 @@ export interface Schema {
   examples?: unknown[];
   readOnly?: boolean;
   properties?: Record<string, Schema>;
+  required?: string[];
   additionalProperties?: boolean | Schema;
   items?: Schema;
   anyOf?: Schema[];

@@ -56,7 +56,14 @@ test('the package has its code, declarations, examples and texts, and nothing el
     await readFile(join(consumer, 'node_modules/@belfry/sdk/package.json'), 'utf8'),
   );
   expect(manifest).toMatchObject({ name: '@belfry/sdk', type: 'module', sideEffects: false });
-  for (const absent of ['private', 'dependencies', 'peerDependencies', 'optionalDependencies', 'scripts'])
+  for (const absent of [
+    'private',
+    'dependencies',
+    'devDependencies',
+    'peerDependencies',
+    'optionalDependencies',
+    'scripts',
+  ])
     expect(manifest).not.toHaveProperty(absent);
   expect(await readdir(join(consumer, 'node_modules/@belfry'))).toEqual(['sdk']);
 });

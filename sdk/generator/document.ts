@@ -1,8 +1,8 @@
-/** The part of an OpenAPI 3.1 document that the SDK is made from. */
+/** The part of the API description that the SDK is made from. */
 export interface ApiDocument {
   tags?: { name: string; description?: string }[];
   paths: Record<string, Record<string, RawOperation>>;
-  components?: { schemas?: Record<string, Schema> };
+  components: { schemas: Record<string, Schema> };
 }
 
 export interface RawOperation {
@@ -17,23 +17,18 @@ export interface RawOperation {
   responses: Record<string, { content?: Record<string, { schema?: Schema }> }>;
 }
 
-/** The part of JSON Schema that says what a value looks like; what only limits it is left to the server. */
+/** The part of JSON Schema that matters here. */
 export interface Schema {
   $ref?: string;
+  title?: string;
+  description?: string;
   type?: string | string[];
-  const?: unknown;
-  enum?: unknown[];
   properties?: Record<string, Schema>;
   required?: string[];
   additionalProperties?: boolean | Schema;
-  patternProperties?: Record<string, Schema>;
   items?: Schema;
   anyOf?: Schema[];
-  oneOf?: Schema[];
   allOf?: Schema[];
-  not?: Schema;
-  description?: string;
-  default?: unknown;
-  deprecated?: boolean;
+  enum?: unknown[];
   readOnly?: boolean;
 }

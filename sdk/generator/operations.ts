@@ -1,17 +1,15 @@
 import type { ApiDocument, RawOperation, Schema } from './document.ts';
 import { camelCase, singular, wordsOf } from './words.ts';
 
-/** An operation as the SDK has it: `client.<resource>.<method>(…)`. */
+/** An operation as a method: `client.<resource>.<method>(…)`. */
 export interface Operation {
   id: string;
-  /** Of which client it is a part. */
+  /** The client that has it. */
   client: 'project' | 'user';
-  /** `['integrations', 'smtp']`, and the tag that the first of them comes from. */
+  /** `['integrations', 'smtp']`; the first is the tag. */
   resource: string[];
   tag: string;
   method: string;
-  /** What one record is called, in words: `['smtp', 'integration']`. */
-  entity: string[];
   httpMethod: string;
   path: string;
   pathParameters: string[];
@@ -19,15 +17,13 @@ export interface Operation {
   description: string | undefined;
   deprecated: boolean;
   query: Schema | undefined;
-  body: { schema: Schema; required: boolean } | undefined;
-  reply:
-    | { kind: 'nothing' }
-    | { kind: 'json'; schema: Schema }
-    | { kind: 'page'; item: Schema }
-    | { kind: 'stream' };
+  /** The name of its schema. */
+  body: { type: string; required: boolean } | undefined;
+  /** The name of its schema; for a page, of the schema of its records. */
+  reply: { kind: 'nothing' | 'stream' } | { kind: 'json' | 'page'; type: string };
 }
 
-/** Every operation that a Project JWT or a User JWT may call, named by its operationId, tag and path. */
+/** Every operation with a Project JWT or a User JWT, named after its operationId, tag and path. */
 export function operationsOf(document: ApiDocument): Operation[] {
   const found = Object.entries(document.paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([httpMethod, raw]) => ({ path, httpMethod, raw })),
@@ -66,7 +62,7 @@ function operationsWith(
 function operationOf(
   document: ApiDocument,
   { path, httpMethod, raw }: Found,
-): Omit<Operation, 'client' | 'resource' | 'method' | 'entity' | 'tag'> {
+): Omit<Operation, 'client' | 'resource' | 'method' | 'tag'> {
   const inQuery = (raw.parameters ?? []).filter((parameter) => parameter.in === 'query');
   const content = raw.requestBody?.content?.['application/json'];
   return {
@@ -79,7 +75,7 @@ function operationOf(
     deprecated: raw.deprecated === true,
     query: inQuery.length === 0 ? undefined : querySchema(inQuery),
     body: content?.schema && {
-      schema: withoutReadOnly(content.schema),
+      type: nameOfSchema(content.schema),
       required: raw.requestBody?.required !== false,
     },
     reply: replyOf(document, raw),
@@ -90,15 +86,13 @@ interface NameParts {
   tag: string;
   verb: string;
   qualifiers: string[];
-  /** The qualifiers as a resource within the tag's, where the path has it. */
+  /** The qualifiers as a resource below the tag's, if they are part of the path. */
   nested: string | undefined;
-  entity: string[];
 }
 
 /**
- * An operationId is a verb, what qualifies the noun, and the noun, which the tag repeats: `save` `Smtp`
- * `Integration` of "Integrations". An owner after it (`OfUser`) is named by an argument, and a user's client
- * speaks for its user anyway.
+ * Splits an operationId into verb, qualifiers and noun: `save`, `Smtp`, `Integration`. The tag repeats the
+ * noun. An owner (`OfUser`) is an argument, and `User` says nothing new in a user's client.
  */
 function partsOf({ operationId, tags }: RawOperation, path: string, client: Operation['client']): NameParts {
   const tag = tags?.[0] ?? 'Other';
@@ -108,36 +102,24 @@ function partsOf({ operationId, tags }: RawOperation, path: string, client: Oper
   const rest = isOwned ? all.slice(0, owner) : all;
   const said = [...wordsOf(tag), client].map(singular);
   const qualifiers = rest.filter((word) => !said.includes(singular(word)));
-  const noun = rest.length === 0 ? wordsOf(tag) : rest;
-  return {
-    tag,
-    verb,
-    qualifiers,
-    nested: nestedResource(qualifiers, path),
-    // These speak of many.
-    entity: verb === 'list' || verb === 'stream' ? noun.with(-1, singular(noun.at(-1) ?? '')) : noun,
-  };
+  return { tag, verb, qualifiers, nested: nestedResource(qualifiers, path) };
 }
 
 /**
- * The tag gives the resource and the verb the method. Qualifiers that several operations share and that the
- * path has as well name a resource within it (`integrations.smtp.save`), others stay with the verb
+ * The tag is the resource and the verb the method. Qualifiers that several operations and their paths share
+ * are a resource below it (`integrations.smtp.save`); other qualifiers belong to the method
  * (`notifications.readAll`).
  */
-function nameOf({ tag, verb, qualifiers, nested, entity }: NameParts, isCollection: boolean) {
+function nameOf({ tag, verb, qualifiers, nested }: NameParts, isCollection: boolean) {
   const within = isCollection ? nested : undefined;
   return {
     tag,
-    entity,
     resource: [camelCase(wordsOf(tag)), ...(within === undefined ? [] : [within])],
     method: camelCase(within === undefined ? [verb, ...qualifiers] : [verb]),
   };
 }
 
-/**
- * The qualifiers as a resource of their own, where they are a segment of the path or its end: `web_push`,
- * `…_slackbot`.
- */
+/** The qualifiers as a resource, if they are a segment of the path or its end: `web_push`, `…_slackbot`. */
 function nestedResource(qualifiers: readonly string[], path: string): string | undefined {
   const isSegment = path.split('/').some((part) => {
     const words = wordsOf(part).slice(-qualifiers.length);
@@ -160,27 +142,20 @@ function querySchema(parameters: NonNullable<RawOperation['parameters']>): Schem
 
 function replyOf(document: ApiDocument, { operationId, responses }: RawOperation): Operation['reply'] {
   const success = Object.entries(responses).find(([status]) => status.startsWith('2'))?.[1];
-  if (success === undefined) throw new Error(`${operationId} has no answer of success`);
+  if (success === undefined) throw new Error(`${operationId} has no response for success`);
   if (success.content?.['text/event-stream'] !== undefined) return { kind: 'stream' };
   const schema = success.content?.['application/json']?.schema;
   if (schema === undefined) return { kind: 'nothing' };
-  const { properties = {} } = resolve(document, schema);
-  const item = properties.data?.items;
-  return item !== undefined && properties.links !== undefined
-    ? { kind: 'page', item }
-    : { kind: 'json', schema };
+  const name = nameOfSchema(schema);
+  const { data, links } = document.components.schemas[name]?.properties ?? {};
+  return data?.items !== undefined && links !== undefined
+    ? { kind: 'page', type: nameOfSchema(data.items) }
+    : { kind: 'json', type: name };
 }
 
-function resolve(document: ApiDocument, schema: Schema): Schema {
-  const name = schema.$ref?.replace('#/components/schemas/', '');
-  return name === undefined ? schema : (document.components?.schemas?.[name] ?? {});
-}
-
-/** What a request may carry back but need not. */
-function withoutReadOnly(schema: Schema): Schema {
-  if (schema.properties === undefined) return schema;
-  const kept = Object.entries(schema.properties).filter(([, member]) => member.readOnly !== true);
-  return { ...schema, properties: Object.fromEntries(kept) };
+function nameOfSchema({ $ref }: Schema): string {
+  if ($ref === undefined) throw new Error('a body or response has no named schema');
+  return $ref.replace('#/components/schemas/', '');
 }
 
 function refuseTwins(operations: readonly Operation[]): void {
