@@ -47,7 +47,6 @@ export const NOT_YET_CLEAN = [
   'server/src/domain/line',
   'server/src/domain/people/installations',
   'server/src/domain/people/tokens',
-  'server/src/domain/people/users',
   'server/src/errors.ts',
   'server/src/http/auth.ts',
   'server/src/http/brand.ts',

@@ -129,7 +129,7 @@ describe('a broadcast that names a deleted user', () => {
       summary: { total: 2, failures: 1, pending: 0 },
       errors: [
         {
-          message: 'recipients.1: this user was deleted; PUT /users with the same identity brings them back',
+          message: 'recipients.1: this user is deleted: restore it with PUT /users and the same identity',
         },
       ],
     });

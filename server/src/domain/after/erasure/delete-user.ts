@@ -3,7 +3,7 @@ import type { Clock } from '../../../lib/clock.ts';
 import type { Bus } from '../../ground/bus/messages.ts';
 import { recordEvents } from '../../ground/events/record.ts';
 import { cachedKeysOf, type IdentifiedUser, markKeys } from '../../ground/identities/keys.ts';
-import { Changed, undisturbed } from '../../people/users/undisturbed.ts';
+import { ConflictingChange, retryOnConflict } from '../../people/users/retry-on-conflict.ts';
 
 /**
  * Deletes a user of the project: hides the user immediately, stops all deliveries and closes open
@@ -15,7 +15,7 @@ export async function deleteUser(
   projectId: string,
   id: string,
 ): Promise<boolean> {
-  const deleted = await undisturbed(() =>
+  const deleted = await retryOnConflict(() =>
     db.transaction((tx) => attempt(tx, projectId, id, new Date(clock.now()))),
   );
   if (deleted === undefined) return false;
@@ -36,7 +36,7 @@ async function attempt(
   // Identities are always locked first.
   await markKeys(tx, [user], true);
   const hidden = await tx.query(hide, [id, at, user.external_id, user.email]);
-  if (hidden.length === 0) throw new Changed(); // renamed or deleted concurrently
+  if (hidden.length === 0) throw new ConflictingChange(); // renamed or deleted concurrently
   await recordEvents(tx, [{ projectId, type: 'user.deleted', userIds: [id] }]);
   return user;
 }

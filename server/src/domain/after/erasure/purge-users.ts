@@ -3,7 +3,7 @@ import { type Database, type Queryable, sql } from '../../../db/client.ts';
 import type { Clock } from '../../../lib/clock.ts';
 import type { Sealer } from '../../../lib/seal.ts';
 import { type IdentifiedUser, KEEP_FORMER, keyColumns, keysOf } from '../../ground/identities/keys.ts';
-import { Changed, undisturbed } from '../../people/users/undisturbed.ts';
+import { ConflictingChange, retryOnConflict } from '../../people/users/retry-on-conflict.ts';
 import { eraseAddresses, erasePhoneNumbers } from './erase-addresses.ts';
 import { eraseContent } from './erase-content.ts';
 import { eraseInstallations } from './erase-installations.ts';
@@ -40,7 +40,7 @@ export async function purgeUsers({
   signal?: AbortSignal;
 }): Promise<boolean> {
   const before = new Date(clock.now() - GRACE_MS);
-  await undisturbed(() => db.transaction((tx) => removeIdentities(tx, before)));
+  await retryOnConflict(() => db.transaction((tx) => removeIdentities(tx, before)));
   const started = await db.query<{ id: string }>(selectStarted, [USERS]);
   if (started.length === 0) return false;
   // Skips users that another node is purging.
@@ -67,7 +67,8 @@ async function removeIdentities(tx: Queryable, before: Date): Promise<void> {
     before,
   ]);
   const ids = new Set(cleared.map(({ id }) => id));
-  if (removed.some(({ user_id }) => !ids.has(user_id))) throw new Changed(); // restored and renamed meanwhile
+  // Restored and renamed meanwhile.
+  if (removed.some(({ user_id }) => !ids.has(user_id))) throw new ConflictingChange();
   await erasePhoneNumbers(
     tx,
     due.filter(({ id }) => ids.has(id)),
@@ -154,7 +155,7 @@ const deleteKeys = sql(
     order by k.project_id, k.kind, k.value
     for update of k
   ),
-  gone as (
+  removed_keys as (
     delete from user_keys k
     using locked
     where k.project_id = locked.project_id and k.kind = locked.kind and k.value = locked.value
@@ -163,7 +164,7 @@ const deleteKeys = sql(
   kept as (
     ${KEEP_FORMER}
   )
-  select user_id from gone`,
+  select user_id from removed_keys`,
 );
 // Primary key, like the next.
 const clearUsers = sql(

@@ -50,12 +50,12 @@ export async function markKeys(
 }
 
 /**
- * SQL: keeps the identities of `gone`, which users no longer have, until the user is erased. Stored
+ * SQL: keeps the identities of `removed_keys`, which users no longer have, until the user is erased. Stored
  * broadcasts contain them.
  */
 export const KEEP_FORMER = `insert into former_user_keys (user_id, kind, value)
   select user_id, kind, value
-  from gone
+  from removed_keys
   on conflict do nothing`;
 
 // Primary key.

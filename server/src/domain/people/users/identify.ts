@@ -37,7 +37,7 @@ export async function identifyUser(
     return { userId: known.user_id };
   }
   const resolved = await db.transaction((tx) =>
-    resolveUsers(tx, identities, [{ projectId, externalId, email }], 'is restored'),
+    resolveUsers(tx, identities, [{ projectId, externalId, email }], 'restore'),
   );
   resolved.remember();
   publishChanges(bus, resolved);

@@ -26,18 +26,17 @@ export interface Plan {
   created: Map<string, Person>;
   /** Identities to add: key to user. */
   addedKeys: Map<string, AddedKey>;
-  /** Identities to remove because the user goes by another now. */
+  /** Identities to remove because the user has another one now. */
   removedKeys: Map<string, AddedKey>;
   /** Changed identities of users that exist. */
   changed: Map<string, { externalId?: string; email?: string }>;
-  /** IdentityKeys that contradict one another: which person, and why. External id wins. */
+  /** People, by index, whose identities belong to two users. The external id wins. */
   conflicts: { person: number; message: string }[];
   /**
-   * The persons, by number, whose user is deleted, and that user. Nothing is written of them, unless they are
-   * to be restored.
+   * The deleted users of people, by the index of the person. Nothing is written for them unless restoring.
    */
   deleted: Map<number, string>;
-  /** Deleted users that lose their address to its new user. */
+  /** Deleted users that lose their address to another user. */
   released: Set<string>;
 }
 
@@ -101,43 +100,41 @@ function planPerson(plan: Plan, person: Person, names: IdentityKeys, index: numb
     return userId;
   }
   if (byId === undefined && byMail !== undefined) {
-    const isMeant = externalId === undefined || isNameless(plan, lookUp, byMail);
-    if (isMeant) {
-      if (isRefused(plan, lookUp, index, byMail) || externalId === undefined) return byMail;
+    if (externalId === undefined || hasNoExternalId(plan, lookUp, byMail)) {
+      if (isSkipped(plan, lookUp, index, byMail) || externalId === undefined) return byMail;
       add(plan, idKey, { projectId, kind: 'external_id', value: externalId, userId: byMail });
       change(plan, byMail, { externalId });
       return byMail;
     }
     const userId = create(plan, lookUp, { ...person, email: undefined });
     add(plan, idKey, { projectId, kind: 'external_id', value: externalId, userId });
-    takeAddress(plan, lookUp, { person, mailKey, byMail, userId, index });
+    moveAddress(plan, lookUp, { person, mailKey, byMail, userId, index });
     return userId;
   }
   const userId = byId as string;
-  if (isRefused(plan, lookUp, index, userId)) return userId;
+  if (isSkipped(plan, lookUp, index, userId)) return userId;
   if (email === undefined || byMail === userId) return userId;
   if (byMail === undefined) {
     removeEmail(plan, lookUp, projectId, userId);
     add(plan, mailKey, { projectId, kind: 'email', value: email, userId });
     change(plan, userId, { email });
-  } else takeAddress(plan, lookUp, { person, mailKey, byMail, userId, index });
+  } else moveAddress(plan, lookUp, { person, mailKey, byMail, userId, index });
   return userId;
 }
 
-/** Whether nothing is to be written of a person because the user is deleted. */
-function isRefused(plan: Plan, { isDeleted, restoring }: LookUp, person: number, userId: string): boolean {
+/** Returns whether a person is skipped because the user is deleted. */
+function isSkipped(plan: Plan, { isDeleted, restoring }: LookUp, person: number, userId: string): boolean {
   if (!isDeleted(userId)) return false;
   plan.deleted.set(person, userId);
   return !restoring;
 }
 
-/** Whether a user has no external id yet. */
-function isNameless(plan: Plan, lookUp: LookUp, userId: string): boolean {
+function hasNoExternalId(plan: Plan, lookUp: LookUp, userId: string): boolean {
   return (detailsOf(plan, lookUp, userId)?.externalId ?? null) === null;
 }
 
 /** Gives the address of a deleted user to the user named with it; other users keep theirs. */
-function takeAddress(
+function moveAddress(
   plan: Plan,
   lookUp: LookUp,
   to: { person: Person; mailKey: string | undefined; byMail: string; userId: string; index: number },
@@ -145,8 +142,8 @@ function takeAddress(
   const { person, mailKey, byMail, userId, index } = to;
   const { projectId, email } = person;
   if (mailKey === undefined || email === undefined) return;
-  const isBack = lookUp.restoring && [...plan.deleted.values()].includes(byMail);
-  if (!lookUp.isDeleted(byMail) || isBack) {
+  const isRestored = lookUp.restoring && [...plan.deleted.values()].includes(byMail);
+  if (!lookUp.isDeleted(byMail) || isRestored) {
     plan.conflicts.push({ person: index, message: `the e-mail address ${email} belongs to another user` });
     return;
   }
@@ -173,14 +170,13 @@ function add(
     plan.addedKeys.set(key, { ...entry, value: entry.value });
 }
 
-/** Removes the present address of a user. */
+/** Removes the current address of a user. */
 function removeEmail(plan: Plan, lookUp: LookUp, projectId: string, userId: string): void {
   const before = detailsOf(plan, lookUp, userId)?.email ?? null;
   if (before === null) return;
   const key = identityKey(projectId, 'email', before);
   plan.addedKeys.delete(key);
-  // Whichever user is said to own it, as that may have been read or cached before it was this user's. It is
-  // removed from this user only.
+  // Without a check of `owner`, which may be stale: the statement removes the address from this user only.
   if (!plan.removedKeys.has(key))
     plan.removedKeys.set(key, { projectId, kind: 'email', value: before, userId });
 }

@@ -1,16 +1,16 @@
 import { uuidArray } from '../../../db/arrays.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
 
-/** A deleted user that a broadcast has named. */
+/** A deleted user that is a recipient of a broadcast. */
 export interface RefusedRecipient {
   userId: string;
   broadcastId: string;
 }
 
 /** The error of such a recipient in the broadcast. */
-export const USER_WAS_DELETED = 'this user was deleted; PUT /users with the same identity brings them back';
+export const USER_WAS_DELETED = 'this user is deleted: restore it with PUT /users and the same identity';
 
-/** Records recipients that were refused: the purge finds them by these rows, as others by notifications. */
+/** Records deleted users that a broadcast named, so that the purge finds and redacts the broadcast. */
 export async function refuseRecipients(tx: Queryable, refused: readonly RefusedRecipient[]): Promise<void> {
   await tx.query(insertRefused, [
     uuidArray(refused.map(({ userId }) => userId)),
@@ -18,7 +18,7 @@ export async function refuseRecipients(tx: Queryable, refused: readonly RefusedR
   ]);
 }
 
-// Primary key, in its order.
+// Primary key. Sorted, so that concurrent inserts do not deadlock.
 const insertRefused = sql(
   'refuse_recipients',
   `insert into refused_recipients (user_id, broadcast_id)

@@ -12,18 +12,18 @@ import {
 import { type KnownUser, type Person, type Plan, planUsers } from './plan.ts';
 import { writeIdentities, writeUsers } from './write-users.ts';
 
-/** The users of people. `remember` caches what was read: it is called after the commit, and only then. */
+/** The users of people. Call `remember` after the commit, and only then: it caches the identities. */
 export interface Resolved {
   userIds: string[];
   created: ReadonlySet<string>;
   /** The users that were changed, each with an event. */
   updated: ReadonlySet<string>;
   conflicts: Plan['conflicts'];
-  /** The people, by index, whose user is deleted: nothing was written about them. */
+  /** The deleted users of people, by the index of the person: nothing was written for them. */
   refused: Plan['deleted'];
   /** The deleted users that were restored. */
   restored: readonly string[];
-  /** The identities that changed their user, or have none now: other nodes drop them from their caches. */
+  /** The cache keys of identities that belong to another user now, or to no user. */
   moved: readonly string[];
   remember(): void;
 }
@@ -41,15 +41,15 @@ export async function resolveUsers(
   tx: Queryable,
   identities: Identities,
   people: readonly Person[],
-  whoIsDeleted: 'is restored' | 'is refused' = 'is refused',
+  deletedUsers: 'restore' | 'refuse' = 'refuse',
 ): Promise<Resolved> {
-  const restoring = whoIsDeleted === 'is restored';
+  const restoring = deletedUsers === 'restore';
   const names = people.map(identityKeysOf);
   for (let round = 1; round <= MAX_ROUNDS; round += 1) {
-    const forgotten = identities.removals;
-    // The cache may have a deleted user that is to be restored.
-    const fresh = restoring || round > 1;
-    const { owners, deleted, learnt } = await findOwners(tx, identities, people, names, fresh);
+    const { removals } = identities;
+    // The cache does not know which users are deleted, and may be stale after a conflict.
+    const skipCache = restoring || round > 1;
+    const { owners, deleted, found } = await findOwners(tx, identities, people, names, skipCache);
     const details = await findDetails(tx, names, owners);
     const lookUp = {
       owner: (key: string) => owners.get(key),
@@ -70,7 +70,7 @@ export async function resolveUsers(
       refused: restoring ? new Map() : plan.deleted,
       restored,
       moved: [...plan.removedKeys.keys()],
-      remember: () => remember(identities, plan, identities.removals === forgotten ? learnt : new Map()),
+      remember: () => remember(identities, plan, identities.removals === removals ? found : new Map()),
     };
   }
   throw new Error(`users could not be identified in ${MAX_ROUNDS} rounds`);
@@ -83,7 +83,7 @@ export function publishChanges(bus: Bus, { restored, moved }: Pick<Resolved, 're
     bus.publish({ type: 'identities_changed', keys: moved.slice(start, start + KEYS_PER_MESSAGE) });
 }
 
-// 1,600 bytes each at most, of 7,900 (realtime/wire.ts).
+// 1,600 bytes each at most, of 7,900 (bus/wire.ts).
 const KEYS_PER_MESSAGE = 4;
 
 interface Owners {
@@ -92,7 +92,7 @@ interface Owners {
   /** The deleted ones of these users. */
   deleted: Set<string>;
   /** The users that were read and are not deleted, for the cache. */
-  learnt: Map<string, string>;
+  found: Map<string, string>;
 }
 
 /** Finds the owner of each identity that has one: in the cache, or by primary key of user_keys. */
@@ -101,15 +101,15 @@ async function findOwners(
   identities: Identities,
   people: readonly Person[],
   names: readonly IdentityKeys[],
-  fresh: boolean,
+  skipCache: boolean,
 ): Promise<Owners> {
   const owners = new Map<string, string>();
   const deleted = new Set<string>();
-  const learnt = new Map<string, string>();
+  const found = new Map<string, string>();
   const unknown = new Map<string, { projectId: string; kind: IdentityKind; value: string }>();
   const look = (key: string | undefined, { projectId }: Person, kind: IdentityKind, value = '') => {
     if (key === undefined || owners.has(key) || unknown.has(key)) return;
-    const cached = fresh ? undefined : identities.get(key);
+    const cached = skipCache ? undefined : identities.get(key);
     if (cached !== undefined) owners.set(key, cached);
     else unknown.set(key, { projectId, kind, value: identityValue(kind, value) });
   };
@@ -117,7 +117,7 @@ async function findOwners(
     look(names[index]?.id, person, 'external_id', person.externalId);
     look(names[index]?.email, person, 'email', person.email);
   });
-  if (unknown.size === 0) return { owners, deleted, learnt };
+  if (unknown.size === 0) return { owners, deleted, found };
   const wanted = [...unknown.values()];
   const rows = await tx.query<{ place: number; user_id: string; deleted: boolean }>(selectOwners, [
     uuidArray(wanted.map((one) => one.projectId)),
@@ -129,9 +129,9 @@ async function findOwners(
     const key = keys[row.place - 1] as string;
     owners.set(key, row.user_id);
     if (row.deleted) deleted.add(row.user_id);
-    else learnt.set(key, row.user_id);
+    else found.set(key, row.user_id);
   }
-  return { owners, deleted, learnt };
+  return { owners, deleted, found };
 }
 
 /**
@@ -159,9 +159,9 @@ async function findDetails(
   return new Map(rows.map((row) => [row.id, { id: row.id, externalId: row.external_id, email: row.email }]));
 }
 
-/** Cached entries stay as they are: to put them in again would leave them unchecked for longer. */
-function remember(identities: Identities, plan: Plan, learnt: ReadonlyMap<string, string>): void {
-  for (const [key, owner] of learnt) identities.set(key, owner);
+/** Caches the identities that were read or written. Cached entries keep their expiry. */
+function remember(identities: Identities, plan: Plan, found: ReadonlyMap<string, string>): void {
+  for (const [key, owner] of found) identities.set(key, owner);
   for (const [key] of plan.removedKeys) identities.remove(key);
   for (const [key, { userId }] of plan.addedKeys) identities.set(key, userId);
 }

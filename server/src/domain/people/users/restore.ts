@@ -3,7 +3,7 @@ import { type Database, type Queryable, sql } from '../../../db/client.ts';
 import type { Bus } from '../../ground/bus/messages.ts';
 import { type NewEvent, recordEvents } from '../../ground/events/record.ts';
 import { type IdentifiedUser, markKeys } from '../../ground/identities/keys.ts';
-import { Changed, undisturbed } from './undisturbed.ts';
+import { ConflictingChange, retryOnConflict } from './retry-on-conflict.ts';
 
 /**
  * Restores deleted users in the caller's transaction. Of concurrent calls, one records the event. Returns
@@ -39,10 +39,10 @@ export async function restoreUser(
   { db, bus }: { db: Pick<Database, 'transaction'>; bus: Bus },
   userId: string,
 ): Promise<boolean> {
-  const outcome = await undisturbed(() =>
+  const outcome = await retryOnConflict(() =>
     db.transaction(async (tx) => {
       const outcome = await restoreUsers(tx, [userId]);
-      if (outcome === 'changed') throw new Changed();
+      if (outcome === 'changed') throw new ConflictingChange();
       return outcome;
     }),
   );

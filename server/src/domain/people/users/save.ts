@@ -13,7 +13,7 @@ import { KEEP_FORMER } from '../../ground/identities/keys.ts';
 import { getUser, type UserRow } from './get.ts';
 import type { Person } from './plan.ts';
 import { publishChanges, type Resolved, resolveUsers } from './resolve.ts';
-import { Changed, undisturbed } from './undisturbed.ts';
+import { ConflictingChange, retryOnConflict } from './retry-on-conflict.ts';
 
 /**
  * Creates or updates a user: a given member replaces the stored one, an absent one stays, null clears. Throws
@@ -24,7 +24,7 @@ export async function saveUser(
   projectId: string,
   given: SaveUser,
 ): Promise<UserRow> {
-  const { user, cleared, resolved } = await undisturbed(() =>
+  const { user, cleared, resolved } = await retryOnConflict(() =>
     db.transaction((tx) => save(tx, identities, projectId, given)),
   );
   resolved.remember();
@@ -38,7 +38,7 @@ async function save(
   projectId: string,
   given: SaveUser,
 ): Promise<{ user: UserRow; cleared: string[]; resolved: Resolved }> {
-  const resolved = await resolveUsers(tx, identities, [personOf(projectId, given)], 'is restored');
+  const resolved = await resolveUsers(tx, identities, [personOf(projectId, given)], 'restore');
   const userId = resolved.userIds[0];
   if (userId === undefined) throw new Error('a person was resolved without a user');
   if (resolved.conflicts.length > 0) {
@@ -78,7 +78,7 @@ async function changeIdentities(
 ): Promise<string[]> {
   const [before] = await tx.query<{ external_id: string | null; email: string | null }>(lockUser, [userId]);
   // Deleted or renamed concurrently.
-  if (before === undefined || !hasIdentities(before, given)) throw new Changed();
+  if (before === undefined || !hasIdentities(before, given)) throw new ConflictingChange();
   const cleared: { kind: IdentityKind; value: string }[] = [];
   if (given.external_id === null && before.external_id !== null) {
     cleared.push({ kind: 'external_id', value: before.external_id });
@@ -118,7 +118,7 @@ const lockUser = sql(
 );
 const deleteKey = sql(
   'delete_user_key',
-  `with gone as (
+  `with removed_keys as (
     delete from user_keys
     where project_id = $1 and kind = $2 and value = $3 and user_id = $4
     returning user_id, kind, value

@@ -114,7 +114,7 @@ export async function writeUsers(
   if (updates.length > 0) {
     const rows = await tx.query<{ id: string; project_id: string }>(updateUsers, [
       updates.map((user) => user.id),
-      JSON.stringify(updates.map((user) => given(user, plan.changed.get(user.id)))),
+      JSON.stringify(updates.map((user) => changedMembers(user, plan.changed.get(user.id)))),
     ]);
     for (const { id } of rows) updated.add(id);
     events.push(
@@ -128,7 +128,7 @@ export async function writeUsers(
   return updated;
 }
 
-/** The details of each user by all the people that name it: if two differ, the later one counts. */
+/** Returns the details of each user. Of different details for one user, the later one counts. */
 function describe(people: readonly Person[], plan: Plan, restoring: boolean): Map<string, Person> {
   const described = new Map<string, Person>();
   people.forEach((person, index) => {
@@ -142,12 +142,12 @@ function describe(people: readonly Person[], plan: Plan, restoring: boolean): Ma
     )
       return;
     const id = plan.userIds[index] as string;
-    const said: Person = { projectId, ...described.get(id) };
-    if (firstName !== undefined) said.firstName = firstName;
-    if (lastName !== undefined) said.lastName = lastName;
-    if (customAttributes !== undefined) said.customAttributes = customAttributes;
-    if (phoneNumbers !== undefined) said.phoneNumbers = phoneNumbers;
-    described.set(id, said);
+    const merged: Person = { projectId, ...described.get(id) };
+    if (firstName !== undefined) merged.firstName = firstName;
+    if (lastName !== undefined) merged.lastName = lastName;
+    if (customAttributes !== undefined) merged.customAttributes = customAttributes;
+    if (phoneNumbers !== undefined) merged.phoneNumbers = phoneNumbers;
+    described.set(id, merged);
   });
   return described;
 }
@@ -156,8 +156,8 @@ function projectOf(people: readonly Person[], plan: Plan, userId: string): strin
   return people[plan.userIds.indexOf(userId)]?.projectId ?? '';
 }
 
-/** The members to be written, as the update statement reads them: an absent one stays. */
-function given(
+/** Returns the members to be written; absent ones stay. */
+function changedMembers(
   person: Person,
   identity: { externalId?: string; email?: string } | undefined,
 ): Record<string, unknown> {
@@ -166,7 +166,7 @@ function given(
   if (identity?.email !== undefined) members.email = identity.email.trim();
   if (person.firstName !== undefined) members.first_name = person.firstName;
   if (person.lastName !== undefined) members.last_name = person.lastName;
-  // As text: the column keeps the object's JSON as it came.
+  // As text, so that the column keeps the JSON as it was sent.
   if (person.customAttributes !== undefined) members.custom_attributes = person.customAttributes;
   if (person.phoneNumbers !== undefined) members.phone_numbers = person.phoneNumbers;
   return members;
@@ -202,8 +202,8 @@ const insertUsers = sql(
 );
 // The new value of a column: the given one, or else the stored one. `u` is the row when it is written, so
 // that other columns keep what another transaction wrote meanwhile.
-const newValue = (column: string, stored = `u.${column}`, said = `said ->> '${column}'`) =>
-  `case when said ? '${column}' then ${said} else ${stored} end`;
+const newValue = (column: string, stored = `u.${column}`, given = `given ->> '${column}'`) =>
+  `case when given ? '${column}' then ${given} else ${stored} end`;
 const NEW_VALUES = {
   external_id: newValue('external_id'),
   email: newValue('email'),
@@ -213,7 +213,7 @@ const NEW_VALUES = {
   phone_numbers: newValue(
     'phone_numbers',
     'u.phone_numbers',
-    "array(select jsonb_array_elements_text(said -> 'phone_numbers'))",
+    "array(select jsonb_array_elements_text(given -> 'phone_numbers'))",
   ),
 };
 // A row is written, or even locked, only if something about it is new: most requests repeat what is stored.
@@ -221,13 +221,13 @@ const NEW_VALUES = {
 // Primary key of users.
 const updateUsers = sql(
   'update_users',
-  `with said as (
-    select id, said
-    from unnest($1::uuid[], array(select value::jsonb from json_array_elements($2::json))) as s (id, said)
+  `with given as (
+    select id, given
+    from unnest($1::uuid[], array(select value::jsonb from json_array_elements($2::json))) as s (id, given)
   ),
   changed as (
-    select u.id, said
-    from said
+    select u.id, given
+    from given
     join users u using (id)
     where u.deleted_at is null
       and (u.external_id, u.email, u.first_name, u.last_name, u.custom_attributes::text, u.phone_numbers)
@@ -266,28 +266,28 @@ const lockDetails = sql(
 // Primary keys. Former identities are kept until the user is erased: sent broadcasts name them.
 const deleteKeys = sql(
   'delete_keys',
-  `with gone as (
+  `with removed_keys as (
     delete from user_keys k
-    using unnest($1::uuid[], $2::text[], $3::text[], $4::uuid[]) as gone (project_id, kind, value, user_id)
-    where k.project_id = gone.project_id and k.kind = gone.kind and k.value = gone.value
-      and k.user_id = gone.user_id
+    using unnest($1::uuid[], $2::text[], $3::text[], $4::uuid[]) as r (project_id, kind, value, user_id)
+    where k.project_id = r.project_id and k.kind = r.kind and k.value = r.value
+      and k.user_id = r.user_id
     returning k.user_id, k.kind, k.value
   )
   ${KEEP_FORMER}`,
 );
 const releaseKeys = sql(
   'release_keys',
-  `with gone as (
+  `with removed_keys as (
     delete from user_keys k
-    using unnest($1::uuid[], $2::text[], $3::text[], $4::uuid[]) as gone (project_id, kind, value, user_id)
-    where k.project_id = gone.project_id and k.kind = gone.kind and k.value = gone.value
-      and k.user_id = gone.user_id and k.deleted
+    using unnest($1::uuid[], $2::text[], $3::text[], $4::uuid[]) as r (project_id, kind, value, user_id)
+    where k.project_id = r.project_id and k.kind = r.kind and k.value = r.value
+      and k.user_id = r.user_id and k.deleted
     returning k.user_id, k.kind, k.value
   ),
   kept as (
     ${KEEP_FORMER}
   )
-  select user_id from gone`,
+  select user_id from removed_keys`,
 );
 const clearReleased = sql(
   'clear_released_addresses',

@@ -1,0 +1,21 @@
+const DEADLOCK = '40P01';
+const MAX_ATTEMPTS = 8;
+
+/** Rows were changed by another transaction after this one read them. */
+export class ConflictingChange extends Error {}
+
+/**
+ * Runs a transaction, and retries it when it throws `ConflictingChange` or deadlocks. Identities are locked
+ * before their users, but a transaction that removes an identity cannot always keep to that order.
+ */
+export async function retryOnConflict<Result>(transaction: () => Promise<Result>): Promise<Result> {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await transaction();
+    } catch (error) {
+      const isConflict =
+        error instanceof ConflictingChange || (error as { code?: unknown }).code === DEADLOCK;
+      if (!isConflict || attempt === MAX_ATTEMPTS) throw error;
+    }
+  }
+}
