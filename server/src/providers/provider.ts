@@ -478,10 +478,10 @@ export type Provider<
   /** The destination in the config for users who have no token. Pure. */
   ownAddress?(config: Static<Schema>): MessageAddress | undefined;
   /**
-   * Who takes the message, where the message says so and not the config: a push service, the host of a
-   * webhook, a workspace. That one of them does not work says nothing of the others. Not a secret.
+   * Who receives the message, where the message determines it and not the config: a push service, the host of
+   * a webhook, a workspace. Each has its own circuit breaker. Not a secret.
    */
-  party?(message: MessageOf[C]): string;
+  downstreamHost?(message: MessageOf[C]): string;
   /**
    * Opens no socket before the first send. `config` has been validated against the schema when it was saved.
    */

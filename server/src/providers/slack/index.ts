@@ -4,7 +4,7 @@ import { type Provider, type Rejection, secret } from '../provider.ts';
 import type { HttpResult } from '../shared/transport.ts';
 import { classifySlackResponse } from './classify.ts';
 import { buildSlackMessage, type SlackRequest } from './message.ts';
-import { slackParty, slackRates } from './rates.ts';
+import { slackDownstreamHost, slackRates } from './rates.ts';
 import { slackReceipts } from './receipts.ts';
 import { connectSlack } from './sender.ts';
 import { chatTokens } from './tokens.ts';
@@ -50,7 +50,7 @@ export const slack: Provider<'slack', typeof config, SlackRequest | Rejection, H
   build: buildSlackMessage,
   classify: classifySlackResponse,
   rates: slackRates,
-  party: slackParty,
+  downstreamHost: slackDownstreamHost,
   connect: (_config, deps) => connectSlack(deps),
   receipts: slackReceipts,
 };

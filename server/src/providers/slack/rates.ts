@@ -13,7 +13,7 @@ export const slackRates: Rates<SlackMessage, unknown> = {
 };
 
 /** The host of a webhook; else the workspace, which its access token stands for. */
-export function slackParty({ to }: SlackMessage): string {
+export function slackDownstreamHost({ to }: SlackMessage): string {
   if ('webhookUrl' in to) return URL.parse(to.webhookUrl)?.host ?? '';
   return hash('sha256', to.accessToken, 'base64url').slice(0, 16);
 }

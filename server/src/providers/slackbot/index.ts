@@ -4,7 +4,7 @@ import type { Provider, Rejection } from '../provider.ts';
 import type { HttpResult } from '../shared/transport.ts';
 import { classifySlackResponse } from '../slack/classify.ts';
 import { buildSlackMessage, type SlackRequest } from '../slack/message.ts';
-import { slackParty, slackRates } from '../slack/rates.ts';
+import { slackDownstreamHost, slackRates } from '../slack/rates.ts';
 import { connectSlack } from '../slack/sender.ts';
 import { chatTokens } from '../slack/tokens.ts';
 
@@ -28,6 +28,6 @@ export const slackbot: Provider<'slack', typeof config, SlackRequest | Rejection
   build: buildSlackMessage,
   classify: classifySlackResponse,
   rates: slackRates,
-  party: slackParty,
+  downstreamHost: slackDownstreamHost,
   connect: (_config, deps) => connectSlack(deps),
 };

@@ -101,7 +101,7 @@ export const teams: Provider<'teams', typeof config, TeamsRequest | Rejection, H
   build,
   classify,
   rates: { destination: { key: ({ webhookUrl }) => webhookUrl, rates: RATES } },
-  party: ({ webhookUrl }) => URL.parse(webhookUrl)?.host ?? '',
+  downstreamHost: ({ webhookUrl }) => URL.parse(webhookUrl)?.host ?? '',
   connect,
 };
 

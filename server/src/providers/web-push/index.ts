@@ -107,7 +107,7 @@ export const webPush: Provider<'web_push', typeof config, PushRequest | Rejectio
   verify,
   build,
   classify,
-  party: ({ endpoint }) => URL.parse(endpoint)?.host ?? '',
+  downstreamHost: ({ endpoint }) => URL.parse(endpoint)?.host ?? '',
   connect,
 };
 

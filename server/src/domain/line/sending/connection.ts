@@ -73,7 +73,7 @@ export class ChannelConnection {
    * Whether the downstream host or the destination, which have limits of their own, depend on the message.
    */
   get isRoutedByMessage(): boolean {
-    return this.provider.party !== undefined || this.provider.rates?.destination !== undefined;
+    return this.provider.downstreamHost !== undefined || this.provider.rates?.destination !== undefined;
   }
 
   /** The rate limits of the integration and, across the project's integrations, of the destination. */

@@ -115,7 +115,7 @@ export class Dispatcher {
     // memory.
     const early = connection.isRoutedByMessage ? request.draft.render(integration) : undefined;
     if (early !== undefined && isRejection(early)) return done(early, integration);
-    const host = early === undefined ? '' : (provider.party?.(early) ?? '');
+    const host = early === undefined ? '' : (provider.downstreamHost?.(early) ?? '');
 
     const pausedUntilMs = this.#health.pausedUntil(integration, host);
     if (pausedUntilMs !== undefined) return paused(pausedUntilMs);

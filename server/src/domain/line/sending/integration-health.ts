@@ -41,7 +41,7 @@ export type IntegrationEvent = NewEvent & { details: EventDetails };
 /** A send that was let through. */
 export interface Admitted {
   integration: OpenedIntegration;
-  /** See `Provider.party`; '' if the integration has one downstream host. */
+  /** See `Provider.downstreamHost`; '' if the integration has one downstream host. */
   host: string;
   permit: BreakerPermit;
 }
