@@ -26,9 +26,6 @@ export const BANNED = [
 
 /** Files and folders to clean: remove an entry with the commit that cleans it, or list its folders. */
 export const NOT_YET_CLEAN = [
-  'CONTRIBUTING.md',
-  'README.md',
-  'SECURITY.md',
   'bench/processes',
   'bench/scenarios',
   'bench/support',
