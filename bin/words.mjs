@@ -29,7 +29,7 @@ export const NOT_YET_CLEAN = [
   'bench/processes',
   'bench/scenarios',
   'bench/support',
-  'docs/decisions',
+  
   'docs/reference',
   'sdk/README.md',
   'sdk/examples',
