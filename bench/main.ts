@@ -43,7 +43,7 @@ const SCENARIOS: Record<string, { title: string; measure: Scenario }> = {
   webhooks: { title: 'events to webhooks, with a history', measure: measureWebhooks },
 };
 
-process.setMaxListeners(0); // every child is ended with us
+process.setMaxListeners(0); // every child process adds one
 const { values } = parseArgs({
   options: {
     only: { type: 'string' },

@@ -26,10 +26,6 @@ export const BANNED = [
 
 /** Files and folders to clean: remove an entry with the commit that cleans it, or list its folders. */
 export const NOT_YET_CLEAN = [
-  'bench/processes',
-  'bench/scenarios',
-  'bench/support',
-  
   'docs/reference',
   'sdk/README.md',
   'sdk/examples',

@@ -1,10 +1,10 @@
 import { createServer } from 'node:http';
-import { answer } from '../support/task.ts';
+import { serveTask } from '../support/task.ts';
 
-// A server that reads the body and answers as many bytes as Belfry does: what Node, the loopback and the
-// sender can do at all.
+// A server that reads the body and responds with as many bytes as Belfry: the limit of Node, the loopback
+// and the sender.
 
-answer<{ replyBytes: number }>(async ({ replyBytes }) => {
+serveTask<{ replyBytes: number }>(async ({ replyBytes }) => {
   const reply = Buffer.alloc(replyBytes, ' ');
   const server = createServer((request, response) => {
     request.on('data', () => {});

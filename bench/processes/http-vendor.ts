@@ -1,11 +1,10 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { answer } from '../support/task.ts';
+import { serveTask } from '../support/task.ts';
 
-// Vendors that speak HTTP/1.1 and take everything at once: one answer that each of them takes for its own
-// success.
+// Stand-ins of vendors with HTTP/1.1 that accept everything: one response that each client reads as success.
 
-const ANSWERS: Record<string, [status: number, body: string]> = {
+const RESPONSES: Record<string, [status: number, body: string]> = {
   '/v3/mail/send': [202, ''],
   '/chat.postMessage': [200, '{"ok":true,"ts":"1782993600.000100"}'],
   '/teams': [202, ''],
@@ -18,13 +17,13 @@ const SUCCESS: [status: number, body: string] = [
 const server = createServer((request, response) => {
   request.resume();
   request.on('end', () => {
-    const [status, body] = ANSWERS[request.url ?? ''] ?? SUCCESS;
+    const [status, body] = RESPONSES[request.url ?? ''] ?? SUCCESS;
     response.writeHead(status, { 'content-type': 'application/json' });
     response.end(body);
   });
 });
 
-answer(async () => {
+serveTask(async () => {
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   return { address: `http://127.0.0.1:${(server.address() as AddressInfo).port}` };
 });

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { Agent, type IncomingMessage, request } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
-import { answer } from '../support/task.ts';
+import { serveTask } from '../support/task.ts';
 
 /** Broadcasts with a content of so many bytes, each sent once over one of the connections. */
 export interface LargeBodies {
@@ -17,7 +17,7 @@ export interface LargeBodies {
 /** How many requests got each status; `broken` got none. */
 export type Statuses = Record<string, number>;
 
-answer(async ({ address, jwt, broadcasts, bytes, connections, retried }: LargeBodies) => {
+serveTask(async ({ address, jwt, broadcasts, bytes, connections, retried }: LargeBodies) => {
   const agent = new Agent({ keepAlive: true, maxSockets: connections });
   const body = Buffer.from(
     JSON.stringify({ title: 'Large', content: text(bytes), recipients: [{ external_id: 'large' }] }),

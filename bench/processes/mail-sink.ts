@@ -1,9 +1,9 @@
 import { SMTPServer } from 'smtp-server';
-import { answer } from '../support/task.ts';
+import { serveTask } from '../support/task.ts';
 
-// A mail server that throws away what it is given, for where Postfix's smtp-sink is not to be had.
+// A mail server that drops its mail, for machines without Postfix's smtp-sink.
 
-answer(async () => {
+serveTask(async () => {
   const server = new SMTPServer({
     disabledCommands: ['AUTH', 'STARTTLS'],
     onData(stream, _session, done) {

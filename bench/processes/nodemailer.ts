@@ -1,15 +1,16 @@
 import { createTransport } from 'nodemailer';
-import { answer } from '../support/task.ts';
+import { serveTask } from '../support/task.ts';
 
-// Nodemailer by itself, with as many connections as Belfry opens and a message like the one Belfry makes.
+// Nodemailer alone, with the connections and a message like Belfry's.
 
 const IN_FLIGHT = 64;
 
 const HTML = `<!doctype html><html><head><meta charset="utf-8"><title>Your order is on its way</title></head><body style="margin:0;font-family:sans-serif"><table role="presentation" width="100%"><tr><td style="padding:24px"><h1>Your order is on its way</h1><div>It arrives <b>tomorrow</b>.</div><p><a href="https://shop.example/orders/1042">Open</a></p><p><a href="https://shop.example/unsubscribe/0123456789abcdef0123456789abcdef0123456789abcdef">Unsubscribe</a></p></td></tr></table></body></html>`;
 const TEXT =
-  'Your order is on its way\n\nIt arrives tomorrow.\n\nhttps://shop.example/orders/1042\n\nUnsubscribe: https://shop.example/unsubscribe/0123456789abcdef\n';
+  'Your order is on its way\n\nIt arrives tomorrow.\n\nhttps://shop.example/orders/1042\n\n' +
+  'Unsubscribe: https://shop.example/unsubscribe/0123456789abcdef\n';
 
-answer<{ port: number; count: number }>(async ({ port, count }) => {
+serveTask<{ port: number; count: number }>(async ({ port, count }) => {
   const pool = createTransport({
     pool: true,
     host: '127.0.0.1',

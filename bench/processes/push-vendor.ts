@@ -1,10 +1,10 @@
 import { createServer } from 'node:http';
 import { createServer as createHttp2Server } from 'node:http2';
 import type { AddressInfo } from 'node:net';
-import { answer } from '../support/task.ts';
+import { serveTask } from '../support/task.ts';
 
-// APNs, FCM and Expo that take everything at once, as little work as may be: what they cost must not hide
-// what sending costs.
+// Stand-ins of APNs, FCM and Expo that accept everything with as little work as possible, so that their cost
+// does not hide that of sending.
 
 let accepted = 0; // over HTTP/2
 
@@ -20,8 +20,8 @@ http2.on('stream', (stream, headers) => {
   });
 });
 
-// Batches are not read: each is answered as one of a hundred, and a sender that makes others takes that for
-// no answer.
+// Batches are not read: each gets the response for a hundred messages. A sender with other batches would
+// reject that.
 const ticket = { status: 'ok', id: '0198c0de-0000-7000-8000-000000000000' };
 const tickets = JSON.stringify({ data: Array(100).fill(ticket) });
 
@@ -40,7 +40,7 @@ const addresses = Promise.all(
   }),
 );
 
-answer(async () => {
+serveTask(async () => {
   const [ofHttp2, ofHttp1] = await addresses;
   return { http2: ofHttp2, http1: ofHttp1, accepted };
 });

@@ -3,26 +3,26 @@ import { broadcastBody, randomIds } from '../support/broadcast-body.ts';
 import { Connection, requestBytes } from '../support/connection.ts';
 import type { Load, LoadResult } from '../support/load.ts';
 import { percentile } from '../support/statistics.ts';
-import { answer } from '../support/task.ts';
+import { serveTask } from '../support/task.ts';
 
-// Sends broadcasts: as fast as they are answered, at a steady rate, or a given list once.
+// Sends broadcasts: as fast as the server responds, at a steady rate, or a given list once.
 
-type Question =
+type Request =
   | (Load & { perSecond?: number })
   | { address: string; jwt: string; bodies: string[]; connections: number };
 
 const TICK_MS = 2;
 
-answer<Question>(async (question) => {
-  const connections = Array.from({ length: question.connections }, () => new Connection(question.address));
+serveTask<Request>(async (request) => {
+  const connections = Array.from({ length: request.connections }, () => new Connection(request.address));
   const requests =
-    'bodies' in question ? question.bodies.map((body) => toRequest(question.jwt, body)) : made(question);
+    'bodies' in request ? request.bodies.map((body) => toRequest(request.jwt, body)) : made(request);
   const result =
-    'bodies' in question
+    'bodies' in request
       ? await sendEach(connections, requests)
-      : question.perSecond === undefined
-        ? await sendFor(connections, requests, question.durationMs)
-        : await sendAtRate(connections, requests, question.durationMs, question.perSecond);
+      : request.perSecond === undefined
+        ? await sendFor(connections, requests, request.durationMs)
+        : await sendAtRate(connections, requests, request.durationMs, request.perSecond);
   for (const connection of connections) connection.close();
   return result;
 });
@@ -96,7 +96,7 @@ async function sendFor(
   return recorder.result();
 }
 
-/** What does not find a free connection at its time is sent as soon as there is one. */
+/** Requests without a free connection at their time are sent as soon as there is one. */
 async function sendAtRate(
   connections: readonly Connection[],
   requests: readonly Buffer[],

@@ -3,20 +3,20 @@ import { setTimeout as delay } from 'node:timers/promises';
 import WebSocket from 'ws';
 import { broadcastBody } from '../support/broadcast-body.ts';
 import { Connection, requestBytes } from '../support/connection.ts';
-import { answer } from '../support/task.ts';
+import { serveTask } from '../support/task.ts';
 
-// The clients of an inbox: opens sockets and keeps them; sends single broadcasts and waits for their frames.
+// Clients of inboxes: keeps sockets open, sends single broadcasts and waits for their frames.
 
-type Question =
+type Request =
   | { open: { address: string; apiKey: string; tokens: string[] } }
   | { probe: { address: string; jwt: string; externalIds: string[]; count: number; everyMs: number } };
 
-// Opened so many at a time: a storm of handshakes is not what is measured.
+// Opened together: a storm of handshakes is not measured.
 const AT_A_TIME = 50;
 
 const sockets: WebSocket[] = [];
 
-answer<Question>((question) => ('open' in question ? open(question.open) : probe(question.probe)));
+serveTask<Request>((request) => ('open' in request ? open(request.open) : probe(request.probe)));
 
 async function open({
   address,
@@ -41,7 +41,7 @@ async function open({
 }
 
 /**
- * Sends a broadcast to one after the other and waits for each frame; socket number i is that of
+ * Sends a broadcast to each user in turn and waits for its frame; socket number i belongs to
  * externalIds[i].
  */
 async function probe(options: {
@@ -52,25 +52,25 @@ async function probe(options: {
   everyMs: number;
 }): Promise<{
   fromRequestMs: number[];
-  fromAnswerMs: number[];
+  fromResponseMs: number[];
 }> {
   const { address, jwt, externalIds, count, everyMs } = options;
   const connection = new Connection(address);
   const requests = externalIds.map((id) =>
     requestBytes({ method: 'POST', path: '/v2/broadcasts', jwt, body: broadcastBody([id]) }),
   );
-  const result = { fromRequestMs: [] as number[], fromAnswerMs: [] as number[] };
+  const result = { fromRequestMs: [] as number[], fromResponseMs: [] as number[] };
   for (let index = 0; index < count; index += 1) {
     const place = index % requests.length;
     const socket = sockets[place] as WebSocket;
     const arrived = once(socket, 'message').then(() => performance.now());
     const sentMs = performance.now();
     const status = await connection.send(requests[place] as Buffer);
-    const answeredMs = performance.now();
-    if (status !== 201) throw new Error(`a broadcast was answered ${status}`);
+    const respondedMs = performance.now();
+    if (status !== 201) throw new Error(`the response to a broadcast was ${status}`);
     const arrivedMs = await arrived;
     result.fromRequestMs.push(arrivedMs - sentMs);
-    result.fromAnswerMs.push(arrivedMs - answeredMs);
+    result.fromResponseMs.push(arrivedMs - respondedMs);
     await delay(everyMs);
   }
   connection.close();

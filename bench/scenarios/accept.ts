@@ -21,25 +21,25 @@ interface Sample extends LoadResult {
 }
 
 /**
- * (b) Broadcasts accepted a second at 50 connections, and how long each waits: to one known user, which is in
- * the inbox with the answer; to one of whom something is said, which goes through the queue, by itself and
- * while the queue is worked on; and large ones. Each kind has a server and a database of its own: what one
- * leaves to be vacuumed is not the next one's cost.
+ * (b) Broadcasts accepted per second over 50 connections, and how long each takes: to one known user, which
+ * is in the inbox before the response; to one user with attributes, which uses the queue, alone and while the
+ * queue is processed; and large ones. Each kind has its own server and database, so that none pays for
+ * vacuuming after another.
  */
 export const measureAccept: Scenario = async (bench) => {
   const bare = startTask('bare-http.ts');
   try {
-    const bareServer = await bare.ask<{ address: string; pid: number }>({ replyBytes: 600 });
+    const bareServer = await bare.request<{ address: string; pid: number }>({ replyBytes: 600 });
     const limits: { perSecond: number; nodeMicros: number }[] = [];
     const kinds = [
-      { name: '1 known recipient, in the inbox with the answer', described: false, held: false, aim: 15_000 },
-      { name: '1 described recipient, fan-out held back', described: true, held: true, aim: 15_000 },
+      { name: '1 known recipient, in the inbox at once', described: false, held: false, aim: 15_000 },
+      { name: '1 described recipient, fan-out deferred', described: true, held: true, aim: 15_000 },
       { name: '1 described recipient, fan-out beside it', described: true, held: false },
     ];
     for (const { name, described, held, aim } of kinds) {
       const samples = await withBelfry(bench, async (belfry) => {
         const load: Load = { ...smallLoad(bench, belfry), described };
-        // The first seconds of a process run cold code, and make the users.
+        // The first seconds run cold code, and create the users.
         await measure(belfry, { ...load, described: true }, false);
         await measure(belfry, load, held);
         const rounds: Sample[] = [];
@@ -51,11 +51,12 @@ export const measureAccept: Scenario = async (bench) => {
       });
       show(bench, name, samples, aim);
     }
+    const nodeMicros = median(limits.map((limit) => limit.nodeMicros)).toFixed(1);
     bench.figure({
       name: 'limit: a bare Node HTTP server',
       value: median(limits.map(({ perSecond }) => perSecond)),
       unit: 'requests/s',
-      note: `CPU each: node ${median(limits.map(({ nodeMicros }) => nodeMicros)).toFixed(1)} µs; sent by ${hasWrk ? 'wrk' : 'a Node process'}`,
+      note: `CPU each: node ${nodeMicros} µs; sent by ${hasWrk ? 'wrk' : 'a Node process'}`,
     });
     await withBelfry(bench, (belfry) => measureLarge(bench, belfry));
   } finally {
@@ -63,7 +64,7 @@ export const measureAccept: Scenario = async (bench) => {
   }
 };
 
-/** A Belfry on a directory of its own, for as long as `work` takes. */
+/** Runs `work` with a server on a directory of its own. */
 async function withBelfry<Result>(bench: Bench, work: (belfry: Belfry) => Promise<Result>): Promise<Result> {
   const dataDir = mkdtempSync(join(tmpdir(), 'belfry-bench-accept-'));
   const belfry = await startBelfry({ ...bench, dataDir });
@@ -87,7 +88,7 @@ function smallLoad({ quick }: Bench, { address, projectJwt }: Belfry): Load {
   };
 }
 
-/** The same requests to a server that does nothing but answer. */
+/** The same requests to a server that only responds. */
 async function measureBare(
   server: { address: string; pid: number },
   load: Load,
@@ -98,7 +99,7 @@ async function measureBare(
   return { perSecond, nodeMicros: (nodeCpuMs * 1000) / requests };
 }
 
-/** Accepts of a thousand recipients each, with the memory before and after. */
+/** Accepts a thousand recipients each, and reports the memory before and after. */
 async function measureLarge(bench: Bench, belfry: Belfry): Promise<void> {
   const large: Load = {
     ...smallLoad(bench, belfry),
@@ -115,7 +116,7 @@ async function measureLarge(bench: Bench, belfry: Belfry): Promise<void> {
     samples.push(await measure(belfry, large, true));
     memory.push(memoryOf(belfry.pid).nodeBytes / MEGABYTE);
   }
-  show(bench, '1000 recipients (150 kB), fan-out held back', samples, 700);
+  show(bench, '1000 recipients (150 kB), fan-out deferred', samples, 700);
   bench.figure({
     name: '1000 recipients: Node memory after each round',
     value: memory.at(-1) ?? 0,
@@ -132,7 +133,7 @@ async function measure(belfry: Belfry, load: Load, held: boolean): Promise<Sampl
   if (result.errors > 0) throw new Error(`${result.errors} requests failed`);
   const accepted = used(before, cpuOf(belfry.pid));
   if (hold) {
-    // What waits is thrown away: its fan-out is measured elsewhere.
+    // Deletes the waiting jobs: other scenarios measure the fan-out.
     await belfry.db.query(sql('bench_forget', 'delete from jobs where lease_id is null'));
     await hold.release();
   }
@@ -150,7 +151,8 @@ async function measure(belfry: Belfry, load: Load, held: boolean): Promise<Sampl
 
 function show({ figure }: Bench, name: string, samples: readonly Sample[], aim?: number): void {
   const middle = (member: keyof Sample) => median(samples.map((sample) => sample[member]));
-  const cpu = `CPU each: node ${middle('nodeMicros').toFixed(1)} µs, postgres ${middle('postgresMicros').toFixed(1)} µs`;
+  const [node, postgres] = [middle('nodeMicros').toFixed(1), middle('postgresMicros').toFixed(1)];
+  const cpu = `CPU each: node ${node} µs, postgres ${postgres} µs`;
   figure({
     name,
     value: middle('perSecond'),

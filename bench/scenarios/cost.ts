@@ -50,7 +50,7 @@ async function measure(
   const { db, address, projectJwt: jwt } = belfry;
   await resetStatements(db);
   const before = { cpu: cpuOf(belfry.pid), database: await databaseState(db) };
-  await sender.ask<LoadResult>({ address, jwt, bodies, connections: 8 });
+  await sender.request<LoadResult>({ address, jwt, bodies, connections: 8 });
   await queueEmpty(belfry);
   const cpu = used(before.cpu, cpuOf(belfry.pid));
   const after = await databaseState(db);

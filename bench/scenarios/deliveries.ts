@@ -16,7 +16,7 @@ const POLL_MS = 25;
 const MEGABYTE = 1_048_576;
 const MEMORY_STEPS = 6;
 
-/** The vendor, and how many pushes it has taken. */
+/** The vendor, and how many pushes it has accepted. */
 type Vendor = { http2: string; http1: string; accepted: number };
 
 interface World {
@@ -26,10 +26,9 @@ interface World {
 }
 
 /**
- * (deliveries) A campaign: 600 broadcasts to a thousand users each, everybody once, in the inbox and on a
- * phone. How long until everything is in the inboxes, at the vendor, and written down; what it costs; and
- * what the server holds meanwhile. The limit is the rate of node:http2 alone to the same vendor, before and
- * after.
+ * (deliveries) A campaign: 600 broadcasts to a thousand users each, every user once, in the inbox and on a
+ * phone. Measures the time until all are in the inboxes, at the vendor and recorded, the cost, and the memory
+ * of the server. The limit is the rate of node:http2 alone to the same vendor, before and after.
  */
 export const measureDeliveries: Scenario = async (bench) => {
   const broadcasts = bench.quick ? 20 : 600;
@@ -39,13 +38,13 @@ export const measureDeliveries: Scenario = async (bench) => {
     startTask('send.ts'),
     startTask('bare-push.ts'),
   ];
-  const { http1, http2 } = await vendor.ask<Vendor>({});
+  const { http1, http2 } = await vendor.request<Vendor>({});
   const belfry = await startBelfry({ ...bench, settings: { PROVIDER_FCM_BASE_URL: http2 } });
   try {
     await setUp(belfry, `${http1}/token`);
     const prefix = `p${Date.now()}-`;
     const world = { belfry, vendor, sender };
-    // The first batches of a process run cold code: they are nobody's figure.
+    // The first batches run cold code, and are not measured.
     await createPushUsers(belfry, `warm${prefix}`, 5 * RECIPIENTS);
     await runCampaign(world, bodiesOf(`warm${prefix}`, 5));
     await createPushUsers(belfry, prefix, broadcasts * RECIPIENTS);
@@ -63,10 +62,10 @@ export const measureDeliveries: Scenario = async (bench) => {
 
 async function setUp({ call }: Belfry, tokenUri: string): Promise<void> {
   const { status, body } = await call('PUT', '/integrations/fcm', fcmAccount(tokenUri));
-  if (status >= 300) throw new Error(`the integration was answered ${status}: ${JSON.stringify(body)}`);
+  if (status >= 300) throw new Error(`saving the integration returned ${status}: ${JSON.stringify(body)}`);
 }
 
-/** Broadcasts to a thousand users each, who are in no order. */
+/** Broadcasts to a thousand users each, in random order. */
 function bodiesOf(prefix: string, broadcasts: number): string[] {
   const ids = Array.from({ length: broadcasts * RECIPIENTS }, (_, index) => `${prefix}${index}`);
   for (let last = ids.length - 1; last > 0; last -= 1) {
@@ -78,7 +77,7 @@ function bodiesOf(prefix: string, broadcasts: number): string[] {
   );
 }
 
-/** How a campaign went; times in seconds from its first request on. */
+/** The result of a campaign; times in seconds from its first request. */
 interface Campaign {
   users: number;
   acceptedS: number;
@@ -94,14 +93,14 @@ interface Campaign {
 async function runCampaign({ belfry, vendor, sender }: World, bodies: string[]): Promise<Campaign> {
   const { address, projectJwt: jwt, db, pid } = belfry;
   const users = bodies.length * RECIPIENTS;
-  const { accepted: takenBefore } = await vendor.ask<Vendor>({});
+  const { accepted: takenBefore } = await vendor.request<Vendor>({});
   await resetStatements(db);
   const memory = [{ pushes: 0, nodeBytes: memoryOf(pid).nodeBytes }];
   const before = { cpu: cpuOf(pid), database: await databaseState(db), startedMs: performance.now() };
   const seconds = () => (performance.now() - before.startedMs) / 1000;
   let acceptedS = Number.POSITIVE_INFINITY;
   const posting = sender
-    .ask<LoadResult>({ address, jwt, bodies, connections: CONNECTIONS })
+    .request<LoadResult>({ address, jwt, bodies, connections: CONNECTIONS })
     .then(({ errors }) => {
       if (errors > 0) throw new Error(`${errors} broadcasts were not accepted`);
       acceptedS = seconds();
@@ -114,7 +113,7 @@ async function runCampaign({ belfry, vendor, sender }: World, bodies: string[]):
   const pushes = until(
     'every push is at the vendor',
     async () => {
-      const taken = (await vendor.ask<Vendor>({})).accepted - takenBefore;
+      const taken = (await vendor.request<Vendor>({})).accepted - takenBefore;
       if (taken >= (memory.length * users) / MEMORY_STEPS)
         memory.push({ pushes: taken, nodeBytes: memoryOf(pid).nodeBytes });
       return taken >= users;
@@ -122,11 +121,11 @@ async function runCampaign({ belfry, vendor, sender }: World, bodies: string[]):
     { everyMs: POLL_MS },
   ).then(seconds);
   const [inInboxesS, atVendorS] = await Promise.all([inboxes, pushes]);
-  await until('nothing is left to do', async () => !(await anyJob(db, 'deliver')), { everyMs: POLL_MS });
+  await until('all deliveries have ended', async () => !(await anyJob(db, 'deliver')), { everyMs: POLL_MS });
   const processedS = seconds();
   const database = await databaseState(db);
   await check(belfry, bodies.length);
-  const { accepted: taken } = await vendor.ask<Vendor>({});
+  const { accepted: taken } = await vendor.request<Vendor>({});
   if (taken - takenBefore !== users) throw new Error(`${taken - takenBefore} pushes for ${users} users`);
   return {
     users,
@@ -164,7 +163,7 @@ async function check({ db }: Belfry, broadcasts: number): Promise<void> {
 }
 
 function limitOf(alone: Task, address: string): Promise<Rate> {
-  return alone.ask<Rate>({ address, count: 20_000, inFlight: 500 });
+  return alone.request<Rate>({ address, count: 20_000, inFlight: 500 });
 }
 
 function show({ figure }: Bench, campaign: Campaign, limits: readonly Rate[]): void {
@@ -191,7 +190,7 @@ function show({ figure }: Bench, campaign: Campaign, limits: readonly Rate[]): v
     name: 'limit: node:http2 alone to the same vendor',
     value: limit,
     unit: 'pushes/s',
-    note: `before and after: ${limits.map(({ perSecond, cpuMicros }) => `${perSecond.toFixed(0)} (CPU each ${cpuMicros.toFixed(0)} µs)`).join(', ')}`,
+    note: `before and after: ${limits.map(shown).join(', ')}`,
   });
   figure({ name: 'pushes', value: rate, unit: 'pushes/s' });
   figure({ name: 'share of node:http2 alone', value: (100 * rate) / limit, unit: '%' });
@@ -203,7 +202,11 @@ function show({ figure }: Bench, campaign: Campaign, limits: readonly Rate[]): v
     });
 }
 
-/** What a user's notification costs in the inbox and on the phone, accepting the broadcast included. */
+function shown({ perSecond, cpuMicros }: Rate): string {
+  return `${perSecond.toFixed(0)} (CPU each ${cpuMicros.toFixed(0)} µs)`;
+}
+
+/** The cost of a user's notification in the inbox and on the phone, with accepting the broadcast. */
 async function showCosts({ figure }: Bench, { db }: Belfry, campaign: Campaign): Promise<void> {
   const { users, usage, walBytes, transactions } = campaign;
   const thousands = users / 1_000;

@@ -6,7 +6,7 @@ import { cpuOf, used } from '../support/processes.ts';
 import { queueEmpty } from '../support/queue.ts';
 import type { Scenario } from '../support/scenario.ts';
 import { median } from '../support/statistics.ts';
-import { startTask, type Task, task } from '../support/task.ts';
+import { runTask, startTask, type Task } from '../support/task.ts';
 
 const RECIPIENTS = 1_000;
 
@@ -18,8 +18,8 @@ interface Sample {
 }
 
 /**
- * (e) E-mails handed to a mail server, from the request until every outcome is written; and nodemailer alone,
- * in turns.
+ * (e) E-mails to a mail server, from the request until every outcome is written; and nodemailer alone, in
+ * turns.
  */
 export const measureEmail: Scenario = async (bench) => {
   const belfry = await startBelfry(bench);
@@ -35,15 +35,15 @@ export const measureEmail: Scenario = async (bench) => {
       security: 'none',
     });
     if (saved.status !== 200)
-      throw new Error(`the integration was answered ${saved.status}: ${JSON.stringify(saved.body)}`);
+      throw new Error(`saving the integration returned ${saved.status}: ${JSON.stringify(saved.body)}`);
     const broadcasts = bench.quick ? 2 : 10;
     const prefix = `e${Date.now()}-`;
-    await endToEnd(belfry, sender, bodies(prefix, broadcasts)); // makes the users, and runs the code warm
+    await endToEnd(belfry, sender, bodies(prefix, broadcasts)); // creates the users, and warms up the code
     const alone: { perSecond: number; cpuMicros: number }[] = [];
     const samples: Sample[] = [];
     for (let round = 1; round <= (bench.quick ? 1 : 3); round += 1) {
       const count = broadcasts * RECIPIENTS;
-      const limit = await task<{ perSecond: number; cpuMicros: number }>('nodemailer.ts', {
+      const limit = await runTask<{ perSecond: number; cpuMicros: number }>('nodemailer.ts', {
         port: sink.port,
         count,
       });
@@ -59,6 +59,7 @@ export const measureEmail: Scenario = async (bench) => {
       });
     }
     const middle = (member: keyof Sample) => median(samples.map((sample) => sample[member]));
+    const [node, postgres] = [middle('nodeMicros').toFixed(0), middle('postgresMicros').toFixed(0)];
     bench.figure({
       name: 'limit: nodemailer alone',
       value: median(alone.map(({ perSecond }) => perSecond)),
@@ -69,7 +70,7 @@ export const measureEmail: Scenario = async (bench) => {
       name: 'e-mails, from the request until the outcome is written',
       value: middle('perSecond'),
       unit: 'e-mails/s',
-      note: `CPU each: node ${middle('nodeMicros').toFixed(0)} µs, postgres ${middle('postgresMicros').toFixed(0)} µs`,
+      note: `CPU each: node ${node} µs, postgres ${postgres} µs`,
     });
     bench.figure({
       name: 'share of nodemailer alone',
@@ -97,7 +98,7 @@ function bodies(prefix: string, broadcasts: number): string[] {
 async function endToEnd(belfry: Belfry, sender: Task, all: string[]): Promise<number> {
   const startedMs = performance.now();
   const { address, projectJwt: jwt } = belfry;
-  const sent = await sender.ask<LoadResult>({ address, jwt, bodies: all, connections: 4 });
+  const sent = await sender.request<LoadResult>({ address, jwt, bodies: all, connections: 4 });
   if (sent.errors > 0) throw new Error(`${sent.errors} broadcasts were not accepted`);
   await queueEmpty(belfry);
   return (performance.now() - startedMs) / 1000;

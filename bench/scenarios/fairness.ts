@@ -21,23 +21,23 @@ const EVERY_MS = 100;
 const HANGING_PROJECTS = 12;
 const AIM_MS = 1_000;
 
-/** How long messages took to the mailer: from the request on, and from its answer on. */
+/** How long messages took to the mailer, from the request and from its response. */
 interface Delays {
   fromRequestMs: number[];
-  fromAnswerMs: number[];
+  fromResponseMs: number[];
 }
 
-/** Sends single messages of a project as long as it is told to go on. */
+/** Sends single messages of a project while `goOn` returns true. */
 type Probe = (goOn: (sent: number) => boolean) => Promise<Delays>;
 
 /**
- * (fairness) How long a single message of one project takes, from the request until its mailer has it: with
- * nothing else to do, beside a bulk of another project to 600,000 users in the inbox and on a phone, and
- * beside twelve projects with a bulk each whose mailers hang.
+ * (fairness) How long a single message of one project takes, from the request until its mailer has it: on an
+ * idle server, beside a campaign of another project to 600,000 users in the inbox and on a phone, and beside
+ * campaigns of twelve projects whose mailers hang.
  */
 export const measureFairness: Scenario = async (bench) => {
   const vendor = startTask('push-vendor.ts');
-  const { http1, http2 } = await vendor.ask<{ http1: string; http2: string }>({});
+  const { http1, http2 } = await vendor.request<{ http1: string; http2: string }>({});
   const mailers = await startMailers();
   const belfry = await startBelfry({ ...bench, settings: { PROVIDER_FCM_BASE_URL: http2 } });
   try {
@@ -70,7 +70,7 @@ async function besideBulk(bench: Bench, belfry: Belfry, probe: Probe, count: num
   const sender = startTask('send.ts');
   let [accepted, fannedOut] = [false, false];
   const posting = sender
-    .ask<LoadResult>({ address, jwt, bodies, connections: CONNECTIONS })
+    .request<LoadResult>({ address, jwt, bodies, connections: CONNECTIONS })
     .then(async () => {
       accepted = true;
       await until('all fan-outs have ended', async () => (await left(belfry, 'fan_out')) === 0);
@@ -91,7 +91,7 @@ async function besideBulk(bench: Bench, belfry: Belfry, probe: Probe, count: num
     then,
     `${atFirst * 100} waited at first, ${atLast * 100} at last`,
   );
-  // Nobody waits for the rest.
+  // The rest is not measured.
   await belfry.db.query(sql('', 'delete from jobs where project_id = $1 and lease_id is null'), [
     belfry.projectId,
   ]);
@@ -116,11 +116,11 @@ async function besideHanging(
     bench,
     `while the mailers of ${HANGING_PROJECTS} projects hang`,
     delays,
-    `${mailers.hanging} e-mails without an answer`,
+    `${mailers.hanging} e-mails without a response`,
   );
 }
 
-/** A project with a mailer; answers its token. */
+/** Creates a project with a mailer. Returns its token. */
 async function newProject({ db, dataDir, call }: Belfry, url: string): Promise<string> {
   const sealer = createSealer([loadOrCreateKey(dataDir)]);
   projectsMade += 1;
@@ -133,28 +133,28 @@ async function newProject({ db, dataDir, call }: Belfry, url: string): Promise<s
 }
 let projectsMade = 0;
 
-async function saved(answer: ReturnType<Belfry['call']>): Promise<void> {
-  const { status, body } = await answer;
-  if (status >= 300) throw new Error(`answered ${status}: ${JSON.stringify(body)}`);
+async function saved(response: ReturnType<Belfry['call']>): Promise<void> {
+  const { status, body } = await response;
+  if (status >= 300) throw new Error(`saving returned ${status}: ${JSON.stringify(body)}`);
 }
 
 function createProbe({ call }: Belfry, mailers: Mailers, jwt: string): Probe {
-  let turn = 0;
+  let count = 0;
   const one = async () => {
-    turn += 1;
-    const title = `single ${turn}`;
+    count += 1;
+    const title = `single ${count}`;
     const arrival = mailers.arrival(title);
     const startedMs = performance.now();
-    const name = `single-${turn}`;
+    const name = `single-${count}`;
     const recipients = [{ external_id: name, email: `${name}@example.com` }];
     await saved(call('POST', '/broadcasts', { title, recipients }, jwt));
-    const answeredMs = performance.now();
+    const respondedMs = performance.now();
     const arrivedMs = await arrival;
-    return { fromRequestMs: arrivedMs - startedMs, fromAnswerMs: Math.max(0, arrivedMs - answeredMs) };
+    return { fromRequestMs: arrivedMs - startedMs, fromResponseMs: Math.max(0, arrivedMs - respondedMs) };
   };
   return async (goOn) => {
     const sent: ReturnType<typeof one>[] = [];
-    // Whatever becomes of those before, and each in its own time.
+    // Does not wait for the messages before.
     while (goOn(sent.length)) {
       sent.push(one());
       await delay(EVERY_MS * (0.5 + Math.random()));
@@ -162,12 +162,12 @@ function createProbe({ call }: Belfry, mailers: Mailers, jwt: string): Probe {
     const all = await Promise.all(sent);
     return {
       fromRequestMs: all.map(({ fromRequestMs }) => fromRequestMs),
-      fromAnswerMs: all.map(({ fromAnswerMs }) => fromAnswerMs),
+      fromResponseMs: all.map(({ fromResponseMs }) => fromResponseMs),
     };
   };
 }
 
-/** How many jobs of the bulk's project are ready. */
+/** How many jobs the project of the campaign has. */
 async function left({ db, projectId }: Belfry, kind: string): Promise<number> {
   const [row] = await db.query<{ bench: number }>(
     sql('bench_jobs_left', 'select count(*)::int as bench from jobs where kind = $1 and project_id = $2'),
@@ -176,7 +176,12 @@ async function left({ db, projectId }: Belfry, kind: string): Promise<number> {
   return row?.bench ?? 0;
 }
 
-function show({ figure }: Bench, when: string, { fromRequestMs, fromAnswerMs }: Delays, note?: string): void {
+function show(
+  { figure }: Bench,
+  when: string,
+  { fromRequestMs, fromResponseMs }: Delays,
+  note?: string,
+): void {
   const count = `${fromRequestMs.length} messages${note === undefined ? '' : `; ${note}`}`;
   for (const percent of [50, 99])
     figure({
@@ -185,7 +190,7 @@ function show({ figure }: Bench, when: string, { fromRequestMs, fromAnswerMs }: 
       unit: 'ms',
       ...(percent === 50 ? {} : { aim: { value: AIM_MS, better: 'less' as const } }),
       note:
-        `from the 201 on: ${percentile(fromAnswerMs, percent).toFixed(0)} ms; ` +
+        `from the 201 on: ${percentile(fromResponseMs, percent).toFixed(0)} ms; ` +
         (percent === 50 ? count : `the slowest: ${Math.max(...fromRequestMs).toFixed(0)} ms`),
     });
 }

@@ -18,19 +18,19 @@ import { startTask, type Task } from '../support/task.ts';
 const RECIPIENTS = 1_000;
 const CONNECTIONS = 8;
 
-/** What was measured in one round, for one kind of broadcast. */
+/** The result of one round, for one kind of broadcast. */
 interface Sample {
   perSecond: number;
-  /** Of the rate of the plain insert of the same rows, in the same round. */
+  /** The share of the rate of a plain insert of the same rows, in the same round. */
   ofPlain: number;
   nodeMicros: number;
   postgresMicros: number;
 }
 
 /**
- * (a) Broadcasts of a thousand, from the request until every notification is there, and the fan-out alone
- * from a full queue; each followed by the plain insert of the same rows. The rounds take turns, so that what
- * else the machine does hits all alike.
+ * (a) Broadcasts to a thousand users, from the request until every notification is written, and the fan-out
+ * alone from a full queue; each followed by the plain insert of the same rows. Rounds take turns, so that
+ * other load on the machine affects all alike.
  */
 export const measureFanOut: Scenario = async (bench) => {
   const belfry = await startBelfry(bench);
@@ -60,7 +60,7 @@ export const measureFanOut: Scenario = async (bench) => {
     };
     const rounds = bench.quick ? 1 : 3;
     const broadcasts = bench.quick ? 20 : 100;
-    // The first batches of a process run cold code: they are nobody's figure.
+    // The first batches run cold code, and are not measured.
     await endToEnd(belfry, sender, newUsers(`warm${Date.now()}-`, 10));
     for (let round = 1; round <= rounds; round += 1) {
       const prefix = `a${Date.now()}-`;
@@ -89,7 +89,7 @@ function newUsers(prefix: string, broadcasts: number): string[] {
 }
 
 async function post(belfry: Belfry, sender: Task, bodies: string[]): Promise<LoadResult> {
-  const sent = await sender.ask<LoadResult>({
+  const sent = await sender.request<LoadResult>({
     address: belfry.address,
     jwt: belfry.projectJwt,
     bodies,
@@ -117,7 +117,7 @@ async function fanOutAlone(belfry: Belfry, sender: Task, bodies: string[]): Prom
   return { seconds: (performance.now() - startedMs) / 1000, since };
 }
 
-/** Writes the same rows plainly; answers the rows a second of the faster way. */
+/** Writes the same rows plainly. Returns the rows per second of the faster way. */
 async function plain(
   belfry: Belfry,
   rows: readonly Rows[],
@@ -154,11 +154,12 @@ function show({ figure }: Bench, samples: ReadonlyMap<string, readonly Sample[]>
   }
   for (const [name, list] of samples) {
     const middle = (member: keyof Sample) => median(list.map((sample) => sample[member]));
+    const [node, postgres] = [middle('nodeMicros').toFixed(1), middle('postgresMicros').toFixed(1)];
     figure({
       name,
       value: middle('perSecond'),
       unit: 'notifications/s',
-      note: `CPU each: node ${middle('nodeMicros').toFixed(1)} µs, postgres ${middle('postgresMicros').toFixed(1)} µs`,
+      note: `CPU each: node ${node} µs, postgres ${postgres} µs`,
     });
     figure({
       name: `${name}: share of the limit`,

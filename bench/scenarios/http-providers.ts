@@ -26,11 +26,11 @@ const ROUNDS = 5;
 type Subject = { send(): Promise<SendOutcome>; close(): Promise<void> };
 
 /**
- * (http) Messages by the vendors that speak HTTP/1.1, against the same requests by undici alone, in turns.
+ * (http) Messages to vendors with HTTP/1.1, against the same requests by undici alone, in turns.
  */
 export const measureHttpProviders: Scenario = async (bench) => {
   const process = startTask('http-vendor.ts');
-  const { address } = await process.ask<{ address: string }>({});
+  const { address } = await process.request<{ address: string }>({});
   const egress = createEgressGuard({ allow: '127.0.0.0/8' });
   const origins = {
     PROVIDER_SENDGRID_BASE_URL: address,
@@ -45,19 +45,19 @@ export const measureHttpProviders: Scenario = async (bench) => {
   const agent = new Agent({ connections: 64, pipelining: 1 });
   try {
     for (const [name, open] of Object.entries(SUBJECTS)) {
-      const seen = open({ ...deps, transport: seeing(transport, requests) }, address);
+      const seen = open({ ...deps, transport: recording(transport, requests) }, address);
       await expectSent(name, seen.send);
       const { method, path, headers, body = '' } = requests.at(-1) as HttpRequest;
       const bare = async () => {
         const url = new URL(path, address);
-        const answer = await agent.request({
+        const response = await agent.request({
           origin: url.origin,
           path: url.pathname,
           method,
           headers: { ...headers },
           body,
         });
-        await answer.body.text();
+        await response.body.text();
       };
       const subject = open(deps, address);
       await compare(bench, name, () => expectSent(name, subject.send), bare);
@@ -70,8 +70,8 @@ export const measureHttpProviders: Scenario = async (bench) => {
   }
 };
 
-/** The same transport, which notes what is asked of it. */
-function seeing(transport: Transport, requests: HttpRequest[]): Transport {
+/** The same transport, which records its requests. */
+function recording(transport: Transport, requests: HttpRequest[]): Transport {
   const noting = (endpoint: ReturnType<Transport['at']>) => ({
     ...endpoint,
     request: (request: HttpRequest) => {
@@ -89,7 +89,7 @@ function seeing(transport: Transport, requests: HttpRequest[]): Transport {
 
 async function expectSent(name: string, send: () => Promise<SendOutcome>): Promise<void> {
   const outcome = await send();
-  if (outcome.kind !== 'sent') throw new Error(`${name} answered ${JSON.stringify(outcome)}`);
+  if (outcome.kind !== 'sent') throw new Error(`${name} returned ${JSON.stringify(outcome)}`);
 }
 
 async function compare(
@@ -108,6 +108,7 @@ async function compare(
     ours.push(await measured(send, count, IN_FLIGHT));
   }
   const cpu = (rates: Rate[]) => median(rates.map(({ cpuMicros }) => cpuMicros));
+  const byCpu = ((100 * cpu(alone)) / cpu(ours)).toFixed(0);
   figure({
     name: `messages by ${name}`,
     value: median(ours.map(({ perSecond }) => perSecond)),
@@ -119,7 +120,7 @@ async function compare(
     value: 100 * median(ours.map(({ perSecond }, round) => perSecond / (alone[round]?.perSecond ?? 0))),
     unit: '%',
     aim: { value: 70, better: 'more' },
-    note: `by CPU ${((100 * cpu(alone)) / cpu(ours)).toFixed(0)} %; ${IN_FLIGHT} in flight, median of ${ROUNDS} rounds in turns`,
+    note: `by CPU ${byCpu} %; ${IN_FLIGHT} in flight, median of ${ROUNDS} rounds in turns`,
   });
 }
 
@@ -139,14 +140,15 @@ const CONTENT: NotificationContent = {
   customAttributes: { order: { id: 42 } },
   expiresAt: new Date(Date.now() + 86_400_000),
 };
+const PARAGRAPH = `<p style="margin:0 0 16px">${CONTENT.text}</p>`;
 const TEXT = `${CONTENT.text}\n\n`.repeat(4);
 const EMAIL: EmailMessage = {
   deliveryId: id,
   reference,
   to: { email: 'ada@example.com', name: 'Ada L' },
   subject: CONTENT.title,
-  // About what a rendered e-mail has: three kilobytes.
-  html: `<!doctype html><html><body>${`<p style="margin:0 0 16px">${CONTENT.text}</p>`.repeat(25)}</body></html>`,
+  // Three kilobytes, as in a rendered e-mail.
+  html: `<!doctype html><html><body>${PARAGRAPH.repeat(25)}</body></html>`,
   text: TEXT,
   headers: {
     'List-Unsubscribe': `<https://notify.example.com/u/${'a'.repeat(80)}>`,

@@ -17,7 +17,7 @@ const ROWS = 1_000_000;
  * the table grows.
  */
 export const measureInbox: Scenario = async (bench) => {
-  // A database of its own: the table is to have the rows that the figures name.
+  // A database of its own, so that the table has the number of rows in the figures.
   const belfry = await startBelfry({ ...bench, dataDir: join(bench.dataDir, 'inbox') });
   try {
     const { heavyUser, lightUser } = await fillInboxes(belfry.db, belfry.projectId);
@@ -61,19 +61,19 @@ async function measure(
     const http = await overHttp(belfry, user.externalId, path, times);
     const note = (values: readonly number[]) =>
       `${percentile(values, 50).toFixed(2)} / ${percentile(values, 99).toFixed(2)}`;
+    const p99 = percentile(inDatabase, 99).toFixed(2);
     bench.figure({
       name: `${title}: p50`,
       value: percentile(inDatabase, 50),
       unit: 'ms in database',
       aim: { value: 0.5, better: 'less' },
-      note: `p99 ${percentile(inDatabase, 99).toFixed(2)}; p50 / p99 of the round trip ${note(roundTrip)}, by HTTP ${note(http)}`,
+      note: `p99 ${p99}; p50 / p99 of the round trip ${note(roundTrip)}, by HTTP ${note(http)}`,
     });
   }
 }
 
 /**
- * What the server itself says that planning and running takes, without the time for reading the clock at
- * every row.
+ * The execution times that PostgreSQL reports, without the time for reading the clock at every row.
  */
 async function explained(
   belfry: Belfry,
@@ -89,8 +89,8 @@ async function explained(
       const [plan] = result.rows as {
         'QUERY PLAN': { 'Execution Time': number; 'Planning Time': number }[] | string;
       }[];
-      const told = plan?.['QUERY PLAN'];
-      const parsed = typeof told === 'string' ? (JSON.parse(told) as { 'Execution Time': number }[]) : told;
+      const json = plan?.['QUERY PLAN'];
+      const parsed = typeof json === 'string' ? (JSON.parse(json) as { 'Execution Time': number }[]) : json;
       values.push(parsed?.[0]?.['Execution Time'] ?? Number.NaN);
       return [];
     },
@@ -120,7 +120,7 @@ async function overHttp(belfry: Belfry, externalId: string, path: string, times:
   try {
     return await timed(times, async () => {
       const status = await connection.send(request);
-      if (status !== 200) throw new Error(`${path} was answered ${status}`);
+      if (status !== 200) throw new Error(`${path} returned ${status}`);
     });
   } finally {
     connection.close();

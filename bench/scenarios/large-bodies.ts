@@ -18,7 +18,7 @@ const AIM_MS = 100;
 
 /**
  * (bodies) A thousand broadcasts of 10 MiB over 128 connections, to a server with a heap of 400 MB: how many
- * are accepted, what another client notices, and how much memory the server takes.
+ * are accepted, the latency of another client, and the memory of the server.
  */
 export const measureLargeBodies: Scenario = async (bench) => {
   const belfry = await startBelfry({
@@ -46,7 +46,7 @@ async function besideLarge(bench: Bench, belfry: Belfry, other: string, retried:
   try {
     const load: LargeBodies = { address, jwt, broadcasts, bytes: BYTES, connections: CONNECTIONS, retried };
     const startedMs = performance.now();
-    const sending = sender.ask<Statuses>(load);
+    const sending = sender.request<Statuses>(load);
     const latenciesMs = await probe(belfry, other, sending);
     const seconds = (performance.now() - startedMs) / 1_000;
     const statuses = await sending;
@@ -76,7 +76,7 @@ async function probe({ call }: Belfry, jwt: string, end: Promise<unknown>): Prom
       jwt,
     );
     latenciesMs.push(performance.now() - startedMs);
-    if (status !== 201) throw new Error(`a small broadcast was answered ${status}`);
+    if (status !== 201) throw new Error(`a small broadcast returned ${status}`);
     await waitMs(PROBE_EVERY_MS);
   }
   await ended;

@@ -8,26 +8,28 @@ import { startTask } from '../support/task.ts';
 const MEGABYTE = 1_048_576;
 const SETTLE_MS = 3_000;
 
-/** (f) What the server holds with nothing to do, and what an open socket adds. */
+/** (f) The memory of an idle server, and of an open socket. */
 export const measureMemory: Scenario = async (bench) => {
   const belfry = await startBelfry(bench);
   const client = startTask('sockets.ts');
   try {
     const idle = await settled(belfry);
+    const node = (idle.nodeBytes / MEGABYTE).toFixed(0);
+    const postgres = (idle.postgresBytes / MEGABYTE).toFixed(0);
     bench.figure({
       name: 'idle, with the database',
       value: (idle.nodeBytes + idle.postgresBytes) / MEGABYTE,
       unit: 'MiB',
       aim: { value: 150, better: 'less' },
-      note: `node ${(idle.nodeBytes / MEGABYTE).toFixed(0)}, postgres ${(idle.postgresBytes / MEGABYTE).toFixed(0)}`,
+      note: `node ${node}, postgres ${postgres}`,
     });
     const thousands = bench.quick ? 2 : 6;
     const { tokens } = await createInboxUsers(belfry, `f${Date.now()}-`, thousands * 1_000);
     const { address, apiKey } = belfry;
-    // The first thousand make room for code and pools; the following ones are the price of a socket.
-    await client.ask({ open: { address, apiKey, tokens: tokens.slice(0, 1_000) } });
+    // The first thousand also allocate code and pools; the others show the cost of a socket.
+    await client.request({ open: { address, apiKey, tokens: tokens.slice(0, 1_000) } });
     const first = await settled(belfry);
-    await client.ask({ open: { address, apiKey, tokens: tokens.slice(1_000) } });
+    await client.request({ open: { address, apiKey, tokens: tokens.slice(1_000) } });
     const all = await settled(belfry);
     bench.figure({
       name: `each of ${thousands * 1_000} open sockets`,

@@ -18,7 +18,7 @@ import { startTask } from '../support/task.ts';
 const IN_FLIGHT = 500;
 const ROUNDS = 5;
 const EXPO_BATCH = 100;
-const EXPO_REQUESTS = 6; // at the same time, as its sender keeps it
+const EXPO_REQUESTS = 6; // in flight, as its sender keeps them
 const EXPO_PROJECTS = 1_000;
 
 type Vendor = { http2: string; http1: string };
@@ -29,7 +29,7 @@ type Vendor = { http2: string; http1: string };
  */
 export const measurePush: Scenario = async (bench) => {
   const process = startTask('push-vendor.ts');
-  const vendor = await process.ask<Vendor>({});
+  const vendor = await process.request<Vendor>({});
   const egress = createEgressGuard({ allow: '127.0.0.0/8' });
   const transport = createTransport({
     egress,
@@ -62,7 +62,7 @@ export const measurePush: Scenario = async (bench) => {
   }
 };
 
-/** In turns, so that what else the machine does falls on both. */
+/** In turns, so that other load on the machine affects both. */
 async function compare(
   { quick, figure }: Bench,
   name: string,
@@ -74,7 +74,7 @@ async function compare(
   const alone: Rate[] = [];
   const sendOne = async () => {
     const { kind } = await sender.send(MESSAGE);
-    if (kind !== 'sent') throw new Error(`${name} answered ${kind}`);
+    if (kind !== 'sent') throw new Error(`${name} returned ${kind}`);
   };
   await measured(sendOne, count / 4, IN_FLIGHT);
   await measured(send, count / 4, IN_FLIGHT);
@@ -94,9 +94,9 @@ async function compare(
 }
 
 /**
- * In turns, too. Expo takes 600 a second of a project, so there are as many projects as keep every one of
- * them far below that, and each batch is another one's. The first limit is one batch, written and compressed
- * beforehand; the second writes and compresses it each time.
+ * In turns, too. Expo accepts 600 a second of a project, so each batch belongs to another one of many
+ * projects. The first limit is one batch, written and compressed beforehand; the second writes and compresses
+ * it each time.
  */
 async function compareExpo({ quick, figure }: Bench, vendor: Vendor, deps: SenderDeps): Promise<void> {
   const messages = Array.from({ length: EXPO_BATCH }, (_, index) => ({
@@ -105,35 +105,35 @@ async function compareExpo({ quick, figure }: Bench, vendor: Vendor, deps: Sende
   }));
   const bare = await bareBatches(vendor, messages);
   const ours = ourBatches(deps, messages);
-  const ways = { ready: bare.ready, anew: bare.anew, ours: ours.send };
-  const rates = { ready: [] as Rate[], anew: [] as Rate[], ours: [] as Rate[] };
+  const ways = { ready: bare.ready, fresh: bare.fresh, ours: ours.send };
+  const rates = { ready: [] as Rate[], fresh: [] as Rate[], ours: [] as Rate[] };
   for (let round = -1; round < ROUNDS; round += 1)
-    for (const way of ['ready', 'anew', 'ours'] as const) {
+    for (const way of ['ready', 'fresh', 'ours'] as const) {
       const { perSecond, cpuMicros } = await measured(ways[way], quick ? 100 : 1_000, EXPO_REQUESTS);
       const each = { perSecond: perSecond * EXPO_BATCH, cpuMicros: cpuMicros / EXPO_BATCH };
-      if (round >= 0) rates[way].push(each); // the one before is to warm up
+      if (round >= 0) rates[way].push(each); // round -1 warms up
     }
   await Promise.all([bare.close(), ours.close()]);
   const limit = 'limit: undici alone to Expo, batches';
   figure({ name: `${limit} ready-made`, value: rate(rates.ready), unit: '/s', note: cpu(rates.ready) });
-  figure({ name: `${limit} made each time`, value: rate(rates.anew), unit: '/s', note: cpu(rates.anew) });
+  figure({ name: `${limit} made each time`, value: rate(rates.fresh), unit: '/s', note: cpu(rates.fresh) });
   figure({ name: 'pushes by Expo', value: rate(rates.ours), unit: '/s', note: cpu(rates.ours) });
   figure({
     name: 'share of undici alone, Expo, batches ready-made',
     value: share(rates.ours, rates.ready),
     unit: '%',
-    note: 'of which each is one request of a hundred messages: none would be left the time to be written',
+    note: 'a request of a hundred messages, without the time to write it',
   });
   figure({
     name: 'share of undici alone, Expo, batches made each time',
-    value: share(rates.ours, rates.anew),
+    value: share(rates.ours, rates.fresh),
     unit: '%',
     aim: { value: 70, better: 'more' },
     note: `${EXPO_REQUESTS} batches of ${EXPO_BATCH} in flight, median of ${ROUNDS} rounds in turns`,
   });
 }
 
-/** A batch as the sender writes it, posted again and again. */
+/** Posts a batch as the sender writes it, many times. */
 async function bareBatches({ http1 }: Vendor, messages: PushMessage[]) {
   const built = messages.map((message) => expo.build(message, EXPO));
   const write = () => zipped(JSON.stringify(built), { level: constants.Z_BEST_SPEED }); // as the sender does
@@ -147,22 +147,22 @@ async function bareBatches({ http1 }: Vendor, messages: PushMessage[]) {
   };
   const post = async (body: Buffer) => {
     const path = '/--/api/v2/push/send';
-    const answer = await agent.request({ origin: http1, path, method: 'POST', headers, body });
-    await answer.body.text();
+    const response = await agent.request({ origin: http1, path, method: 'POST', headers, body });
+    await response.body.text();
   };
-  return { ready: () => post(written), anew: async () => post(await write()), close: () => agent.close() };
+  return { ready: () => post(written), fresh: async () => post(await write()), close: () => agent.close() };
 }
 
-/** As many messages as make a batch, each time by the sender of another project. */
+/** Sends the messages of one batch, each time by the sender of another project. */
 function ourBatches(deps: SenderDeps, messages: PushMessage[]) {
   const senders = Array.from({ length: EXPO_PROJECTS }, () => expo.connect(EXPO, deps));
-  let turn = 0;
+  let next = 0;
   return {
     async send() {
-      const sender = senders[turn++ % EXPO_PROJECTS];
+      const sender = senders[next++ % EXPO_PROJECTS];
       const outcomes = await Promise.all(messages.map((message) => sender?.send(message)));
       const other = outcomes.find((outcome) => outcome?.kind !== 'sent');
-      if (other !== undefined) throw new Error(`Expo answered ${JSON.stringify(other)}`);
+      if (other !== undefined) throw new Error(`Expo returned ${JSON.stringify(other)}`);
     },
     close: () => Promise.all(senders.map((sender) => sender.close())),
   };
@@ -175,7 +175,7 @@ const cpu = (rates: Rate[]) => `CPU each: ${median(rates.map(({ cpuMicros }) => 
 const share = (ours: Rate[], alone: Rate[]) =>
   100 * median(ours.map(({ perSecond }, round) => perSecond / (alone[round]?.perSecond ?? 0)));
 
-/** The request, again and again on one session. */
+/** Sends the same request many times over one session. */
 function bareRequests({ http2 }: Vendor, built: object): { send: () => Promise<unknown>; close(): void } {
   const { path, headers, body } = built as { path: string; headers?: Record<string, string>; body: string };
   const session = connectHttp2(http2);

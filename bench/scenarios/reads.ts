@@ -20,7 +20,7 @@ import { percentile } from '../support/statistics.ts';
 import { writeRequests } from '../support/write-requests.ts';
 
 const AIM_MS = 2;
-// The most that a statement reads by design: an inbox of ten thousand, walked for what is hardly ever in it.
+// The most that a statement reads by design: an inbox of ten thousand, searched for rare notifications.
 const MOST_ROWS = 10_000;
 
 const STATEMENT_SETTINGS = {
@@ -29,8 +29,8 @@ const STATEMENT_SETTINGS = {
 };
 
 /**
- * (reads) What every operation that reads takes in the server, by its own log, and in the database, with a
- * million rows wherever there can be as many; then the plans by which its statements were run.
+ * (reads) The time of every operation that reads, in the server by its log and in the database, with a
+ * million rows in every table that can have as many; then the plans of its statements.
  */
 export const measureReads: Scenario = async (bench) => {
   const dataDir = join(bench.dataDir, 'reads');
@@ -44,11 +44,11 @@ export const measureReads: Scenario = async (bench) => {
   }
 };
 
-/** A server whose tables are full, what to ask of it, and what it writes. */
+/** A server whose tables are full, the requests, and its log. */
 interface Full {
   belfry: Belfry;
   requests: ReadRequest[];
-  /** The lines of its log from now on go there. */
+  /** Sends the next lines of its log to this function. */
   listen(onLine: (line: LogLine) => void): void;
 }
 
@@ -92,7 +92,7 @@ async function withTables(
   }
 }
 
-/** Changes what PostgreSQL is set to at its next start. */
+/** Changes the settings of PostgreSQL for its next start. */
 async function setUp(
   dataDir: string,
   settings: Readonly<Record<string, string>>,
@@ -100,7 +100,7 @@ async function setUp(
 ): Promise<void> {
   const belfry = await startBelfry({ dataDir });
   const client = await belfry.db.connect();
-  await client.query("load 'auto_explain'"); // else its settings are unknown
+  await client.query("load 'auto_explain'"); // makes its settings known
   for (const [name, value] of Object.entries(settings))
     await client.query(`alter system set ${name} = '${value}'`);
   for (const name of reset) await client.query(`alter system reset ${name}`);
@@ -114,7 +114,7 @@ async function knownOf(belfry: Belfry, { heavyUser, webhook, deliveries }: FullT
   const daysBefore = (days: number) => new Date(Date.parse(timestamp) - days * 86_400_000).toISOString();
   const values = (name: string, ...of: string[]) =>
     of.map((value) => ({ name: `${name}=${value}`, query: `${name}=${value}` }));
-  const stretch = `since=${daysBefore(8)}&until=${daysBefore(4)}`;
+  const range = `since=${daysBefore(8)}&until=${daysBefore(4)}`;
   return {
     ids: { user_id: heavyUser, webhook_id: webhook },
     own: {
@@ -135,19 +135,19 @@ async function knownOf(belfry: Belfry, { heavyUser, webhook, deliveries }: FullT
           'integration.deleted',
           'broadcast.created',
         ),
-        { name: 'type=delivery.* since until', query: `type=delivery.*&${stretch}` },
+        { name: 'type=delivery.* since until', query: `type=delivery.*&${range}` },
       ],
       since: [{ name: 'since', query: `since=${daysBefore(8)}` }],
       until: [
         { name: 'until', query: `until=${daysBefore(8)}` },
-        { name: 'since and until', query: stretch },
+        { name: 'since and until', query: range },
       ],
       category: values('category', 'orders', 'uncategorized', 'unknown', 'news', 'chat'),
       topic: values('topic', 'unknown'),
-      'listSuppressions query': values('query', 'person7@example.com', 'nobody@example.com'),
+      'listSuppressions query': values('query', 'person7@example.com', 'missing@example.com'),
       query: values(
         'query',
-        'nobody',
+        'missing',
         'user-123456',
         'user-1234',
         'user-12',
@@ -183,8 +183,8 @@ async function measure(bench: Bench, full: Full): Promise<void> {
 }
 
 /**
- * Whether it passes over a hundred thousand notifications, or a million users: told beside the aim, which is
- * for the ten thousand that a busy inbox has.
+ * Whether it reads a hundred thousand notifications or a million users. The aim is for a busy inbox with ten
+ * thousand.
  */
 function isBeyond({ variant }: ReadRequest): boolean {
   if (variant === OF_A_MILLION) return true;
@@ -193,7 +193,7 @@ function isBeyond({ variant }: ReadRequest): boolean {
 
 const OF_A_MILLION = 'of a million';
 
-/** What requests took in the server, in the database for planning and running, and in CPU time. */
+/** The time of requests in the server and in the database (planning and execution), and their CPU time. */
 async function timed(
   { belfry, listen }: Full,
   { times, bytes }: { times: number; bytes: (number: number) => Buffer },
@@ -213,9 +213,13 @@ async function timed(
   const cpu = used(before, cpuOf(belfry.pid));
   const [database] = await belfry.db.query<{ ms: number; statements: number }>(sumStatements, [times]);
   const each = (value = 0, digits = 2) => (value / times).toFixed(digits);
+  const p99 = percentile(served, 99).toFixed(1);
+  const inDatabase = `${each(database?.ms, 3)} in ${each(database?.statements, 1)} statements`;
   return {
     p50: percentile(served, 50),
-    note: `p99 ${percentile(served, 99).toFixed(1)}; database ${each(database?.ms, 3)} in ${each(database?.statements, 1)} statements; CPU of Node ${each(cpu.nodeCpuMs)}, of PostgreSQL ${each(cpu.postgresCpuMs)}`,
+    note:
+      `p99 ${p99}; database ${inDatabase}; ` +
+      `CPU of Node ${each(cpu.nodeCpuMs)}, of PostgreSQL ${each(cpu.postgresCpuMs)}`,
   };
 }
 
@@ -242,11 +246,11 @@ async function explain(bench: Bench, { belfry, requests }: Full): Promise<void> 
   const worst = new Map<string, Explained>();
   for (const [number, request] of requests.entries()) {
     const [from, to] = [number - 1, number].map((at) => plans.findIndex((plan) => plan.text === endOf(at)));
-    // What passes over a hundred thousand is told by its time.
+    // Requests over a hundred thousand rows are only timed.
     for (const plan of isBeyond(request) ? [] : plans.slice(from, to).filter(isRead)) {
       const rows = rowsRead(plan.plan);
       const before = worst.get(plan.text);
-      // As PostgreSQL runs it in the end: of one request the last.
+      // The last run of a request has the plan that PostgreSQL settles on.
       if (before === undefined || before.rows <= rows)
         worst.set(plan.text, { plan, rows, request: nameOf(request) });
     }
@@ -254,7 +258,7 @@ async function explain(bench: Bench, { belfry, requests }: Full): Promise<void> 
   report(bench, [...worst.values()]);
 }
 
-/** A statement's run that read most. */
+/** The run of a statement that read most. */
 interface Explained {
   plan: LoggedPlan;
   rows: number;
@@ -316,7 +320,7 @@ async function send(connection: Connection, times: number, bytes: (number: numbe
   for (let number = 0; number < times; number += 1) {
     const request = bytes(number);
     const status = await connection.send(request);
-    if (status >= 300) throw new Error(`${request.toString().split('\r', 1)[0]} was answered ${status}`);
+    if (status >= 300) throw new Error(`${request.toString().split('\r', 1)[0]} returned ${status}`);
   }
 }
 

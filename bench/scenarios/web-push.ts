@@ -10,7 +10,7 @@ import type { Scenario } from '../support/scenario.ts';
 import { median } from '../support/statistics.ts';
 
 const require = createRequire(import.meta.url);
-// The package that most servers send with. It comes without types.
+// The package that most servers use. It has no types.
 const peer = require('web-push') as {
   generateRequestDetails(
     subscription: { endpoint: string; keys: { p256dh: string; auth: string } },
@@ -28,12 +28,12 @@ const SERVICES = [
 const ROUNDS = 5;
 
 /**
- * (web-push) What a push costs until it is ready to be written, each to a browser of its own; and the same by
+ * (web-push) The CPU time of a push until it is ready to be written, each to another browser; and the same by
  * the `web-push` package.
  */
 export const measureWebPush: Scenario = async ({ quick, figure }) => {
   const count = quick ? 500 : 2_000;
-  await cpuMicroseconds([message(0)], peerSend()); // what is compiled and looked up once
+  await cpuMicroseconds([message(0)], peerSend()); // warms up
   const messages = Array.from({ length: count }, (_, index) => message(index));
   const cpu = { again: [] as number[], first: [] as number[], peer: [] as number[] };
   for (let round = 0; round < ROUNDS; round++) {
@@ -44,7 +44,8 @@ export const measureWebPush: Scenario = async ({ quick, figure }) => {
   }
   const times = (ours: readonly number[]) =>
     median(cpu.peer.map((peer, round) => peer / (ours[round] ?? peer)));
-  const note = `${count} subscriptions at ${SERVICES.length} push services, median of ${ROUNDS} interleaved rounds`;
+  const subscriptions = `${count} subscriptions at ${SERVICES.length} push services`;
+  const note = `${subscriptions}, median of ${ROUNDS} interleaved rounds`;
   figure({ name: 'a push by the web-push package', value: median(cpu.peer), unit: 'µs CPU', note });
   const cases = [
     ['for the first time', cpu.first],

@@ -20,12 +20,11 @@ interface Project {
 
 /**
  * (webhooks) Events sent to one webhook and to a hundred, from their commit until every outcome is written,
- * in a database with a history of earlier events and messages; by one server, by two, and beside webhooks
- * that are dead.
+ * in a database with earlier events and messages; by one server, by two, and beside dead webhooks.
  */
 export const measureWebhooks: Scenario = async (bench) => {
   const receiver = startTask('webhook-receiver.ts');
-  const { address } = await receiver.ask<{ address: string }>({});
+  const { address } = await receiver.request<{ address: string }>({});
   const belfry = await startBelfry(bench);
   try {
     const one = await newProject(belfry);
@@ -41,7 +40,8 @@ export const measureWebhooks: Scenario = async (bench) => {
     const each = messages / (hundred.length * WEBHOOKS_PER_PROJECT);
     const measure = (name: string, projects: Project[], events: number) =>
       show(bench, { belfry, receiver }, { name, projects, events, messages });
-    await send({ belfry, receiver }, { projects: [one], events: messages, messages }); // the history, and warm code
+    // Writes a history, and warms up the code.
+    await send({ belfry, receiver }, { projects: [one], events: messages, messages });
     await measure('one webhook', [one], messages);
     await measure('a hundred webhooks', hundred, each);
     const dead = await newProject(belfry);
@@ -89,18 +89,19 @@ async function show(bench: Bench, parties: Parties, load: Load & { name: string 
   const seconds = await send(parties, load);
   const usage = used(before, cpuOf(parties.belfry.pid));
   const micros = (ms: number) => ((ms * 1000) / load.messages).toFixed(0);
+  const [node, postgres] = [micros(usage.nodeCpuMs), micros(usage.postgresCpuMs)];
   bench.figure({
     name: load.name,
     value: load.messages / seconds,
     unit: 'messages/s',
     aim: AIM,
-    note: `CPU of the first server each: node ${micros(usage.nodeCpuMs)} µs, postgres ${micros(usage.postgresCpuMs)} µs`,
+    note: `CPU of the first server each: node ${node} µs, postgres ${postgres} µs`,
   });
 }
 
-/** Seconds from the commit of the events until every message has its outcome. */
+/** Returns the seconds from the commit of the events until every message has its outcome. */
 async function send({ belfry, receiver }: Parties, { projects, events, messages }: Load): Promise<number> {
-  const received = async () => (await receiver.ask<{ received: number }>({})).received;
+  const received = async () => (await receiver.request<{ received: number }>({})).received;
   const before = await received();
   for (const project of projects) await record(belfry, project, events);
   const startedMs = performance.now();
@@ -123,7 +124,7 @@ async function pending({ db }: Belfry, projectIds: readonly string[]): Promise<n
   return row?.pending ?? 0;
 }
 
-/** Events of their own, as single requests leave them. */
+/** Records events with a row each, as single requests do. */
 async function record({ db }: Belfry, { id: projectId }: Project, count: number): Promise<void> {
   await db.transaction(async (tx) => {
     for (let left = count; left > 0; left -= 1_000) {
@@ -154,6 +155,6 @@ let projectsMade = 0;
 async function saveWebhooks({ call }: Belfry, { jwt }: Project, urls: readonly string[]): Promise<void> {
   for (const url of urls) {
     const { status, body } = await call('PUT', '/webhooks', { url, event_types: ['user.updated'] }, jwt);
-    if (status !== 200) throw new Error(`a webhook was refused by ${status}: ${JSON.stringify(body)}`);
+    if (status !== 200) throw new Error(`saving a webhook returned ${status}: ${JSON.stringify(body)}`);
   }
 }

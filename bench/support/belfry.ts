@@ -8,7 +8,7 @@ import { type Database, openDatabase } from '../../server/src/db/client.ts';
 import { startEmbedded } from '../../server/src/db/embedded.ts';
 import { waitMs } from '../../server/src/lib/wait.ts';
 
-/** A Belfry as `npm start` runs it, in a process of its own, and a look into its database. */
+/** A server as `npm start` runs it, in a process of its own, and a connection to its database. */
 export interface Belfry {
   readonly address: string;
   readonly pid: number;
@@ -30,18 +30,18 @@ export interface Belfry {
 
 export interface BelfryOptions {
   dataDir: string;
-  /** More arguments for Node: `--cpu-prof`. */
+  /** More arguments for Node, such as `--cpu-prof`. */
   nodeArguments?: readonly string[];
-  /** Other settings than those of a benchmark. */
+  /** Settings that override those of the benchmark. */
   settings?: Readonly<Record<string, string>>;
-  /** Is told each line that it writes. */
+  /** Called with each line of its output. */
   onLine?: (line: string) => void;
 }
 
 const LAUNCHER = join(import.meta.dirname, '..', '..', 'bin', 'belfry.mjs');
 const START_TIMEOUT_MS = 60_000;
 
-/** Starts it on `dataDir` with the rate limits off; stop it at the end. */
+/** Starts a server on `dataDir` without rate limits. The caller stops it. */
 export async function startBelfry(options: BelfryOptions): Promise<Belfry> {
   const { dataDir, nodeArguments = [], settings = {}, onLine } = options;
   const child = spawn(process.execPath, [...nodeArguments, LAUNCHER, 'start'], {
@@ -106,14 +106,14 @@ export async function startSecondNode(
   };
 }
 
-/** Asks until it is so; throws when that takes too long. */
+/** Polls until the condition is true; throws after a deadline. */
 export async function until(
   what: string,
-  ask: () => Promise<boolean>,
+  condition: () => Promise<boolean>,
   { withinMs = 300_000, everyMs = 5 }: { withinMs?: number; everyMs?: number } = {},
 ): Promise<void> {
   const deadline = performance.now() + withinMs;
-  while (!(await ask())) {
+  while (!(await condition())) {
     if (performance.now() > deadline) throw new Error(`not within ${withinMs} ms: ${what}`);
     await waitMs(everyMs);
   }
@@ -160,7 +160,8 @@ async function addressOf(child: ChildProcess): Promise<string> {
 
 function userJwt(credentials: Credentials, externalId: string): string {
   const part = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url');
-  const signed = `${part({ alg: 'HS256', typ: 'JWT' })}.${part({ api_key: credentials.api_key, user_external_id: externalId })}`;
+  const claims = { api_key: credentials.api_key, user_external_id: externalId };
+  const signed = `${part({ alg: 'HS256', typ: 'JWT' })}.${part(claims)}`;
   return `${signed}.${createHmac('sha256', credentials.api_secret).update(signed).digest('base64url')}`;
 }
 

@@ -1,5 +1,5 @@
 /**
- * A broadcast to these external ids, as JSON text; `described` with address, names and attributes for each.
+ * The JSON of a broadcast to these external ids; `described` adds address, names and attributes to each.
  */
 export function broadcastBody(externalIds: readonly string[], described = false): string {
   return JSON.stringify({
@@ -21,7 +21,7 @@ export function broadcastBody(externalIds: readonly string[], described = false)
   });
 }
 
-/** So many different ids of `prefix0` … `prefix<users - 1>`. */
+/** `count` different ids of `prefix0` … `prefix<users - 1>`. */
 export function randomIds(prefix: string, users: number, count: number): string[] {
   const ids = new Set<string>();
   while (ids.size < count) ids.add(`${prefix}${Math.floor(Math.random() * users)}`);

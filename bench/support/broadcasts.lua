@@ -1,4 +1,4 @@
--- Broadcasts to recipients taken at random from known users. The requests are made beforehand, so that they cost wrk little.
+-- Broadcasts to random known users. The requests are built beforehand, so that they cost wrk little.
 function init(args)
   local jwt, recipients, users, prefix, described = args[1], tonumber(args[2]), tonumber(args[3]), args[4], args[5] == 'described'
   wrk.method = 'POST'

@@ -1,8 +1,8 @@
 import { connect, type Socket } from 'node:net';
 
 /**
- * A kept-alive HTTP connection for one request at a time, with as little of its own as possible: it shares
- * the cores with what it measures.
+ * A kept-alive HTTP connection for one request at a time. It does little work, because it shares the cores
+ * with the server.
  */
 export class Connection {
   readonly #socket: Socket;
@@ -17,7 +17,7 @@ export class Connection {
     this.#socket.on('close', () => this.#pending?.reject(new Error('the connection was closed')));
   }
 
-  /** Sends a whole request as made by `requestBytes`; answers the status when all of the reply is here. */
+  /** Sends a request made by `requestBytes`. Resolves to the status after the whole response. */
   send(request: Buffer): Promise<number> {
     this.#pending = Promise.withResolvers();
     this.#socket.write(request);
@@ -48,7 +48,6 @@ export function requestBytes(request: { method: string; path: string; jwt: strin
     body === undefined
       ? ''
       : `content-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\n`;
-  return Buffer.from(
-    `${method} ${path} HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer ${jwt}\r\n${content}\r\n${body ?? ''}`,
-  );
+  const head = `${method} ${path} HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer ${jwt}\r\n`;
+  return Buffer.from(`${head}${content}\r\n${body ?? ''}`);
 }

@@ -8,7 +8,7 @@ export interface DatabaseState {
   xid: number;
 }
 
-/** Sets what PostgreSQL loads at its next start: the counters of statements, or with '' nothing again. */
+/** Sets the libraries that PostgreSQL loads at its next start; '' resets them. */
 export async function preload(dataDir: string, libraries: 'pg_stat_statements' | ''): Promise<void> {
   const belfry = await startBelfry({ dataDir });
   const change =
@@ -19,14 +19,13 @@ export async function preload(dataDir: string, libraries: 'pg_stat_statements' |
   await belfry.stop();
 }
 
-/** Begins to count statements anew. */
+/** Resets the counters of statements. */
 export async function resetStatements(db: Database): Promise<void> {
   await db.query(sql('bench_reset', 'select pg_stat_statements_reset()'));
 }
 
 /**
- * Prints the statements that took most, each by what it took of every one of `units`; answers how many were
- * run in all.
+ * Prints the statements with the most time, as time for each of `units`. Returns how many statements ran.
  */
 export async function showStatements(
   db: Database,
@@ -43,19 +42,21 @@ export async function showStatements(
   );
   for (const { calls, ms, blocks, query } of statements.slice(0, most)) {
     const text = query.replaceAll(/\s+/g, ' ').slice(0, 70);
-    console.log(
-      `      ${((ms * 1000) / units).toFixed(2).padStart(8)} µs ${(calls / batches).toFixed(2).padStart(6)} ${of} of ${(blocks / calls).toFixed(0).padStart(5)} blocks  ${text}`,
-    );
+    const time = ((ms * 1000) / units).toFixed(2).padStart(8);
+    const count = (calls / batches).toFixed(2).padStart(6);
+    const each = (blocks / calls).toFixed(0).padStart(5);
+    console.log(`      ${time} µs ${count} ${of} of ${each} blocks  ${text}`);
   }
   return statements.reduce((sum, one) => sum + one.calls, 0);
 }
 
-/** What was written until now. */
+/** Reads what the database has written so far. */
 export async function databaseState(db: Database): Promise<DatabaseState> {
   const [state] = await db.query<{ wal: number; xid: number }>(
     sql(
       'bench_state',
-      "select pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint as wal, pg_snapshot_xmax(pg_current_snapshot())::text::bigint as xid",
+      `select pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint as wal,
+        pg_snapshot_xmax(pg_current_snapshot())::text::bigint as xid`,
     ),
   );
   return { walBytes: state?.wal ?? 0, xid: state?.xid ?? 0 };

@@ -1,6 +1,6 @@
 import { generateKeyPairSync } from 'node:crypto';
 
-/** A service account of Firebase with a key of its own, for a stand-in that gives tokens at `tokenUri`. */
+/** A Firebase service account with a new key, for a stand-in that issues tokens at `tokenUri`. */
 export function fcmAccount(tokenUri: string): Record<string, string> {
   const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
   return {

@@ -2,10 +2,10 @@ import type { Database } from '../../server/src/db/client.ts';
 import type { Sealer } from '../../server/src/lib/seal.ts';
 import type { Belfry } from './belfry.ts';
 
-/** How much there is of everything in a full database. */
+/** Rows of each kind in a full database. */
 export const MANY = 1_000_000;
 export const BROADCASTS = 200_000;
-/** Of what a project has few of. */
+/** Rows of kinds that a project has few of. */
 export const FEW = 1_000;
 const STEP = 100_000;
 
@@ -17,7 +17,7 @@ export interface Fill {
   heavyUser: string;
 }
 
-/** Runs a statement for the numbers 1 to `count`, some at a time: it is told how to spell those. */
+/** Runs a statement for the numbers 1 to `count` in steps. `text` gets the SQL of the numbers. */
 export async function inSteps(
   { client }: Fill,
   count: number,

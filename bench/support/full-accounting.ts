@@ -6,7 +6,7 @@ import { packJson } from '../../server/src/lib/packed-json.ts';
 import { BROADCASTS, FEW, type Fill, inSteps, MANY } from './fill.ts';
 import { ID_OF, NOTIFICATION_OF } from './large-table.ts';
 
-/** The broadcast to a million users, and where to look in it. */
+/** The broadcast to a million users, and places in it. */
 export interface FullDeliveries {
   broadcast: string;
   /** A cursor in the middle of its deliveries. */
@@ -21,9 +21,9 @@ const PAGE = 1_000;
 const LARGE = BROADCASTS + 1;
 
 /**
- * A broadcast to all of the million users that goes out to their inboxes and by e-mail, and by SMS to nobody:
- * of the e-mails one in a thousand failed, one in five thousand is tried again, the last thousand have no
- * outcome yet. The other broadcasts list who had them, in the inbox alone.
+ * A broadcast to a million users, in their inboxes and by e-mail; no user can be reached by SMS. One e-mail
+ * in a thousand failed, one in five thousand is retried, and the last thousand have no outcome yet. The other
+ * broadcasts list their users, only in the inbox.
  */
 export async function fillDeliveries(fill: Fill): Promise<FullDeliveries> {
   const { client, belfry } = fill;
@@ -36,7 +36,8 @@ export async function fillDeliveries(fill: Fill): Promise<FullDeliveries> {
   const message = packJson(JSON.stringify({ title: 'We are open', content: 'All week.' }));
   const recipients = packJson(JSON.stringify([{ external_id: 'user-20000' }]));
   await client.query(
-    `insert into broadcasts (id, project_id, category, message, recipients, status, total, pending, awaited, failed_users)
+    `insert into broadcasts
+      (id, project_id, category, message, recipients, status, total, pending, awaited, failed_users)
     values (${ID_OF(String(LARGE))}, $1, 'openings', $2, $3, 'processing', ${MANY}, 1200, 1000, 999)`,
     [belfry.projectId, message, recipients],
   );
@@ -52,12 +53,12 @@ export async function fillDeliveries(fill: Fill): Promise<FullDeliveries> {
   await inSteps(
     fill,
     MANY - PAGE,
-    (
-      numbers,
-    ) => `insert into deliveries (user_id, notification_id, channel, broadcast_id, state, attempts, provider, provider_id, code, reason,
-      first_attempt_at, last_attempt_at)
+    (numbers) => `insert into deliveries
+      (user_id, notification_id, channel, broadcast_id, state, attempts, provider, provider_id, code, reason,
+        first_attempt_at, last_attempt_at)
     select ${ID_OF('n')}, ${NOTIFICATION_OF(String(LARGE), 'n')}, 'email', ${ID_OF(String(LARGE))},
-      case when n % 1000 = 7 then 'failed' when n % 5000 = 11 then 'retrying' else 'sent' end, 1, 'smtp', 'accepted-' || n,
+      case when n % 1000 = 7 then 'failed' when n % 5000 = 11 then 'retrying' else 'sent' end,
+      1, 'smtp', 'accepted-' || n,
       case when n % 1000 = 7 then '550' end, case when n % 1000 = 7 then 'no such mailbox' end, now(), now()
     from ${numbers} as n`,
     [],
@@ -76,14 +77,15 @@ async function read({ client }: Fill): Promise<FullDeliveries> {
     `select ${ID_OF(String(LARGE))}::text as broadcast,
       ${MANY / PAGE / 2} || '-' || ${ID_OF(String(MANY / 2 + PAGE / 2))} || '.email' as middle,
       ${NOTIFICATION_OF(String(LARGE), String(MANY / 2))}::text as notification,
-      (select id::text from notifications where broadcast_id = ${ID_OF(String(BROADCASTS - 1))} limit 1) as "smallNotification"`,
+      (select id::text from notifications where broadcast_id = ${ID_OF(String(BROADCASTS - 1))} limit 1)
+        as "smallNotification"`,
   );
   const [known] = rows;
   if (known === undefined) throw new Error('nothing was filled');
   return known;
 }
 
-/** A million addresses, a few of each reason; the first thousand can be found by the address. */
+/** A million addresses, some with each reason; the first thousand can be found by their address. */
 export async function fillSuppressions(fill: Fill): Promise<void> {
   const { belfry, sealer } = fill;
   const { projectId } = belfry;
@@ -97,20 +99,20 @@ export async function fillSuppressions(fill: Fill): Promise<void> {
   await inSteps(
     fill,
     MANY,
-    (
-      numbers,
-    ) => `insert into suppressions (project_id, id, kind, hash, address, reason, provider, detail, user_ids, created_at, updated_at)
+    (numbers) => `insert into suppressions
+      (project_id, id, kind, hash, address, reason, provider, detail, user_ids, created_at, updated_at)
     select $1, ${ID_OF('n')}, case when n > ${FEW} and n % 4 = 0 then 'phone' else 'email' end,
       coalesce(($2::bytea[])[n], sha256(int4send(n))),
       case when n > ${FEW} and n % 4 = 0 then '+4930' || n else 'person' || n || '@example.com' end,
-      (array['bounced', 'rejected', 'bounced', 'unsubscribed', 'complained', 'bounced', 'bounced'])[n % 7 + 1],
+      (array['bounced', 'rejected', 'bounced', 'unsubscribed', 'complained', 'bounced', 'bounced'])
+        [n % 7 + 1],
       'ses', '550 5.1.1 user unknown', array[${ID_OF('n')}], now(), now()
     from ${numbers} as n`,
     [projectId, hashes],
   );
 }
 
-/** Of every user, and of the project. */
+/** Delivery windows of every user, and of the project. */
 export async function fillWindows(fill: Fill): Promise<void> {
   const { client, belfry } = fill;
   const windows = (timeZone: string) =>

@@ -12,7 +12,7 @@ import { type FullDeliveries, fillDeliveries, fillSuppressions, fillWindows } fr
 import { fillInboxes, ID_OF, NOTIFICATION_OF } from './large-table.ts';
 import { CHANNELS } from './token-rows.ts';
 
-/** What a program knows of a project whose tables are full. */
+/** Ids of a project whose tables are full. */
 export interface FullTables {
   /** With 100,000 notifications, 1,000 tokens of each collection and preferences about 50 categories. */
   heavyUser: string;
@@ -22,10 +22,9 @@ export interface FullTables {
 }
 
 /**
- * Fills every table that something is read from, by statements that write sets: a million users,
- * notifications, tokens, preferences, subscriptions, events, deliveries, suppressions and messages of a
- * webhook, 200,000 broadcasts, 1,000 of all that a project has few of. A database that is full stays as it
- * is.
+ * Fills every table that operations read: a million users, notifications, tokens, preferences, subscriptions,
+ * events, deliveries, suppressions and messages of a webhook, 200,000 broadcasts, and 1,000 rows of kinds
+ * that a project has few of. A full database is not changed.
  */
 export async function fillTables(belfry: Belfry): Promise<FullTables> {
   const client = await belfry.db.connect();
@@ -57,8 +56,7 @@ export async function fillTables(belfry: Belfry): Promise<FullTables> {
 }
 
 /**
- * Users with both identities; those with the 10,000 oldest of them have come by an import. And some of
- * another project.
+ * Users with both identities, the 10,000 oldest with ids of an import; and some of another project.
  */
 async function fillUsers(fill: Fill): Promise<void> {
   const externalId = `case when n <= 10000 then 'imported-' else 'user-' end || n`;
@@ -66,7 +64,9 @@ async function fillUsers(fill: Fill): Promise<void> {
     fill,
     MANY,
     (numbers) => `with made as (
-      insert into users (id, project_id, external_id, email, first_name, last_name, custom_attributes, phone_numbers, created_at, updated_at)
+      insert into users
+        (id, project_id, external_id, email, first_name, last_name, custom_attributes, phone_numbers,
+          created_at, updated_at)
       select ${ID_OF('n')}, $1::uuid, ${externalId}, 'person' || n || '@example.com', 'Ada', 'Lovelace ' || n,
         '{"plan":"premium","language":"en"}', array['+4930' || n], now(), now()
       from ${numbers} as n
@@ -96,7 +96,9 @@ async function fillNotifications(fill: Fill): Promise<void> {
     fill,
     BROADCASTS / 2,
     (numbers) => `insert into broadcasts (id, project_id, category, topic, message, recipients, status, total)
-    select ${ID_OF(`(n + ${BROADCASTS / 2})`)}, $1, case when n % 50 = 0 then 'chat' when n % 1000 = 1 then 'news' else 'orders' end, case when n % 3 = 0 then 'order-' || n end, $2, $3, 'processed', 2
+    select ${ID_OF(`(n + ${BROADCASTS / 2})`)}, $1,
+      case when n % 50 = 0 then 'chat' when n % 1000 = 1 then 'news' else 'orders' end,
+      case when n % 3 = 0 then 'order-' || n end, $2, $3, 'processed', 2
     from ${numbers} as n`,
     [
       fill.belfry.projectId,
@@ -114,14 +116,15 @@ async function fillNotifications(fill: Fill): Promise<void> {
     MANY / 10,
     (numbers) => `insert into notifications (user_id, id, broadcast_id, sent_at, category)
     select ${ID_OF('(u * 10)')}, ${NOTIFICATION_OF('b', 'u * 10')}, ${ID_OF('b')}, now(),
-      case when b <= ${BROADCASTS / 2} then 'orders' when b % 50 = 0 then 'chat' when b % 1000 = 1 then 'news' else 'orders' end
+      case when b <= ${BROADCASTS / 2} then 'orders' when b % 50 = 0 then 'chat'
+        when b % 1000 = 1 then 'news' else 'orders' end
     from ${numbers} as u,
       lateral (select (u * 7 + k * 10007) % ${BROADCASTS} + 1 as b from generate_series(1, 9) as k) as k`,
     [],
   );
 }
 
-/** Of the heavy user 1,000 of each collection, with real secrets; of others one each, which nobody opens. */
+/** 1,000 tokens of each collection for the heavy user, with real secrets; one for each other user. */
 async function fillTokens(fill: Fill): Promise<void> {
   const { client, belfry, sealer, heavyUser } = fill;
   for (const { name, owned, row } of CHANNELS) {
@@ -155,7 +158,8 @@ async function fillTokens(fill: Fill): Promise<void> {
     MANY - CHANNELS.length * FEW,
     (numbers) => `with made as (
       insert into tokens (user_id, id, project_id, channel, hash, sealed_data, created_at)
-      select ${ID_OF('n')}, ${ID_OF('n')}, $1::uuid, 'in_app/inbox', sha256(int4send(n)), sha512(int4send(n)), now()
+      select ${ID_OF('n')}, ${ID_OF('n')}, $1::uuid, 'in_app/inbox',
+        sha256(int4send(n)), sha512(int4send(n)), now()
       from ${numbers} as n
       returning user_id, id, channel, hash
     )
@@ -165,13 +169,14 @@ async function fillTokens(fill: Fill): Promise<void> {
   );
 }
 
-/** 1,000 configured categories. Every user has said something about one, the heavy one about 50. */
+/** 1,000 configured categories. Every user has a preference for one, the heavy user for 50. */
 async function fillPreferences(fill: Fill): Promise<void> {
   const { client, belfry, heavyUser } = fill;
   await client.query(
     `insert into categories (project_id, key, id, config, updated_at)
     select $1, 'category/' || n, ${ID_OF('(n * 1000)')}, json_build_object('key', 'category/' || n,
-      'channels', json_build_array(json_build_object('channel', 'in_app'), json_build_object('channel', 'email', 'delay', 900, 'if', 'notification.unseen'))), now()
+      'channels', json_build_array(json_build_object('channel', 'in_app'),
+        json_build_object('channel', 'email', 'delay', 900, 'if', 'notification.unseen'))), now()
     from generate_series(1, ${FEW}) as n`,
     [belfry.projectId],
   );
@@ -197,29 +202,29 @@ async function fillPreferences(fill: Fill): Promise<void> {
   );
 }
 
-/** Of every user one, and of the heavy one 1,000. */
+/** One subscription for every user, and 1,000 for the heavy user. */
 async function fillSubscriptions(fill: Fill): Promise<void> {
   const { client, belfry, heavyUser } = fill;
-  const said = `'{"*": {"status": "subscribed"}}'`;
+  const categories = `'{"*": {"status": "subscribed"}}'`;
   await inSteps(
     fill,
     MANY,
     (numbers) => `insert into subscriptions (user_id, topic, id, project_id, categories)
-    select ${ID_OF('n')}, 'topic/' || n % ${FEW}, ${ID_OF('n')}, $1, ${said}
+    select ${ID_OF('n')}, 'topic/' || n % ${FEW}, ${ID_OF('n')}, $1, ${categories}
     from ${numbers} as n`,
     [belfry.projectId],
   );
   await client.query(
     `insert into subscriptions (user_id, topic, id, project_id, categories)
-    select $1, 'topic/' || n, ${ID_OF(`(n * 1000)`)}, $2, ${said}
+    select $1, 'topic/' || n, ${ID_OF(`(n * 1000)`)}, $2, ${categories}
     from generate_series(1, ${FEW}) as n`,
     [heavyUser, belfry.projectId],
   );
 }
 
 /**
- * A million rows of one event and 1,000 rows that stand for 1,000 each. Half of the rows are deliveries, one
- * type has a single row, the oldest, and most have none.
+ * A million rows with one event and 1,000 rows with 1,000 each. Half of the rows are deliveries, one type has
+ * only the oldest row, and most have none.
  */
 async function fillEvents(fill: Fill): Promise<void> {
   // The low 16 bits number the events of a row.
@@ -234,7 +239,9 @@ async function fillEvents(fill: Fill): Promise<void> {
     fill,
     MANY,
     (numbers) => `insert into events (project_id, id, type, broadcast_id, user_ids, details)
-    select $1, ${idOf('n')}, case when n = 1 then 'integration.deleted' when n % 1000 = 999 then 'delivery.failed' else ($2::text[])[n % 4 + 1] end,
+    select $1, ${idOf('n')},
+      case when n = 1 then 'integration.deleted' when n % 1000 = 999 then 'delivery.failed'
+        else ($2::text[])[n % 4 + 1] end,
       case when n % 4 < 3 then ${ID_OF(`(n % ${BROADCASTS} + 1)`)} end, array[${ID_OF('n')}],
       '{"level":"info","context":{"channel":"email","provider":"smtp","attempt":1,"duration_ms":42}}'
     from ${numbers} as n`,
@@ -249,7 +256,7 @@ async function fillEvents(fill: Fill): Promise<void> {
   );
 }
 
-/** 1,000 integrations: of each provider one, the others of the first. */
+/** 1,000 integrations: one of each provider, the others of the first. */
 async function fillIntegrations({ client, belfry, sealer }: Fill): Promise<void> {
   const providers = Object.entries(integrations).map(([name, { config }]) => {
     const { examples: [example] = [{}] } = config as { examples?: object[] };
@@ -272,12 +279,13 @@ async function fillIntegrations({ client, belfry, sealer }: Fill): Promise<void>
   );
 }
 
-/** 1,000 webhooks, which are disabled: nothing is to be sent. One has had a million events. */
+/** 1,000 webhooks, disabled so that they send nothing. One has a million messages. */
 async function fillWebhooks(fill: Fill): Promise<string> {
   const { client, belfry, sealer } = fill;
   const ids = spreadIds();
   await client.query(
-    `insert into webhooks (id, project_id, url, event_types, sealed_secret, disabled_at, feed_id, created_at, updated_at)
+    `insert into webhooks
+      (id, project_id, url, event_types, sealed_secret, disabled_at, feed_id, created_at, updated_at)
     select id, $1, 'https://example.com/webhooks/' || id, array['delivery.*'], sealed, now(), id, now(), now()
     from unnest($2::uuid[], $3::bytea[]) as w (id, sealed)`,
     [
@@ -290,10 +298,10 @@ async function fillWebhooks(fill: Fill): Promise<string> {
   await inSteps(
     fill,
     MANY,
-    (
-      numbers,
-    ) => `insert into webhook_messages (webhook_id, id, type, state, attempts, status, reason, duration_ms, last_attempt_at)
-    select $1, ${ID_OF('n')}, 'delivery.sent', case when n % 1000 = 0 then 'failed' when n % 5000 = 1 then 'retrying' else 'sent' end,
+    (numbers) => `insert into webhook_messages
+      (webhook_id, id, type, state, attempts, status, reason, duration_ms, last_attempt_at)
+    select $1, ${ID_OF('n')}, 'delivery.sent',
+      case when n % 1000 = 0 then 'failed' when n % 5000 = 1 then 'retrying' else 'sent' end,
       1, 200, null, 12, now()
     from ${numbers} as n`,
     [webhook],

@@ -1,8 +1,7 @@
 export type Rate = { perSecond: number; cpuMicros: number };
 
 /**
- * So many sends, with so many of them under way at a time: how fast they go, and what each takes of the
- * processor of this process.
+ * Runs `count` sends, `inFlight` at a time. Returns their rate, and the CPU time of this process for each.
  */
 export async function measured(send: () => Promise<unknown>, count: number, inFlight: number): Promise<Rate> {
   let next = 0;

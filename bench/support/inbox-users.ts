@@ -1,9 +1,9 @@
 import type { Belfry } from './belfry.ts';
 
-// So many requests at a time.
+// Requests in flight.
 const AT_A_TIME = 20;
 
-/** Makes users `<prefix>0` … and an inbox token for each; answers their ids and tokens. */
+/** Creates users `<prefix>0` … with an inbox token each. Returns their ids and tokens. */
 export async function createInboxUsers(
   belfry: Belfry,
   prefix: string,
@@ -21,7 +21,7 @@ export async function createInboxUsers(
           belfry.userJwt(id),
         );
         if (status !== 200 && status !== 201)
-          throw new Error(`a token was answered ${status}: ${JSON.stringify(body)}`);
+          throw new Error(`the response to a token was ${status}: ${JSON.stringify(body)}`);
       }),
     );
   }

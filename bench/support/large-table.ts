@@ -1,10 +1,10 @@
 import { type Database, sql } from '../../server/src/db/client.ts';
 import { packJson } from '../../server/src/lib/packed-json.ts';
 
-/** Users of a project with much in their inboxes, and the broadcasts that it came from. */
+/** Users of a project with inboxes of different sizes. */
 export interface LargeTable {
   heavyUser: string;
-  /** With 10,000: 40 a day for eight months. */
+  /** 10,000 notifications: 40 a day for eight months. */
   busyUser: string;
   lightUser: string;
 }
@@ -18,8 +18,8 @@ const HEAVY_ID = '01000000-0000-7000-8000-000000000002';
 const BUSY_ID = '01000000-0000-7000-8000-000000000003';
 
 /**
- * Adds a user with 100,000 notifications, one with 10,000 and one with 100, each from a broadcast of its own;
- * of all one in four is read and one in twenty archived.
+ * Adds users with 100,000, 10,000 and 100 notifications, each from a broadcast of its own. One in four is
+ * read, and one in twenty archived.
  */
 export async function fillInboxes(db: Database, projectId: string): Promise<LargeTable> {
   const message = packJson(
@@ -41,7 +41,7 @@ export async function fillInboxes(db: Database, projectId: string): Promise<Larg
   return { heavyUser: HEAVY_ID, busyUser: BUSY_ID, lightUser: LIGHT_ID };
 }
 
-/** Adds notifications of other users, ten each, until the table has so many rows. */
+/** Adds notifications of other users, ten each, until the table has this many rows. */
 export async function growTo(db: Database, rows: number): Promise<void> {
   const [{ count } = { count: 0 }] = await db.query<{ count: number }>(
     sql('bench_count', 'select count(*) as count from notifications'),
@@ -58,19 +58,19 @@ async function addUser(db: Database, projectId: string, id: string, externalId: 
   await db.query(insertKey, [projectId, externalId, id]);
 }
 
-// Young enough that nothing is deleted for its age while it is measured.
+// Recent enough that retention deletes nothing during the benchmark.
 const FIRST_MS = Date.now() - 12 * 24 * 3_600_000;
 
 /**
- * SQL for the id (version 7) of number `number`, up to a million: their times are a second apart, and end
- * before now. `low` is what it ends with.
+ * SQL for the id (version 7) of number `number`, up to a million: their times are a second apart, and in the
+ * past. `low` is the end of the id.
  */
 export const ID_OF = (number: string, low = number) =>
-  `(lpad(to_hex(${FIRST_MS} + ${number}::bigint * 1000), 12, '0') || '70008000' || lpad(to_hex(${low}), 12, '0'))::uuid`;
+  `(lpad(to_hex(${FIRST_MS} + ${number}::bigint * 1000), 12, '0') || '70008000' ||
+    lpad(to_hex(${low}), 12, '0'))::uuid`;
 
 /**
- * SQL for the id of the notification that broadcast number `broadcast` is for the user whose id ends with the
- * number `user`.
+ * SQL for the id of the notification of broadcast number `broadcast` for the user whose id ends with `user`.
  */
 export const NOTIFICATION_OF = (broadcast: string, user: string) =>
   ID_OF(broadcast, `(${broadcast}::bigint # (${user})::bigint)`);
@@ -96,7 +96,8 @@ const insertKey = sql(
 );
 const insertInbox = sql(
   'bench_inbox',
-  `insert into notifications (user_id, id, broadcast_id, sent_at, category, read_at, seen_at, archived_at, updated_at)
+  `insert into notifications
+    (user_id, id, broadcast_id, sent_at, category, read_at, seen_at, archived_at, updated_at)
   select $1, ${NOTIFICATION_OF('n', '$3')}, ${ID_OF('n')}, now(), 'orders',
     case when n / $2 % 4 = 0 then now() end, case when n / $2 % 4 = 0 then now() end,
     case when n / $2 % 20 = 1 then now() end, case when n / $2 % 4 = 0 or n / $2 % 20 = 1 then now() end
@@ -105,7 +106,9 @@ const insertInbox = sql(
 const insertOthers = sql(
   'bench_others',
   `insert into notifications (user_id, id, broadcast_id, sent_at, category)
-  select ('02000000-0000-7000-8000-' || lpad(to_hex(u), 12, '0'))::uuid, ${ID_OF('n')}, ${ID_OF('n')}, now(), 'orders'
-  from generate_series($1::int, $1::int + $2::int - 1) as u, lateral (select (u::bigint * 7919 + k * 9973) % ${HEAVY} + 1 as n from generate_series(1, 10) as k) as k
+  select ('02000000-0000-7000-8000-' || lpad(to_hex(u), 12, '0'))::uuid,
+    ${ID_OF('n')}, ${ID_OF('n')}, now(), 'orders'
+  from generate_series($1::int, $1::int + $2::int - 1) as u,
+    lateral (select (u::bigint * 7919 + k * 9973) % ${HEAVY} + 1 as n from generate_series(1, 10) as k) as k
   on conflict do nothing`,
 );

@@ -1,15 +1,15 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { join } from 'node:path';
-import { task } from './task.ts';
+import { runTask } from './task.ts';
 
-/** Requests that a process of its own sends. */
+/** Requests that a task sends. */
 export interface Load {
   address: string;
   jwt: string;
-  /** Recipients named in each broadcast, taken at random from `users` that exist. */
+  /** Recipients of each broadcast, chosen at random from `users` users. */
   recipients: number;
   users: number;
-  /** What the users' ids begin with. */
+  /** The start of the users' ids. */
   prefix: string;
   /** With e-mail address and names beside the id. */
   described?: boolean;
@@ -28,19 +28,19 @@ export interface LoadResult {
 const LUA = join(import.meta.dirname, 'broadcasts.lua');
 
 /**
- * Whether `wrk` is here. It takes a fifth of the CPU time of our own sender, which matters where both share
- * the cores.
+ * Whether `wrk` is installed. It takes a fifth of the CPU time of the sender in `processes`, which matters
+ * because both share the cores.
  */
 export const hasWrk = spawnSync('wrk', ['-v']).error === undefined;
 
-/** Sends broadcasts as fast as they are answered. */
+/** Sends broadcasts as fast as the server responds. */
 export async function sendLoad(load: Load): Promise<LoadResult> {
-  return hasWrk ? withWrk(load) : task<LoadResult>('send.ts', load);
+  return hasWrk ? withWrk(load) : runTask<LoadResult>('send.ts', load);
 }
 
-/** Sends `perSecond` broadcasts, whatever the answers take. */
+/** Sends `perSecond` broadcasts, however long the responses take. */
 export function sendSteadily(load: Load & { perSecond: number }): Promise<LoadResult> {
-  return task<LoadResult>('send.ts', load);
+  return runTask<LoadResult>('send.ts', load);
 }
 
 async function withWrk(load: Load): Promise<LoadResult> {

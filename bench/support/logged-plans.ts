@@ -17,7 +17,7 @@ interface PlanNode {
   Plans?: PlanNode[];
 }
 
-/** A statement that ran, and how. */
+/** A statement that ran, and its plan. */
 export interface LoggedPlan {
   /** The connection's name. */
   application: string;
@@ -26,7 +26,7 @@ export interface LoggedPlan {
   plan: PlanNode;
 }
 
-/** The settings with which a server logs the plan of every statement to a file, for `alter system`. */
+/** Settings for `alter system` that log the plan of every statement to a file. */
 export const EXPLAIN_SETTINGS: Readonly<Record<string, string>> = {
   session_preload_libraries: 'auto_explain',
   // Several connections log at once: the collector keeps their lines apart.
@@ -42,10 +42,10 @@ export const EXPLAIN_SETTINGS: Readonly<Record<string, string>> = {
 
 const MESSAGE = /^duration: ([\d.]+) ms {2}plan:\n/;
 
-/** The plans in a server's log, in their order. */
+/** Parses the plans in a server's log. */
 export function loggedPlans(log: string): LoggedPlan[] {
   return log.split('\n').flatMap((line) => {
-    if (!line.endsWith('}')) return []; // the last one is being written
+    if (!line.endsWith('}')) return []; // incomplete: the last one
     const { application_name: application = '', message = '' } = JSON.parse(line) as Record<string, string>;
     const head = MESSAGE.exec(message);
     if (head === null) return [];
@@ -57,7 +57,7 @@ export function loggedPlans(log: string): LoggedPlan[] {
   });
 }
 
-/** How many rows a plan took from tables and indexes, also those that it passed over. */
+/** How many rows a plan read from tables and indexes, with those that it filtered out. */
 export function rowsRead(node: PlanNode): number {
   const below = (node.Plans ?? []).reduce((sum, one) => sum + rowsRead(one), 0);
   if (!node['Node Type'].endsWith('Scan') || node['Relation Name'] === undefined) return below;
@@ -65,13 +65,13 @@ export function rowsRead(node: PlanNode): number {
   return below + Math.round((node['Actual Rows'] + passed) * node['Actual Loops']);
 }
 
-/** Tables that a plan reads from one end to the other. */
+/** Tables that a plan reads completely. */
 export function tablesScanned(node: PlanNode): string[] {
   const below = (node.Plans ?? []).flatMap(tablesScanned);
   return node['Node Type'] === 'Seq Scan' ? [node['Relation Name'] ?? '', ...below] : below;
 }
 
-/** A plan in a few lines: what is read by which index, how many rows of it, and what was passed over. */
+/** A plan in a few lines: what it reads by which index, how many rows, and how many it filtered out. */
 export function planText({ plan, durationMs }: LoggedPlan): string {
   const blocks = plan['Shared Hit Blocks'] + plan['Shared Read Blocks'];
   return [`${durationMs.toFixed(2)} ms, ${blocks} pages`, ...linesOf(plan, '')].join('\n');
@@ -82,9 +82,10 @@ function linesOf(node: PlanNode, indent: string): string[] {
   const of = node['Relation Name'] === undefined ? '' : ` of ${node['Relation Name']}`;
   const by = node['Index Name'] === undefined ? '' : ` by ${node['Index Name']}${backward}`;
   const loops = node['Actual Loops'] === 1 ? '' : ` × ${node['Actual Loops']}`;
-  const removed = node['Rows Removed by Filter'] ? `, ${node['Rows Removed by Filter']} passed over` : '';
+  const removed = node['Rows Removed by Filter'] ? `, ${node['Rows Removed by Filter']} filtered out` : '';
   const condition = node['Index Cond'] === undefined ? '' : ` where ${node['Index Cond']}`;
   const filter = node.Filter === undefined ? '' : ` if ${node.Filter}`;
-  const line = `${indent}${node['Node Type']}${by || of}: ${Math.round(node['Actual Rows'])} rows${loops}${removed}${condition}${filter}`;
+  const rows = `${Math.round(node['Actual Rows'])} rows${loops}${removed}${condition}${filter}`;
+  const line = `${indent}${node['Node Type']}${by || of}: ${rows}`;
   return [line, ...(node.Plans ?? []).flatMap((one) => linesOf(one, `${indent}  `))];
 }

@@ -4,10 +4,10 @@ import { connect, createServer } from 'node:net';
 import { waitMs } from '../../server/src/lib/wait.ts';
 import { startTask } from './task.ts';
 
-/** A mail server that throws away what it is given, in a process of its own. */
+/** A mail server in a process of its own that drops its mail. */
 export interface MailSink {
   port: number;
-  /** Which one: `smtp-sink` of Postfix, or a Node server, which is slower than what it measures. */
+  /** `smtp-sink` of Postfix, or a Node server, which is slower than Belfry. */
   name: string;
   stop(): void;
 }
@@ -16,18 +16,19 @@ export interface MailSink {
 const PLACES = ['/usr/sbin/smtp-sink', '/usr/local/sbin/smtp-sink', '/usr/libexec/postfix/smtp-sink'];
 const BACKLOG = '200';
 
-/** Starts Postfix's smtp-sink where it is installed, otherwise a server of npm's smtp-server. */
+/** Starts Postfix's smtp-sink if it is installed, otherwise npm's smtp-server. */
 export async function startMailSink(): Promise<MailSink> {
   const program = PLACES.find((place) => existsSync(place));
   if (program === undefined) {
     const task = startTask('mail-sink.ts');
     return {
-      port: await task.ask<number>({}),
+      port: await task.request<number>({}),
       name: "npm's smtp-server (install postfix for smtp-sink)",
       stop: task.stop,
     };
   }
   const port = await freePort();
+  // language-ignore: the name of an account
   const user = process.getuid?.() === 0 ? ['-u', 'nobody'] : [];
   const child = spawn(program, [...user, `127.0.0.1:${port}`, BACKLOG], {
     stdio: ['ignore', 'ignore', 'inherit'],

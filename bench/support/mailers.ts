@@ -3,15 +3,15 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
 /**
- * Mailers of projects on one host, in this process: one that says when an e-mail came, and any number of
- * which none answers.
+ * Mailers of projects on one host, in this process: one that reports when an e-mail arrived, and any number
+ * that never respond.
  */
 export interface Mailers {
   readonly url: string;
   readonly hangingUrl: string;
-  /** E-mails that wait for an answer. */
+  /** E-mails that wait for a response. */
   readonly hanging: number;
-  /** Resolves with the time at which an e-mail of this title came. */
+  /** Resolves to the time at which an e-mail with this title arrived. */
   arrival(title: string): Promise<number>;
   stop(): void;
 }

@@ -12,10 +12,10 @@ export interface Rows {
   ids: string[];
 }
 
-// As many as the fan-out has transactions under way.
+// As many as the fan-out has transactions in flight.
 const WRITERS = 2;
 
-/** Makes the tables for the comparison: of the same shape, with the same indexes, and empty. */
+/** Creates empty tables for the comparison, with the same columns and indexes. */
 export async function createPlainTables(db: Database): Promise<void> {
   for (const name of ['unnest', 'copy']) {
     await db.query(sql(`bench_drop_${name}`, `drop table if exists plain_${name}`));
@@ -51,7 +51,7 @@ export async function rowsSince(db: Database, sinceMs: number): Promise<Rows[]> 
   }));
 }
 
-/** What writing rows took: seconds by the clock, and the time of PostgreSQL's processes. */
+/** What writing rows took: elapsed seconds, and CPU time of PostgreSQL. */
 export interface PlainCost {
   seconds: number;
   postgresCpuMs: number;
@@ -93,8 +93,7 @@ export async function copyPlainly({ db, pid }: Belfry, all: readonly Rows[]): Pr
 export function insertUsersPlainly({ db, pid, projectId }: Belfry, all: readonly Rows[]): Promise<PlainCost> {
   return timed(pid, all, async ({ userIds }) => {
     const users = `{${userIds.join(',')}}`;
-    // Ids in the order in which keys come: as scattered as those of a project whose ids say nothing about
-    // age.
+    // In random order, like the external ids of most projects.
     const keys = userIds.map((id) => id.split('').reverse().join(''));
     await db.query(insertPlainUsers, [users, projectId, keys]);
     await db.query(insertPlainKeys, [users, projectId, keys]);

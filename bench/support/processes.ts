@@ -1,12 +1,12 @@
 import { readdirSync, readFileSync } from 'node:fs';
 
-/** What a server and its database have used so far, or hold. */
+/** CPU time of a server and its database. */
 export interface Usage {
   nodeCpuMs: number;
   postgresCpuMs: number;
 }
 
-// The unit of /proc/<pid>/stat on every Linux that is in use.
+// The unit of /proc/<pid>/stat on common Linux systems.
 const MS_PER_TICK = 10;
 
 /** The CPU time of a server's process and of the PostgreSQL below it. */
@@ -18,7 +18,7 @@ export function cpuOf(pid: number): Usage {
   return usage;
 }
 
-/** What was used between two readings. */
+/** The CPU time between two readings. */
 export function used(before: Usage, after: Usage): Usage {
   return {
     nodeCpuMs: after.nodeCpuMs - before.nodeCpuMs,
@@ -38,7 +38,7 @@ export function memoryOf(pid: number): { nodeBytes: number; postgresBytes: numbe
       const bytes = Number(/^Pss:\s+(\d+) kB/m.exec(text)?.[1] ?? 0) * 1024;
       memory[member.name.startsWith('postgres') ? 'postgresBytes' : 'nodeBytes'] += bytes;
     } catch {
-      // It ended meanwhile, and holds nothing.
+      // It ended meanwhile.
     }
   }
   return memory;
@@ -48,7 +48,7 @@ interface Member {
   pid: number;
   parent: number;
   name: string;
-  /** Its own, and that of its children that have ended. */
+  /** Its CPU time, with that of ended children. */
   ticks: number;
 }
 

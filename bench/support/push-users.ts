@@ -7,7 +7,7 @@ import type { Belfry } from './belfry.ts';
 
 const STEP = 20_000;
 
-/** Adds users `<prefix>0` … with a phone each, which takes pushes by FCM, by statements that write sets. */
+/** Adds users `<prefix>0` … with an FCM token each, many per statement. */
 export async function createPushUsers(
   { db, dataDir, projectId }: Belfry,
   prefix: string,
@@ -26,7 +26,9 @@ export async function createPushUsers(
       });
       await client.query(
         `with given as (
-          select * from unnest($2::uuid[], $3::text[], $4::uuid[], $5::bytea[], $6::bytea[]) as g (user_id, name, id, hash, sealed)
+          select *
+          from unnest($2::uuid[], $3::text[], $4::uuid[], $5::bytea[], $6::bytea[])
+            as g (user_id, name, id, hash, sealed)
         ),
         made as (
           insert into users (id, project_id, external_id, first_name, created_at, updated_at)

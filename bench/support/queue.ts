@@ -1,15 +1,15 @@
 import { sql } from '../../server/src/db/client.ts';
 import { type Belfry, until } from './belfry.ts';
 
-/** A fan-out that is held back. */
+/** A fan-out that waits. */
 export interface Hold {
-  /** Lets it go on; answers that time. */
+  /** Continues it and returns the time. */
   release(): Promise<number>;
 }
 
 /**
- * From now on what is accepted waits: whoever writes users or notifications waits for a lock. The accept
- * itself does the same work.
+ * Makes the fan-outs of accepted broadcasts wait: inserts into users and notifications wait for a lock.
+ * Accepting does the same work.
  */
 export async function holdFanOut({ db }: Belfry): Promise<Hold> {
   const client = await db.connect();
@@ -24,7 +24,7 @@ export async function holdFanOut({ db }: Belfry): Promise<Hold> {
   };
 }
 
-/** Resolves when nothing is left to do. */
+/** Resolves when the queue is empty. */
 export async function queueEmpty({ db }: Belfry): Promise<void> {
   const any = sql('bench_any_job', 'select exists (select from jobs) as some');
   await until('the queue is empty', async () => (await db.query<{ some: boolean }>(any))[0]?.some === false);

@@ -2,33 +2,32 @@ import { OLDEST } from '../../server/src/lib/cursor.ts';
 import { firstIdAt, timeOf } from '../../server/src/lib/ids.ts';
 import { type Operation, type Parameter, pathOf } from '../../server/test/support/operations.ts';
 
-/** A request that reads: an operation with one way to ask for it. */
+/** A request that reads: an operation with one set of parameters. */
 export interface ReadRequest {
   operation: string;
-  /** What is asked for: filters, and where in the list. */
+  /** Filters, and the position in the list. */
   variant: string;
   /** Below `/v2`. */
   path: string;
   jwt: string;
 }
 
-/** What is to be known to ask for something. */
+/** The values that requests need. */
 export interface Known {
-  /** Of `{parameters}` in paths; others are found by the list that they stand below. */
+  /** Values of `{parameters}` in paths; others are read from the list above them. */
   ids: Readonly<Record<string, string>>;
-  /** By operation, with names: the ids that it is asked with instead, one after the other. */
+  /** By operation, with names: the ids to use instead, one after the other. */
   own: Readonly<Record<string, readonly { name: string; ids: Readonly<Record<string, string>> }[]>>;
-  /** By operation: a cursor in the middle of a list whose cursors are no ids. */
+  /** By operation: a cursor in the middle of a list whose cursors are not ids. */
   middles: Readonly<Record<string, string>>;
   /**
-   * Of filters, the queries that set them, with a name each; those with an `enum` in the description need
-   * none.
+   * Queries of filters, with a name each; filters with an `enum` in the description need none.
    */
   filters: Readonly<Record<string, readonly { name: string; query: string }[]>>;
   projectJwt: string;
-  /** By name: the users who ask for what users can ask for. */
+  /** By name: the callers of the operations for users. */
   userJwts: Readonly<Record<string, string>>;
-  /** More of them, who ask for their inbox alone. */
+  /** More callers, only for inboxes. */
   inboxJwts: Readonly<Record<string, string>>;
 }
 
@@ -38,9 +37,9 @@ const PAGE = 50;
 const PAGING = ['limit', 'starting_after', 'ending_before'];
 
 /**
- * The requests for every operation that reads: each record, and of each list the first page, two in the
- * middle (one each way) and the last, with no filter and with each. Throws for what the description has and
- * nobody knows how to ask for, so that nothing is left out.
+ * Returns the requests for every operation that reads: each record, and for each list the first page, two in
+ * the middle (one each way) and the last, without filters and with each. Throws if the description has a
+ * parameter without a known value, so that nothing is left out.
  */
 export async function readRequests(
   operations: readonly Operation[],
@@ -48,7 +47,8 @@ export async function readRequests(
   get: Get,
 ): Promise<ReadRequest[]> {
   const reading = operations.filter(
-    ({ method, streams, caller }) => method === 'GET' && !streams && caller !== 'anybody',
+    ({ method, streams, caller }) =>
+      method === 'GET' && !streams && (caller === 'project' || caller === 'user'),
   );
   const requests: ReadRequest[] = [];
   for (const operation of reading) {
@@ -63,7 +63,8 @@ export async function readRequests(
             ? await placesIn({ path, filter: query, middle: known.middles[operation.id] }, jwt, get)
             : [{ name: '', query }];
           for (const place of places) {
-            const variant = `${prefix}${[own.name, name, place.name].filter((text) => text !== '').join(', ')}`;
+            const names = [own.name, name, place.name].filter((text) => text !== '');
+            const variant = `${prefix}${names.join(', ')}`;
             requests.push({ operation: operation.id, variant, path: addressOf(path, place.query), jwt });
           }
         }
@@ -85,7 +86,7 @@ function isList({ parameters }: Operation): boolean {
   return parameters.some((one) => one.name === 'limit');
 }
 
-/** No filter, and each by itself. */
+/** Without filters, and with each one. */
 function filtersOf({ id, parameters }: Operation, known: Known): { name: string; query: string }[] {
   const filters = parameters.filter((one) => one.in === 'query' && !PAGING.includes(one.name));
   return [
@@ -97,7 +98,7 @@ function filtersOf({ id, parameters }: Operation, known: Known): { name: string;
 }
 
 function enumOf(id: string, { name, schema }: Parameter): { name: string; query: string }[] {
-  if (schema.enum === undefined) throw new Error(`nobody knows a value for '${name}' of ${id}`);
+  if (schema.enum === undefined) throw new Error(`no known value for '${name}' of ${id}`);
   return schema.enum.map((value) => ({ name: `${name}=${value}`, query: `${name}=${value}` }));
 }
 
@@ -114,8 +115,8 @@ async function fillPath(
     if (values[name] !== undefined) continue;
     const listPath = operation.path.slice(0, operation.path.indexOf(`/{${name}}`));
     const list = reading.find((one) => one.path === listPath);
-    if (list === undefined) throw new Error(`nobody knows a value for '${name}' of ${operation.id}`);
-    // A list may be for users alone, and what is below it for the project.
+    if (list === undefined) throw new Error(`no known value for '${name}' of ${operation.id}`);
+    // A list may be for users only, and the records below it for the project.
     const reader = list.caller === operation.caller ? jwt : (Object.values(known.userJwts)[0] ?? jwt);
     const [, place] = await placesIn({ path: pathOf(list, values), filter: '' }, reader, get);
     const { body } = await get(addressOf(pathOf(list, values), place?.query ?? ''), reader);
@@ -156,7 +157,7 @@ interface Links {
 async function linksOf(path: string, query: string, jwt: string, get: Get): Promise<Links> {
   const address = addressOf(path, query);
   const { status, body } = await get(address, jwt);
-  if (status !== 200) throw new Error(`${address} was answered ${status}: ${JSON.stringify(body)}`);
+  if (status !== 200) throw new Error(`the response to ${address} was ${status}: ${JSON.stringify(body)}`);
   return (body as { links: Links }).links;
 }
 

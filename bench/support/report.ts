@@ -2,18 +2,18 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { cpus, totalmem } from 'node:os';
 import { join } from 'node:path';
 
-/** One figure: what was measured, how much of what, and what it is to be. */
+/** One figure, with its target. */
 export interface Figure {
   part: string;
   name: string;
   value: number;
   unit: string;
-  /** What is aimed at, in the same unit, and whether more is better. */
+  /** The target, in the same unit, and whether more is better. */
   aim?: { value: number; better: 'more' | 'less' };
   note?: string;
 }
 
-/** Collects figures, shows each as it comes, and keeps them all in a file at the end. */
+/** Collects figures, prints each, and saves all at the end. */
 export class Report {
   readonly #figures: Figure[] = [];
 
@@ -22,7 +22,7 @@ export class Report {
     console.log(lineOf(figure));
   }
 
-  /** Writes everything to a JSON file in `folder` and answers its path. */
+  /** Writes everything to a JSON file in `folder` and returns its path. */
   save(folder: string, options: Readonly<Record<string, unknown>>): string {
     mkdirSync(folder, { recursive: true });
     const at = new Date().toISOString();
@@ -42,7 +42,8 @@ function lineOf({ part, name, value, unit, aim, note }: Figure): string {
   const wanted = aim === undefined ? '' : `${aim.better === 'more' ? '≥' : '≤'} ${shown(aim.value)}`;
   const met =
     aim === undefined ? ' ' : (aim.better === 'more' ? value >= aim.value : value <= aim.value) ? '✓' : '✗';
-  return `(${part}) ${name.padEnd(62)} ${shown(value).padStart(10)} ${unit.padEnd(18)} ${met} ${wanted.padEnd(10)} ${note ?? ''}`.trimEnd();
+  const columns = [name.padEnd(62), shown(value).padStart(10), unit.padEnd(18), met, wanted.padEnd(10)];
+  return `(${part}) ${columns.join(' ')} ${note ?? ''}`.trimEnd();
 }
 
 function shown(value: number): string {

@@ -1,12 +1,12 @@
 import type { Figure } from './report.ts';
 
-/** What a scenario is given. */
+/** The arguments of a scenario. */
 export interface Bench {
-  /** Where the server keeps its data: the same for all scenarios of a run. */
+  /** The data directory of the server, the same for all scenarios of a run. */
   dataDir: string;
-  /** Less of everything: to see that it works, not how fast. */
+  /** Small numbers of everything, to check that it works. */
   quick: boolean;
-  /** For the server's Node. */
+  /** Options of the server's Node. */
   nodeArguments: readonly string[];
   figure(figure: Omit<Figure, 'part'>): void;
 }

@@ -1,10 +1,10 @@
 import { fork } from 'node:child_process';
 import { join } from 'node:path';
 
-/** A process of ours that measures or is measured against, so that it shares no event loop with the rest. */
+/** A child process that measures, or is measured against: it has an event loop of its own. */
 export interface Task {
-  /** Gives it something to do and answers what it answers. */
-  ask<Answer>(question: unknown): Promise<Answer>;
+  /** Sends it a request and resolves to its response. One request at a time. */
+  request<Response>(request: unknown): Promise<Response>;
   stop(): void;
 }
 
@@ -16,34 +16,34 @@ export function startTask(file: string): Task {
   });
   process.once('exit', () => child.kill());
   return {
-    ask<Answer>(question: unknown) {
-      return new Promise<Answer>((resolve, reject) => {
+    request<Response>(request: unknown) {
+      return new Promise<Response>((resolve, reject) => {
         const onExit = (code: number | null) => reject(new Error(`${file} ended with ${code}`));
         child.once('exit', onExit);
-        child.once('message', (answer) => {
+        child.once('message', (response) => {
           child.off('exit', onExit);
-          resolve(answer as Answer);
+          resolve(response as Response);
         });
-        child.send(question as object);
+        child.send(request as object);
       });
     },
     stop: () => child.kill(),
   };
 }
 
-/** One question to a process of its own. */
-export async function task<Answer>(file: string, question: unknown): Promise<Answer> {
-  const started = startTask(file);
+/** Starts a file of `processes/` for one request. */
+export async function runTask<Response>(file: string, request: unknown): Promise<Response> {
+  const task = startTask(file);
   try {
-    return await started.ask<Answer>(question);
+    return await task.request<Response>(request);
   } finally {
-    started.stop();
+    task.stop();
   }
 }
 
-/** In such a process: answers each question. */
-export function answer<Question>(work: (question: Question) => Promise<unknown>): void {
-  process.on('message', (question) => {
-    void work(question as Question).then((result) => process.send?.(result));
+/** In a task: handles each request. */
+export function serveTask<Request>(work: (request: Request) => Promise<unknown>): void {
+  process.on('message', (request) => {
+    void work(request as Request).then((response) => process.send?.(response));
   });
 }

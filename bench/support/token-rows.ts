@@ -16,8 +16,8 @@ const oauth = (id: string) => ({
   oauth: { channel_id: id, installation_id: 'A012ABCD0A0-T9TK3CUKW', scope: 'chat:write' },
 });
 /**
- * Every collection of tokens, and what is stored of a token that is told from others by a text of 32
- * characters and more.
+ * Every collection of tokens, with the stored form of a token that a unique text of 32 or more characters
+ * identifies.
  */
 export const CHANNELS = [
   channel(tokenCollection('inbox'), (id) => ({ token: id.repeat(2), connection_id: null })),

@@ -1,13 +1,13 @@
 import { requestBytes } from './connection.ts';
 
-/** A request that writes, made anew each time. */
+/** A request that writes, different each time. */
 export interface WriteRequest {
   operation: string;
   variant: string;
   bytes(number: number): Buffer;
 }
 
-/** Requests that save one record: new ones, and such as are there already. */
+/** Requests that save one record: new ones and existing ones. */
 export function writeRequests({
   projectJwt,
   userJwt,
@@ -15,7 +15,7 @@ export function writeRequests({
 }: {
   projectJwt: string;
   userJwt: string;
-  /** What is new begins with this. */
+  /** New ids start with this. */
   unique: string;
 }): WriteRequest[] {
   const save = (
