@@ -1,8 +1,7 @@
 /**
- * Gathers single items into batches without ever waiting for company: while fewer than `concurrency` batches
- * run, an item starts one at once (at the end of the current turn of the event loop, so that what arrives
- * together goes together); otherwise it waits for the next free place, with all that came meanwhile. Under
- * load batches grow by themselves.
+ * Groups single items into batches without delay. While fewer than `concurrency` batches run, an item starts
+ * a batch at the end of the current turn of the event loop, together with all items of that turn. Otherwise
+ * items queue until a batch ends. Batches therefore grow with the load.
  */
 export class Batcher<Item, Result> {
   readonly #run: (items: Item[]) => Promise<Result[]>;
@@ -14,15 +13,15 @@ export class Batcher<Item, Result> {
   readonly #gatherBelow: number;
   #queue: Entry<Item, Result>[] = [];
   #running = 0;
-  /** Of these, how many soon end. */
+  /** The number of running batches that weigh less than `gatherBelow`. */
   #short = 0;
   #scheduled = false;
   #linger: NodeJS.Timeout | undefined;
   readonly #idle: (() => void)[] = [];
 
   /**
-   * `run` answers one result for each item, in order; when it throws, every item of the batch fails with that
-   * error.
+   * `run` resolves with one result per item, in order. If it rejects, every item of the batch rejects with
+   * that error.
    */
   constructor(options: {
     run: (items: Item[]) => Promise<Result[]>;
@@ -30,11 +29,9 @@ export class Batcher<Item, Result> {
     maxItems: number;
     maxWeight?: number;
     weigh?: (item: Item) => number;
-    /**
-     * Lets a batch gather for this long before it starts, unless it is full: for work that nobody waits for.
-     */
+    /** Delays the start of a batch, unless it is full. For work that can wait. */
     lingerMs?: number;
-    /** While a batch that weighs less is running no other starts: what comes meanwhile makes a larger one. */
+    /** While a batch lighter than this runs, no other starts, so that the next one is larger. */
     gatherBelow?: number;
   }) {
     this.#run = options.run;

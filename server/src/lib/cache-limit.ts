@@ -1,6 +1,6 @@
 /**
- * The limit of an `LRUCache` that may hold many entries but takes memory only for those it has. With the
- * option `max` it lays out room for all of them at once: 28 bytes each, 44 with a `ttl`.
+ * Returns the size options of an `LRUCache` that allocates memory only for the entries it has. With the
+ * option `max`, it preallocates 28 bytes for each possible entry, 44 with a `ttl`.
  */
 export function cacheLimit(entries: number): { maxSize: number; sizeCalculation: () => number } {
   return { maxSize: entries, sizeCalculation: () => 1 };

@@ -1,15 +1,19 @@
 /*
- * What CEL's operations cost in steps, beyond what is counted when their operands are read. A step is about 0.1 µs.
+ * The costs of CEL functions in steps, in addition to those of reading their operands. A step takes about 0.1
+ * µs.
  */
 
-/** What a call of a function costs, where it is more than its operands; throws where it cannot be bounded. */
+/**
+ * Returns the additional cost of a function; undefined if it has none. The cost function throws if it cannot
+ * be bounded.
+ */
 export function costOf(name: string): ((operands: readonly unknown[]) => number) | undefined {
   return COSTS.get(name);
 }
 
 const COSTS: ReadonlyMap<string, (operands: readonly unknown[]) => number> = new Map([
-  // Backwards every place is compared with all that is looked for; forwards the runtime leaps, but over no
-  // more than 250 characters.
+  // Searching backwards compares the whole needle at every position. Searching forwards skips positions, but
+  // only for needles of up to 250 characters.
   ['lastIndexOf', ([text, wanted]) => Math.ceil((lengthOf(text) * lengthOf(wanted)) / 128)],
   ...['contains', 'indexOf', 'split'].map(
     (name) =>
@@ -29,7 +33,7 @@ function forwards(length: number, wanted: number): number {
   return wanted <= LEAP ? 0 : Math.ceil((length * wanted) / 512);
 }
 
-// The library's pattern for durations takes the third power of their length.
+// The library's regular expression for durations takes cubic time.
 const MAX_DURATION_CHARACTERS = 64;
 
 function withinCharacters(text: unknown, most: number): number {
@@ -37,17 +41,17 @@ function withinCharacters(text: unknown, most: number): number {
   return 0;
 }
 
-/** To list the keys of a map takes 0.15 µs for each. */
+/** The cost of listing a key of a map: 0.15 µs. */
 export const STEPS_PER_KEY = 2;
 
-/** A map of the data, and not what the library makes (a time, a set, a map). */
+/** Whether the value is a map of the data, not an object of the library (a timestamp, a set, a map). */
 export function isMap(value: unknown): value is object {
   if (typeof value !== 'object' || value === null) return false;
   const prototype: unknown = Object.getPrototypeOf(value);
   return prototype === Object.prototype || prototype === null;
 }
 
-/** How many values there are in a value; no more than `most` are looked at. */
+/** Returns the number of values within a value. Stops counting at `most`. */
 export function weightOf(value: unknown, most: number): number {
   if (typeof value !== 'object' || value === null) return 0;
   let weight = 0;

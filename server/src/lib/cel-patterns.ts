@@ -4,8 +4,8 @@ import { LRUCache } from 'lru-cache';
 const MAX_PATTERN_CHARACTERS = 250;
 
 /**
- * A pattern, made once for all who match it. Making it takes longer than using it: its steps are spent
- * before. Throws for what is none.
+ * Returns the compiled pattern, cached for all conditions. Compiling takes longer than matching, so its steps
+ * are spent first. Throws if the pattern is invalid or too long.
  */
 export function patternOf(pattern: string, regex: typeof RE2JS, spend: (steps: number) => void): RE2JS {
   const known = patterns.get(pattern);
@@ -19,13 +19,13 @@ export function patternOf(pattern: string, regex: typeof RE2JS, spend: (steps: n
   return made;
 }
 
-// Of all conditions together. An instruction takes up to 600 bytes: 20 MB at most, whoever writes patterns.
+// For all conditions together. An instruction takes up to 600 bytes, so the cache takes at most 20 MB.
 const MAX_INSTRUCTIONS = 32_000;
 const patterns = new LRUCache<string, RE2JS>({ maxSize: MAX_INSTRUCTIONS });
 
 /**
- * About how many instructions a pattern becomes: what is repeated `{n}` times stands there n times, groups
- * with all that is in them.
+ * Estimates the number of instructions of a compiled pattern. A part that is repeated `{n}` times counts n
+ * times, a group with everything in it.
  */
 export function sizeOfPattern(pattern: string): number {
   let size = pattern.length;

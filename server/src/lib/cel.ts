@@ -3,15 +3,15 @@ import type { Environment } from '@marcbachmann/cel-js';
 import { costOf, isMap, STEPS_PER_KEY, weightOf } from './cel-costs.ts';
 import { patternOf, sizeOfPattern } from './cel-patterns.ts';
 
-/** A CEL expression that has been parsed and judged by its types. */
+/** A CEL expression that was parsed and type-checked. */
 export interface Expression {
-  /** Its value over these variables. Throws CelError. */
+  /** Returns the value for these variables. Throws CelError. */
   evaluate(variables: Readonly<Record<string, unknown>>): unknown;
 }
 
-/** An expression that has no value over this data, or needs too many steps to find it. */
+/** The expression has no value for this data, or takes too many steps. */
 export class CelError extends Error {
-  /** It went wrong after something had been read that is not there, or null. */
+  /** Whether the evaluation failed after reading a missing member or null. */
   readonly missing: boolean;
 
   constructor(message: string, { missing, cause }: { missing: boolean; cause?: unknown }) {
@@ -20,8 +20,7 @@ export class CelError extends Error {
   }
 }
 
-// A step is what the library does at a node of the tree, or as much copying and comparing as takes that long:
-// about 0.1 µs.
+// A step is one operation of the library, or the same time spent copying and comparing: about 0.1 µs.
 const MAX_STEPS = 20_000;
 const LIMITS = {
   maxAstNodes: 500,
@@ -31,7 +30,7 @@ const LIMITS = {
   maxCallArguments: 8,
 };
 
-// The standard's functions, without those that build large values of small ones (join, bytes) or name
+// The standard functions, without those that build large values from small ones (join, bytes) or name
 // intermediate values (cel.bind).
 const FUNCTIONS = new Set(
   `has size all exists exists_one filter map startsWith endsWith contains matches lowerAscii upperAscii trim indexOf lastIndexOf
@@ -40,8 +39,8 @@ const FUNCTIONS = new Set(
 );
 
 /**
- * Parses an expression over `names`, or says what is wrong with it. Beside the standard: a member that is not
- * there is null. An expression ends after 20,000 steps, whatever it loops over.
+ * Parses an expression over the variables `names`, or returns the problem. Differs from the standard in that
+ * a missing member is null. An evaluation stops after 20,000 steps, even within a loop.
  */
 export async function parseExpression(
   text: string,
@@ -72,13 +71,12 @@ function evaluate(
   try {
     return parsed(variables);
   } catch (error) {
-    const cause = run.steps < 0 ? OUT_OF_STEPS : error; // `||` and loops go on after an error
+    const cause = run.steps < 0 ? OUT_OF_STEPS : error; // `||` and loops continue after an error
     throw new CelError(summary(cause), { missing: run.missing && run.steps >= 0, cause });
   }
 }
 
-// One for all: a loop over a long list may meet it at each element, and making an error takes longer than
-// throwing it.
+// Shared, because a loop may throw it for each element and creating an error takes longer than throwing it.
 const OUT_OF_STEPS = new Error(`needs more than ${MAX_STEPS} steps`);
 
 function summary(error: unknown): string {
@@ -88,21 +86,22 @@ function summary(error: unknown): string {
   return text.slice(0, 300);
 }
 
-/** The state of the evaluation that runs: there is never more than one, because nothing in it waits. */
+/** The state of the current evaluation. Only one runs at a time, because evaluation is synchronous. */
 interface Run {
   steps: number;
   missing: boolean;
   regex: typeof RE2JS;
 }
 
-// The library's syntax tree, as far as it is used here. Its version is pinned, and the tests hold it to this.
+// The parts of the library's syntax tree that are used here. The version is pinned, and tests cover this
+// shape.
 interface Node {
   op: string;
   args: unknown;
-  /** Of an operator with two operands. */
+  /** The operands of a binary operator. */
   left: Node;
   right: Node;
-  /** Given the operands, or the list of a call's. */
+  /** Evaluates the operator for the operands, or the call for the list of operands. */
   handle(...operands: unknown[]): unknown;
   meta: { evaluate: Evaluate; alternate?: Node; macro?: { evaluate: Evaluate; args?: unknown } };
   setMeta(key: string, value: unknown): void;
@@ -110,13 +109,13 @@ interface Node {
 type Evaluator = { run(node: Node, context: unknown): unknown };
 type Evaluate = (evaluator: Evaluator, node: Node, context: unknown) => unknown;
 
-/** Has every node of the tree count what it does; answers what is wrong with a node. */
+/** Replaces the evaluation of every node by one that counts steps. Returns the first problem of a node. */
 function adopt(value: unknown, run: Run, seen = new Set<unknown>()): string | undefined {
   if (typeof value !== 'object' || value === null || seen.has(value)) return undefined;
   seen.add(value);
   if (Array.isArray(value)) return firstOf(value, (one) => adopt(one, run, seen));
   if (!isNode(value)) {
-    // What a loop consists of.
+    // A comprehension.
     const { iterable, init, step } = value as { iterable?: unknown; init?: unknown; step?: unknown };
     return firstOf([iterable, init, step], (one) => adopt(one, run, seen));
   }
@@ -154,11 +153,11 @@ function problemOfCall(node: Node, run: Run): string | undefined {
   const [argument] = name === 'matches' ? ((node.args as unknown[])[2] as Node[]) : [];
   if (argument?.op !== 'value') return undefined;
   run.steps = MAX_STEPS;
-  patternOf(String(argument.args), run.regex, (steps) => spend(run, steps)); // what is wrong with it is thrown
+  patternOf(String(argument.args), run.regex, (steps) => spend(run, steps)); // throws for an invalid pattern
   return undefined;
 }
 
-/** What a node is worth: the library's own answer but where ours differs. */
+/** Returns the evaluation of a node: the library's own, except where ours differs. */
 function meaningOf(node: Node, run: Run): Evaluate {
   const own = node.meta.evaluate;
   if (node.op === '.' || node.op === '[]') return memberOrNull(own);
@@ -166,7 +165,7 @@ function meaningOf(node: Node, run: Run): Evaluate {
   if (node.op === 'comprehension') return looping(run);
   const name = calledBy(node);
   if (name === 'matches') return matching(run);
-  // With a time zone these ask Intl, which takes some 50 µs.
+  // With a time zone these call Intl, which takes about 50 µs.
   if (name?.startsWith('get')) return spendingFirst(500, own, run);
   return own;
 }
@@ -183,8 +182,8 @@ function counted(evaluate: Evaluate, run: Run): Evaluate {
 }
 
 const READING = new Set(['id', '.', '[]']);
-// The list that map() and filter() make goes through these with every element; it was counted when the
-// element was added.
+// These return the list under construction of map() and filter() for every element. Its elements were counted
+// when they were added.
 const PASSING_ON = new Set(['accuPush', 'accuValue', '?:']);
 
 function spend(run: Run, steps: number): void {
@@ -199,7 +198,7 @@ function spendingFirst(steps: number, evaluate: Evaluate, run: Run): Evaluate {
   };
 }
 
-/** Has a call count what it takes beyond what its operands were counted for when they were read. */
+/** Makes a call spend its additional cost before it runs. */
 function countBefore(node: Node, run: Run): void {
   const cost = costOf(calledBy(node) ?? '');
   if (cost === undefined) return;
@@ -210,7 +209,7 @@ function countBefore(node: Node, run: Run): void {
   };
 }
 
-/** A map is gone through by its keys, all of which are listed before. */
+/** Iterates over the keys of a map. Listing them costs steps first. */
 function looping(run: Run): Evaluate {
   return (evaluator, node, context) => {
     const { args } = node as unknown as { args: { iterable: Node } };
@@ -235,7 +234,7 @@ function memberOrNull(own: Evaluate): Evaluate {
   };
 }
 
-/** `has(user.address.city)` is false where there is no address. */
+/** `has(user.address.city)` is false if there is no address. */
 function hasMember(own: Evaluate): Evaluate {
   return function (this: unknown, evaluator, node, context) {
     try {
@@ -251,7 +250,7 @@ function codeOf(error: unknown): string {
   return error instanceof Error && 'code' in error ? String(error.code) : '';
 }
 
-/** Objects and lists are compared to their depths, so that is counted before. */
+/** Compares objects and lists deeply, so their size is spent first. */
 function comparing(run: Run): Evaluate {
   return (evaluator, node, context) => {
     const left = evaluator.run(node.left, context);
@@ -265,8 +264,8 @@ function comparing(run: Run): Evaluate {
 }
 
 /**
- * `text.matches(pattern)` in the time that RE2 takes, which grows with the length of the text only as the
- * pattern does.
+ * Evaluates `text.matches(pattern)` with RE2, whose time grows with the length of the text times that of the
+ * pattern.
  */
 function matching(run: Run): Evaluate {
   return (evaluator, node, context) => {
@@ -285,7 +284,7 @@ interface Loaded {
   regex: typeof RE2JS;
 }
 
-// The libraries take some megabytes, which a server without conditions need not have.
+// Loaded on first use: the libraries take some megabytes, which a server without conditions need not spend.
 const environments = new Map<string, Promise<Loaded>>();
 
 function load(names: readonly string[]): Promise<Loaded> {

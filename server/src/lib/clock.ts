@@ -1,4 +1,4 @@
-/** Where time comes from, so that tests can move it. */
+/** The source of time, which tests can replace. */
 export interface Clock {
   /** Unix milliseconds. */
   now(): number;
@@ -7,10 +7,9 @@ export interface Clock {
 let epochMs: number | undefined;
 
 /**
- * The time of the service: the database's, as soon as that is known (db/database-clock.ts), and this
- * machine's before that. Several servers share a database, and what is due or expired must not depend on
- * whose clock is wrong. In between it follows the monotonic clock, so a change of this machine's clock moves
- * nothing.
+ * The time of the service: the database's once it is known (db/database-clock.ts), this machine's before
+ * that. Several servers share a database, and due and expired times must not depend on a wrong clock. Between
+ * synchronisations it follows the monotonic clock, so changes of this machine's clock have no effect.
  */
 export const systemClock: Clock = {
   now: () => (epochMs === undefined ? Date.now() : Math.floor(epochMs + performance.now())),

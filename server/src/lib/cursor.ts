@@ -1,27 +1,30 @@
 /**
- * A place in a list that is ordered by id, and which way to go from it: at most `limit` records beyond `id`.
- * In an inbox, which is ordered by arrival, the place is that of the notification with this id.
+ * A position in a list ordered by id, and a direction: at most `limit` records beyond `id`. In an inbox,
+ * which is ordered by arrival, the position is that of the notification with this id.
  */
 export interface Cursor {
-  /** `older`: ids smaller than `id`, falling. `newer`: ids greater than `id`, rising. */
+  /** `older`: ids smaller than `id`, descending. `newer`: ids greater than `id`, ascending. */
   direction: 'older' | 'newer';
   id: string;
   limit: number;
 }
 
-/** Older than nothing: the cursor before the newest record. */
+/** The cursor before the newest record. */
 export const NEWEST = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
-/** Newer than nothing: the cursor behind the oldest record. */
+/** The cursor after the oldest record. */
 export const OLDEST = '00000000-0000-0000-0000-000000000000';
 
-/** What was found of a list that is searched, and not to its end in one go. */
+/** The part of a list that one step of a search returned. */
 export interface Stretch<Row> {
   rows: Row[];
-  /** The last place that was looked at, where there may be more behind it; a cursor, as an id is. */
+  /** The position where the search stopped, if there may be more beyond it: a cursor, like an id. */
   stoppedAt?: string;
 }
 
-/** What a cursor selects from a list that is at hand whole, newest first, for lists that are always short. */
+/**
+ * Returns the records that a cursor selects from a complete list, newest first. For lists that are always
+ * short.
+ */
 export function beyond<Row extends { id: string }>(
   newestFirst: readonly Row[],
   { direction, id, limit }: Cursor,

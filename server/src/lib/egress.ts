@@ -1,38 +1,36 @@
 /**
- * The door through which every connection to a host that a customer can name has to leave. Loopback, private,
- * link-local, metadata and the other special addresses are refused, unless the operator opens their range.
+ * Guards every connection to a host that a customer can choose. Rejects loopback, private, link-local,
+ * metadata and other special addresses, unless the operator opened their range.
  *
- * What is judged is the address, never the name: a name is resolved once, and the connection is made to an
- * address that was judged, so a name that resolves differently the next moment (DNS rebinding), an alias of
- * an internal name, or an address in decimal, octal or hex dress gains nothing. When a name has several
- * addresses the refused ones are left out and the rest used: networks with a private IPv6 range beside public
- * IPv4 are common and honest.
+ * The decision depends on the address, never on the name. A name is resolved once and the connection goes to
+ * a checked address, so DNS rebinding, an alias of an internal name, and an address in decimal, octal or
+ * hexadecimal notation gain nothing. If a name has several addresses, only the permitted ones are used: a
+ * private IPv6 range beside public IPv4 addresses is common and legitimate.
  */
 import { promises as dns, type LookupAddress } from 'node:dns';
 import { BlockList, isIP, type LookupFunction, connect as netConnect, type Socket } from 'node:net';
 import { parseNetworks, plainAddress } from './networks.ts';
 
 export type EgressGuard = {
-  /** What kind of address this is if it may not be connected to, `undefined` if it may. */
+  /** Returns the kind of a forbidden address; undefined for a permitted one. */
   check(address: string): string | undefined;
   /**
-   * Every address of the host that may be connected to. Throws EgressRefused when none may, and the
-   * resolver's error.
+   * Resolves with the permitted addresses of the host. Rejects with EgressRefused if there are none, or with
+   * the resolver's error.
    */
   resolve(host: string): Promise<LookupAddress[]>;
-  /** A TCP connection to one of the addresses that may be connected to, without Nagle's delay. */
+  /** Opens a TCP connection to one of the permitted addresses, without Nagle's delay. */
   connect(target: { host: string; port: number; timeoutMs: number }): Promise<Socket>;
   /**
-   * `resolve` in the shape that `net`, `tls`, `http2` and undici take as `lookup`. They skip it for a literal
-   * address.
+   * `resolve` as the `lookup` option of `net`, `tls`, `http2` and undici. They do not call it for IP
+   * addresses.
    */
   lookup: LookupFunction;
 };
 
 /**
- * The host has no address that may be connected to. The message is for whoever named the host, and tells
- * nothing of where the name leads in our network; `detail` is for the operator: the address, and the setting
- * that would permit it.
+ * The host has no permitted address. The message is for the customer who chose the host, and reveals nothing
+ * of our network. `detail` is for the operator: the address, and the setting that would permit it.
  */
 export class EgressRefused extends Error {
   override name = 'EgressRefused';
@@ -46,23 +44,23 @@ export class EgressRefused extends Error {
 }
 
 /**
- * A guard that permits public addresses and the ranges of `allow`, a comma-separated list of CIDR blocks.
- * Throws on a malformed one.
+ * Creates a guard that permits public addresses and the ranges of `allow`, a comma-separated list of CIDR
+ * blocks. Throws if a block is malformed.
  */
 export function createEgressGuard({
   allow = '',
   resolver = (host) => dns.lookup(host, { all: true, order: 'verbatim' }),
 }: {
   allow?: string;
-  /** The operating system's, with its hosts file; tests give one that changes its mind. */
+  /** By default the operating system's resolver, including its hosts file. */
   resolver?: (host: string) => Promise<LookupAddress[]>;
 } = {}): EgressGuard {
   const allowed = parseNetworks(allow);
   const lookups = new Map<string, Promise<LookupAddress[]>>();
 
   /**
-   * The operating system looks up two names at a time, and where a name server is silent that takes it 10 s
-   * and more: however many wait for one name, the others wait for a single look-up of it.
+   * Looks up a name once for all concurrent callers. The operating system looks up two names at a time, and
+   * needs 10 s or more per name if the name server is silent.
    */
   function lookUp(host: string): Promise<LookupAddress[]> {
     const underWay = lookups.get(host);
@@ -83,9 +81,9 @@ export function createEgressGuard({
   async function resolve(host: string): Promise<LookupAddress[]> {
     if (host === '') throw new EgressRefused('the host is empty');
     const literal = isIP(host);
-    const answers = literal === 0 ? await lookUp(host) : [{ address: host, family: literal }];
-    const usable = answers.filter(({ address }) => check(address) === undefined);
-    if (usable.length === 0) throw refusal(host, answers, check);
+    const resolved = literal === 0 ? await lookUp(host) : [{ address: host, family: literal }];
+    const usable = resolved.filter(({ address }) => check(address) === undefined);
+    if (usable.length === 0) throw refusal(host, resolved, check);
     return usable;
   }
 
@@ -103,7 +101,7 @@ export function createEgressGuard({
       timedOut(`looking up ${host}`, timeoutMs),
     );
     const socket = await open({ host, port, addresses, deadline, timeoutMs });
-    // The addresses were judged already; this catches whatever else might ever come between us and the peer.
+    // Defence in depth: the addresses were checked already, this checks the actual peer.
     const peer = socket.remoteAddress ?? '';
     const kind = check(peer);
     if (kind === undefined) return socket;
@@ -146,7 +144,7 @@ function open({
       host,
       port,
       noDelay: true,
-      autoSelectFamily: true, // several addresses: try them in turn, as a browser does (RFC 8305)
+      autoSelectFamily: true, // tries several addresses like a browser (RFC 8305)
       lookup: (_host, options, callback) => {
         if (options.all) callback(null, addresses);
         else callback(null, addresses[0]?.address ?? '', addresses[0]?.family);
@@ -167,7 +165,7 @@ function open({
     };
     const onTimeout = (): void => {
       settle();
-      socket.on('error', () => {}); // a late one has nobody left to tell
+      socket.on('error', () => {}); // ignore later errors
       socket.destroy();
       reject(timedOut(`connecting to ${host}:${port}`, timeoutMs));
     };
@@ -183,15 +181,14 @@ function timedOut(what: string, timeoutMs: number): Error {
 }
 
 /**
- * Node's own message names the address, also where it is none of the business of whoever knows the name
- * alone.
+ * Returns an error without the address: node's message contains it, and the customer may know only the name.
  */
 function failed(what: string, error: NodeJS.ErrnoException): Error {
   const code = error.code ?? 'UNKNOWN';
   return Object.assign(new Error(`${what} failed: ${code}`, { cause: error }), { code });
 }
 
-/** The promise's value, or the error when the signal fires first; what comes later is dropped. */
+/** Resolves like the promise, or rejects with `error()` if the signal aborts first. */
 function beforeAbort<T>(signal: AbortSignal, promise: Promise<T>, error: () => Error): Promise<T> {
   return new Promise((resolve, reject) => {
     const onAbort = (): void => reject(error());
@@ -200,8 +197,8 @@ function beforeAbort<T>(signal: AbortSignal, promise: Promise<T>, error: () => E
   });
 }
 
-function refusal(host: string, answers: LookupAddress[], check: EgressGuard['check']): EgressRefused {
-  const first = answers[0];
+function refusal(host: string, resolved: LookupAddress[], check: EgressGuard['check']): EgressRefused {
+  const first = resolved[0];
   if (first === undefined) return new EgressRefused(`${host} has no address`);
   const address = plainAddress(first.address);
   const range = `${address}/${isIP(address) === 4 ? 32 : 128}`;
@@ -215,14 +212,13 @@ function notPublic(host: string): string {
   return `${host} does not resolve to a public address`;
 }
 
-/** IPv4 in IPv6's clothes (`::ffff:127.0.0.1`, `::ffff:7f00:1`) is judged as the IPv4 address it reaches. */
-/** From IANA's registry of special-purpose IPv4 addresses; the rest is the public internet. */
+/** IANA's registry of special-purpose IPv4 addresses; all others are public. */
 const IPV4_KINDS: [block: string, kind: string][] = [
   ['0.0.0.0/8', 'an unspecified address'],
   ['10.0.0.0/8', 'a private address'],
   ['100.64.0.0/10', 'a carrier-grade NAT address'],
   ['127.0.0.0/8', 'a loopback address'],
-  ['168.63.129.16/32', 'a cloud metadata address'], // Azure's, the only one that lies among public addresses
+  ['168.63.129.16/32', 'a cloud metadata address'], // of Azure, the only one in public address space
   ['169.254.0.0/16', 'a link-local or cloud metadata address'],
   ['172.16.0.0/12', 'a private address'],
   ['192.0.0.0/24', 'a protocol assignment address'],
@@ -237,7 +233,7 @@ const IPV4_KINDS: [block: string, kind: string][] = [
   ['240.0.0.0/4', 'a reserved address'],
 ];
 
-/** Only 2000::/3 is the public internet, less these; the others are named for the message's sake. */
+/** Special ranges of IPv6. Only 2000::/3 is public, except for these; the others are here for the message. */
 const IPV6_KINDS: [block: string, kind: string][] = [
   ['::/128', 'an unspecified address'],
   ['::1/128', 'a loopback address'],

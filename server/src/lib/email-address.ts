@@ -1,12 +1,12 @@
-/** RFC 5321, 4.5.3.1.3: a path has 256 octets with its angle brackets. */
+/** RFC 5321, 4.5.3.1.3: a path has at most 256 octets, including its angle brackets. */
 export const MAX_EMAIL_CHARACTERS = 254;
 
 /**
- * Whether a mail could be sent there at all: a plain local part and a domain, which on an intranet may have
- * no dot. Letters of any language; no quoted local parts, no address literals.
+ * Whether the text is an e-mail address: a plain local part and a domain, which may have no dot (intranet).
+ * Accepts letters of all languages; no quoted local parts and no address literals.
  */
 export function isEmailAddress(text: string): boolean {
-  // RFC 5321, 4.5.3.1.1: 64 octets before the @. Long input is rejected before anything looks at it.
+  // RFC 5321, 4.5.3.1.1: 64 octets before the @. Long input is rejected before any pattern runs.
   if (text.length > MAX_EMAIL_CHARACTERS) return false;
   const at = text.lastIndexOf('@');
   if (at < 1 || at > 64) return false;
@@ -20,12 +20,12 @@ export function isEmailAddress(text: string): boolean {
   );
 }
 
-// What nearly all addresses are. A broadcast has a thousand, and the rules for any language take five times
-// as long.
+// Matches nearly all addresses. The Unicode rules take five times as long, and a broadcast may have a
+// thousand addresses.
 const ASCII_ADDRESS =
   /^[\w!#$%&'*+\-./=?^`{|}~]+@[a-z\d](?:[a-z\d-]{0,61}[a-z\d])?(?:\.[a-z\d](?:[a-z\d-]{0,61}[a-z\d])?)*$/i;
 
-// Nor the Kelvin sign, U+212A: in lower case it is an ASCII `k`, and so the address of somebody else.
+// Excludes the Kelvin sign, U+212A: in lower case it is an ASCII `k`, and so another person's address.
 const LOCAL_PART = /^[^\s@"(),:;<>[\\\]\p{Cc}\p{Cs}\u212a]+$/u;
 
 function isLabel(text: string): boolean {

@@ -2,20 +2,20 @@ import { CelError, type Expression, parseExpression } from './cel.ts';
 import { type Output, parseOutput, TemplateError } from './template.ts';
 
 /**
- * A condition that has been parsed. It is CEL: `user.custom_attributes.plan == 'premium'`; Liquid's outputs
- * may stand in it, each for its value: `{{ user.email | downcase }} == 'ada@example.com'`,
- * `'{{ user.first_name }} L' == 'Ada L'`.
+ * A parsed condition. It is written in CEL: `user.custom_attributes.plan == 'premium'`. It may contain Liquid
+ * outputs as values: `{{ user.email | downcase }} == 'ada@example.com'`, `'{{ user.first_name }} L' == 'Ada
+ * L'`.
  */
 export interface Condition {
   readonly text: string;
   readonly expression: Expression;
-  /** In the order of the variables that stand for them. */
+  /** In the order of the variables that replace them. */
   readonly outputs: readonly { output: Output; inText: boolean }[];
 }
 
 /**
- * What a condition is about. What is not given is null. Its largest map is to have no more than some ten
- * thousand members: they are all listed before they can be counted.
+ * The data of a condition. A missing member is null. Its largest map should have at most about ten thousand
+ * members, because they are listed before they can be counted.
  */
 export interface ConditionData {
   input?: unknown;
@@ -25,17 +25,15 @@ export interface ConditionData {
   notification?: unknown;
 }
 
-/**
- * A condition that has no answer over this data: types that do not fit, or more work than a condition may be.
- */
+/** A condition that cannot be evaluated with this data: types do not match, or it exceeds the work limit. */
 export class ConditionError extends Error {}
 
-/** The longest condition. */
+/** The length limit of a condition. */
 export const MAX_CONDITION_CHARACTERS = 2_000;
-// What stands between {{ and }} in all of it: for 16 of them with a name and a filter or two.
+// The total length of all outputs: enough for 16 outputs with a name and two filters each.
 const MAX_LIQUID_CHARACTERS = 1_000;
 
-/** Parses a condition, or says what is wrong with it. */
+/** Parses a condition, or returns the problem. */
 export async function parseCondition(text: string): Promise<Condition | { problem: string }> {
   if (text.length > MAX_CONDITION_CHARACTERS)
     return { problem: `has more than ${MAX_CONDITION_CHARACTERS} characters` };
@@ -55,11 +53,11 @@ export async function parseCondition(text: string): Promise<Condition | { proble
 }
 
 /**
- * Whether a condition holds. A member that is not there is null: equal to null alone, in no order with
- * anything, and no `true`; so a condition that needs it for more than that does not hold. Throws
- * ConditionError. Both its parts are bounded, CEL in steps and Liquid in what it works on, each by the size
- * of what it is given: the worst of 300 hostile conditions over lists of a million members and texts of a
- * million characters took 40 ms of a processor. One as people write them takes some microseconds.
+ * Returns whether a condition holds. A missing member is null: equal only to null, ordered with nothing, and
+ * not true; a condition that needs its value does not hold. Throws ConditionError. The work of CEL is limited
+ * in steps and that of Liquid in characters, both relative to the size of the data: the worst of 300 hostile
+ * conditions over lists of a million members and texts of a million characters took 40 ms of CPU time. Usual
+ * conditions take some microseconds.
  */
 export function evaluate(condition: Condition, data: ConditionData): boolean {
   const { expression, outputs } = condition;
@@ -80,7 +78,7 @@ export function evaluate(condition: Condition, data: ConditionData): boolean {
 }
 
 function truth(value: unknown): boolean {
-  if (value === null) return false; // a member that is not there
+  if (value === null) return false; // a missing member
   if (typeof value === 'boolean') return value;
   throw new ConditionError('is neither true nor false');
 }
@@ -99,13 +97,12 @@ interface Pure {
   problem?: string;
 }
 
-// A string of CEL with its quotes, or what ends a line; what is between them is neither.
+// A CEL string's opening quotes, a comment, or the start of Liquid; string contents are skipped.
 const TOKENS = /(\b[bBrR]{1,2})?("""|'''|"|')|\/\/[^\n]*|\{\{|\{%/g;
 
 /**
- * The condition with a variable in the place of each output. Rendered first and parsed then, as Liquid is
- * elsewhere, a user's name could become a part of the condition; as a variable it is never more than a value,
- * and the condition is parsed once for all.
+ * Replaces each output by a variable. If Liquid were rendered into the text before parsing, a user's name
+ * could become code; a variable can only be a value, and the condition is parsed once for all users.
  */
 function withoutLiquid(text: string): Pure {
   const pure: Pure = { source: '', outputs: [] };
@@ -116,7 +113,7 @@ function withoutLiquid(text: string): Pure {
     if (token === null) break;
     pure.source += text.slice(at, token.index);
     const [found, prefix = '', quote] = token;
-    if (found === '{%') return { ...pure, problem: 'Liquid tags are not for conditions, only {{ outputs }}' };
+    if (found === '{%') return { ...pure, problem: 'Liquid tags are not allowed in conditions, only {{ outputs }}' };
     if (found === '{{') at = takeOutput(pure, text, token.index, false);
     else if (quote === undefined) {
       pure.source += found;
@@ -124,7 +121,7 @@ function withoutLiquid(text: string): Pure {
     } else {
       const start = token.index + found.length;
       const end = endOfString(text, start, quote);
-      if (end === undefined) return { ...pure, problem: `${quote} without its end` };
+      if (end === undefined) return { ...pure, problem: `unclosed string: ${quote}` };
       takeString(pure, text.slice(start, end), { open: found, quote, bytes: /b/i.test(prefix) });
       at = end + quote.length;
     }
@@ -135,7 +132,7 @@ function withoutLiquid(text: string): Pure {
   return pure;
 }
 
-/** Takes the output that begins at `start`; answers where the text goes on. */
+/** Moves the output that begins at `start` into `pure`. Returns the index after it. */
 function takeOutput(pure: Pure, text: string, start: number, inText: boolean): number {
   const end = text.indexOf('}}', start);
   if (end < 0) {
@@ -150,13 +147,13 @@ function takeOutput(pure: Pure, text: string, start: number, inText: boolean): n
 function endOfString(text: string, start: number, quote: string): number | undefined {
   for (let at = start; at < text.length; at += 1) {
     if (text[at] === '\\')
-      at += 1; // in a raw string, too: there both characters stay
+      at += 1; // also in a raw string, which keeps both characters
     else if (text.startsWith(quote, at)) return at;
   }
   return undefined;
 }
 
-/** A string: with outputs in it, it is put together of its parts. */
+/** Adds a string to the source. One with outputs becomes a concatenation of its parts. */
 function takeString(
   pure: Pure,
   inner: string,
@@ -166,7 +163,7 @@ function takeString(
     pure.source += `${open}${inner}${quote}`;
     return;
   }
-  if (bytes) pure.problem = 'Liquid outputs are not for bytes';
+  if (bytes) pure.problem = 'Liquid outputs are not allowed in bytes';
   pure.source += '(';
   let at = 0;
   for (let start = inner.indexOf('{{'); start >= 0; start = inner.indexOf('{{', at)) {
@@ -182,7 +179,10 @@ function textOf(value: unknown): string {
   return typeof value === 'object' ? JSON.stringify(value) : String(value);
 }
 
-/** Outside of quotes a text means what it would spell there: `true`, `5`, `null`; any other is itself. */
+/**
+ * Outside of quotes a text is parsed as `true`, `false`, `null` or a number if it is one, else it stays a
+ * text.
+ */
 function meantBy(value: unknown): unknown {
   if (typeof value !== 'string') return isData(value) ? value : null;
   const text = value.trim();
@@ -191,7 +191,7 @@ function meantBy(value: unknown): unknown {
   return /^-?\d{1,15}(\.\d{1,15})?$/.test(text) ? Number(text) : value;
 }
 
-/** Not something of Liquid's own (`empty`, `blank`). */
+/** Whether the value is data, not an object of Liquid (`empty`, `blank`). */
 function isData(value: unknown): boolean {
   if (typeof value !== 'object' || value === null) return value !== undefined;
   return Array.isArray(value) || Object.getPrototypeOf(value) === Object.prototype;

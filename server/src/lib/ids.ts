@@ -2,9 +2,9 @@ import { randomFillSync } from 'node:crypto';
 import { systemClock } from './clock.ts';
 
 /**
- * UUIDv7 (RFC 9562): 48 bits of unix milliseconds, 4 version bits, a 12-bit counter within the millisecond, 2
- * variant bits and 62 random bits. Ids of one process rise strictly, so that the order of ids is the order of
- * creation and an id is a cursor.
+ * Returns a UUIDv7 (RFC 9562): 48 bits of unix milliseconds, 4 version bits, a 12-bit counter within the
+ * millisecond, 2 variant bits and 62 random bits. The ids of a process are strictly ascending, so they sort
+ * by creation and serve as cursors.
  */
 export function newId(nowMs: number = systemClock.now()): string {
   if (nowMs > lastMs) {
@@ -12,31 +12,31 @@ export function newId(nowMs: number = systemClock.now()): string {
     counter = 0;
     lastTime = timeText(lastMs);
   } else if (++counter > 0xfff) {
-    lastMs += 1; // a clock that stands still or jumped back borrows from the next millisecond
+    lastMs += 1; // counter overflow: borrow from the next millisecond
     counter = 0;
     lastTime = timeText(lastMs);
   }
   return format(lastTime, counter, randomHex());
 }
 
-/** The smallest id that a record made at `ms` can have: a time as a cursor. */
+/** Returns the smallest possible id of a record created at `ms`, for use as a cursor. */
 export function firstIdAt(ms: number): string {
   return format(timeText(ms), 0, '8000000000000000');
 }
 
-/** The time in an id, in unix milliseconds. */
+/** Returns the time in an id, in unix milliseconds. */
 export function timeOf(id: string): number {
   return Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16);
 }
 
 /**
- * The id of the notification that `broadcastId` means for `userId`: the broadcast's time and counter, then
- * the random halves of both, combined. It needs no look-up and is the same whenever it is computed, which is
- * what makes a fan-out that runs twice write once.
+ * Returns the id of the notification of a broadcast for a user: the broadcast's time and counter, and the XOR
+ * of the random bits of both ids. It needs no lookup and is always the same, so a repeated fan-out writes
+ * each notification once.
  */
 export function notificationId(broadcastId: string, userId: string): string {
-  // Byte by byte, from tables: it is asked for often, and numbers made of digits and digits of numbers take
-  // four times as long.
+  // Byte by byte from tables, because it is called often: parsing and formatting numbers takes four times as
+  // long.
   const first = byteAt(broadcastId, 19) ^ byteAt(userId, 19);
   let text = broadcastId.slice(0, 19) + BYTES[(first & 0x3f) | 0x80];
   text += `${BYTES[byteAt(broadcastId, 21) ^ byteAt(userId, 21)]}-`;
@@ -44,7 +44,7 @@ export function notificationId(broadcastId: string, userId: string): string {
   return text;
 }
 
-/** Each byte as two digits; and by its character's code what a digit counts. */
+/** Each byte as two hexadecimal digits, and the value of each digit by its character code. */
 const BYTES = Array.from({ length: 256 }, (_, byte) => hex(byte, 2));
 const DIGITS = new Uint8Array(128);
 for (let digit = 0; digit < 16; digit += 1)
@@ -63,13 +63,11 @@ export function isId(text: string): boolean {
 }
 
 let lastMs = 0;
-// Written once for all the ids of a millisecond: digits of a number beyond 32 bits take longer than the rest
-// of an id.
+// Formatted once per millisecond: formatting a number beyond 32 bits takes longer than the rest of an id.
 let lastTime = timeText(lastMs);
 let counter = 0;
 
-// One call to the random source for 512 ids: asking for 8 bytes each time costs more than all the rest of an
-// id.
+// Random bytes for 512 ids at a time: a call for 8 bytes takes longer than the rest of an id.
 const pool = Buffer.alloc(8 * 512);
 let used = pool.length;
 
@@ -87,7 +85,7 @@ function format(time: string, count: number, low: string): string {
   return `${time}-7${hex(count, 3)}-${low.slice(0, 4)}-${low.slice(4)}`;
 }
 
-/** The first 48 bits of an id. */
+/** Returns the first 48 bits of an id. */
 function timeText(ms: number): string {
   const digits = hex(ms, 12);
   return `${digits.slice(0, 8)}-${digits.slice(8)}`;

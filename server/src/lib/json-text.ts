@@ -1,23 +1,23 @@
 import { jsonMember } from './json-member.ts';
 
-/** JSON, as bytes where it is long: these need no heap, and no conversion for the database and responses. */
+/** JSON text. Long texts are bytes, which need no heap and no conversion for the database and responses. */
 export type JsonText = string | Buffer;
 
-/** Concatenates texts. */
+/** Concatenates JSON texts. */
 export function joinTexts(parts: readonly JsonText[]): JsonText {
   if (parts.every((part) => typeof part === 'string')) return parts.join('');
   return Buffer.concat(parts.map((part) => (typeof part === 'string' ? Buffer.from(part) : part)));
 }
 
 /**
- * The JSON of a member in one line, with its numbers as they were sent. `value` is the parsed member: only
- * its safe integers are certain to be exact, so with any other number its text is copied from `json`, which
- * is the whole object.
+ * Returns the JSON of a member in one line, with its numbers as they were sent. `value` is the parsed member;
+ * `json` the whole object. If `value` contains a number that is not a safe integer, the text is copied from
+ * `json`, because parsing may have changed the number.
  */
 export function exactJson(json: Buffer | undefined, name: string, value: unknown): string {
   const text = json !== undefined && mayBeInexact(value) ? jsonMember(json, name) : undefined;
   if (text === undefined) return JSON.stringify(value);
-  // JSON has no raw line ends within strings.
+  // JSON has no raw line breaks within strings.
   return text
     .toString()
     .replace(/[\t\n\r]/g, '')
@@ -31,7 +31,7 @@ function mayBeInexact(value: unknown): boolean {
   return false;
 }
 
-// ECMAScript 2026, which TypeScript 6 does not describe yet.
+// ECMAScript 2026, not yet declared by TypeScript 6.
 declare global {
   interface JSON {
     parse(
@@ -42,7 +42,7 @@ declare global {
   }
 }
 
-/** Parses JSON; JSON.stringify then writes every number as it was written. Numbers are objects meanwhile. */
+/** Parses JSON so that JSON.stringify writes every number as it was written. Numbers become objects. */
 export function parseExact(json: string): unknown {
   return JSON.parse(json, (_key, value, { source }) =>
     typeof value === 'number' ? JSON.rawJSON(source) : value,

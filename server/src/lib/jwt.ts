@@ -5,7 +5,7 @@ export type Claims = Readonly<Record<string, unknown>>;
 
 export type JwtVerdict =
   | { ok: true; claims: Claims }
-  /** `claims`: the names of claims that have no usable value, where that is the reason. */
+  /** `claims` are the names of claims without a usable value, if they are the reason. */
   | { ok: false; reason: 'unparsable'; claims?: string[] }
   | { ok: false; reason: 'signature' | 'expired' | 'not_yet_valid' };
 
@@ -15,7 +15,7 @@ const MAX_CHARACTERS = 8192;
 const LEEWAY_SECONDS = 30;
 const COMPACT_JWT = /^[\w-]+\.[\w-]+\.[\w-]*$/;
 
-/** Signs a JWT: HS256 unless the header names another algorithm. */
+/** Signs a JWT, with HS256 unless the header names another algorithm. */
 export function signJwt(
   claims: Claims,
   key: KeyObject,
@@ -24,7 +24,7 @@ export function signJwt(
   return new SignJWT(claims).setProtectedHeader(header).sign(key);
 }
 
-/** The claims of a JWT, not verified; `undefined` if the text is not a JWT. */
+/** Returns the claims of a JWT without verifying it; undefined if the text is not a JWT. */
 export function decodeJwt(token: string): Claims | undefined {
   if (token.length > MAX_CHARACTERS || !COMPACT_JWT.test(token)) return undefined;
   try {
@@ -36,8 +36,8 @@ export function decodeJwt(token: string): Claims | undefined {
 }
 
 /**
- * Checks that a token was signed with `key` by HS256, and that it is valid at `nowMs`. Resolves to a verdict
- * for every text.
+ * Verifies that a token was signed with `key` by HS256 and is valid at `nowMs`. Resolves for every text,
+ * never rejects for an invalid one.
  */
 export async function verifyJwt(token: string, key: KeyObject, nowMs: number): Promise<JwtVerdict> {
   if (decodeJwt(token) === undefined) return { ok: false, reason: 'unparsable' };
@@ -67,7 +67,7 @@ function verdictOfError(error: unknown): JwtVerdict {
   throw error;
 }
 
-/** What jose leaves out: infinite times, an `iat` in the future, and an `exp` within the leeway. */
+/** Checks what jose does not: infinite times, an `iat` in the future, and an `exp` within the leeway. */
 function verdictOf(claims: Claims, nowMs: number): JwtVerdict {
   const unusable = unusableTimes(claims);
   if (unusable.length > 0) return { ok: false, reason: 'unparsable', claims: unusable };
@@ -81,7 +81,7 @@ function unusableTimes(claims: Claims): string[] {
   return ['exp', 'nbf', 'iat'].filter((name) => claims[name] !== undefined && !Number.isFinite(claims[name]));
 }
 
-/** Whether the signature has its only canonical spelling: base64url may end in bits that no byte has. */
+/** Whether the signature is in canonical base64url: its unused trailing bits are zero. */
 function isCanonical(token: string): boolean {
   const signature = token.slice(token.lastIndexOf('.') + 1);
   return Buffer.from(signature, 'base64url').toString('base64url') === signature;

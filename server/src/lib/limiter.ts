@@ -1,4 +1,4 @@
-/** Limits how much work is in flight. What exceeds the limit waits, first come first served. */
+/** Limits the work in flight. Work beyond the limit waits, first come first served. */
 export class Limiter {
   readonly #maxCount: number;
   readonly #maxWeight: number;
@@ -6,28 +6,28 @@ export class Limiter {
   #count = 0;
   #weight = 0;
 
-  /** A single piece of work may always start, however heavy it is. */
+  /** One piece of work may always start, whatever its weight. */
   constructor(options: { maxCount: number; maxWeight: number }) {
     this.#maxCount = options.maxCount;
     this.#maxWeight = options.maxWeight;
   }
 
-  /** Whether any work is in flight or waits. */
+  /** Whether any work is in flight. */
   get busy(): boolean {
     return this.#count > 0;
   }
 
-  /** Whether work of this weight would begin at once. */
+  /** Whether work of this weight would start at once. */
   hasRoom(weight: number): boolean {
     return this.#waiting.length === 0 && this.#fits(weight);
   }
 
-  /** How much work waits for room. */
+  /** The number of pieces of work that wait. */
   get waiting(): number {
     return this.#waiting.length;
   }
 
-  /** Does the work as soon as there is room for it, or `away` if `sendAway` is called before. */
+  /** Runs the work as soon as there is room, or `onRejected` if `rejectWaiting` is called before. */
   async run<Result, Away = never>(
     weight: number,
     work: () => Promise<Result>,
@@ -42,8 +42,8 @@ export class Limiter {
   }
 
   /**
-   * Resolves with true as soon as there is room, which `release` gives back; or with false if `sendAway`
-   * was called before.
+   * Resolves with true as soon as there is room; the caller must `release` it. Resolves with false if
+   * `rejectWaiting` is called before.
    */
   acquire(weight: number): Promise<boolean> {
     if (this.hasRoom(weight)) {
@@ -61,7 +61,7 @@ export class Limiter {
     this.#startNext();
   }
 
-  /** Ends the wait of all that wait for room. */
+  /** Rejects everything that waits for room. */
   sendAway(): void {
     for (const { end } of this.#waiting.splice(0)) end(false);
   }

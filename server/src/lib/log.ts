@@ -3,20 +3,19 @@ import { type DestinationStream, type Logger as PinoLogger, pino } from 'pino';
 export type Logger = PinoLogger;
 
 /**
- * A logger of JSON lines on standard output (on a terminal: of readable lines). Whatever is logged, values
- * under the name of a secret and everything that looks like one are replaced before a line leaves the
- * process.
+ * Creates a logger that writes JSON lines to standard output, or readable lines to a terminal. Values with
+ * secret names and texts that look like secrets are replaced in every line.
  */
 export function createLogger({ level, stream }: { level: string; stream?: DestinationStream }): Logger {
   const output = stream ?? (process.stdout.isTTY ? readable(process.stdout) : pino.destination(1));
   return pino(
     {
       level,
-      base: null, // one process on one host: pid and hostname are the supervisor's to add
+      base: null, // the supervisor can add pid and hostname
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { level: (label) => ({ level: label }) },
-      // On the finished line, so that nothing slips by: bindings of children, causes of errors, JSON within
-      // strings.
+      // Applied to the finished line, so that it covers bindings of children, causes of errors, and JSON
+      // within strings.
       hooks: { streamWrite: hideSecrets },
     },
     output,
@@ -25,13 +24,12 @@ export function createLogger({ level, stream }: { level: string; stream?: Destin
 
 const HIDDEN = '[hidden]';
 
-// A member whose name says that it is secret, up to the first character of its value. In JSON within a
-// string, quotes have backslashes before them. All repetitions are bounded: a line is a few kilobytes of
-// whatever somebody sent.
+// A member with a secret name, up to the first character of its value. In JSON within a string, quotes are
+// escaped by backslashes. All repetitions are bounded, because a line contains kilobytes of untrusted input.
 const SECRET_MEMBER =
   /"(?:authorization|(?:set-)?cookie|pass|password|passwd|jwt|certificate|webhook|auth|p256dh|[\w-]{0,60}(?:secret|token|hmac|api[-_]?key|private[-_]?key|signing[-_]?key|secret[-_]?key|project[-_]?jwt))(\\{0,15})"\s?:\s?(\\{0,15})(["[{])/gi;
-// What is secret by its look: bearer tokens, JWTs, our own secrets, private keys, passwords in addresses,
-// tokens in queries.
+// Texts that look like secrets: bearer tokens, JWTs, our own secrets, private keys, passwords in URLs, tokens
+// in queries.
 const SECRET_TEXT: [RegExp, string][] = [
   [/\bBearer\s+[^\s"\\,;]+/gi, `Bearer ${HIDDEN}`],
   [/\beyJ[\w-]{8,4096}\.[\w-]{1,4096}\.[\w-]*/g, HIDDEN],
@@ -41,7 +39,7 @@ const SECRET_TEXT: [RegExp, string][] = [
   [/([?&](?:token|access_token|auth|secret|password|jwt)=)[^&\s"\\#]+/gi, `$1${HIDDEN}`],
 ];
 
-/** The text without anything secret by name or by look. */
+/** Returns the line without secrets. */
 export function hideSecrets(line: string): string {
   let text = hideMembers(line);
   for (const [pattern, replacement] of SECRET_TEXT) text = text.replace(pattern, replacement);
@@ -66,21 +64,22 @@ function hideMembers(line: string): string {
 }
 
 /**
- * The index behind the closing quote of a string whose own quotes have `slashes` backslashes before them: 0
- * in JSON, 1 in JSON within a string, 3 within that. A quote of its content has one pair more.
+ * Returns the index after the closing quote of a string whose own quotes have `slashes` backslashes before
+ * them: 0 in JSON, 1 in JSON within a string, 3 within that. Quotes in its content have one more pair of
+ * backslashes.
  */
 function endOfString(line: string, start: number, slashes: number): number {
   for (let at = line.indexOf('"', start); at >= 0; at = line.indexOf('"', at + 1)) {
     let before = at;
     while (before > start && line[before - 1] === '\\') before -= 1;
     const run = at - before;
-    if (run < slashes) return before; // the string around ends here: ours was cut short
+    if (run < slashes) return before; // the enclosing string ends here: this one was truncated
     if (run % (2 * (slashes + 1)) === slashes) return at + 1;
   }
   return line.length;
 }
 
-/** The index behind the bracket that closes the list or object that was opened before `start`. */
+/** Returns the index after the bracket that closes the list or object opened before `start`. */
 function endOfNest(line: string, start: number, slashes: number): number {
   let depth = 1;
   const next = /["[\]{}]/g;
@@ -93,7 +92,7 @@ function endOfNest(line: string, start: number, slashes: number): number {
   return line.length;
 }
 
-/** Lines for eyes: time, level, message, then the other members; a stack on lines of its own. */
+/** Formats lines for people: time, level, message, the other members, then the stack on separate lines. */
 function readable(out: NodeJS.WriteStream): DestinationStream {
   return {
     write(line) {

@@ -1,13 +1,10 @@
-/**
- * A member of a value that may be anything: undefined where it is no object, or has none of its own with this
- * name.
- */
+/** Returns an own member of any value; undefined if the value is not an object or lacks the member. */
 export function memberOf(value: unknown, name: string): unknown {
   if (typeof value !== 'object' || value === null || !Object.hasOwn(value, name)) return undefined;
   return (value as Record<string, unknown>)[name];
 }
 
-/** The items of a value that may be anything: none where it is no array. */
+/** Returns the items of any value; none if it is not an array. */
 export function itemsOf(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : [];
 }

@@ -1,8 +1,8 @@
 import { BlockList, isIP, SocketAddress } from 'node:net';
 
 /**
- * A test for addresses that lie in one of the networks: CIDR blocks and single addresses, separated by
- * commas. Throws on a malformed one.
+ * Parses networks: CIDR blocks and single addresses, separated by commas. Returns a function that tests
+ * whether an address is in one of them. Throws if an entry is malformed.
  */
 export function parseNetworks(text: string): (address: string) => boolean {
   const list = new BlockList();
@@ -25,10 +25,7 @@ export function parseNetworks(text: string): (address: string) => boolean {
   };
 }
 
-/**
- * The one spelling of an address: an IPv4 address that is dressed as IPv6 is undressed, and a zone is left
- * out.
- */
+/** Returns the canonical form of an address: without zone, and IPv4-mapped IPv6 as IPv4. */
 export function plainAddress(address: string): string {
   if (isIP(address) !== 6) return address;
   const canonical = new SocketAddress({ address: address.replace(/%.*$/, ''), family: 'ipv6' }).address;

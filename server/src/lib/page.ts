@@ -15,13 +15,13 @@ type List<Row> = (cursor: Cursor) => Promise<Row[] | Stretch<Row>>;
 /**
  * Reads the page beyond a cursor of a list that is ordered by id.
  *
- * `list` reads at most `limit` rows beyond a cursor, and is two statements, each of which uses an index alone
- * (db/list-statements.ts). It is called for one row more than the page holds: that row says that there is
- * another page. A page in the middle reads a single row in the other direction as well, because the record of
- * the cursor may be deleted by now, with everything on that side. Nothing is read beyond an end of the list.
+ * `list` reads at most `limit` rows beyond a cursor. It consists of two statements, each of which uses only
+ * an index (db/list-statements.ts). It is called for one row more than the page holds, to detect whether
+ * another page follows. A page in the middle also reads one row in the other direction, because the record of
+ * the cursor may be deleted, with everything on that side. Nothing is read beyond an end of the list.
  *
- * A list that is searched may return where its search stopped. Its page may then hold fewer records than
- * `limit`, or none, and still have neighbours: the search goes on where it stopped.
+ * A searched list may return where its search stopped. Its page may then have fewer records than `limit`, or
+ * none, and still have neighbours: the search continues where it stopped.
  */
 export async function readPage<Row extends { id: string }>(
   cursor: Cursor,
@@ -36,13 +36,13 @@ export async function readPage<Row extends { id: string }>(
   const { first, last } = edges(direction, items, over ? undefined : stoppedAt);
   const newer = direction === 'newer' ? more : id !== NEWEST && (await any(list, 'newer', first ?? OLDEST));
   const older = direction === 'older' ? more : id !== OLDEST && (await any(list, 'older', last ?? NEWEST));
-  // Beyond an end of the list a page is empty and has no id of its own; its only neighbour is that end.
+  // An empty page beyond an end of the list has no ids; its only neighbour is that end.
   return { items, older: older ? (last ?? NEWEST) : undefined, newer: newer ? (first ?? OLDEST) : undefined };
 }
 
 /**
- * The same with each row as JSON text. `texts` returns the texts of as many rows as a response can hold, and
- * of at least one; a page that is cut short is read again with the smaller limit, for its neighbours.
+ * Reads a page with each row as JSON text. `texts` returns the texts of at least one row and of as many as
+ * fit a response. If the page is truncated, it is read again with the smaller limit to find its neighbours.
  */
 export async function readTextPage<Row extends { id: string }>(
   cursor: Cursor,
@@ -62,7 +62,10 @@ function stretchOf<Row>(found: Row[] | Stretch<Row>): Stretch<Row> {
   return Array.isArray(found) ? { rows: found } : found;
 }
 
-/** Where the neighbours of a page begin: at its records or, in the search's direction, where it stopped. */
+/**
+ * Returns where the neighbours of a page begin: at its records or, in the search's direction, where it
+ * stopped.
+ */
 function edges(
   direction: Cursor['direction'],
   items: readonly { id: string }[],

@@ -1,4 +1,4 @@
-/** `ping_email` as it is in names of types and operations: `PingEmail`. */
+/** Converts snake_case to PascalCase for the names of types and operations: `ping_email` to `PingEmail`. */
 export function pascalCase(name: string): string {
   return name.replace(/(?:^|_)([a-z])/g, (_all, letter: string) => letter.toUpperCase());
 }

@@ -3,22 +3,28 @@ import { linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:f
 import { join } from 'node:path';
 
 /**
- * Seals secrets at rest. What was sealed for one purpose opens for no other, so a sealed value cannot be
- * moved.
+ * Encrypts secrets at rest. A value that was sealed for one purpose cannot be opened for another, so it
+ * cannot be moved.
  */
 export interface Sealer {
-  /** Names the keys at hand, in 8 hexadecimal digits each: the first seals. */
+  /** The ids of the keys, 8 hexadecimal digits each. The first key seals. */
   readonly keyIds: readonly [string, ...string[]];
-  /** `purpose` names the owner and the field: `project:<id>:api_secret`. It is authenticated, not stored. */
+  /**
+   * Seals a text. `purpose` names the owner and the field: `project:<id>:api_secret`. It is authenticated,
+   * not stored.
+   */
   seal(plaintext: string | Buffer, purpose: string): Buffer;
-  /** Throws `CannotOpen` for a key that is not at hand, another purpose, or bytes that were changed. */
+  /**
+   * Opens a sealed value. Throws `CannotOpen` if the key is not available, the purpose differs, or bytes were
+   * changed.
+   */
   open(sealed: Buffer, purpose: string): Buffer;
 }
 
-/** A sealed value that these keys do not open. The message names the key that it needs, never its content. */
+/** A sealed value that these keys cannot open. The message names the required key, never its content. */
 export class CannotOpen extends Error {
   override name = 'CannotOpen';
-  /** The key that it needs, where that is what is missing. */
+  /** The required key, if it is missing. */
   readonly keyId: string | undefined;
 
   constructor(message: string, options: ErrorOptions & { keyId?: string } = {}) {
@@ -30,19 +36,19 @@ export class CannotOpen extends Error {
 // version 1 | 4 bytes of the key's hash | 12 bytes nonce | ciphertext | 16 bytes tag
 const VERSION = 1;
 const KEY_ID_BYTES = 4;
-const NONCE_BYTES = 12; // random: safe for 2^32 values under one key (NIST SP 800-38D), far more than will be sealed
+const NONCE_BYTES = 12; // random: safe for 2^32 values per key (NIST SP 800-38D)
 const TAG_BYTES = 16;
 const HEAD_BYTES = 1 + KEY_ID_BYTES + NONCE_BYTES;
 const KEY_BYTES = 32;
 
 /**
- * A sealer (AES-256-GCM) with these 32-byte keys: the first seals, all open. That is how a key is rotated.
+ * Creates a sealer (AES-256-GCM) with these 32-byte keys. The first key seals and all keys open, so that keys
+ * can be rotated.
  */
 export function createSealer(keys: readonly Buffer[]): Sealer {
   const ring = keys.map((key) => {
     if (key.length !== KEY_BYTES) throw new Error(`a sealing key has ${KEY_BYTES} bytes, not ${key.length}`);
-    // A key object is made ready once: with the plain bytes every value would pay for that, 10 µs instead of
-    // 3.
+    // A key object is prepared once; with plain bytes every value would take 10 µs instead of 3.
     return { id: keyId(key), key: createSecretKey(key) };
   });
   const first = ring[0];
@@ -59,7 +65,7 @@ export function createSealer(keys: readonly Buffer[]): Sealer {
       return Buffer.concat([head, cipher.update(text), cipher.final(), cipher.getAuthTag()]);
     },
     open(sealed, purpose) {
-      if (sealed.length < HEAD_BYTES + TAG_BYTES) throw new CannotOpen('a sealed value is cut short');
+      if (sealed.length < HEAD_BYTES + TAG_BYTES) throw new CannotOpen('a sealed value is truncated');
       if (sealed[0] !== VERSION) throw new CannotOpen(`a sealed value has the unknown version ${sealed[0]}`);
       const head = sealed.subarray(0, HEAD_BYTES);
       const id = head.subarray(1, 1 + KEY_ID_BYTES);
@@ -67,7 +73,7 @@ export function createSealer(keys: readonly Buffer[]): Sealer {
       if (found === undefined) {
         const known = [firstId, ...otherIds].join(', ');
         throw new CannotOpen(
-          `a secret was sealed with the key ${id.toString('hex')}, which is not at hand (SECRET_KEY has ${known})`,
+          `a secret was sealed with the key ${id.toString('hex')}, which is not available (SECRET_KEY has ${known})`,
           { keyId: id.toString('hex') },
         );
       }
@@ -76,28 +82,28 @@ export function createSealer(keys: readonly Buffer[]): Sealer {
       decipher.setAuthTag(sealed.subarray(-TAG_BYTES));
       try {
         const plaintext = decipher.update(sealed.subarray(HEAD_BYTES, -TAG_BYTES));
-        decipher.final(); // checks the tag; there is nothing left to come
+        decipher.final(); // verifies the tag; returns no more data
         return plaintext;
       } catch (error) {
-        throw new CannotOpen('a sealed value was changed, or sealed for something else', { cause: error });
+        throw new CannotOpen('a sealed value was modified, or sealed for another purpose', { cause: error });
       }
     },
   };
 }
 
-/** Where the key of a data directory is. */
+/** Returns the path of the key file in a data directory. */
 export function keyPath(dataDir: string): string {
   return join(dataDir, 'secret.key');
 }
 
-/** The key in `<dataDir>/secret.key`; undefined when there is no such file. */
+/** Reads the key in `<dataDir>/secret.key`; undefined if the file does not exist. */
 export function loadKey(dataDir: string): Buffer | undefined {
   return readKey(keyPath(dataDir));
 }
 
 /**
- * The key in `<dataDir>/secret.key`, made at the first call with mode 0600. Of several processes that call it
- * at once, all get the same key, and none ever sees half a file.
+ * Reads the key in `<dataDir>/secret.key`, or creates it with mode 0600. Concurrent processes all get the
+ * same key, and none reads a partial file.
  */
 export function loadOrCreateKey(dataDir: string): Buffer {
   mkdirSync(dataDir, { recursive: true, mode: 0o700 });
@@ -111,8 +117,7 @@ export function loadOrCreateKey(dataDir: string): Buffer {
       flag: 'wx',
       flush: true,
     });
-    // A link, unlike a rename, fails when the name exists: the first process wins and the others read its
-    // key.
+    // A link, unlike a rename, fails if the name exists: the first process wins and the others read its key.
     linkSync(draft, path);
   } catch (error) {
     if (!isErrno(error, 'EEXIST')) throw error;
@@ -122,7 +127,7 @@ export function loadOrCreateKey(dataDir: string): Buffer {
   const made = readKey(path);
   if (made === undefined)
     throw new Error(
-      `${path} leads to a file that is not there: put the key in its place, or remove the link`,
+      `${path} links to a file that does not exist: put the key there, or remove the link`,
     );
   return made;
 }
@@ -145,7 +150,7 @@ function isErrno(error: unknown, code: string): boolean {
   return error instanceof Error && (error as NodeJS.ErrnoException).code === code;
 }
 
-/** What is authenticated beside the ciphertext: the head, and the purpose behind it. */
+/** Returns the authenticated data: the head of the sealed value, then the purpose. */
 function context(head: Buffer, purpose: string): Buffer {
   const authenticated = Buffer.allocUnsafe(head.length + Buffer.byteLength(purpose));
   head.copy(authenticated);
@@ -154,6 +159,6 @@ function context(head: Buffer, purpose: string): Buffer {
 }
 
 function keyId(key: Buffer): Buffer {
-  // The prefix keeps the id from being a plain hash of the key, should one ever be published elsewhere.
+  // The prefix prevents the id from being a plain hash of the key.
   return createHash('sha256').update('belfry key id').update(key).digest().subarray(0, KEY_ID_BYTES);
 }

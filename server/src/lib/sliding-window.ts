@@ -1,26 +1,26 @@
-/** Whether a place was taken, and what is left. */
+/** The result of a request for a permit. */
 export interface Taken {
   allowed: boolean;
   remaining: number;
-  /** Until a place is free (when refused), or until the next one falls free. */
+  /** The time until a permit is available (if rejected), or until the next one becomes available. */
   resetSeconds: number;
 }
 
 const BUCKET_MS = 1_000;
-// A minute, of which the last second is under way: whoever waits 60 s is let through.
+// A minute. The current second is incomplete, so a caller that waits 60 s is admitted.
 const BUCKETS = 60;
 
 /**
- * Counts what happened in the last minute, by the second. Never more than the limit is allowed in any 59
- * seconds, and a place is free again after 60 at the latest: a fixed window would let twice as many through
- * around its edge. It takes the same memory whatever the limit.
+ * Counts the events of the last minute, per second. Admits at most the limit in any 59 seconds, and a permit
+ * becomes available again after at most 60: a fixed window would admit twice the limit around its edge. Its
+ * memory does not depend on the limit.
  */
 export class SlidingWindow {
   readonly #counts = new Uint32Array(BUCKETS);
   #total = 0;
   #second = 0;
 
-  /** Takes one place if there is one. */
+  /** Acquires a permit if there is one. */
   take(limit: number, nowMs: number): Taken {
     this.#advance(Math.floor(nowMs / BUCKET_MS));
     const allowed = this.#total < limit;
@@ -32,7 +32,7 @@ export class SlidingWindow {
     return { allowed, remaining: Math.max(0, limit - this.#total), resetSeconds: this.#untilFree() };
   }
 
-  /** Says that no place is left, and when one will be; undefined where there is one. Takes none. */
+  /** Returns the rejection if no permit is left, without acquiring one; otherwise undefined. */
   refusal(limit: number, nowMs: number): Taken | undefined {
     this.#advance(Math.floor(nowMs / BUCKET_MS));
     if (this.#total < limit) return undefined;
@@ -40,8 +40,8 @@ export class SlidingWindow {
   }
 
   #advance(second: number): void {
-    // A clock that went back counts on in the newest second; one that went back by more than a minute begins
-    // anew, or nothing would fall free until it is where it was.
+    // If the clock went back, events count in the newest second. If it went back by a minute or more, the
+    // window is reset, because otherwise no permit would become available until the clock catches up.
     const passed = second - this.#second;
     if (passed <= 0 && passed > -BUCKETS) return;
     if (Math.abs(passed) >= BUCKETS) {

@@ -1,16 +1,16 @@
 import type { Liquid, LiquidOptions, Operators } from 'liquidjs';
 
-/** A Liquid text that has been parsed. */
+/** A parsed Liquid template. */
 export interface Template {
-  /** The text with the data put in. Throws TemplateError. */
+  /** Renders the template with the data. Throws TemplateError. */
   render(data: object): string;
 }
 
-/** A single Liquid output, what stands between `{{` and `}}`. */
+/** A single Liquid output: the text between `{{` and `}}`. */
 export interface Output {
   /**
-   * Its value, of whatever type: `{{ user.tags }}` is a list. One of `number` that share what a condition may
-   * take. Throws TemplateError.
+   * Returns the value, of any type: `{{ user.tags }}` is a list. `number` is how many outputs share the
+   * limits of a condition. Throws TemplateError.
    */
   value(data: object, number?: number): unknown;
 }
@@ -18,22 +18,21 @@ export interface Output {
 /** A template that could not be rendered: it took too long, or became too large. */
 export class TemplateError extends Error {}
 
-// A broadcast's content may be a template; ten of these characters are parsed in a microsecond.
+// A broadcast's content may be a template. The parser takes a microsecond for ten characters.
 const MAX_CHARACTERS = 10_485_760;
-// What a rendering may make of strings and lists on its way. The library counts characters and elements.
+// The limit of strings and lists that a rendering may create. The library counts characters and elements.
 const MAX_MADE = 32 * 1024 * 1024;
-// Nothing else happens meanwhile. The library looks at the clock before each tag and output.
+// Rendering blocks the event loop. The library checks the time before each tag and output.
 const MAX_RENDER_MS = 100;
-// An output of a condition is a name and a filter or two. All of a condition's together may make so much, and
-// work on so much: about 30 ms.
+// The limits of all outputs of a condition together, about 30 ms. An output is a name and one or two filters.
 const MAX_MADE_BY_OUTPUTS = 1024 * 1024;
 const MAX_WORK_OF_OUTPUTS = 1024 * 1024;
-// Work is counted in characters. A member of a list takes as long as so many.
+// Work is counted in characters. A member of a list takes as long as 32 characters.
 const WORK_PER_MEMBER = 32;
-// What is looked for in a text costs nothing up to this length: the runtime leaps.
+// A search for up to this many characters costs nothing extra, because the runtime skips positions.
 const SHORT = 64;
 
-/** Parses a Liquid text, or says what is wrong with it. Tags that read other templates do not exist. */
+/** Parses a Liquid template, or returns the problem. Tags that read other templates are not available. */
 export async function parseTemplate(text: string): Promise<Template | { problem: string }> {
   const { texts } = await loadEngines();
   return guarded(() => {
@@ -42,7 +41,7 @@ export async function parseTemplate(text: string): Promise<Template | { problem:
   });
 }
 
-/** Parses what stands between `{{` and `}}`, or says what is wrong with it. */
+/** Parses the text between `{{` and `}}`, or returns the problem. */
 export async function parseOutput(text: string): Promise<Output | { problem: string }> {
   if (text.includes('}}')) return { problem: 'more than one output' };
   const { values } = await loadEngines();
@@ -63,7 +62,7 @@ interface Engines {
   values: Liquid;
 }
 
-// The library takes some megabytes, which a server without templates need not have.
+// Loaded on first use: the library takes some megabytes, which a server without templates need not spend.
 let engines: Promise<Engines> | undefined;
 
 function loadEngines(): Promise<Engines> {
@@ -80,7 +79,7 @@ function loadEngines(): Promise<Engines> {
     });
     for (const [name, filter] of Object.entries(values.filters)) {
       const handler = typeof filter === 'function' ? filter : filter.handler;
-      // CEL has loops whose steps are counted.
+      // CEL has loops, with counted steps.
       if (name.endsWith('_exp')) delete values.filters[name];
       else if (LOOKING.has(name)) continue;
       else values.registerFilter(name, counted(handler));
@@ -94,12 +93,12 @@ function loadEngines(): Promise<Engines> {
 type Operator = (...operands: unknown[]) => unknown;
 
 /**
- * What the output that is evaluated may still work on: there is never more than one, because nothing in it
- * waits.
+ * The work that the current output may still do. Only one is evaluated at a time, because evaluation is
+ * synchronous.
  */
 const work = { left: 0 };
 
-/** A filter or an operator that counts what it works on before it does. */
+/** Wraps a filter or an operator: counts its work before it runs. */
 function counted<Operands extends unknown[], Value>(
   own: (this: never, ...operands: Operands) => Value,
 ): (this: unknown, ...operands: Operands) => Value {
@@ -111,8 +110,8 @@ function counted<Operands extends unknown[], Value>(
 }
 
 /**
- * About how many characters there are to work on; no more than `most` are counted. The names that a filter
- * has for its arguments are none.
+ * Estimates the work in characters; stops counting at `most`. The names of a filter's named arguments do not
+ * count.
  */
 function workOn([subject, ...others]: readonly unknown[], most: number): number {
   const lengths = others.map((other) => (typeof other === 'string' ? other.length : 0));
@@ -126,7 +125,7 @@ function workOn([subject, ...others]: readonly unknown[], most: number): number 
   return members * (WORK_PER_MEMBER + texts) + texts + WORK_PER_MEMBER * membersOf(others, mostMembers);
 }
 
-/** How many members a list has, with those of the lists in it, or an object. */
+/** Returns the number of members of an object, or of a list with its nested lists. */
 function membersOf(value: unknown, most: number): number {
   if (!Array.isArray(value)) return isObject(value) ? Object.keys(value).length : 0;
   let members = 0;
@@ -142,7 +141,7 @@ function isObject(value: unknown): value is object {
   return typeof value === 'object' && value !== null && Object.getPrototypeOf(value) === Object.prototype;
 }
 
-// Those that look at one member alone take no time.
+// Filters that read a single member and take no time.
 const LOOKING = new Set(['size', 'first', 'last', 'default']);
 const READING_FILES = ['include', 'render', 'layout', 'block'];
 
@@ -155,7 +154,7 @@ const OPTIONS: LiquidOptions = {
   templates: {},
 };
 
-/** What the library throws is about the text: it is told, not thrown. */
+/** Returns a parse error as a problem, because it concerns the template. */
 function guarded<Parsed>(parse: () => Parsed): Parsed | { problem: string } {
   try {
     return parse();
@@ -173,8 +172,8 @@ function rendered<Value>(render: () => Value): Value {
 }
 
 /**
- * The library's first line, which names the place; the others draw it. A stack that overflowed is a text
- * nested too deeply.
+ * Returns the first line of the library's error, which has the position; the other lines quote the source. A
+ * stack overflow means a text that is nested too deeply.
  */
 function told(error: unknown): string {
   if (error instanceof RangeError) return 'nested too deeply';

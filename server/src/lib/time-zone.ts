@@ -1,8 +1,7 @@
-/** Whether a time zone exists, by its IANA name. */
+/** Whether a time zone with this IANA name exists. */
 export function isTimeZone(name: string): boolean {
   try {
-    // Offsets such as `+02:00` are none: what is told of a person's evenings by one is wrong for half of the
-    // year.
+    // Offsets such as `+02:00` are rejected: with daylight saving time they are wrong for half of the year.
     return Intl.DateTimeFormat('en', { timeZone: name }) !== undefined && !OFFSET.test(name);
   } catch {
     return false;

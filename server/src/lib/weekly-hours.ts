@@ -1,28 +1,27 @@
 import { Temporal } from 'temporal-polyfill';
 
-/** A stretch of time that comes back every week, by the clock on the wall. */
+/** A weekly time window in local time. */
 export interface Window {
-  /** The days on which it begins, 1 (Monday) to 7; every day when left out. */
+  /** The days on which it begins, 1 (Monday) to 7; every day if not given. */
   days?: readonly number[];
   /**
-   * Minutes since midnight: from `from` until before `to`, on the next day where `to` is not the later one.
-   * 1440 is midnight at the end.
+   * Minutes since midnight, from `from` until before `to`. If `to` is not later than `from`, it is on the
+   * next day. 1440 is midnight at the end of the day.
    */
   from: number;
   to: number;
 }
 
 /**
- * When one of the windows is open in a time zone: `nowMs` if one is now, else the first moment after it, in
- * unix milliseconds. A moment lies in a window when the clock on the wall shows a time of it: an hour that
- * the clock repeats is open twice, one that it skips never, and a window that begins in the skipped hour
- * opens when the clock has jumped. Undefined when none opens within a year. Throws `RangeError` for a time
- * zone that does not exist.
+ * Returns when one of the windows is open in a time zone, in unix milliseconds: `nowMs` if one is open, else
+ * the next opening; undefined if none opens within a year. Windows are compared with the local time: an hour
+ * that is repeated is open twice, one that is skipped is never open, and a window that begins in a skipped
+ * hour opens after the skip. Throws `RangeError` for an unknown time zone.
  */
 export function nextOpening(windows: readonly Window[], timeZone: string, nowMs: number): number | undefined {
   const now = Temporal.Instant.fromEpochMilliseconds(nowMs).toZonedDateTimeISO(timeZone);
   if (isOpen(windows, now)) return nowMs;
-  // What a week does not have is in an hour that the clock skipped that week: the next one has it.
+  // A week without an opening has one in a skipped hour; a later week has that hour.
   for (let day = 0; day <= LONGEST_DAYS; day += WEEK) {
     const opening = openingWithin(windows, now, day);
     if (opening !== undefined) return opening;
@@ -45,7 +44,7 @@ function isOpen(windows: readonly Window[], at: Temporal.ZonedDateTime): boolean
 }
 
 /**
- * The first moment of the week that begins so many days after `now`, and after `now`, at which a window is
+ * Returns the first moment after `now`, in the week that begins `fromDay` days after it, at which a window is
  * open.
  */
 function openingWithin(
@@ -59,14 +58,14 @@ function openingWithin(
     const date = today.add({ days: day });
     for (const { from, to } of windows) {
       const begins = date.toPlainDateTime({ hour: Math.floor(from / 60) % 24, minute: from % 60 });
-      // Of an hour that is shown twice either showing may be the next one.
+      // A local time that occurs twice: either may be the next opening.
       for (const disambiguation of ['earlier', 'later'] as const)
         candidates.add(begins.toZonedDateTime(now.timeZoneId, { disambiguation }).epochMilliseconds);
-      // An overnight window goes on at midnight, where the day before was none in this zone.
+      // An overnight window continues at midnight, even if this zone skipped the day before.
       if (to < from) candidates.add(date.toZonedDateTime(now.timeZoneId).epochMilliseconds);
     }
   }
-  // Where the clock jumps it may jump into a window.
+  // A clock change may skip into a window.
   const end = now.add({ days: fromDay + WEEK + 1 }).epochMilliseconds;
   for (
     let jump = now.getTimeZoneTransition('next');

@@ -1,15 +1,15 @@
 const SPECIAL = /[\\^$.*+?()[\]{}|/-]/g;
 
 /**
- * What a provider said, without the recipient's addresses in whatever case, numbers in whatever grouping, and
- * tokens: it is kept in events, which outlive the user, and the user's id stands beside it.
+ * Returns a provider's text without the recipient's e-mail addresses (in any case), phone numbers (in any
+ * grouping) and tokens. The text is stored in events, which outlive the user and carry the user's id.
  */
 export function withoutAddress(
   text: string,
   addresses: string | readonly string[] | null | undefined,
 ): string {
   let kept = text;
-  // The longest first: one may be the end of another.
+  // The longest first, because one may contain another.
   const known = [addresses ?? []].flat().filter((address) => address.trim() !== '');
   for (const address of known.sort((a, b) => b.length - a.length))
     kept = kept.replace(patternOf(address.trim()), '[address]');
@@ -18,7 +18,10 @@ export function withoutAddress(
 
 const NUMBER = /^\+[0-9][0-9 ().-]+$/;
 
-/** Of a number the digits, however they are grouped; its sign may be left out, or written as in addresses. */
+/**
+ * Returns a pattern for an address. A phone number matches with any grouping of its digits, and with a
+ * missing or encoded plus sign.
+ */
 function patternOf(address: string): RegExp {
   if (!NUMBER.test(address)) return new RegExp(address.replace(SPECIAL, '\\$&'), 'gi');
   const digits = address.replace(/[^0-9]/g, '');

@@ -371,7 +371,7 @@ describe('the projects in memory', () => {
       await it.db.query({ name: 'move', text: 'update projects set id = $1 where id = $2' }, [id, made?.id]);
       it.clock.advance(5_001);
       // Its secrets were sealed for the id it had: a row that was moved does not open.
-      await expect(Promise.resolve(current.byId(id))).rejects.toThrow('sealed for something else');
+      await expect(Promise.resolve(current.byId(id))).rejects.toThrow('sealed for another purpose');
     });
   });
 });

@@ -187,6 +187,6 @@ describe('keys and files', () => {
 
   test('a secret.key that is a link to nothing was said to have vanished', async () => {
     await symlink(join(folder, 'nowhere'), join(folder, 'secret.key'));
-    await expect(opened({})).rejects.toThrow('leads to a file that is not there');
+    await expect(opened({})).rejects.toThrow('links to a file that does not exist');
   });
 });
