@@ -207,7 +207,7 @@ describe('Twilio', () => {
     for (let times = 0; times < 2; times += 1) expect((await at(`?token=${token}`)).status).toBe(200);
     expect(await deliveryOf(sent, 'sms')).toMatchObject({ state: 'sent', receipt: 'bounced' });
     expect(await eventsOf('delivery.bounced')).toMatchObject([
-      { log: 'there is no such number', context: { code: '30005' } },
+      { log: 'the number does not exist', context: { code: '30005' } },
     ]);
     const next = await broadcast({ external_id: 'ann' });
     expect(await deliveryOf(next, 'sms')).toMatchObject({ state: 'skipped', code: 'address_suppressed' });

@@ -109,7 +109,7 @@ const ANSWERS: Record<
     [
       'an unknown key',
       [{ status: 401, body: { errors: [{ message: 'authorization required', field: null }] } }],
-      /^Param 'api_key' was refused by SendGrid: 401 authorization required$/,
+      /^Param 'api_key' was rejected by SendGrid: 401 authorization required$/,
     ],
     [
       'an outage',
@@ -140,7 +140,7 @@ const ANSWERS: Record<
     [
       'an unknown key',
       [{ status: 401, body: 'Forbidden' }],
-      /^Param 'api_key' was refused by Mailgun: 401 Forbidden$/,
+      /^Param 'api_key' was rejected by Mailgun: 401 Forbidden$/,
     ],
     ['an outage', [{ status: 503 }], /^Param '\(root\)' could not be verified: Mailgun responded: 503$/],
   ],
@@ -159,7 +159,7 @@ const ANSWERS: Record<
     [
       'an unknown key',
       [{ status: 403, body: { __type: 'a#UnrecognizedClientException', message: 'The token is invalid' } }],
-      /^Param 'key_id' was refused by SES: UnrecognizedClientException: 403 The token is invalid$/,
+      /^Param 'key_id' was rejected by SES: UnrecognizedClientException: 403 The token is invalid$/,
     ],
     [
       'a wrong secret',
@@ -170,7 +170,7 @@ const ANSWERS: Record<
           body: { message: 'No match' },
         },
       ],
-      /^Param 'secret_key' was refused by SES/,
+      /^Param 'secret_key' was rejected by SES/,
     ],
     ['an outage', [{ status: 500 }], /^Param '\(root\)' could not be verified/],
   ],
@@ -180,7 +180,7 @@ const ANSWERS: Record<
     [
       'an unknown key',
       [{ status: 401, body: { code: 20003, message: 'Authenticate' } }],
-      /^Param 'api_key' was refused by Twilio: 401 Authenticate$/,
+      /^Param 'api_key' was rejected by Twilio: 401 Authenticate$/,
     ],
     [
       'an unknown account',
@@ -203,7 +203,7 @@ const ANSWERS: Record<
     [
       'a token that is not',
       [{ status: 401, body: { errors: [{ code: 'UNAUTHORIZED', message: 'The bearer token is invalid' }] } }],
-      /^Param 'access_token' was refused by Expo: 401 The bearer token is invalid$/,
+      /^Param 'access_token' was rejected by Expo: 401 The bearer token is invalid$/,
     ],
     ['an outage', [{ status: 502 }], /^Param '\(root\)' could not be verified: Expo responded: 502$/],
   ],
@@ -264,7 +264,7 @@ describe('what is asked', () => {
     await refused(
       'sendgrid',
       config,
-      /^Param 'webhook_public_key' is no verification key of the signed event/,
+      /^Param 'webhook_public_key' is not a verification key of the signed event/,
     );
   });
 
@@ -321,7 +321,7 @@ describe('what is asked', () => {
   test('an SES region can not make another host of the one that is asked', async () => {
     vendor.answer({ status: 200 });
     for (const region of ['evil.example/', 'x@evil.example#', 'EU', 'eu west', '..'])
-      await refused('ses', { ...configs.ses, region }, /^Param 'region' is not a region of AWS/);
+      await refused('ses', { ...configs.ses, region }, /^Param 'region' is not an AWS region/);
     expect(vendor.requests).toEqual([]);
   });
 });
@@ -350,9 +350,9 @@ describe('apns', () => {
 
   test('refusals name the field', async () => {
     apple.answer(reason(403, 'InvalidProviderToken'));
-    await refused('apns', configs.apns, /^Param 'key_id' was refused by APNs: 403 InvalidProviderToken$/);
+    await refused('apns', configs.apns, /^Param 'key_id' was rejected by APNs: 403 InvalidProviderToken$/);
     apple.answer(reason(400, 'TopicDisallowed'));
-    await refused('apns', configs.apns, /^Param 'app_id' was refused by APNs: 400 TopicDisallowed$/);
+    await refused('apns', configs.apns, /^Param 'app_id' was rejected by APNs: 400 TopicDisallowed$/);
     apple.answer(reason(503, 'ServiceUnavailable'));
     await refused('apns', configs.apns, /^Param '\(root\)' could not be verified: APNs responded: 503/);
     apple.answer('hang');
@@ -367,7 +367,7 @@ describe('apns', () => {
       pem(privateKey),
       '-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n',
     ])
-      await refused('apns', { ...configs.apns, certificate }, /^Param 'certificate' is not a key of APNs/);
+      await refused('apns', { ...configs.apns, certificate }, /^Param 'certificate' is not an APNs signing key/);
     expect(apple.requests).toEqual([]);
   });
 });
@@ -403,12 +403,12 @@ describe('fcm', () => {
     }));
     const answer = await put('fcm', fcm());
     expect(answer.body.errors[0].message).toMatch(
-      /^Param 'private_key' was refused by Google: 400 invalid_grant: Invalid JWT Signature in grant_type=.*&assertion=•+$/,
+      /^Param 'private_key' was rejected by Google: 400 invalid_grant: Invalid JWT Signature in grant_type=.*&assertion=•+$/,
     );
     await refused(
       'fcm',
       { ...fcm(), token_uri: 'nonsense' },
-      /^Param 'token_uri' could not be verified: Google did not respond: this is no web address/,
+      /^Param 'token_uri' could not be verified: Google did not respond: this is not a web address/,
     );
     vendor.answer({ status: 500 });
     await refused('fcm', fcm(), /^Param '\(root\)' could not be verified: Google responded: 500$/);
@@ -452,7 +452,7 @@ describe('smtp', () => {
     await refused(
       'smtp',
       smtp(config),
-      /^Param 'username' cannot be logged in with: .* set security to starttls/,
+      /^Param 'username' cannot be used: .* set security to starttls/,
     );
     await accepted('smtp', smtp({ ...config, username: '' }));
   });

@@ -281,7 +281,7 @@ describe('finishing an installation of Slack', () => {
       /^Slack responded with 429\./,
       '7',
     ],
-    ['no JSON', (r) => r.end('hello'), /^Slack responded with 200 without saying why\./, '30'],
+    ['no JSON', (r) => r.end('hello'), /^Slack responded with 200 without an error code\./, '30'],
     [
       'fatal_error',
       (r) => r.end('{"ok":false,"error":"fatal_error"}'),

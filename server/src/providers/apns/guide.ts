@@ -15,8 +15,8 @@ export const guide: Guide = {
     ['payload', '4096 bytes', SHORTENED],
     [
       'provider tokens',
-      'a new one every 40 minutes, for all servers at the same time',
-      'APNs refuses more than one in 20 minutes',
+      'one every 40 minutes, shared by all servers',
+      'APNs rejects more than one in 20 minutes',
     ],
     [
       'connections',

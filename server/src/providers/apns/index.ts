@@ -30,17 +30,17 @@ const P8 = '^-+?\\s?BEGIN PRIVATE KEY-+\\n([A-Za-z0-9+\\/\\r\\n]+={0,2})\\n-+\\s
 
 const config = Type.Object(
   {
-    app_id: appId('The bundle identifier of the app, for tokens that name none of their own'),
+    app_id: appId('The bundle identifier of the app, for tokens without an `app_id`'),
     badge: oneOf(['unread', 'unseen'], { description: "What the number on the app's icon counts" }),
     certificate: secret({
       pattern: P8,
-      description: 'The signing key, as it stands in the .p8 file from Apple, with its line breaks',
+      description: 'The signing key: the content of the .p8 file from Apple, with its line breaks',
     }),
     key_id: Type.String({ minLength: 10, maxLength: 10, description: 'The id of the signing key' }),
     team_id: Type.String({ minLength: 10, maxLength: 10, description: 'The id of the developer team' }),
     payload_version: Type.Optional(
       oneOf(['1', '2'], {
-        description: 'Accepted from those who give it; the payload has one layout, the same for both',
+        description: 'Accepted for compatibility and ignored: the payload has the same layout for both',
       }),
     ),
   },
@@ -60,10 +60,7 @@ const config = Type.Object(
 );
 type Config = Static<typeof config>;
 
-/**
- * One push, without the provider token. Which of Apple's servers takes it depends on the
- * device's token.
- */
+/** One push, without the provider token. `environment` follows from the device's token. */
 type ApnsRequest = HttpRequest & { environment: 'production' | 'sandbox' };
 
 const PRODUCTION = 'https://api.push.apple.com';
@@ -72,13 +69,13 @@ const SANDBOX = 'https://api.sandbox.push.apple.com';
 const tokens = deviceTokens('apns', 'ApnsToken', {
   ...deviceToken(
     64,
-    "The device's token in hexadecimal, as iOS gives it to the app.",
+    "The device token in hexadecimal, as iOS returns it to the app.",
     '8d4b3f0a6c2e19757fb0d1c4a2e86935bb1f7c0d4e2a9866135fd07ce9a1b2c3',
   ),
-  app_id: Type.Optional(appId("The app's bundle identifier, where it is not the integration's.")),
+  app_id: Type.Optional(appId("The app's bundle identifier, if it differs from the integration's.")),
   installation_id: Type.Optional(
     oneOf(['development', 'production'], {
-      description: "Which of Apple's servers knows the token; production if not given.",
+      description: "The environment of the token: `production` if not given.",
     }),
   ),
 });
@@ -100,12 +97,12 @@ export const apns: Provider<'mobile_push', typeof config, ApnsRequest | Rejectio
 };
 
 const MAX_PAYLOAD_BYTES = 4096;
-/** In flight at once, from where on more of them only wait longer. */
+/** More sends in flight bring no gain. */
 const CONCURRENCY = 1000;
 const UUID = /^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/i;
 
 function connect(config: Config, { transport, clock }: SenderDeps): Sender<PushMessage> {
-  // All tokens on a connection have to belong to one team.
+  // APNs requires all provider tokens on a connection to belong to one team.
   const pools = {
     production: new Http2Pool(transport.vendor('PROVIDER_APNS_BASE_URL', PRODUCTION), transport.timeouts),
     sandbox: new Http2Pool(transport.vendor('PROVIDER_APNS_SANDBOX_BASE_URL', SANDBOX), transport.timeouts),
@@ -131,10 +128,10 @@ const NO_KEY: Rejection = {
   kind: 'rejected',
   scope: 'config',
   code: 'bad_certificate',
-  reason: 'the certificate is not a key of APNs: EC on the curve P-256, as in a .p8 file',
+  reason: 'the certificate is not an APNs signing key: an EC key on the curve P-256, as in a .p8 file',
 };
 
-/** Sends it; and again with another token where APNs finds this one too old. */
+/** Sends the push; sends it once more with a newer provider token if APNs rejects this one as expired. */
 async function exchange(
   pool: Http2Pool,
   { method, path, headers, body = '' }: HttpRequest,
@@ -158,18 +155,14 @@ function build(message: PushMessage, config: Config): ApnsRequest | Rejection {
   });
 }
 
-/**
- * They stand in the payload until the override is merged into it, because that is where an override names
- * them.
- */
+/** Members of the payload that become headers after the merge, so that an override can change them. */
 const LIFTED = ['apns-push-type', 'apns-priority', 'apns-expiration', 'apns-collapse-id'];
 
 function requestFor(message: PushMessage, config: Config): ApnsRequest | Rejection {
   const { token, deliveryId } = message;
   const merged = mergeOverride(payloadOf(message, config), message.override, { locked: [] });
   if ('kind' in merged) return merged;
-  // Apart from the rest, and not deleted from it: an object that something was deleted from is written
-  // slowly.
+  // Destructured, not deleted: JSON.stringify is slow for objects with deleted members.
   const {
     'apns-push-type': type,
     'apns-priority': priority,
@@ -178,7 +171,7 @@ function requestFor(message: PushMessage, config: Config): ApnsRequest | Rejecti
     ...payload
   } = merged.payload;
   const headers: Record<string, string> = { 'apns-topic': token.appId ?? config.app_id };
-  if (UUID.test(deliveryId)) headers['apns-id'] = deliveryId; // APNs takes nothing else
+  if (UUID.test(deliveryId)) headers['apns-id'] = deliveryId; // APNs accepts only UUIDs
   const lifted = [type, priority, expiration, collapseId];
   for (const [index, name] of LIFTED.entries()) {
     const value = lifted[index];
@@ -202,7 +195,7 @@ function payloadOf(message: PushMessage, { badge }: Config): Record<string, unkn
     'apns-push-type': 'alert',
     'apns-priority': 10,
     'apns-expiration': Math.floor(message.expiresAt.getTime() / 1000),
-    // A push that is sent twice replaces itself.
+    // A push that is sent twice replaces itself on the device.
     'apns-collapse-id': message.notificationId,
     aps: {
       alert: { title, ...(text === '' ? {} : { body: text }) },
@@ -224,7 +217,7 @@ function isHeaderValue(value: unknown): value is string | number {
 }
 
 function badHeader(name: string): Rejection {
-  const reason = `the override's ${name} must be a number, or up to 64 letters, digits and signs of ASCII`;
+  const reason = `the override's ${name} must be a number, or 1 to 64 printable ASCII characters without spaces`;
   return { kind: 'rejected', scope: 'message', code: 'bad_override', reason };
 }
 
@@ -245,10 +238,10 @@ function meaning(said: Said): SendOutcome | undefined {
     return Number.isNaN(goneAt.getTime()) ? gone : { ...gone, goneAt };
   }
   if (GONE.has(code)) return gone;
-  // Also said of every token of the other environment, or of another app.
+  // APNs also responds so for a token of the other environment or of another app.
   if (SUSPECT.has(code)) return { ...gone, suspect: 'config' };
   if (code === 'ExpiredProviderToken')
-    return rejected('config', { status, reason: `${reason}. Is the clock of this server right?` }, code);
+    return rejected('config', { status, reason: `${reason}. Check the clock of this server` }, code);
   if (EITHER.has(code)) return rejectedForEither(said, code);
   if (status === 403) return rejected('config', said, code);
   if (status === 429 || status === 503 || status === 500 || code === 'IdleTimeout')
@@ -260,7 +253,7 @@ function meaning(said: Said): SendOutcome | undefined {
 
 const GONE = new Set(['MissingDeviceToken', 'BadPath']);
 const SUSPECT = new Set(['BadDeviceToken', 'DeviceTokenNotForTopic']);
-/** A token may name its own app, and whether it is one of development. */
+/** Errors of the config, or of a token that has its own app id or environment. */
 const EITHER = new Set([
   'BadTopic',
   'MissingTopic',
@@ -271,12 +264,12 @@ const EITHER = new Set([
 
 const NO_DEVICE = '0'.repeat(64);
 
-/** Sends to an impossible device token: if APNs reports just that, it has accepted the credentials. */
+/** Sends to an impossible device token: if APNs rejects only the token, it has accepted the credentials. */
 async function verify(config: Config, { transport, clock }: VerifyDeps): Promise<Finding[]> {
   const token = providerToken(config, { clock, owner: transport });
   if (token === undefined)
     return [
-      { field: 'certificate', problem: 'is not a key of APNs: EC on the curve P-256, as in a .p8 file' },
+      { field: 'certificate', problem: 'is not an APNs signing key: an EC key on the curve P-256, as in a .p8 file' },
     ];
   const endpoint = transport.vendor('PROVIDER_APNS_BASE_URL', PRODUCTION);
   const pool = new Http2Pool(endpoint, transport.timeouts);
@@ -301,12 +294,12 @@ function findings(response: Asked): Finding[] {
   const field = FIELDS[String(reason)];
   return field === undefined
     ? [notChecked('APNs', response)]
-    : [{ field, problem: `was refused by APNs: ${response.said}` }];
+    : [{ field, problem: `was rejected by APNs: ${response.said}` }];
 }
 
 /**
- * Said only to those whose token is right. The last: a key for the sandbox alone, which is where tokens of
- * development go.
+ * Errors that APNs returns only if the provider token is valid. The last means that the key works in the
+ * sandbox only, where development tokens belong.
  */
 const GOOD = new Set([
   'BadDeviceToken',

@@ -1,5 +1,5 @@
 /**
- * The JWT that authenticates us to APNs:
+ * The JWT that authenticates requests to APNs:
  * https://developer.apple.com/documentation/usernotifications/establishing-a-token-based-connection-to-apns
  */
 import { createHash, type KeyObject } from 'node:crypto';
@@ -11,11 +11,13 @@ import { privateKey } from '../shared/private-key.ts';
 
 /** The provider token of one team and one key. */
 export type ProviderToken = {
-  /** The token to send with now. */
+  /** Returns the token to send with now. */
   current(): Promise<string>;
-  /** A newer token than this, which APNs rejected as too old; undefined if it is too soon to change it. */
+  /**
+   * Returns a newer token than this one, which APNs rejected as expired; undefined if it is too soon for one.
+   */
   insteadOf(rejected: string): Promise<string> | undefined;
-  /** The last token that was signed; empty before the first. */
+  /** Returns the token that was signed last; empty before the first. */
   latest(): string;
 };
 
@@ -23,23 +25,23 @@ type Credentials = { team_id: string; key_id: string; certificate: string };
 
 const MINUTE_SECONDS = 60;
 /**
- * APNs takes tokens of up to an hour, and minds when they change more often than every 20 minutes. So they
- * are dated by a grid, on which all senders and all processes agree without asking one another.
+ * APNs accepts tokens for up to an hour, and rejects more than one change in 20 minutes. Issue times are
+ * therefore multiples of this, so that all senders and processes use the same token without coordination.
  */
 const GRID_SECONDS = 40 * MINUTE_SECONDS;
 /**
- * A token is used when it is this old already: to APNs, whose clock is another, it must not come from the
- * future.
+ * The minimum age of a token when it is first used: if the clock of APNs is behind, its issue time must not
+ * be in the future.
  */
 const YOUNGEST_SECONDS = 5 * MINUTE_SECONDS;
 const SOONEST_SECONDS = 20 * MINUTE_SECONDS;
 
-/** Keyed by an object that lives as long as the server. */
+/** The tokens per owner: an object that lives as long as the server. */
 const shared = new WeakMap<object, LRUCache<string, ProviderToken>>();
 
 /**
- * The one token that everyone who gives the same `owner` uses for these credentials; undefined if the
- * certificate is no key of APNs.
+ * Returns the token that all callers with the same `owner` share for these credentials; undefined if the
+ * certificate is not an APNs signing key.
  */
 export function providerToken(
   credentials: Credentials,
@@ -59,7 +61,7 @@ export function providerToken(
 }
 
 function createProviderToken({ team_id, key_id }: Credentials, key: KeyObject, clock: Clock): ProviderToken {
-  let gridStart = 0; // one for all, until APNs finds a token too old
+  let gridStart = 0; // the same in all processes, until APNs rejects a token as expired
   let last: { issuedAt: number; jwt: Promise<string> } | undefined;
   let latest = '';
 
@@ -81,10 +83,10 @@ function createProviderToken({ team_id, key_id }: Credentials, key: KeyObject, c
 
   function insteadOf(rejected: string): Promise<string> | undefined {
     const { issuedAt, jwt } = now();
-    if (latest !== rejected) return jwt; // another request has renewed it, or is about to
+    if (latest !== rejected) return jwt; // another request has renewed it or is renewing it
     const nowSeconds = Math.floor(clock.now() / 1000);
     if (nowSeconds - issuedAt < SOONEST_SECONDS) return undefined;
-    gridStart = nowSeconds; // a grid of its own from here on, so that the next one does not come too soon
+    gridStart = nowSeconds; // counted from here, so that the next renewal is not too soon
     return issued(nowSeconds).jwt;
   }
 

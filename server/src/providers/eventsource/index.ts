@@ -1,5 +1,5 @@
 /**
- * Events of another program, which start workflows; signed as Standard Webhooks has it.
+ * Receives events of another program, which start workflows. They are signed according to Standard Webhooks.
  * https://www.standardwebhooks.com
  */
 import { createHmac, timingSafeEqual } from 'node:crypto';
@@ -11,15 +11,15 @@ const PREFIX = 'whsec_';
 
 const config = Type.Object(
   {
-    source: Type.String({ description: 'Where the events come from: a name of your own for it' }),
+    source: Type.String({ description: 'Your name for the source of the events' }),
     webhook_signing_secret: Type.Optional(
       secret({
         maxLength: 100,
-        // The specification asks for 24 bytes or more.
+        // The specification requires at least 24 bytes.
         pattern: `^(${PREFIX})?[A-Za-z0-9+/]{32,}={0,2}$`,
         description:
-          'What the program signs its events with, by the rules of Standard Webhooks: 24 bytes or more in base64, with or without whsec_ before them. ' +
-          'Without it no events are taken',
+          'The key that signs the events according to Standard Webhooks: 24 bytes or more in base64, ' +
+          'with or without the prefix whsec_. Without it no events are accepted',
       }),
     ),
   },
@@ -29,9 +29,9 @@ const config = Type.Object(
   },
 );
 
-// The time is signed; an older one is a repeated request.
+// The timestamp is signed; an older one is a replayed request.
 const TOLERANCE_MS = 5 * 60_000;
-// While a secret is being replaced there is a signature for each.
+// During key rotation a request carries one signature per key.
 const MAX_SIGNATURES = 8;
 
 const receives: Receiver<{ webhook_signing_secret?: string }> = {

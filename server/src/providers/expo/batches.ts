@@ -7,28 +7,28 @@ import { closing, concealed } from '../shared/http-sender.ts';
 import type { Endpoint, HttpResult } from '../shared/transport.ts';
 import { hiderOf, objectIn } from '../shared/vendor-words.ts';
 
-/** Messages of one project. */
+/** The limit of Expo: messages per second and project. */
 export const PER_SECOND = 600;
 
-/** A message as Expo has it. */
+/** A message in Expo's format. */
 export type ExpoMessage = { [member: string]: unknown } & { to: string };
 
-/** What came of a message: the ticket of one that Expo has taken is its id alone. */
+/** The response for one message. A message that Expo accepted has the id of its ticket instead of a body. */
 export type ExpoReply = HttpResult & { ticketId?: string };
 
-const MAX_MESSAGES = 100; // in one request
-const LINGER_MS = 50; // what a message waits for others at most
-const MAX_REQUESTS = 6; // at the same time, as Expo asks
+const MAX_MESSAGES = 100; // per request
+const LINGER_MS = 50; // the longest wait of a message for others
+const MAX_REQUESTS = 6; // in flight, as Expo recommends
 const GZIP_FROM_BYTES = 1024;
 
 const zip = promisify(gzip);
-/** Messages of one request resemble one another so much that more effort saves next to no bytes. */
+/** The messages of a request are so similar that a higher level saves almost no bytes. */
 const EFFORT = { level: constants.Z_BEST_SPEED };
 
 /**
- * Sends messages together, and resolves each as if it had been sent alone. A request that is refused because
- * of some of its messages is sent again in parts, so that the others get through: as Expo says they belong
- * together, else in halves.
+ * Creates a sender that batches messages and resolves each as if it had been sent alone. If some messages
+ * make Expo reject the whole request, it is split and sent again, so that the others get through: by project
+ * if Expo lists the projects, else in halves.
  */
 export function createExpoBatches(
   endpoint: Pick<Endpoint, 'request'>,
@@ -42,8 +42,7 @@ export function createExpoBatches(
     maxItems: MAX_MESSAGES,
     lingerMs: LINGER_MS,
   });
-  // What ends each request early. All that a sender keeps is kept once for a request: a note of every message
-  // would take as long as sending it.
+  // Ends a request early, one entry per request: an entry per message would take as long as sending it.
   const underWay = new Set<() => void>();
   let closed = false;
   let outOfTime = false;
@@ -75,7 +74,7 @@ export function createExpoBatches(
     return promise;
   }
 
-  /** Resolves when so many messages may be sent. */
+  /** Resolves when the rate limit permits this many messages. */
   async function turn(count: number): Promise<void> {
     const now = performance.now();
     const startAt = Math.max(freeAt, now);
@@ -123,7 +122,7 @@ async function requestFor(messages: readonly ExpoMessage[], accessToken: string)
   } as const;
 }
 
-/** The response to each message: its own ticket, if there is one for every message. */
+/** Returns the response for each message: its own ticket, if there is one for every message. */
 function split(response: HttpResult, messages: readonly ExpoMessage[]): ExpoReply[] {
   if ('error' in response || response.status !== 200) return messages.map(() => response);
   const { data } = objectIn(response.text) as { data?: unknown };
@@ -140,7 +139,7 @@ function split(response: HttpResult, messages: readonly ExpoMessage[]): ExpoRepl
   );
 }
 
-/** Two parts or more, of all messages. */
+/** Returns at least two parts that together contain all messages. */
 function partsOf(messages: ExpoMessage[], text: string): ExpoMessage[][] {
   const projects = projectsIn(text);
   const parts = Map.groupBy(messages, ({ to }) => projects.get(to));
@@ -149,9 +148,7 @@ function partsOf(messages: ExpoMessage[], text: string): ExpoMessage[][] {
   return [messages.slice(0, middle), messages.slice(middle)];
 }
 
-/**
- * By their tokens, the projects that messages are for: what Expo says when a request was for more than one.
- */
+/** Returns the project of each token, from the error for a request that mixes projects. */
 function projectsIn(text: string): Map<string, string> {
   const { code, details } = expoError(text);
   const projects = new Map<string, string>();
@@ -161,7 +158,7 @@ function projectsIn(text: string): Map<string, string> {
   return projects;
 }
 
-/** The error of a response that rejects the whole request. */
+/** Returns the error of a response that rejects the whole request. */
 export function expoError(text: string): { code?: string; details?: unknown } {
   const { errors } = objectIn(text) as { errors?: unknown };
   const [first] = (Array.isArray(errors) ? errors : []) as ({ code?: unknown; details?: unknown } | null)[];

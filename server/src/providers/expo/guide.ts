@@ -18,7 +18,7 @@ export const guide: Guide = {
     [
       'projects in one request',
       '1',
-      'Expo reports which belong together, and they are sent again; a bad message is found by halving',
+      'Expo lists the projects and each is sent separately; an invalid message is found by halving',
     ],
   ],
   responses: [

@@ -58,13 +58,13 @@ export const expo: Provider<'mobile_push', typeof config, ExpoMessage | Rejectio
   polls: expoReceipts,
 };
 
-/** Of a message without its token. */
+/** The limit of a message without its token. */
 const MAX_MESSAGE_BYTES = 4096;
-/** Six requests of a hundred: a second's worth of what Expo takes. */
+/** Six requests of 100 messages: what Expo accepts in a second. */
 const CONCURRENCY = 600;
 /**
- * The tokens that Expo makes, and those of devices that were registered by others. One of another form has a
- * whole request refused.
+ * Tokens that Expo issued, and tokens in the form of a UUID. A token in another format makes Expo reject the
+ * whole request.
  */
 const TOKEN = /^(?:Expo(?:nent)?PushToken\[.+\]|[a-zA-Z\d]{8}-(?:[a-zA-Z\d]{4}-){3}[a-zA-Z\d]{12})$/;
 
@@ -89,13 +89,14 @@ const MALFORMED: SendOutcome = {
   kind: 'token_gone',
   scope: 'token',
   code: 'malformed_token',
-  reason: 'this is not a push token of Expo',
+  reason: 'this is not an Expo push token',
 };
 
 function build(message: PushMessage): ExpoMessage | Rejection {
   return buildToFit<PushMessage, ExpoMessage>(message, {
     build(shortened) {
-      // The message is the request itself: with a kind it could pass for a rejection.
+      // `kind` is locked: with it the message, which is the request itself, could be mistaken for a
+      // rejection.
       const merged = mergeOverride(messageFor(shortened), shortened.override, { locked: ['to', 'kind'] });
       return 'payload' in merged ? merged.payload : merged;
     },
@@ -126,7 +127,7 @@ function messageFor(message: PushMessage): ExpoMessage {
     sound: 'default',
     priority: 'high',
     expiration: Math.floor(message.expiresAt.getTime() / 1000),
-    // A push that is sent twice replaces itself: on Android by the one, on Apple's devices by the other.
+    // A push that is sent twice replaces itself: by `tag` on Android, by `collapseId` on Apple devices.
     tag: notificationId,
     collapseId: notificationId,
   };
@@ -139,14 +140,14 @@ function classify(reply: ExpoReply): SendOutcome {
     : { kind: 'sent', providerId: ticketId };
 }
 
-/** The response to a request of one message: its ticket, or the error of the request. */
+/** Interprets the response to a single message: its ticket, or the error of the request. */
 function meaning(said: Said): SendOutcome | undefined {
   const { status, json } = said;
   const { data } = json as { data?: unknown };
   if (status === 200 && Array.isArray(data) && data.length === 1) return meaningOf(data[0], said);
   const { code = String(status) } = expoError(said.text);
   if (status === 401) return rejected('config', said, code);
-  // The access token may not send to these push tokens, which can be those of a stranger's app.
+  // The access token may not send to these push tokens, which may belong to a stranger's app.
   if (status === 403 || code === 'UNAUTHORIZED') return rejectedForEither(said, code);
   if (status === 429) return retry(said, { code });
   if (status === 400 || status === 413) return rejected('message', said, code);
@@ -160,16 +161,16 @@ function meaningOf(ticket: unknown, said: Said): SendOutcome | undefined {
   if (status !== 'error') return undefined;
   const { error } = (details ?? {}) as { error?: unknown };
   const code = typeof error === 'string' ? error : 'error';
-  const reason = `Expo refused it: ${typeof message === 'string' ? tidy(message) : code}`;
+  const reason = `Expo rejected it: ${typeof message === 'string' ? tidy(message) : code}`;
   if (code === 'DeviceNotRegistered') return { kind: 'token_gone', scope: 'token', reason, code };
   if (code === 'InvalidCredentials' || code === 'MismatchSenderId')
-    return rejectedForEither({ ...said, reason }, code); // of the app that this token belongs to
+    return rejectedForEither({ ...said, reason }, code); // concerns the app of this token
   if (code === 'MessageRateExceeded' || code === 'ExpoError' || code === 'ProviderError')
     return retry({ ...said, reason }, { code });
   return rejected('message', { ...said, reason }, code);
 }
 
-/** Asks for no receipts at all. */
+/** Verifies the access token by a request for no receipts. */
 async function verify({ access_token }: Config, { transport }: VerifyDeps): Promise<Finding[]> {
   const response = await ask(transport.vendor('PROVIDER_EXPO_BASE_URL', ORIGIN), {
     method: 'POST',
@@ -178,7 +179,7 @@ async function verify({ access_token }: Config, { transport }: VerifyDeps): Prom
     body: '{"ids":[]}',
   });
   if (isRefusal(response))
-    return [{ field: 'access_token', problem: `was refused by Expo: ${response.said}` }];
-  // 400: it minds that there is nothing to look up, which it says only to those that it knows.
+    return [{ field: 'access_token', problem: `was rejected by Expo: ${response.said}` }];
+  // 400: the list is empty. Expo checks the credentials first.
   return response.status === 200 || response.status === 400 ? [] : [notChecked('Expo', response)];
 }

@@ -1,5 +1,5 @@
 /**
- * What Expo knows of pushes that it has taken.
+ * Fetches the delivery status of pushes that Expo has accepted.
  * https://docs.expo.dev/push-notifications/sending-notifications/#push-receipts
  */
 
@@ -11,7 +11,7 @@ import { tidy } from '../shared/vendor-words.ts';
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
 
-/** Receipts are there after a quarter of an hour mostly, and for a day. */
+/** Receipts are usually available after 15 minutes, and kept for a day. */
 export const expoReceipts: ReceiptPoll<{ access_token: string }> = {
   afterMs: [15 * MINUTE_MS, HOUR_MS, 4 * HOUR_MS, 12 * HOUR_MS, 23 * HOUR_MS],
   maxIds: 300,
@@ -34,7 +34,7 @@ export const expoReceipts: ReceiptPoll<{ access_token: string }> = {
   },
 };
 
-/** A push token is a secret: with it anyone can push to the device. */
+/** A push token is a secret: anyone with it can push to the device. */
 const TOKEN = /Expo(?:nent)?PushToken\[[^\]]*\]|\b[a-z\d]{8}(?:-[a-z\d]{4}){3}-[a-z\d]{12}\b/gi;
 
 function receiptOf({

@@ -11,23 +11,26 @@ import { objectIn } from '../shared/vendor-words.ts';
 
 type ServiceAccount = { client_email: string; private_key_id: string; token_uri: string };
 
-/** The access token that a service account has at the moment. */
+/** The cached access token of a service account. */
 export type AccessToken = {
-  /** The token, if there is one that will do. */
+  /** Returns the token if it is valid for another five minutes. */
   current(): string | undefined;
-  /** The token, or Google's response without one. Concurrent callers share one request. */
+  /**
+   * Resolves with the token, or with Google's response if it contains none. Concurrent callers share one
+   * request.
+   */
   get(): Promise<string | HttpResult>;
-  /** Throws this token away, for a request was refused with it. */
+  /** Discards this token, because FCM rejected it. */
   refused(token: string): void;
-  /** The last that there was; empty before the first. */
+  /** Returns the token that was fetched last; empty before the first. */
   latest(): string;
 };
 
 const SCOPE = 'https://www.googleapis.com/auth/firebase.messaging';
-const LIFETIME_SECONDS = 3600; // the longest that Google takes
+const LIFETIME_SECONDS = 3600; // the maximum that Google accepts
 const RENEWED_BEFORE_MS = 5 * 60_000;
 
-/** Fetches nothing before it is asked. */
+/** Creates the cache. It fetches a token on the first `get`. */
 export function createAccessToken(
   account: ServiceAccount,
   { key, transport, clock }: { key: KeyObject; transport: Transport; clock: Clock },
@@ -71,7 +74,7 @@ export function createAccessToken(
   };
 }
 
-/** The request for a token, with an assertion signed by the account's key. */
+/** Returns the request for a token, with an assertion signed by the account's key. */
 export async function tokenRequest(
   account: ServiceAccount,
   key: KeyObject,
@@ -93,17 +96,17 @@ export async function tokenRequest(
 }
 
 /**
- * Why no token is asked for there, if so. The address is Google's, or one that the operator has opened
- * (`EGRESS_ALLOW`): a literal one that without being opened could not be reached. Names and public addresses
- * of others have no business with a key of Google.
+ * Returns why `token_uri` must not be called; undefined if it may. Allowed are Google's addresses, and
+ * internal IP addresses: those are reachable only if the operator opened them (`EGRESS_ALLOW`). No other
+ * server may receive an assertion signed with the key of the service account.
  */
 export function problemOf(tokenUri: string): string | undefined {
   const url = URL.parse(tokenUri);
-  if (url === null) return undefined; // the transport says so
+  if (url === null) return undefined; // the transport reports it
   const host = url.hostname.replace(/^\[|\]$/g, '');
   const isGoogle = url.protocol === 'https:' && /(?:^|\.)googleapis\.com$/.test(host);
   const isInternal = isIP(host) !== 0 && NOTHING_OPENED.check(host) !== undefined;
-  return isGoogle || isInternal ? undefined : 'is not an address of Google: https://…googleapis.com';
+  return isGoogle || isInternal ? undefined : 'is not a Google address (https://….googleapis.com)';
 }
 
 const NOTHING_OPENED = createEgressGuard();

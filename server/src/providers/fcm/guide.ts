@@ -18,7 +18,7 @@ export const guide: Guide<FcmReply> = {
   },
   limits: [
     ['message without its token', '4096 bytes', SHORTENED],
-    ['time to live', '28 days', 'it is 28 days'],
+    ['time to live', '28 days', 'capped at 28 days'],
     ['connections', '4, with as many streams as FCM allows', 'more pushes wait'],
   ],
   responses: [
@@ -40,7 +40,7 @@ export const guide: Guide<FcmReply> = {
     refused(500, 'INTERNAL', 'INTERNAL'),
     refused(503, 'UNAVAILABLE', 'UNAVAILABLE'),
     [
-      '400 `invalid_grant` of Google’s token endpoint',
+      '400 `invalid_grant` from Google’s token endpoint',
       { ...response(400, { error: 'invalid_grant' }), of: 'token' },
     ],
   ],

@@ -324,7 +324,7 @@ describe('a sender', () => {
       expect(await other.send(full)).toMatchObject({
         kind: 'rejected',
         scope: 'config',
-        reason: expect.stringContaining('is not an address of Google'),
+        reason: expect.stringContaining('is not a Google address'),
       });
       await other.close();
     },

@@ -1,5 +1,5 @@
 /**
- * Push to Android, and by Firebase to iOS and the web.
+ * Push to Android, and through Firebase to iOS and the web.
  * https://firebase.google.com/docs/reference/fcm/rest/v1/projects.messages
  */
 import { type Static, Type } from 'typebox';
@@ -38,15 +38,15 @@ const config = Type.Object(
     private_key: secret({ pattern: PEM, description: 'The private key in PEM, with its line breaks' }),
     client_email: text('The e-mail address of the service account'),
     client_id: text('The id of the service account'),
-    auth_uri: text("Google's address for logging in"),
-    token_uri: text("Google's address for access tokens: https://oauth2.googleapis.com/token"),
-    auth_provider_x509_cert_url: text("Google's certificates"),
-    client_x509_cert_url: text("The service account's certificates"),
-    universe_domain: text("googleapis.com, except in clouds that are not Google's own"),
+    auth_uri: text("Google's authorization endpoint"),
+    token_uri: text("Google's endpoint for access tokens: https://oauth2.googleapis.com/token"),
+    auth_provider_x509_cert_url: text("The URL of Google's certificates"),
+    client_x509_cert_url: text("The URL of the service account's certificates"),
+    universe_domain: text("googleapis.com, except in partner and sovereign clouds"),
   },
   {
     additionalProperties: false,
-    description: 'The JSON file of a service account, as the Firebase console gives it, whole.',
+    description: 'The complete JSON key file of a service account, from the Firebase console.',
     examples: [
       {
         type: 'service_account',
@@ -103,7 +103,7 @@ export const fcm: Provider<'mobile_push', typeof config, FcmRequest | Rejection,
   verify,
 };
 
-/** Of the message without the device's token. FCM counts less, depending on where it goes. */
+/** The limit of a message without its token. FCM counts less, depending on the platform. */
 const MAX_MESSAGE_BYTES = 4096;
 const CONCURRENCY = 1000;
 
@@ -139,7 +139,7 @@ function originOf({ universe_domain: domain }: Pick<Config, 'universe_domain'>):
   return `https://fcm.${/^[a-z\d.-]+$/i.test(domain) ? domain : 'googleapis.com'}`;
 }
 
-/** Sends it; and again with another access token where FCM does not take this one. */
+/** Sends the push; sends it once more with a new access token if FCM rejects this one. */
 async function exchange(
   pool: Http2Pool,
   { path, body }: { path: string; body: string },
@@ -155,7 +155,7 @@ async function exchange(
       headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
       body,
     });
-    // A key of Apple's that does not work is no matter of the access token.
+    // THIRD_PARTY_AUTH_ERROR is about Apple's key of the project, not about the access token.
     if ('error' in response || response.status !== 401 || response.text.includes('THIRD_PARTY_AUTH_ERROR'))
       break;
     accessToken.refused(token);
@@ -163,7 +163,7 @@ async function exchange(
   return response ?? NOT_SENT;
 }
 
-/** With the time that is left to it at this moment; without a moment it says nothing of that. */
+/** Builds the request. Sets the time to live that is left at `nowMs`; without `nowMs` sets none. */
 function build(message: PushMessage, config: Config, nowMs?: number): FcmRequest | Rejection {
   const path = `/v1/projects/${segment(config.project_id)}/messages:send`;
   return buildToFit<PushMessage, FcmRequest>(message, {
@@ -175,7 +175,7 @@ function build(message: PushMessage, config: Config, nowMs?: number): FcmRequest
     },
     bytesOf({ body, message: { token } }) {
       const whole = Buffer.byteLength(body);
-      // Without the token the rest has braces of its own, and no comma before it.
+      // Without the token the rest keeps its braces and loses a comma.
       return whole <= MAX_MESSAGE_BYTES
         ? whole
         : whole - Buffer.byteLength(JSON.stringify({ message: { token } })) + 1;
@@ -188,7 +188,7 @@ function classify(reply: FcmReply): SendOutcome {
   return reply.of === 'token' ? classifyToken(reply) : httpOutcome(reply, 'FCM', meaning);
 }
 
-/** Without an access token nothing was sent, whatever else is the matter. */
+/** Classifies a failure to get an access token. Nothing was sent, so a retry is never ambiguous. */
 function classifyToken(reply: HttpResult): SendOutcome {
   const outcome = httpOutcome(reply, 'Google', (said) => {
     const { error } = said.json as { error?: unknown };
@@ -208,15 +208,15 @@ function meaning(said: Said): SendOutcome | undefined {
   const { code = String(status), isAboutToken, retryAfterMs } = problemIn(json);
   const gone = { kind: 'token_gone', scope: 'token', reason, code } as const;
   if (code === 'UNREGISTERED') return gone;
-  // Also said of every token when the service account is of another project.
+  // FCM also responds so for every token if the service account belongs to another project.
   if (code === 'SENDER_ID_MISMATCH') return { ...gone, suspect: 'config' };
   if (status === 400)
     return isAboutToken || /not a valid FCM registration token/i.test(reason)
       ? gone
       : rejected('message', said, code);
-  // A token of iOS in a project without Apple's key: those of Android are none the worse for it.
+  // Concerns iOS tokens in a project without Apple's key; Android tokens still work.
   if (code === 'THIRD_PARTY_AUTH_ERROR') return rejectedForEither(said, code);
-  // The project, or something that has to do with the token.
+  // The project is unknown, or the failure concerns the token.
   if (status === 404) return rejectedForEither(said, code);
   if (status === 401 || status === 403) return rejected('config', said, code);
   const wait = retryAfterMs ?? (status === 429 ? QUOTA_MS : undefined);
@@ -226,12 +226,12 @@ function meaning(said: Said): SendOutcome | undefined {
   return undefined;
 }
 
-/** FCM asks for a minute of patience where it does not say how long. */
+/** The minimum delay that FCM documents for a response without one. */
 const QUOTA_MS = 60_000;
 
 type Problem = { code?: string; isAboutToken: boolean; retryAfterMs?: number };
 
-/** What an error of Google's says of itself: https://cloud.google.com/apis/design/errors */
+/** Parses an error of Google's APIs: https://cloud.google.com/apis/design/errors */
 function problemIn(json: object): Problem {
   const { error } = json as { error?: { status?: unknown; details?: unknown } | null };
   const details: unknown[] = Array.isArray(error?.details) ? error.details : [];
@@ -247,7 +247,7 @@ function problemIn(json: object): Problem {
   };
 }
 
-/** Gets an access token, as every send does. */
+/** Verifies the config by fetching an access token, as every send does. */
 async function verify(config: Config, { transport, clock }: VerifyDeps): Promise<Finding[]> {
   const key = privateKey(config.private_key, 'rsa');
   if (key === undefined) return [{ field: 'private_key', problem: 'is not an RSA key in PEM' }];
@@ -260,6 +260,6 @@ async function verify(config: Config, { transport, clock }: VerifyDeps): Promise
   });
   if (response.status === 200) return [];
   if (response.status === 400 || response.status === 401)
-    return [{ field: 'private_key', problem: `was refused by Google: ${response.said}` }];
+    return [{ field: 'private_key', problem: `was rejected by Google: ${response.said}` }];
   return [{ ...notChecked('Google', response), ...(response.status === 0 ? { field: 'token_uri' } : {}) }];
 }

@@ -1,27 +1,26 @@
 /**
- * The message as FCM has it: https://firebase.google.com/docs/reference/fcm/rest/v1/projects.messages#Message
+ * Builds messages for FCM. https://firebase.google.com/docs/reference/fcm/rest/v1/projects.messages#Message
  */
 
 import type { Override, PushMessage, Rejection } from '../provider.ts';
 import { mergeOverride } from '../shared/override.ts';
 import type { HttpResult } from '../shared/transport.ts';
 
-/** The response of FCM; or that of Google's token endpoint, if the message was not sent because of it. */
+/** The response of FCM, or of Google's token endpoint if no access token could be fetched. */
 export type FcmReply = HttpResult & { of?: 'token' };
 
-/** The message without its time to live, which depends on the moment of sending. */
+/** A message without its time to live, which depends on the time of sending. */
 export type FcmMessage = { [member: string]: unknown } & {
   token: string;
   android?: Record<string, unknown>;
   webpush?: Record<string, unknown>;
 };
 
-/** The message with what its override says of it. */
+/** Returns the message with its override merged in. */
 export function fcmMessage(message: PushMessage): FcmMessage | Rejection {
   if (message.override === undefined) return plainMessage(message);
   const override = inSnakeCase(message.override) as Override;
-  // A message goes to one of the three; which is not for an override to say. With a kind it could pass for a
-  // rejection.
+  // An override must not change the destination. With `kind`, the message could be mistaken for a rejection.
   const locked = ['token', 'topic', 'condition', 'kind'];
   const merged = mergeOverride(plainMessage(message), override, { locked });
   if ('kind' in merged) return merged;
@@ -30,10 +29,10 @@ export function fcmMessage(message: PushMessage): FcmMessage | Rejection {
   const reserved = Object.keys(data).find((name) => RESERVED.test(name));
   return reserved === undefined
     ? { ...merged.payload, data: inStrings(data) }
-    : bad(`must not have ${reserved} in its data: FCM keeps the name for itself`);
+    : bad(`must not set data.${reserved}: the name is reserved by FCM`);
 }
 
-/** The message with the time that is left to it, where it says nothing of that itself. */
+/** Returns the message with the time to live that is left, unless the override sets one. */
 export function withTimeToLive(message: FcmMessage, expiresAt: Date, nowMs: number): FcmMessage {
   const left = Math.ceil((expiresAt.getTime() - nowMs) / 1000);
   const seconds = Math.min(LONGEST_SECONDS, Math.max(0, left));
@@ -52,7 +51,7 @@ const RESERVED = /^(?:from$|message_type$|google\.|gcm\.)/;
 function plainMessage(message: PushMessage): FcmMessage {
   const { token, title, text, notificationId, topic, category, actionUrl, customAttributes } = message;
   const expiration = Math.floor(message.expiresAt.getTime() / 1000);
-  // FCM refuses a link that is not.
+  // FCM rejects links that are not https.
   const link = actionUrl !== null && /^https:\/\//i.test(actionUrl) ? actionUrl : null;
   return {
     token: token.deviceToken,
@@ -64,7 +63,7 @@ function plainMessage(message: PushMessage): FcmMessage {
       ...(topic === null ? {} : { topic }),
       ...(customAttributes === null ? {} : { custom_attributes: JSON.stringify(customAttributes) }),
     },
-    // By the tag, and on Apple's devices by the collapse id, a push that is sent twice replaces itself.
+    // A push that is sent twice replaces itself: by the tag, or by the collapse id on Apple devices.
     android: { priority: 'HIGH', notification: { tag: notificationId } },
     apns: {
       headers: {
@@ -88,7 +87,7 @@ function plainMessage(message: PushMessage): FcmMessage {
   };
 }
 
-/** Whose members have no names of FCM's: those of the app, of Apple and of browsers. */
+/** Objects whose member names belong to the app, to Apple or to browsers, not to FCM. */
 const OTHERS = new Set([
   'data',
   'android.data',
@@ -99,7 +98,9 @@ const OTHERS = new Set([
   'webpush.notification',
 ]);
 
-/** FCM takes members in either spelling, but refuses one that is there in both. */
+/**
+ * Converts the member names to snake_case: FCM accepts both spellings, but rejects a member that has both.
+ */
 function inSnakeCase(value: unknown, path = ''): unknown {
   if (Array.isArray(value)) return value.map((one) => inSnakeCase(one, path));
   if (!isRecord(value) || OTHERS.has(path)) return value;

@@ -1,6 +1,6 @@
 /**
- * The in-app inbox: nothing is sent by it, the inbox widget only asks how it should look. The keys are the
- * widget's own and stay camelCase.
+ * The in-app inbox. Sends nothing: its config is the appearance of the inbox widget. The keys are those of
+ * the widget and stay camelCase.
  */
 import { type Static, type TProperties, Type } from 'typebox';
 import { nullable, storedString } from '../../contract/common.ts';
@@ -80,7 +80,7 @@ const config = closed('InboxIntegrationConfigInput', {
   images: Type.Optional(
     Type.Union([
       closed('InboxImages', {
-        emptyInboxUrl: Type.String({ description: 'Picture shown while there is nothing to read' }),
+        emptyInboxUrl: Type.String({ description: 'URL of the picture in an empty inbox' }),
       }),
       Type.Null(),
     ]),
@@ -98,7 +98,7 @@ const tokenMembers = {
   token: storedString({
     minLength: 64,
     maxLength: MAX_TOKEN,
-    description: 'A random text that you make. It is a secret: it opens the realtime connection.',
+    description: 'A random text that you generate. It is a secret: it authenticates the realtime connection.',
     examples: ['q3ZtV9cKp1mXw7RbY5nJd0LhUf8TgE2sAvC6oIiNxMyDkPzQrWjBlGuHeFtSaO4R'],
   }),
 };
@@ -116,7 +116,7 @@ const tokenSchema = tokenSchemas('InboxToken', {
 });
 type InboxToken = Static<typeof tokenSchema.save>;
 
-/** Clients open realtime connections with them. */
+/** Tokens that authenticate realtime connections. */
 const tokens: TokenCollection<InboxToken> = {
   collection: 'in_app/inbox',
   kind: 'device',
@@ -135,7 +135,7 @@ export const inbox: Integration<typeof config> & { channel: 'in_app' } = {
   complete,
 };
 
-/** All three keys are always there, `null` when not set, as the widget reads them without looking. */
+/** Adds missing keys as `null`, because the widget reads all three unconditionally. */
 function complete({
   images = null,
   locale = null,

@@ -8,7 +8,7 @@ export const guide: Guide = {
     into: 'the fields of the form',
     locked: ['`to`', '`v:reference`'],
     notes:
-      'A list becomes the field several times, an object its JSON; the booleans of options become `yes` and `no`.',
+      'A list repeats the field, an object becomes JSON; booleans in options become `yes` and `no`.',
   },
   limits: [['request', '25 MB', TOO_BIG]],
   responses: [

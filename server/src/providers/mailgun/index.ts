@@ -1,4 +1,4 @@
-/** E-mail by Mailgun. https://documentation.mailgun.com/docs/mailgun/api-reference/send/mailgun/messages */
+/** E-mail through Mailgun. https://documentation.mailgun.com/docs/mailgun/api-reference/send/mailgun/messages */
 import { type Static, Type } from 'typebox';
 import { oneOf } from '../../contract/common.ts';
 import {
@@ -46,7 +46,7 @@ const config = Type.Object(
     webhook_signing_key: Type.Optional(
       secret({
         minLength: 1,
-        description: 'The HTTP webhook signing key, not the API key: bounces and complaints are taken by it',
+        description: 'The HTTP webhook signing key, not the API key. It verifies bounces and complaints',
       }),
     ),
     max_per_second: maxPerSecond,
@@ -110,7 +110,7 @@ function build(message: EmailMessage, { api_key, domain, from }: Config): HttpRe
       ...(text === '' ? {} : { text }),
       html,
       ...Object.fromEntries(Object.entries(all).map(([name, value]) => [`h:${name}`, value])),
-      'v:reference': reference, // events of the webhook name it
+      'v:reference': reference, // returned in webhook events
     },
     message.override,
     { locked: ['to', 'v:reference'] },
@@ -130,7 +130,7 @@ function build(message: EmailMessage, { api_key, domain, from }: Config): HttpRe
   };
 }
 
-/** Form fields have texts: a list is the field several times, an object its JSON. */
+/** Returns the form fields as text: a list repeats its field, an object becomes JSON. */
 function fields(payload: object): [name: string, value: string][] {
   return Object.entries(payload).flatMap(([name, given]: [string, unknown]) =>
     (Array.isArray(given) ? given : [given]).map((value: unknown): [string, string] => [
@@ -141,7 +141,7 @@ function fields(payload: object): [name: string, value: string][] {
 }
 
 function textOf(name: string, value: unknown): string {
-  // Not every option takes true, but each that is a switch takes yes.
+  // Not every option accepts `true`, but every boolean option accepts `yes`.
   if (typeof value === 'boolean' && /^(?:o:|t:text$)/.test(name)) return value ? 'yes' : 'no';
   return typeof value === 'string' ? value : JSON.stringify(value);
 }
@@ -157,8 +157,8 @@ function classify(response: HttpResult): SendOutcome {
     if (status === 402 || status === 404) return rejected('config', said);
     if (status === 400 && /\bto\b'? parameter is not a valid/i.test(reason)) return rejected('address', said);
     if (status === 400 && /\bfrom\b'? parameter/i.test(reason)) return rejected('config', said);
-    // A sandbox domain takes authorized recipients only, and says so in the words in which a disabled domain
-    // takes none.
+    // Mailgun responds so for a disabled domain, and with the same words for a sandbox domain, which accepts
+    // authorized recipients only.
     if (status === 403 || (status === 400 && /not allowed to send/i.test(reason)))
       return rejectedForEither(said);
     const after = /try again after (.{10,40})$/i.exec(reason)?.[1];
@@ -176,8 +176,8 @@ function api(transport: Transport, region: Config['region']): Endpoint {
 }
 
 /**
- * Asks for the domain. A domain's own sending key may not: it may only send, and shows that it may by being
- * responded to with what the message lacks, here everything, instead of a 401.
+ * Verifies the config by a request for the domain. A domain sending key may only send, so it is rejected
+ * here; it is valid if an empty message is rejected with 400 for its missing fields, not with 401.
  */
 async function verify(config: Config, { transport }: VerifyDeps): Promise<Finding[]> {
   const { api_key, domain, region } = config;
@@ -206,7 +206,7 @@ function stateOf({ json }: Asked): Finding[] {
 }
 
 function findings(response: Asked): Finding[] {
-  if (isRefusal(response)) return [{ field: 'api_key', problem: `was refused by Mailgun: ${response.said}` }];
+  if (isRefusal(response)) return [{ field: 'api_key', problem: `was rejected by Mailgun: ${response.said}` }];
   if (response.status === 404)
     return [{ field: 'domain', problem: `is not known to Mailgun in this region: ${response.said}` }];
   return [notChecked('Mailgun', response)];

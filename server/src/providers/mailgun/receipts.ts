@@ -1,11 +1,11 @@
-/** What Mailgun reports. https://documentation.mailgun.com/docs/mailgun/user-manual/webhooks/webhooks */
+/** Delivery-status webhooks of Mailgun. https://documentation.mailgun.com/docs/mailgun/user-manual/webhooks/webhooks */
 
 import type { Receipt, ReceiptReader } from '../provider.ts';
 import { hasSignature, isRecent, membersOf, objectOf, timeOfSeconds, wordOf } from '../shared/inbound.ts';
 
 /**
- * Webhooks of one event each. What is signed is a time and a token, not the event: with one signature
- * anything could be reported, so each token is valid for one request.
+ * Webhooks with one event each. The signature covers a time and a token, not the event: anyone with a
+ * signature could report anything, so each token is valid for one request only.
  */
 export const mailgunReceipts: ReceiptReader<{ webhook_signing_key?: string }> = {
   isSigned({ body, nowMs }, { webhook_signing_key: key }) {
@@ -24,8 +24,8 @@ export const mailgunReceipts: ReceiptReader<{ webhook_signing_key?: string }> = 
   },
 };
 
-// Longer than Mailgun repeats a request, which is eight hours, and less than the day for which it is known
-// that a token was used.
+// Longer than Mailgun retries a request (eight hours), and shorter than the day for which used tokens are
+// remembered.
 const GOOD_FOR_MS = 23 * 3_600_000;
 
 function receiptOf(event: Readonly<Record<string, unknown>>, nowMs: number): Receipt | undefined {
@@ -63,7 +63,7 @@ function meaningOf(event: Readonly<Record<string, unknown>>): Meaning | undefine
     case 'rejected':
       return { kind: 'dropped' };
     case 'failed':
-      return event.severity === 'permanent' ? failure(event) : undefined; // else Mailgun goes on trying
+      return event.severity === 'permanent' ? failure(event) : undefined; // Mailgun retries temporary failures
     default:
       return undefined;
   }
@@ -72,13 +72,13 @@ function meaningOf(event: Readonly<Record<string, unknown>>): Meaning | undefine
 function failure(event: Readonly<Record<string, unknown>>): Meaning {
   const listed = SUPPRESSED_THERE.get(String(event.reason));
   if (listed !== undefined) return { kind: 'dropped', why: listed };
-  // Not each mail that came back says that there is no such address: a full mailbox does so, too, after days.
+  // Not every bounce means that the address does not exist: a full mailbox also bounces after some days.
   const type = membersOf(event['delivery-status'])['bounce-type'];
   const isHard = type === undefined ? event.reason === 'bounce' : type === 'hard';
   return isHard ? { kind: 'bounced', why: 'bounced' } : { kind: 'bounced' };
 }
 
-/** Mailgun keeps lists of addresses that it sends nothing to. */
+/** Reasons of failures for addresses on Mailgun's own suppression lists. */
 const SUPPRESSED_THERE: ReadonlyMap<string, NonNullable<Meaning['why']>> = new Map([
   ['suppress-bounce', 'bounced'],
   ['suppress-complaint', 'complained'],

@@ -1,5 +1,5 @@
 /**
- * E-mail by a mailer of the project's own, which is sent each notification as JSON.
+ * E-mail through the project's own mailer, which receives each notification as JSON.
  * https://www.rfc-editor.org/rfc/rfc9110#POST
  */
 import { createHmac } from 'node:crypto';
@@ -27,7 +27,7 @@ const config = Type.Object(
       format: 'uri',
       minLength: 1,
       maxLength: 100,
-      description: 'The address of your mailer; it is sent each notification with a POST',
+      description: 'The URL of your mailer. It receives each notification as a POST request',
     }),
     max_per_second: maxPerSecond,
   },
@@ -37,7 +37,7 @@ type Config = Static<typeof config>;
 
 export const pingEmail: Provider<'email', typeof config, HttpRequest, HttpResult> = {
   name: 'ping_email',
-  title: 'A mailer of your own',
+  title: 'Your own mailer',
   channel: 'email',
   docs: 'https://www.rfc-editor.org/rfc/rfc9110#POST',
   guide: () => import('./guide.ts'),
@@ -58,7 +58,7 @@ function connect({ url }: Config, { transport, clock }: SenderDeps): Sender<Emai
     concurrency: 16,
     secrets: [password, decoded(password)],
     build: (message) => requestTo(target, message),
-    // Signed when it is sent: a mailer that looks at the time refuses what is old.
+    // Signed at each attempt, because mailers may reject an old timestamp.
     exchange: (request, { signing }) =>
       endpoint.request(signed(request, signing, Math.floor(clock.now() / 1000))),
     classify,
@@ -69,7 +69,7 @@ function build(message: EmailMessage, { url }: Config): HttpRequest {
   return requestTo(targetOf(url), message);
 }
 
-/** Where the requests go, and by whom: the same for all. */
+/** Returns the path and the credentials of the mailer's URL, the same for every request. */
 function targetOf(url: string): { path: string; headers: Record<string, string> } {
   const { pathname, search, username, password } = URL.parse(url) ?? new URL('invalid:');
   const account = `${decoded(username)}:${decoded(password)}`;
@@ -92,7 +92,7 @@ function requestTo({ path, headers }: ReturnType<typeof targetOf>, message: Emai
   };
 }
 
-/** What an address has in percent-encoding; as it stands where that is broken. */
+/** Decodes percent-encoding; returns the text unchanged if the encoding is invalid. */
 function decoded(text: string): string {
   try {
     return decodeURIComponent(text);
@@ -102,7 +102,8 @@ function decoded(text: string): string {
 }
 
 /**
- * As it is in the API. Moments as texts already: JSON.stringify takes twice as long to make them of dates.
+ * Returns the notification in the format of the API. Times are converted here, because JSON.stringify takes
+ * twice as long to convert dates.
  */
 function wire({ recipient, ...notification }: NotificationRecord): object {
   return {
@@ -132,8 +133,8 @@ function wire({ recipient, ...notification }: NotificationRecord): object {
 }
 
 /**
- * With the time and the HMAC-SHA256 of `<time>.<body>`, by each of the project's API secrets that are valid:
- * the current one is the first.
+ * Adds the time and the HMAC-SHA256 of `<time>.<body>`, one for each valid API secret of the project, the
+ * current one first.
  */
 function signed(
   { headers, body = '', ...request }: HttpRequest,
@@ -161,7 +162,7 @@ function classify(response: HttpResult): SendOutcome {
   });
 }
 
-/** Any request would send an e-mail, so this only checks whether the host may be called. */
+/** Verifies only that the host may be called, because any request would send an e-mail. */
 async function verify({ url }: Config, { egress }: VerifyDeps): Promise<Finding[]> {
   return reachable(egress, 'url', url);
 }

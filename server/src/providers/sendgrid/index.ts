@@ -1,4 +1,4 @@
-/** E-mail by Twilio SendGrid. https://www.twilio.com/docs/sendgrid/api-reference/mail-send/mail-send */
+/** E-mail through Twilio SendGrid. https://www.twilio.com/docs/sendgrid/api-reference/mail-send/mail-send */
 import { type Static, Type } from 'typebox';
 import { oneOf } from '../../contract/common.ts';
 import {
@@ -37,10 +37,10 @@ const config = Type.Object(
   {
     api_key: secret({ description: 'An API key with the permission Mail Send' }),
     from: Type.Optional(mailbox('Sender of every e-mail, one that SendGrid has verified')),
-    reply_to: Type.Optional(mailbox('Where replies go, if not to the sender')),
+    reply_to: Type.Optional(mailbox('Reply-To mailbox, if replies do not go to the sender')),
     region: Type.Optional(
       oneOf(['global', 'eu'], {
-        description: 'Where the account is: eu for EU subusers. Left out: global',
+        description: 'Region of the account: eu for EU subusers. Default: global',
       }),
     ),
     webhook_public_key: Type.Optional(
@@ -101,13 +101,13 @@ function build(message: EmailMessage, { api_key, from, reply_to }: Config): Http
       personalizations: [
         {
           to: [{ ...named(to), email: withAsciiDomain(to.email) }],
-          custom_args: { reference }, // events of the webhook name it
+          custom_args: { reference }, // returned in webhook events
         },
       ],
       ...(from === undefined ? {} : { from: named(from) }),
       ...(reply_to === undefined ? {} : { reply_to: named(reply_to) }),
       subject: neverEncoded(subject),
-      content: content.filter(({ value }) => value !== ''), // an empty part is refused
+      content: content.filter(({ value }) => value !== ''), // SendGrid rejects empty parts
       headers: { ...headers, ...(from === undefined ? {} : { 'Message-ID': messageId(deliveryId, from) }) },
       ...(critical ? CRITICAL : {}),
     },
@@ -127,8 +127,8 @@ function build(message: EmailMessage, { api_key, from, reply_to }: Config): Http
 }
 
 /**
- * No link of SendGrid's own to unsubscribe, and not stopped by its global list of those who have; bounces and
- * spam reports still are.
+ * Disables SendGrid's own unsubscribe link and its global unsubscribe list. Bounces and spam reports still
+ * apply.
  */
 const CRITICAL = {
   tracking_settings: { subscription_tracking: { enable: false } },
@@ -145,7 +145,7 @@ function classify(response: HttpResult): SendOutcome {
     if (status === 402 || /maximum credits exceeded/i.test(said.reason)) return rejected('config', said);
     if (status === 400 && isAboutRecipient(said)) return rejected('address', said);
     if (status === 403 && isAboutRecipient(said)) return rejectedForEither(said);
-    // When the minute ends, in seconds.
+    // The end of the minute, in unix seconds.
     const reset = Number(headers['x-ratelimit-reset'] ?? Number.NaN) * 1000;
     if (status === 429 && headers['retry-after'] === undefined)
       return retry(said, { retryAfterMs: untilDate(reset, headers) });
@@ -169,14 +169,14 @@ function api(transport: Transport, region: Config['region']): Endpoint {
   );
 }
 
-/** Asks what the key may do, which every key may. */
+/** Verifies the API key by a request for its scopes, which every key may read. */
 async function verify(config: Config, deps: VerifyDeps): Promise<Finding[]> {
   const { webhook_public_key: key } = config;
   const findings = await verifyApiKey(config, deps);
   if (key !== undefined && publicKey(key) === undefined)
     findings.push({
       field: 'webhook_public_key',
-      problem: 'is no verification key of the signed event webhook',
+      problem: 'is not a verification key of the signed event webhook',
     });
   return findings;
 }
@@ -188,7 +188,7 @@ async function verifyApiKey({ api_key, region }: Config, { transport }: VerifyDe
     headers: { authorization: `Bearer ${api_key}` },
   });
   if (isRefusal(response))
-    return [{ field: 'api_key', problem: `was refused by SendGrid: ${response.said}` }];
+    return [{ field: 'api_key', problem: `was rejected by SendGrid: ${response.said}` }];
   if (response.status !== 200) return [notChecked('SendGrid', response)];
   const { scopes } = response.json as { scopes?: unknown };
   if (Array.isArray(scopes) && scopes.includes('mail.send')) return [];

@@ -1,9 +1,9 @@
-/** What SendGrid reports. https://www.twilio.com/docs/sendgrid/for-developers/tracking-events/event */
+/** Delivery-status webhooks of SendGrid. https://www.twilio.com/docs/sendgrid/for-developers/tracking-events/event */
 import { createPublicKey, type KeyObject, verify } from 'node:crypto';
 import type { Receipt, ReceiptReader } from '../provider.ts';
 import { isRecent, membersOf, REPEATED_FOR_MS, textOf, timeOfSeconds, wordOf } from '../shared/inbound.ts';
 
-/** The signed event webhook: a list of events, signed with a key whose public half is in the config. */
+/** The signed event webhook: a list of events. The config has the public key of the signature. */
 export const sendgridReceipts: ReceiptReader<{ webhook_public_key?: string }> = {
   isSigned({ headers, body, nowMs }, { webhook_public_key: text }) {
     const key = text === undefined ? undefined : publicKey(text);
@@ -20,8 +20,8 @@ export const sendgridReceipts: ReceiptReader<{ webhook_public_key?: string }> = 
 };
 
 /**
- * The key as SendGrid shows it, DER in base64, with or without the lines around it that make it PEM;
- * undefined for what is none.
+ * Parses the public key as SendGrid shows it: DER in base64, with or without the PEM lines. Returns undefined
+ * if it is not an EC key.
  */
 export function publicKey(text: string): KeyObject | undefined {
   try {
@@ -47,7 +47,7 @@ function receiptOf(event: Readonly<Record<string, unknown>>, nowMs: number): Rec
   if (meaning === undefined) return undefined;
   const { kind, why } = meaning;
   const address = wordOf(event.email);
-  const reference = wordOf(event.reference); // of our custom_args, which stand among the event's own members
+  const reference = wordOf(event.reference); // from our custom_args, which SendGrid merges into the event
   const code = wordOf(event.status);
   const reason = wordOf(event.reason) ?? wordOf(event.response);
   return {
@@ -72,11 +72,11 @@ function meaningOf({
     case 'delivered':
       return { kind: 'delivered' };
     case 'bounce':
-      // blocked: this message was not wanted, or not then. The address may be as good as ever.
+      // blocked: the server rejected this message or was unavailable. The address may still be valid.
       return type === 'blocked' ? { kind: 'bounced' } : { kind: 'bounced', why: 'bounced' };
     case 'dropped': {
       const why = WHY_DROPPED.find(([pattern]) => pattern.test(String(reason)))?.[1];
-      // A recipient who has left one group of SendGrid's still gets e-mails that are in no group.
+      // A recipient who left one unsubscribe group still receives e-mail that is not in a group.
       const ofGroup = why === 'unsubscribed' && asm_group_id !== undefined;
       return why === undefined || ofGroup ? { kind: 'dropped' } : { kind: 'dropped', why };
     }
@@ -86,11 +86,11 @@ function meaningOf({
     case 'group_unsubscribe':
       return { kind: 'unsubscribed' };
     default:
-      return undefined; // on its way still, or about what the recipient did
+      return undefined; // not final, or an action of the recipient
   }
 }
 
-/** SendGrid keeps lists of addresses that it sends nothing to. */
+/** Reasons of drops for addresses on SendGrid's own suppression lists. */
 const WHY_DROPPED: [RegExp, Meaning['why']][] = [
   [/^bounced address/i, 'bounced'],
   [/^spam reporting address/i, 'complained'],

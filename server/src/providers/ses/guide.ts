@@ -9,7 +9,7 @@ const refused = (status: number, type: string, message = type) =>
 export const guide: Guide = {
   override: {
     into: 'the body of `SendEmail`, API version 2',
-    locked: ['`Destination.ToAddresses`', 'the tag of ours in `EmailTags`'],
+    locked: ['`Destination.ToAddresses`', 'the tag `reference` in `EmailTags`'],
   },
   limits: [['request', '40 MB', TOO_BIG]],
   responses: [

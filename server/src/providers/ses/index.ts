@@ -1,5 +1,5 @@
 /**
- * E-mail by Amazon SES, API version 2.
+ * E-mail through Amazon SES, API version 2.
  * https://docs.aws.amazon.com/ses/latest/APIReference-V2/API_SendEmail.html
  */
 import { type Static, Type } from 'typebox';
@@ -41,14 +41,14 @@ const config = Type.Object(
   {
     key_id: Type.String({
       minLength: 1,
-      description: 'The access key id of an IAM user that may send e-mail',
+      description: 'The access key id of an IAM user with permission to send e-mail',
     }),
-    secret_key: secret({ minLength: 1, description: 'The secret access key that belongs to it' }),
+    secret_key: secret({ minLength: 1, description: 'The secret access key of the access key id' }),
     region: Type.String({
       minLength: 1,
       description: 'The region of the verified identity, such as eu-west-1',
     }),
-    from: Type.Optional(mailbox('Sender of every e-mail, one that SES has verified')),
+    from: Type.Optional(mailbox('Sender of every e-mail, an identity verified in SES')),
     configuration_set: Type.Optional(
       Type.String({
         minLength: 1,
@@ -61,7 +61,7 @@ const config = Type.Object(
         minLength: 1,
         maxLength: 2048,
         description:
-          'The SNS topic of the configuration set. Bounces and complaints are accepted from this topic alone',
+          'The SNS topic of the configuration set. Bounces and complaints are accepted from this topic only',
       }),
     ),
     max_per_second: maxPerSecond,
@@ -105,10 +105,10 @@ const MAX_BYTES = 40_000_000;
 function connect(config: Config, { transport, clock }: SenderDeps): Sender<EmailMessage> {
   const endpoint = api(transport, config.region);
   const sign = signerFor(endpoint, config);
-  // How far AWS's clock is ahead of ours: it refuses signatures that are more than five minutes off.
+  // How far AWS's clock is ahead of ours: AWS rejects signatures that are more than five minutes off.
   let aheadMs = 0;
   async function exchange(request: HttpRequest): Promise<HttpResult> {
-    const body = Buffer.from(String(request.body)); // once, for the signature and for the way
+    const body = Buffer.from(String(request.body)); // encoded once for the signature and the request
     const send = () => endpoint.request({ ...request, headers: sign(body, clock.now() + aheadMs), body });
     const response = await send();
     const offMs = clockDifference(response, clock.now() + aheadMs);
@@ -127,7 +127,10 @@ function connect(config: Config, { transport, clock }: SenderDeps): Sender<Email
 
 const TOLERATED_MS = 4 * 60_000;
 
-/** How far the clock is off by which a request was signed, where AWS refused it for that. */
+/**
+ * Returns how far AWS's clock is ahead of `nowMs` if AWS rejected the signature for that; otherwise
+ * undefined.
+ */
 function clockDifference(response: HttpResult, nowMs: number): number | undefined {
   if ('error' in response || response.status !== 403) return undefined;
   if (
@@ -140,7 +143,7 @@ function clockDifference(response: HttpResult, nowMs: number): number | undefine
 
 function signerFor({ base }: Endpoint, { key_id, secret_key, region }: Config): ReturnType<typeof awsSigner> {
   const { host, pathname } = URL.parse(base) ?? { host: '', pathname: '' };
-  const path = `${pathname.replace(/\/+$/, '')}${SENDING.path}`; // with what the operator may have put before it
+  const path = `${pathname.replace(/\/+$/, '')}${SENDING.path}`; // after the path of the operator's base URL, if any
   return awsSigner({ ...SENDING, host, path, service: 'ses', region, keyId: key_id, secretKey: secret_key });
 }
 
@@ -152,11 +155,11 @@ const SENDING = {
 
 function build(message: EmailMessage, { region, from, configuration_set }: Config): HttpRequest | Rejection {
   if (!REGION.test(region))
-    return { kind: 'rejected', scope: 'config', reason: 'the region is none of AWS, such as eu-west-1' };
+    return { kind: 'rejected', scope: 'config', reason: 'the region is not an AWS region, such as eu-west-1' };
   const { reference, to, subject, text, html, headers } = message;
   if (!isMailbox(to.email)) return NO_ADDRESS;
   const utf8 = (value: string) => ({ Data: value, Charset: 'UTF-8' });
-  const tag = { Name: 'reference', Value: reference }; // events that SES publishes name it
+  const tag = { Name: 'reference', Value: reference }; // returned in the events that SES publishes
   const merged = mergeOverride(
     {
       ...(from === undefined ? {} : { FromEmailAddress: written(from) }),
@@ -165,7 +168,7 @@ function build(message: EmailMessage, { region, from, configuration_set }: Confi
         Simple: {
           Subject: utf8(neverEncoded(subject)),
           Body: { Html: utf8(html), ...(text === '' ? {} : { Text: utf8(text) }) },
-          // Not the Message-ID: SES makes its own, and returns it.
+          // Without Message-ID: SES generates its own and returns it.
           Headers: Object.entries(headers).map(([Name, Value]) => ({ Name, Value })),
         },
       },
@@ -203,7 +206,7 @@ function classifyError(type: string, said: Said): SendOutcome | undefined {
   }
   if (type.startsWith('Throttling') || type === 'LimitExceededException') return retry(said, { code: type });
   if (said.status >= 500) return undefined;
-  // In the sandbox both name recipients that are not verified, as they name a sender that is not.
+  // In the sandbox SES also responds so for an unverified recipient, not only for an unverified sender.
   if (type === 'AccessDeniedException' || (type === 'MessageRejected' && /not verified/i.test(said.reason)))
     return rejectedForEither(said, type);
   if (said.status === 403 || said.status === 401 || CONFIG_ERRORS.has(type))
@@ -230,19 +233,19 @@ function api(transport: Transport, region: string): Endpoint {
   return transport.vendor('PROVIDER_SES_BASE_URL', `https://email.${region}.amazonaws.com`);
 }
 
-/** It becomes a part of a host name, and must not make another host of it. */
+/** The region becomes part of a host name, so it must not change the rest of that name. */
 const REGION = /^[a-z0-9-]{1,32}$/;
 
 /**
- * Asks for the account. A key that may send and nothing else is refused that by name, which shows that the
- * key is right.
+ * Verifies the credentials by a request for the account. A key that may only send is valid too: it is
+ * rejected with AccessDeniedException.
  */
 async function verify(
   { key_id, secret_key, region }: Config,
   { transport, clock }: VerifyDeps,
 ): Promise<Finding[]> {
   if (!REGION.test(region))
-    return [{ field: 'region', problem: 'is not a region of AWS, such as eu-west-1' }];
+    return [{ field: 'region', problem: 'is not an AWS region, such as eu-west-1' }];
   const endpoint = api(transport, region);
   const request = { method: 'GET' as const, path: '/v2/email/account' };
   const response = await ask(endpoint, {
@@ -263,14 +266,14 @@ async function verify(
   if (response.status === 200) {
     const { SendingEnabled } = response.json as { SendingEnabled?: unknown };
     return SendingEnabled === false
-      ? [{ field: 'key_id', problem: 'belongs to an account that SES lets send nothing' }]
+      ? [{ field: 'key_id', problem: 'belongs to an account for which SES has disabled sending' }]
       : [];
   }
   if (type === 'AccessDeniedException') return [];
   const field = FIELDS[type];
   return field === undefined
     ? [notChecked('SES', response)]
-    : [{ field, problem: `was refused by SES: ${type}: ${response.said}` }];
+    : [{ field, problem: `was rejected by SES: ${type}: ${response.said}` }];
 }
 
 const FIELDS: Readonly<Record<string, string>> = {
@@ -280,7 +283,10 @@ const FIELDS: Readonly<Record<string, string>> = {
   SignatureDoesNotMatch: 'secret_key',
 };
 
-/** `AccessDeniedException:http://…` and `com.amazonaws.ses#AccessDeniedException` by their own name. */
+/**
+ * Returns the name of an error, without the rest of `AccessDeniedException:http://…` or
+ * `com.amazonaws.ses#AccessDeniedException`.
+ */
 function errorType(header: string | undefined, body: unknown): string {
   const { __type } = body as { __type?: unknown };
   const type = header ?? (typeof __type === 'string' ? __type : '');

@@ -7,8 +7,8 @@ import { LRUCache } from 'lru-cache';
 import { hmacText } from '../shared/hmac.ts';
 
 /**
- * What requests to AWS have in common: `path` begins with a slash and may end with a query; every header of
- * `headers` is signed.
+ * The parts that requests to AWS have in common. `path` begins with a slash and may end with a query; all
+ * `headers` are signed.
  */
 type AwsRequests = {
   method: string;
@@ -30,10 +30,7 @@ export function signAws({
   return awsSigner(request)(body, nowMs);
 }
 
-/**
- * `signAws` for many requests that differ in nothing but body and time: all else of what is hashed is made
- * once.
- */
+/** Returns `signAws` for requests that differ only in body and time: everything else is computed once. */
 export function awsSigner({
   method,
   host,
@@ -52,7 +49,7 @@ export function awsSigner({
   const place = lines.indexOf('x-amz-date:');
   const before = [method, ...canonicalPath(path), ...lines.slice(0, place), 'x-amz-date:'].join('\n');
   const after = ['', ...lines.slice(place + 1), '', names, ''].join('\n');
-  let second = Number.NaN; // the one that the rest is of
+  let second = Number.NaN; // the second that `at`, `scope` and `key` belong to
   let at = '';
   let scope = '';
   let key = Buffer.alloc(0);
@@ -78,15 +75,15 @@ export function awsSigner({
   };
 }
 
-/** The path and the query as they are signed: the same for all e-mails. */
+/** Returns the canonical path and query string, cached because all e-mails have the same. */
 function canonicalPath(path: string): readonly [path: string, query: string] {
   const held = canonicalPaths.get(path);
   if (held !== undefined) return held;
   const { pathname, searchParams } = new URL(path, 'https://host');
   const canonical = [
-    // The path as it travels is escaped; AWS signs it escaped once more, for every service but S3.
+    // The path is already percent-encoded; AWS signs it encoded once more, for every service except S3.
     pathname.split('/').map(escaped).join('/'),
-    // By name, then by value: a whole pair sorts differently where one name begins with another.
+    // Sorted by name, then by value: whole pairs sort differently if one name is a prefix of another.
     [...searchParams]
       .map(([name, value]) => [escaped(name), escaped(value)] as const)
       .sort(([a, x], [b, y]) => (a === b ? order(x, y) : order(a, b)))
@@ -110,12 +107,12 @@ function order(a: string, b: string): number {
   return a < b ? -1 : Number(a > b);
 }
 
-/** Of the day, the region and the service: it is the same for all requests of a day. */
+/** Returns the signing key of a day, a region and a service. */
 function signingKey(secretKey: string, scope: string): Buffer<ArrayBuffer> {
   const name = `${scope}/${secretKey}`;
   const held = signingKeys.get(name);
   if (held !== undefined) return held;
-  // The secret may be longer than a block, and so is hashed first.
+  // The secret may be longer than a block of the hash; createHmac handles that.
   const key = scope.split('/').reduce<string | Buffer>(hmacOfAny, `AWS4${secretKey}`) as Buffer<ArrayBuffer>;
   signingKeys.set(name, key);
   return key;

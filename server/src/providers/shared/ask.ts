@@ -2,21 +2,23 @@ import type { Finding } from '../provider.ts';
 import type { Endpoint, HttpRequest } from './transport.ts';
 import { objectIn, tidy, withoutSecrets, wordsIn } from './vendor-words.ts';
 
-/** A vendor's response to a question; its status is 0 if there was none. */
+/** A vendor's response to `requestJson`. `status` is 0 if there was no response. */
 export type Asked = {
   status: number;
   headers: Readonly<Record<string, string>>;
-  /** The body; an empty object where it is no JSON object. */
+  /** The parsed body; an empty object if the body is not a JSON object. */
   json: object;
-  /** The vendor's own words, or why there are none: one short line without the credentials that were sent. */
+  /**
+   * The vendor's error message, or the network error: one short line, without the credentials of the request.
+   */
   said: string;
-  /** The error's code, if there was no response. */
+  /** The code of the network error, if there was no response. */
   code?: string;
 };
 
 /**
- * Asks a vendor something that changes nothing. `secrets` are those in the body; what is in `authorization`
- * is known.
+ * Sends a request that changes nothing at the vendor, such as a verification of credentials. Never rejects.
+ * `secrets` are those in the body; the ones in the `authorization` header are found here.
  */
 export async function ask(
   endpoint: Pick<Endpoint, 'request'>,
@@ -35,17 +37,17 @@ export async function ask(
   return { status, headers, json, said: said === '' ? `${status}` : `${status} ${said}` };
 }
 
-/** A text as one part of a path, whatever is in it. */
+/** Returns the text percent-encoded for use as one segment of a path. */
 export function segment(text: string): string {
-  return encodeURIComponent(text.toWellFormed()); // throws for half of a surrogate pair
+  return encodeURIComponent(text.toWellFormed()); // encodeURIComponent throws for a lone surrogate
 }
 
-/** Whether the vendor rejects the credentials. */
+/** Whether the vendor rejected the credentials. */
 export function isRefusal({ status }: Asked): boolean {
   return status === 401 || status === 403;
 }
 
-/** For a response that says nothing about the config: it could not be tried. */
+/** The finding for a response that neither confirms nor disproves the config. */
 export function notChecked(vendor: string, { status, said }: Asked): Finding {
   const why = status === 0 ? `${vendor} did not respond` : `${vendor} responded`;
   return { field: '(root)', problem: `could not be verified: ${why}: ${said}` };

@@ -1,9 +1,9 @@
 import type { SendOutcome } from '../provider.ts';
 
 /**
- * The outcome of a message to an address that a user has saved. The response of such an address says nothing
- * of the integration: else one user could stop the project's messages to all others by saving an address that
- * responds with 403, or one within our own network.
+ * Restricts the outcome of a message to an address that a user saved: it must not blame the integration.
+ * Otherwise one user could stop all messages of the project by saving an address that responds with 403, or
+ * an address in our own network.
  */
 export function destinationOutcome(outcome: SendOutcome): SendOutcome {
   if (outcome.kind === 'rejected' && outcome.scope === 'config') {
@@ -18,8 +18,8 @@ export function destinationOutcome(outcome: SendOutcome): SendOutcome {
 }
 
 /**
- * What of an address lets its reader post there: not to be shown, should the address repeat it. Short parts
- * are words like any other.
+ * Returns the parts of a webhook address that allow posting to it, so that they can be redacted from
+ * responses. Parts under 16 characters are left out, because they may be ordinary words.
  */
 export function secretsOfAddress(address: string): string[] {
   const url = URL.parse(address);

@@ -1,28 +1,30 @@
 import type { HttpResponse } from './transport.ts';
 
 /**
- * The part of a provider's reference page that is not made of its config and its rates. Only the generator
- * of that page loads it.
+ * The part of a provider's reference page that does not follow from its config and its rates. Loaded only by
+ * the generator of that page.
  */
 export type Guide<Reply = HttpResponse> = {
   /** For providers with an `overrideKey`: the part of the payload that the override is merged into. */
   override?: {
     into: string;
-    /** The members that no override changes. */
+    /** The members that an override cannot change. */
     locked: readonly string[];
     notes?: string;
   };
-  /** `build` returns the vendor's message, several of which go in one request. */
+  /** `build` returns one message of the vendor; a request carries several of them. */
   buildsMessage?: true;
-  /** What is measured, the limit, and what happens beyond it. */
+  /** Each limit: what is limited, the limit, and what happens beyond it. */
   limits: readonly (readonly [what: string, limit: string, beyond: string])[];
-  /** The vendor's responses, each with a description. The page takes their meaning from `classify`. */
+  /**
+   * Sample responses of the vendor, each with a description. Their meaning on the page comes from `classify`.
+   */
   responses: readonly (readonly [description: string, reply: Reply])[];
   /** The meaning of all other responses, where the protocol is not HTTP. */
   otherwise?: string;
 };
 
-/** A response of the vendor, as `classify` takes it. */
+/** Returns a vendor's response in the form that `classify` accepts. */
 export function response(
   status: number,
   body: unknown = '',
@@ -31,7 +33,7 @@ export function response(
   return { status, headers, text: typeof body === 'string' ? body : JSON.stringify(body) };
 }
 
-/** What happens to messages beyond a limit: of providers that shorten nothing, and of those that do. */
+/** The effect of a limit: for providers that never shorten a message, and for those that do. */
 export const TOO_BIG = 'the delivery fails before a request is made';
 export const SHORTENED =
   '`custom_attributes` are left out, then the text is cut and ends in `…`; if it is still too big, ' +

@@ -3,21 +3,21 @@ import { type BinaryToTextEncoding, hash } from 'node:crypto';
 const BLOCK_BYTES = 64; // of SHA-256
 const DIGEST_BYTES = 32;
 
-// Used again for every one: nothing is awaited between filling them and hashing them.
+// Reused for every call: nothing is awaited between filling and hashing them.
 const shortText = Buffer.alloc(BLOCK_BYTES + 512);
 const outer = Buffer.alloc(BLOCK_BYTES + DIGEST_BYTES);
 
 /**
- * HMAC with SHA-256 (RFC 2104) by a key of 64 bytes at most, as the two hashes that it is: of texts as short
- * as those that are signed here it takes about half of what `createHmac` does with a key object, and a tenth
- * of what it does with bytes.
+ * Returns the HMAC-SHA256 (RFC 2104) of a text for a key of at most 64 bytes, computed as its two hashes. For
+ * the short texts signed here this takes half the time of `createHmac` with a key object, and a tenth of the
+ * time of `createHmac` with the key as bytes.
  */
 export function hmac(key: Uint8Array, text: Uint8Array | string): Buffer {
-  // By way of a string: a digest that is asked for as bytes takes three times as long.
+  // Converted from a string, because a digest as bytes takes three times as long.
   return Buffer.from(hmacText(key, text, 'binary'), 'binary');
 }
 
-/** The same as text. */
+/** Returns the same HMAC as text. */
 export function hmacText(key: Uint8Array, text: Uint8Array | string, encoding: BinaryToTextEncoding): string {
   const bytes = typeof text === 'string' ? Buffer.byteLength(text) : text.length;
   const whole = BLOCK_BYTES + bytes;

@@ -2,22 +2,22 @@ import type { SendOutcome } from '../provider.ts';
 import type { HttpError, HttpResponse, HttpResult } from './transport.ts';
 import { objectIn, tidy, wordsIn } from './vendor-words.ts';
 
-/** A vendor's response, for the provider that knows its meaning. */
+/** A vendor's response, parsed for `meaning`. */
 export type Said = {
   status: number;
   headers: HttpResponse['headers'];
   text: string;
-  /** The body; an empty object where it is no JSON object. */
+  /** The parsed body; an empty object if the body is not a JSON object. */
   json: object;
-  /** What the vendor says of it, for people: one short line. */
+  /** The failure as one short line for people, with the vendor's own message. */
   reason: string;
 };
 
 /**
- * How an exchange ended. `meaning` knows the vendor: it says what success is and names the errors that mean
- * something there. The rest has the meaning that its status has everywhere: 401 and 403 blame the config,
- * 408, 425, 429 and 5xx pass, other 4xx blame the message. 502 and 504 leave open whether the vendor has it;
- * so does a success that `meaning` did not recognise.
+ * Returns the outcome of a request. `meaning` knows the vendor: it recognises success and the vendor's own
+ * error codes. If it returns undefined, the status decides: 401 and 403 blame the config; 408, 425, 429 and
+ * 5xx are retried; other 4xx blame the message. After 502, 504 and a success that `meaning` did not
+ * recognise, the vendor may have the message: the retry is ambiguous.
  */
 export function httpOutcome(
   response: HttpResult,
@@ -29,7 +29,7 @@ export function httpOutcome(
   return meaning(said) ?? byStatus(said);
 }
 
-/** A class, because a getter in a literal takes more than all the rest of a success. */
+/** A class, because a getter in an object literal takes longer than all the rest of a success. */
 class ResponseReader implements Said {
   readonly status: number;
   readonly headers: HttpResponse['headers'];
@@ -46,7 +46,7 @@ class ResponseReader implements Said {
     this.#vendor = vendor;
   }
 
-  /** Made on demand: a success, which most responses are, needs none. */
+  /** Computed on demand, because a success needs no reason. */
   get reason(): string {
     this.#reason ??= reasonOf(this, this.#vendor);
     return this.#reason;
@@ -59,7 +59,8 @@ function reasonOf(response: HttpResponse & { json: object }, vendor: string): st
 }
 
 /**
- * There was no response. Before the request was written a retry is safe; afterwards it may have arrived.
+ * Returns the outcome when there was no response. A retry is safe if the request was not written; otherwise
+ * the request may have arrived.
  */
 function noResponse({ error, written }: { error: HttpError; written: boolean }, vendor: string): SendOutcome {
   const { code, message } = error;
@@ -76,7 +77,7 @@ function noResponse({ error, written }: { error: HttpError; written: boolean }, 
   };
 }
 
-/** A certificate that does not prove the host, or no TLS at all. */
+/** Whether TLS failed: the certificate does not prove the host, or the server does not speak TLS. */
 export function isTlsFailure({ code }: HttpError): boolean {
   return /^(?:ERR_TLS_|ERR_SSL_|CERT_|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_|HOSTNAME_MISMATCH|INVALID_CA|EPROTO$)/.test(
     code,
@@ -106,12 +107,12 @@ function byStatus(said: Said): SendOutcome {
   if (status >= 400) return rejected('message', said);
   if (status >= 300) return rejected('config', { ...said, reason: `${reason}: redirects are not followed` });
   return retry(
-    { ...said, reason: `${reason}, which does not tell whether the message was accepted` },
+    { ...said, reason: `${reason}, so it is unknown whether the message was accepted` },
     { ambiguous: true },
   );
 }
 
-/** The vendor will not take it, now or later. `code` is the vendor's own word, where it has one. */
+/** The vendor rejected the message for good. `code` is the vendor's own error code, if it has one. */
 export function rejected(
   scope: 'message' | 'address' | 'config',
   { status, reason }: Pick<Said, 'status' | 'reason'>,
@@ -128,7 +129,7 @@ export function rejectedForEither(
   return { kind: 'rejected', scope: 'message', reason, code, suspect: 'config' };
 }
 
-/** The vendor may take it later: when it says, or when `retryAfterMs` says. */
+/** Retried later: after `retryAfterMs`, by default the vendor's `Retry-After`. */
 export function retry(
   said: Pick<Said, 'status' | 'reason' | 'headers'>,
   {
@@ -147,10 +148,7 @@ export function retry(
   };
 }
 
-/**
- * What `Retry-After` asks for, in milliseconds: seconds, or a date, which is counted from the vendor's own
- * `Date`.
- */
+/** Returns the delay of `Retry-After` in milliseconds. A date is relative to the vendor's own `Date`. */
 function retryAfter(headers: HttpResponse['headers']): number | undefined {
   const wish = headers['retry-after']?.trim() ?? '';
   if (/^\d{1,12}(?:\.\d*)?$/.test(wish)) return clamped(Number(wish) * 1000);
@@ -158,8 +156,8 @@ function retryAfter(headers: HttpResponse['headers']): number | undefined {
 }
 
 /**
- * Milliseconds from the vendor's response until a moment that it named; undefined where either
- * is not known.
+ * Returns the milliseconds from the vendor's response until `atMs`, at most an hour; undefined if either time
+ * is unknown.
  */
 export function untilDate(atMs: number, { date }: HttpResponse['headers']): number | undefined {
   const wait = atMs - httpDate(date ?? '');
@@ -167,8 +165,7 @@ export function untilDate(atMs: number, { date }: HttpResponse['headers']): numb
 }
 
 /**
- * A moment as HTTP and e-mail write it, in unix milliseconds; else NaN. `Date.parse` alone sees a date in
- * `-1`.
+ * Parses a date of HTTP or e-mail into unix milliseconds; NaN if it is none. `Date.parse` alone accepts `-1`.
  */
 export function httpDate(text: string): number {
   return /^[a-z]{3}, \d{1,2} [a-z]{3} \d{4} \d\d:\d\d:\d\d (?:GMT|UTC|[+-]\d{4})$/i.test(text)
@@ -176,13 +173,13 @@ export function httpDate(text: string): number {
     : Number.NaN;
 }
 
-const LONGEST_WAIT_MS = 3_600_000; // a vendor that asks for more may have erred
+const LONGEST_WAIT_MS = 3_600_000; // a longer delay is probably a mistake of the vendor
 
 function clamped(ms: number): number {
   return Math.min(LONGEST_WAIT_MS, Math.max(0, Math.round(ms)));
 }
 
-/** A text response for people; not a whole page. */
+/** Returns the body if it is text for people; empty for an HTML page. */
 function textOf({ text, headers }: HttpResponse): string {
   return /html/i.test(headers['content-type'] ?? '') || /^\s*</.test(text) ? '' : text;
 }

@@ -3,9 +3,9 @@ import type { HttpResult } from './transport.ts';
 import { hiderOf } from './vendor-words.ts';
 
 /**
- * A sender of one request for each message: `build` makes it or rejects the message, `exchange` sends it, and
- * `classify` returns the meaning of the response. Secrets are removed from the response before `classify`
- * sees it. `exchange` never rejects, as an endpoint's `request`.
+ * Creates a sender of one request per message. `build` returns the request or rejects the message, `exchange`
+ * sends the request, and `classify` turns the response into an outcome. Secrets are redacted from the
+ * response before `classify` sees it. `exchange` must not reject.
  */
 export function createHttpSender<Message, Request extends object>({
   concurrency,
@@ -15,27 +15,27 @@ export function createHttpSender<Message, Request extends object>({
   classify,
 }: {
   concurrency: number;
-  /** A careless vendor may repeat what it was sent. Those of the config, or of one message. */
+  /** The credentials to redact, because a vendor may echo them: those of the config, or of one message. */
   secrets: readonly string[] | ((message: Message) => readonly string[]);
   build: (message: Message) => Request | Rejection;
   exchange: (request: Request, message: Message) => Promise<HttpResult>;
   classify: (response: HttpResult) => SendOutcome;
 }): Sender<Message> {
-  // What ends each of them, early if need be. Not a race with one promise for all: that would keep a note of
-  // every send for ever.
+  // Ends a send early, one entry per message. Racing each against one shared promise would keep every send in
+  // memory for the lifetime of the sender.
   const inFlight = new Set<(outcome: SendOutcome) => void>();
   const hiderFor = typeof secrets === 'function' ? remembering(secrets) : constant(hiderOf(secrets));
   let closed = false;
-  let landed = () => {}; // when the last of them has ended
+  let landed = () => {}; // called when the last send has ended
 
   function send(message: Message): Promise<SendOutcome> {
     if (closed) return Promise.resolve(closing({ ambiguous: false }));
     const request = build(message);
     if (isRejection(request)) return Promise.resolve(request);
-    // Not in an executor: it would keep the request in memory until the response.
+    // Not in an executor, which would keep the request in memory until the response.
     const { promise, resolve, reject } = Promise.withResolvers<SendOutcome>();
     inFlight.add(resolve);
-    // One promise for all that follows, as there are as many as messages.
+    // Attached in one `then`, because each promise costs time for every message.
     const received = (response: HttpResult) => {
       leave(resolve);
       try {
@@ -76,7 +76,7 @@ export function createHttpSender<Message, Request extends object>({
   return { concurrency, send, close };
 }
 
-/** Made again only when the secrets have changed: mostly they are those of the message before. */
+/** Rebuilds the redactor only when the secrets change: most messages have those of the message before. */
 function remembering<Message>(
   secretsFor: (message: Message) => readonly string[],
 ): (message: Message) => (text: string) => string {
@@ -96,12 +96,12 @@ function constant<Value>(value: Value): () => Value {
   return () => value;
 }
 
-/** The outcome of a message for which a sender that is being closed has no time. */
+/** The outcome of a message that a closing sender cannot finish. */
 export function closing({ ambiguous }: { ambiguous: boolean }): SendOutcome {
   return { kind: 'retry', reason: 'the connection is being closed', ambiguous };
 }
 
-/** The response without the texts that `hider` removes. */
+/** Returns the response with the secrets redacted. */
 export function concealed(response: HttpResult, hider: () => (text: string) => string): HttpResult {
   if ('error' in response) {
     const { error, written } = response;

@@ -3,32 +3,31 @@ import { described, type Exchange, Http2Session } from './http2-session.ts';
 import type { Endpoint, HttpError, HttpRequest, HttpResult, Timeouts } from './transport.ts';
 
 const MAX_SESSIONS = 4;
-/** A request that the other side has not processed is given to another session so often. */
+/** A request that the server did not process moves to another session at most this often. */
 const MAX_REPEATS = 2;
-const PING_AFTER_MS = 60_000; // firewalls and balancers forget connections that are silent for some minutes
-const REOPEN_AFTER_MS = 1_000; // while other sessions work, an unresponsive address is not called all the time
+const PING_AFTER_MS = 60_000; // firewalls and load balancers drop connections after some idle minutes
+const REOPEN_AFTER_MS = 1_000; // delay after a failed connect while other sessions work
 
 /**
- * Long-lived HTTP/2 sessions to one origin, one to begin with and more while all are full. With `http:` it is
- * spoken without TLS, from the first byte on (RFC 9113, 3.3). A request is written once, or again where the
- * other side has said that it did not look at it: a stream above the last one of a GOAWAY, or a refused one
- * (RFC 9113, 6.8 and 8.7).
+ * Long-lived HTTP/2 sessions to one origin: one at first, more when all are full. An `http:` origin is spoken
+ * to without TLS, with prior knowledge (RFC 9113, 3.3). A request is written again only if the server has not
+ * processed it: its stream is above the last one of a GOAWAY, or was refused (RFC 9113, 6.8 and 8.7).
  */
 export class Http2Pool implements Pick<Endpoint, 'request'> {
   readonly #endpoint: Endpoint;
-  /** What comes before the path of every request; undefined where the base is no web address. */
+  /** The path of the base, a prefix of every request; undefined if the base is not a web address. */
   readonly #path: string | undefined;
   readonly #limits: Timeouts;
   readonly #pingAfterMs: number;
-  /** Those that take requests, and those that only end what they have begun. */
+  /** Sessions that accept requests. */
   readonly #sessions = new Set<Http2Session>();
-  readonly #draining = new Set<Http2Session>();
+  /** Sessions that only finish the requests they have. */\n  readonly #draining = new Set<Http2Session>();
   readonly #waiting = new Set<Exchange>();
   #opening = false;
   #reopenAt = 0;
   #closed = false;
 
-  /** Opens nothing before the first request. */
+  /** Connects on the first request. */
   constructor(endpoint: Endpoint, timeouts: Timeouts, { pingAfterMs = PING_AFTER_MS } = {}) {
     this.#endpoint = endpoint;
     const base = URL.parse(endpoint.base);
@@ -38,9 +37,9 @@ export class Http2Pool implements Pick<Endpoint, 'request'> {
     this.#pingAfterMs = pingAfterMs;
   }
 
-  /** Never rejects, and always ends. */
+  /** Sends a request. Never rejects, and ends within the timeouts. */
   request(request: HttpRequest): Promise<HttpResult> {
-    if (this.#path === undefined) return Promise.resolve(unsent('ERR_INVALID_URL', 'this is no web address'));
+    if (this.#path === undefined) return Promise.resolve(unsent('ERR_INVALID_URL', 'this is not a web address'));
     if (this.#closed) return Promise.resolve(unsent('CLOSED', 'the connection is being closed'));
     return new Promise((resolve) => {
       const exchange: Exchange = { request, path: `${this.#path}${request.path}`, repeats: 0, resolve };
@@ -48,11 +47,13 @@ export class Http2Pool implements Pick<Endpoint, 'request'> {
       if (session === undefined) {
         this.#wait(exchange);
         this.#next();
-      } else session.carry(exchange); // without the timer that a place in the queue needs
+      } else session.carry(exchange); // needs no queue timer
     });
   }
 
-  /** Ends the sessions. What is under way has `graceMs` to finish; what has not been written is not. */
+  /**
+   * Closes the sessions. Requests in flight have `graceMs` to finish; requests not yet written fail at once.
+   */
   async close({ graceMs = 10_000 }: { graceMs?: number } = {}): Promise<void> {
     this.#closed = true;
     for (const exchange of this.#waiting)
@@ -65,10 +66,7 @@ export class Http2Pool implements Pick<Endpoint, 'request'> {
     clearTimeout(impatience);
   }
 
-  /**
-   * Takes the exchange into the queue, for as long as opening a session and waiting for a response on it may
-   * take.
-   */
+  /** Queues the request for as long as opening a session and one response may take. */
   #wait(exchange: Exchange): void {
     const { connectMs, replyMs } = this.#limits;
     this.#waiting.add(exchange);
@@ -84,9 +82,7 @@ export class Http2Pool implements Pick<Endpoint, 'request'> {
     if (response !== undefined) exchange.resolve(response);
   }
 
-  /**
-   * Gives what waits to sessions that have room, the least busy first; opens another session when none has.
-   */
+  /** Assigns queued requests to the least busy session with room; opens another session if none has. */
   #next(): void {
     for (const exchange of this.#waiting) {
       const session = this.#freest();
@@ -95,8 +91,8 @@ export class Http2Pool implements Pick<Endpoint, 'request'> {
       session.carry(exchange);
     }
     if (this.#waiting.size === 0 || this.#opening || this.#closed) return;
-    // A session lets few streams be open, or one alone, until it knows the client: let it respond once
-    // before its room is judged.
+    // A session allows few streams, or one, until it knows the client. Judge its room only after its first
+    // response.
     const [...sessions] = this.#sessions;
     if (sessions.length >= MAX_SESSIONS || sessions.some(({ proven }) => !proven)) return;
     if (sessions.length > 0 && performance.now() < this.#reopenAt) return;
@@ -140,7 +136,7 @@ export class Http2Pool implements Pick<Endpoint, 'request'> {
     this.#opening = false;
     if (failure !== undefined) {
       this.#reopenAt = performance.now() + REOPEN_AFTER_MS;
-      // Other sessions will come to what waits; if there are none, nothing will.
+      // Queued requests wait for the other sessions; they fail only if there are none.
       const response = { error: described(failure), written: false };
       if (this.#sessions.size === 0) for (const exchange of this.#waiting) this.#leave(exchange, response);
     }

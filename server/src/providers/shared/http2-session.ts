@@ -9,13 +9,12 @@ import type { Socket } from 'node:net';
 import type { HttpError, HttpRequest, HttpResult, Timeouts } from './transport.ts';
 
 /**
- * More streams are not opened, where the other side does not want fewer still: past some hundreds nothing
- * gets faster.
+ * The most streams per session, if the server does not allow fewer: more than some hundreds bring no gain.
  */
 const MAX_STREAMS = 500;
 const MAX_RESPONSE_BYTES = 64 * 1024;
 
-/** One request and the caller that waits for its response. */
+/** A request and the callback for its response. */
 export type Exchange = {
   request: HttpRequest;
   path: string;
@@ -24,22 +23,22 @@ export type Exchange = {
   resolve: (response: HttpResult) => void;
 };
 
-/** The events that a session reports to its pool. */
+/** Callbacks of the pool, called on events of a session. */
 export type Watcher = {
-  /** There may be room now. */
+  /** The session may have room now. */
   changed(): void;
-  /** It takes no more requests. */
+  /** The session accepts no more requests. */
   draining(session: Http2Session): void;
   ended(session: Http2Session): void;
-  /** The other side has not processed it. */
+  /** The server has not processed the request. */
   unprocessed(exchange: Exchange, error: HttpError): void;
 };
 
-/** One connection, from its opening to its end. */
+/** One HTTP/2 connection, from opening to end. */
 export class Http2Session {
   readonly #http2: ClientHttp2Session;
   readonly #socket: Socket;
-  /** Where it goes, as every request says. */
+  /** The `:scheme` and `:authority` headers of every request. */
   readonly #origin: readonly string[];
   readonly #limits: Timeouts;
   readonly #watcher: Watcher;
@@ -50,7 +49,7 @@ export class Http2Session {
   #lastProcessed = Number.POSITIVE_INFINITY; // of GOAWAY: the last stream that the other side will process
   #failure: Error | undefined;
   streams = 0;
-  /** Whether it has ever responded. */
+  /** Whether the server has ever responded on it. */
   proven = false;
 
   constructor(
@@ -69,7 +68,8 @@ export class Http2Session {
     http2.on('error', (error) => (this.#failure ??= error));
     http2.on('remoteSettings', () => watcher.changed());
     http2.on('goaway', (code, lastStream) => {
-      // The first of two may say that it names no stream yet (RFC 9113, 6.8).
+      // The first of two GOAWAY frames may carry the highest stream id instead of the last one (RFC 9113,
+      // 6.8).
       this.#lastProcessed = Math.min(this.#lastProcessed, lastStream);
       this.#failure ??= Object.assign(new Error(`the server ended the connection (GOAWAY, ${code})`), {
         code: 'ECONNRESET',
@@ -85,7 +85,7 @@ export class Http2Session {
     });
   }
 
-  /** How many more requests it takes. */
+  /** How many more requests the session accepts. */
   get room(): number {
     const { closed, destroyed, remoteSettings } = this.#http2;
     if (this.#ending || closed || destroyed) return 0;
@@ -93,8 +93,8 @@ export class Http2Session {
   }
 
   /**
-   * Resolves when the other side has sent its settings, and so speaks HTTP/2; else rejects, and
-   * is destroyed.
+   * Resolves when the server has sent its settings, which proves that it speaks HTTP/2. Otherwise rejects and
+   * destroys the session.
    */
   async greeted(timeoutMs: number): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
@@ -113,20 +113,20 @@ export class Http2Session {
     }
   }
 
-  /** Writes the request and resolves it with what comes. */
+  /** Writes the request and resolves it with the response. */
   carry(exchange: Exchange): void {
     const { method, headers, body } = exchange.request;
     let stream: ClientHttp2Stream;
     try {
-      // As a list, and whole: an object, or one that lacks something, node copies first.
+      // A complete list of headers, because node copies an object or an incomplete list first.
       const list = [':method', method, ':path', exchange.path, ...this.#origin, 'user-agent', 'Belfry'];
       for (const [name, value] of Object.entries(headers ?? {})) {
-        validateHeaderValue(name, value); // the http2 of node lets pass what cannot be a header
+        validateHeaderValue(name, value); // node's http2 accepts invalid values
         list.push(name, value);
       }
       stream = this.#http2.request(list);
     } catch (error) {
-      // The session has come to its end (of its stream ids, too); or the request cannot be one.
+      // The session has ended (or used up its stream ids), or the request is invalid.
       if (/^ERR_HTTP2_(GOAWAY_SESSION|INVALID_SESSION|OUT_OF_STREAMS)$/.test(described(error).code)) {
         void this.end();
         this.#watcher.unprocessed(exchange, described(error));
@@ -152,7 +152,7 @@ export class Http2Session {
       stream.close(constants.NGHTTP2_CANCEL);
       this.#ping(); // if the connection is dead, the other requests need not wait for their own deadlines
     }, this.#limits.replyMs);
-    // Not once(), though each but one comes once: what takes them off again takes longer than they do.
+    // Not once(): its removal of listeners takes longer than the listeners themselves.
     stream.on('response', (given) => {
       this.proven = true;
       status = Number(given[constants.HTTP2_HEADER_STATUS]);
@@ -164,12 +164,12 @@ export class Http2Session {
     });
     stream.on('end', () => (whole = status !== 0));
     stream.on('error', (error) => (failure = error));
-    // Comes after all the others, whatever happens; also when the connection is lost.
+    // Emitted last in every case, also when the connection is lost.
     stream.on('close', () => {
       clearTimeout(deadline);
       this.streams -= 1;
       const { id = Number.POSITIVE_INFINITY, rstCode } = stream;
-      // A connection that breaks ends its streams, too, but with a code.
+      // A lost connection also ends its streams, but with an error code.
       if (whole && !late && rstCode === constants.NGHTTP2_NO_ERROR)
         exchange.resolve({ status, headers, text: textOf(pieces) });
       else if (rstCode === constants.NGHTTP2_REFUSED_STREAM || id > this.#lastProcessed)
@@ -187,7 +187,7 @@ export class Http2Session {
     });
   }
 
-  /** Asks for a sign of life. A connection that gives none is not waited for. */
+  /** Pings the server. Destroys the session if there is no reply within `connectMs`. */
   #ping(): void {
     if (this.#pinging || this.#http2.destroyed) return;
     this.#pinging = true;
@@ -203,7 +203,7 @@ export class Http2Session {
     if (!sent) this.#pinging = false;
   }
 
-  /** Takes no more requests, and ends when those under way have. */
+  /** Accepts no more requests, and ends when those in flight have finished. */
   end(): Promise<void> {
     this.#ending = true;
     this.#watcher.draining(this);
@@ -211,7 +211,7 @@ export class Http2Session {
     return this.#ended;
   }
 
-  /** The socket is not left to node: it would wait for the other side to close it. */
+  /** Destroys the socket too: node would wait for the server to close it. */
   destroy(): void {
     this.#http2.destroy(undefined, constants.NGHTTP2_CANCEL);
     setImmediate(() => this.#socket.destroy());
@@ -243,7 +243,7 @@ function brokenOff(): Error {
   return Object.assign(new Error('the connection was closed'), { code: 'ECONNRESET' });
 }
 
-/** An error as an `HttpResult` has it. */
+/** Returns an error in the form of an `HttpResult`. */
 export function described(error: unknown): HttpError {
   const { code = 'UNKNOWN', message } = error as NodeJS.ErrnoException;
   return { code, message };

@@ -1,8 +1,6 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 
-/**
- * Whether this is the hexadecimal HMAC-SHA256 of the bytes. Takes the same time whatever is wrong with it.
- */
+/** Whether `signature` is the hexadecimal HMAC-SHA256 of the bytes. Compares in constant time. */
 export function hasSignature(signed: Buffer, key: string, signature: string): boolean {
   const wanted = createHmac('sha256', key).update(signed).digest();
   const given = Buffer.alloc(wanted.length);
@@ -12,7 +10,7 @@ export function hasSignature(signed: Buffer, key: string, signature: string): bo
   );
 }
 
-/** The object that a JSON text is. */
+/** Returns the object in a JSON text; undefined if the text is not a JSON object. */
 export function objectOf(text: string): Record<string, unknown> | undefined {
   try {
     const value: unknown = JSON.parse(text);
@@ -23,42 +21,41 @@ export function objectOf(text: string): Record<string, unknown> | undefined {
   }
 }
 
-/** A header that is there once. */
+/** Returns the value of a header; empty if it is missing or sent more than once. */
 export function textOf(header: string | string[] | undefined): string {
   return typeof header === 'string' ? header : '';
 }
 
-/** The members of an object; none of anything else. */
+/** Returns the value if it is an object, else an empty object. */
 export function membersOf(value: unknown): Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
     ? (value as Record<string, unknown>)
     : {};
 }
 
-/** A text that is not empty. */
+/** Returns the value if it is a text that is not empty. */
 export function wordOf(value: unknown): string | undefined {
   return typeof value === 'string' && value !== '' ? value : undefined;
 }
 
-/** The time that a vendor names in seconds; else this time. */
+/**
+ * Returns the time that a vendor gives in unix seconds; `nowMs` if it is missing, invalid or in the future.
+ */
 export function timeOfSeconds(seconds: unknown, nowMs: number): Date {
   const ms = Number(seconds) * 1000;
   return new Date(typeof seconds === 'number' && ms > 0 && ms <= nowMs ? ms : nowMs);
 }
 
-/**
- * Whether a time in seconds of unix time is not longer ago than this, nor ahead of us by more than clocks are
- * apart.
- */
+/** Whether a time in unix seconds is at most `withinMs` old, and at most five minutes ahead of our clock. */
 export function isRecent(seconds: string, nowMs: number, withinMs: number): boolean {
   const ms = Number(seconds) * 1000;
   return /^\d{1,12}$/.test(seconds) && ms <= nowMs + CLOCKS_APART_MS && ms >= nowMs - withinMs;
 }
 
 /**
- * How old a report may be whose vendor repeats it for hours while we are away: it is not said that a repeat
- * is signed again. A report that comes twice changes nothing, so the limit is there for the lists of what is
- * suppressed: an old bounce must not come back.
+ * The maximum age of a signed report of a vendor that retries for hours while we do not respond: the
+ * documentation does not say that a retry is signed again. A repeated report changes nothing; the limit
+ * protects the suppression lists from old bounces.
  */
 export const REPEATED_FOR_MS = 25 * 3_600_000;
 const CLOCKS_APART_MS = 5 * 60_000;

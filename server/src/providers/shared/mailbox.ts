@@ -18,29 +18,29 @@ type Mailbox = Static<typeof Mailbox>;
 /** The sender or reply-to mailbox in the configuration of an e-mail integration. */
 export const mailbox = (description: string) => described(Mailbox, description);
 
-/** For an e-mail to what is no address. */
+/** The outcome for a recipient that is not an e-mail address. */
 export const NO_ADDRESS: Rejection = {
   kind: 'rejected',
   scope: 'address',
   reason: 'this is not an e-mail address',
 };
 
-/** For an integration that names no sender, when no override does. */
+/** The outcome if neither the integration nor the override names a sender. */
 export const NO_SENDER: Rejection = {
   kind: 'rejected',
   scope: 'config',
   reason: 'the integration has no sender: set its from',
 };
 
-/** The mailbox with its name only where it has one. */
+/** Returns the mailbox without an empty name. */
 export function named({ email, name }: Mailbox): { email: string; name?: string } {
   const shown = oneLine(name ?? '').trim();
   return shown === '' ? { email } : { email, name: neverEncoded(shown) };
 }
 
 /**
- * The mailbox as the headers of an e-mail have it, in ASCII, except for a local part that is not:
- * `"Ada L" <ada@example.com>` (RFC 5322, RFC 2047).
+ * Returns the mailbox as a header of an e-mail, in ASCII unless the local part is not: `"Ada L"
+ * <ada@example.com>` (RFC 5322, RFC 2047).
  */
 export function written({ email, name }: Mailbox): string {
   const address = withAsciiDomain(email);
@@ -53,9 +53,9 @@ export function written({ email, name }: Mailbox): string {
   return `${encodedWords(shown)} <${address}>`;
 }
 
-/** The Message-ID that every attempt of a delivery has. */
+/** Returns the Message-ID of a delivery, the same for every attempt. */
 export function messageId(deliveryId: string, { email }: Mailbox): string {
   return `<${deliveryId}@${domainToASCII(email.slice(email.lastIndexOf('@') + 1))}>`;
 }
 
-const MAX_NAME_LENGTH = 128; // with its address it must fit in one line of an e-mail
+const MAX_NAME_LENGTH = 128; // with the address it must fit in one line of an e-mail

@@ -1,7 +1,7 @@
 /**
- * An e-mail as bytes: RFC 5322 headers, a text and an HTML part (RFC 2045). Made in one go and without
- * streams, as it is made once for each recipient. The same input gives the same bytes, so that a repeat is a
- * true copy.
+ * Builds an e-mail as bytes: RFC 5322 headers, a text and an HTML part (RFC 2045). Built in one pass without
+ * streams, because it is built for each recipient. The same input gives the same bytes, so that a retry sends
+ * an identical message.
  */
 import { domainToASCII } from 'node:url';
 import { LRUCache } from 'lru-cache';
@@ -13,7 +13,7 @@ type Mailbox = { email: string; name?: string };
 
 type Mime = {
   messageId: string;
-  /** Unique to the message; what makes the boundary between its parts. */
+  /** Unique per message; the separator of the parts contains it. */
   boundary: string;
   date: Date;
   from: Mailbox;
@@ -26,8 +26,8 @@ type Mime = {
 };
 
 /**
- * The whole message with CRLF line ends. No value can smuggle in a header: line breaks in headers become
- * spaces.
+ * Returns the whole message with CRLF line ends. Line breaks in headers become spaces, so no value can inject
+ * a header.
  */
 export function buildMime({
   messageId,
@@ -41,8 +41,7 @@ export function buildMime({
   text,
   html,
 }: Mime): Buffer {
-  // '=_' occurs neither in quoted-printable nor in base64, so no content can look like the boundary (RFC
-  // 2045, 6.7).
+  // '=_' occurs in neither quoted-printable nor base64, so no content matches the boundary (RFC 2045, 6.7).
   const separator = `=_${boundary}`;
   const { MimeNode } = nodemailer();
   const head = new MimeNode(`multipart/alternative; boundary="${separator}"`);
@@ -56,15 +55,15 @@ export function buildMime({
     ...Object.entries(headers).map(([key, value]) => ({ key, value: oneLine(value).trim() })),
   ]);
   const parts = [part('plain', text), part('html', html)];
-  // UTF-8 only ever shows in the header lines of addresses that need SMTPUTF8; all else is ASCII.
+  // Only addresses that need SMTPUTF8 contain UTF-8; all other bytes are ASCII.
   return Buffer.from(
     `${head.buildHeaders()}\r\n\r\n--${separator}\r\n${parts.join(`\r\n--${separator}\r\n`)}\r\n--${separator}--\r\n`,
   );
 }
 
 /**
- * Whether this can stand in an envelope: a local part without blanks unless quoted, a domain, nothing that
- * ends the line or the path.
+ * Whether the address is valid in an SMTP envelope: a local part without unquoted whitespace, a domain, and
+ * no control character or angle bracket.
  */
 export function isMailbox(email: string): boolean {
   const at = email.lastIndexOf('@');
@@ -73,8 +72,8 @@ export function isMailbox(email: string): boolean {
 }
 
 /**
- * `domainToASCII`, remembered: few domains have nearly all addresses, and each is asked for three times an
- * e-mail.
+ * Returns `domainToASCII(domain)`, cached: most addresses share a few domains, and each e-mail needs three of
+ * them.
  */
 function asciiDomain(domain: string): string {
   const known = asciiDomains.get(domain);
@@ -87,20 +86,20 @@ function asciiDomain(domain: string): string {
 const asciiDomains = new LRUCache<string, string>({ max: 1_000 });
 
 /**
- * The address as the envelope has it: the domain in ASCII (RFC 5891), unless the local part needs SMTPUTF8
- * anyway.
+ * Returns the address for the envelope: with an ASCII domain (RFC 5891), unless the local part needs
+ * SMTPUTF8.
  */
 export function withAsciiDomain(email: string): string {
   const at = email.lastIndexOf('@');
   return hasForeignLocalPart(email) ? email : email.slice(0, at + 1) + asciiDomain(email.slice(at + 1));
 }
 
-/** Whether the address can only be written to by servers that speak SMTPUTF8 (RFC 6531). */
+/** Whether only servers with SMTPUTF8 (RFC 6531) can deliver to the address. */
 export function hasForeignLocalPart(email: string): boolean {
   return /[^\p{ASCII}]/u.test(email.slice(0, email.lastIndexOf('@')));
 }
 
-/** nodemailer encodes what is not ASCII, and leaves as it is what only looks encoded. */
+/** Encodes a subject that looks like an encoded word, which nodemailer would leave unchanged. */
 function subjectValue(subject: string): string | { prepared: true; foldLines: true; value: string } {
   return looksEncoded(subject) ? { prepared: true, foldLines: true, value: encodedWords(subject) } : subject;
 }
@@ -109,15 +108,12 @@ function address({ email, name = '' }: Mailbox): { name: string; address: string
   return { name: neverEncoded(oneLine(name).trim()), address: email };
 }
 
-/**
- * Above this, quoted-printable's 10 ms per megabyte and its line search are not worth being readable in the
- * source view.
- */
+/** The largest content in quoted-printable: above it, the 10 ms per megabyte outweigh a readable source. */
 const READABLE_LIMIT = 64 * 1024;
 
 function part(subtype: 'plain' | 'html', content: string): string {
   const bytes = Buffer.from(content.replace(/\r\n?|\n/g, '\r\n'));
-  // Quoted-printable triples every byte of another script; base64 adds a third to anything.
+  // Quoted-printable triples each non-ASCII byte; base64 adds a third to any content.
   const mostlyAscii = bytes.length - content.length < content.length / 5;
   const readable = mostlyAscii && bytes.length <= READABLE_LIMIT;
   const encoding = readable ? 'quoted-printable' : 'base64';

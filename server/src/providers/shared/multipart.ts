@@ -1,4 +1,4 @@
-/** Form fields as `multipart/form-data` (RFC 7578). The same fields and seed give the same bytes. */
+/** Encodes form fields as `multipart/form-data` (RFC 7578). The same fields and seed give the same bytes. */
 export function multipart(
   fields: readonly (readonly [name: string, value: string])[],
   seed: string,

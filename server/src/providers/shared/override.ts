@@ -1,14 +1,14 @@
 import type { Override, Rejection } from '../provider.ts';
 
 const MAX_DEPTH = 32;
-/** Names that mean something to the language itself where objects are copied carelessly. */
+/** Names that could change prototypes where objects are copied carelessly. */
 const FORBIDDEN = new Set(['__proto__', 'constructor', 'prototype']);
 
 /**
- * A payload with what a broadcast says for this provider merged into it, by JSON merge patch (RFC 7396):
- * objects are merged, all else is replaced, `null` takes away. What is at the locked paths
- * (`personalizations/0/to`) is as before or, where nothing was, is not there; a list on the way to one keeps
- * its length. An override that cannot be merged rejects the message.
+ * Merges a broadcast's override for this provider into the payload, as a JSON merge patch (RFC 7396): objects
+ * are merged, other values are replaced, `null` removes a member. Locked paths (`personalizations/0/to`) keep
+ * their values; where the payload has none, the override cannot add one. A list on the way to a locked path
+ * keeps its length. An invalid override rejects the message.
  */
 export function mergeOverride<Payload extends object>(
   payload: Payload,
@@ -27,10 +27,7 @@ export function mergeOverride<Payload extends object>(
   return { payload: merged as Payload };
 }
 
-/**
- * Why an override cannot be merged into anything, as a sentence without its beginning; undefined where it
- * can.
- */
+/** Returns why an override is invalid, as a predicate without its subject; undefined if it is valid. */
 export function overrideProblem(override: unknown): string | undefined {
   return problemIn(override, 1);
 }
@@ -56,7 +53,7 @@ function patched(target: unknown, patch: unknown): unknown {
   return result;
 }
 
-/** The value with what `original` has at the path. */
+/** Returns the value with the original content at the path. */
 function restored(value: unknown, original: unknown, [name, ...rest]: readonly string[]): unknown {
   if (name === undefined) return original;
   if (Array.isArray(original)) {
@@ -70,7 +67,7 @@ function restored(value: unknown, original: unknown, [name, ...rest]: readonly s
     const base = isRecord(value) ? value : original;
     return { ...base, [name]: restored(base[name], original[name], rest) };
   }
-  // Nothing was there, so nothing may be.
+  // The payload had nothing here, so the override may not add it.
   if (!isRecord(value)) return value;
   const { [name]: _, ...others } = value;
   return others;

@@ -1,6 +1,9 @@
 import { createPrivateKey, type KeyObject } from 'node:crypto';
 
-/** The private key in this PEM if it has the wanted type: RSA, or EC on the curve P-256. */
+/**
+ * Parses a PEM. Returns undefined if it is not a private key of the wanted type: RSA, or EC on the curve
+ * P-256.
+ */
 export function privateKey(pem: string, wanted: 'rsa' | 'p256'): KeyObject | undefined {
   try {
     const key = createPrivateKey(pem);
@@ -9,6 +12,6 @@ export function privateKey(pem: string, wanted: 'rsa' | 'p256'): KeyObject | und
       key.asymmetricKeyType === 'ec' && namedCurve === 'prime256v1' ? 'p256' : key.asymmetricKeyType;
     return type === wanted ? key : undefined;
   } catch {
-    return undefined; // not a key at all
+    return undefined; // not a private key
   }
 }

@@ -67,7 +67,7 @@ describe('a message that is too big', () => {
       kind: 'rejected',
       scope: 'message',
       code: 'too_big',
-      reason: 'the message is larger than the 200 bytes that the provider takes',
+      reason: 'the message is larger than the 200 bytes that the provider accepts',
     });
   });
 

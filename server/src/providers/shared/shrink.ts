@@ -1,9 +1,9 @@
 import { isRejection, type NotificationContent, type Rejection } from '../provider.ts';
 
 /**
- * The request for as much of a message as fits: whole, else without its custom attributes, else with its text
- * cut. Then `content` is the cut text too, because HTML cannot be cut anywhere. What is too big even so
- * rejects the message, without asking the vendor.
+ * Returns the request for as much of the message as fits into `maxBytes`: the whole message, else without its
+ * custom attributes, else also with its text cut. `content` then becomes the cut text, because HTML cannot be
+ * cut safely. A message that is still too big is rejected without a request to the vendor.
  */
 export function buildToFit<Message extends NotificationContent, Request extends object>(
   message: Message,
@@ -13,7 +13,7 @@ export function buildToFit<Message extends NotificationContent, Request extends 
     maxBytes,
   }: {
     build: (message: Message) => Request | Rejection;
-    /** What counts against the limit. */
+    /** Returns the size that counts against the limit. */
     bytesOf: (request: Request) => number;
     maxBytes: number;
   },
@@ -28,7 +28,7 @@ export function buildToFit<Message extends NotificationContent, Request extends 
     const text = cut(message.text, length);
     return build({ ...plain, text, content: message.content === null ? null : text });
   };
-  // The longest that fits: every character is a byte at least, so more than `maxBytes` of them never do.
+  // Binary search for the longest text that fits. Each character takes at least a byte: start at `maxBytes`.
   let best: Request | undefined;
   let shortest = 0;
   let longest = Math.min(message.text.length, maxBytes);
@@ -45,8 +45,8 @@ export function buildToFit<Message extends NotificationContent, Request extends 
 }
 
 /**
- * No fewer bytes than a value of JSON has when it is written: computed without writing it, which is worth it
- * where nearly all fit by far.
+ * Returns an upper bound for the size of a value as JSON, in bytes. Cheaper than serializing it, which pays
+ * off because nearly all messages are far below the limit.
  */
 export function bytesAtMost(value: unknown): number {
   if (typeof value === 'string') return 6 * value.length + 2; // `\u0000`
@@ -59,19 +59,19 @@ export function bytesAtMost(value: unknown): number {
   return bytes;
 }
 
-/** The outcome of a message that is over a limit. */
+/** The outcome of a message that exceeds a limit. */
 export function tooBig(maxBytes: number): Rejection {
   return {
     kind: 'rejected',
     scope: 'message',
     code: 'too_big',
-    reason: `the message is larger than the ${maxBytes} bytes that the provider takes`,
+    reason: `the message is larger than the ${maxBytes} bytes that the provider accepts`,
   };
 }
 
 /**
- * The text if it has no more than so many UTF-16 units, else its beginning and `…`; no character is broken in
- * two.
+ * Returns the text if it has at most `maxLength` UTF-16 units, else its beginning and `…`. Never splits a
+ * surrogate pair.
  */
 export function cut(text: string, maxLength: number): string {
   if (text.length <= maxLength) return text;

@@ -2,17 +2,17 @@ import { type TProperties, Type } from 'typebox';
 import { Id, nullable, storedString, Timestamp } from '../../contract/common.ts';
 import type { TargetedTokens, TokenTarget } from '../provider.ts';
 
-// Longer than any token in use; a limit, so that lookups and messages stay small.
+// Longer than any token in use. Limits the size of lookups and messages.
 export const MAX_TOKEN = 4096;
 
-/** The members that every stored token has besides its own. */
+/** The members that every stored token has in addition to its own. */
 const record = {
   created_at: Timestamp,
   updated_at: nullable(Timestamp),
   discarded_at: nullable(Timestamp),
 };
 
-/** The three schemas of a token: the request that saves it, the response to that, and its record. */
+/** Returns the three schemas of a token: the request that saves it, the response to that, and its record. */
 export function tokenSchemas<Members extends TProperties, Saved extends TProperties>(
   name: string,
   { save, saved, id = Id }: { save: Members; saved: Saved; id?: typeof Id },
@@ -25,14 +25,14 @@ export function tokenSchemas<Members extends TProperties, Saved extends TPropert
   };
 }
 
-/** An object inside a token. */
+/** The schema of an object inside a token. */
 export function part<Members extends TProperties>(title: string, members: Members) {
   return Type.Object(members, { title, additionalProperties: false });
 }
 
 /**
- * The address of another server. The route rejects private addresses, and so does each use: a name may
- * resolve to another address by then.
+ * The schema of a server's address. Private addresses are rejected when the token is saved and at each use,
+ * because a name may resolve to another address by then.
  */
 export const serverAddress = (description: string, example: string) =>
   Type.String({
@@ -45,14 +45,14 @@ export const serverAddress = (description: string, example: string) =>
     examples: [example],
   });
 
-/** The token of a device, as the platform gives it to the app. */
+/** The token of a device, as the platform issued it to the app. */
 export const deviceToken = (minLength: number, description: string, example: string) => ({
   device_token: storedString({ minLength, maxLength: MAX_TOKEN, description, examples: [example] }),
 });
 
 type DeviceToken = { device_token: string; app_id?: string; installation_id?: string };
 
-/** The collection of a push provider: devices, of which each has one user at a time. */
+/** The token collection of a push provider. A device has one user at a time. */
 export function deviceTokens(
   provider: string,
   name: string,

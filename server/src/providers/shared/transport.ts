@@ -1,7 +1,7 @@
 /**
- * HTTP to the vendors. Every address that a customer can name goes through the egress guard, at each new
- * connection; connections are kept alive and shared, every wait has a limit, a response is read only up to a limit,
- * and no redirect is followed.
+ * HTTP to vendors. Every address that a customer can choose passes the egress guard at each new connection.
+ * Connections are kept alive and shared, every wait and every response size has a limit, and redirects are
+ * not followed.
  */
 import type { Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
@@ -13,74 +13,72 @@ import { UnreachableHosts } from './unreachable-hosts.ts';
 export type Timeouts = {
   /** DNS, TCP and TLS together. */
   connectMs: number;
-  /** From the end of the request to the response; in a protocol of many steps, for each step. */
+  /** From the end of the request to the response; in a protocol of several steps, per step. */
   replyMs: number;
-  /** A connection without work is closed after this. */
+  /** An idle connection is closed after this. */
   idleMs: number;
 };
 
-/** A setting by which the operator replaces an origin of a vendor, for a proxy or for tests. */
+/** A setting that replaces a vendor's origin, for a proxy or for tests. */
 export type OriginSetting = `PROVIDER_${string}_URL`;
 
-/** A request below an endpoint's base. */
+/** A request relative to an endpoint's base. */
 export type HttpRequest = {
   method: 'GET' | 'POST' | 'PUT' | 'DELETE';
-  /** Follows the base: begins with a slash, or is empty. */
+  /** Appended to the base: begins with a slash, or is empty. */
   path: string;
   headers?: Readonly<Record<string, string>>;
   body?: string | Buffer;
-  /** How much of the response's body is read; a megabyte if not given. */
+  /** How much of the response body is read; 1 MiB by default. */
   maxResponseBytes?: number;
 };
 
 /**
- * The result of a request: the response, whatever its status; or no response, and whether the request may
- * have arrived all the same.
+ * The result of a request: a response of any status, or an error. `written` is whether the request may have
+ * arrived nevertheless.
  */
 export type HttpResult = HttpResponse | { error: HttpError; written: boolean };
 export type HttpResponse = {
   status: number;
-  /** By their names in lower case; of those that come more than once, all, with commas between them. */
+  /** Names are in lower case. The values of a repeated header are joined with commas. */
   headers: Readonly<Record<string, string>>;
-  /** Of the body, as far as it is read. */
+  /** The body, up to the limit of the request. */
   text: string;
 };
-/**
- * `CLOSED`: the transport was closed meanwhile; all other codes are about the other side, or the way there.
- */
+/** `CLOSED`: the transport was closed. All other codes are about the server or the network. */
 export type HttpError = { code: string; message: string };
 
-/** A place to send requests to. */
+/** A server to send requests to. */
 export type Endpoint = {
-  /** Without a slash at its end: `https://api.example.com`. */
+  /** Without a trailing slash: `https://api.example.com`. */
   readonly base: string;
-  /** Never rejects, and always ends. */
+  /** Sends a request. Never rejects, and ends within the timeouts. */
   request(request: HttpRequest): Promise<HttpResult>;
-  /** A connection to its origin, for HTTP/2. Rejects at once while the origin counts as unreachable. */
+  /** Connects to the origin, for HTTP/2. Rejects at once while the origin counts as unreachable. */
   connect(options: { alpn: 'h2'; timeoutMs: number }): Promise<Socket>;
 };
 
 export type Transport = {
   readonly timeouts: Timeouts;
-  /** Whatever a customer has named: through the guard. */
+  /** Returns the endpoint for an address that a customer chose: connections pass the egress guard. */
   at(base: string): Endpoint;
   /**
-   * A vendor's own API: at `origin`, unless the operator has replaced it with this setting. The operator's
-   * address need not pass the guard.
+   * Returns the endpoint of a vendor's own API: at `origin`, unless the operator replaced it with this
+   * setting. The operator's address does not pass the guard.
    */
   vendor(setting: OriginSetting, origin: string): Endpoint;
-  /** Breaks off what is under way. */
+  /** Aborts the requests in flight. */
   close(): Promise<void>;
 };
 
 const DEFAULT_TIMEOUTS: Timeouts = { connectMs: 10_000, replyMs: 30_000, idleMs: 30_000 };
 const MAX_RESPONSE_BYTES = 1024 * 1024;
 const CLOSED: HttpError = { code: 'CLOSED', message: 'the server is stopping' };
-// To one origin, for all integrations. Each sender has its own concurrency limit: no project must wait for a
-// connection because the accounts of others at the same vendor hang.
+// Per origin, for all integrations. Each sender has its own concurrency limit, so hanging accounts of one
+// project cannot use up the connections of the others at the same vendor.
 const MAX_CONNECTIONS = 512;
 
-/** Opens nothing before the first request. */
+/** Creates a transport. It connects on the first request. */
 export function createTransport({
   egress,
   origins = {},
@@ -107,7 +105,7 @@ export function createTransport({
   };
 }
 
-/** One way out, with the connections that were made by it. */
+/** The connections that were opened by one `connect` function, with the guard or without. */
 class Way {
   readonly #connect: EgressGuard['connect'];
   readonly #timeouts: Timeouts;
@@ -123,7 +121,7 @@ class Way {
 
   to(base: string): Endpoint {
     const root = base.replace(/\/+$/, '');
-    let last: Target | undefined; // nearly all that is sent to a place goes to one path
+    let last: Target | undefined; // cached, because nearly all requests to a base have the same path
     return {
       base: root,
       connect: (options) => this.#openSocket(new URL(root), options),
@@ -137,7 +135,7 @@ class Way {
   #request({ origin, path }: Target, request: HttpRequest): Promise<HttpResult> {
     if (origin === undefined)
       return Promise.resolve({
-        error: { code: 'ERR_INVALID_URL', message: 'this is no web address' },
+        error: { code: 'ERR_INVALID_URL', message: 'this is not a web address' },
         written: false,
       });
     if (this.#closed) return Promise.resolve({ error: CLOSED, written: false });
@@ -148,7 +146,7 @@ class Way {
     return this.#opening.then(sent);
   }
 
-  /** undici is loaded with the first request: most servers of a small project never send one. */
+  /** Loads undici on the first request: most small servers never send one. */
   async #open(): Promise<Dispatcher> {
     const { Agent } = await import('undici');
     this.#agent = new Agent({
@@ -158,7 +156,7 @@ class Way {
       // until the first one has negotiated, so requests to a dead origin would time out one after another.
       allowH2: false,
       keepAliveTimeout: this.#timeouts.idleMs,
-      keepAliveMaxTimeout: this.#timeouts.idleMs, // the other side may be a stranger and ask for more
+      keepAliveMaxTimeout: this.#timeouts.idleMs, // ignore a longer one from an untrusted server
       connect: ({ hostname, port, protocol }, callback) => {
         const url = new URL(`${protocol}//${bracketed(hostname)}:${port || ''}`);
         this.#openSocket(url, { timeoutMs: this.#timeouts.connectMs, alpn: 'http/1.1' }).then(
@@ -180,7 +178,7 @@ class Way {
   }
 }
 
-/** Where a request goes; no origin where that is no web address. */
+/** A parsed address; without `origin` if it is not a web address. */
 type Target = { given: string; origin?: string; path: string };
 
 function targetOf(root: string, given: string): Target {
@@ -189,7 +187,7 @@ function targetOf(root: string, given: string): Target {
   return { given, origin: url.origin, path: url.pathname + url.search };
 }
 
-/** A connection to the origin of a URL, with TLS where it says https; certificates are always verified. */
+/** Opens a connection to the origin of a URL, with TLS for https. Certificates are always verified. */
 async function openSocket(
   connect: EgressGuard['connect'],
   { protocol, hostname, port }: URL,
@@ -203,10 +201,10 @@ async function openSocket(
   return new Promise((resolve, reject) => {
     const tls = connectTls({
       socket,
-      ...(/^[\d.]+$|:/.test(host) ? {} : { servername: host }), // an address is not a server name (RFC 6066, 3)
+      ...(/^[\d.]+$|:/.test(host) ? {} : { servername: host }), // not for IP addresses (RFC 6066, 3)
       host,
       ALPNProtocols: [alpn],
-      rejectUnauthorized: true, // said aloud, so that no environment variable switches it off
+      rejectUnauthorized: true, // explicit, so that no environment variable disables it
       minVersion: 'TLSv1.2',
     });
     const timer = setTimeout(
@@ -235,9 +233,8 @@ function bracketed(hostname: string): string {
 }
 
 /**
- * One request and its result. It uses undici's handlers: a stream for the body of every response,
- * and a signal for the time it may take, cost as much as all the rest. They say, too, when the request begins
- * to be written.
+ * Sends one request. Uses undici's dispatch handlers, because a body stream and an abort signal per request
+ * cost as much as all the rest. The handlers also report when the request begins to be written.
  */
 function exchange(
   dispatcher: Dispatcher,
@@ -261,7 +258,7 @@ function exchange(
       const read = chunks.length === 1 && only !== undefined ? only : Buffer.concat(chunks);
       settle({ status, headers: received, text: read.toString('utf8', 0, maxResponseBytes) });
     };
-    // undici's waits end one by one when nothing comes; this one ends a response that comes byte by byte.
+    // undici's timeouts end a silent response; this one also ends a response that trickles in byte by byte.
     const deadline = setTimeout(
       () => {
         late = true;
@@ -283,10 +280,10 @@ function exchange(
       {
         onRequestStart(controller) {
           sending = controller;
-          if (late) controller.abort(TOO_LATE); // it has waited for a connection until now
+          if (late) controller.abort(TOO_LATE); // it waited for a connection too long
         },
         onResponseStart(_controller, code, given) {
-          status = code; // those below 200 only come before the response
+          status = code; // informational responses (1xx) are overwritten
           received = joined(given);
         },
         onResponseData(controller, chunk) {
@@ -294,10 +291,10 @@ function exchange(
           bytes += chunk.length;
           if (bytes < maxResponseBytes) return;
           whole();
-          controller.abort(ENOUGH); // what comes after is not waited for
+          controller.abort(ENOUGH); // do not wait for the rest
         },
         onResponseEnd: whole,
-        // Before the request began to be written, nothing of it was sent.
+        // Nothing was sent before onRequestStart.
         onResponseError: (_controller, error) =>
           settle({ error: isClosed() ? CLOSED : described(error), written: sending !== undefined }),
       },
@@ -308,7 +305,7 @@ function exchange(
 const TOO_LATE = Object.assign(new Error('the response took too long'), { code: 'ETIMEDOUT' });
 const ENOUGH = new Error('enough of the response was read');
 
-/** Copied only where one of them came more than once. */
+/** Joins repeated headers; copies the headers only if there are any. */
 function joined(headers: Readonly<Record<string, string | string[] | undefined>>): Record<string, string> {
   const all = Object.values(headers);
   if (all.every((value) => typeof value === 'string')) return headers as Record<string, string>;

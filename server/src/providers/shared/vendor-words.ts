@@ -1,8 +1,8 @@
-/** Makes the words of a vendor's response fit to be shown to people. */
+/** Prepares a vendor's response for display to people. */
 
-/** The object that a JSON text is; an empty one where it is none. */
+/** Parses a JSON object; returns an empty one if the text is not a JSON object. */
 export function objectIn(text: string): object {
-  if (text === '') return {}; // common, and an error thrown costs ten times the parsing
+  if (text === '') return {}; // common, and an exception takes ten times as long
   try {
     const value: unknown = JSON.parse(text);
     return typeof value === 'object' && value !== null ? value : {};
@@ -11,7 +11,7 @@ export function objectIn(text: string): object {
   }
 }
 
-/** What went wrong, in the vendor's words: a text of its own, one below `error`, or the first of `errors`. */
+/** Returns the vendor's error message: the value itself, the one below `error`, or the first of `errors`. */
 export function wordsIn(value: unknown): string | undefined {
   if (typeof value === 'string') return value;
   if (typeof value !== 'object' || value === null) return undefined;
@@ -23,8 +23,8 @@ export function wordsIn(value: unknown): string | undefined {
 }
 
 /**
- * What a stranger's server says as one short line, without breaks, indentation and control characters: it is
- * shown to people and stored.
+ * Returns a vendor's text as one short line without line breaks and control characters, for storage and
+ * display.
  */
 export function tidy(text: string, length = 300): string {
   return text
@@ -36,15 +36,15 @@ export function tidy(text: string, length = 300): string {
 }
 
 /**
- * The text with secrets taken out, plain and as base64 carries them. Shorter ones than four characters are
- * parts of words.
+ * Returns the text with the secrets replaced, both plain and in base64. Secrets under four characters are
+ * kept, because they may be parts of words.
  */
 export function withoutSecrets(text: string, secrets: readonly string[]): string {
   if (text === '') return text;
   return hiderOf(secrets)(text);
 }
 
-/** `withoutSecrets` for many texts: the forms that a secret can have are made once. */
+/** Returns `withoutSecrets` for many texts: the encoded forms of the secrets are computed once. */
 export function hiderOf(secrets: readonly string[]): (text: string) => string {
   const forms = secrets
     .filter((secret) => secret.length >= 4)
@@ -53,7 +53,7 @@ export function hiderOf(secrets: readonly string[]): (text: string) => string {
   return (text) => forms.reduce((left, form) => left.replaceAll(form, '••••••'), text);
 }
 
-/** Without the padding, which may be left out. */
+/** Without padding, which is optional. */
 function inBase64(secret: string): string[] {
   const bytes = Buffer.from(secret);
   return [bytes.toString('base64').replace(/=+$/, ''), bytes.toString('base64url')];

@@ -1,15 +1,15 @@
-/** What Slack says to a message. https://docs.slack.dev/reference/methods/chat.postMessage#errors */
+/** Classifies Slack's responses to a message. https://docs.slack.dev/reference/methods/chat.postMessage#errors */
 
 import type { SendOutcome } from '../provider.ts';
 import { httpOutcome, rejected, rejectedForEither, retry, type Said } from '../shared/http-outcome.ts';
 import type { HttpResult } from '../shared/transport.ts';
 
-/** The meaning of a response of Slack: the API responds with JSON, a webhook with one word. */
+/** Returns the outcome of a response. The API responds with JSON, an incoming webhook with one word. */
 export function classifySlackResponse(response: HttpResult): SendOutcome {
   return httpOutcome(response, 'Slack', meaning);
 }
 
-// The words of the API and those of webhooks, which have nothing in common but some of their meanings.
+// Error codes of the API and of incoming webhooks, which differ.
 const INSTALLATION_GONE = new Set([
   'account_inactive',
   'token_revoked',
@@ -30,9 +30,9 @@ const TOKEN_GONE = new Set([
   'channel_is_archived',
   'user_not_found',
 ]);
-/** What the app asks for when it is installed, or what one workspace made of it. */
+/** Caused by the scopes that the app requests, or by a setting of one workspace. */
 const EITHER = new Set(['missing_scope', 'not_allowed_token_type', 'not_authed']);
-/** Rules of one workspace, of which others know nothing: they do not stop the integration. */
+/** Rules of one workspace. Other workspaces are not affected, so the integration continues. */
 const FORBIDDEN = new Set([
   'ekm_access_denied',
   'org_login_required',
@@ -50,9 +50,9 @@ const PASSING = new Set([
   'team_added_to_org',
   'rollup_error',
 ]);
-/** "It is possible that some aspect of the operation succeeded." */
+/** Slack: "It is possible that some aspect of the operation succeeded." */
 const AMBIGUOUS = new Set(['fatal_error', 'internal_error']);
-/** The engine renews the installation's tokens, and sends again. */
+/** The engine refreshes the installation's tokens and retries. */
 const TOKEN_EXPIRED = 'token_expired';
 
 function meaning(said: Said): SendOutcome | undefined {
@@ -71,11 +71,11 @@ function meaning(said: Said): SendOutcome | undefined {
   if (EITHER.has(code)) return rejectedForEither(said, code);
   if (FORBIDDEN.has(code)) return rejected('message', said, code);
   if (said.status >= 500) return undefined;
-  // A word that says no, and none of those above: it is about what was sent.
+  // An error that is not in the lists above concerns the message.
   return ok === false || said.status >= 400 ? rejected('message', said, code) : undefined;
 }
 
-/** Slack's word for an error, where the text is one. */
+/** Returns Slack's error code, if the text is one. */
 function wordOf(text: string): string | undefined {
   return /^\s*([a-z][a-z_]{1,99})\s*$/.exec(text)?.[1];
 }

@@ -10,8 +10,8 @@ export const guide: Guide = {
     locked: ['`channel`', '`token`'],
   },
   limits: [
-    ['title', '150 characters', 'it is cut with `…`'],
-    ['content', '3000 characters', 'it is cut with `…`'],
+    ['title', '150 characters', 'it is cut and ends in `…`'],
+    ['content', '3000 characters', 'it is cut and ends in `…`'],
     ['link', '3000 characters, `https:` or `http:`', 'it is left out'],
   ],
   responses: [

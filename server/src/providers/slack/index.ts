@@ -1,4 +1,4 @@
-/** Slack, by an app of the project's own. https://api.slack.com/apps */
+/** Slack, through the project's own app. https://api.slack.com/apps */
 import { Type } from 'typebox';
 import { type Provider, type Rejection, secret } from '../provider.ts';
 import type { HttpResult } from '../shared/transport.ts';
@@ -17,7 +17,7 @@ const config = Type.Object(
     signing_secret: secret({
       minLength: 32,
       maxLength: 32,
-      description: 'The signing secret of the app: what Slack reports is verified with it',
+      description: 'The signing secret of the app. It verifies the events that Slack sends',
     }),
   },
   {
@@ -33,7 +33,7 @@ const config = Type.Object(
   },
 );
 
-/** Cannot be verified: Slack responds only to apps that are installed. */
+/** Slack. It has no `verify`, because Slack accepts requests only of installed apps. */
 export const slack: Provider<'slack', typeof config, SlackRequest | Rejection, HttpResult> = {
   name: 'slack',
   title: 'Slack',

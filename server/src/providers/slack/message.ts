@@ -1,4 +1,4 @@
-/** A notification as a message to Slack. https://docs.slack.dev/reference/methods/chat.postMessage */
+/** Builds messages for Slack. https://docs.slack.dev/reference/methods/chat.postMessage */
 
 import type { Rejection, SlackMessage } from '../provider.ts';
 import { mergeOverride } from '../shared/override.ts';
@@ -6,19 +6,19 @@ import { cut } from '../shared/shrink.ts';
 import type { HttpRequest } from '../shared/transport.ts';
 import { cutMrkdwn, escapeMrkdwn, htmlToMrkdwn } from './mrkdwn.ts';
 
-/** What is posted, and where: at an address of its own, or by the API. */
+/** A request to the API, or to an incoming webhook at `webhookUrl`. */
 export type SlackRequest = HttpRequest & { webhookUrl?: string };
 
-// Slack's limits, in characters. Of a text it takes ten times as much, and then cuts it; for a few lines that
-// is what it recommends.
+// Slack's limits, in characters. `text` may have 40,000 before Slack truncates it; Slack recommends at most
+// 4,000.
 const MAX_HEADER = 150;
 const MAX_SECTION = 3000;
 const MAX_URL = 3000;
 const MAX_TEXT = 4000;
 
 /**
- * The message as blocks, and once more as one text, which is what Slack shows in its own notifications and
- * reads aloud.
+ * Builds the message as blocks, and once more as one text, which Slack shows in its own notifications and
+ * which screen readers read.
  */
 export function buildSlackMessage(message: SlackMessage): SlackRequest | Rejection {
   const { to, override } = message;
@@ -70,7 +70,7 @@ function blocksOf(message: SlackMessage): object[] {
   ];
 }
 
-/** The link is never what is cut. */
+/** Returns the title, the content and the link. Only title and content are cut. */
 function textOf(message: SlackMessage): string {
   const title = escapeMrkdwn(message.title.replace(/\s+/g, ' ').trim());
   const url = linkOf(message);
@@ -81,21 +81,21 @@ function textOf(message: SlackMessage): string {
   return `${cutMrkdwn(words, MAX_TEXT - link.length)}${link}`;
 }
 
-/** The text is the content itself where that is no HTML. */
+/** Returns the content as mrkdwn. `text` equals the content if that is not HTML. */
 function contentOf({ content, text }: SlackMessage): string {
   if (content === null) return '';
   const isHtml = content.trim() !== text.trim() && /<[a-z!/]|&[a-z#]/i.test(content);
   return isHtml ? htmlToMrkdwn(content) : escapeMrkdwn(content.trim().slice(0, MAX_TEXT + 1));
 }
 
-/** Slack refuses a whole message for a link that it cannot open. */
+/** Returns the link if Slack can open it: one that it cannot open makes Slack reject the whole message. */
 function linkOf({ actionUrl }: SlackMessage): string | undefined {
   const url = actionUrl === null ? null : URL.parse(actionUrl);
   const opens = url?.protocol === 'https:' || url?.protocol === 'http:';
   return opens && url.href.length <= MAX_URL ? url.href : undefined;
 }
 
-/** For the apps of the workspace; it is not shown. */
+/** Returns the message metadata, which apps of the workspace can read and which is not shown. */
 function metadataOf({ notificationId, category, topic }: SlackMessage): object {
   return {
     event_type: 'notification',

@@ -1,21 +1,23 @@
-/** HTML in the markup that Slack shows. https://docs.slack.dev/messaging/formatting-message-text */
+/** Converts HTML to mrkdwn, Slack's markup. https://docs.slack.dev/messaging/formatting-message-text */
 import { createRequire } from 'node:module';
 import type { DomNode, FormatCallback, HtmlToTextOptions } from 'html-to-text';
 
-/** Slack's three special characters, so that nothing in a text is taken for a link or a mention. */
+/** Escapes Slack's three special characters, so that no text becomes a link or a mention. */
 export function escapeMrkdwn(text: string): string {
   return text.replace(/[&<>]/g, (character) => ESCAPES[character] ?? character);
 }
 
 const ESCAPES: Readonly<Record<string, string>> = { '&': '&amp;', '<': '&lt;', '>': '&gt;' };
 
-/** HTML as mrkdwn: what Slack knows is kept (bold, links, lists, quotes, code), of the rest the text. */
+/** Converts HTML to mrkdwn: keeps bold, links, lists, quotes and code, and the text of everything else. */
 export function htmlToMrkdwn(html: string): string {
   convert ??= (require('html-to-text') as typeof import('html-to-text')).compile(OPTIONS);
   return convert(html.slice(0, SOURCE_LIMIT)).trim();
 }
 
-/** The beginning of a mrkdwn text, with nothing cut in two: no character, no `&amp;`, no `<link|words>`. */
+/**
+ * Cuts mrkdwn to `maxLength` UTF-16 units. Never splits a character, an entity (`&amp;`) or a `<link|text>`.
+ */
 export function cutMrkdwn(text: string, maxLength: number): string {
   if (text.length <= maxLength) return text;
   const beginning = text.slice(0, maxLength - 1).replace(/[\ud800-\udbff]$/, '');
@@ -25,13 +27,13 @@ export function cutMrkdwn(text: string, maxLength: number): string {
     .trimEnd()}…`;
 }
 
-const SOURCE_LIMIT = 50_000; // characters of HTML: a message shows 3,000 of what is in them
+const SOURCE_LIMIT = 50_000; // characters of HTML; a message shows 3,000 characters of their text
 
-// Loaded when the first HTML is sent, as it holds 2 MB. `require`, because it can wait for nothing.
+// Loaded with the first HTML, because it takes 2 MB. By `require`, because messages are built synchronously.
 const require = createRequire(import.meta.url);
 let convert: ((html: string) => string) | undefined;
 
-/** Marks around the words, unless there are none: Slack shows `**` as it is. */
+/** Encloses text in a mark. Leaves out the mark around empty text: Slack would show `**` literally. */
 const around =
   (mark: string): FormatCallback =>
   (element, walk, builder) => {
@@ -73,7 +75,7 @@ const quote: FormatCallback = (element, walk, builder) => {
 const code: FormatCallback = (element, walk, builder) => {
   builder.openBlock({ isPre: true, leadingLineBreaks: 2 });
   walk(element.children, builder);
-  // Preformatted text is the only one that the converter does not escape by itself.
+  // The converter escapes all text except preformatted text.
   builder.closeBlock({
     trailingLineBreaks: 2,
     blockTransform: (text) => `\`\`\`\n${escapeMrkdwn(text)}\n\`\`\``,

@@ -1,39 +1,40 @@
 /**
- * How a Slack app gets into workspaces, and how its tokens are renewed.
+ * Installs a Slack app in workspaces with OAuth, and refreshes its tokens.
  * https://docs.slack.dev/authentication/installing-with-oauth
  */
 import type { SlackInstallation } from '../../contract/installation.ts';
 import { type Asked, ask } from '../shared/ask.ts';
 import type { Transport } from '../shared/transport.ts';
 
-/** A Slack app, as it speaks for itself. */
+/** The credentials of a Slack app. */
 export type SlackApp = { appId: string; clientId: string; clientSecret: string };
 
-/** What Slack gives for a code: all that there is to know of an installation but its id. */
+/** Slack's response to a code: an installation without its id. */
 export type SlackGrant = Omit<SlackInstallation, 'id'>;
 
-/** What Slack gives for a refresh token, which is used up with it. */
+/** Slack's response to a refresh token. A refresh token is valid once. */
 export type RenewedTokens = { access_token: string; refresh_token?: string; expires_in?: number };
 
 /**
- * How asking for tokens ended: `code` is Slack's own word. After `failed` it is not known whether Slack has
- * done it all the same.
+ * The result of a token request. `code` is Slack's error code. After `failed`, Slack may have granted the
+ * tokens nevertheless.
  */
 export type GrantResult<Granted> =
   | { kind: 'granted'; grant: Granted }
   | { kind: 'refused'; code: string }
   | { kind: 'failed'; reason: string; retryAfterMs: number };
 
-// Posting as the bot, and the webhook of a channel that the user picks.
+// To post as the bot, and to a channel that the user picks (its incoming webhook).
 const SCOPES = ['chat:write', 'incoming-webhook'];
 
-/** What is asked for: what posting needs and what the caller wants besides. */
+/** Returns the scopes to request: those needed to post, and the caller's. */
 export function scopesWith(extra: readonly string[]): string[] {
   return [...new Set([...SCOPES, ...extra])];
 }
 
 /**
- * The address at which a user lets the app in. `base` replaces Slack's own; what its query has besides stays.
+ * Returns the address where a user authorizes the app. `base` replaces Slack's own address and keeps its
+ * query.
  */
 export function authorizeUrl(
   transport: Pick<Transport, 'vendor'>,
@@ -54,7 +55,7 @@ export function authorizeUrl(
   return url.href;
 }
 
-/** Exchanges the code that Slack sent a user back with. A code is good for one time. */
+/** Exchanges the code of an authorization for tokens. A code is valid once. */
 export async function exchangeCode(
   transport: Pick<Transport, 'vendor'>,
   app: SlackApp,
@@ -65,8 +66,8 @@ export async function exchangeCode(
 }
 
 /**
- * Exchanges a refresh token for new tokens. Once Slack has taken it, it is of no use any more, whether its
- * response arrives or not.
+ * Exchanges a refresh token for new tokens. Once Slack has accepted it, it is invalid, even if the response
+ * is lost.
  */
 export async function renewTokens(
   transport: Pick<Transport, 'vendor'>,
@@ -96,7 +97,7 @@ function access(
   });
 }
 
-// Slack's words for troubles of its own, which may pass.
+// Temporary errors of Slack.
 const PASSING = new Set([
   'fatal_error',
   'internal_error',
@@ -125,27 +126,27 @@ function classify<Granted>(
     const grant = read(members);
     return grant === undefined ? { kind: 'refused', code: 'no_bot_token' } : { kind: 'granted', grant };
   }
-  if (error === undefined) return failed(`Slack responded with ${status} without saying why`);
+  if (error === undefined) return failed(`Slack responded with ${status} without an error code`);
   return PASSING.has(error) ? failed(`Slack responded with ${error}`) : { kind: 'refused', code: error };
 }
 
 type Members = Readonly<Record<string, unknown>>;
 
-/** Slack's word for an error; it is shown to people, so it has to look like one. */
+/** Returns Slack's error code, or `unknown_error` if it does not look like one. It is shown to people. */
 function codeIn(error: unknown): string {
   return typeof error === 'string' && /^\w{1,100}$/.test(error) ? error : 'unknown_error';
 }
 
 /**
- * The grant in a response, with what the record of an installation has a place for; undefined where there is
- * no bot in it.
+ * Returns the grant in a response, reduced to the fields of an installation; undefined if it contains no bot
+ * token, workspace, installer or app.
  */
 function grantIn(json: Members): SlackGrant | undefined {
   const tokens = tokensIn(json);
   const team = objectIn(json.team);
   const enterprise = objectIn(json.enterprise);
   const webhook = objectIn(json.incoming_webhook);
-  const workspace = idAndName(team) ?? idAndName(enterprise); // the response for an organisation names no workspace
+  const workspace = idAndName(team) ?? idAndName(enterprise); // an organization-wide installation has no workspace
   const installer = wordIn(objectIn(json.authed_user)?.id);
   const appId = wordIn(json.app_id);
   if (tokens === undefined || workspace === undefined || installer === undefined || appId === undefined)
@@ -197,7 +198,7 @@ function lifetimeIn(value: Members | undefined): { expires_in?: number } {
     : {};
 }
 
-/** Those of these members that are texts and not empty. */
+/** Returns those of the members that are texts and not empty. */
 function words<Name extends string>(
   value: Members | undefined,
   names: readonly Name[],
@@ -217,7 +218,7 @@ function objectIn(value: unknown): Members | undefined {
   return typeof value === 'object' && value !== null ? (value as Members) : undefined;
 }
 
-/** Slack says it in seconds; an hour at most is believed. */
+/** Returns the delay of `Retry-After` (seconds), at most an hour; 30 s if there is none. */
 function retryAfterMs(header: string | undefined): number {
   const seconds = Number(header);
   return header !== undefined && seconds > 0 ? Math.min(seconds, 3_600) * 1_000 : RETRY_AFTER_MS;

@@ -2,8 +2,8 @@ import { hash } from 'node:crypto';
 import type { Rates, SlackMessage } from '../provider.ts';
 
 /**
- * One message a second to each channel or webhook, as Slack asks. It lets short bursts pass and does not say
- * how short they are: we send four at once at most, and no more than four in any four seconds.
+ * Slack permits one message per second and channel or webhook, with short bursts of unspecified length. We
+ * send at most four at once, and at most four in any four seconds.
  */
 export const slackRates: Rates<SlackMessage, unknown> = {
   destination: {
@@ -12,7 +12,7 @@ export const slackRates: Rates<SlackMessage, unknown> = {
   },
 };
 
-/** The host of a webhook; else the workspace, which its access token stands for. */
+/** Returns the host of a webhook, else a hash of the access token, which stands for the workspace. */
 export function slackDownstreamHost({ to }: SlackMessage): string {
   if ('webhookUrl' in to) return URL.parse(to.webhookUrl)?.host ?? '';
   return hash('sha256', to.accessToken, 'base64url').slice(0, 16);

@@ -4,9 +4,9 @@ import { createHttpSender } from '../shared/http-sender.ts';
 import { classifySlackResponse } from './classify.ts';
 import { buildSlackMessage } from './message.ts';
 
-const CONCURRENCY = 64; // to all channels together; how often one may be posted to, the engine knows
+const CONCURRENCY = 64; // for all channels; the rate per channel is limited by slackRates
 
-/** Posts messages of any app: the message has everything that differs. */
+/** Creates a sender for messages of any app: each message carries its own credentials. */
 export function connectSlack({ transport }: SenderDeps): Sender<SlackMessage> {
   const api = transport.vendor('PROVIDER_SLACK_API_URL', 'https://slack.com/api');
   const sender = createHttpSender({

@@ -19,7 +19,7 @@ const chat = {
       scope: Type.Optional(
         storedString({
           maxLength: 4096,
-          description: 'What the installation permits.',
+          description: 'The scopes of the installation.',
           examples: ['chat:write'],
         }),
       ),
@@ -28,14 +28,14 @@ const chat = {
   webhook: Type.Optional(
     part('ChatTokenWebhook', {
       url: serverAddress(
-        "The address of the incoming webhook, from Slack's response to the installation.",
+        "The URL of the incoming webhook, from Slack's response to the installation.",
         'https://hooks.slack.com/services/T9TK3CUKW/B0LJ2KD5H/x1y2z3',
       ),
     }),
   ),
 };
 const ChatTokenId = Type.String({
-  description: 'Of a token with `oauth`: `<installation_id>-<channel_id>`.',
+  description: '`<installation_id>-<channel_id>` for a token with `oauth`.',
   examples: ['A012ABCD0A0-T9TK3CUKW-C024BE91L'],
 });
 const schemas = tokenSchemas(
@@ -45,7 +45,7 @@ const schemas = tokenSchemas(
 );
 type ChatToken = Static<typeof schemas.save>;
 
-/** The tokens of a Slack app: channels and users of the workspaces that have installed it. */
+/** The tokens of a Slack app: channels and users of the workspaces that installed it. */
 export const chatTokens: TargetedTokens<ChatToken> = {
   collection: 'slack',
   kind: 'shared',
@@ -53,20 +53,20 @@ export const chatTokens: TargetedTokens<ChatToken> = {
   hosts: [urlMember('webhook.url')],
   hasPublicIds: true,
   savedAgain:
-    'A token is the channel in `oauth` or else the address in `webhook`; several users can have the same ' +
-    'token. Saving it again updates its record, or makes a new one if it was discarded. With `oauth`, the ' +
+    'A token is identified by the channel in `oauth`, or else by the URL in `webhook`; several users can have the same ' +
+    'token. Saving it again updates its record, or creates a new one if it was discarded. With `oauth`, the ' +
     'id of the active record consists of the installation and the channel.',
   identity({ oauth, webhook }) {
     if (oauth === undefined) return { text: webhook?.url ?? '' };
     const id = `${oauth.installation_id}-${oauth.channel_id}`;
-    // No id of Slack's looks like one of ours. One that does gets another id, so that an id never means two
-    // tokens.
+    // Slack's ids never look like ours. One that does is stored under a generated id, so that no id can mean
+    // two tokens.
     return isId(id) ? { text: `oauth:${id}` } : { publicId: id };
   },
   target,
 };
 
-/** A channel, by the app that the user has installed or by the address of a webhook. */
+/** Returns the channel, by the installed app or by the webhook. */
 function target({ oauth, webhook }: ChatToken): TokenTarget {
   if (oauth === undefined) {
     const webhookUrl = webhook?.url ?? '';

@@ -1,9 +1,10 @@
 /**
- * E-mail by any SMTP server. https://www.rfc-editor.org/rfc/rfc5321
+ * E-mail through any SMTP server. https://www.rfc-editor.org/rfc/rfc5321
  *
- * nodemailer's pool speaks the protocol; we build the message, open the sockets (through the egress guard)
- * and say what each ending means. The pool is used without nodemailer's composer: a message is one buffer
- * that we watch being read, which is how we know whether a connection that broke had been given all of it.
+ * nodemailer's pool speaks the protocol. We build the message, open the sockets (through the egress guard)
+ * and classify the result. The pool is used without nodemailer's composer: a message is one buffer, and we
+ * observe how far it was read. A connection that breaks after all of it was read leaves the outcome
+ * ambiguous.
  */
 import type { Socket } from 'node:net';
 import { Readable } from 'node:stream';
@@ -40,7 +41,7 @@ const SmtpMailbox = Type.Object(
 );
 const mailbox = (description: string) => described(SmtpMailbox, description);
 
-// A name in ASCII, or an IP address. No part can begin in two places, so matching is linear.
+// An ASCII host name or an IP address. The alternatives do not overlap, so matching takes linear time.
 const HOST = '^([A-Za-z0-9_]+((\\.|-+)[A-Za-z0-9_]+)*\\.?|[0-9A-Fa-f]*:[0-9A-Fa-f:.]+)$';
 
 const config = Type.Object(
@@ -59,12 +60,12 @@ const config = Type.Object(
     username: Type.String({ description: 'Account to log in with; empty to send without logging in' }),
     password: secret({ description: 'Password of the account' }),
     from: mailbox('Sender of every e-mail'),
-    reply_to: Type.Optional(mailbox('Where replies go, if not to the sender')),
+    reply_to: Type.Optional(mailbox('Reply-To mailbox, if replies do not go to the sender')),
     security: Type.Optional(
       oneOf(['none', 'ssl', 'starttls'], {
         description:
-          'ssl: TLS from the start. starttls: refuse to send unless the server encrypts. none: never encrypt. ' +
-          'Left out: TLS on port 465, elsewhere STARTTLS if the server offers it',
+          'ssl: TLS from the start. starttls: send only if the server supports STARTTLS. none: no encryption. ' +
+          'Default: TLS on port 465, on other ports STARTTLS if the server offers it',
       }),
     ),
     max_per_second: maxPerSecond,
@@ -85,7 +86,7 @@ const config = Type.Object(
 );
 type Config = Static<typeof config>;
 
-/** One e-mail as the server is given it. */
+/** One e-mail in the form in which the server receives it. */
 type SmtpRequest = {
   envelope: { from: string; to: string };
   messageId: string;
@@ -107,14 +108,9 @@ export const smtp: Provider<'email', typeof config, SmtpRequest, SmtpReply> = {
   verify,
 };
 
-/**
- * Connections of one integration to its server: enough to hide the round trips, few enough to be a polite
- * client.
- */
+/** Connections per integration: enough to hide the round trips, few enough for the server. */
 const MAX_CONNECTIONS = 8;
-/**
- * Each is renewed after so many messages, as many servers limit them; every renewal costs the pool 100 ms.
- */
+/** Messages per connection, because many servers limit them. Each reconnect costs the pool 100 ms. */
 const MAX_MESSAGES = 500;
 
 const DEFAULT_TIMEOUTS: Timeouts = {
@@ -151,7 +147,7 @@ function connect(config: Config, { egress, timeouts }: SenderDeps): Sender<Email
   return { concurrency: MAX_CONNECTIONS * 2, send, close };
 }
 
-/** Connects, greets, encrypts and logs in as for an e-mail, and takes its leave. */
+/** Verifies the config: connects, starts TLS and logs in as for an e-mail, then quits. */
 async function verify(config: Config, { egress, transport }: VerifyDeps): Promise<Finding[]> {
   const limits = transport.timeouts;
   let socket: Socket | undefined;
@@ -172,8 +168,8 @@ async function verify(config: Config, { egress, transport }: VerifyDeps): Promis
 }
 
 /**
- * Rejects with what the server or the connection says. Not by nodemailer's pool: that is content where no
- * login is offered.
+ * Resolves with findings about the login; rejects with the error of the server or the connection. Does not
+ * use nodemailer's pool, which accepts a server that offers no login.
  */
 function logIn(config: Config, limits: Timeouts, socket: Socket): Promise<Finding[]> {
   const { SMTPConnection } = nodemailer();
@@ -191,7 +187,7 @@ function logIn(config: Config, limits: Timeouts, socket: Socket): Promise<Findin
       else if (user === '') leave([]);
       else if (!connection.allowsAuth) leave([noLogin(connection)]);
       else
-        connection.login({ credentials: { user, pass } }, (refused) => {
+        connection.login({ credentials: { user, pass } }, (error) => {
           if (refused) reject(refused);
           else leave([]);
         });
@@ -203,7 +199,7 @@ function noLogin({ secure }: { secure: boolean }): Finding {
   const where = secure ? '' : ' without encryption: set security to starttls or ssl';
   return {
     field: 'username',
-    problem: `cannot be logged in with: the mail server offers no login${where}; or leave it empty, to send without`,
+    problem: `cannot be used: the mail server offers no login${where}; or leave it empty to send without login`,
   };
 }
 
@@ -215,7 +211,7 @@ function fieldOf(error: SmtpError): keyof Config {
 function openPool(config: Config, limits: Timeouts, egress: EgressGuard): SMTPPool {
   const { SMTPPool: Pool } = nodemailer();
   const { host, port } = config;
-  // Messages beyond the pool's connections wait for the first to fail, and would then wait as long again.
+  // Messages beyond the pool's connections would wait for the first to fail, and then as long again.
   const unreachable = new UnreachableHosts();
   return new Pool({
     ...poolOptions(config, limits),
@@ -242,13 +238,13 @@ function poolOptions(
     secure,
     requireTLS: security === 'starttls',
     ignoreTLS: security === 'none',
-    // Said aloud, so that no environment variable (NODE_TLS_REJECT_UNAUTHORIZED) switches verification off.
+    // Explicit, so that no environment variable (NODE_TLS_REJECT_UNAUTHORIZED) disables verification.
     tls: { rejectUnauthorized: true, minVersion: 'TLSv1.2' },
     ...(username === '' ? {} : { auth: { user: username, pass: password } }),
     maxConnections: MAX_CONNECTIONS,
     maxMessages: MAX_MESSAGES,
-    // A message that met a connection which the server had just closed goes to another one at once; anything
-    // that lasts longer is for the queue, which outlives this process.
+    // A message on a connection that the server has just closed moves to another connection at once. Longer
+    // failures are left to the queue, which survives a restart.
     maxRequeues: 1,
     idleTimeout: limits.idleMs,
     connectionTimeout: limits.connectMs * 2, // DNS, TCP, greeting and TLS together
@@ -259,20 +255,17 @@ function poolOptions(
   };
 }
 
-/**
- * Hands one message to the pool and waits for its ending, which the deadline brings about if nothing else
- * does.
- */
+/** Sends one message through the pool. Resolves with the reply, at the latest at the deadline. */
 function exchange(
   pool: SMTPPool,
   { envelope, messageId, raw }: SmtpRequest,
   limits: Timeouts,
 ): Promise<SmtpReply> {
   const aborter = new AbortController();
-  // Each wait has a limit of its own, but one that a server can stretch by trickling its reply byte by byte.
+  // Each wait has its own limit, but a server can extend it by sending its reply byte by byte.
   const deadline = setTimeout(() => aborter.abort(), 2 * limits.connectMs + 5 * limits.replyMs);
   let written = false;
-  // The part of nodemailer's MimeNode that its pool uses.
+  // The members of nodemailer's MimeNode that its pool uses.
   const message = {
     getHeader: () => messageId,
     messageId: () => messageId,
@@ -293,8 +286,8 @@ function exchange(
 }
 
 /**
- * Small enough that the stream ends when the socket has taken nearly all of it, not when it has been shown
- * it.
+ * Small enough that the stream ends when the socket has accepted nearly the whole message, not when it is
+ * offered to it.
  */
 const PIECE_BYTES = 64 * 1024;
 
@@ -329,12 +322,11 @@ function build(message: EmailMessage, { from, reply_to: replyTo }: Config): Smtp
 }
 
 /**
- * A careless server may repeat what it was sent; the password must not go further than here. It is taken out
- * before anything is shortened, in every form in which a server sees it: plain, and as AUTH LOGIN and
- * AUTH PLAIN carry it.
+ * Redacts the password, which a server may echo. Runs before any text is shortened, on every form that a
+ * server sees: plain, and as encoded by AUTH LOGIN and AUTH PLAIN.
  */
 function withoutPassword(reply: SmtpReply, { username, password }: Config): SmtpReply {
-  if (password.length < 4) return reply; // shorter ones are parts of words
+  if (password.length < 4) return reply; // shorter ones may be parts of words
   const forms = [base64(`\0${username}\0${password}`), base64(password), password];
   const hide = (text: string) => forms.reduce((left, form) => left.replaceAll(form, '••••••'), text);
   if ('response' in reply) return { response: hide(reply.response) };
@@ -344,7 +336,7 @@ function withoutPassword(reply: SmtpReply, { username, password }: Config): Smtp
   return { error: hidden, written };
 }
 
-/** Without the padding, which a server may leave out when it repeats it. */
+/** Without padding, which a server may omit when it echoes the text. */
 function base64(text: string): string {
   return Buffer.from(text).toString('base64').replace(/=+$/, '');
 }

@@ -15,8 +15,8 @@ const require = createRequire(import.meta.url);
 let parts: Parts | undefined;
 
 /**
- * The parts of nodemailer that we use, loaded when the first e-mail is sent by SMTP: they hold 4 MB. By
- * `require`, because a message is built without waiting.
+ * Returns the parts of nodemailer that we use. Loaded with the first e-mail, because they take 4 MB; by
+ * `require`, because messages are built synchronously.
  */
 export function nodemailer(): Parts {
   parts ??= {

@@ -3,25 +3,25 @@ import { hasForeignLocalPart } from '../shared/mime.ts';
 import { tidy } from '../shared/vendor-words.ts';
 
 /**
- * How the exchange ended: the server's reply to the message, or the error and whether the whole message was
- * out by then.
+ * The result of an SMTP transaction: the server's reply to the message, or an error. `written` is whether the
+ * whole message had been sent by then.
  */
 export type SmtpReply = { response: string } | { error: SmtpError; written: boolean };
 
-/** What nodemailer and node put on their errors. */
+/** An error of nodemailer or node. */
 export type SmtpError = {
   message: string;
   code?: string;
-  /** The system's or TLS's own code, where nodemailer has put its own over it. */
+  /** The code of the system or of TLS, if nodemailer has replaced it by its own. */
   originalCode?: string;
   response?: string;
   responseCode?: number;
   command?: string;
-  /** The recipients that were refused; one at most. */
+  /** The rejected recipients; at most one. */
   rejected?: string[];
 };
 
-/** What the ending of an exchange means. Pure. */
+/** Returns the outcome of an SMTP transaction. Pure. */
 export function classify(reply: SmtpReply): SendOutcome {
   if ('response' in reply) return { kind: 'sent', ...queueId(reply.response) };
   const { error, written } = reply;
@@ -32,7 +32,7 @@ export function classify(reply: SmtpReply): SendOutcome {
   return response === '' ? classifyBreak(error, written) : classifyNonsense(response, written);
 }
 
-/** The server has replied, so nothing is ambiguous. */
+/** Classifies an error reply. The server has replied, so the outcome is never ambiguous. */
 function classifyResponse(error: SmtpError, status: number): SendOutcome {
   const { enhanced, reason, code } = parseResponse(error.response ?? '', status);
   const rejected = (scope: 'message' | 'address' | 'config'): SendOutcome => ({
@@ -58,48 +58,49 @@ function classifyResponse(error: SmtpError, status: number): SendOutcome {
   });
 
   if (enhanced === '5.2.2' || enhanced === '4.2.2') return retry(MAILBOX_FULL_RETRY_MS);
-  if (status < 500 || status === 503) return retry(); // 503: the session went out of step, a new one will not
+  if (status < 500 || status === 503) return retry(); // 503: wrong command sequence, a new session will work
   const knowsRecipient = isAboutMessage(error) && error.command !== 'MAIL FROM';
   if (LOGIN_STATUS.has(status)) return knowsRecipient ? forEither() : rejected('config');
   if (error.code === 'EAUTH' || !isAboutMessage(error)) return rejected('config');
   if (enhanced === '5.3.4') return rejected('message'); // too big
-  if (enhanced === '5.6.7') return rejected('message'); // the recipient needs SMTPUTF8, even if MAIL FROM is rejected
+  if (enhanced === '5.6.7') return rejected('message'); // the recipient needs SMTPUTF8, also after MAIL FROM
   if (error.command === 'MAIL FROM') return rejected(status === 552 ? 'message' : 'config');
-  if (ADDRESS_STATUS.has(enhanced) || status === 556) return rejected('address'); // 556: the domain takes no mail
+  if (ADDRESS_STATUS.has(enhanced) || status === 556) return rejected('address'); // 556: the domain accepts no mail
   if (error.command !== 'RCPT TO') return isAboutSender(enhanced, reason) ? forEither() : rejected('message');
-  if (hasForeignLocalPart(error.rejected?.[0] ?? '')) return rejected('address'); // no SMTPUTF8 there
-  // A server without enhanced codes says no more than this, and at RCPT it speaks of the recipient.
+  if (hasForeignLocalPart(error.rejected?.[0] ?? '')) return rejected('address'); // the server lacks SMTPUTF8
+  // Without an enhanced code, such a status in reply to RCPT TO means the recipient.
   if (enhanced === '' && BARE_ADDRESS_STATUS.has(status) && !RELAY_DENIED.test(reason))
     return rejected('address');
-  return forEither(); // a server may relay to some recipients and refuse others
+  return forEither(); // a server may relay to some recipients only
 }
 
 /** Authentication is required, or failed. */
 const LOGIN_STATUS = new Set([530, 534, 535, 538]);
-/** A mailbox stays full for hours; trying every few seconds only looks like an attack. */
+/** A mailbox stays full for hours; frequent retries look like an attack. */
 const MAILBOX_FULL_RETRY_MS = 3_600_000;
-/** Unknown mailbox, unknown host, bad syntax, moved, no mail taken, disabled. */
+/** Unknown mailbox, unknown host, bad syntax, moved, accepts no mail, disabled. */
 const ADDRESS_STATUS = new Set(['5.1.0', '5.1.1', '5.1.2', '5.1.3', '5.1.6', '5.1.10', '5.2.1']);
 const BARE_ADDRESS_STATUS = new Set([550, 551, 553]);
-/** Servers word it alike: the account or our address may not send through here at all. */
+/** Common wordings for: the account or the sender address may not send through this server. */
 const RELAY_DENIED =
   /relay|authenticat|client host|not (?:allowed|permitted|authori[sz]ed) to send|5\.7\.[018]\b.*access denied/i;
 
 /**
- * Whether it is our address or account that may not send through here, which a server may also say of some
- * recipients only.
+ * Whether the reply blames the sender's address or account. A server may reject them for some recipients
+ * only.
  */
 function isAboutSender(enhanced: string, reason: string): boolean {
   return enhanced === '5.1.7' || enhanced === '5.1.8' || RELAY_DENIED.test(reason);
 }
 
-/** Whether the server spoke of one message, rather than refusing the session at its greeting or HELO. */
+/** Whether the reply concerns one message, not the session (greeting or HELO). */
 function isAboutMessage({ code }: SmtpError): boolean {
   return code === 'EENVELOPE' || code === 'EMESSAGE' || code === 'ECONNECTION';
 }
 
 /**
- * No TLS where it is demanded, or a certificate that does not prove the host: someone has to set it right.
+ * Classifies a TLS failure: the server lacks required TLS, or its certificate does not prove the host.
+ * Someone has to fix the config.
  */
 function classifyTls(error: SmtpError, written: boolean): SendOutcome {
   const code = error.originalCode ?? error.code ?? 'ETLS';
@@ -121,7 +122,7 @@ function classifyTls(error: SmtpError, written: boolean): SendOutcome {
   return { kind: 'rejected', scope: 'config', reason, code };
 }
 
-/** Whether TLS failed by itself: a certificate, a version, a cipher. */
+/** Whether TLS itself failed: a certificate, a version, a cipher. */
 export function isTlsFailure({ code, originalCode, message }: SmtpError): boolean {
   const cause = originalCode ?? code ?? '';
   return (
@@ -131,16 +132,13 @@ export function isTlsFailure({ code, originalCode, message }: SmtpError): boolea
   );
 }
 
-/**
- * A response that is not SMTP. It is no rejection: a server that talks like that has rejected nothing,
- * and may have taken all.
- */
+/** Classifies a reply that is not SMTP. It is no rejection, and the server may have accepted the message. */
 function classifyNonsense(response: string, written: boolean): SendOutcome {
   const reason = `the mail server responded with something that is not SMTP: ${tidy(response)}`;
   return { kind: 'retry', reason, code: 'EPROTOCOL', ambiguous: written, suspect: 'config' };
 }
 
-/** There was no reply. It is ambiguous only if the connection broke after the whole message was sent. */
+/** Classifies a failure without a reply. It is ambiguous only if the whole message had been sent. */
 function classifyBreak(error: SmtpError, written: boolean): SendOutcome {
   const code = error.originalCode ?? error.code ?? 'UNKNOWN';
   if (error.code === 'EENVELOPE') {
@@ -175,7 +173,7 @@ const BREAKS: Record<string, string> = {
   EABORT: 'the mail server did not respond in time',
 };
 
-/** `550-5.1.1 No such user` → the code, its enhanced part and the words of all lines in one. */
+/** Parses `550-5.1.1 No such user` into its code, the enhanced code and the text of all lines. */
 function parseResponse(response: string, status: number): { enhanced: string; reason: string; code: string } {
   const enhanced = /^\d{3}[ -](\d\.\d{1,3}\.\d{1,3})\b/.exec(response)?.[1] ?? '';
   return {
@@ -185,7 +183,7 @@ function parseResponse(response: string, status: number): { enhanced: string; re
   };
 }
 
-/** Postfix, Exim and their like name the message in their own log: `250 2.0.0 Ok: queued as 4XyZ`. */
+/** Returns the queue id that Postfix, Exim and similar servers report: `250 2.0.0 Ok: queued as 4XyZ`. */
 function queueId(response: string): { providerId?: string } {
   const id = /\b(?:queued as|id=)\s*([\w.-]{1,64})/i.exec(response.slice(0, 500))?.[1];
   return id === undefined ? {} : { providerId: id };

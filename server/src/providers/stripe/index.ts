@@ -1,4 +1,4 @@
-/** Webhooks of Stripe, which start workflows. https://docs.stripe.com/webhooks */
+/** Receives webhooks of Stripe, which start workflows. https://docs.stripe.com/webhooks */
 import { type Static, Type } from 'typebox';
 import { type Integration, type Receiver, secret } from '../provider.ts';
 import { hasSignature, objectOf, textOf } from '../shared/inbound.ts';
@@ -8,18 +8,18 @@ const config = Type.Object(
     webhook_signing_secret: secret({
       minLength: 1,
       maxLength: 100,
-      description: "The endpoint's signing secret: Stripe's requests are verified with it",
+      description: "The endpoint's signing secret. It verifies Stripe's requests",
     }),
     id: Type.Optional(
       Type.String({
-        description: 'A name of your own for this configuration; it is kept and shown as it is',
+        description: 'Your name for this configuration, stored and returned unchanged',
       }),
     ),
   },
   { additionalProperties: false, examples: [{ webhook_signing_secret: 'whsec_xxxxxxxx' }] },
 );
 
-// A signature holds its time; an older one is a repeated request.
+// The timestamp is signed; an older one is a replayed request.
 const TOLERANCE_MS = 5 * 60_000;
 
 const receives: Receiver<Static<typeof config>> = {
@@ -29,7 +29,7 @@ const receives: Receiver<Static<typeof config>> = {
       .map((part) => part.split('=', 2));
     const time = parts.find(([name]) => name?.trim() === 't')?.[1] ?? '';
     const signed = Buffer.concat([Buffer.from(`${time}.`), body]);
-    // While a secret is being replaced there is a signature for each.
+    // During key rotation a request carries one signature per secret.
     const signatures = parts.flatMap(([name, value = '']) => (name?.trim() === 'v1' ? [value] : []));
     const fits = signatures.slice(0, 8).some((signature) => hasSignature(signed, key, signature));
     return fits && /^\d{1,12}$/.test(time) && Math.abs(nowMs - Number(time) * 1000) <= TOLERANCE_MS;

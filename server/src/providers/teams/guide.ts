@@ -3,7 +3,7 @@ import { type Guide, response, SHORTENED } from '../shared/guide.ts';
 export const guide: Guide = {
   override: {
     into: 'the message with its card; an override with `"type": "AdaptiveCard"` replaces the card',
-    locked: ['the address of the webhook'],
+    locked: ['the URL of the webhook'],
   },
   limits: [['message', '28 KB', SHORTENED]],
   responses: [

@@ -1,5 +1,5 @@
 /**
- * Microsoft Teams, by incoming webhooks.
+ * Microsoft Teams, through incoming webhooks.
  * https://learn.microsoft.com/en-us/microsoftteams/platform/webhooks-and-connectors/how-to/add-incoming-webhook
  */
 import { type Static, Type } from 'typebox';
@@ -33,13 +33,13 @@ const config = Type.Object(
           url: Type.String({
             format: 'uri',
             description:
-              'The address of an incoming webhook. It is a secret: anyone can post to the channel with it',
+              'The URL of an incoming webhook. It is a secret: anyone with it can post to the channel',
           }),
         },
         {
           title: 'TeamsIntegrationWebhook',
           additionalProperties: false,
-          description: 'Where messages go for users who have no destination of their own',
+          description: 'The default destination, for users without a webhook of their own',
         },
       ),
     ),
@@ -55,7 +55,7 @@ const tokenMembers = {
     part('TeamsTokenWebhook', {
       url: Type.Optional(
         serverAddress(
-          'The address that a workflow of Teams gave. Without one: the default of the integration.',
+          'The webhook URL of a Teams workflow. If not given, the default of the integration is used.',
           'https://prod-01.westeurope.logic.azure.com/workflows/1a2b3c/triggers/manual/paths/invoke?sig=x1y2z3',
         ),
       ),
@@ -74,10 +74,10 @@ const tokens: TargetedTokens<TeamsToken> = {
   target,
 };
 
-/** What is posted at a webhook's address. */
+/** A message and the URL of the webhook to post it to. */
 export type TeamsRequest = { webhookUrl: string; body: string };
 
-/** What Microsoft lets through to one webhook. */
+/** Microsoft's limits per webhook. */
 const RATES = [
   { limit: 4, windowMs: 1_000 },
   { limit: 60, windowMs: 30_000 },
@@ -105,7 +105,7 @@ export const teams: Provider<'teams', typeof config, TeamsRequest | Rejection, H
   connect,
 };
 
-/** A token without a webhook means the integration's own. */
+/** Returns the token's webhook; no address for a token that uses the integration's own. */
 function target({ webhook }: TeamsToken): TokenTarget {
   const webhookUrl = webhook?.url;
   return webhookUrl === undefined
@@ -113,7 +113,7 @@ function target({ webhook }: TeamsToken): TokenTarget {
     : { address: { webhookUrl }, isFixed: true, secrets: [webhookUrl] };
 }
 
-/** Any request would be a message in the channel; so only whether the host can be called. */
+/** Verifies only that the host may be called, because any request would post a message. */
 async function verify({ webhook }: Static<typeof config>, { egress }: VerifyDeps): Promise<Finding[]> {
   return webhook === undefined ? [] : reachable(egress, 'webhook.url', webhook.url);
 }
@@ -131,7 +131,7 @@ function build(message: TeamsMessage): TeamsRequest | Rejection {
 
 function assemble(message: TeamsMessage): TeamsRequest | Rejection {
   const { override, webhookUrl } = message;
-  // An override may be a whole card, which then takes the place of ours.
+  // An override may be a whole card, which then replaces ours.
   const isCard = override?.type === 'AdaptiveCard';
   const merged = mergeOverride<object>(isCard ? {} : around(cardOf(message)), override, { locked: [] });
   if ('kind' in merged) return merged;
@@ -158,14 +158,14 @@ function cardOf(message: TeamsMessage): object {
 }
 
 /**
- * Cards know some Markdown. A link whose text hides its address is not wanted; and a line break
- * takes two.
+ * Escapes text for a card, which renders some Markdown: a link must not hide its address behind a text, and a
+ * line break takes two newlines.
  */
 function escaped(text: string): string {
   return text.replaceAll('](', ']\\(').replace(/\r?\n/g, '\n\n');
 }
 
-/** Teams opens nothing else. */
+/** Returns the link if it is http or https: Teams opens nothing else. */
 function linkOf({ actionUrl }: TeamsMessage): string | undefined {
   const url = actionUrl === null ? null : URL.parse(actionUrl);
   return url?.protocol === 'https:' || url?.protocol === 'http:' ? url.href : undefined;
@@ -175,10 +175,10 @@ function classify(response: HttpResult): SendOutcome {
   return httpOutcome(response, 'Teams', meaning);
 }
 
-// A workflow that is switched off can be switched on again; there is no hurry to find out.
+// Someone may switch the workflow on again; hourly attempts are enough.
 const SWITCHED_OFF_RETRY_MS = 3_600_000;
 
-/** Success is 202, or 200 with `1`. A connector reports everything else with 200, too, in words. */
+/** Classifies a response. Success is 202, or 200 with `1`. A connector reports errors as 200 with a text. */
 function meaning(said: Said): SendOutcome | undefined {
   const { status, text } = said;
   if (status === 202 || (status === 200 && text.trim() === '1')) return { kind: 'sent' };
@@ -199,7 +199,7 @@ function meaning(said: Said): SendOutcome | undefined {
 
 const NO_WEBHOOK = /webhook\b.{0,200}\bnot found|connector configuration not found/i;
 
-const CONCURRENCY = 64; // to all channels together; how often one may be posted to, the engine knows
+const CONCURRENCY = 64; // for all channels; the rate per channel is limited by RATES
 
 function connect({ webhook }: Static<typeof config>, { transport }: SenderDeps): Sender<TeamsMessage> {
   const sender = createHttpSender({
@@ -224,7 +224,7 @@ function connect({ webhook }: Static<typeof config>, { transport }: SenderDeps):
   };
 }
 
-/** The project's own webhook is a part of the config: where it is gone, no user's token is to blame. */
+/** Blames the config, not a user's token, if the project's own webhook is gone. */
 function ofProject(outcome: SendOutcome): SendOutcome {
   if (outcome.kind !== 'token_gone') return outcome;
   const { reason, code } = outcome;

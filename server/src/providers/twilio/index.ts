@@ -1,4 +1,4 @@
-/** SMS by Twilio. https://www.twilio.com/docs/messaging/api/message-resource */
+/** SMS through Twilio. https://www.twilio.com/docs/messaging/api/message-resource */
 import { type Static, Type } from 'typebox';
 import {
   type Finding,
@@ -22,7 +22,7 @@ import { twilioReceipts } from './receipts.ts';
 
 const config = Type.Object(
   {
-    account_sid: Type.String({ minLength: 1, maxLength: 100, description: 'The account: AC and 32 digits' }),
+    account_sid: Type.String({ minLength: 1, maxLength: 100, description: 'The account SID: AC and 32 digits' }),
     api_key: Type.String({
       minLength: 1,
       maxLength: 100,
@@ -33,13 +33,13 @@ const config = Type.Object(
       minLength: 1,
       maxLength: 100,
       pattern: '^\\+[0-9]{1,14}$',
-      description: 'The number to send from, as +14155550100',
+      description: 'The number to send from, such as +14155550100',
     }),
     auth_token: Type.Optional(
       secret({
         minLength: 1,
         maxLength: 100,
-        description: "The account's auth token. Only delivery reports are verified with it",
+        description: "The auth token of the account. Used only to verify delivery-status callbacks",
       }),
     ),
     max_per_second: maxPerSecond,
@@ -78,8 +78,8 @@ export const twilio: Provider<'sms', typeof config, HttpRequest | Rejection, Htt
 };
 
 /**
- * Asks for one message. Not for the account itself, which only keys of the kind Main may read. A restricted
- * key that may send but not read is responded with 403: Twilio knows it then.
+ * Verifies the config by a request for one message. Reading the account itself requires a key of type Main. A
+ * restricted key that may send but not read gets 403, so Twilio knows it.
  */
 async function verify(config: Config, { transport }: VerifyDeps): Promise<Finding[]> {
   const { account_sid } = config;
@@ -90,7 +90,7 @@ async function verify(config: Config, { transport }: VerifyDeps): Promise<Findin
   });
   if (response.status === 200 || response.status === 403) return [];
   if (response.status === 401)
-    return [{ field: 'api_key', problem: `was refused by Twilio: ${response.said}` }];
+    return [{ field: 'api_key', problem: `was rejected by Twilio: ${response.said}` }];
   if (response.status === 404)
     return [{ field: 'account_sid', problem: `is not known to Twilio: ${response.said}` }];
   return [notChecked('Twilio', response)];
@@ -117,8 +117,7 @@ function build(message: SmsMessage, config: Config): HttpRequest | Rejection {
   if ('kind' in merged) return merged;
   const { Body: body } = merged.payload;
   if (typeof body === 'string' && body.length > MAX_BODY) return TOO_LONG;
-  // The override may name another sender, which the account has to own; a messaging service takes the place
-  // of a number.
+  // The override may name another sender of the account. A messaging service replaces the number.
   if (merged.payload.MessagingServiceSid !== undefined && merged.payload.From === config.from)
     delete merged.payload.From;
   return {
@@ -137,12 +136,10 @@ const TOO_LONG: Rejection = {
   kind: 'rejected',
   scope: 'message',
   code: 'too_big',
-  reason: `the text is longer than the ${MAX_BODY} characters that the provider takes`,
+  reason: `the text is longer than the ${MAX_BODY} characters that the provider accepts`,
 };
 
-/**
- * Title, text and link on lines of their own. A link that is cut leads nowhere, so what is before it is cut.
- */
+/** Returns title, text and link on separate lines. Cuts title and text only: a cut link is useless. */
 function bodyOf({ title, text, actionUrl }: SmsMessage): string {
   const words = [title, text].map((part) => part.trim()).filter((part) => part !== '');
   if (actionUrl === null) return cut(words.join('\n'), MAX_BODY);
@@ -150,7 +147,7 @@ function bodyOf({ title, text, actionUrl }: SmsMessage): string {
   return shown === '' ? actionUrl : `${shown}\n${actionUrl}`;
 }
 
-/** As the vendor's own libraries do it: a list is the same name several times, an object is JSON. */
+/** Encodes the form as Twilio's own libraries do: a list repeats its field, an object becomes JSON. */
 function formOf(payload: Readonly<Record<string, unknown>>): URLSearchParams {
   const form = new URLSearchParams();
   for (const [name, value] of Object.entries(payload))
@@ -160,18 +157,17 @@ function formOf(payload: Readonly<Record<string, unknown>>): URLSearchParams {
 }
 
 /**
- * https://www.twilio.com/docs/api/errors: no number, one that cannot be reached, no mobile phone, one that
- * has replied STOP.
+ * https://www.twilio.com/docs/api/errors: not a phone number, unreachable, not a mobile phone, replied STOP.
  */
 const ADDRESS = new Set([21211, 21217, 21614, 21610]);
-/** The account, its key, a sender that is none. */
+/** Errors of the account, its key or the sender. */
 const CONFIG = new Set([20003, 20008, 20404, 21603, 21212]);
 /**
- * The region is switched off, the sender cannot reach that number or country, a trial account knows only some
- * numbers.
+ * The region is not enabled, the sender cannot reach this number or country, or a trial account may send to
+ * verified numbers only.
  */
 const EITHER = new Set([21408, 21606, 21608, 21612, 21659]);
-const QUEUE_FULL = 21611; // a number sends one message a second, and has a queue for four hours
+const QUEUE_FULL = 21611; // a number sends one message per second and queues up to four hours
 const QUEUE_FULL_RETRY_MS = 60_000;
 
 function classify(response: HttpResult): SendOutcome {
@@ -190,14 +186,14 @@ function meaning(said: Said): SendOutcome | undefined {
   if (EITHER.has(number)) return rejectedForEither(said, code);
   if (number === QUEUE_FULL) return retry(said, { code, retryAfterMs: QUEUE_FULL_RETRY_MS });
   if (status === 401) return rejected('config', said, code);
-  if (status === 403) return rejectedForEither(said, code); // a permission, perhaps for that number alone
+  if (status === 403) return rejectedForEither(said, code); // a missing permission, maybe for this number only
   if (status === 429) return retry(said, { code });
   return status >= 400 && status < 500 && status !== 408 && status !== 425
     ? rejected('message', said, code)
     : undefined;
 }
 
-const CONCURRENCY = 64; // an account may do a hundred things at a time, and does others than ours
+const CONCURRENCY = 64; // an account has 100 concurrent requests, shared with other programs
 
 function connect(config: Config, { transport }: SenderDeps): Sender<SmsMessage> {
   const api = transport.vendor('PROVIDER_TWILIO_BASE_URL', ORIGIN);

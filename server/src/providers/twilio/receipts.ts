@@ -1,12 +1,11 @@
-/** What Twilio reports. https://www.twilio.com/docs/messaging/guides/track-outbound-message-status */
+/** Delivery-status callbacks of Twilio. https://www.twilio.com/docs/messaging/guides/track-outbound-message-status */
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { Receipt, ReceiptReader } from '../provider.ts';
 import { textOf } from '../shared/inbound.ts';
 
 /**
- * Status callbacks. They are signed with the account's auth token, which sending needs no one to have:
- * without it, what counts is that the address called is the one that was made for the message, and given to
- * Twilio alone.
+ * Status callbacks. They are signed with the account's auth token, which is optional in the config. Without
+ * it, a callback is accepted if it calls the URL of the message, which only Twilio received.
  */
 export const twilioReceipts: ReceiptReader<{ auth_token?: string }> = {
   isSigned({ headers, body, url, reference }, { auth_token: key }) {
@@ -31,10 +30,10 @@ export const twilioReceipts: ReceiptReader<{ auth_token?: string }> = {
   },
 };
 
-// A callback has some hundred. The sender is not known before all of it is in order.
+// A callback has a few hundred bytes. The limit protects from unverified senders.
 const MAX_FORM_BYTES = 64 * 1024;
 
-/** With the port and without: which of them Twilio signs does not follow from which it has called. */
+/** Returns the URL with and without port, because Twilio may sign either, whichever it called. */
 function writings(url: string): string[] {
   const [origin = '', scheme = '', host = '', port] =
     /^(https?:\/\/)(\[[^\]]*\]|[^/?#:]*)(:\d+)?/i.exec(url) ?? [];
@@ -44,11 +43,11 @@ function writings(url: string): string[] {
 }
 
 /**
- * https://www.twilio.com/docs/usage/security#validating-requests: after the address, names and values in the
- * order of names.
+ * Returns the signed form fields, in the order of their names:
+ * https://www.twilio.com/docs/usage/security#validating-requests
  */
 function signedFields(form: URLSearchParams): string {
-  // A name that comes twice counts once, for each of its values. In one pass: the sender is not known yet.
+  // A repeated name counts once for each distinct value. Linear time, because the sender is not verified yet.
   const byName = Map.groupBy(form, ([name]) => name);
   return [...byName.keys()]
     .sort()
@@ -61,7 +60,7 @@ function signedFields(form: URLSearchParams): string {
 
 function receiptOf(status: string, form: URLSearchParams, at: Date): Receipt | undefined {
   const kind = KINDS.get(status);
-  if (kind === undefined) return undefined; // on its way still
+  if (kind === undefined) return undefined; // not final
   if (kind === 'delivered') return { kind, at };
   const code = form.get('ErrorCode') ?? '';
   const reason = form.get('ErrorMessage') ?? WORDS.get(code);
@@ -76,7 +75,7 @@ function receiptOf(status: string, form: URLSearchParams, at: Date): Receipt | u
   };
 }
 
-/** `failed`: not sent at all. `undelivered`: a carrier would not, or could not, bring it to the phone. */
+/** `failed`: not sent at all. `undelivered`: the carrier did not deliver it to the phone. */
 const KINDS: ReadonlyMap<string, 'delivered' | 'bounced' | 'dropped'> = new Map([
   ['delivered', 'delivered'],
   ['read', 'delivered'],
@@ -92,16 +91,16 @@ const WHY_NEVER_AGAIN: ReadonlyMap<string, NonNullable<Receipt['suppress']>['rea
   ['30006', 'bounced'],
 ]);
 
-/** Callbacks have numbers alone. https://www.twilio.com/docs/api/errors */
+/** Reasons by error code: callbacks carry the code only. https://www.twilio.com/docs/api/errors */
 const WORDS: ReadonlyMap<string, string> = new Map([
   ['21610', 'the recipient has replied STOP'],
-  ['30001', 'the queue of messages has overflowed'],
+  ['30001', 'the message queue is full'],
   ['30002', 'the account is suspended'],
-  ['30003', 'the phone is switched off or out of reach'],
-  ['30004', 'the number takes no such messages'],
-  ['30005', 'there is no such number'],
+  ['30003', 'the phone is switched off or unreachable'],
+  ['30004', 'the recipient or the carrier blocks these messages'],
+  ['30005', 'the number does not exist'],
   ['30006', 'the number is a landline, or its carrier cannot be reached'],
-  ['30007', 'the carrier has filtered the message out'],
-  ['30008', 'the carrier does not say why'],
+  ['30007', 'the carrier filtered the message'],
+  ['30008', 'the carrier gave no reason'],
   ['30034', 'the sender is not registered for messages to the United States'],
 ]);

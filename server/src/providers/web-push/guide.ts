@@ -4,22 +4,22 @@ export const guide: Guide = {
   override: {
     into: 'the JSON that the service worker reads',
     locked: ['the endpoint and the keys of the subscription', '`authorization`'],
-    notes: '`ttl` (seconds), `urgency` and `topic_header` become headers; `null` leaves the latter two out.',
+    notes: '`ttl` (seconds), `urgency` and `topic_header` become headers; `null` omits the latter two.',
   },
   limits: [
     [
       'JSON',
-      '2641 bytes, which every push service takes; with `custom_attributes` 3993, which nearly all take',
+      '2641 bytes, which every push service accepts; with `custom_attributes` 3993, which nearly all accept',
       'the text is cut to 1000 characters, then `custom_attributes` are left out, then the text is cut further',
     ],
-    ['time to live', '28 days', 'the override is refused'],
+    ['time to live', '28 days', 'the override is rejected'],
   ],
   responses: [
     ['201', response(201, '', { location: 'https://push.example/m/1' })],
     ['404', response(404)],
     ['410', response(410)],
     [
-      '403, the keys are others than the browser subscribed with',
+      '403, the browser subscribed with other keys',
       response(403, 'the VAPID credentials do not correspond'),
     ],
     ['401', response(401)],

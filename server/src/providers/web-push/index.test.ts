@@ -129,10 +129,10 @@ describe('what is pushed', () => {
   });
 
   test.each<[string, Override]>([
-    ['ttl must be whole seconds', { ttl: -1 }],
-    ['ttl must be whole seconds', { ttl: 1.5 }],
-    ['ttl must be whole seconds', { ttl: '60' }],
-    ['ttl must be whole seconds', { ttl: 2_419_201 }],
+    ['ttl must be a whole number of seconds', { ttl: -1 }],
+    ['ttl must be a whole number of seconds', { ttl: 1.5 }],
+    ['ttl must be a whole number of seconds', { ttl: '60' }],
+    ['ttl must be a whole number of seconds', { ttl: 2_419_201 }],
     ['urgency must be one of', { urgency: 'now\r\nx: y' }],
     ['topic_header must be', { topic_header: 'x'.repeat(33) }],
     ['topic_header must be', { topic_header: 'a b' }],

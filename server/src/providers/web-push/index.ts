@@ -30,7 +30,7 @@ const config = Type.Object(
     public_key: Type.String({
       minLength: 8,
       maxLength: 128,
-      description: 'The public VAPID key in base64url; browsers subscribe with it',
+      description: 'The public VAPID key in base64url, which browsers subscribe with',
     }),
     private_key: secret({ minLength: 8, maxLength: 128, description: 'The private VAPID key in base64url' }),
   },
@@ -46,14 +46,14 @@ const config = Type.Object(
 );
 type Config = Static<typeof config>;
 
-/** A push before it is encrypted: everything that can be known without chance and without the time. */
+/** A push before encryption, without everything random or dependent on the time of sending. */
 export type PushRequest = {
   endpoint: string;
   keys: WebPushMessage['keys'];
   headers: Readonly<Record<string, string>>;
-  /** Where the override names one; else what is left until the message expires. */
+  /** The time to live from the override; if not set, the time until the message expires. */
   ttlSeconds?: number;
-  /** The JSON that the service worker reads. */
+  /** The JSON for the service worker. */
   payload: string;
 };
 
@@ -62,7 +62,7 @@ const key = (description: string, example: string) =>
 
 const tokenMembers = {
   endpoint: serverAddress(
-    'The address of the subscription, as the browser gives it.',
+    'The endpoint URL of the subscription, as the browser returns it.',
     'https://updates.push.services.mozilla.com/wpush/v2/gAAAAABn',
   ),
   keys: part('WebPushKeys', {
@@ -76,9 +76,9 @@ const tokenMembers = {
 const tokenSchema = tokenSchemas('WebPushToken', {
   save: {
     ...tokenMembers,
-    // Every PushSubscription.toJSON() has it.
+    // Part of every PushSubscription.toJSON().
     expirationTime: Type.Optional(
-      nullable(Type.Number({ description: 'As the browser gives it; it is ignored.' })),
+      nullable(Type.Number({ description: 'The member of the browser's subscription; ignored.' })),
     ),
   },
   saved: tokenMembers,
@@ -111,24 +111,25 @@ export const webPush: Provider<'web_push', typeof config, PushRequest | Rejectio
   connect,
 };
 
-/** No vendor to ask: the keys are a pair or they are none. */
+/** Verifies the config offline: the two keys must be a pair. */
 async function verify(config: Config): Promise<Finding[]> {
   const keys = readVapidKeys(config);
   return 'problem' in keys ? [keys] : [];
 }
 
-// Every push service takes a body of 4096 bytes (RFC 8030, 7.2) except for Mozilla's, for browsers that it
+// Every push service accepts a body of 4096 bytes (RFC 8030, 7.2), except Mozilla's for browsers that it
 // reaches through Google: 2744.
 const MAX_BYTES = 4096 - OVERHEAD_BYTES;
 const AIM_BYTES = 2744 - OVERHEAD_BYTES;
 const LAST_RESORT_BYTES = 1024;
-const SHOWN_CHARACTERS = 1000; // no system shows more of a notification's text
+const SHOWN_CHARACTERS = 1000; // no system shows more
 const LONGEST_TTL_SECONDS = 28 * 86_400;
 const URGENCIES: readonly unknown[] = ['very-low', 'low', 'normal', 'high'];
 
 /**
- * As much as every push service takes. But custom attributes, on which a service worker may depend, are kept
- * for as long as nearly all take them: who cannot says so with 413.
+ * Fits the message into what every push service accepts. With custom attributes, which a service worker may
+ * depend on, fits it into what nearly all accept; the others respond with 413, and the send is retried
+ * smaller.
  */
 function build(message: WebPushMessage): PushRequest | Rejection {
   const whole = assemble(message);
@@ -146,7 +147,7 @@ function fitted(message: WebPushMessage, maxBytes: number): PushRequest | Reject
   return buildToFit(untracked(message), { build: assemble, bytesOf, maxBytes });
 }
 
-/** What is to be known of a message is the first that goes where not all has room. */
+/** Removes the tracking URL, the first thing to drop from a message that is too big. */
 function untracked({ trackingUrl: _, ...message }: WebPushMessage): WebPushMessage {
   return message;
 }
@@ -155,7 +156,7 @@ function bytesOf({ payload }: PushRequest): number {
   return Buffer.byteLength(payload);
 }
 
-/** Three members of the override are headers; the others are the service worker's. */
+/** Builds the push. Three members of the override become headers, the others go to the service worker. */
 function assemble(message: WebPushMessage): PushRequest | Rejection {
   const {
     ttl,
@@ -172,7 +173,7 @@ function assemble(message: WebPushMessage): PushRequest | Rejection {
     {
       id: notificationId,
       title,
-      content: content === null ? null : text, // no system shows HTML
+      content: content === null ? null : text, // browsers show no HTML in notifications
       action_url: actionUrl,
       category,
       topic: message.topic,
@@ -198,8 +199,8 @@ function assemble(message: WebPushMessage): PushRequest | Rejection {
 }
 
 /**
- * A message replaces an undelivered one with the same: the older news of the same topic, or its own
- * repetition.
+ * Returns the `Topic` header. A message replaces an undelivered one with the same header: an older one of the
+ * same topic, or its own earlier attempt.
  */
 function topicOf({ topic, notificationId }: WebPushMessage): string {
   return hash('sha256', topic ?? notificationId, 'base64url').slice(0, 32);
@@ -216,7 +217,7 @@ function problemIn({
 }): string | undefined {
   const isSeconds = Number.isInteger(ttl) && Number(ttl) >= 0 && Number(ttl) <= LONGEST_TTL_SECONDS;
   if (ttl !== undefined && ttl !== null && !isSeconds)
-    return `ttl must be whole seconds, ${LONGEST_TTL_SECONDS} at most`;
+    return `ttl must be a whole number of seconds, at most ${LONGEST_TTL_SECONDS}`;
   if (urgency !== null && !URGENCIES.includes(urgency))
     return `urgency must be one of ${URGENCIES.join(', ')}`;
   if (topic !== null && !(typeof topic === 'string' && /^[\w-]{1,32}$/.test(topic)))
@@ -224,7 +225,7 @@ function problemIn({
   return undefined;
 }
 
-/** Google says that the keys are others than the browser subscribed with; so does Apple, in a word. */
+/** Wordings of Google and Apple for: the browser subscribed with other keys. */
 const OTHER_KEYS = /do not correspond|mismatch/i;
 
 function classify(response: HttpResult): SendOutcome {
@@ -251,9 +252,9 @@ function meaning(said: Said): SendOutcome | undefined {
   if (status === 404 || status === 410) return { kind: 'token_gone', scope: 'token', reason, code };
   if ((status === 400 || status === 401 || status === 403) && OTHER_KEYS.test(text))
     return { kind: 'token_gone', scope: 'token', reason, code, suspect: 'config' };
-  // Our keys, or a subscription that is made up or was made with others.
+  // Our keys are wrong, or the subscription is forged or was made with other keys.
   if (status === 401 || status === 403) return rejectedForEither(said, code);
-  // Keys or their headers are wrong: errno is Mozilla's, the word Google's.
+  // The keys or their headers are wrong: `errno` of Mozilla, the error name of Google.
   if (status === 400 && (errno === 110 || errno === 111 || /UnauthorizedRegistration/i.test(text)))
     return rejectedForEither(said, code);
   if (status === 503 && errno === 202) return retry(said, { code, retryAfterMs: 0 }); // "try again at once"
@@ -263,12 +264,14 @@ function meaning(said: Said): SendOutcome | undefined {
 const UNUSABLE_KEYS = 'UNUSABLE_KEYS';
 const BAD_VAPID_KEYS = 'BAD_VAPID_KEYS';
 
-/** Whose word on our keys is believed. Anyone can run a push service, and have a subscription at it saved. */
+/**
+ * Push services whose responses may blame our keys. Anyone can run another one and save a subscription at it.
+ */
 const PUSH_SERVICES =
   /^https:\/\/(?:[\w-]+\.)*(?:push\.services\.mozilla\.com|googleapis\.com|push\.apple\.com|notify\.windows\.com)(?:\/|$)/;
 
 const CONCURRENCY = 128;
-const KNOWN_RECIPIENTS = 2_000; // of 4 kB each; reading its keys is a third of the work of a first push
+const KNOWN_RECIPIENTS = 2_000; // 4 kB each; parsing the keys takes a third of a first push
 
 function connect(config: Config, { transport, clock, contact }: SenderDeps): Sender<WebPushMessage> {
   const vapidKeys = readVapidKeys(config);
@@ -299,8 +302,8 @@ function connect(config: Config, { transport, clock, contact }: SenderDeps): Sen
     const recipient = recipientWith(keys);
     const origin = URL.parse(endpoint)?.origin;
     if (recipient === undefined || origin === undefined)
-      return unsent(UNUSABLE_KEYS, 'nothing can be encrypted with the keys of the subscription');
-    if (authorization === undefined) return unsent(BAD_VAPID_KEYS, 'the VAPID keys are no pair');
+      return unsent(UNUSABLE_KEYS, 'the keys of the subscription are invalid');
+    if (authorization === undefined) return unsent(BAD_VAPID_KEYS, 'the VAPID keys are not a pair');
     const left = Math.ceil((message.expiresAt.getTime() - clock.now()) / 1000);
     const ttl = ttlSeconds ?? Math.min(LONGEST_TTL_SECONDS, Math.max(0, left));
     return transport.at(endpoint).request({
@@ -332,7 +335,10 @@ function isOurs(outcome: SendOutcome): boolean {
   return outcome.kind === 'rejected' && outcome.code === BAD_VAPID_KEYS;
 }
 
-/** The subscription, which a user has saved, may be made up, or made with other keys. */
+/**
+ * Limits the blame to the message, because a user may save a subscription that is forged or made with other
+ * keys.
+ */
 function pushServiceOutcome(outcome: SendOutcome): SendOutcome {
   return outcome.kind === 'rejected' && outcome.scope === 'config'
     ? { ...outcome, scope: 'message', suspect: 'config' }

@@ -1,23 +1,22 @@
-/** Authenticates us to push services: https://www.rfc-editor.org/rfc/rfc8292 */
+/** Authenticates the server to push services: https://www.rfc-editor.org/rfc/rfc8292 */
 import { createECDH, createPrivateKey, type KeyObject } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '../../lib/clock.ts';
 import { signJwt } from '../../lib/jwt.ts';
 
-/** A pair in base64url, as it is configured. */
+/** A key pair in base64url, as in the config. */
 export type VapidKeys = { public_key: string; private_key: string };
 
-// The standard permits 24 hours from when the push service sees it; its clock may be slow.
+// The standard permits 24 hours by the clock of the push service, which may be slow.
 const LIFETIME_SECONDS = 18 * 3600;
 const USED_FOR_MS = 12 * 3_600_000;
-// Subscriptions name the origins: there are a handful of push services, but a subscription can name any other
-// with each.
+// Users' subscriptions determine the origins. Real push services are few, but subscriptions may name any.
 const MAX_ORIGINS = 200;
 
 /**
- * The authorization for a push service, by its origin. It is signed once and used for 12 hours: a signature
- * costs a third of what encrypting does. `contact` is where the push service writes to when something is
- * wrong; Apple's demands one.
+ * Returns a function that returns the `Authorization` header for a push service's origin. A signature is
+ * reused for 12 hours, because signing takes a third of the time of encrypting. `contact` is the address for
+ * problems; Apple requires one.
  */
 export function createVapid(
   { key, publicKey }: { key: KeyObject; publicKey: string },
@@ -40,7 +39,7 @@ export function createVapid(
   };
 }
 
-/** The private key of a pair, and the public one as it is sent; or which of the two is wrong, and how. */
+/** Parses a VAPID key pair. Returns the private key and the public key as it is sent, or the problem. */
 export function readVapidKeys({
   public_key,
   private_key,
@@ -55,7 +54,7 @@ export function readVapidKeys({
   }
   const point = pair.getPublicKey();
   if (!point.equals(Buffer.from(public_key, 'base64url')))
-    return { field: 'public_key', problem: 'is not the public key that belongs to the private one' };
+    return { field: 'public_key', problem: 'is not the public key of the private key' };
   const key = createPrivateKey({
     format: 'jwk',
     key: {
@@ -69,14 +68,14 @@ export function readVapidKeys({
   return { key, publicKey: point.toString('base64url') };
 }
 
-/** A fresh pair of VAPID keys. */
+/** Generates a VAPID key pair. */
 export function createVapidKeys(): VapidKeys {
   const pair = createECDH('prime256v1');
   pair.generateKeys();
   return { public_key: pair.getPublicKey('base64url'), private_key: padded(pair.getPrivateKey()) };
 }
 
-/** OpenSSL leaves leading zeros out; browsers and push services count 32 bytes. */
+/** Pads to 32 bytes: OpenSSL strips leading zeros, which browsers and push services require. */
 function padded(key: Buffer): string {
   return Buffer.concat([Buffer.alloc(32 - key.length), key]).toString('base64url');
 }
