@@ -59,7 +59,6 @@ export const NOT_YET_CLEAN = [
   'server/src/http/tracked.ts',
   'server/src/http/unsubscribe.ts',
   'server/src/http/v2/receipts.ts',
-  'server/src/lib',
   'server/src/main.ts',
   'server/src/metrics.ts',
   'server/src/open.ts',

@@ -655,7 +655,7 @@ export class ProjectClient extends Client {
     teams: {
       /**
        * Save the teams integration.
-       * See https://learn.microsoft.com/en-us/microsoftteams/platform/webhooks-and-connectors/how-to/add-incoming-webhook. Replaces the saved config; with an `id` of your choice (a UUID), a project can have several integrations of one provider. A channel uses the integration that was first saved, and the next one when it fails. Saving an integration again keeps its place; delete and save it to move it to the end. Requires a Project JWT.
+       * See https://learn.microsoft.com/microsoftteams/platform/webhooks-and-connectors/how-to/add-incoming-webhook. Replaces the saved config; with an `id` of your choice (a UUID), a project can have several integrations of one provider. A channel uses the integration that was first saved, and the next one when it fails. Saving an integration again keeps its place; delete and save it to move it to the end. Requires a Project JWT.
        *
        * `PUT /integrations/teams`
        */

@@ -9,17 +9,17 @@ export type ApnsIntegration = {
 };
 
 export type ApnsIntegrationConfig = {
-    /** The bundle identifier of the app, for tokens that name none of their own */
+    /** The bundle identifier of the app, for tokens without an `app_id` */
     app_id: string;
     /** What the number on the app's icon counts */
     badge: 'unread' | 'unseen';
-    /** The signing key, as it stands in the .p8 file from Apple, with its line breaks */
+    /** The signing key: the content of the .p8 file from Apple, with its line breaks */
     certificate: string;
     /** The id of the signing key */
     key_id: string;
     /** The id of the developer team */
     team_id: string;
-    /** Accepted from those who give it; the payload has one layout, the same for both */
+    /** Accepted for compatibility and ignored: the payload has the same layout for both */
     payload_version?: '1' | '2';
 };
 
@@ -30,11 +30,11 @@ export type ApnsIntegrationList = {
 
 export type ApnsToken = {
     id: string;
-    /** The device's token in hexadecimal, as iOS gives it to the app. */
+    /** The device token in hexadecimal, as iOS returns it to the app. */
     device_token: string;
-    /** The app's bundle identifier, where it is not the integration's. */
+    /** The app's bundle identifier, if it differs from the integration's. */
     app_id?: string;
-    /** Which of Apple's servers knows the token; production if not given. */
+    /** The environment of the token: `production` if not given. */
     installation_id?: 'development' | 'production';
     created_at: string;
     updated_at: string | null;
@@ -42,11 +42,11 @@ export type ApnsToken = {
 };
 
 export type ApnsTokenInput = {
-    /** The device's token in hexadecimal, as iOS gives it to the app. */
+    /** The device token in hexadecimal, as iOS returns it to the app. */
     device_token: string;
-    /** The app's bundle identifier, where it is not the integration's. */
+    /** The app's bundle identifier, if it differs from the integration's. */
     app_id?: string;
-    /** Which of Apple's servers knows the token; production if not given. */
+    /** The environment of the token: `production` if not given. */
     installation_id?: 'development' | 'production';
 };
 
@@ -262,7 +262,7 @@ export type ChannelPreferenceInput = {
 };
 
 export type ChatToken = {
-    /** Of a token with `oauth`: `<installation_id>-<channel_id>`. */
+    /** `<installation_id>-<channel_id>` for a token with `oauth`. */
     id: string;
     oauth?: ChatTokenOauth;
     webhook?: ChatTokenWebhook;
@@ -290,12 +290,12 @@ export type ChatTokenOauth = {
     channel_id: string;
     /** The installation of the Slack app: `<app_id>-<team_id>`. */
     installation_id: string;
-    /** What the installation permits. */
+    /** The scopes of the installation. */
     scope?: string;
 };
 
 export type ChatTokenWebhook = {
-    /** The address of the incoming webhook, from Slack's response to the installation. */
+    /** The URL of the incoming webhook, from Slack's response to the installation. */
     url: string;
 };
 
@@ -596,9 +596,9 @@ export type EventsourceIntegration = {
 };
 
 export type EventsourceIntegrationConfig = {
-    /** Where the events come from: a name of your own for it */
+    /** Your name for the source of the events */
     source: string;
-    /** What the program signs its events with, by the rules of Standard Webhooks: 24 bytes or more in base64, with or without whsec_ before them. Without it no events are taken */
+    /** The key that signs the events according to Standard Webhooks: 24 bytes or more in base64, with or without the prefix whsec_. Without it no events are accepted */
     webhook_signing_secret?: string;
 };
 
@@ -652,7 +652,7 @@ export type FcmIntegration = {
     state?: IntegrationState;
 };
 
-/** The JSON file of a service account, as the Firebase console gives it, whole. */
+/** The complete JSON key file of a service account, from the Firebase console. */
 export type FcmIntegrationConfig = {
     /** The kind of credentials: service_account */
     type: 'service_account';
@@ -666,15 +666,15 @@ export type FcmIntegrationConfig = {
     client_email: string;
     /** The id of the service account */
     client_id: string;
-    /** Google's address for logging in */
+    /** Google's authorization endpoint */
     auth_uri: string;
-    /** Google's address for access tokens: https://oauth2.googleapis.com/token */
+    /** Google's endpoint for access tokens: https://oauth2.googleapis.com/token */
     token_uri: string;
-    /** Google's certificates */
+    /** The URL of Google's certificates */
     auth_provider_x509_cert_url: string;
-    /** The service account's certificates */
+    /** The URL of the service account's certificates */
     client_x509_cert_url: string;
-    /** googleapis.com, except in clouds that are not Google's own */
+    /** googleapis.com, except in partner and sovereign clouds */
     universe_domain: string;
 };
 
@@ -720,7 +720,7 @@ export type GithubIntegrationList = {
 };
 
 export type InboxImages = {
-    /** Picture shown while there is nothing to read */
+    /** URL of the picture in an empty inbox */
     emptyInboxUrl: string;
 };
 
@@ -861,7 +861,7 @@ export type InboxThemeUnseenBadge = {
 
 export type InboxToken = {
     id: string;
-    /** A random text that you make. It is a secret: it opens the realtime connection. */
+    /** A random text that you generate. It is a secret: it authenticates the realtime connection. */
     token: string;
     connection_id: string | null;
     created_at: string;
@@ -870,7 +870,7 @@ export type InboxToken = {
 };
 
 export type InboxTokenInput = {
-    /** A random text that you make. It is a secret: it opens the realtime connection. */
+    /** A random text that you generate. It is a secret: it authenticates the realtime connection. */
     token: string;
     /** Restricts delivery to this one realtime connection. */
     connection_id?: string | null;
@@ -1033,9 +1033,9 @@ export type MailgunIntegrationConfig = {
     region: 'us' | 'eu';
     /** Sender of every e-mail, at the domain */
     from?: Mailbox;
-    /** The HTTP webhook signing key, not the API key: bounces and complaints are taken by it */
+    /** The HTTP webhook signing key, not the API key. It verifies bounces and complaints */
     webhook_signing_key?: string;
-    /** The most messages that this server sends in a second, spread evenly; 0.5 is one in two seconds. Left out: as many as the provider accepts */
+    /** Maximum number of messages per second that this server sends, spread evenly; 0.5 is one every two seconds. If not given, only the limits of the provider apply */
     max_per_second?: number;
 };
 
@@ -1163,9 +1163,9 @@ export type PingEmailIntegration = {
 };
 
 export type PingEmailIntegrationConfig = {
-    /** The address of your mailer; it is sent each notification with a POST */
+    /** The URL of your mailer. It receives each notification as a POST request */
     url: string;
-    /** The most messages that this server sends in a second, spread evenly; 0.5 is one in two seconds. Left out: as many as the provider accepts */
+    /** Maximum number of messages per second that this server sends, spread evenly; 0.5 is one every two seconds. If not given, only the limits of the provider apply */
     max_per_second?: number;
 };
 
@@ -1252,11 +1252,11 @@ export type ReceiptReply = {
 export type Recipient = UserRecipient | TopicRecipients;
 
 export type SavedApnsToken = {
-    /** The device's token in hexadecimal, as iOS gives it to the app. */
+    /** The device token in hexadecimal, as iOS returns it to the app. */
     device_token: string;
-    /** The app's bundle identifier, where it is not the integration's. */
+    /** The app's bundle identifier, if it differs from the integration's. */
     app_id?: string;
-    /** Which of Apple's servers knows the token; production if not given. */
+    /** The environment of the token: `production` if not given. */
     installation_id?: 'development' | 'production';
 };
 
@@ -1276,7 +1276,7 @@ export type SavedFcmToken = {
 };
 
 export type SavedInboxToken = {
-    /** A random text that you make. It is a secret: it opens the realtime connection. */
+    /** A random text that you generate. It is a secret: it authenticates the realtime connection. */
     token: string;
     connection_id: string | null;
 };
@@ -1286,7 +1286,7 @@ export type SavedTeamsToken = {
 };
 
 export type SavedWebPushToken = {
-    /** The address of the subscription, as the browser gives it. */
+    /** The endpoint URL of the subscription, as the browser returns it. */
     endpoint: string;
     keys: WebPushKeys;
 };
@@ -1304,13 +1304,13 @@ export type SendgridIntegrationConfig = {
     api_key: string;
     /** Sender of every e-mail, one that SendGrid has verified */
     from?: Mailbox;
-    /** Where replies go, if not to the sender */
+    /** Reply-To mailbox, if replies do not go to the sender */
     reply_to?: Mailbox;
-    /** Where the account is: eu for EU subusers. Left out: global */
+    /** Region of the account: eu for EU subusers. Default: global */
     region?: 'global' | 'eu';
     /** The verification key of the signed event webhook, in base64. It verifies bounces and complaints */
     webhook_public_key?: string;
-    /** The most messages that this server sends in a second, spread evenly; 0.5 is one in two seconds. Left out: as many as the provider accepts */
+    /** Maximum number of messages per second that this server sends, spread evenly; 0.5 is one every two seconds. If not given, only the limits of the provider apply */
     max_per_second?: number;
 };
 
@@ -1328,19 +1328,19 @@ export type SesIntegration = {
 };
 
 export type SesIntegrationConfig = {
-    /** The access key id of an IAM user that may send e-mail */
+    /** The access key id of an IAM user with permission to send e-mail */
     key_id: string;
-    /** The secret access key that belongs to it */
+    /** The secret access key of the access key id */
     secret_key: string;
     /** The region of the verified identity, such as eu-west-1 */
     region: string;
-    /** Sender of every e-mail, one that SES has verified */
+    /** Sender of every e-mail, an identity verified in SES */
     from?: Mailbox;
     /** The configuration set that every e-mail is sent with */
     configuration_set?: string;
-    /** The SNS topic of the configuration set. Bounces and complaints are accepted from this topic alone */
+    /** The SNS topic of the configuration set. Bounces and complaints are accepted from this topic only */
     topic_arn?: string;
-    /** The most messages that this server sends in a second, spread evenly; 0.5 is one in two seconds. Left out: as many as the provider accepts */
+    /** Maximum number of messages per second that this server sends, spread evenly; 0.5 is one every two seconds. If not given, only the limits of the provider apply */
     max_per_second?: number;
 };
 
@@ -1437,7 +1437,7 @@ export type SlackIntegrationConfig = {
     client_id: string;
     /** The client secret of the app */
     client_secret: string;
-    /** The signing secret of the app: what Slack reports is verified with it */
+    /** The signing secret of the app. It verifies the events that Slack sends */
     signing_secret: string;
 };
 
@@ -1483,11 +1483,11 @@ export type SmtpIntegrationConfig = {
     password: string;
     /** Sender of every e-mail */
     from: SmtpMailbox;
-    /** Where replies go, if not to the sender */
+    /** Reply-To mailbox, if replies do not go to the sender */
     reply_to?: SmtpMailbox;
-    /** ssl: TLS from the start. starttls: refuse to send unless the server encrypts. none: never encrypt. Left out: TLS on port 465, elsewhere STARTTLS if the server offers it */
+    /** ssl: TLS from the start. starttls: send only if the server supports STARTTLS. none: no encryption. Default: TLS on port 465, on other ports STARTTLS if the server offers it */
     security?: 'none' | 'ssl' | 'starttls';
-    /** The most messages that this server sends in a second, spread evenly; 0.5 is one in two seconds. Left out: as many as the provider accepts */
+    /** Maximum number of messages per second that this server sends, spread evenly; 0.5 is one every two seconds. If not given, only the limits of the provider apply */
     max_per_second?: number;
 };
 
@@ -1511,9 +1511,9 @@ export type StripeIntegration = {
 };
 
 export type StripeIntegrationConfig = {
-    /** The endpoint's signing secret: Stripe's requests are verified with it */
+    /** The endpoint's signing secret. It verifies Stripe's requests */
     webhook_signing_secret: string;
-    /** A name of your own for this configuration; it is kept and shown as it is */
+    /** Your name for this configuration, stored and returned unchanged */
     id?: string;
 };
 
@@ -1666,9 +1666,9 @@ export type TeamsIntegrationList = {
     links: PageLinks;
 };
 
-/** Where messages go for users who have no destination of their own */
+/** The default destination, for users without a webhook of their own */
 export type TeamsIntegrationWebhook = {
-    /** The address of an incoming webhook. It is a secret: anyone can post to the channel with it */
+    /** The URL of an incoming webhook. It is a secret: anyone with it can post to the channel */
     url: string;
 };
 
@@ -1690,7 +1690,7 @@ export type TeamsTokenList = {
 };
 
 export type TeamsTokenWebhook = {
-    /** The address that a workflow of Teams gave. Without one: the default of the integration. */
+    /** The webhook URL of a Teams workflow. If not given, the default of the integration is used. */
     url?: string;
 };
 
@@ -1745,17 +1745,17 @@ export type TwilioIntegration = {
 };
 
 export type TwilioIntegrationConfig = {
-    /** The account: AC and 32 digits */
+    /** The account SID: AC and 32 digits */
     account_sid: string;
     /** The SID of an API key of the account: SK and 32 digits */
     api_key: string;
     /** The secret of the API key */
     api_secret: string;
-    /** The number to send from, as +14155550100 */
+    /** The number to send from, such as +14155550100 */
     from: string;
-    /** The account's auth token. Only delivery reports are verified with it */
+    /** The auth token of the account. Used only to verify delivery-status callbacks */
     auth_token?: string;
-    /** The most messages that this server sends in a second, spread evenly; 0.5 is one in two seconds. Left out: as many as the provider accepts */
+    /** Maximum number of messages per second that this server sends, spread evenly; 0.5 is one every two seconds. If not given, only the limits of the provider apply */
     max_per_second?: number;
 };
 
@@ -1914,7 +1914,7 @@ export type WebPushIntegration = {
 };
 
 export type WebPushIntegrationConfig = {
-    /** The public VAPID key in base64url; browsers subscribe with it */
+    /** The public VAPID key in base64url, which browsers subscribe with */
     public_key: string;
     /** The private VAPID key in base64url */
     private_key: string;
@@ -1934,7 +1934,7 @@ export type WebPushKeys = {
 
 export type WebPushToken = {
     id: string;
-    /** The address of the subscription, as the browser gives it. */
+    /** The endpoint URL of the subscription, as the browser returns it. */
     endpoint: string;
     keys: WebPushKeys;
     created_at: string;
@@ -1943,10 +1943,10 @@ export type WebPushToken = {
 };
 
 export type WebPushTokenInput = {
-    /** The address of the subscription, as the browser gives it. */
+    /** The endpoint URL of the subscription, as the browser returns it. */
     endpoint: string;
     keys: WebPushKeys;
-    /** As the browser gives it; it is ignored. */
+    /** The member of the browser's subscription; ignored. */
     expirationTime?: number | null;
 };
 

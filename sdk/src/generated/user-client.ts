@@ -265,7 +265,7 @@ export class UserClient extends Client {
     slack: {
       /**
        * Save a token.
-       * A token is the channel in `oauth` or else the address in `webhook`; several users can have the same token. Saving it again updates its record, or makes a new one if it was discarded. With `oauth`, the id of the active record consists of the installation and the channel. A channel of a user has at most 100 active tokens; the oldest is discarded. Requires a User JWT.
+       * A token is identified by the channel in `oauth`, or else by the URL in `webhook`; several users can have the same token. Saving it again updates its record, or creates a new one if it was discarded. With `oauth`, the id of the active record consists of the installation and the channel. A channel of a user has at most 100 active tokens; the oldest is discarded. Requires a User JWT.
        *
        * `PUT /channels/slack/tokens`
        */
@@ -299,7 +299,7 @@ export class UserClient extends Client {
     slackbot: {
       /**
        * Save a token.
-       * A token is the channel in `oauth` or else the address in `webhook`; several users can have the same token. Saving it again updates its record, or makes a new one if it was discarded. With `oauth`, the id of the active record consists of the installation and the channel. A channel of a user has at most 100 active tokens; the oldest is discarded. Requires a User JWT.
+       * A token is identified by the channel in `oauth`, or else by the URL in `webhook`; several users can have the same token. Saving it again updates its record, or creates a new one if it was discarded. With `oauth`, the id of the active record consists of the installation and the channel. A channel of a user has at most 100 active tokens; the oldest is discarded. Requires a User JWT.
        *
        * `PUT /channels/slack/service_slackbot/tokens`
        */

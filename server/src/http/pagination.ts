@@ -1,7 +1,7 @@
 import type { FastifyRequest } from 'fastify';
 import type { Page, PageQuery } from '../contract/common.ts';
 import { ClientError } from '../errors.ts';
-import { type Cursor, NEWEST, type Stretch } from '../lib/cursor.ts';
+import { type Cursor, NEWEST, type SearchedRows } from '../lib/cursor.ts';
 import { type JsonText, joinTexts } from '../lib/json-text.ts';
 import { type ListPage, readPage } from '../lib/page.ts';
 
@@ -10,7 +10,7 @@ export async function paginate<Row extends { id: string }, Item>(options: {
   base: string;
   request: Pick<FastifyRequest, 'url'>;
   query: PageQuery;
-  list: (cursor: Cursor) => Promise<Row[] | Stretch<Row>>;
+  list: (cursor: Cursor) => Promise<Row[] | SearchedRows<Row>>;
   item: (row: Row) => Item;
 }): Promise<Page<Item>> {
   const { base, request, query, list, item } = options;

@@ -4,7 +4,7 @@ import type { Page, PageQuery } from '../contract/common.ts';
 import type { IdempotencyKey } from '../domain/ground/requests/idempotency.ts';
 import type { Project } from '../domain/setup/projects/cache.ts';
 import { ClientError, type ErrorCode } from '../errors.ts';
-import type { Cursor, Stretch } from '../lib/cursor.ts';
+import type { Cursor, SearchedRows } from '../lib/cursor.ts';
 import type { JsonLimits } from '../lib/json-member.ts';
 import type { JsonText } from '../lib/json-text.ts';
 import type { ListPage } from '../lib/page.ts';
@@ -137,7 +137,7 @@ export interface Call<Params, Query, Body> {
   /** One page of a list, see pagination.ts. */
   paginate<Row extends { id: string }, Item>(
     query: PageQuery,
-    list: (cursor: Cursor) => Promise<Row[] | Stretch<Row>>,
+    list: (cursor: Cursor) => Promise<Row[] | SearchedRows<Row>>,
     item: (row: Row) => Item,
   ): Promise<Page<Item>>;
   /** The response with a page whose records are JSON texts already. */

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { Batcher } from './batcher.ts';
 
-/** A batcher whose runs end when the test says so. */
+/** A batcher whose runs end on the test's command. */
 function controlled(options: {
   concurrency?: number;
   maxItems?: number;
@@ -25,7 +25,7 @@ function controlled(options: {
   return { batcher, runs, nextRun: () => started.promise };
 }
 
-test('what comes in one turn goes in one batch, and what comes meanwhile in the next', async () => {
+test('items of one turn form a batch, and items that arrive meanwhile the next', async () => {
   const { batcher, runs, nextRun } = controlled({});
   let begun = nextRun();
   const first = [batcher.add(1), batcher.add(2)];
@@ -43,7 +43,7 @@ test('what comes in one turn goes in one batch, and what comes meanwhile in the 
   ]);
 });
 
-test('a batch has at most so many items and so much weight, and one item always goes', async () => {
+test('a batch keeps its limits of items and weight, and a single item always runs', async () => {
   const { batcher, runs, nextRun } = controlled({ maxItems: 2, maxWeight: 10, weigh: (item) => item });
   const all = [50, 4, 5, 6, 1].map((item) => batcher.add(item));
   for (let index = 0; index < 3; index += 1) {
@@ -69,7 +69,7 @@ test('a failing batch fails its own items only', async () => {
   await batcher.drained();
 });
 
-test('while a light batch runs no other starts, and beside a heavy one the next does', async () => {
+test('a running light batch delays the next, a heavy one does not', async () => {
   const { batcher, runs, nextRun } = controlled({
     concurrency: 2,
     maxItems: 2,

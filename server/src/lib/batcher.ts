@@ -14,7 +14,7 @@ export class Batcher<Item, Result> {
   #queue: Entry<Item, Result>[] = [];
   #running = 0;
   /** The number of running batches that weigh less than `gatherBelow`. */
-  #short = 0;
+  #light = 0;
   #scheduled = false;
   #linger: NodeJS.Timeout | undefined;
   readonly #idle: (() => void)[] = [];
@@ -75,7 +75,7 @@ export class Batcher<Item, Result> {
   }
 
   #hasRoom(): boolean {
-    return this.#running < this.#concurrency && this.#short === 0;
+    return this.#running < this.#concurrency && this.#light === 0;
   }
 
   #take(): Entry<Item, Result>[] {
@@ -90,9 +90,9 @@ export class Batcher<Item, Result> {
   }
 
   async #start(entries: Entry<Item, Result>[]): Promise<void> {
-    const short = entries.reduce((sum, entry) => sum + entry.weight, 0) < this.#gatherBelow;
+    const isLight = entries.reduce((sum, entry) => sum + entry.weight, 0) < this.#gatherBelow;
     this.#running += 1;
-    if (short) this.#short += 1;
+    if (isLight) this.#light += 1;
     try {
       const results = await this.#run(entries.map((entry) => entry.item));
       if (results.length !== entries.length)
@@ -104,7 +104,7 @@ export class Batcher<Item, Result> {
       for (const entry of entries) entry.reject(error);
     } finally {
       this.#running -= 1;
-      if (short) this.#short -= 1;
+      if (isLight) this.#light -= 1;
       if (this.#queue.length > 0) this.#schedule();
       else if (this.#running === 0) for (const resolve of this.#idle.splice(0)) resolve();
     }

@@ -14,10 +14,10 @@ export function costOf(name: string): ((operands: readonly unknown[]) => number)
 const COSTS: ReadonlyMap<string, (operands: readonly unknown[]) => number> = new Map([
   // Searching backwards compares the whole needle at every position. Searching forwards skips positions, but
   // only for needles of up to 250 characters.
-  ['lastIndexOf', ([text, wanted]) => Math.ceil((lengthOf(text) * lengthOf(wanted)) / 128)],
+  ['lastIndexOf', ([text, needle]) => Math.ceil((lengthOf(text) * lengthOf(needle)) / 128)],
   ...['contains', 'indexOf', 'split'].map(
     (name) =>
-      [name, ([text, wanted]: readonly unknown[]) => forwards(lengthOf(text), lengthOf(wanted))] as const,
+      [name, ([text, needle]: readonly unknown[]) => searchCost(lengthOf(text), lengthOf(needle))] as const,
   ),
   ['size', ([value]) => (isMap(value) ? STEPS_PER_KEY * Object.keys(value).length : 0)],
   ['duration', ([text]) => withinCharacters(text, MAX_DURATION_CHARACTERS)],
@@ -27,10 +27,10 @@ function lengthOf(value: unknown): number {
   return typeof value === 'string' ? value.length : 0;
 }
 
-const LEAP = 250;
+const MAX_FREE_NEEDLE = 250;
 
-function forwards(length: number, wanted: number): number {
-  return wanted <= LEAP ? 0 : Math.ceil((length * wanted) / 512);
+function searchCost(length: number, needle: number): number {
+  return needle <= MAX_FREE_NEEDLE ? 0 : Math.ceil((length * needle) / 512);
 }
 
 // The library's regular expression for durations takes cubic time.

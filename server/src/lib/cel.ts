@@ -33,9 +33,10 @@ const LIMITS = {
 // The standard functions, without those that build large values from small ones (join, bytes) or name
 // intermediate values (cel.bind).
 const FUNCTIONS = new Set(
-  `has size all exists exists_one filter map startsWith endsWith contains matches lowerAscii upperAscii trim indexOf lastIndexOf
-  substring split bool int uint double string type dyn timestamp duration getFullYear getMonth getDate getDayOfMonth getDayOfWeek
-  getDayOfYear getHours getMinutes getSeconds getMilliseconds`.split(/\s+/),
+  `has size all exists exists_one filter map startsWith endsWith contains matches lowerAscii upperAscii trim
+  indexOf lastIndexOf substring split bool int uint double string type dyn timestamp duration getFullYear
+  getMonth getDate getDayOfMonth getDayOfWeek getDayOfYear getHours getMinutes getSeconds
+  getMilliseconds`.split(/\s+/),
 );
 
 /**
@@ -53,7 +54,7 @@ export async function parseExpression(
     if (!valid) return { problem: summary(error) };
     if (type !== 'bool' && type !== 'dyn') return { problem: `must be true or false, not ${type}` };
     const run: Run = { steps: 0, missing: false, regex };
-    const problem = adopt(parsed.ast as unknown as Node, run);
+    const problem = instrument(parsed.ast as unknown as Node, run);
     if (problem !== undefined) return { problem };
     return { evaluate: (variables) => evaluate(parsed, run, variables) };
   } catch (error) {
@@ -81,8 +82,8 @@ const OUT_OF_STEPS = new Error(`needs more than ${MAX_STEPS} steps`);
 
 function summary(error: unknown): string {
   if (error instanceof RangeError) return 'out of range';
-  const said = error instanceof Error ? error : new Error(String(error));
-  const text = 'summary' in said ? String(said.summary) : (said.message.split('\n')[0] ?? '');
+  const thrown = error instanceof Error ? error : new Error(String(error));
+  const text = 'summary' in thrown ? String(thrown.summary) : (thrown.message.split('\n')[0] ?? '');
   return text.slice(0, 300);
 }
 
@@ -110,14 +111,14 @@ type Evaluator = { run(node: Node, context: unknown): unknown };
 type Evaluate = (evaluator: Evaluator, node: Node, context: unknown) => unknown;
 
 /** Replaces the evaluation of every node by one that counts steps. Returns the first problem of a node. */
-function adopt(value: unknown, run: Run, seen = new Set<unknown>()): string | undefined {
+function instrument(value: unknown, run: Run, seen = new Set<unknown>()): string | undefined {
   if (typeof value !== 'object' || value === null || seen.has(value)) return undefined;
   seen.add(value);
-  if (Array.isArray(value)) return firstOf(value, (one) => adopt(one, run, seen));
+  if (Array.isArray(value)) return firstOf(value, (one) => instrument(one, run, seen));
   if (!isNode(value)) {
     // A comprehension.
     const { iterable, init, step } = value as { iterable?: unknown; init?: unknown; step?: unknown };
-    return firstOf([iterable, init, step], (one) => adopt(one, run, seen));
+    return firstOf([iterable, init, step], (one) => instrument(one, run, seen));
   }
   const problem = problemOfCall(value, run);
   if (problem !== undefined) return problem;
@@ -125,7 +126,7 @@ function adopt(value: unknown, run: Run, seen = new Set<unknown>()): string | un
   const { alternate, macro } = value.meta;
   if (macro !== undefined) value.setMeta('macro', { ...macro, evaluate: hasMember(macro.evaluate) });
   value.setMeta('evaluate', counted(meaningOf(value, run), run));
-  return firstOf([value.args, alternate, macro?.args], (one) => adopt(one, run, seen));
+  return firstOf([value.args, alternate, macro?.args], (one) => instrument(one, run, seen));
 }
 
 function firstOf<Item, Found>(
@@ -174,17 +175,17 @@ function counted(evaluate: Evaluate, run: Run): Evaluate {
   return (evaluator, node, context) => {
     spend(run, 1);
     const value = evaluate(evaluator, node, context);
-    if (value === null && READING.has(node.op)) run.missing = true;
+    if (value === null && READS.has(node.op)) run.missing = true;
     else if (typeof value === 'string') spend(run, value.length >> 6);
-    else if (Array.isArray(value) && !PASSING_ON.has(node.op)) spend(run, value.length >> 2);
+    else if (Array.isArray(value) && !LIST_BUILDING.has(node.op)) spend(run, value.length >> 2);
     return value;
   };
 }
 
-const READING = new Set(['id', '.', '[]']);
+const READS = new Set(['id', '.', '[]']);
 // These return the list under construction of map() and filter() for every element. Its elements were counted
 // when they were added.
-const PASSING_ON = new Set(['accuPush', 'accuValue', '?:']);
+const LIST_BUILDING = new Set(['accuPush', 'accuValue', '?:']);
 
 function spend(run: Run, steps: number): void {
   run.steps -= steps;

@@ -15,7 +15,7 @@ export const NEWEST = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
 export const OLDEST = '00000000-0000-0000-0000-000000000000';
 
 /** The part of a list that one step of a search returned. */
-export interface Stretch<Row> {
+export interface SearchedRows<Row> {
   rows: Row[];
   /** The position where the search stopped, if there may be more beyond it: a cursor, like an id. */
   stoppedAt?: string;

@@ -8,7 +8,7 @@ afterEach(async () => {
   for (const server of servers.splice(0)) await new Promise((resolve) => server.close(resolve));
 });
 
-/** A server on loopback that counts who comes. */
+/** A server on loopback that counts connections. */
 async function listen(host = '127.0.0.1'): Promise<{ port: number; visits: () => number }> {
   let visits = 0;
   const server = createServer((socket) => {
@@ -20,14 +20,14 @@ async function listen(host = '127.0.0.1'): Promise<{ port: number; visits: () =>
   return { port: (server.address() as AddressInfo).port, visits: () => visits };
 }
 
-const answering =
+const resolverOf =
   (...rounds: string[][]) =>
   async () => {
     const addresses = (rounds.length > 1 ? rounds.shift() : rounds[0]) ?? [];
     return addresses.map((address) => ({ address, family: address.includes(':') ? 6 : 4 }));
   };
 
-describe('an address is refused', () => {
+describe('an address is rejected', () => {
   test.each([
     ['0.0.0.0', 'an unspecified address'],
     ['0.1.2.3', 'an unspecified address'],
@@ -130,7 +130,7 @@ describe('EGRESS_ALLOW', () => {
     '10.0.0.0/-1',
     '/8',
     '*',
-  ])('names what is malformed: %s', (entry) => {
+  ])('names the malformed entry: %s', (entry) => {
     expect(() => createEgressGuard({ allow: `127.0.0.0/8,${entry}` })).toThrow(
       `"${entry}" is not a CIDR block`,
     );
@@ -138,18 +138,19 @@ describe('EGRESS_ALLOW', () => {
 });
 
 describe('a host', () => {
-  test('is refused without a word of where it leads; the operator is told the setting that would permit it', async () => {
-    const guard = createEgressGuard({ resolver: answering(['10.0.0.5']) });
+  test('is rejected without its address; the detail names the setting that would permit it', async () => {
+    const guard = createEgressGuard({ resolver: resolverOf(['10.0.0.5']) });
     const refused = await guard.resolve('smtp.internal').catch((error: unknown) => error);
     expect(refused).toBeInstanceOf(EgressRefused);
     expect(refused).toMatchObject({
       message: 'smtp.internal does not resolve to a public address',
       detail:
-        'smtp.internal resolves to 10.0.0.5, a private address; set EGRESS_ALLOW=10.0.0.5/32 (or its network) to permit it',
+        'smtp.internal resolves to 10.0.0.5, a private address; ' +
+        'set EGRESS_ALLOW=10.0.0.5/32 (or its network) to permit it',
     });
   });
 
-  test('that is itself an address is refused by what it is', async () => {
+  test('that is an IP address is rejected with its kind', async () => {
     await expect(createEgressGuard().resolve('10.0.0.5')).rejects.toThrow(
       new EgressRefused(
         '10.0.0.5 is a private address; set EGRESS_ALLOW=10.0.0.5/32 (or its network) to permit it',
@@ -167,13 +168,13 @@ describe('a host', () => {
     'localhost',
     'localhost.',
     'LOCALHOST',
-  ])('%s does not lead inside', async (host) => {
+  ])('%s does not resolve to our network', async (host) => {
     const { port, visits } = await listen();
     await expect(createEgressGuard().connect({ host, port, timeoutMs: 2000 })).rejects.toThrow();
     expect(visits()).toBe(0);
   });
 
-  // The operating system reads all of these as 127.0.0.1 (or not at all); what it read is judged.
+  // The operating system parses all of these as 127.0.0.1 (or rejects them); the guard checks the result.
   test.each([
     '2130706433',
     '0x7f000001',
@@ -183,7 +184,7 @@ describe('a host', () => {
     '127.1',
     '127.0.1',
     '127.0.0.1.',
-  ])('%s in odd notation does not lead inside', async (host) => {
+  ])('%s in odd notation does not resolve to our network', async (host) => {
     const { port, visits } = await listen();
     const refused = await createEgressGuard()
       .connect({ host, port, timeoutMs: 2000 })
@@ -195,46 +196,46 @@ describe('a host', () => {
     expect(visits()).toBe(0);
   });
 
-  test('that is empty is refused', async () => {
+  test('that is empty is rejected', async () => {
     await expect(createEgressGuard({ allow: '0.0.0.0/0,::/0' }).resolve('')).rejects.toBeInstanceOf(
       EgressRefused,
     );
   });
 
-  test('without any address is refused', async () => {
-    await expect(createEgressGuard({ resolver: answering([]) }).resolve('mail.example')).rejects.toThrow(
+  test('without any address is rejected', async () => {
+    await expect(createEgressGuard({ resolver: resolverOf([]) }).resolve('mail.example')).rejects.toThrow(
       'mail.example has no address',
     );
   });
 
-  test('with addresses of both kinds is reached by the permitted ones alone', async () => {
+  test('with addresses of both kinds is connected to by permitted ones only', async () => {
     const guard = createEgressGuard({
-      resolver: answering(['10.0.0.5', '1.1.1.1', 'fd00::1', '::ffff:127.0.0.1']),
+      resolver: resolverOf(['10.0.0.5', '1.1.1.1', 'fd00::1', '::ffff:127.0.0.1']),
     });
     expect(await guard.resolve('mail.example')).toEqual([{ address: '1.1.1.1', family: 4 }]);
   });
 
-  test('is looked up once for all who ask at the same time, and anew for who asks later', async () => {
+  test('is looked up once for concurrent callers, and again for later ones', async () => {
     const asked: string[] = [];
-    const answer = Promise.withResolvers<{ address: string; family: number }[]>();
+    const lookup = Promise.withResolvers<{ address: string; family: number }[]>();
     const guard = createEgressGuard({
       resolver: (host) => {
         asked.push(host);
-        return host === 'down.example' ? Promise.reject(new Error('no answer')) : answer.promise;
+        return host === 'down.example' ? Promise.reject(new Error('no response')) : lookup.promise;
       },
     });
     const all = [1, 2, 3].map(() => guard.resolve('slow.example'));
     const other = guard.resolve('other.example');
     expect(asked).toEqual(['slow.example', 'other.example']);
-    answer.resolve([{ address: '1.1.1.1', family: 4 }]);
+    lookup.resolve([{ address: '1.1.1.1', family: 4 }]);
     expect(await Promise.all([...all, other])).toEqual(Array(4).fill([{ address: '1.1.1.1', family: 4 }]));
     await guard.resolve('slow.example');
     for (let turn = 1; turn <= 2; turn += 1)
-      await expect(guard.resolve('down.example')).rejects.toThrow('no answer');
+      await expect(guard.resolve('down.example')).rejects.toThrow('no response');
     expect(asked.slice(2)).toEqual(['slow.example', 'down.example', 'down.example']);
   });
 
-  test('that does not exist gives the resolver’s own error', async () => {
+  test('that does not exist rejects with the resolver’s own error', async () => {
     await expect(createEgressGuard().resolve('nowhere.invalid')).rejects.toMatchObject({
       code: expect.stringMatching(/ENOTFOUND|EAI_AGAIN/),
     });
@@ -253,24 +254,24 @@ describe('a connection', () => {
     socket.destroy();
   });
 
-  test('tries the next address when one does not answer', async () => {
+  test('tries the next address when one does not respond', async () => {
     const { port } = await listen('127.0.0.2');
     const guard = createEgressGuard({
       allow: '127.0.0.0/8',
-      resolver: answering(['127.0.0.3', '127.0.0.2']),
+      resolver: resolverOf(['127.0.0.3', '127.0.0.2']),
     });
     const socket = await guard.connect({ host: 'mail.example', port, timeoutMs: 2000 });
     expect(socket.remoteAddress).toBe('127.0.0.2');
     socket.destroy();
   });
 
-  test('goes where the judged answer led, though the name has changed its mind since', async () => {
+  test('goes to the address that was checked, even if the name resolves differently since', async () => {
     const inside = await listen('127.0.0.1');
     const outside = await listen('127.0.0.2');
-    // Allowed: 127.0.0.2 alone. The first answer is harmless, all later ones lead inside.
+    // Allowed: only 127.0.0.2. The first lookup returns it, all later ones return an internal address.
     const guard = createEgressGuard({
       allow: '127.0.0.2',
-      resolver: answering(['127.0.0.2'], ['127.0.0.1']),
+      resolver: resolverOf(['127.0.0.2'], ['127.0.0.1']),
     });
     const socket = await guard.connect({ host: 'rebinding.example', port: outside.port, timeoutMs: 2000 });
     expect(socket.remoteAddress).toBe('127.0.0.2');
@@ -281,7 +282,7 @@ describe('a connection', () => {
     expect(inside.visits()).toBe(0);
   });
 
-  test('that is refused says so', async () => {
+  test('that is refused rejects with the reason', async () => {
     const { port } = await listen();
     for (const server of servers.splice(0)) server.close();
     await expect(
@@ -289,17 +290,17 @@ describe('a connection', () => {
     ).rejects.toMatchObject({ code: 'ECONNREFUSED' });
   });
 
-  test('that is refused names the host, not the address that it leads to', async () => {
+  test('that is refused names the host, not its address', async () => {
     const { port } = await listen();
     for (const server of servers.splice(0)) server.close();
-    const guard = createEgressGuard({ allow: '127.0.0.0/8', resolver: answering(['127.0.0.1']) });
+    const guard = createEgressGuard({ allow: '127.0.0.0/8', resolver: resolverOf(['127.0.0.1']) });
     await expect(guard.connect({ host: 'mail.example', port, timeoutMs: 2000 })).rejects.toMatchObject({
       code: 'ECONNREFUSED',
       message: `connecting to mail.example:${port} failed: ECONNREFUSED`,
     });
   });
 
-  test('is given up in time, also while the name server is silent', async () => {
+  test('times out, also while the name server is silent', async () => {
     const guard = createEgressGuard({ resolver: () => new Promise(() => {}) });
     await expect(guard.connect({ host: 'slow.example', port: 25, timeoutMs: 50 })).rejects.toMatchObject({
       code: 'ETIMEDOUT',
@@ -309,13 +310,13 @@ describe('a connection', () => {
 });
 
 describe('lookup', () => {
-  test('serves clients that take one, here http2', async () => {
+  test('works in clients that accept one, here http2', async () => {
     const server = createHttp2Server((_request, response) => response.end('ok'));
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
     const { port } = server.address() as AddressInfo;
     const open = (allow: string) =>
       new Promise<string>((resolve) => {
-        const { lookup } = createEgressGuard({ allow, resolver: answering(['127.0.0.1']) });
+        const { lookup } = createEgressGuard({ allow, resolver: resolverOf(['127.0.0.1']) });
         const session = http2Connect(`http://vendor.example:${port}`, { lookup });
         session.once('connect', () => session.close(() => resolve('connected')));
         session.once('error', (error: NodeJS.ErrnoException) => resolve(error.code ?? error.message));
@@ -337,11 +338,11 @@ describe('lookup', () => {
     ],
     [{ family: 6 }, ['2606:4700::1', 6]],
     [{}, ['1.1.1.1', 4]],
-  ])('answers %j as dns.lookup does', async (options, expected) => {
-    const { lookup } = createEgressGuard({ resolver: answering(['1.1.1.1', '10.0.0.1', '2606:4700::1']) });
-    const answer = await new Promise<unknown[]>((resolve, reject) =>
+  ])('returns %j like dns.lookup', async (options, expected) => {
+    const { lookup } = createEgressGuard({ resolver: resolverOf(['1.1.1.1', '10.0.0.1', '2606:4700::1']) });
+    const result = await new Promise<unknown[]>((resolve, reject) =>
       lookup('vendor.example', options, (error, ...rest) => (error ? reject(error) : resolve(rest))),
     );
-    expect(answer).toEqual(expected);
+    expect(result).toEqual(expected);
   });
 });

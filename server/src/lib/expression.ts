@@ -66,7 +66,7 @@ export function evaluate(condition: Condition, data: ConditionData): boolean {
   try {
     for (const [index, { output, inText }] of outputs.entries()) {
       const value = output.value(data, outputs.length);
-      variables[`${OUTPUT}${index}`] = inText ? textOf(value) : meantBy(value);
+      variables[`${OUTPUT}${index}`] = inText ? textOf(value) : literalValue(value);
     }
     return truth(expression.evaluate(variables));
   } catch (error) {
@@ -113,7 +113,8 @@ function withoutLiquid(text: string): Pure {
     if (token === null) break;
     pure.source += text.slice(at, token.index);
     const [found, prefix = '', quote] = token;
-    if (found === '{%') return { ...pure, problem: 'Liquid tags are not allowed in conditions, only {{ outputs }}' };
+    if (found === '{%')
+      return { ...pure, problem: 'Liquid tags are not allowed in conditions, only {{ outputs }}' };
     if (found === '{{') at = takeOutput(pure, text, token.index, false);
     else if (quote === undefined) {
       pure.source += found;
@@ -183,7 +184,7 @@ function textOf(value: unknown): string {
  * Outside of quotes a text is parsed as `true`, `false`, `null` or a number if it is one, else it stays a
  * text.
  */
-function meantBy(value: unknown): unknown {
+function literalValue(value: unknown): unknown {
   if (typeof value !== 'string') return isData(value) ? value : null;
   const text = value.trim();
   if (text === '' || text === 'null') return null;

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { firstIdAt, isId, newId, notificationId, timeOf } from './ids.ts';
 
-test('ids are UUIDs of version 7, rise strictly and tell their time', () => {
+test('ids are UUIDs of version 7, strictly ascending, and contain their time', () => {
   const now = Date.now();
   const ids = Array.from({ length: 10_000 }, () => newId(now));
   expect(new Set(ids).size).toBe(10_000);
@@ -11,18 +11,18 @@ test('ids are UUIDs of version 7, rise strictly and tell their time', () => {
   expect(timeOf(ids[0] as string)).toBeGreaterThanOrEqual(now);
 });
 
-test('a clock that jumps back does not make ids fall', () => {
+test('ids ascend even if the clock jumps back', () => {
   const later = newId(Date.now() + 3_600_000);
   expect(newId(Date.now()) > later).toBe(true);
 });
 
-test('the first id of a time is not after any id of that time', () => {
+test('the first id of a time is the smallest of that time', () => {
   const id = newId(4_000_000_000_000);
   expect(firstIdAt(timeOf(id)) <= id).toBe(true);
   expect(firstIdAt(timeOf(id) + 1) > id).toBe(true);
 });
 
-test('a notification id is a UUIDv7 of the broadcast time, always the same, and differs for every user and broadcast', () => {
+test('a notification id is a UUIDv7 of the broadcast time, stable, unique per user and broadcast', () => {
   const broadcasts = Array.from({ length: 50 }, () => newId());
   const users = Array.from({ length: 50 }, () => newId());
   const ids = broadcasts.flatMap((broadcast) => users.map((user) => notificationId(broadcast, user)));
@@ -36,7 +36,7 @@ test('a notification id is a UUIDv7 of the broadcast time, always the same, and 
   expect(notificationId(first, user) < notificationId(second, user)).toBe(true);
 });
 
-test('what is no UUID is not taken for an id', () => {
+test('a text that is not a UUID is not an id', () => {
   expect(isId(newId())).toBe(true);
   for (const text of ['', 'x', '0197a3c4-5b6e-7f01-8a2b-3c4d5e6f708', '0197a3c45b6e7f018a2b3c4d5e6f7081'])
     expect(isId(text)).toBe(false);

@@ -29,7 +29,7 @@ test.each([
   expect(member(json, 'a')).toBeUndefined();
 });
 
-// Few names, so that they repeat at every depth; arrays of members, because an object has no name twice.
+// Few names, so that they repeat at every depth; arrays of members, because an object cannot repeat a name.
 const { value } = fc.letrec<{ value: string; array: string; object: string }>((tie) => ({
   value: fc.oneof(
     { depthSize: 'small' },
@@ -60,7 +60,7 @@ function objectOf(values: fc.Arbitrary<string>): fc.Arbitrary<string> {
     .map((members) => `{${members.map((parts) => parts.join('')).join(', ')}}`);
 }
 
-test('finds what JSON.parse takes, in whatever object', () => {
+test('finds what JSON.parse returns, in any object', () => {
   fc.assert(
     fc.property(objectOf(value), (json) => {
       const parsed = JSON.parse(json) as { recipients?: unknown };

@@ -14,9 +14,9 @@ const hmac = (signed: string, hash = 'sha256', by: KeyObject | Buffer = key) =>
 const HS256 = part({ alg: 'HS256' });
 const CLAIMS = part({ sub: 'x' });
 
-/** A token with a good signature, whatever its parts are. */
+/** Returns a token with a valid signature over any parts. */
 const signed = (header: string, claims: string) => `${header}.${claims}.${hmac(`${header}.${claims}`)}`;
-/** A token whose header and claims are JSON. */
+/** Returns a token of a JSON header and JSON claims. */
 const token = (header: unknown, claims: unknown) => signed(part(header), part(claims));
 
 async function reasonFor(jwt: string): Promise<string> {
@@ -49,7 +49,7 @@ describe('a valid JWT', () => {
     expect(await verifyJwt(published, rfcKey, 1_300_819_380_000)).toEqual({ ok: false, reason: 'expired' });
   });
 
-  test('is valid from nbf and iat, with 30 s for clocks that differ, to exp, with none', async () => {
+  test('is valid from nbf and iat, with 30 s of leeway, until exp, with none', async () => {
     const at = (claims: Record<string, unknown>) => reasonFor(token({ alg: 'HS256' }, claims));
     expect(await at({ exp: seconds + 1 })).toBe('ok');
     expect(await at({ exp: seconds })).toBe('expired');
@@ -96,7 +96,7 @@ describe('a forged JWT is rejected', () => {
     await expectReason('ok', [signed(text('{"alg":"none","alg":"HS256"}'), CLAIMS)]);
   });
 
-  test('with a key of its own in the header, by value or by address', async () => {
+  test('with its own key in the header, by value or by URL', async () => {
     const own = Buffer.from('k'.repeat(32));
     const headers = [
       { alg: 'HS256', jwk: { kty: 'oct', k: own.toString('base64url') } },
@@ -113,7 +113,7 @@ describe('a forged JWT is rejected', () => {
     }
   });
 
-  test('with a signature that is cut, longer, spelled differently or made by another key', async () => {
+  test('with a signature that is truncated, longer, not canonical or made by another key', async () => {
     const good = signed(HS256, CLAIMS);
     // The last character has 4 bits of signature and 2 of padding: its neighbour decodes to the same bytes.
     const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_';
@@ -132,7 +132,7 @@ describe('a forged JWT is rejected', () => {
     await expectReason('unparsable', [good.slice(0, -2), `${good}AA`]); // not base64url
   });
 
-  test('with a good signature and other claims', async () => {
+  test('with a valid signature of other claims', async () => {
     const [header, , signature] = signed(HS256, CLAIMS).split('.');
     expect(await reasonFor(`${header}.${part({ sub: 'y' })}.${signature}`)).toBe('signature');
   });
@@ -217,7 +217,7 @@ describe('an unusable JWT is rejected', () => {
   });
 });
 
-test('of a claim that stands there twice the last counts, before and after verification', async () => {
+test('the last of two claims with the same name counts, before and after verification', async () => {
   const twice = signed(HS256, text('{"sub":"first","exp":1,"sub":"last","exp":1900000000}'));
   expect(decodeJwt(twice)).toEqual({ sub: 'last', exp: 1_900_000_000 });
   expect(await verifyJwt(twice, key, NOW)).toEqual({ ok: true, claims: decodeJwt(twice) });
@@ -225,7 +225,7 @@ test('of a claim that stands there twice the last counts, before and after verif
   expect(await reasonFor(expired)).toBe('expired');
 });
 
-test('claims cannot be smuggled through a prototype', async () => {
+test('claims cannot be injected through a prototype', async () => {
   const payload = text('{"__proto__":{"role":"project","exp":9e9},"constructor":1}');
   const verdict = await verifyJwt(signed(HS256, payload), key, NOW);
   expect(verdict.ok && verdict.claims.role).toBe(undefined);
@@ -251,7 +251,7 @@ test('any text resolves to a verdict', async () => {
   );
 });
 
-test('any claims with a good signature resolve to a verdict', async () => {
+test('any claims with a valid signature resolve to a verdict', async () => {
   const claims = fc.dictionary(fc.constantFrom('exp', 'nbf', 'iat', 'sub', 'crit'), fc.jsonValue());
   await fc.assert(
     fc.asyncProperty(claims, async (some) => {

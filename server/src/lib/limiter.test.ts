@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { Limiter } from './limiter.ts';
 
-/** Starts work of these weights; tells what has begun, and ends it one by one. */
+/** Starts work of these weights; records what has begun, and ends it one by one. */
 function start(limiter: Limiter, weights: readonly number[]) {
   const begun: number[] = [];
   const ends: PromiseWithResolvers<void>[] = weights.map(() => Promise.withResolvers<void>());
@@ -20,7 +20,7 @@ function start(limiter: Limiter, weights: readonly number[]) {
   return { begun, end, ready: () => new Promise(setImmediate) };
 }
 
-test('no more than so many go on at once, and the others follow in their order', async () => {
+test('at most maxCount run at once, and the others follow in order', async () => {
   const { begun, end, ready } = start(new Limiter({ maxCount: 2, maxWeight: 100 }), [1, 1, 1, 1]);
   await ready();
   expect(begun).toEqual([0, 1]);
@@ -30,7 +30,7 @@ test('no more than so many go on at once, and the others follow in their order',
   expect(begun).toEqual([0, 1, 2, 3]);
 });
 
-test('heavy work goes on alone, and nothing overtakes it', async () => {
+test('heavy work runs alone, and nothing overtakes it', async () => {
   const limiter = new Limiter({ maxCount: 8, maxWeight: 10 });
   const { begun, end, ready } = start(limiter, [4, 50, 1]);
   await ready();
@@ -44,7 +44,7 @@ test('heavy work goes on alone, and nothing overtakes it', async () => {
   expect(limiter.busy).toBe(false);
 });
 
-test('work that fails gives its place to the next', async () => {
+test('failed work makes room for the next', async () => {
   const limiter = new Limiter({ maxCount: 1, maxWeight: 1 });
   const failing = limiter.run(1, () => Promise.reject(new Error('no')));
   const next = limiter.run(1, async () => 'went on');
@@ -52,7 +52,7 @@ test('work that fails gives its place to the next', async () => {
   expect(await next).toBe('went on');
 });
 
-test('what waits can be sent away, what has begun goes on', async () => {
+test('waiting work can be rejected, running work continues', async () => {
   const limiter = new Limiter({ maxCount: 1, maxWeight: 10 });
   const first = Promise.withResolvers<string>();
   const running = limiter.run(1, () => first.promise);
@@ -60,12 +60,12 @@ test('what waits can be sent away, what has begun goes on', async () => {
     limiter.run(
       1,
       async () => `began ${n}`,
-      () => `away ${n}`,
+      () => `rejected ${n}`,
     ),
   );
   expect(limiter.waiting).toBe(2);
-  limiter.sendAway();
-  expect(await Promise.all(waiting)).toEqual(['away 1', 'away 2']);
+  limiter.rejectWaiting();
+  expect(await Promise.all(waiting)).toEqual(['rejected 1', 'rejected 2']);
   const later = limiter.run(1, async () => 'later');
   first.resolve('first');
   expect(await running).toBe('first');
@@ -73,12 +73,12 @@ test('what waits can be sent away, what has begun goes on', async () => {
   expect(limiter.busy).toBe(false);
 });
 
-test('what is acquired is released, and waits for room can be ended', async () => {
+test('acquired room is released, and waiting can be ended', async () => {
   const limiter = new Limiter({ maxCount: 1, maxWeight: 10 });
   expect(await limiter.acquire(1)).toBe(true);
   const waiting = [limiter.acquire(1), limiter.acquire(1)];
   expect(limiter.waiting).toBe(2);
-  limiter.sendAway();
+  limiter.rejectWaiting();
   expect(await Promise.all(waiting)).toEqual([false, false]);
   const later = limiter.run(1, async () => 'later');
   expect(limiter.busy).toBe(true);

@@ -28,12 +28,12 @@ export class Limiter {
   }
 
   /** Runs the work as soon as there is room, or `onRejected` if `rejectWaiting` is called before. */
-  async run<Result, Away = never>(
+  async run<Result, Rejected = never>(
     weight: number,
     work: () => Promise<Result>,
-    away?: () => Away,
-  ): Promise<Result | Away> {
-    if (!(await this.acquire(weight)) && away !== undefined) return away();
+    onRejected?: () => Rejected,
+  ): Promise<Result | Rejected> {
+    if (!(await this.acquire(weight)) && onRejected !== undefined) return onRejected();
     try {
       return await work();
     } finally {
@@ -62,7 +62,7 @@ export class Limiter {
   }
 
   /** Rejects everything that waits for room. */
-  sendAway(): void {
+  rejectWaiting(): void {
     for (const { end } of this.#waiting.splice(0)) end(false);
   }
 

@@ -12,7 +12,7 @@ function linesOf(log: (logger: ReturnType<typeof createLogger>) => void): string
   return lines.join('');
 }
 
-test('a planted secret never appears, under whatever name and however deep', () => {
+test('a secret never appears, under any name and at any depth', () => {
   const names = [
     'authorization',
     'Authorization',
@@ -61,7 +61,7 @@ test('a planted secret never appears, under whatever name and however deep', () 
   }
 });
 
-test('what looks like a secret is hidden in texts and stacks', () => {
+test('texts that look like secrets are hidden in messages and stacks', () => {
   const text = linesOf((log) => {
     log.info(`Authorization: Bearer ${CANARY}`);
     log.info(`the token ${JWT} came`);
@@ -79,13 +79,14 @@ test('what looks like a secret is hidden in texts and stacks', () => {
   expect(text).toContain('&x=1');
 });
 
-test('what is no secret stays as it is', () => {
+test('other texts stay unchanged', () => {
   const line =
-    '{"level":"info","token_id":"0197","url":"http://localhost:3000/v2","tokens":3,"msg":"secretary of the password club"}';
+    '{"level":"info","token_id":"0197","url":"http://localhost:3000/v2","tokens":3,' +
+    '"msg":"secretary of the password club"}';
   expect(hideSecrets(line)).toBe(line);
 });
 
-test('hiding takes time in proportion to the line', () => {
+test('hiding takes time linear to the line', () => {
   const hostile = [
     `{"password":"${'\\"'.repeat(50_000)}`,
     '\\'.repeat(100_000),
@@ -98,7 +99,7 @@ test('hiding takes time in proportion to the line', () => {
     '-----BEGIN '.repeat(9_000),
   ];
   for (const line of hostile) {
-    const before = process.cpuUsage(); // not the time on the clock: other tests share the processor
+    const before = process.cpuUsage(); // not wall-clock time: other tests share the processor
     hideSecrets(line);
     expect(process.cpuUsage(before).user / 1_000, line.slice(0, 20)).toBeLessThan(1_000);
   }

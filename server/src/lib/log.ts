@@ -27,6 +27,7 @@ const HIDDEN = '[hidden]';
 // A member with a secret name, up to the first character of its value. In JSON within a string, quotes are
 // escaped by backslashes. All repetitions are bounded, because a line contains kilobytes of untrusted input.
 const SECRET_MEMBER =
+  // language-ignore: a single regular expression
   /"(?:authorization|(?:set-)?cookie|pass|password|passwd|jwt|certificate|webhook|auth|p256dh|[\w-]{0,60}(?:secret|token|hmac|api[-_]?key|private[-_]?key|signing[-_]?key|secret[-_]?key|project[-_]?jwt))(\\{0,15})"\s?:\s?(\\{0,15})(["[{])/gi;
 // Texts that look like secrets: bearer tokens, JWTs, our own secrets, private keys, passwords in URLs, tokens
 // in queries.
@@ -102,7 +103,8 @@ function readable(out: NodeJS.WriteStream): DestinationStream {
       );
       const stack = typeof err === 'object' && err !== null && 'stack' in err ? `\n${String(err.stack)}` : '';
       out.write(
-        `${String(time).slice(11, 19)} ${String(level).toUpperCase().padEnd(5)} ${msg ?? ''}${more.join('')}${stack}\n`,
+        `${String(time).slice(11, 19)} ${String(level).toUpperCase().padEnd(5)} ` +
+          `${msg ?? ''}${more.join('')}${stack}\n`,
       );
     },
   };

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { packJson, packJsonElsewhere, unpackJson } from './packed-json.ts';
+import { packJson, packJsonInThread, unpackJson } from './packed-json.ts';
 
 test.each([
   ['small', { a: 1 }],
@@ -8,22 +8,22 @@ test.each([
     'NUL, half characters, emoji and right-to-left',
     { text: '\0 \ud800 \u{1f600} \u0645\u0631\u062d\u0628\u0627' },
   ],
-])('JSON comes back as it went in: %s', async (_, value) => {
+])('JSON is unpacked unchanged: %s', async (_, value) => {
   const json = JSON.stringify(value);
   expect(unpackJson(packJson(json))).toBe(json);
-  expect(unpackJson(await packJsonElsewhere(json))).toBe(json);
+  expect(unpackJson(await packJsonInThread(json))).toBe(json);
 });
 
 test.each([10, 10_000, 100_000])(
   'another thread packs %d characters as this one does',
   async (characters) => {
     const json = JSON.stringify('ü'.repeat(characters));
-    expect(await packJsonElsewhere(json)).toEqual(packJson(json));
-    expect(await packJsonElsewhere(Buffer.from(json))).toEqual(packJson(json));
+    expect(await packJsonInThread(json)).toEqual(packJson(json));
+    expect(await packJsonInThread(Buffer.from(json))).toEqual(packJson(json));
   },
 );
 
-test('large JSON is stored smaller than it is', () => {
+test('large JSON is packed smaller', () => {
   const json = JSON.stringify(Array.from({ length: 1000 }, (_, index) => ({ external_id: `user-${index}` })));
   expect(packJson(json).length).toBeLessThan(json.length / 3);
 });

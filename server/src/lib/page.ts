@@ -1,4 +1,4 @@
-import { type Cursor, NEWEST, OLDEST, type Stretch } from './cursor.ts';
+import { type Cursor, NEWEST, OLDEST, type SearchedRows } from './cursor.ts';
 import type { JsonText } from './json-text.ts';
 
 /** A page of a list, newest first. */
@@ -10,7 +10,7 @@ export interface ListPage<Item> {
   newer: string | undefined;
 }
 
-type List<Row> = (cursor: Cursor) => Promise<Row[] | Stretch<Row>>;
+type List<Row> = (cursor: Cursor) => Promise<Row[] | SearchedRows<Row>>;
 
 /**
  * Reads the page beyond a cursor of a list that is ordered by id.
@@ -28,7 +28,7 @@ export async function readPage<Row extends { id: string }>(
   list: List<Row>,
 ): Promise<ListPage<Row>> {
   const { direction, id, limit } = cursor;
-  const { rows: found, stoppedAt } = stretchOf(await list({ ...cursor, limit: limit + 1 }));
+  const { rows: found, stoppedAt } = toSearchedRows(await list({ ...cursor, limit: limit + 1 }));
   const items = found.slice(0, limit);
   const over = found.length > limit;
   const more = over || stoppedAt !== undefined;
@@ -58,7 +58,7 @@ export async function readTextPage<Row extends { id: string }>(
   return { ...page, items };
 }
 
-function stretchOf<Row>(found: Row[] | Stretch<Row>): Stretch<Row> {
+function toSearchedRows<Row>(found: Row[] | SearchedRows<Row>): SearchedRows<Row> {
   return Array.isArray(found) ? { rows: found } : found;
 }
 
@@ -78,6 +78,6 @@ function edges(
 }
 
 async function any<Row>(list: List<Row>, direction: Cursor['direction'], id: string): Promise<boolean> {
-  const { rows, stoppedAt } = stretchOf(await list({ direction, id, limit: 1 }));
+  const { rows, stoppedAt } = toSearchedRows(await list({ direction, id, limit: 1 }));
   return rows.length > 0 || stoppedAt !== undefined;
 }

@@ -18,7 +18,7 @@ describe('a sealed value', () => {
     expect(sealed.includes('a secret')).toBe(false);
   });
 
-  test('is another each time', () => {
+  test('differs each time', () => {
     expect(sealer.seal('x', 'p').equals(sealer.seal('x', 'p'))).toBe(false);
   });
 
@@ -37,13 +37,13 @@ describe('a sealed value', () => {
     }
   });
 
-  test('opens after a new key was put before the old one, and is sealed anew with the first', () => {
+  test('opens after a new key was put before the old one, and the first key seals', () => {
     const rotated = createSealer([second, first]);
     expect(rotated.open(sealed, 'project:1:api_secret').toString()).toBe('a secret ✓');
     expect(createSealer([second]).open(rotated.seal('y', 'p'), 'p').toString()).toBe('y');
   });
 
-  test('names the key it needs when that is not at hand', () => {
+  test('names the required key if it is not available', () => {
     const id = sealed.subarray(1, 5).toString('hex');
     expect(() => createSealer([second]).open(sealed, 'project:1:api_secret')).toThrow(
       new RegExp(`with the key ${id}`),
@@ -62,7 +62,7 @@ describe('the key file', () => {
     for (const path of directories) rmSync(path, { recursive: true });
   });
 
-  test('is made once, for its owner only, and read afterwards', () => {
+  test('is created once, readable by its owner only, and read afterwards', () => {
     const dir = join(directory(), 'data');
     const key = loadOrCreateKey(dir);
     expect(key.length).toBe(32);
@@ -71,16 +71,17 @@ describe('the key file', () => {
     expect(readdirSync(dir)).toEqual(['secret.key']);
   });
 
-  test('that holds no key is said so, and not overwritten', () => {
+  test('that contains no key is reported, and not overwritten', () => {
     const dir = directory();
     writeFileSync(join(dir, 'secret.key'), 'half a k');
     expect(() => loadOrCreateKey(dir)).toThrow(/does not hold a key/);
     expect(readFileSync(join(dir, 'secret.key'), 'utf8')).toBe('half a k');
   });
 
-  test('is the same for processes that make it at the same moment', async () => {
+  test('is the same for processes that create it concurrently', async () => {
     const dir = directory();
-    const script = `const { loadOrCreateKey } = await import(${JSON.stringify(new URL('./seal.ts', import.meta.url).href)});
+    const module = JSON.stringify(new URL('./seal.ts', import.meta.url).href);
+    const script = `const { loadOrCreateKey } = await import(${module});
       process.stdout.write(loadOrCreateKey(${JSON.stringify(dir)}).toString('hex'));`;
     const runs = Array.from({ length: 6 }, () =>
       promisify(execFile)(process.execPath, ['--input-type=module', '-e', script]),

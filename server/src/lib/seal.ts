@@ -73,7 +73,8 @@ export function createSealer(keys: readonly Buffer[]): Sealer {
       if (found === undefined) {
         const known = [firstId, ...otherIds].join(', ');
         throw new CannotOpen(
-          `a secret was sealed with the key ${id.toString('hex')}, which is not available (SECRET_KEY has ${known})`,
+          `a secret was sealed with the key ${id.toString('hex')}, ` +
+            `which is not available (SECRET_KEY has ${known})`,
           { keyId: id.toString('hex') },
         );
       }
@@ -126,9 +127,7 @@ export function loadOrCreateKey(dataDir: string): Buffer {
   }
   const made = readKey(path);
   if (made === undefined)
-    throw new Error(
-      `${path} links to a file that does not exist: put the key there, or remove the link`,
-    );
+    throw new Error(`${path} links to a file that does not exist: put the key there, or remove the link`);
   return made;
 }
 

@@ -13,7 +13,7 @@ describe('a sliding window', () => {
     expect(window.take(200, start + 60_000)).toEqual({ allowed: true, remaining: 199, resetSeconds: 60 });
   });
 
-  test('says that it would refuse, and takes no place for that', () => {
+  test('reports a rejection without acquiring a permit', () => {
     const window = new SlidingWindow();
     const start = 1_800_000_000_000;
     expect(window.refusal(2, start)).toBeUndefined();
@@ -23,7 +23,7 @@ describe('a sliding window', () => {
     expect(window.take(2, start + 60_000).remaining).toBe(1);
   });
 
-  test('never allows more than the limit in any 59 seconds, and refuses no one for longer than it says, 60 at most', () => {
+  test('admits at most the limit in any 59 seconds, and rejects for at most as long as it reports', () => {
     const steps = fc.array(fc.nat({ max: 3_000 }), { minLength: 50, maxLength: 400 });
     fc.assert(
       fc.property(steps, fc.integer({ min: 1, max: 20 }), (gaps, limit) => {
@@ -44,13 +44,13 @@ describe('a sliding window', () => {
     );
   });
 
-  test('stands a clock that goes back', () => {
+  test('tolerates a clock that goes back', () => {
     const window = new SlidingWindow();
     expect(window.take(1, 2_000_000).allowed).toBe(true);
     expect(window.take(1, 1_941_000).allowed).toBe(false);
   });
 
-  test('begins anew after a clock that was put right by more than a minute', () => {
+  test('is reset after a clock change of more than a minute', () => {
     const window = new SlidingWindow();
     const start = 1_800_000_000_000;
     expect(window.take(1, start + 3_600_000).allowed).toBe(true);

@@ -9,11 +9,11 @@ async function rendered(text: string): Promise<string> {
   return parsed.render(data);
 }
 
-test('a text is rendered over the data', async () => {
+test('a template is rendered with the data', async () => {
   expect(
     await rendered('Hello {{ user.name | upcase }}: {% for tag in user.tags %}{{ tag }};{% endfor %}'),
   ).toBe('Hello ADA: a;b;');
-  expect(await rendered('{{ user.nobody.at.all }}')).toBe('');
+  expect(await rendered('{{ user.missing.at.all }}')).toBe('');
 });
 
 test.each([
@@ -23,12 +23,12 @@ test.each([
   ['{{ user.name | nope }}', 'undefined filter: nope'],
   ['{% if user.name %}', 'tag {% if user.name %} not closed'],
   ['{% if a %}'.repeat(30_000), ''],
-])('%.40s is refused when it is parsed', async (text, problem) => {
+])('%.40s is rejected when it is parsed', async (text, problem) => {
   const parsed = await parseTemplate(text);
   expect(parsed).toMatchObject({ problem: expect.stringContaining(problem) });
 });
 
-test('nothing of the language below is reached', async () => {
+test('templates cannot access JavaScript', async () => {
   expect(
     await rendered('{{ user.constructor }}{{ user.tags.constructor.name }}{{ user["__proto__"].toString }}'),
   ).toBe('');
@@ -38,8 +38,9 @@ test.each([
   '{% for i in (1..100000000) %}{% endfor %}',
   `{% assign a = user.long %}${'{% assign a = a | append: a %}'.repeat(40)}{{ a }}`,
   '{{ "now" | date: "%9999999999d" }}',
-  '{% for i in (1..2000) %}{% for j in (1..2000) %}{% for k in (1..2000) %}{% endfor %}{% endfor %}{% endfor %}',
-])('%.60s ends soon, with an error of its own', async (text) => {
+  '{% for i in (1..2000) %}{% for j in (1..2000) %}{% for k in (1..2000) %}' +
+    '{% endfor %}{% endfor %}{% endfor %}',
+])('%.60s ends soon, with a TemplateError', async (text) => {
   const parsed = await parseTemplate(text);
   if ('problem' in parsed) throw new Error(parsed.problem);
   const startedMs = performance.now();

@@ -30,12 +30,12 @@ const MAX_WORK_OF_OUTPUTS = 1024 * 1024;
 // Work is counted in characters. A member of a list takes as long as 32 characters.
 const WORK_PER_MEMBER = 32;
 // A search for up to this many characters costs nothing extra, because the runtime skips positions.
-const SHORT = 64;
+const SHORT_NEEDLE = 64;
 
 /** Parses a Liquid template, or returns the problem. Tags that read other templates are not available. */
 export async function parseTemplate(text: string): Promise<Template | { problem: string }> {
   const { texts } = await loadEngines();
-  return guarded(() => {
+  return orProblem(() => {
     const parsed = texts.parse(text);
     return { render: (data: object) => rendered(() => String(texts.renderSync(parsed, data))) };
   });
@@ -45,7 +45,7 @@ export async function parseTemplate(text: string): Promise<Template | { problem:
 export async function parseOutput(text: string): Promise<Output | { problem: string }> {
   if (text.includes('}}')) return { problem: 'more than one output' };
   const { values } = await loadEngines();
-  return guarded(() => {
+  return orProblem(() => {
     const parsed = values.parse(`{{${text}}}`);
     return {
       value(data: object, number = 1) {
@@ -81,10 +81,10 @@ function loadEngines(): Promise<Engines> {
       const handler = typeof filter === 'function' ? filter : filter.handler;
       // CEL has loops, with counted steps.
       if (name.endsWith('_exp')) delete values.filters[name];
-      else if (LOOKING.has(name)) continue;
+      else if (CONSTANT_TIME.has(name)) continue;
       else values.registerFilter(name, counted(handler));
     }
-    for (const { tags } of [texts, values]) for (const tag of READING_FILES) delete tags[tag];
+    for (const { tags } of [texts, values]) for (const tag of FILE_TAGS) delete tags[tag];
     return { texts, values };
   });
   return engines;
@@ -118,7 +118,9 @@ function workOn([subject, ...others]: readonly unknown[], most: number): number 
   const texts = lengths.reduce((sum, length) => sum + length, 0);
   if (typeof subject === 'string')
     return (
-      subject.length + texts + (subject.length * Math.max(0, ...lengths.map((one) => one - SHORT))) / SHORT
+      subject.length +
+      texts +
+      (subject.length * Math.max(0, ...lengths.map((one) => one - SHORT_NEEDLE))) / SHORT_NEEDLE
     );
   const mostMembers = most / WORK_PER_MEMBER;
   const members = membersOf(subject, mostMembers);
@@ -142,8 +144,8 @@ function isObject(value: unknown): value is object {
 }
 
 // Filters that read a single member and take no time.
-const LOOKING = new Set(['size', 'first', 'last', 'default']);
-const READING_FILES = ['include', 'render', 'layout', 'block'];
+const CONSTANT_TIME = new Set(['size', 'first', 'last', 'default']);
+const FILE_TAGS = ['include', 'render', 'layout', 'block'];
 
 const OPTIONS: LiquidOptions = {
   strictFilters: true,
@@ -155,11 +157,11 @@ const OPTIONS: LiquidOptions = {
 };
 
 /** Returns a parse error as a problem, because it concerns the template. */
-function guarded<Parsed>(parse: () => Parsed): Parsed | { problem: string } {
+function orProblem<Parsed>(parse: () => Parsed): Parsed | { problem: string } {
   try {
     return parse();
   } catch (error) {
-    return { problem: told(error) };
+    return { problem: messageOf(error) };
   }
 }
 
@@ -167,7 +169,7 @@ function rendered<Value>(render: () => Value): Value {
   try {
     return render();
   } catch (error) {
-    throw new TemplateError(told(error), { cause: error });
+    throw new TemplateError(messageOf(error), { cause: error });
   }
 }
 
@@ -175,7 +177,7 @@ function rendered<Value>(render: () => Value): Value {
  * Returns the first line of the library's error, which has the position; the other lines quote the source. A
  * stack overflow means a text that is nested too deeply.
  */
-function told(error: unknown): string {
+function messageOf(error: unknown): string {
   if (error instanceof RangeError) return 'nested too deeply';
   const [line = ''] = (error instanceof Error ? error.message : String(error)).split('\n');
   return line.slice(0, 300);

@@ -149,7 +149,7 @@ describe('the next opening', () => {
         fc.constantFrom(...zones),
         fc.oneof(
           fc.integer({ min: Date.UTC(2024, 0), max: Date.UTC(2031, 0) }),
-          // About the weeks in which clocks are put forward and back.
+          // Around the weeks in which clocks change.
           fc.integer({ min: Date.UTC(2026, 2, 1), max: Date.UTC(2026, 3, 10) }),
           fc.integer({ min: Date.UTC(2026, 9, 1), max: Date.UTC(2026, 10, 10) }),
         ),
@@ -163,14 +163,14 @@ describe('the next opening', () => {
   });
 });
 
-/** By walking over the minutes. */
+/** Computes the opening minute by minute. */
 function firstOpenMinute(windows: readonly Window[], zone: string, nowMs: number): number | undefined {
   const open = (ms: number) => {
     const there = DateTime.fromMillis(ms, { zone });
     const minute = there.hour * 60 + there.minute;
     return windows.some(({ days, from, to }) => {
       const dayOf = (one: DateTime) => days === undefined || days.includes(one.weekday);
-      // The day before by the calendar, whether or not its zone has had it.
+      // The previous calendar day, even if the zone skipped it.
       const before = DateTime.utc(there.year, there.month, there.day).minus({ days: 1 });
       if (from < to) return dayOf(there) && minute >= from && minute < to;
       return (dayOf(there) && minute >= from) || (dayOf(before) && minute < to);

@@ -7,8 +7,8 @@ test.each([
   ['ada@exampleXcom', 'ada@example.com', 'ada@exampleXcom'],
   ['to a.+*{}/[x]^$|-b@example.com', 'a.+*{}/[x]^$|-b@example.com', 'to [address]'],
   ['nothing of the kind', 'ada@example.com', 'nothing of the kind'],
-  ['nobody', null, 'nobody'],
-  ['nobody', undefined, 'nobody'],
+  ['user unknown', null, 'user unknown'],
+  ['user unknown', undefined, 'user unknown'],
 ])('%j about %j is kept as %j', (said, email, kept) => {
   expect(withoutAddress(said, email)).toBe(kept);
 });
@@ -20,11 +20,11 @@ test.each([
   ['+1 (500) 555-0001 has opted out', '[address] has opted out'],
   ['+150055500012 is another', '+150055500012 is another'],
   ['915005550001 is another', '915005550001 is another'],
-])('of a phone number %j is kept as %j', (said, kept) => {
+])('%j about a phone number is kept as %j', (said, kept) => {
   expect(withoutAddress(said, '+1 500-555 0001')).toBe(kept);
 });
 
-test('of several addresses none is kept, nor the end of a longer one', () => {
+test('none of several addresses is kept, nor the end of a longer one', () => {
   const known = ['b@example.com', 'a-b@example.com', 'ExponentPushToken[x.y]', ' '];
   expect(withoutAddress('a-b@example.com, b@example.com: ExponentPushToken[x.y] (b)', known)).toBe(
     '[address], [address]: [address] (b)',

@@ -8,7 +8,7 @@ import { maskSecrets } from './provider.ts';
 
 const ajv = addFormats.default(new Ajv({ allErrors: true, strict: true, keywords: ['x-problem'] }));
 
-test('all that deliver are put through the table of faults', () => {
+test('all delivering providers run through the table of faults', () => {
   const folder = new URL('./', import.meta.url);
   const tests = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((name) =>
     name.endsWith('.test.ts'),
@@ -38,18 +38,18 @@ describe.each(Object.entries(integrations))('%s', (name, integration) => {
     expect(URL.canParse(integration.docs)).toBe(true);
   });
 
-  test('takes the least and the most that can be configured', () => {
+  test('accepts the smallest and the largest config', () => {
     expect(validate(minimal), JSON.stringify(validate.errors)).toBe(true);
     expect(validate(full), JSON.stringify(validate.errors)).toBe(true);
   });
 
-  test('shows an example that it would take', () => {
+  test('has a valid example', () => {
     const { examples = [] } = integration.config as { examples?: unknown[] };
     expect(examples.length + (name === 'inbox' ? 1 : 0)).toBeGreaterThan(0);
     for (const example of examples) expect(validate(example), JSON.stringify(validate.errors)).toBe(true);
   });
 
-  test('refuses what it does not know, by name', () => {
+  test('rejects unknown members by name', () => {
     expect(validate({ ...full, surprise: 1 })).toBe(false);
     expect(validate.errors).toMatchObject([
       { keyword: 'additionalProperties', params: { additionalProperty: 'surprise' } },
@@ -70,7 +70,7 @@ test.each([
   ['from', { from: { name: 'A' } }],
   ['reply_to', { reply_to: null }],
   ['security', { security: 'tls' }],
-])('smtp refuses a wrong %s', (field, change) => {
+])('smtp rejects a wrong %s', (field, change) => {
   const validate = ajv.compile(integrations.smtp.config);
   expect(validate({ ...EXAMPLES.smtp.minimal, ...change })).toBe(false);
   expect(validate.errors?.every(({ instancePath }) => instancePath.startsWith(`/${field}`))).toBe(true);
@@ -81,7 +81,7 @@ test('the brand is part of a name on the wire, and only there', () => {
   expect(wireNameOf('slack', 'acme')).toBe('slack');
 });
 
-test('whatever can send is found by its name, and nothing else', () => {
+test('delivering providers are found by name, and nothing else', () => {
   const senders = Object.entries(integrations).filter(([, integration]) => 'connect' in integration);
   expect(Object.fromEntries(delivering)).toEqual(Object.fromEntries(senders));
 });
@@ -94,12 +94,12 @@ test('the inbox config has all its keys, set or not', () => {
   });
 });
 
-test('secrets are masked wherever they stand, and nothing else is', () => {
+test('secrets are masked at any depth, and nothing else is', () => {
   const { full } = EXAMPLES.smtp;
   expect(maskSecrets(integrations.smtp.config, full as never)).toEqual({ ...full, password: '••••••' });
 });
 
-/** The paths of all leaves of a schema that have no description. */
+/** Returns the paths of all leaves of a schema without a description. */
 function unexplained(schema: unknown, path = ''): string[] {
   if (typeof schema !== 'object' || schema === null) return [];
   const { properties, anyOf, description, type } = schema as Record<string, unknown>;

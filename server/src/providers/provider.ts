@@ -420,7 +420,7 @@ export type ReceiptPoll<Config> = {
   /** In one request. */
   maxIds: number;
   /** Never rejects, and ends within the transport's timeouts. */
-  ask(ids: readonly string[], config: Config, deps: { transport: Transport }): Promise<PolledReceipts>;
+  fetch(ids: readonly string[], config: Config, deps: { transport: Transport }): Promise<PolledReceipts>;
 };
 
 /** By the ids that were asked for; one that is not there is not known yet. */

@@ -367,7 +367,11 @@ describe('apns', () => {
       pem(privateKey),
       '-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n',
     ])
-      await refused('apns', { ...configs.apns, certificate }, /^Param 'certificate' is not an APNs signing key/);
+      await refused(
+        'apns',
+        { ...configs.apns, certificate },
+        /^Param 'certificate' is not an APNs signing key/,
+      );
     expect(apple.requests).toEqual([]);
   });
 });
@@ -449,11 +453,7 @@ describe('smtp', () => {
     const { port, stop } = await startSmtpScript({ EHLO: '250-script\r\n250-STARTTLS\r\n250 8BITMIME' });
     onTestFinished(stop);
     const config = { host: '127.0.0.1', port, security: 'none', password: 'canary-wrong' };
-    await refused(
-      'smtp',
-      smtp(config),
-      /^Param 'username' cannot be used: .* set security to starttls/,
-    );
+    await refused('smtp', smtp(config), /^Param 'username' cannot be used: .* set security to starttls/);
     await accepted('smtp', smtp({ ...config, username: '' }));
   });
 

@@ -86,7 +86,7 @@ describe('build', () => {
     });
   });
 
-  test('an override is merged into the payload, and what are headers of APNs become headers', () => {
+  test('an override is merged into the payload, and its APNs headers become headers', () => {
     const request = apns.build(
       {
         ...full,
@@ -134,19 +134,19 @@ describe('build', () => {
     expect(request).not.toHaveProperty('headers.authorization');
   });
 
-  test('a device token is one part of the path, whatever is in it', () => {
+  test('a device token is one segment of the path, whatever its characters', () => {
     const token = { deviceToken: '../../x?y#z' };
     expect(apns.build({ ...minimal, token }, config)).toMatchObject({
       path: '/3/device/..%2F..%2Fx%3Fy%23z',
     });
   });
 
-  test('what APNs would not take for an id is not sent as one', () => {
+  test('an id that APNs would not accept is not sent', () => {
     const request = apns.build({ ...minimal, deliveryId: 'not-a-uuid' }, config);
     expect(request).not.toHaveProperty('headers.apns-id');
   });
 
-  test('what is larger than 4096 bytes goes without its attributes, then with less text, then not at all', () => {
+  test('over 4096 bytes, attributes are dropped, then text is cut, then the message is rejected', () => {
     const bytes = (request: unknown) => Buffer.byteLength((request as { body: string }).body);
     const large = { ...full, customAttributes: { a: 'x'.repeat(5000) } };
     expect(payloadOf(apns.build(large, config))).not.toHaveProperty('custom_attributes');
@@ -169,21 +169,21 @@ describe('build', () => {
 });
 
 describe('classify', () => {
-  const answer = (status: number, reason: string, more = {}, headers = {}) => ({
+  const responseOf = (status: number, reason: string, more = {}, headers = {}) => ({
     status,
     headers,
     text: JSON.stringify({ reason, ...more }),
   });
 
-  test('200 is sent, under the id that APNs gave', () => {
+  test('200 is sent, with the id that APNs returned', () => {
     expect(apns.classify({ status: 200, headers: { 'apns-id': 'A-1' }, text: '' })).toEqual({
       kind: 'sent',
       providerId: 'A-1',
     });
   });
 
-  test('410 says since when the token is gone', () => {
-    expect(apns.classify(answer(410, 'Unregistered', { timestamp: 1_700_000_000_123 }))).toEqual({
+  test('410 contains the time since when the token is gone', () => {
+    expect(apns.classify(responseOf(410, 'Unregistered', { timestamp: 1_700_000_000_123 }))).toEqual({
       kind: 'token_gone',
       scope: 'token',
       code: 'Unregistered',
@@ -191,7 +191,7 @@ describe('classify', () => {
       goneAt: new Date(1_700_000_000_123),
     });
     for (const timestamp of [undefined, 'soon', 1e300])
-      expect(apns.classify(answer(410, 'ExpiredToken', { timestamp }))).toEqual({
+      expect(apns.classify(responseOf(410, 'ExpiredToken', { timestamp }))).toEqual({
         kind: 'token_gone',
         scope: 'token',
         code: 'ExpiredToken',
@@ -238,16 +238,16 @@ describe('classify', () => {
     [503, 'Shutdown', retry],
     [400, 'IdleTimeout', retry],
   ])('%i %s', (status, code, outcome) => {
-    expect(apns.classify(answer(status, code))).toMatchObject({ ...outcome, code });
+    expect(apns.classify(responseOf(status, code))).toMatchObject({ ...outcome, code });
   });
 
-  test('429 says when to come again', () => {
-    expect(apns.classify(answer(429, 'TooManyRequests', {}, { 'retry-after': '7' }))).toMatchObject({
+  test('429 is retried after Retry-After', () => {
+    expect(apns.classify(responseOf(429, 'TooManyRequests', {}, { 'retry-after': '7' }))).toMatchObject({
       retryAfterMs: 7000,
     });
   });
 
-  test('what was not processed may be repeated without a doubt, what was written not', () => {
+  test('a retry is ambiguous only if the request was written', () => {
     const error = { code: 'REFUSED_STREAM', message: 'the server did not process the request' };
     expect(apns.classify({ error, written: false })).toMatchObject(retry);
     expect(apns.classify({ error: { ...error, code: 'ECONNRESET' }, written: true })).toMatchObject({
@@ -259,7 +259,7 @@ describe('classify', () => {
 
 describe('the provider token', () => {
   const MINUTE = 60_000;
-  const START = Date.parse('2030-01-01T00:00:00Z'); // on the grid: a multiple of 40 minutes since 1970
+  const START = Date.parse('2030-01-01T00:00:00Z'); // a multiple of 40 minutes since 1970
 
   function at(nowMs: number) {
     const clock = { time: nowMs, now: () => clock.time };
@@ -268,7 +268,7 @@ describe('the provider token', () => {
   const issuedAt = (jwt: string) =>
     JSON.parse(Buffer.from(jwt.split('.')[1] ?? '', 'base64url').toString()).iat * 1000;
 
-  test('is the same for all senders of one server, and another for another key', async () => {
+  test('is the same for all senders of one server, and differs for another key', async () => {
     const owner = {};
     const clock = at(START);
     const current = (other: Partial<typeof config> = {}, shared = owner) =>
@@ -278,7 +278,7 @@ describe('the provider token', () => {
     expect(await current({}, {})).not.toBe(await current());
   });
 
-  test('is dated by one grid for all servers: of 5 to 45 minutes of age, renewed every 40', async () => {
+  test('is the same on all servers: 5 to 45 minutes old, renewed every 40', async () => {
     const clock = at(START);
     const changes: number[] = [];
     let last = '';
@@ -294,17 +294,17 @@ describe('the provider token', () => {
     expect(changes).toEqual(Array.from({ length: 10 }, (_, n) => (5 + 40 * n) * MINUTE));
   });
 
-  test('that is rejected as too old is renewed once for all, and never twice within 20 minutes', async () => {
+  test('that is rejected as expired is renewed once for all senders, and never twice in 20 minutes', async () => {
     const clock = at(START + 10 * MINUTE);
     const token = providerToken(config, { clock, owner: {} });
     if (token === undefined) throw new Error('the key is not for APNs');
     const first = await token.current();
-    expect(token.insteadOf(first)).toBeUndefined(); // ten minutes old
+    expect(token.renew(first)).toBeUndefined(); // ten minutes old
     clock.time += 30 * MINUTE;
-    const [second, same] = await Promise.all([token.insteadOf(first), token.insteadOf(first)]);
+    const [second, same] = await Promise.all([token.renew(first), token.renew(first)]);
     expect(issuedAt(second ?? '')).toBe(clock.time);
-    expect([same, await token.current(), await token.insteadOf(first)]).toEqual([second, second, second]);
-    expect(token.insteadOf(second ?? '')).toBeUndefined();
+    expect([same, await token.current(), await token.renew(first)]).toEqual([second, second, second]);
+    expect(token.renew(second ?? '')).toBeUndefined();
     const renewedAt = clock.time;
     let changedAt = 0;
     for (; clock.time < renewedAt + 60 * MINUTE; clock.time += MINUTE) {
@@ -353,7 +353,7 @@ describe('a sender', () => {
 
   const message = (more: Partial<PushMessage> = {}) => ({ ...minimal, deliveryId: randomUUID(), ...more });
 
-  test('sends the request that was built, with a token, to the server that knows the device', async () => {
+  test('sends the request with a token to the server of the device’s environment', async () => {
     const first = message();
     expect(await sender.send(first)).toEqual({ kind: 'sent', providerId: first.deliveryId });
     expect(apple.pushes).toMatchObject([
@@ -383,7 +383,7 @@ describe('a sender', () => {
     expect([apple.sessions.length, apple.tokens.length]).toEqual([1, 1]);
   });
 
-  test('tells a device that is gone, and since when', async () => {
+  test('reports a device that is gone, and since when', async () => {
     apple.fail('ab'.repeat(32), 410, 'Unregistered', { timestamp: 1_700_000_000_000 });
     expect(await sender.send(message())).toMatchObject({
       kind: 'token_gone',
@@ -391,7 +391,7 @@ describe('a sender', () => {
     });
   });
 
-  test('goes on while the server ends one connection after the other', async () => {
+  test('continues while the server ends its connections', async () => {
     const outcomes: SendOutcome[] = [];
     for (let round = 0; round < 5; round += 1) {
       const sends = Array.from({ length: 50 }, () => sender.send(message()));
@@ -404,7 +404,7 @@ describe('a sender', () => {
     expect([apple.pushes.length, apple.sessions.length]).toEqual([250, 5]);
   });
 
-  test('sends one after the other where APNs takes one stream at a time, and gets all through', async () => {
+  test('sends all pushes if APNs allows one stream at a time', async () => {
     apple.limitStreams(1);
     const outcomes = await Promise.all(Array.from({ length: 200 }, () => sender.send(message())));
     expect(new Set(outcomes.map(({ kind }) => kind))).toEqual(new Set(['sent']));
@@ -413,7 +413,7 @@ describe('a sender', () => {
     expect(apple.sessions.length).toBeLessThanOrEqual(4);
   });
 
-  test('keeps to what APNs allows of tokens for hours', async () => {
+  test('keeps to the limits of APNs for tokens', async () => {
     for (let minutes = 0; minutes < 300; minutes += 5) {
       expect(await sender.send(message())).toMatchObject({ kind: 'sent' });
       clock.time += 5 * 60_000;
@@ -422,8 +422,8 @@ describe('a sender', () => {
     expect(apple.tokens.length).toBeLessThanOrEqual(9);
   });
 
-  test('of which APNs finds the token too old sends with another; all that were under way do', async () => {
-    clock.time = Date.parse('2030-01-01T00:44:00Z'); // 44 minutes after the last point of the grid
+  test('whose token APNs rejects as expired sends with a newer one, for all pushes in flight', async () => {
+    clock.time = Date.parse('2030-01-01T00:44:00Z'); // 44 minutes after the issue time
     await apple.stop();
     const ahead = () => clock.time + 30 * 60_000; // the clock of APNs is right, ours is half an hour late
     apple = await startApnsStandIn({ ...account, now: ahead });
@@ -435,21 +435,21 @@ describe('a sender', () => {
     expect(apple.tokens).toHaveLength(1);
   });
 
-  test('says that the config is wrong when the key is none, and sends nothing', async () => {
+  test('rejects the config if the key is invalid, and sends nothing', async () => {
     const bad = apns.connect({ ...config, certificate: 'x' }, { egress, clock, transport });
     expect(await bad.send(message())).toMatchObject({ kind: 'rejected', scope: 'config' });
     expect(apple.sessions).toEqual([]);
     await bad.close();
   });
 
-  test('closes its connections, and tells what came too late', async () => {
+  test('closes its connections, and rejects later sends', async () => {
     expect(await sender.send(message())).toMatchObject({ kind: 'sent' });
     await sender.close();
     await expect.poll(() => apple.sessions[0]?.destroyed).toBe(true);
     expect(await sender.send(message())).toMatchObject({ kind: 'retry', ambiguous: false });
   });
 
-  test('takes no answer for an answer that may have been lost, or was never asked for', async () => {
+  test('distinguishes a lost response from a request that was never sent', async () => {
     const odd = await startVendor({ http2: true });
     await sender.close();
     await transport.close();
@@ -461,14 +461,14 @@ describe('a sender', () => {
     odd.answer({ status: 500, body: '<html>' });
     expect(await sender.send(message())).toMatchObject({ kind: 'retry', ambiguous: false });
     await odd.stop();
-    // The first may still be written to the connection that was.
+    // The first may still be written to the old connection.
     await expect
       .poll(() => sender.send(message()))
       .toMatchObject({ kind: 'retry', ambiguous: false, code: 'ECONNREFUSED' });
   });
 });
 
-test('the stand-in answers a client that others wrote as that one expects it of APNs', async () => {
+test('the stand-in responds to a third-party client as APNs does', async () => {
   const apple = await startApnsStandIn({
     teamId: config.team_id,
     keyId: config.key_id,
@@ -507,7 +507,7 @@ conforms('apns', {
   accepts: { status: 200, headers: { 'apns-id': 'A-1' } },
   sent: { kind: 'sent', providerId: 'A-1' },
   secrets: ({ headers }) => [String(headers.authorization).replace('bearer ', '')],
-  // 200 is the whole answer.
+  // A 200 has no body.
   except: { 'garbage body': { kind: 'sent' }, 'a page as body': { kind: 'sent' } },
 });
 

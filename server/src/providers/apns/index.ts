@@ -16,11 +16,17 @@ import type {
   VerifyDeps,
 } from '../provider.ts';
 import { secret } from '../provider.ts';
-import { type Asked, ask, notChecked, segment } from '../shared/ask.ts';
-import { httpOutcome, rejected, rejectedForEither, retry, type Said } from '../shared/http-outcome.ts';
+import {
+  httpOutcome,
+  type ParsedResponse,
+  rejected,
+  rejectedForEither,
+  retry,
+} from '../shared/http-outcome.ts';
 import { createHttpSender } from '../shared/http-sender.ts';
 import { Http2Pool } from '../shared/http2-pool.ts';
 import { mergeOverride } from '../shared/override.ts';
+import { type JsonResponse, notVerified, requestJson, segment } from '../shared/request-json.ts';
 import { buildToFit } from '../shared/shrink.ts';
 import { deviceToken, deviceTokens } from '../shared/tokens.ts';
 import type { HttpRequest, HttpResult } from '../shared/transport.ts';
@@ -51,7 +57,8 @@ const config = Type.Object(
         app_id: 'com.example.app',
         badge: 'unread',
         certificate:
-          '-----BEGIN PRIVATE KEY-----\nMIGTAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBHkwdwIBAQQg\n-----END PRIVATE KEY-----\n',
+          '-----BEGIN PRIVATE KEY-----\nMIGTAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBHkwdwIBAQQg\n' +
+          '-----END PRIVATE KEY-----\n',
         key_id: 'ABC123DEFG',
         team_id: 'DEF123GHIJ',
       },
@@ -69,13 +76,13 @@ const SANDBOX = 'https://api.sandbox.push.apple.com';
 const tokens = deviceTokens('apns', 'ApnsToken', {
   ...deviceToken(
     64,
-    "The device token in hexadecimal, as iOS returns it to the app.",
+    'The device token in hexadecimal, as iOS returns it to the app.',
     '8d4b3f0a6c2e19757fb0d1c4a2e86935bb1f7c0d4e2a9866135fd07ce9a1b2c3',
   ),
   app_id: Type.Optional(appId("The app's bundle identifier, if it differs from the integration's.")),
   installation_id: Type.Optional(
     oneOf(['development', 'production'], {
-      description: "The environment of the token: `production` if not given.",
+      description: 'The environment of the token: `production` if not given.',
     }),
   ),
 });
@@ -124,11 +131,12 @@ function connect(config: Config, { transport, clock }: SenderDeps): Sender<PushM
   };
 }
 
+const NO_SIGNING_KEY = 'is not an APNs signing key: an EC key on the curve P-256, as in a .p8 file';
 const NO_KEY: Rejection = {
   kind: 'rejected',
   scope: 'config',
   code: 'bad_certificate',
-  reason: 'the certificate is not an APNs signing key: an EC key on the curve P-256, as in a .p8 file',
+  reason: `the certificate ${NO_SIGNING_KEY}`,
 };
 
 /** Sends the push; sends it once more with a newer provider token if APNs rejects this one as expired. */
@@ -143,8 +151,8 @@ async function exchange(
   const response = await signed(jwt);
   if ('error' in response || response.status !== 403 || !response.text.includes('"ExpiredProviderToken"'))
     return response;
-  const another = await token?.insteadOf(jwt);
-  return another === undefined ? response : signed(another);
+  const renewed = await token?.renew(jwt);
+  return renewed === undefined ? response : signed(renewed);
 }
 
 function build(message: PushMessage, config: Config): ApnsRequest | Rejection {
@@ -156,7 +164,7 @@ function build(message: PushMessage, config: Config): ApnsRequest | Rejection {
 }
 
 /** Members of the payload that become headers after the merge, so that an override can change them. */
-const LIFTED = ['apns-push-type', 'apns-priority', 'apns-expiration', 'apns-collapse-id'];
+const HEADER_MEMBERS = ['apns-push-type', 'apns-priority', 'apns-expiration', 'apns-collapse-id'];
 
 function requestFor(message: PushMessage, config: Config): ApnsRequest | Rejection {
   const { token, deliveryId } = message;
@@ -172,9 +180,9 @@ function requestFor(message: PushMessage, config: Config): ApnsRequest | Rejecti
   } = merged.payload;
   const headers: Record<string, string> = { 'apns-topic': token.appId ?? config.app_id };
   if (UUID.test(deliveryId)) headers['apns-id'] = deliveryId; // APNs accepts only UUIDs
-  const lifted = [type, priority, expiration, collapseId];
-  for (const [index, name] of LIFTED.entries()) {
-    const value = lifted[index];
+  const headerValues = [type, priority, expiration, collapseId];
+  for (const [index, name] of HEADER_MEMBERS.entries()) {
+    const value = headerValues[index];
     if (value === undefined) continue;
     if (!isHeaderValue(value)) return badHeader(name);
     headers[name] = String(value);
@@ -217,7 +225,7 @@ function isHeaderValue(value: unknown): value is string | number {
 }
 
 function badHeader(name: string): Rejection {
-  const reason = `the override's ${name} must be a number, or 1 to 64 printable ASCII characters without spaces`;
+  const reason = `the override's ${name} must be a number or 1 to 64 printable ASCII characters, no spaces`;
   return { kind: 'rejected', scope: 'message', code: 'bad_override', reason };
 }
 
@@ -225,11 +233,11 @@ function classify(response: HttpResult): SendOutcome {
   return httpOutcome(response, 'APNs', meaning);
 }
 
-function meaning(said: Said): SendOutcome | undefined {
-  const { status, headers, json } = said;
+function meaning(response: ParsedResponse): SendOutcome | undefined {
+  const { status, headers, json } = response;
   const id = headers['apns-id'];
   if (status === 200) return { kind: 'sent', ...(id === undefined ? {} : { providerId: id }) };
-  const { reason } = said;
+  const { reason } = response;
   const { reason: word, timestamp } = json as { reason?: unknown; timestamp?: unknown };
   const code = typeof word === 'string' ? word : String(status);
   const gone = { kind: 'token_gone', scope: 'token', reason, code } as const;
@@ -242,12 +250,12 @@ function meaning(said: Said): SendOutcome | undefined {
   if (SUSPECT.has(code)) return { ...gone, suspect: 'config' };
   if (code === 'ExpiredProviderToken')
     return rejected('config', { status, reason: `${reason}. Check the clock of this server` }, code);
-  if (EITHER.has(code)) return rejectedForEither(said, code);
-  if (status === 403) return rejected('config', said, code);
+  if (EITHER.has(code)) return rejectedForEither(response, code);
+  if (status === 403) return rejected('config', response, code);
   if (status === 429 || status === 503 || status === 500 || code === 'IdleTimeout')
-    return retry(said, { code });
+    return retry(response, { code });
   if (status === 400 || status === 404 || status === 405 || status === 413)
-    return rejected('message', said, code);
+    return rejected('message', response, code);
   return undefined;
 }
 
@@ -267,13 +275,10 @@ const NO_DEVICE = '0'.repeat(64);
 /** Sends to an impossible device token: if APNs rejects only the token, it has accepted the credentials. */
 async function verify(config: Config, { transport, clock }: VerifyDeps): Promise<Finding[]> {
   const token = providerToken(config, { clock, owner: transport });
-  if (token === undefined)
-    return [
-      { field: 'certificate', problem: 'is not an APNs signing key: an EC key on the curve P-256, as in a .p8 file' },
-    ];
+  if (token === undefined) return [{ field: 'certificate', problem: NO_SIGNING_KEY }];
   const endpoint = transport.vendor('PROVIDER_APNS_BASE_URL', PRODUCTION);
   const pool = new Http2Pool(endpoint, transport.timeouts);
-  const response = await ask(pool, {
+  const response = await requestJson(pool, {
     method: 'POST',
     path: `/3/device/${NO_DEVICE}`,
     headers: {
@@ -288,20 +293,20 @@ async function verify(config: Config, { transport, clock }: VerifyDeps): Promise
   return findings(response);
 }
 
-function findings(response: Asked): Finding[] {
+function findings(response: JsonResponse): Finding[] {
   const { reason } = response.json as { reason?: unknown };
-  if (response.status === 200 || GOOD.has(String(reason))) return [];
+  if (response.status === 200 || ACCEPTED.has(String(reason))) return [];
   const field = FIELDS[String(reason)];
   return field === undefined
-    ? [notChecked('APNs', response)]
-    : [{ field, problem: `was rejected by APNs: ${response.said}` }];
+    ? [notVerified('APNs', response)]
+    : [{ field, problem: `was rejected by APNs: ${response.summary}` }];
 }
 
 /**
  * Errors that APNs returns only if the provider token is valid. The last means that the key works in the
  * sandbox only, where development tokens belong.
  */
-const GOOD = new Set([
+const ACCEPTED = new Set([
   'BadDeviceToken',
   'DeviceTokenNotForTopic',
   'Unregistered',

@@ -16,7 +16,7 @@ export type ProviderToken = {
   /**
    * Returns a newer token than this one, which APNs rejected as expired; undefined if it is too soon for one.
    */
-  insteadOf(rejected: string): Promise<string> | undefined;
+  renew(rejected: string): Promise<string> | undefined;
   /** Returns the token that was signed last; empty before the first. */
   latest(): string;
 };
@@ -81,7 +81,7 @@ function createProviderToken({ team_id, key_id }: Credentials, key: KeyObject, c
     return issued(gridStart + Math.max(0, Math.floor(age / GRID_SECONDS)) * GRID_SECONDS);
   }
 
-  function insteadOf(rejected: string): Promise<string> | undefined {
+  function renew(rejected: string): Promise<string> | undefined {
     const { issuedAt, jwt } = now();
     if (latest !== rejected) return jwt; // another request has renewed it or is renewing it
     const nowSeconds = Math.floor(clock.now() / 1000);
@@ -90,5 +90,5 @@ function createProviderToken({ team_id, key_id }: Credentials, key: KeyObject, c
     return issued(nowSeconds).jwt;
   }
 
-  return { current: () => now().jwt, insteadOf, latest: () => latest };
+  return { current: () => now().jwt, renew, latest: () => latest };
 }

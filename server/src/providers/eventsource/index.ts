@@ -5,7 +5,7 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { Type } from 'typebox';
 import { type Integration, type Receiver, secret } from '../provider.ts';
-import { isRecent, objectOf, textOf } from '../shared/inbound.ts';
+import { headerText, isRecent, objectOf } from '../shared/inbound.ts';
 
 const PREFIX = 'whsec_';
 
@@ -37,19 +37,19 @@ const MAX_SIGNATURES = 8;
 const receives: Receiver<{ webhook_signing_secret?: string }> = {
   isSigned({ headers, body, nowMs }, { webhook_signing_secret: key }) {
     if (key === undefined) return false;
-    const time = textOf(headers['webhook-timestamp']);
+    const time = headerText(headers['webhook-timestamp']);
     const wanted = createHmac('sha256', Buffer.from(key.replace(PREFIX, ''), 'base64'))
-      .update(`${textOf(headers['webhook-id'])}.${time}.`)
+      .update(`${headerText(headers['webhook-id'])}.${time}.`)
       .update(body)
       .digest();
-    const fits = textOf(headers['webhook-signature'])
+    const fits = headerText(headers['webhook-signature'])
       .split(' ', MAX_SIGNATURES)
       .some((signature) => isThat(signature, wanted));
     return fits && isRecent(time, nowMs, TOLERANCE_MS);
   },
   read({ headers, body }) {
     const payload = objectOf(body.toString());
-    const deliveryId = textOf(headers['webhook-id']);
+    const deliveryId = headerText(headers['webhook-id']);
     if (payload === undefined || typeof payload.type !== 'string') return undefined;
     return { event: payload.type, deliveryId, payload };
   },

@@ -3,9 +3,9 @@ import { constants, gzip } from 'node:zlib';
 import { Batcher } from '../../lib/batcher.ts';
 import { waitMs } from '../../lib/wait.ts';
 import type { Sender, SendOutcome } from '../provider.ts';
-import { closing, concealed } from '../shared/http-sender.ts';
+import { closing, redacted } from '../shared/http-sender.ts';
 import type { Endpoint, HttpResult } from '../shared/transport.ts';
-import { hiderOf, objectIn } from '../shared/vendor-words.ts';
+import { parseObject, redactor } from '../shared/vendor-text.ts';
 
 /** The limit of Expo: messages per second and project. */
 export const PER_SECOND = 600;
@@ -23,7 +23,7 @@ const GZIP_FROM_BYTES = 1024;
 
 const zip = promisify(gzip);
 /** The messages of a request are so similar that a higher level saves almost no bytes. */
-const EFFORT = { level: constants.Z_BEST_SPEED };
+const COMPRESSION = { level: constants.Z_BEST_SPEED };
 
 /**
  * Creates a sender that batches messages and resolves each as if it had been sent alone. If some messages
@@ -35,7 +35,7 @@ export function createExpoBatches(
   accessToken: string,
   classify: (reply: ExpoReply) => SendOutcome,
 ): Pick<Sender<ExpoMessage>, 'send' | 'close'> {
-  const conceal = hiderOf([accessToken]);
+  const redact = redactor([accessToken]);
   const batcher = new Batcher<ExpoMessage, SendOutcome>({
     run,
     concurrency: MAX_REQUESTS,
@@ -43,7 +43,7 @@ export function createExpoBatches(
     lingerMs: LINGER_MS,
   });
   // Ends a request early, one entry per request: an entry per message would take as long as sending it.
-  const underWay = new Set<() => void>();
+  const inFlight = new Set<() => void>();
   let closed = false;
   let outOfTime = false;
   let freeAt = 0;
@@ -54,28 +54,28 @@ export function createExpoBatches(
 
   async function close({ graceMs = 10_000 }: { graceMs?: number } = {}): Promise<void> {
     closed = true;
-    const impatience = setTimeout(() => {
+    const timer = setTimeout(() => {
       outOfTime = true;
-      for (const end of underWay) end();
+      for (const end of inFlight) end();
     }, graceMs);
     await batcher.drained();
-    clearTimeout(impatience);
+    clearTimeout(timer);
   }
 
   function run(messages: ExpoMessage[]): Promise<SendOutcome[]> {
     if (outOfTime) return Promise.resolve(messages.map(() => closing({ ambiguous: false })));
     const { promise, resolve, reject } = Promise.withResolvers<SendOutcome[]>();
     const end = () => resolve(messages.map(() => closing({ ambiguous: true })));
-    underWay.add(end);
+    inFlight.add(end);
     sendAll(messages)
       .then((replies) => resolve(replies.map(classify)))
       .catch(reject)
-      .finally(() => underWay.delete(end));
+      .finally(() => inFlight.delete(end));
     return promise;
   }
 
   /** Resolves when the rate limit permits this many messages. */
-  async function turn(count: number): Promise<void> {
+  async function waitForRate(count: number): Promise<void> {
     const now = performance.now();
     const startAt = Math.max(freeAt, now);
     freeAt = startAt + (1000 * count) / PER_SECOND;
@@ -83,11 +83,8 @@ export function createExpoBatches(
   }
 
   async function sendAll(messages: ExpoMessage[]): Promise<ExpoReply[]> {
-    await turn(messages.length);
-    const response = concealed(
-      await endpoint.request(await requestFor(messages, accessToken)),
-      () => conceal,
-    );
+    await waitForRate(messages.length);
+    const response = redacted(await endpoint.request(await requestFor(messages, accessToken)), () => redact);
     if ('error' in response || response.status === 200 || messages.length === 1)
       return split(response, messages);
     const isRefused = response.status === 400 || response.status === 413;
@@ -118,14 +115,14 @@ async function requestFor(messages: readonly ExpoMessage[], accessToken: string)
       accept: 'application/json',
       ...(isLarge ? { 'content-encoding': 'gzip' } : {}),
     },
-    body: isLarge ? await zip(body, EFFORT) : body,
+    body: isLarge ? await zip(body, COMPRESSION) : body,
   } as const;
 }
 
 /** Returns the response for each message: its own ticket, if there is one for every message. */
 function split(response: HttpResult, messages: readonly ExpoMessage[]): ExpoReply[] {
   if ('error' in response || response.status !== 200) return messages.map(() => response);
-  const { data } = objectIn(response.text) as { data?: unknown };
+  const { data } = parseObject(response.text) as { data?: unknown };
   if (!Array.isArray(data)) return messages.map(() => response);
   const { status, headers } = response;
   if (data.length !== messages.length) {
@@ -160,7 +157,7 @@ function projectsIn(text: string): Map<string, string> {
 
 /** Returns the error of a response that rejects the whole request. */
 export function expoError(text: string): { code?: string; details?: unknown } {
-  const { errors } = objectIn(text) as { errors?: unknown };
+  const { errors } = parseObject(text) as { errors?: unknown };
   const [first] = (Array.isArray(errors) ? errors : []) as ({ code?: unknown; details?: unknown } | null)[];
   return {
     ...(typeof first?.code === 'string' ? { code: first.code } : {}),

@@ -5,7 +5,7 @@ const ticket = (error: string) =>
     `a ticket of \`${error}\``,
     response(200, { data: [{ status: 'error', message: error, details: { error } }] }),
   ] as const;
-const refused = (status: number, code: string) =>
+const rejected = (status: number, code: string) =>
   [`${status} \`${code}\``, response(status, { errors: [{ code, message: code }] })] as const;
 
 export const guide: Guide = {
@@ -34,8 +34,8 @@ export const guide: Guide = {
     ticket('DeveloperError'),
     ticket('ExpoError'),
     ticket('ProviderError'),
-    refused(401, 'UNAUTHORIZED'),
-    refused(400, 'VALIDATION_ERROR'),
-    refused(429, 'TOO_MANY_REQUESTS'),
+    rejected(401, 'UNAUTHORIZED'),
+    rejected(400, 'VALIDATION_ERROR'),
+    rejected(429, 'TOO_MANY_REQUESTS'),
   ],
 };

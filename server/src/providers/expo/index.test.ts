@@ -10,7 +10,7 @@ import { expo } from './index.ts';
 
 const config = { access_token: 'canary-expo' };
 const device = (name: string | number) => ({ token: { deviceToken: `ExponentPushToken[${name}]` } });
-/** Expo's own client looks once, when it is loaded, for where to send to. */
+/** Expo's own client reads its base URL once, when it is loaded. */
 const known = await startExpoStandIn({ accessToken: 't' });
 vi.stubEnv('EXPO_BASE_URL', known.address);
 const { Expo } = await import('expo-server-sdk');
@@ -49,12 +49,12 @@ describe('build', () => {
     });
   });
 
-  test('an override cannot pass for our own refusal of the message', () => {
+  test('an override cannot be mistaken for a rejection', () => {
     const override = { kind: 'rejected', scope: 'config', reason: { not: 'a text' } };
     expect(expo.build({ ...full, override }, config)).not.toHaveProperty('kind');
   });
 
-  test('an override is merged into it, but for where it goes', () => {
+  test('an override is merged into the message, except for the destination', () => {
     const override = { to: 'ExponentPushToken[b]', channelId: 'orders', sound: null, data: { own: 1 } };
     const message = expo.build({ ...full, override }, config);
     expect(message).toMatchObject({
@@ -65,7 +65,7 @@ describe('build', () => {
     expect(message).not.toHaveProperty('sound');
   });
 
-  test('what is too large goes without its attributes, then with less text, then not at all', () => {
+  test('of a message that is too large, attributes are dropped, then text is cut, then it is rejected', () => {
     const large = { ...full, customAttributes: { a: 'x'.repeat(5000) } };
     expect(expo.build(large, config)).not.toHaveProperty('data.custom_attributes');
     const text = 'ä'.repeat(5000);
@@ -78,19 +78,19 @@ describe('build', () => {
 });
 
 describe('classify', () => {
-  const answered = (status: number, body: unknown, headers = {}) =>
+  const classify = (status: number, body: unknown, headers = {}) =>
     expo.classify({ status, headers, text: JSON.stringify(body) });
   const ticket = (error: string) =>
-    answered(200, { data: [{ status: 'error', message: `It is ${error}`, details: { error } }] });
+    classify(200, { data: [{ status: 'error', message: `It is ${error}`, details: { error } }] });
   const fault = (status: number, code: string, headers = {}) =>
-    answered(status, { errors: [{ code, message: 'x' }] }, headers);
+    classify(status, { errors: [{ code, message: 'x' }] }, headers);
   const config = { kind: 'rejected', scope: 'config' };
   const either = { kind: 'rejected', scope: 'message', suspect: 'config' };
   const message = { kind: 'rejected', scope: 'message' };
   const retry = { kind: 'retry', ambiguous: false };
 
-  test('a ticket is sent, under its id', () => {
-    expect(answered(200, { data: [{ status: 'ok', id: 'X-1' }] })).toEqual({
+  test('a ticket is sent, with its id', () => {
+    expect(classify(200, { data: [{ status: 'ok', id: 'X-1' }] })).toEqual({
       kind: 'sent',
       providerId: 'X-1',
     });
@@ -122,7 +122,7 @@ describe('classify', () => {
     expect(fault(status, code)).toMatchObject({ code, ...outcome });
   });
 
-  test('429 says when to come again', () => {
+  test('429 is retried after Retry-After', () => {
     expect(fault(429, 'TOO_MANY_REQUESTS', { 'retry-after': '3' })).toMatchObject({ retryAfterMs: 3000 });
   });
 
@@ -135,8 +135,8 @@ describe('classify', () => {
     [],
     'x',
     null,
-  ])('what is no ticket leaves open what became of it: %j', (body) => {
-    expect(answered(200, body)).toMatchObject({ kind: 'retry', ambiguous: true });
+  ])('a response without a ticket is ambiguous: %j', (body) => {
+    expect(classify(200, body)).toMatchObject({ kind: 'retry', ambiguous: true });
   });
 });
 
@@ -174,7 +174,7 @@ describe('a sender', () => {
     expect(service.requests[0]?.headers).not.toHaveProperty('content-encoding');
   });
 
-  test('sends together what comes together, a hundred at a time, compressed; each gets its own ticket', async () => {
+  test('batches up to 100 messages per request, compressed; each resolves with its own ticket', async () => {
     service.fail('ExponentPushToken[77]', 'DeviceNotRegistered');
     const outcomes = await sendTo(...Array.from({ length: 250 }, (_, n) => n));
     expect(sizes().sort((a, b) => a - b)).toEqual([50, 100, 100]);
@@ -185,17 +185,17 @@ describe('a sender', () => {
     expect(service.messages).toHaveLength(249);
   });
 
-  test('sends no more than 600 in a second, and six requests at once', async () => {
+  test('sends at most 600 messages per second, in six concurrent requests', async () => {
     service.latencyMs = 1_200; // more than six would overlap
     const startedAt = performance.now();
     const outcomes = await sendTo(...Array.from({ length: 900 }, (_, n) => n));
     expect(new Set(outcomes.map(({ kind }) => kind))).toEqual(new Set(['sent']));
-    // The last hundred begin when the others have had their time.
+    // The last hundred start when the rate limit permits.
     expect(performance.now() - startedAt).toBeGreaterThan((1000 * (900 - 100)) / 600);
     expect(service.mostOpen()).toBe(6);
   });
 
-  test('a token of another form is told so, and spoils nobody else’s message', async () => {
+  test('a malformed token is rejected, without effect on other messages', async () => {
     const malformed = ['', 'ExponentPushToken[]', 'expopushtoken[x]', 'x ExponentPushToken[a]', 'apns-token'];
     const good = ['ExponentPushToken[a]', 'ExpoPushToken[a]', 'f5c8a1de-0000-7000-8000-00000000000a'];
     for (const token of good) expect(Expo.isExpoPushToken(token)).toBe(true);
@@ -206,7 +206,7 @@ describe('a sender', () => {
     for (const outcome of await Promise.all(good.map(send))) expect(outcome).toMatchObject({ kind: 'sent' });
   });
 
-  test('a message that Expo refuses is found, and the others are sent once', async () => {
+  test('a message that Expo rejects is found, and the others are sent once', async () => {
     const sends = Array.from({ length: 100 }, (_, n) =>
       sender.send({
         ...minimal,
@@ -218,7 +218,7 @@ describe('a sender', () => {
     expect(outcomes[61]).toMatchObject({ kind: 'rejected', scope: 'message', code: 'VALIDATION_ERROR' });
     expect(outcomes.filter(({ kind }) => kind === 'sent')).toHaveLength(99);
     expect(service.messages).toHaveLength(99);
-    expect(service.requests.length).toBeLessThanOrEqual(15); // twice the halvings of a hundred, and the first
+    expect(service.requests.length).toBeLessThanOrEqual(15); // two per halving of a hundred, and the first
   });
 
   test('messages of several projects are sent by project', async () => {
@@ -228,7 +228,7 @@ describe('a sender', () => {
     expect(sizes()).toEqual([5, 3, 2]);
   });
 
-  test('an access token that is refused is said of all, with one request', async () => {
+  test('a rejected access token rejects all messages, with one request', async () => {
     await sender.close();
     sender = expo.connect({ access_token: 'other-token' }, { egress, clock: systemClock, transport });
     for (const outcome of await sendTo('a', 'b', 'c'))
@@ -236,19 +236,19 @@ describe('a sender', () => {
     expect(sizes()).toEqual([3]);
   });
 
-  test('too few tickets leave open whose they are', async () => {
+  test('a wrong number of tickets is ambiguous', async () => {
     service.answer({ status: 200, body: { data: [{ status: 'ok', id: 'x' }] } });
     for (const outcome of await sendTo('a', 'b'))
       expect(outcome).toMatchObject({ kind: 'retry', ambiguous: true });
   });
 
-  test('an answer that repeats the access token is told without it', async () => {
-    const errors = [{ code: 'UNAUTHORIZED', message: 'Who is canary-expo?' }];
+  test('a response that contains the access token is redacted', async () => {
+    const errors = [{ code: 'UNAUTHORIZED', message: 'The caller is canary-expo?' }];
     service.answer({ status: 401, body: { errors } });
     expect(JSON.stringify(await sendTo('a'))).not.toContain('canary');
   });
 
-  test('throttling, an outage and a lost answer are no end', async () => {
+  test('throttling, an outage and a lost response are retried', async () => {
     service.answer(
       { status: 429, headers: { 'retry-after': '2' }, body: {} },
       { status: 503, body: '<html>' },
@@ -261,7 +261,7 @@ describe('a sender', () => {
   });
 });
 
-test('the stand-in answers the client of Expo’s own as that one expects it', async () => {
+test('the stand-in responds to Expo’s own client as Expo does', async () => {
   const client = new Expo({ accessToken: 't' });
   known.fail('ExponentPushToken[gone]', 'DeviceNotRegistered');
   const messages = ['a', 'gone'].map((name) => ({

@@ -11,12 +11,18 @@ import type {
   VerifyDeps,
 } from '../provider.ts';
 import { isRejection, secret } from '../provider.ts';
-import { ask, isRefusal, notChecked } from '../shared/ask.ts';
-import { httpOutcome, rejected, rejectedForEither, retry, type Said } from '../shared/http-outcome.ts';
+import {
+  httpOutcome,
+  type ParsedResponse,
+  rejected,
+  rejectedForEither,
+  retry,
+} from '../shared/http-outcome.ts';
 import { mergeOverride } from '../shared/override.ts';
+import { notVerified, rejectsCredentials, requestJson } from '../shared/request-json.ts';
 import { buildToFit, bytesAtMost } from '../shared/shrink.ts';
 import { deviceToken, deviceTokens } from '../shared/tokens.ts';
-import { tidy } from '../shared/vendor-words.ts';
+import { tidy } from '../shared/vendor-text.ts';
 import { createExpoBatches, type ExpoMessage, type ExpoReply, expoError, PER_SECOND } from './batches.ts';
 import { expoReceipts } from './receipts.ts';
 
@@ -141,20 +147,20 @@ function classify(reply: ExpoReply): SendOutcome {
 }
 
 /** Interprets the response to a single message: its ticket, or the error of the request. */
-function meaning(said: Said): SendOutcome | undefined {
-  const { status, json } = said;
+function meaning(response: ParsedResponse): SendOutcome | undefined {
+  const { status, json } = response;
   const { data } = json as { data?: unknown };
-  if (status === 200 && Array.isArray(data) && data.length === 1) return meaningOf(data[0], said);
-  const { code = String(status) } = expoError(said.text);
-  if (status === 401) return rejected('config', said, code);
+  if (status === 200 && Array.isArray(data) && data.length === 1) return meaningOf(data[0], response);
+  const { code = String(status) } = expoError(response.text);
+  if (status === 401) return rejected('config', response, code);
   // The access token may not send to these push tokens, which may belong to a stranger's app.
-  if (status === 403 || code === 'UNAUTHORIZED') return rejectedForEither(said, code);
-  if (status === 429) return retry(said, { code });
-  if (status === 400 || status === 413) return rejected('message', said, code);
+  if (status === 403 || code === 'UNAUTHORIZED') return rejectedForEither(response, code);
+  if (status === 429) return retry(response, { code });
+  if (status === 400 || status === 413) return rejected('message', response, code);
   return undefined;
 }
 
-function meaningOf(ticket: unknown, said: Said): SendOutcome | undefined {
+function meaningOf(ticket: unknown, response: ParsedResponse): SendOutcome | undefined {
   if (typeof ticket !== 'object' || ticket === null) return undefined;
   const { status, id, message, details } = ticket as Record<string, unknown>;
   if (status === 'ok') return { kind: 'sent', ...(typeof id === 'string' ? { providerId: id } : {}) };
@@ -164,22 +170,22 @@ function meaningOf(ticket: unknown, said: Said): SendOutcome | undefined {
   const reason = `Expo rejected it: ${typeof message === 'string' ? tidy(message) : code}`;
   if (code === 'DeviceNotRegistered') return { kind: 'token_gone', scope: 'token', reason, code };
   if (code === 'InvalidCredentials' || code === 'MismatchSenderId')
-    return rejectedForEither({ ...said, reason }, code); // concerns the app of this token
+    return rejectedForEither({ ...response, reason }, code); // concerns the app of this token
   if (code === 'MessageRateExceeded' || code === 'ExpoError' || code === 'ProviderError')
-    return retry({ ...said, reason }, { code });
-  return rejected('message', { ...said, reason }, code);
+    return retry({ ...response, reason }, { code });
+  return rejected('message', { ...response, reason }, code);
 }
 
 /** Verifies the access token by a request for no receipts. */
 async function verify({ access_token }: Config, { transport }: VerifyDeps): Promise<Finding[]> {
-  const response = await ask(transport.vendor('PROVIDER_EXPO_BASE_URL', ORIGIN), {
+  const response = await requestJson(transport.vendor('PROVIDER_EXPO_BASE_URL', ORIGIN), {
     method: 'POST',
     path: '/--/api/v2/push/getReceipts',
     headers: { authorization: `Bearer ${access_token}`, 'content-type': 'application/json' },
     body: '{"ids":[]}',
   });
-  if (isRefusal(response))
-    return [{ field: 'access_token', problem: `was rejected by Expo: ${response.said}` }];
+  if (rejectsCredentials(response))
+    return [{ field: 'access_token', problem: `was rejected by Expo: ${response.summary}` }];
   // 400: the list is empty. Expo checks the credentials first.
-  return response.status === 200 || response.status === 400 ? [] : [notChecked('Expo', response)];
+  return response.status === 200 || response.status === 400 ? [] : [notVerified('Expo', response)];
 }

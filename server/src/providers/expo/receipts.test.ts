@@ -9,15 +9,15 @@ const egress = createEgressGuard({ allow: '127.0.0.0/8' });
 const config = { access_token: 'canary' };
 const expo = await startExpoStandIn({ accessToken: config.access_token });
 afterAll(() => expo.stop());
-/** Expo's own client looks once, when it is loaded, for where to send to. */
+/** Expo's own client reads its base URL once, when it is loaded. */
 vi.stubEnv('EXPO_BASE_URL', expo.address);
 const { Expo } = await import('expo-server-sdk');
 vi.unstubAllEnvs();
 
-async function ask(ids: string[], { address = expo.address, given = config } = {}) {
+async function fetchReceipts(ids: string[], { address = expo.address, given = config } = {}) {
   const transport = createTransport({ egress, origins: { PROVIDER_EXPO_BASE_URL: address } });
   try {
-    return await expoReceipts.ask(ids, given, { transport });
+    return await expoReceipts.fetch(ids, given, { transport });
   } finally {
     await transport.close();
   }
@@ -29,7 +29,7 @@ const error = (code: string, message?: string) => ({
   details: { error: code },
 });
 
-test('what became of each, and nothing of those that are not known yet', async () => {
+test('receipts have the status of each push, and none for unknown ones', async () => {
   expo.receipts.set('ok', { status: 'ok' });
   expo.receipts.set(
     'gone',
@@ -39,8 +39,8 @@ test('what became of each, and nothing of those that are not known yet', async (
   expo.receipts.set('config', error('InvalidCredentials'));
   expo.receipts.set('odd', { status: 'error' });
   expo.receipts.set('new', { status: 'pondering' });
-  const answer = await ask(['ok', 'gone', 'big', 'config', 'odd', 'new', 'unknown']);
-  expect(answer.kind === 'received' && Object.fromEntries(answer.receipts)).toEqual({
+  const result = await fetchReceipts(['ok', 'gone', 'big', 'config', 'odd', 'new', 'unknown']);
+  expect(result.kind === 'received' && Object.fromEntries(result.receipts)).toEqual({
     ok: { kind: 'delivered' },
     gone: {
       kind: 'bounced',
@@ -55,20 +55,20 @@ test('what became of each, and nothing of those that are not known yet', async (
   expect(expo.asked.at(-1)).toEqual(['ok', 'gone', 'big', 'config', 'odd', 'new', 'unknown']);
 });
 
-test('Expo’s own client is answered the same', async () => {
+test('Expo’s own client receives the same', async () => {
   expo.receipts.set('ok', { status: 'ok' });
   const theirs = new Expo({ accessToken: config.access_token });
   expect(await theirs.getPushNotificationReceiptsAsync(['ok', 'unknown'])).toEqual({ ok: { status: 'ok' } });
 });
 
-test('an answer that is none can be asked for again', async () => {
-  expect(await ask(['ok'], { given: { access_token: 'other' } })).toMatchObject({
+test('an invalid response can be retried', async () => {
+  expect(await fetchReceipts(['ok'], { given: { access_token: 'other' } })).toMatchObject({
     kind: 'failed',
     reason: expect.stringContaining('401'),
   });
   const vendor = await startVendor();
   try {
-    for (const [answer, expected] of [
+    for (const [response, expected] of [
       [
         { status: 429, headers: { 'retry-after': '7' } },
         { kind: 'failed', retryAfterMs: 7_000 },
@@ -77,10 +77,10 @@ test('an answer that is none can be asked for again', async () => {
       [{ status: 200, body: 'garbage' }, { kind: 'failed' }],
       ['cut', { kind: 'failed' }],
     ] as const) {
-      vendor.answer(answer);
-      const said = await ask(['x'], { address: vendor.address });
-      expect(said).toMatchObject(expected);
-      expect(JSON.stringify(said)).not.toContain('canary');
+      vendor.answer(response);
+      const result = await fetchReceipts(['x'], { address: vendor.address });
+      expect(result).toMatchObject(expected);
+      expect(JSON.stringify(result)).not.toContain('canary');
     }
   } finally {
     await vendor.stop();

@@ -4,9 +4,9 @@
  */
 
 import type { PolledReceipt, ReceiptPoll } from '../provider.ts';
-import { ask } from '../shared/ask.ts';
-import { membersOf, wordOf } from '../shared/inbound.ts';
-import { tidy } from '../shared/vendor-words.ts';
+import { membersOf, nonEmptyText } from '../shared/inbound.ts';
+import { requestJson } from '../shared/request-json.ts';
+import { tidy } from '../shared/vendor-text.ts';
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
@@ -15,8 +15,8 @@ const HOUR_MS = 60 * MINUTE_MS;
 export const expoReceipts: ReceiptPoll<{ access_token: string }> = {
   afterMs: [15 * MINUTE_MS, HOUR_MS, 4 * HOUR_MS, 12 * HOUR_MS, 23 * HOUR_MS],
   maxIds: 300,
-  async ask(ids, { access_token }, { transport }) {
-    const response = await ask(transport.vendor('PROVIDER_EXPO_BASE_URL', 'https://exp.host'), {
+  async fetch(ids, { access_token }, { transport }) {
+    const response = await requestJson(transport.vendor('PROVIDER_EXPO_BASE_URL', 'https://exp.host'), {
       method: 'POST',
       path: '/--/api/v2/push/getReceipts',
       headers: { authorization: `Bearer ${access_token}`, 'content-type': 'application/json' },
@@ -25,7 +25,7 @@ export const expoReceipts: ReceiptPoll<{ access_token: string }> = {
     const { data } = response.json as { data?: unknown };
     const retryAfterMs = Number(response.headers['retry-after']) * 1000;
     if (response.status !== 200 || typeof data !== 'object' || data === null)
-      return { kind: 'failed', reason: response.said, ...(retryAfterMs > 0 ? { retryAfterMs } : {}) };
+      return { kind: 'failed', reason: response.summary, ...(retryAfterMs > 0 ? { retryAfterMs } : {}) };
     const receipts = Object.entries(data).flatMap(([id, value]): [string, PolledReceipt][] => {
       const receipt = receiptOf(membersOf(value));
       return receipt === undefined ? [] : [[id, receipt]];
@@ -44,7 +44,7 @@ function receiptOf({
 }: Readonly<Record<string, unknown>>): PolledReceipt | undefined {
   if (status === 'ok') return { kind: 'delivered' };
   if (status !== 'error') return undefined;
-  const code = wordOf(membersOf(details).error) ?? 'error';
+  const code = nonEmptyText(membersOf(details).error) ?? 'error';
   return {
     kind: code === 'DeviceNotRegistered' ? 'bounced' : 'dropped',
     code,

@@ -7,7 +7,7 @@ import type { Clock } from '../../lib/clock.ts';
 import { createEgressGuard } from '../../lib/egress.ts';
 import { signJwt } from '../../lib/jwt.ts';
 import type { HttpRequest, HttpResult, Transport } from '../shared/transport.ts';
-import { objectIn } from '../shared/vendor-words.ts';
+import { parseObject } from '../shared/vendor-text.ts';
 
 type ServiceAccount = { client_email: string; private_key_id: string; token_uri: string };
 
@@ -117,7 +117,7 @@ function refusal(problem: string): HttpResult {
 
 function tokenIn(response: HttpResult): { token: string; lifetimeMs: number } | undefined {
   if ('error' in response || response.status !== 200) return undefined;
-  const { access_token: token, expires_in: seconds } = objectIn(response.text) as Record<string, unknown>;
+  const { access_token: token, expires_in: seconds } = parseObject(response.text) as Record<string, unknown>;
   if (typeof token !== 'string' || !/^[\x21-\x7e]+$/.test(token)) return undefined;
   const lifetime = typeof seconds === 'number' && seconds > 0 ? seconds : LIFETIME_SECONDS;
   return { token, lifetimeMs: Math.min(lifetime, LIFETIME_SECONDS) * 1000 };

@@ -1,11 +1,12 @@
 import { type Guide, response, SHORTENED } from '../shared/guide.ts';
 import type { FcmReply } from './message.ts';
 
-const refused = (status: number, name: string, errorCode?: string, details: object[] = []) => {
+const rejected = (status: number, name: string, errorCode?: string, details: object[] = []) => {
   const all = [...details, ...(errorCode === undefined ? [] : [{ errorCode }])];
-  const said = [name, ...(errorCode === undefined ? [] : [errorCode])].map((word) => `\`${word}\``).join(' ');
+  const names = [name, ...(errorCode === undefined ? [] : [errorCode])];
+  const description = names.map((word) => `\`${word}\``).join(' ');
   const body = { error: { code: status, message: name, status: name, details: all } };
-  return [`${status} ${said}`, response(status, body)] as const;
+  return [`${status} ${description}`, response(status, body)] as const;
 };
 
 export const guide: Guide<FcmReply> = {
@@ -23,22 +24,22 @@ export const guide: Guide<FcmReply> = {
   ],
   responses: [
     ['200', response(200, { name: 'projects/example/messages/0:1' })],
-    refused(404, 'NOT_FOUND', 'UNREGISTERED'),
-    refused(403, 'PERMISSION_DENIED', 'SENDER_ID_MISMATCH'),
+    rejected(404, 'NOT_FOUND', 'UNREGISTERED'),
+    rejected(403, 'PERMISSION_DENIED', 'SENDER_ID_MISMATCH'),
     [
       '400 `INVALID_ARGUMENT` of `message.token`',
       response(400, {
         error: { status: 'INVALID_ARGUMENT', details: [{ fieldViolations: [{ field: 'message.token' }] }] },
       }),
     ],
-    refused(400, 'INVALID_ARGUMENT', 'INVALID_ARGUMENT'),
-    refused(401, 'UNAUTHENTICATED'),
-    refused(401, 'UNAUTHENTICATED', 'THIRD_PARTY_AUTH_ERROR'),
-    refused(403, 'PERMISSION_DENIED'),
-    refused(404, 'NOT_FOUND'),
-    refused(429, 'RESOURCE_EXHAUSTED', 'QUOTA_EXCEEDED'),
-    refused(500, 'INTERNAL', 'INTERNAL'),
-    refused(503, 'UNAVAILABLE', 'UNAVAILABLE'),
+    rejected(400, 'INVALID_ARGUMENT', 'INVALID_ARGUMENT'),
+    rejected(401, 'UNAUTHENTICATED'),
+    rejected(401, 'UNAUTHENTICATED', 'THIRD_PARTY_AUTH_ERROR'),
+    rejected(403, 'PERMISSION_DENIED'),
+    rejected(404, 'NOT_FOUND'),
+    rejected(429, 'RESOURCE_EXHAUSTED', 'QUOTA_EXCEEDED'),
+    rejected(500, 'INTERNAL', 'INTERNAL'),
+    rejected(503, 'UNAVAILABLE', 'UNAVAILABLE'),
     [
       '400 `invalid_grant` from Google’s token endpoint',
       { ...response(400, { error: 'invalid_grant' }), of: 'token' },

@@ -69,13 +69,13 @@ describe('build', () => {
     });
   });
 
-  test('a link that FCM would refuse is in the data only', () => {
+  test('a link that FCM would reject is in the data only', () => {
     const message = messageOf(fcm.build({ ...full, actionUrl: 'shop://orders/42' }, config));
     expect(message).toMatchObject({ data: { action_url: 'shop://orders/42' } });
     expect(message).not.toHaveProperty('webpush.fcm_options');
   });
 
-  test('an override in either spelling is merged into one; what is of the app is left as it is', () => {
+  test('an override in either spelling is merged; members of the app are unchanged', () => {
     const override = {
       fcmOptions: { analyticsLabel: 'spring' },
       android: {
@@ -106,12 +106,12 @@ describe('build', () => {
     expect(JSON.stringify(message)).not.toMatch(/fcmOptions|collapseKey|channelId/);
   });
 
-  test('an override cannot pass for our own refusal of the message', () => {
+  test('an override cannot be mistaken for a rejection', () => {
     const override = { kind: 'rejected', scope: 'config', reason: { not: 'a text' } };
     expect(fcm.build({ ...full, override }, config)).toHaveProperty('message.token');
   });
 
-  test('the destination can not be overridden', () => {
+  test('the destination cannot be overridden', () => {
     const override = { token: 'other', topic: 'all', condition: "'a' in topics" };
     const message = messageOf(fcm.build({ ...full, override }, config));
     expect(message.token).toBe('device-1:APA91b');
@@ -120,14 +120,14 @@ describe('build', () => {
   });
 
   test.each(['from', 'message_type', 'google.x', 'gcm.notification.x'])(
-    'data named %s, which FCM keeps for itself, are refused',
+    'data with the reserved name %s are rejected',
     (name) => {
       const request = fcm.build({ ...full, override: { data: { [name]: 'x' } } }, config);
       expect(request).toMatchObject({ kind: 'rejected', scope: 'message', code: 'bad_override' });
     },
   );
 
-  test('what is too large goes without its attributes, then with less text, then not at all', () => {
+  test('of a message that is too large, attributes are dropped, then text is cut, then it is rejected', () => {
     const large = { ...full, customAttributes: { a: 'x'.repeat(5000) } };
     expect(messageOf(fcm.build(large, config))).not.toHaveProperty('data.custom_attributes');
     const cut = messageOf(fcm.build({ ...full, text: 'ä'.repeat(5000) }, config));
@@ -138,7 +138,7 @@ describe('build', () => {
 });
 
 describe('classify', () => {
-  const answered = ({ status, headers = {}, body }: ReturnType<typeof fault>) =>
+  const classify = ({ status, headers = {}, body }: ReturnType<typeof fault>) =>
     fcm.classify({ status, headers, text: JSON.stringify(body) });
   const config = { kind: 'rejected', scope: 'config' };
   const either = { kind: 'rejected', scope: 'message', suspect: 'config' };
@@ -146,12 +146,12 @@ describe('classify', () => {
   const gone = { kind: 'token_gone', scope: 'token' };
   const retry = { kind: 'retry', ambiguous: false };
 
-  test('200 is sent, under the name that FCM gave', () => {
-    expect(answered({ status: 200, body: { name: 'projects/p/messages/0:1' } })).toEqual({
+  test('200 is sent, with the name that FCM returned', () => {
+    expect(classify({ status: 200, body: { name: 'projects/p/messages/0:1' } })).toEqual({
       kind: 'sent',
       providerId: 'projects/p/messages/0:1',
     });
-    expect(answered({ status: 200, body: {} })).toMatchObject({ kind: 'retry', ambiguous: true });
+    expect(classify({ status: 200, body: {} })).toMatchObject({ kind: 'retry', ambiguous: true });
   });
 
   test.each<[string, ReturnType<typeof fault>, object]>([
@@ -203,8 +203,8 @@ describe('classify', () => {
     ['a gateway', { status: 502, body: '<html>' }, { kind: 'retry', ambiguous: true }],
     ['details of no form', fault(400, 'X', 'x', [null, 1, { fieldViolations: [null] }] as object[]), message],
     ['an error of no form', { status: 400, body: { error: 'x' } }, message],
-  ])('%s', (_name, answer, outcome) => {
-    expect(answered(answer)).toMatchObject(outcome);
+  ])('%s', (_name, response, outcome) => {
+    expect(classify(response)).toMatchObject(outcome);
   });
 
   test('without an access token nothing was sent', () => {
@@ -245,7 +245,7 @@ describe('a sender', () => {
     await google.stop();
   });
 
-  test('sends what was built, with the time that is left to it', async () => {
+  test('sends the message with its remaining time to live', async () => {
     expect(await sender.send(full)).toEqual({ kind: 'sent', providerId: 'projects/shop-1/messages/1' });
     const built = messageOf(fcm.build(full, config));
     expect(google.messages).toEqual([
@@ -263,17 +263,17 @@ describe('a sender', () => {
     });
   });
 
-  test('takes only what FCM takes: the largest message is taken', async () => {
+  test('sends the largest message that FCM accepts', async () => {
     expect(await sender.send({ ...full, text: '😀'.repeat(5000) })).toMatchObject({ kind: 'sent' });
   });
 
-  test('sends many over one connection with one access token, which it asks for once', async () => {
+  test('sends many over one connection with one access token, fetched once', async () => {
     const outcomes = await Promise.all(Array.from({ length: 300 }, () => sender.send(full)));
     expect(new Set(outcomes.map(({ kind }) => kind))).toEqual(new Set(['sent']));
     expect([google.asked, google.sessions.length, google.messages.length]).toEqual([1, 1, 300]);
   });
 
-  test('renews its access token five minutes before its end, and keeps it if that fails', async () => {
+  test('renews its access token five minutes before it expires, and keeps it if that fails', async () => {
     await sender.send(full);
     clock.time += (3599 - 301) * 1000;
     await sender.send(full);
@@ -292,7 +292,7 @@ describe('a sender', () => {
     expect(await sender.send(full)).toMatchObject({ kind: 'retry', ambiguous: false });
   });
 
-  test('asks for another access token when this one is refused, once for all that were under way', async () => {
+  test('fetches a new access token if this one is rejected, once for all pushes in flight', async () => {
     await sender.send(full);
     google.forgetTokens();
     const outcomes = await Promise.all(Array.from({ length: 20 }, () => sender.send(full)));
@@ -303,7 +303,7 @@ describe('a sender', () => {
     expect(google.asked).toBe(3);
   });
 
-  test('says that the config is wrong when the account is refused', async () => {
+  test('rejects the config if the account is rejected', async () => {
     google.failTokens({
       status: 400,
       body: { error: 'invalid_grant', error_description: 'No such account' },
@@ -318,7 +318,7 @@ describe('a sender', () => {
   });
 
   test.each(['https://evil.example/token', 'https://googleapis.com.evil.example/token', 'https://8.8.8.8/t'])(
-    'shows its assertion to nobody but Google: %s',
+    'sends its assertion only to Google: %s',
     async (token_uri) => {
       const other = fcm.connect({ ...config, token_uri }, { egress, clock, transport });
       expect(await other.send(full)).toMatchObject({
@@ -330,7 +330,7 @@ describe('a sender', () => {
     },
   );
 
-  test('tells no access token that an answer repeats', async () => {
+  test('redacts an access token that a response contains', async () => {
     await sender.send(full);
     const [given = ''] = google.tokens();
     expect(given).toMatch(/^ya29/);
@@ -342,19 +342,19 @@ describe('a sender', () => {
     });
   });
 
-  test('tells a device that is gone', async () => {
+  test('reports a device that is gone', async () => {
     google.fail('device-1:APA91b', fault(404, 'NOT_FOUND', 'x', [fcmError('UNREGISTERED')]));
     expect(await sender.send(full)).toMatchObject({ kind: 'token_gone', code: 'UNREGISTERED' });
   });
 
-  test('whose key is none sends nothing', async () => {
+  test('with an invalid key sends nothing', async () => {
     const bad = fcm.connect({ ...config, private_key: 'x' }, { egress, clock, transport });
     expect(await bad.send(full)).toMatchObject({ kind: 'rejected', scope: 'config' });
     expect(google.asked).toBe(0);
     await bad.close();
   });
 
-  test('closes its connections, and tells what came too late', async () => {
+  test('closes its connections, and rejects later sends', async () => {
     await sender.send(full);
     await sender.close();
     await expect.poll(() => google.sessions[0]?.destroyed).toBe(true);
@@ -362,8 +362,8 @@ describe('a sender', () => {
   });
 });
 
-test('the message is one by Google’s own types of it', () => {
-  // FCM takes both spellings; the types have the other one.
+test('the message matches Google’s own types', () => {
+  // FCM accepts both spellings; the types have the other one.
   const typed: fcm_v1.Schema$Message = {
     token: 'device-1:APA91b',
     notification: { title: 'Your order has shipped', body: 'It arrives on Monday.' },
@@ -404,7 +404,7 @@ test('the message is one by Google’s own types of it', () => {
   expect(data).toEqual(typedData);
 });
 
-test('the stand-in answers Google’s own client as that one expects it of FCM', async () => {
+test('the stand-in responds to Google’s own client as FCM does', async () => {
   setDefaultCACertificates([...getCACertificates('default'), testAuthority]);
   const tokenUri = 'https://www.googleapis.com/oauth2/v4/token'; // the one that it knows
   const google = await startFcmStandIn({
@@ -458,7 +458,7 @@ conforms('fcm', {
   aside: () => ({ status: 200, body: { access_token: 'ya29.canary', expires_in: 3599 } }),
   secrets: ['ya29.canary'],
   except: {
-    // It asks for a minute where it does not say how long.
+    // The default delay is a minute.
     '429': { kind: 'retry', ambiguous: false, retryAfterMs: 60_000 },
   },
 });

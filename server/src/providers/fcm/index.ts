@@ -16,11 +16,17 @@ import type {
   VerifyDeps,
 } from '../provider.ts';
 import { isRejection, secret } from '../provider.ts';
-import { ask, notChecked, segment } from '../shared/ask.ts';
-import { httpOutcome, rejected, rejectedForEither, retry, type Said } from '../shared/http-outcome.ts';
+import {
+  httpOutcome,
+  type ParsedResponse,
+  rejected,
+  rejectedForEither,
+  retry,
+} from '../shared/http-outcome.ts';
 import { createHttpSender } from '../shared/http-sender.ts';
 import { Http2Pool } from '../shared/http2-pool.ts';
 import { privateKey } from '../shared/private-key.ts';
+import { notVerified, requestJson, segment } from '../shared/request-json.ts';
 import { buildToFit } from '../shared/shrink.ts';
 import { deviceToken, deviceTokens } from '../shared/tokens.ts';
 import type { HttpResult } from '../shared/transport.ts';
@@ -42,7 +48,7 @@ const config = Type.Object(
     token_uri: text("Google's endpoint for access tokens: https://oauth2.googleapis.com/token"),
     auth_provider_x509_cert_url: text("The URL of Google's certificates"),
     client_x509_cert_url: text("The URL of the service account's certificates"),
-    universe_domain: text("googleapis.com, except in partner and sovereign clouds"),
+    universe_domain: text('googleapis.com, except in partner and sovereign clouds'),
   },
   {
     additionalProperties: false,
@@ -190,21 +196,21 @@ function classify(reply: FcmReply): SendOutcome {
 
 /** Classifies a failure to get an access token. Nothing was sent, so a retry is never ambiguous. */
 function classifyToken(reply: HttpResult): SendOutcome {
-  const outcome = httpOutcome(reply, 'Google', (said) => {
-    const { error } = said.json as { error?: unknown };
-    if (said.status !== 400 && said.status !== 401) return undefined;
-    return rejected('config', said, typeof error === 'string' ? error : undefined);
+  const outcome = httpOutcome(reply, 'Google', (parsed) => {
+    const { error } = parsed.json as { error?: unknown };
+    if (parsed.status !== 400 && parsed.status !== 401) return undefined;
+    return rejected('config', parsed, typeof error === 'string' ? error : undefined);
   });
   return outcome.kind === 'retry' ? { ...outcome, ambiguous: false } : outcome;
 }
 
-function meaning(said: Said): SendOutcome | undefined {
-  const { status, json } = said;
+function meaning(parsed: ParsedResponse): SendOutcome | undefined {
+  const { status, json } = parsed;
   if (status === 200) {
     const { name } = json as { name?: unknown };
     return typeof name === 'string' ? { kind: 'sent', providerId: name } : undefined;
   }
-  const { reason } = said;
+  const { reason } = parsed;
   const { code = String(status), isAboutToken, retryAfterMs } = problemIn(json);
   const gone = { kind: 'token_gone', scope: 'token', reason, code } as const;
   if (code === 'UNREGISTERED') return gone;
@@ -213,16 +219,16 @@ function meaning(said: Said): SendOutcome | undefined {
   if (status === 400)
     return isAboutToken || /not a valid FCM registration token/i.test(reason)
       ? gone
-      : rejected('message', said, code);
+      : rejected('message', parsed, code);
   // Concerns iOS tokens in a project without Apple's key; Android tokens still work.
-  if (code === 'THIRD_PARTY_AUTH_ERROR') return rejectedForEither(said, code);
+  if (code === 'THIRD_PARTY_AUTH_ERROR') return rejectedForEither(parsed, code);
   // The project is unknown, or the failure concerns the token.
-  if (status === 404) return rejectedForEither(said, code);
-  if (status === 401 || status === 403) return rejected('config', said, code);
+  if (status === 404) return rejectedForEither(parsed, code);
+  if (status === 401 || status === 403) return rejected('config', parsed, code);
   const wait = retryAfterMs ?? (status === 429 ? QUOTA_MS : undefined);
-  const asks = said.headers['retry-after'] !== undefined || wait === undefined;
+  const isHeaderUsed = parsed.headers['retry-after'] !== undefined || wait === undefined;
   if (status === 429 || status === 500 || status === 503)
-    return retry(said, { code, ...(asks ? {} : { retryAfterMs: wait }) });
+    return retry(parsed, { code, ...(isHeaderUsed ? {} : { retryAfterMs: wait }) });
   return undefined;
 }
 
@@ -254,12 +260,12 @@ async function verify(config: Config, { transport, clock }: VerifyDeps): Promise
   const problem = problemOf(config.token_uri);
   if (problem !== undefined) return [{ field: 'token_uri', problem }];
   const request = await tokenRequest(config, key, clock.now());
-  const response = await ask(transport.at(config.token_uri), {
+  const response = await requestJson(transport.at(config.token_uri), {
     ...request,
     secrets: [new URLSearchParams(String(request.body)).get('assertion') ?? ''],
   });
   if (response.status === 200) return [];
   if (response.status === 400 || response.status === 401)
-    return [{ field: 'private_key', problem: `was rejected by Google: ${response.said}` }];
-  return [{ ...notChecked('Google', response), ...(response.status === 0 ? { field: 'token_uri' } : {}) }];
+    return [{ field: 'private_key', problem: `was rejected by Google: ${response.summary}` }];
+  return [{ ...notVerified('Google', response), ...(response.status === 0 ? { field: 'token_uri' } : {}) }];
 }

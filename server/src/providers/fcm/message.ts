@@ -19,7 +19,7 @@ export type FcmMessage = { [member: string]: unknown } & {
 /** Returns the message with its override merged in. */
 export function fcmMessage(message: PushMessage): FcmMessage | Rejection {
   if (message.override === undefined) return plainMessage(message);
-  const override = inSnakeCase(message.override) as Override;
+  const override = toSnakeCase(message.override) as Override;
   // An override must not change the destination. With `kind`, the message could be mistaken for a rejection.
   const locked = ['token', 'topic', 'condition', 'kind'];
   const merged = mergeOverride(plainMessage(message), override, { locked });
@@ -28,8 +28,8 @@ export function fcmMessage(message: PushMessage): FcmMessage | Rejection {
   if (typeof data !== 'object' || data === null) return merged.payload;
   const reserved = Object.keys(data).find((name) => RESERVED.test(name));
   return reserved === undefined
-    ? { ...merged.payload, data: inStrings(data) }
-    : bad(`must not set data.${reserved}: the name is reserved by FCM`);
+    ? { ...merged.payload, data: toStrings(data) }
+    : badOverride(`must not set data.${reserved}: the name is reserved by FCM`);
 }
 
 /** Returns the message with the time to live that is left, unless the override sets one. */
@@ -88,7 +88,7 @@ function plainMessage(message: PushMessage): FcmMessage {
 }
 
 /** Objects whose member names belong to the app, to Apple or to browsers, not to FCM. */
-const OTHERS = new Set([
+const FOREIGN_MEMBERS = new Set([
   'data',
   'android.data',
   'apns.headers',
@@ -101,18 +101,18 @@ const OTHERS = new Set([
 /**
  * Converts the member names to snake_case: FCM accepts both spellings, but rejects a member that has both.
  */
-function inSnakeCase(value: unknown, path = ''): unknown {
-  if (Array.isArray(value)) return value.map((one) => inSnakeCase(one, path));
-  if (!isRecord(value) || OTHERS.has(path)) return value;
+function toSnakeCase(value: unknown, path = ''): unknown {
+  if (Array.isArray(value)) return value.map((one) => toSnakeCase(one, path));
+  if (!isRecord(value) || FOREIGN_MEMBERS.has(path)) return value;
   return Object.fromEntries(
     Object.entries(value).map(([name, below]) => {
       const plain = name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
-      return [plain, inSnakeCase(below, path === '' ? plain : `${path}.${plain}`)];
+      return [plain, toSnakeCase(below, path === '' ? plain : `${path}.${plain}`)];
     }),
   );
 }
 
-function inStrings(data: object): Record<string, string> {
+function toStrings(data: object): Record<string, string> {
   return Object.fromEntries(
     Object.entries(data).map(([name, value]) => [
       name,
@@ -121,7 +121,7 @@ function inStrings(data: object): Record<string, string> {
   );
 }
 
-function bad(problem: string): Rejection {
+function badOverride(problem: string): Rejection {
   return { kind: 'rejected', scope: 'message', code: 'bad_override', reason: `the override ${problem}` };
 }
 

@@ -4,7 +4,7 @@
  */
 import { type Static, Type } from 'typebox';
 import { type Integration, type ReceivedRequest, type Receiver, secret } from '../provider.ts';
-import { hasSignature, objectOf, textOf } from '../shared/inbound.ts';
+import { hasSignature, headerText, objectOf } from '../shared/inbound.ts';
 
 const config = Type.Object(
   {
@@ -23,10 +23,13 @@ const receives: Receiver<Static<typeof config>> = {
     return hasSignature(body, key, signatureOf(headers) ?? '');
   },
   read({ headers, body }) {
-    const isForm = /^application\/x-www-form-urlencoded\b/i.test(textOf(headers['content-type']));
+    const isForm = /^application\/x-www-form-urlencoded\b/i.test(headerText(headers['content-type']));
     const text = body.toString();
     const payload = objectOf(isForm ? (new URLSearchParams(text).get('payload') ?? '') : text);
-    const [event, deliveryId] = [textOf(headers['x-github-event']), textOf(headers['x-github-delivery'])];
+    const [event, deliveryId] = [
+      headerText(headers['x-github-event']),
+      headerText(headers['x-github-delivery']),
+    ];
     if (payload === undefined || event === '' || deliveryId === '') return undefined;
     const signature = signatureOf(headers);
     return { event, deliveryId, payload, ...(signature === undefined ? {} : { signature }) };
@@ -35,7 +38,7 @@ const receives: Receiver<Static<typeof config>> = {
 
 /** In lower case, so that it is the same text however it is written. */
 function signatureOf(headers: ReceivedRequest['headers']): string | undefined {
-  return /^sha256=([0-9a-f]{64})$/i.exec(textOf(headers['x-hub-signature-256']))?.[1]?.toLowerCase();
+  return /^sha256=([0-9a-f]{64})$/i.exec(headerText(headers['x-hub-signature-256']))?.[1]?.toLowerCase();
 }
 
 export const github: Integration<typeof config> = {

@@ -18,7 +18,7 @@ const id = emailMessage().deliveryId;
 
 type Made = { headers?: Readonly<Record<string, string>>; body?: string | Buffer };
 
-/** The form, as the platform reads it. */
+/** The form as the platform parses it. */
 async function fieldsOf({ headers, body = '' }: Made): Promise<[string, unknown][]> {
   return [...(await new Response(body, { headers: headers ?? {} }).formData())];
 }
@@ -30,7 +30,7 @@ async function fields(changes: Partial<EmailMessage>, from: object = config): Pr
 }
 
 describe('the request', () => {
-  test('has everything at its place', async () => {
+  test('has all members', async () => {
     const built = mailgun.build(emailMessage(), { ...config, domain: 'mg.example.com/x' });
     expect(built).toMatchObject({
       method: 'POST',
@@ -54,7 +54,7 @@ describe('the request', () => {
     ]);
   });
 
-  test('has nothing that there is not', async () => {
+  test('omits missing members', async () => {
     const least = { to: { email: 'ada@example.com' }, text: '', headers: {} };
     expect(await fields(least, { ...config, from: { email: 'a@b.de' } })).toEqual([
       ['from', 'a@b.de'],
@@ -66,7 +66,7 @@ describe('the request', () => {
     ]);
   });
 
-  test('takes what the broadcast says for Mailgun as fields, but for who gets it', async () => {
+  test('merges the override as fields, except for the recipient', async () => {
     const override = {
       to: ['eve@example.com'],
       'v:reference': null,
@@ -99,20 +99,20 @@ describe('the request', () => {
   });
 
   test.each([
-    ['to nobody', { to: { email: '@' } }, 'address'],
+    ['without a recipient', { to: { email: '@' } }, 'address'],
     ['that is too big', { html: 'ä'.repeat(12_500_000) }, 'message'],
     ['with a bad override', { override: { a: JSON.parse('{"__proto__":1}') } }, 'message'],
-  ])('%s is not made', (_, changes, scope) => {
+  ])('%s is not built', (_, changes, scope) => {
     expect(mailgun.build(emailMessage(changes), config)).toMatchObject({ kind: 'rejected', scope });
   });
 
-  test('from nobody is not made', () => {
+  test('without a sender is not built', () => {
     const { from: _, ...others } = config;
     expect(mailgun.build(emailMessage(), others)).toMatchObject({ kind: 'rejected', scope: 'config' });
   });
 });
 
-test('it arrives as it was built', async () => {
+test('the request arrives as it was built', async () => {
   const vendor = await startVendor();
   const egress = createEgressGuard();
   const transport = createTransport({ egress, origins: { PROVIDER_MAILGUN_BASE_URL: vendor.address } });

@@ -1,4 +1,7 @@
-/** E-mail through Mailgun. https://documentation.mailgun.com/docs/mailgun/api-reference/send/mailgun/messages */
+/**
+ * E-mail through Mailgun.
+ * https://documentation.mailgun.com/docs/mailgun/api-reference/send/mailgun/messages
+ */
 import { type Static, Type } from 'typebox';
 import { oneOf } from '../../contract/common.ts';
 import {
@@ -14,7 +17,6 @@ import {
   secretsOf,
   type VerifyDeps,
 } from '../provider.ts';
-import { type Asked, ask, isRefusal, notChecked, segment } from '../shared/ask.ts';
 import { neverEncoded } from '../shared/encoded-words.ts';
 import {
   httpDate,
@@ -25,11 +27,18 @@ import {
   untilDate,
 } from '../shared/http-outcome.ts';
 import { createHttpSender } from '../shared/http-sender.ts';
-import { mailbox, messageId, NO_ADDRESS, NO_SENDER, written } from '../shared/mailbox.ts';
+import { formatMailbox, mailbox, messageId, NO_ADDRESS, NO_SENDER } from '../shared/mailbox.ts';
 import { maxPerSecond, rateOf } from '../shared/max-per-second.ts';
 import { isMailbox } from '../shared/mime.ts';
 import { multipart } from '../shared/multipart.ts';
 import { mergeOverride } from '../shared/override.ts';
+import {
+  type JsonResponse,
+  notVerified,
+  rejectsCredentials,
+  requestJson,
+  segment,
+} from '../shared/request-json.ts';
 import { tooBig } from '../shared/shrink.ts';
 import type { Endpoint, HttpRequest, HttpResult, Transport } from '../shared/transport.ts';
 import { mailgunReceipts } from './receipts.ts';
@@ -104,8 +113,8 @@ function build(message: EmailMessage, { api_key, domain, from }: Config): HttpRe
   };
   const merged = mergeOverride(
     {
-      ...(from === undefined ? {} : { from: written(from) }),
-      to: written(to),
+      ...(from === undefined ? {} : { from: formatMailbox(from) }),
+      to: formatMailbox(to),
       subject: neverEncoded(subject),
       ...(text === '' ? {} : { text }),
       html,
@@ -147,23 +156,24 @@ function textOf(name: string, value: unknown): string {
 }
 
 function classify(response: HttpResult): SendOutcome {
-  return httpOutcome(response, 'Mailgun', (said) => {
-    const { status, headers } = said;
+  return httpOutcome(response, 'Mailgun', (parsed) => {
+    const { status, headers } = parsed;
     if (status === 200) {
-      const { id } = said.json as { id?: unknown };
+      const { id } = parsed.json as { id?: unknown };
       return typeof id === 'string' ? { kind: 'sent', providerId: id.replace(/^<|>$/g, '') } : undefined;
     }
-    const { reason } = said;
-    if (status === 402 || status === 404) return rejected('config', said);
-    if (status === 400 && /\bto\b'? parameter is not a valid/i.test(reason)) return rejected('address', said);
-    if (status === 400 && /\bfrom\b'? parameter/i.test(reason)) return rejected('config', said);
+    const { reason } = parsed;
+    if (status === 402 || status === 404) return rejected('config', parsed);
+    if (status === 400 && /\bto\b'? parameter is not a valid/i.test(reason))
+      return rejected('address', parsed);
+    if (status === 400 && /\bfrom\b'? parameter/i.test(reason)) return rejected('config', parsed);
     // Mailgun responds so for a disabled domain, and with the same words for a sandbox domain, which accepts
     // authorized recipients only.
     if (status === 403 || (status === 400 && /not allowed to send/i.test(reason)))
-      return rejectedForEither(said);
+      return rejectedForEither(parsed);
     const after = /try again after (.{10,40})$/i.exec(reason)?.[1];
     if (status === 429 && after !== undefined)
-      return retry(said, { retryAfterMs: untilDate(httpDate(after), headers) });
+      return retry(parsed, { retryAfterMs: untilDate(httpDate(after), headers) });
     return undefined;
   });
 }
@@ -184,30 +194,32 @@ async function verify(config: Config, { transport }: VerifyDeps): Promise<Findin
   const endpoint = api(transport, region);
   const authorization = `Basic ${Buffer.from(`api:${api_key}`).toString('base64')}`;
   const name = segment(domain);
-  const asked = await ask(endpoint, {
+  const domainResponse = await requestJson(endpoint, {
     method: 'GET',
     path: `/v3/domains/${name}`,
     headers: { authorization },
   });
-  if (!isRefusal(asked)) return asked.status === 200 ? stateOf(asked) : findings(asked);
-  const tried = await ask(endpoint, {
+  if (domainResponse.status === 200) return stateOf(domainResponse);
+  if (!rejectsCredentials(domainResponse)) return findings(domainResponse);
+  const sendResponse = await requestJson(endpoint, {
     method: 'POST',
     path: `/v3/${name}/messages`,
     headers: { authorization, 'content-type': 'application/x-www-form-urlencoded' },
     body: '',
   });
-  return tried.status === 400 ? [] : findings(tried);
+  return sendResponse.status === 400 ? [] : findings(sendResponse);
 }
 
-function stateOf({ json }: Asked): Finding[] {
+function stateOf({ json }: JsonResponse): Finding[] {
   const { state } = (json as { domain?: { state?: unknown } }).domain ?? {};
   if (state !== 'unverified' && state !== 'disabled') return [];
   return [{ field: 'domain', problem: `cannot send: at Mailgun it is ${state}` }];
 }
 
-function findings(response: Asked): Finding[] {
-  if (isRefusal(response)) return [{ field: 'api_key', problem: `was rejected by Mailgun: ${response.said}` }];
+function findings(response: JsonResponse): Finding[] {
+  if (rejectsCredentials(response))
+    return [{ field: 'api_key', problem: `was rejected by Mailgun: ${response.summary}` }];
   if (response.status === 404)
-    return [{ field: 'domain', problem: `is not known to Mailgun in this region: ${response.said}` }];
-  return [notChecked('Mailgun', response)];
+    return [{ field: 'domain', problem: `is not known to Mailgun in this region: ${response.summary}` }];
+  return [notVerified('Mailgun', response)];
 }

@@ -19,7 +19,7 @@ function signature(timestamp: string, token = TOKEN, key = KEY) {
   return { timestamp, token, signature: hex };
 }
 
-test('the documented signature is judged as documented', () => {
+test('the documented signature is valid', () => {
   const config = { webhook_signing_key: KEY };
   const seconds = String(NOW / 1000 - 10);
   const said = (one: unknown) => request({ signature: one, 'event-data': { event: 'delivered' } });
@@ -43,7 +43,7 @@ test('the documented signature is judged as documented', () => {
   expect(mailgunReceipts.isSigned(request('{'), config)).toBe(false);
 });
 
-// As the page of webhook payloads shows them.
+// From the documentation of webhook payloads.
 test.each([
   [{ event: 'accepted' }, undefined],
   [{ event: 'opened' }, undefined],
@@ -134,7 +134,7 @@ test.each([
   });
 });
 
-test('variables may be an empty list, and what is no event cannot be read', () => {
+test('variables may be an empty list, and other bodies cannot be read', () => {
   const data = { event: 'delivered', timestamp: 9e12, 'user-variables': [] };
   expect(mailgunReceipts.read(request({ signature: signature('1'), 'event-data': data }))).toEqual({
     once: TOKEN,

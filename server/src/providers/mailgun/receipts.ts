@@ -1,7 +1,17 @@
-/** Delivery-status webhooks of Mailgun. https://documentation.mailgun.com/docs/mailgun/user-manual/webhooks/webhooks */
+/**
+ * Delivery-status webhooks of Mailgun.
+ * https://documentation.mailgun.com/docs/mailgun/user-manual/webhooks/webhooks
+ */
 
 import type { Receipt, ReceiptReader } from '../provider.ts';
-import { hasSignature, isRecent, membersOf, objectOf, timeOfSeconds, wordOf } from '../shared/inbound.ts';
+import {
+  dateOfSeconds,
+  hasSignature,
+  isRecent,
+  membersOf,
+  nonEmptyText,
+  objectOf,
+} from '../shared/inbound.ts';
 
 /**
  * Webhooks with one event each. The signature covers a time and a token, not the event: anyone with a
@@ -10,14 +20,14 @@ import { hasSignature, isRecent, membersOf, objectOf, timeOfSeconds, wordOf } fr
 export const mailgunReceipts: ReceiptReader<{ webhook_signing_key?: string }> = {
   isSigned({ body, nowMs }, { webhook_signing_key: key }) {
     const { timestamp, token, signature } = membersOf(objectOf(body.toString())?.signature);
-    const [time, word, mac] = [String(timestamp ?? ''), wordOf(token), wordOf(signature)];
+    const [time, word, mac] = [String(timestamp ?? ''), nonEmptyText(token), nonEmptyText(signature)];
     if (key === undefined || word === undefined || mac === undefined) return false;
-    return hasSignature(Buffer.from(time + word), key, mac) && isRecent(time, nowMs, GOOD_FOR_MS);
+    return hasSignature(Buffer.from(time + word), key, mac) && isRecent(time, nowMs, MAX_AGE_MS);
   },
   read({ body, nowMs }) {
-    const said = objectOf(body.toString());
-    const once = wordOf(membersOf(said?.signature).token);
-    const event = membersOf(said?.['event-data']);
+    const payload = objectOf(body.toString());
+    const once = nonEmptyText(membersOf(payload?.signature).token);
+    const event = membersOf(payload?.['event-data']);
     if (once === undefined || typeof event.event !== 'string') return undefined;
     const receipt = receiptOf(event, nowMs);
     return { once, receipts: receipt === undefined ? [] : [receipt] };
@@ -26,23 +36,25 @@ export const mailgunReceipts: ReceiptReader<{ webhook_signing_key?: string }> = 
 
 // Longer than Mailgun retries a request (eight hours), and shorter than the day for which used tokens are
 // remembered.
-const GOOD_FOR_MS = 23 * 3_600_000;
+const MAX_AGE_MS = 23 * 3_600_000;
 
 function receiptOf(event: Readonly<Record<string, unknown>>, nowMs: number): Receipt | undefined {
   const meaning = meaningOf(event);
   if (meaning === undefined) return undefined;
   const { kind, why } = meaning;
   const status = membersOf(event['delivery-status']);
-  const reference = wordOf(membersOf(event['user-variables']).reference);
-  const address = wordOf(event.recipient);
+  const reference = nonEmptyText(membersOf(event['user-variables']).reference);
+  const address = nonEmptyText(event.recipient);
   const code =
-    wordOf(status['enhanced-code']) ?? (typeof status.code === 'number' ? `${status.code}` : undefined);
+    nonEmptyText(status['enhanced-code']) ?? (typeof status.code === 'number' ? `${status.code}` : undefined);
   const reason =
-    wordOf(status.description) ?? wordOf(status.message) ?? wordOf(membersOf(event.reject).reason);
+    nonEmptyText(status.description) ??
+    nonEmptyText(status.message) ??
+    nonEmptyText(membersOf(event.reject).reason);
   const failed = kind === 'bounced' || kind === 'dropped';
   return {
     kind,
-    at: timeOfSeconds(event.timestamp, nowMs),
+    at: dateOfSeconds(event.timestamp, nowMs),
     ...(reference === undefined ? {} : { reference }),
     ...(failed && code !== undefined ? { code } : {}),
     ...(failed && reason !== undefined ? { reason } : {}),
@@ -62,15 +74,15 @@ function meaningOf(event: Readonly<Record<string, unknown>>): Meaning | undefine
       return { kind: 'unsubscribed' };
     case 'rejected':
       return { kind: 'dropped' };
-    case 'failed':
-      return event.severity === 'permanent' ? failure(event) : undefined; // Mailgun retries temporary failures
+    case 'failed': // Mailgun retries temporary failures
+      return event.severity === 'permanent' ? failure(event) : undefined;
     default:
       return undefined;
   }
 }
 
 function failure(event: Readonly<Record<string, unknown>>): Meaning {
-  const listed = SUPPRESSED_THERE.get(String(event.reason));
+  const listed = SUPPRESSION_LISTS.get(String(event.reason));
   if (listed !== undefined) return { kind: 'dropped', why: listed };
   // Not every bounce means that the address does not exist: a full mailbox also bounces after some days.
   const type = membersOf(event['delivery-status'])['bounce-type'];
@@ -79,7 +91,7 @@ function failure(event: Readonly<Record<string, unknown>>): Meaning {
 }
 
 /** Reasons of failures for addresses on Mailgun's own suppression lists. */
-const SUPPRESSED_THERE: ReadonlyMap<string, NonNullable<Meaning['why']>> = new Map([
+const SUPPRESSION_LISTS: ReadonlyMap<string, NonNullable<Meaning['why']>> = new Map([
   ['suppress-bounce', 'bounced'],
   ['suppress-complaint', 'complained'],
   ['suppress-unsubscribe', 'unsubscribed'],

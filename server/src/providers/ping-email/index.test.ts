@@ -38,7 +38,7 @@ const WIRE = {
 };
 
 describe('the request', () => {
-  test('has the notification and who gets it, as in the API', () => {
+  test('has the notification and its recipient, as in the API', () => {
     expect(pingEmail.build(emailMessage(), { url: 'https://mailer.example.com/notify/?a=b%20c' })).toEqual({
       method: 'POST',
       path: '/notify/?a=b%20c',
@@ -50,7 +50,7 @@ describe('the request', () => {
     });
   });
 
-  test('has its members also where they say nothing', () => {
+  test('has all members, also empty ones', () => {
     const nothing = {
       ...notificationRecord,
       content: null,
@@ -72,7 +72,7 @@ describe('the request', () => {
     });
   });
 
-  test('logs in with what the address has for that', () => {
+  test('logs in with the credentials of the URL', () => {
     const built = pingEmail.build(emailMessage(), { url: 'https://me:p%40ss@mailer.example.com' });
     expect(built.headers?.authorization).toBe(`Basic ${Buffer.from('me:p@ss').toString('base64')}`);
     const broken = pingEmail.build(emailMessage(), { url: 'https://me:100%@mailer.example.com' });
@@ -80,7 +80,7 @@ describe('the request', () => {
   });
 });
 
-test('it arrives as it was built, signed at the time it is sent by the project’s secret', async () => {
+test('the request arrives as it was built, signed with the project’s secret at the time of sending', async () => {
   const mailer = await startVendor();
   const egress = createEgressGuard({ allow: '127.0.0.1/32' });
   const transport = createTransport({ egress });
@@ -110,7 +110,7 @@ test('it arrives as it was built, signed at the time it is sent by the project�
   await mailer.stop();
 });
 
-test('nothing is sent where the project may not reach', async () => {
+test('nothing is sent to an address within our own network', async () => {
   const mailer = await startVendor();
   const egress = createEgressGuard();
   const transport = createTransport({ egress });
@@ -156,7 +156,7 @@ conforms('ping_email', {
   sent: { kind: 'sent', providerId: 'm-1' },
   secrets: ['canary-mailer', 'me:canary-mailer', 'canary-project'],
   except: {
-    // It is the project's own server: its certificate is the project's to repair.
+    // It is the project's own server, so the project has to repair its certificate.
     'bad TLS': { kind: 'rejected', scope: 'config' },
     'garbage body': { kind: 'sent' },
     'a page as body': { kind: 'sent' },

@@ -18,7 +18,7 @@ import type {
 import { httpOutcome, isTlsFailure, rejected } from '../shared/http-outcome.ts';
 import { createHttpSender } from '../shared/http-sender.ts';
 import { maxPerSecond, rateOf } from '../shared/max-per-second.ts';
-import { reachable } from '../shared/reachable.ts';
+import { verifyReachable } from '../shared/reachable.ts';
 import type { HttpRequest, HttpResult } from '../shared/transport.ts';
 
 const config = Type.Object(
@@ -152,17 +152,17 @@ function classify(response: HttpResult): SendOutcome {
     const { code, message } = response.error;
     return { kind: 'rejected', scope: 'config', reason: `TLS with the mailer failed: ${message}`, code };
   }
-  return httpOutcome(response, 'the mailer', (said) => {
-    const { status, json } = said;
+  return httpOutcome(response, 'the mailer', (parsed) => {
+    const { status, json } = parsed;
     if (status >= 200 && status < 300) {
       const { id } = json as { id?: unknown };
       return { kind: 'sent', ...(typeof id === 'string' ? { providerId: id } : {}) };
     }
-    return status === 404 || status === 410 ? rejected('config', said) : undefined;
+    return status === 404 || status === 410 ? rejected('config', parsed) : undefined;
   });
 }
 
 /** Verifies only that the host may be called, because any request would send an e-mail. */
 async function verify({ url }: Config, { egress }: VerifyDeps): Promise<Finding[]> {
-  return reachable(egress, 'url', url);
+  return verifyReachable(egress, 'url', url);
 }

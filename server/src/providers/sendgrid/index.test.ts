@@ -21,7 +21,7 @@ function payload(changes: Partial<EmailMessage> = {}, over: object = {}): Record
 }
 
 describe('the request', () => {
-  test('has everything at its place', () => {
+  test('has all members', () => {
     expect(sendgrid.build(emailMessage(), config)).toEqual({
       method: 'POST',
       path: '/v3/mail/send',
@@ -50,7 +50,7 @@ describe('the request', () => {
     });
   });
 
-  test('has nothing that there is not', () => {
+  test('omits missing members', () => {
     const least = emailMessage({ to: { email: 'ada@exämple.com' }, text: '', headers: {} });
     const built = sendgrid.build(least, { api_key: 'k', from: { email: 'a@b.de' } });
     if (isRejection(built)) throw new Error(built.reason);
@@ -65,7 +65,7 @@ describe('the request', () => {
     });
   });
 
-  test('takes what the broadcast says for SendGrid, but for who gets it', () => {
+  test('merges the override, except for the recipient', () => {
     const override = {
       template_id: 'd-1',
       categories: ['orders'],
@@ -97,11 +97,16 @@ describe('the request', () => {
   });
 
   test.each([
-    ['to nobody', { to: { email: 'nobody' } }, {}, { scope: 'address' }],
-    ['from nobody', {}, { from: undefined }, { scope: 'config', reason: expect.stringContaining('from') }],
+    ['without a recipient', { to: { email: 'none' } }, {}, { scope: 'address' }],
+    [
+      'without a sender',
+      {},
+      { from: undefined },
+      { scope: 'config', reason: expect.stringContaining('from') },
+    ],
     ['that is too big', { html: 'ä'.repeat(15_000_000) }, {}, { scope: 'message', code: 'too_big' }],
     ['with a bad override', { override: { constructor: 1 } }, {}, { scope: 'message' }],
-  ])('%s is not made', (_, changes, over, rejection) => {
+  ])('%s is not built', (_, changes, over, rejection) => {
     const { from, ...others } = { ...config, ...over };
     expect(
       sendgrid.build(emailMessage(changes as Partial<EmailMessage>), from ? { ...others, from } : others),
@@ -111,7 +116,7 @@ describe('the request', () => {
     });
   });
 
-  test('without a sender takes that of the override', () => {
+  test('without a sender uses that of the override', () => {
     const built = sendgrid.build(emailMessage({ override: { from: { email: 'shop@b.de' } } }), {
       api_key: 'k',
     });
@@ -119,7 +124,7 @@ describe('the request', () => {
   });
 });
 
-test('it arrives as it was built, in Europe too', async () => {
+test('the request arrives as it was built, in Europe too', async () => {
   const vendor = await startVendor();
   const egress = createEgressGuard();
   const transport = createTransport({
@@ -201,6 +206,6 @@ conforms('sendgrid', {
   accepts: { status: 202, headers: { 'x-message-id': 'sg-1' } },
   sent: { kind: 'sent', providerId: 'sg-1' },
   secrets: ['canary-sendgrid'],
-  // SendGrid says all by the status; its successes have no body.
+  // The status determines the outcome; successes have no body.
   except: { 'garbage body': { kind: 'sent' }, 'a page as body': { kind: 'sent' } },
 });

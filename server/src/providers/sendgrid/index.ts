@@ -14,21 +14,21 @@ import {
   secretsOf,
   type VerifyDeps,
 } from '../provider.ts';
-import { ask, isRefusal, notChecked } from '../shared/ask.ts';
 import { neverEncoded } from '../shared/encoded-words.ts';
 import {
   httpOutcome,
+  type ParsedResponse,
   rejected,
   rejectedForEither,
   retry,
-  type Said,
   untilDate,
 } from '../shared/http-outcome.ts';
 import { createHttpSender } from '../shared/http-sender.ts';
-import { mailbox, messageId, NO_ADDRESS, NO_SENDER, named } from '../shared/mailbox.ts';
+import { mailbox, messageId, NO_ADDRESS, NO_SENDER, normalizeMailbox } from '../shared/mailbox.ts';
 import { maxPerSecond, rateOf } from '../shared/max-per-second.ts';
 import { isMailbox, withAsciiDomain } from '../shared/mime.ts';
 import { mergeOverride } from '../shared/override.ts';
+import { notVerified, rejectsCredentials, requestJson } from '../shared/request-json.ts';
 import { tooBig } from '../shared/shrink.ts';
 import type { Endpoint, HttpRequest, HttpResult, Transport } from '../shared/transport.ts';
 import { publicKey, sendgridReceipts } from './receipts.ts';
@@ -100,12 +100,12 @@ function build(message: EmailMessage, { api_key, from, reply_to }: Config): Http
     {
       personalizations: [
         {
-          to: [{ ...named(to), email: withAsciiDomain(to.email) }],
+          to: [{ ...normalizeMailbox(to), email: withAsciiDomain(to.email) }],
           custom_args: { reference }, // returned in webhook events
         },
       ],
-      ...(from === undefined ? {} : { from: named(from) }),
-      ...(reply_to === undefined ? {} : { reply_to: named(reply_to) }),
+      ...(from === undefined ? {} : { from: normalizeMailbox(from) }),
+      ...(reply_to === undefined ? {} : { reply_to: normalizeMailbox(reply_to) }),
       subject: neverEncoded(subject),
       content: content.filter(({ value }) => value !== ''), // SendGrid rejects empty parts
       headers: { ...headers, ...(from === undefined ? {} : { 'Message-ID': messageId(deliveryId, from) }) },
@@ -136,24 +136,24 @@ const CRITICAL = {
 };
 
 function classify(response: HttpResult): SendOutcome {
-  return httpOutcome(response, 'SendGrid', (said) => {
-    const { status, headers } = said;
+  return httpOutcome(response, 'SendGrid', (parsed) => {
+    const { status, headers } = parsed;
     if (status === 202) {
       const id = headers['x-message-id'];
       return { kind: 'sent', ...(id === undefined ? {} : { providerId: id }) };
     }
-    if (status === 402 || /maximum credits exceeded/i.test(said.reason)) return rejected('config', said);
-    if (status === 400 && isAboutRecipient(said)) return rejected('address', said);
-    if (status === 403 && isAboutRecipient(said)) return rejectedForEither(said);
+    if (status === 402 || /maximum credits exceeded/i.test(parsed.reason)) return rejected('config', parsed);
+    if (status === 400 && isAboutRecipient(parsed)) return rejected('address', parsed);
+    if (status === 403 && isAboutRecipient(parsed)) return rejectedForEither(parsed);
     // The end of the minute, in unix seconds.
     const reset = Number(headers['x-ratelimit-reset'] ?? Number.NaN) * 1000;
     if (status === 429 && headers['retry-after'] === undefined)
-      return retry(said, { retryAfterMs: untilDate(reset, headers) });
+      return retry(parsed, { retryAfterMs: untilDate(reset, headers) });
     return undefined;
   });
 }
 
-function isAboutRecipient({ json }: Said): boolean {
+function isAboutRecipient({ json }: ParsedResponse): boolean {
   const { errors } = json as { errors?: unknown };
   if (!Array.isArray(errors)) return false;
   return errors.some(
@@ -182,14 +182,14 @@ async function verify(config: Config, deps: VerifyDeps): Promise<Finding[]> {
 }
 
 async function verifyApiKey({ api_key, region }: Config, { transport }: VerifyDeps): Promise<Finding[]> {
-  const response = await ask(api(transport, region), {
+  const response = await requestJson(api(transport, region), {
     method: 'GET',
     path: '/v3/scopes',
     headers: { authorization: `Bearer ${api_key}` },
   });
-  if (isRefusal(response))
-    return [{ field: 'api_key', problem: `was rejected by SendGrid: ${response.said}` }];
-  if (response.status !== 200) return [notChecked('SendGrid', response)];
+  if (rejectsCredentials(response))
+    return [{ field: 'api_key', problem: `was rejected by SendGrid: ${response.summary}` }];
+  if (response.status !== 200) return [notVerified('SendGrid', response)];
   const { scopes } = response.json as { scopes?: unknown };
   if (Array.isArray(scopes) && scopes.includes('mail.send')) return [];
   return [{ field: 'api_key', problem: 'lacks the permission mail.send of SendGrid' }];

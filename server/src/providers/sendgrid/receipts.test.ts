@@ -16,7 +16,7 @@ const signedBy = (signature: string, timestamp: string) => ({
   'x-twilio-email-event-webhook-timestamp': timestamp,
 });
 
-// A request that SendGrid itself has signed: from the tests of its own library.
+// A request signed by SendGrid, from the tests of its own library.
 const KEY =
   'MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE83T4O/n84iotIvIW4mdBgQ/7dAfSmpqIM8kF9mN1flpVKS3GRqe62gw+2fNNRaINXvVpiglSI8eNEc6wEA3F+g==';
 const SIGNATURE =
@@ -34,7 +34,7 @@ const BODY = `${JSON.stringify([
   },
 ])}\r\n`;
 
-test('what SendGrid has signed is taken, and read', () => {
+test('a request signed by SendGrid is accepted and read', () => {
   const real = request(BODY, signedBy(SIGNATURE, TIMESTAMP));
   const pem = `-----BEGIN PUBLIC KEY-----\n${KEY}\n-----END PUBLIC KEY-----\n`;
   for (const webhook_public_key of [KEY, pem])
@@ -51,7 +51,7 @@ test('what SendGrid has signed is taken, and read', () => {
   });
 });
 
-test('a key of another kind is none, though it fits', () => {
+test('a valid signature with a key of another type is rejected', () => {
   const timestamp = String(NOW / 1000);
   const { publicKey, privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
   const signature = sign('sha256', Buffer.from(timestamp + BODY), privateKey).toString('base64');
@@ -60,7 +60,7 @@ test('a key of another kind is none, though it fits', () => {
   expect(sendgridReceipts.isSigned(signed, { webhook_public_key })).toBe(false);
 });
 
-test('nothing else is', () => {
+test('other requests are rejected', () => {
   const config = { webhook_public_key: KEY };
   const good = signedBy(SIGNATURE, TIMESTAMP);
   const other = generateKeyPairSync('ec', { namedCurve: 'P-256' }).publicKey;
@@ -81,7 +81,7 @@ test('nothing else is', () => {
   for (const [one, given] of refused) expect(sendgridReceipts.isSigned(one, given)).toBe(false);
 });
 
-test('SendGrid’s own library judges signatures as we do', () => {
+test('SendGrid’s own library agrees on signatures', () => {
   const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
   const key = publicKey.export({ format: 'der', type: 'spki' }).toString('base64');
   const theirs = new EventWebhook();
@@ -98,7 +98,7 @@ test('SendGrid’s own library judges signatures as we do', () => {
   }
 });
 
-// As the reference of the event webhook shows them.
+// From the reference of the event webhook.
 const base = { email: 'a@example.com', timestamp: 1_513_299_569, sg_event_id: 'e', sg_message_id: 'm' };
 test.each([
   [{ event: 'processed' }, undefined],
@@ -152,7 +152,7 @@ test.each([
   });
 });
 
-test('what is no list cannot be read', () => {
+test('a body that is not a list cannot be read', () => {
   for (const body of ['', '{', '{}', 'null', '1'])
     expect(sendgridReceipts.read(request(body))).toBeUndefined();
 });

@@ -1,15 +1,25 @@
-/** Delivery-status webhooks of SendGrid. https://www.twilio.com/docs/sendgrid/for-developers/tracking-events/event */
+/**
+ * Delivery-status webhooks of SendGrid.
+ * https://www.twilio.com/docs/sendgrid/for-developers/tracking-events/event
+ */
 import { createPublicKey, type KeyObject, verify } from 'node:crypto';
 import type { Receipt, ReceiptReader } from '../provider.ts';
-import { isRecent, membersOf, REPEATED_FOR_MS, textOf, timeOfSeconds, wordOf } from '../shared/inbound.ts';
+import {
+  dateOfSeconds,
+  headerText,
+  isRecent,
+  MAX_REPORT_AGE_MS,
+  membersOf,
+  nonEmptyText,
+} from '../shared/inbound.ts';
 
 /** The signed event webhook: a list of events. The config has the public key of the signature. */
 export const sendgridReceipts: ReceiptReader<{ webhook_public_key?: string }> = {
   isSigned({ headers, body, nowMs }, { webhook_public_key: text }) {
     const key = text === undefined ? undefined : publicKey(text);
-    const time = textOf(headers['x-twilio-email-event-webhook-timestamp']);
-    const signature = textOf(headers['x-twilio-email-event-webhook-signature']);
-    if (key === undefined || !isRecent(time, nowMs, REPEATED_FOR_MS)) return false;
+    const time = headerText(headers['x-twilio-email-event-webhook-timestamp']);
+    const signature = headerText(headers['x-twilio-email-event-webhook-signature']);
+    if (key === undefined || !isRecent(time, nowMs, MAX_REPORT_AGE_MS)) return false;
     const signed = Buffer.concat([Buffer.from(time), body]);
     return verify('sha256', signed, { key, dsaEncoding: 'der' }, Buffer.from(signature, 'base64'));
   },
@@ -46,13 +56,13 @@ function receiptOf(event: Readonly<Record<string, unknown>>, nowMs: number): Rec
   const meaning = meaningOf(event);
   if (meaning === undefined) return undefined;
   const { kind, why } = meaning;
-  const address = wordOf(event.email);
-  const reference = wordOf(event.reference); // from our custom_args, which SendGrid merges into the event
-  const code = wordOf(event.status);
-  const reason = wordOf(event.reason) ?? wordOf(event.response);
+  const address = nonEmptyText(event.email);
+  const reference = nonEmptyText(event.reference); // from our custom_args
+  const code = nonEmptyText(event.status);
+  const reason = nonEmptyText(event.reason) ?? nonEmptyText(event.response);
   return {
     kind,
-    at: timeOfSeconds(event.timestamp, nowMs),
+    at: dateOfSeconds(event.timestamp, nowMs),
     ...(reference === undefined ? {} : { reference }),
     ...(code === undefined ? {} : { code }),
     ...(reason === undefined || kind === 'delivered' ? {} : { reason }),

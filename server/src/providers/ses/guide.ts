@@ -1,6 +1,6 @@
 import { type Guide, response, TOO_BIG } from '../shared/guide.ts';
 
-const refused = (status: number, type: string, message = type) =>
+const rejected = (status: number, type: string, message = type) =>
   [
     `${status} \`${type}\`${message === type ? '' : ` “${message}”`}`,
     response(status, { message }, { 'x-amzn-errortype': type }),
@@ -14,19 +14,19 @@ export const guide: Guide = {
   limits: [['request', '40 MB', TOO_BIG]],
   responses: [
     ['200', response(200, { MessageId: '0100' })],
-    refused(400, 'BadRequestException', "Missing final '@domain'"),
-    refused(400, 'BadRequestException'),
-    refused(400, 'MessageRejected', 'Email address is not verified'),
-    refused(400, 'MessageRejected'),
-    refused(400, 'MailFromDomainNotVerifiedException'),
-    refused(400, 'AccountSuspendedException'),
-    refused(400, 'SendingPausedException'),
-    refused(404, 'NotFoundException'),
-    refused(403, 'SignatureDoesNotMatch'),
-    refused(403, 'AccessDeniedException'),
-    refused(429, 'TooManyRequestsException', 'Maximum sending rate exceeded.'),
-    refused(429, 'TooManyRequestsException', 'Daily message quota exceeded.'),
-    refused(400, 'ThrottlingException'),
-    refused(500, 'InternalServiceErrorException'),
+    rejected(400, 'BadRequestException', "Missing final '@domain'"),
+    rejected(400, 'BadRequestException'),
+    rejected(400, 'MessageRejected', 'Email address is not verified'),
+    rejected(400, 'MessageRejected'),
+    rejected(400, 'MailFromDomainNotVerifiedException'),
+    rejected(400, 'AccountSuspendedException'),
+    rejected(400, 'SendingPausedException'),
+    rejected(404, 'NotFoundException'),
+    rejected(403, 'SignatureDoesNotMatch'),
+    rejected(403, 'AccessDeniedException'),
+    rejected(429, 'TooManyRequestsException', 'Maximum sending rate exceeded.'),
+    rejected(429, 'TooManyRequestsException', 'Daily message quota exceeded.'),
+    rejected(400, 'ThrottlingException'),
+    rejected(500, 'InternalServiceErrorException'),
   ],
 };

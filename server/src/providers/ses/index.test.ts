@@ -25,7 +25,7 @@ function payload(changes: Partial<EmailMessage> = {}, over: object = {}): Record
 }
 
 describe('the request', () => {
-  test('has everything at its place', () => {
+  test('has all members', () => {
     expect(ses.build(emailMessage(), { ...config, configuration_set: 'mail' })).toEqual({
       method: 'POST',
       path: '/v2/email/outbound-emails',
@@ -53,7 +53,7 @@ describe('the request', () => {
     });
   });
 
-  test('has nothing that there is not', () => {
+  test('omits missing members', () => {
     const least = { to: { email: 'ada@example.com' }, text: '', headers: {} };
     expect(payload(least, { from: { email: 'a@b.de', name: null } })).toEqual({
       FromEmailAddress: 'a@b.de',
@@ -69,7 +69,7 @@ describe('the request', () => {
     });
   });
 
-  test('takes what the broadcast says for SES, but for who gets it', () => {
+  test('merges the override, except for the recipient', () => {
     const override = {
       Destination: { ToAddresses: ['eve@example.com'], BccAddresses: ['bob@example.com'] },
       Content: { Simple: null, Template: { TemplateName: 'order', TemplateData: '{}' } },
@@ -97,14 +97,14 @@ describe('the request', () => {
   });
 
   test.each([
-    ['to nobody', { to: { email: 'a b@c.de' } }, 'address'],
+    ['without a recipient', { to: { email: 'a b@c.de' } }, 'address'],
     ['that is too big', { html: 'ä'.repeat(20_000_000) }, 'message'],
     ['with a bad override', { override: { prototype: 1 } }, 'message'],
-  ])('%s is not made', (_, changes, scope) => {
+  ])('%s is not built', (_, changes, scope) => {
     expect(ses.build(emailMessage(changes), config)).toMatchObject({ kind: 'rejected', scope });
   });
 
-  test('from nobody is not made', () => {
+  test('without a sender is not built', () => {
     const { from: _, ...others } = config;
     expect(ses.build(emailMessage(), others)).toMatchObject({ kind: 'rejected', scope: 'config' });
   });
@@ -126,7 +126,7 @@ async function withVendor(
   await vendor.stop();
 }
 
-test('it arrives as it was built, signed with its path, its body and the time', async () => {
+test('the request arrives as it was built, signed with its path, its body and the time', async () => {
   await withVendor(async (vendor, send) => {
     vendor.answer({ status: 200, body: { MessageId: '0100' } });
     expect(await send()).toEqual({ kind: 'sent', providerId: '0100' });
@@ -164,7 +164,7 @@ describe('a clock that is wrong', () => {
     body: { message: 'Signature expired' },
   };
 
-  test('is corrected by AWS’s, once for all messages', async () => {
+  test('is corrected with AWS’s clock, once for all messages', async () => {
     await withVendor(async (vendor, send) => {
       vendor.answer(skewed, { status: 200, body: { MessageId: '1' } });
       expect(await send()).toEqual({ kind: 'sent', providerId: '1' });
@@ -177,7 +177,7 @@ describe('a clock that is wrong', () => {
     });
   });
 
-  test('is not blamed twice, nor when it is right', async () => {
+  test('is corrected once, and only if it is wrong', async () => {
     await withVendor(async (vendor, send) => {
       vendor.answer(skewed);
       expect(await send()).toMatchObject({
@@ -193,7 +193,7 @@ describe('a clock that is wrong', () => {
   });
 });
 
-test('what is no region reaches no host', async () => {
+test('an invalid region reaches no host', async () => {
   const egress = createEgressGuard();
   const transport = createTransport({ egress });
   const sender = ses.connect(
@@ -290,7 +290,7 @@ async function withSesOfOthers(
   }
 }
 
-test('an SES that others wrote understands it, and its refusals are understood', async () => {
+test('a third-party SES accepts the request, and its rejections are classified', async () => {
   await withSesOfOthers(async (aws, send) => {
     const before = await aws.received();
     const outcome = await send(emailMessage({ subject: 'Grüße 😀' }));
@@ -307,9 +307,9 @@ test('an SES that others wrote understands it, and its refusals are understood',
   });
 });
 
-test('an SES that others wrote gets the e-mails from before and after it was away, and none twice', async () => {
+test('a third-party SES receives the e-mails from before and after an outage, each once', async () => {
   await withSesOfOthers(async (aws, send) => {
-    const before = await aws.received(); // it keeps what its like was sent in the same process
+    const before = await aws.received(); // the emulator shares its mails within a process
     await expectRecovery(aws.outages, () => send(emailMessage()));
     expect(await aws.received()).toHaveLength(before.length + 2);
   });

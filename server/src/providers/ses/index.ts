@@ -16,24 +16,24 @@ import {
   secretsOf,
   type VerifyDeps,
 } from '../provider.ts';
-import { ask, notChecked } from '../shared/ask.ts';
 import { neverEncoded } from '../shared/encoded-words.ts';
 import {
   httpDate,
   httpOutcome,
+  type ParsedResponse,
   rejected,
   rejectedForEither,
   retry,
-  type Said,
 } from '../shared/http-outcome.ts';
 import { createHttpSender } from '../shared/http-sender.ts';
-import { mailbox, NO_ADDRESS, NO_SENDER, written } from '../shared/mailbox.ts';
+import { formatMailbox, mailbox, NO_ADDRESS, NO_SENDER } from '../shared/mailbox.ts';
 import { maxPerSecond, rateOf } from '../shared/max-per-second.ts';
 import { isMailbox } from '../shared/mime.ts';
 import { mergeOverride } from '../shared/override.ts';
+import { notVerified, requestJson } from '../shared/request-json.ts';
 import { tooBig } from '../shared/shrink.ts';
 import type { Endpoint, HttpRequest, HttpResult, Transport } from '../shared/transport.ts';
-import { objectIn } from '../shared/vendor-words.ts';
+import { parseObject } from '../shared/vendor-text.ts';
 import { sesReceipts } from './receipts.ts';
 import { awsSigner, signAws } from './sign-aws.ts';
 
@@ -134,7 +134,9 @@ const TOLERATED_MS = 4 * 60_000;
 function clockDifference(response: HttpResult, nowMs: number): number | undefined {
   if ('error' in response || response.status !== 403) return undefined;
   if (
-    !/Skewed|Signature|Expired/.test(errorType(response.headers['x-amzn-errortype'], objectIn(response.text)))
+    !/Skewed|Signature|Expired/.test(
+      errorType(response.headers['x-amzn-errortype'], parseObject(response.text)),
+    )
   )
     return undefined;
   const offMs = httpDate(response.headers.date ?? '') - nowMs;
@@ -143,7 +145,8 @@ function clockDifference(response: HttpResult, nowMs: number): number | undefine
 
 function signerFor({ base }: Endpoint, { key_id, secret_key, region }: Config): ReturnType<typeof awsSigner> {
   const { host, pathname } = URL.parse(base) ?? { host: '', pathname: '' };
-  const path = `${pathname.replace(/\/+$/, '')}${SENDING.path}`; // after the path of the operator's base URL, if any
+  // After the path of the operator's base URL, if it has one.
+  const path = `${pathname.replace(/\/+$/, '')}${SENDING.path}`;
   return awsSigner({ ...SENDING, host, path, service: 'ses', region, keyId: key_id, secretKey: secret_key });
 }
 
@@ -154,16 +157,15 @@ const SENDING = {
 } as const;
 
 function build(message: EmailMessage, { region, from, configuration_set }: Config): HttpRequest | Rejection {
-  if (!REGION.test(region))
-    return { kind: 'rejected', scope: 'config', reason: 'the region is not an AWS region, such as eu-west-1' };
+  if (!REGION.test(region)) return { kind: 'rejected', scope: 'config', reason: `the region ${NO_REGION}` };
   const { reference, to, subject, text, html, headers } = message;
   if (!isMailbox(to.email)) return NO_ADDRESS;
   const utf8 = (value: string) => ({ Data: value, Charset: 'UTF-8' });
   const tag = { Name: 'reference', Value: reference }; // returned in the events that SES publishes
   const merged = mergeOverride(
     {
-      ...(from === undefined ? {} : { FromEmailAddress: written(from) }),
-      Destination: { ToAddresses: [written(to)] },
+      ...(from === undefined ? {} : { FromEmailAddress: formatMailbox(from) }),
+      Destination: { ToAddresses: [formatMailbox(to)] },
       Content: {
         Simple: {
           Subject: utf8(neverEncoded(subject)),
@@ -189,31 +191,32 @@ function build(message: EmailMessage, { region, from, configuration_set }: Confi
 }
 
 function classify(response: HttpResult): SendOutcome {
-  return httpOutcome(response, 'SES', (said) => {
-    if (said.status === 200) {
-      const { MessageId: id } = said.json as { MessageId?: unknown };
+  return httpOutcome(response, 'SES', (parsed) => {
+    if (parsed.status === 200) {
+      const { MessageId: id } = parsed.json as { MessageId?: unknown };
       return typeof id === 'string' ? { kind: 'sent', providerId: id } : undefined;
     }
-    const type = errorType(said.headers['x-amzn-errortype'], said.json);
-    return type === '' ? undefined : classifyError(type, { ...said, reason: `${said.reason} (${type})` });
+    const type = errorType(parsed.headers['x-amzn-errortype'], parsed.json);
+    return type === '' ? undefined : classifyError(type, { ...parsed, reason: `${parsed.reason} (${type})` });
   });
 }
 
-function classifyError(type: string, said: Said): SendOutcome | undefined {
+function classifyError(type: string, parsed: ParsedResponse): SendOutcome | undefined {
   if (type.startsWith('TooManyRequests')) {
-    const isDaily = /daily|quota/i.test(said.reason);
-    return retry(said, { code: type, retryAfterMs: isDaily ? 3_600_000 : 1_000 });
+    const isDaily = /daily|quota/i.test(parsed.reason);
+    return retry(parsed, { code: type, retryAfterMs: isDaily ? 3_600_000 : 1_000 });
   }
-  if (type.startsWith('Throttling') || type === 'LimitExceededException') return retry(said, { code: type });
-  if (said.status >= 500) return undefined;
+  if (type.startsWith('Throttling') || type === 'LimitExceededException')
+    return retry(parsed, { code: type });
+  if (parsed.status >= 500) return undefined;
   // In the sandbox SES also responds so for an unverified recipient, not only for an unverified sender.
-  if (type === 'AccessDeniedException' || (type === 'MessageRejected' && /not verified/i.test(said.reason)))
-    return rejectedForEither(said, type);
-  if (said.status === 403 || said.status === 401 || CONFIG_ERRORS.has(type))
-    return rejected('config', said, type);
-  if (type === 'BadRequestException' && ABOUT_ADDRESS.test(said.reason))
-    return rejected('address', said, type);
-  return rejected('message', said, type);
+  if (type === 'AccessDeniedException' || (type === 'MessageRejected' && /not verified/i.test(parsed.reason)))
+    return rejectedForEither(parsed, type);
+  if (parsed.status === 403 || parsed.status === 401 || CONFIG_ERRORS.has(type))
+    return rejected('config', parsed, type);
+  if (type === 'BadRequestException' && ABOUT_ADDRESS.test(parsed.reason))
+    return rejected('address', parsed, type);
+  return rejected('message', parsed, type);
 }
 
 const CONFIG_ERRORS = new Set([
@@ -227,6 +230,7 @@ const CONFIG_ERRORS = new Set([
   'UnrecognizedClientException',
 ]);
 const ABOUT_ADDRESS =
+  // language-ignore: a single regular expression
   /local address contains|illegal address|missing final '@domain'|(?:local|domain) name contains|domain (?:contains|starts|ends)|missing local name/i;
 
 function api(transport: Transport, region: string): Endpoint {
@@ -235,6 +239,7 @@ function api(transport: Transport, region: string): Endpoint {
 
 /** The region becomes part of a host name, so it must not change the rest of that name. */
 const REGION = /^[a-z0-9-]{1,32}$/;
+const NO_REGION = 'is not an AWS region, such as eu-west-1';
 
 /**
  * Verifies the credentials by a request for the account. A key that may only send is valid too: it is
@@ -244,11 +249,10 @@ async function verify(
   { key_id, secret_key, region }: Config,
   { transport, clock }: VerifyDeps,
 ): Promise<Finding[]> {
-  if (!REGION.test(region))
-    return [{ field: 'region', problem: 'is not an AWS region, such as eu-west-1' }];
+  if (!REGION.test(region)) return [{ field: 'region', problem: NO_REGION }];
   const endpoint = api(transport, region);
   const request = { method: 'GET' as const, path: '/v2/email/account' };
-  const response = await ask(endpoint, {
+  const response = await requestJson(endpoint, {
     ...request,
     headers: signAws({
       ...request,
@@ -272,8 +276,8 @@ async function verify(
   if (type === 'AccessDeniedException') return [];
   const field = FIELDS[type];
   return field === undefined
-    ? [notChecked('SES', response)]
-    : [{ field, problem: `was rejected by SES: ${type}: ${response.said}` }];
+    ? [notVerified('SES', response)]
+    : [{ field, problem: `was rejected by SES: ${type}: ${response.summary}` }];
 }
 
 const FIELDS: Readonly<Record<string, string>> = {

@@ -27,7 +27,7 @@ const request = (envelope: unknown, certificate: string | undefined = CERTIFICAT
 const hours = (count: number) => new Date(Date.now() + count * 3_600_000).toISOString();
 const isTaken = (envelope: unknown) => sesReceipts.isSigned(request(envelope), config);
 
-test('both versions of the signature, with and without a subject', () => {
+test('both versions of the signature are accepted, with and without a subject', () => {
   for (const SignatureVersion of ['1', '2'])
     for (const Subject of [undefined, 'Amazon SES Email Event Notification']) {
       const given = { SignatureVersion, ...(Subject === undefined ? {} : { Subject }) };
@@ -37,7 +37,7 @@ test('both versions of the signature, with and without a subject', () => {
   expect(isTaken(signEnvelope(notification('x', { Timestamp: hours(-24) })))).toBe(true);
 });
 
-test('nothing else', () => {
+test('other signatures are rejected', () => {
   const good = signEnvelope(notification('x'));
   const refused: [string, Envelope | string][] = [
     ['another topic', signEnvelope(notification('x', { TopicArn: `${TOPIC}2` }))],
@@ -61,7 +61,7 @@ test('nothing else', () => {
   expect(sesReceipts.isSigned(without, config)).toBe(false);
 });
 
-test('a certificate is fetched from SNS in the region of the topic, and from nowhere else', () => {
+test('a certificate is fetched only from SNS in the region of the topic', () => {
   const asked = (SigningCertURL: string, topic = TOPIC) =>
     sesReceipts.certificateUrl?.(request(notification('x', { SigningCertURL, TopicArn: topic })), {
       topic_arn: topic,
@@ -94,18 +94,18 @@ test('a certificate is fetched from SNS in the region of the topic, and from now
   expect(sesReceipts.certificateUrl?.(other, {})).toBeUndefined();
 });
 
-test('AWS’s own library judges signatures as we do', async () => {
+test('AWS’s own library agrees on signatures', async () => {
   const require = createRequire(import.meta.url);
   const Validator = require('sns-validator') as new () => {
     validate(message: object, done: (error: Error | null) => void): void;
   };
-  // It fetches the certificate by itself.
+  // The library fetches the certificate itself.
   const get = vi.spyOn(https, 'get').mockImplementation(((
     _url: string,
-    answered: (response: Readable) => void,
+    onResponse: (response: Readable) => void,
   ) => {
     const response = Object.assign(Readable.from([CERTIFICATE]), { statusCode: 200 });
-    answered(response);
+    onResponse(response);
     return response;
   }) as unknown as typeof https.get);
   const theirs = new Validator();
@@ -125,7 +125,7 @@ test('AWS’s own library judges signatures as we do', async () => {
   }
 });
 
-test('a subscription is confirmed at SNS alone, and for its topic; its end is not', () => {
+test('a subscription is confirmed only at SNS and for its topic; an unsubscription is not', () => {
   const asked = (SubscribeURL: string) => sesReceipts.read(request(confirmation({ SubscribeURL })));
   const good = confirmation().SubscribeURL ?? '';
   expect(asked(good)).toEqual({ confirmUrl: good });
@@ -146,7 +146,7 @@ test('a subscription is confirmed at SNS alone, and for its topic; its end is no
   expect(sesReceipts.read(request('{'))).toBeUndefined();
 });
 
-// As the developer guide of SES shows them.
+// From the developer guide of SES.
 const MAIL = {
   timestamp: '2017-08-05T00:40:02.012Z',
   messageId: 'EXAMPLE7c191be45-e9aedb9a-02f9-4d12-a87d-dd0099a07f8a-000000',
@@ -224,7 +224,7 @@ test.each([
   expect(receiptsOf(event)).toEqual(receipts.map((receipt) => ({ ...receipt, reference: 'r' })));
 });
 
-test('the notifications of an identity carry no reference; several recipients are several receipts; others’ messages are none', () => {
+test('identities send no reference; each recipient is a receipt; messages of others are ignored', () => {
   const { tags: _, ...mail } = MAIL;
   const bounce = {
     bounceType: 'Permanent',

@@ -5,7 +5,7 @@
  */
 import { verify, X509Certificate } from 'node:crypto';
 import type { Receipt, ReceiptReader } from '../provider.ts';
-import { membersOf, objectOf, REPEATED_FOR_MS, wordOf } from '../shared/inbound.ts';
+import { MAX_REPORT_AGE_MS, membersOf, nonEmptyText, objectOf } from '../shared/inbound.ts';
 
 /**
  * Every AWS account can have SNS sign anything, so the topic counts, too: without
@@ -63,7 +63,7 @@ function envelopeIn(body: Buffer): Members {
 }
 
 function textIn(members: Members, name: string): string {
-  return wordOf(members[name]) ?? '';
+  return nonEmptyText(members[name]) ?? '';
 }
 
 function isOfTopic(envelope: Members, topic: string | undefined): boolean {
@@ -106,7 +106,7 @@ function isConfirmationOf(text: string, topic: string): boolean {
 
 function isLately(timestamp: string, nowMs: number): boolean {
   const ms = Date.parse(timestamp);
-  return ms >= nowMs - REPEATED_FOR_MS && ms <= nowMs + 5 * 60_000;
+  return ms >= nowMs - MAX_REPORT_AGE_MS && ms <= nowMs + 5 * 60_000;
 }
 
 /** What SNS signs: names and values in lines of their own, by the alphabet; which, says the type. */
@@ -134,7 +134,7 @@ function receiptsOf(event: Members, nowMs: number): Receipt[] {
   const mail = membersOf(event.mail);
   // One of our EmailTags; there are none if the identity itself publishes to the topic.
   const tags = membersOf(mail.tags).reference;
-  const reference = Array.isArray(tags) ? wordOf(tags[0]) : undefined;
+  const reference = Array.isArray(tags) ? nonEmptyText(tags[0]) : undefined;
   const meaning = meaningOf(event);
   if (meaning === undefined) return [];
   const { kind, about, addresses = [], why, code, reason } = meaning;
@@ -168,7 +168,7 @@ function meaningOf(event: Members): Meaning | undefined {
     case 'Complaint':
       return complaint(membersOf(event.complaint));
     case 'Reject': {
-      const reason = wordOf(membersOf(event.reject).reason);
+      const reason = nonEmptyText(membersOf(event.reject).reason);
       return {
         kind: 'dropped',
         about: undefined,
@@ -183,15 +183,15 @@ function meaningOf(event: Members): Meaning | undefined {
 
 function bounce(about: Members): Meaning {
   const recipients = listOf(about.bouncedRecipients);
-  const code = wordOf(recipients[0]?.status);
-  const reason = wordOf(recipients[0]?.diagnosticCode) ?? wordOf(about.bounceSubType);
-  const said = { ...(code === undefined ? {} : { code }), ...(reason === undefined ? {} : { reason }) };
-  if (about.bounceType !== 'Permanent') return { kind: 'bounced', about, ...said };
-  return { kind: 'bounced', about, addresses: addressesOf(recipients), why: 'bounced', ...said };
+  const code = nonEmptyText(recipients[0]?.status);
+  const reason = nonEmptyText(recipients[0]?.diagnosticCode) ?? nonEmptyText(about.bounceSubType);
+  const failure = { ...(code === undefined ? {} : { code }), ...(reason === undefined ? {} : { reason }) };
+  if (about.bounceType !== 'Permanent') return { kind: 'bounced', about, ...failure };
+  return { kind: 'bounced', about, addresses: addressesOf(recipients), why: 'bounced', ...failure };
 }
 
 function complaint(about: Members): Meaning | undefined {
-  const code = wordOf(about.complaintFeedbackType);
+  const code = nonEmptyText(about.complaintFeedbackType);
   if (code === 'not-spam') return undefined; // the recipient takes it back
   const addresses = addressesOf(listOf(about.complainedRecipients));
   const listed = about.complaintSubType === 'OnAccountSuppressionList'; // SES has not even tried
@@ -204,7 +204,7 @@ function listOf(value: unknown): Members[] {
 }
 
 function addressesOf(recipients: readonly Members[]): string[] {
-  return recipients.flatMap(({ emailAddress }) => bareAddress(wordOf(emailAddress)) ?? []);
+  return recipients.flatMap(({ emailAddress }) => bareAddress(nonEmptyText(emailAddress)) ?? []);
 }
 
 /** Without the name that may stand before it. */

@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { awsSigner, signAws } from './sign-aws.ts';
 
-/** SHA-256 in the shape that smithy takes. */
+/** SHA-256 with the interface of smithy. */
 class Sha256 {
   readonly #hash: ReturnType<typeof createHash> | ReturnType<typeof createHmac>;
   constructor(secret?: string | ArrayBuffer | ArrayBufferView) {

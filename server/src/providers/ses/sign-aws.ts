@@ -46,15 +46,15 @@ export function awsSigner({
     .sort(([a], [b]) => (a < b ? -1 : 1));
   const names = signed.map(([name]) => name).join(';');
   const lines = signed.map(([name, value]) => `${name}:${value}`);
-  const place = lines.indexOf('x-amz-date:');
-  const before = [method, ...canonicalPath(path), ...lines.slice(0, place), 'x-amz-date:'].join('\n');
-  const after = ['', ...lines.slice(place + 1), '', names, ''].join('\n');
+  const dateIndex = lines.indexOf('x-amz-date:');
+  const before = [method, ...canonicalPath(path), ...lines.slice(0, dateIndex), 'x-amz-date:'].join('\n');
+  const after = ['', ...lines.slice(dateIndex + 1), '', names, ''].join('\n');
   let second = Number.NaN; // the second that `at`, `scope` and `key` belong to
   let at = '';
   let scope = '';
   let key = Buffer.alloc(0);
 
-  function turnTo(nowSecond: number): void {
+  function setSecond(nowSecond: number): void {
     second = nowSecond;
     at = new Date(nowSecond * 1000).toISOString().replace(/[-:]|\.\d{3}/g, '');
     scope = `${at.slice(0, 8)}/${region}/${service}/aws4_request`;
@@ -63,13 +63,14 @@ export function awsSigner({
 
   return (body, nowMs) => {
     const nowSecond = Math.floor(nowMs / 1000);
-    if (nowSecond !== second) turnTo(nowSecond);
+    if (nowSecond !== second) setSecond(nowSecond);
     const canonical = `${before}${at}${after}${sha256(body)}`;
     const text = `AWS4-HMAC-SHA256\n${at}\n${scope}\n${sha256(canonical)}`;
     const signature = hmacText(key, text, 'hex');
     return {
       ...headers,
       'x-amz-date': at,
+      // language-ignore: one header
       authorization: `AWS4-HMAC-SHA256 Credential=${keyId}/${scope}, SignedHeaders=${names}, Signature=${signature}`,
     };
   };
@@ -77,8 +78,8 @@ export function awsSigner({
 
 /** Returns the canonical path and query string, cached because all e-mails have the same. */
 function canonicalPath(path: string): readonly [path: string, query: string] {
-  const held = canonicalPaths.get(path);
-  if (held !== undefined) return held;
+  const known = canonicalPaths.get(path);
+  if (known !== undefined) return known;
   const { pathname, searchParams } = new URL(path, 'https://host');
   const canonical = [
     // The path is already percent-encoded; AWS signs it encoded once more, for every service except S3.
@@ -110,10 +111,10 @@ function order(a: string, b: string): number {
 /** Returns the signing key of a day, a region and a service. */
 function signingKey(secretKey: string, scope: string): Buffer<ArrayBuffer> {
   const name = `${scope}/${secretKey}`;
-  const held = signingKeys.get(name);
-  if (held !== undefined) return held;
+  const known = signingKeys.get(name);
+  if (known !== undefined) return known;
   // The secret may be longer than a block of the hash; createHmac handles that.
-  const key = scope.split('/').reduce<string | Buffer>(hmacOfAny, `AWS4${secretKey}`) as Buffer<ArrayBuffer>;
+  const key = scope.split('/').reduce<string | Buffer>(hmacSha256, `AWS4${secretKey}`) as Buffer<ArrayBuffer>;
   signingKeys.set(name, key);
   return key;
 }
@@ -124,6 +125,6 @@ function sha256(text: string | Buffer): string {
   return hash('sha256', text);
 }
 
-function hmacOfAny(key: string | Buffer, text: string): Buffer {
+function hmacSha256(key: string | Buffer, text: string): Buffer {
   return createHmac('sha256', key).update(text).digest();
 }

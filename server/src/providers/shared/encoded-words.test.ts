@@ -33,7 +33,7 @@ test.each([FAKE, `Re: ${FAKE} and ${FAKE} ü`, `${FAKE} `.repeat(40).trim(), '=?
   },
 );
 
-test('and the names of sender and recipient', async () => {
+test('the names of sender and recipient are encoded, too', async () => {
   const { from, to, replyTo } = await PostalMime.parse(mail('x', FAKE));
   expect([from?.name, to?.[0]?.name, replyTo?.[0]?.name].map(visible)).toEqual([FAKE, FAKE, FAKE]);
 });
@@ -47,7 +47,7 @@ test.each(UNTOUCHED)('the text %j is given to vendors as it is', (text) => {
   expect(neverEncoded(text)).toBe(text);
 });
 
-test('vendors are given nothing that is an encoded word', () => {
+test('vendors receive no encoded word', () => {
   const message = emailMessage({ subject: FAKE, to: { email: 'to@example.com', name: FAKE } });
   const from = { email: 'from@example.com', name: FAKE };
   const bodyOf = (built: object) => (built as { body: string }).body;
@@ -60,6 +60,6 @@ test('vendors are given nothing that is an encoded word', () => {
     expect(body).not.toContain(FAKE);
     expect(body).toContain(neverEncoded(FAKE));
   }
-  // What is a header already says what it means.
+  // Headers are not changed.
   expect(bodies[1]).toContain(`${encodedWords(FAKE)} <to@example.com>`);
 });

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { hmac, hmacText } from './hmac.ts';
 
-test('is the HMAC of node, of any key up to a block and any text', () => {
+test('equals the HMAC of node for any key up to a block and any text', () => {
   const text = fc.oneof(fc.uint8Array({ maxLength: 2_000 }), fc.string({ unit: 'binary', maxLength: 700 }));
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 64 }), text, (key, given) => {

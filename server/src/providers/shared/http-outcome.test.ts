@@ -6,7 +6,7 @@ const reply = (status: number, text = '', headers: Record<string, string> = {}) 
 const silence = (code: string, written = false, message = 'm') =>
   httpOutcome({ error: { code, message }, written }, 'Acme', () => ({ kind: 'sent' }));
 
-describe('a status means the same everywhere', () => {
+describe('a status has a default meaning', () => {
   test.each([
     [400, { kind: 'rejected', scope: 'message', code: '400' }],
     [401, { kind: 'rejected', scope: 'config', code: '401' }],
@@ -29,14 +29,14 @@ describe('a status means the same everywhere', () => {
     });
   });
 
-  test('unless the vendor is known to mean something else', () => {
+  test('unless the provider overrides it', () => {
     expect(httpOutcome({ status: 500, text: '', headers: {} }, 'Acme', () => ({ kind: 'sent' }))).toEqual({
       kind: 'sent',
     });
   });
 });
 
-describe('the wait that a vendor asks for', () => {
+describe('the delay that a vendor requests', () => {
   const date = 'Wed, 01 Jul 2026 12:00:00 GMT';
   test.each([
     ['0', 0],
@@ -49,17 +49,17 @@ describe('the wait that a vendor asks for', () => {
     ['-1', undefined],
     ['soon', undefined],
     ['', undefined],
-  ])('%s', (wish, wanted) => {
-    const outcome = reply(429, '', { date, 'retry-after': wish });
+  ])('%s', (header, wanted) => {
+    const outcome = reply(429, '', { date, 'retry-after': header });
     expect('retryAfterMs' in outcome ? outcome.retryAfterMs : undefined).toBe(wanted);
   });
 
-  test('a date says nothing to who does not know what time it is there', () => {
+  test('a date is ignored if the vendor’s time is unknown', () => {
     expect(reply(503, '', { 'retry-after': date })).not.toHaveProperty('retryAfterMs');
   });
 });
 
-describe('no answer', () => {
+describe('no response', () => {
   test.each([
     [
       'ECONNREFUSED',
@@ -91,6 +91,6 @@ test.each([
   ['<html><body>Oops</body></html>', 'Acme responded with 400'],
   ['"\ud83d', 'Acme responded with 400: "\ufffd'],
   ['', 'Acme responded with 400'],
-])('the reason is in the vendor’s words, for people: %j', (text, reason) => {
+])('the reason contains the vendor’s message: %j', (text, reason) => {
   expect(reply(400, text)).toMatchObject({ reason });
 });

@@ -1,9 +1,9 @@
 import type { SendOutcome } from '../provider.ts';
 import type { HttpError, HttpResponse, HttpResult } from './transport.ts';
-import { objectIn, tidy, wordsIn } from './vendor-words.ts';
+import { errorMessageIn, parseObject, tidy } from './vendor-text.ts';
 
 /** A vendor's response, parsed for `meaning`. */
-export type Said = {
+export type ParsedResponse = {
   status: number;
   headers: HttpResponse['headers'];
   text: string;
@@ -22,15 +22,15 @@ export type Said = {
 export function httpOutcome(
   response: HttpResult,
   vendor: string,
-  meaning: (said: Said) => SendOutcome | undefined,
+  meaning: (parsed: ParsedResponse) => SendOutcome | undefined,
 ): SendOutcome {
   if ('error' in response) return noResponse(response, vendor);
-  const said = new ResponseReader(response, vendor);
-  return meaning(said) ?? byStatus(said);
+  const parsed = new ResponseReader(response, vendor);
+  return meaning(parsed) ?? byStatus(parsed);
 }
 
 /** A class, because a getter in an object literal takes longer than all the rest of a success. */
-class ResponseReader implements Said {
+class ResponseReader implements ParsedResponse {
   readonly status: number;
   readonly headers: HttpResponse['headers'];
   readonly text: string;
@@ -42,7 +42,7 @@ class ResponseReader implements Said {
     this.status = status;
     this.headers = headers;
     this.text = text;
-    this.json = objectIn(text);
+    this.json = parseObject(text);
     this.#vendor = vendor;
   }
 
@@ -54,7 +54,7 @@ class ResponseReader implements Said {
 }
 
 function reasonOf(response: HttpResponse & { json: object }, vendor: string): string {
-  const words = tidy(wordsIn(response.json) ?? textOf(response));
+  const words = tidy(errorMessageIn(response.json) ?? textOf(response));
   return `${vendor} responded with ${response.status}${words === '' ? '' : `: ${words}`}`;
 }
 
@@ -67,7 +67,7 @@ function noResponse({ error, written }: { error: HttpError; written: boolean }, 
   if (code === 'EGRESS_REFUSED' || code === 'ERR_INVALID_URL')
     return { kind: 'rejected', scope: 'config', reason: tidy(message), code };
   const isTls = isTlsFailure(error);
-  const reason = isTls ? `TLS with ${vendor} failed: ${message}` : BREAKS[code];
+  const reason = isTls ? `TLS with ${vendor} failed: ${message}` : NETWORK_ERRORS[code];
   return {
     kind: 'retry',
     reason: tidy(reason?.replace('<vendor>', vendor) ?? `no response from ${vendor}: ${message}`),
@@ -79,12 +79,13 @@ function noResponse({ error, written }: { error: HttpError; written: boolean }, 
 
 /** Whether TLS failed: the certificate does not prove the host, or the server does not speak TLS. */
 export function isTlsFailure({ code }: HttpError): boolean {
+  // language-ignore: a single regular expression
   return /^(?:ERR_TLS_|ERR_SSL_|CERT_|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_|HOSTNAME_MISMATCH|INVALID_CA|EPROTO$)/.test(
     code,
   );
 }
 
-const BREAKS: Readonly<Record<string, string>> = {
+const NETWORK_ERRORS: Readonly<Record<string, string>> = {
   ENOTFOUND: 'the host name of <vendor> does not resolve',
   EAI_AGAIN: 'the name server did not respond',
   ECONNREFUSED: '<vendor> refused the connection',
@@ -99,15 +100,16 @@ const BREAKS: Readonly<Record<string, string>> = {
   CLOSED: 'the server is stopping',
 };
 
-function byStatus(said: Said): SendOutcome {
-  const { status, reason } = said;
-  if (status === 401 || status === 403) return rejected('config', said);
-  if (status === 408 || status === 425 || status === 429) return retry(said);
-  if (status >= 500) return retry(said, { ambiguous: status === 502 || status === 504 });
-  if (status >= 400) return rejected('message', said);
-  if (status >= 300) return rejected('config', { ...said, reason: `${reason}: redirects are not followed` });
+function byStatus(parsed: ParsedResponse): SendOutcome {
+  const { status, reason } = parsed;
+  if (status === 401 || status === 403) return rejected('config', parsed);
+  if (status === 408 || status === 425 || status === 429) return retry(parsed);
+  if (status >= 500) return retry(parsed, { ambiguous: status === 502 || status === 504 });
+  if (status >= 400) return rejected('message', parsed);
+  if (status >= 300)
+    return rejected('config', { ...parsed, reason: `${reason}: redirects are not followed` });
   return retry(
-    { ...said, reason: `${reason}, so it is unknown whether the message was accepted` },
+    { ...parsed, reason: `${reason}, so it is unknown whether the message was accepted` },
     { ambiguous: true },
   );
 }
@@ -115,7 +117,7 @@ function byStatus(said: Said): SendOutcome {
 /** The vendor rejected the message for good. `code` is the vendor's own error code, if it has one. */
 export function rejected(
   scope: 'message' | 'address' | 'config',
-  { status, reason }: Pick<Said, 'status' | 'reason'>,
+  { status, reason }: Pick<ParsedResponse, 'status' | 'reason'>,
   code = String(status),
 ): SendOutcome {
   return { kind: 'rejected', scope, reason, code };
@@ -123,7 +125,7 @@ export function rejected(
 
 /** Rejected because of a wrong setting or because of this recipient: see `SendOutcome`. */
 export function rejectedForEither(
-  { status, reason }: Pick<Said, 'status' | 'reason'>,
+  { status, reason }: Pick<ParsedResponse, 'status' | 'reason'>,
   code = String(status),
 ): SendOutcome {
   return { kind: 'rejected', scope: 'message', reason, code, suspect: 'config' };
@@ -131,14 +133,14 @@ export function rejectedForEither(
 
 /** Retried later: after `retryAfterMs`, by default the vendor's `Retry-After`. */
 export function retry(
-  said: Pick<Said, 'status' | 'reason' | 'headers'>,
+  parsed: Pick<ParsedResponse, 'status' | 'reason' | 'headers'>,
   {
-    code = String(said.status),
+    code = String(parsed.status),
     ambiguous = false,
-    retryAfterMs = retryAfter(said.headers),
+    retryAfterMs = retryAfter(parsed.headers),
   }: { code?: string; ambiguous?: boolean; retryAfterMs?: number | undefined } = {},
 ): SendOutcome {
-  const { reason } = said;
+  const { reason } = parsed;
   return {
     kind: 'retry',
     reason,

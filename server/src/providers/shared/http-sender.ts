@@ -1,6 +1,6 @@
 import { isRejection, type Rejection, type Sender, type SendOutcome } from '../provider.ts';
 import type { HttpResult } from './transport.ts';
-import { hiderOf } from './vendor-words.ts';
+import { redactor } from './vendor-text.ts';
 
 /**
  * Creates a sender of one request per message. `build` returns the request or rejects the message, `exchange`
@@ -24,9 +24,9 @@ export function createHttpSender<Message, Request extends object>({
   // Ends a send early, one entry per message. Racing each against one shared promise would keep every send in
   // memory for the lifetime of the sender.
   const inFlight = new Set<(outcome: SendOutcome) => void>();
-  const hiderFor = typeof secrets === 'function' ? remembering(secrets) : constant(hiderOf(secrets));
+  const redactorFor = typeof secrets === 'function' ? cachedRedactor(secrets) : constant(redactor(secrets));
   let closed = false;
-  let landed = () => {}; // called when the last send has ended
+  let onAllEnded = () => {}; // called when the last send has ended
 
   function send(message: Message): Promise<SendOutcome> {
     if (closed) return Promise.resolve(closing({ ambiguous: false }));
@@ -39,7 +39,7 @@ export function createHttpSender<Message, Request extends object>({
     const received = (response: HttpResult) => {
       leave(resolve);
       try {
-        resolve(classify(concealed(response, () => hiderFor(message))));
+        resolve(classify(redacted(response, () => redactorFor(message))));
       } catch (error) {
         reject(error);
       }
@@ -53,42 +53,42 @@ export function createHttpSender<Message, Request extends object>({
 
   function leave(resolve: (outcome: SendOutcome) => void): void {
     inFlight.delete(resolve);
-    if (closed && inFlight.size === 0) landed();
+    if (closed && inFlight.size === 0) onAllEnded();
   }
 
   async function close({ graceMs = 10_000 }: { graceMs?: number } = {}): Promise<void> {
     closed = true;
     if (inFlight.size === 0) return;
     const { promise, resolve } = Promise.withResolvers<void>();
-    const before = landed;
-    landed = () => {
-      before();
+    const previous = onAllEnded;
+    onAllEnded = () => {
+      previous();
       resolve();
     };
-    const impatience = setTimeout(() => {
+    const timer = setTimeout(() => {
       for (const end of inFlight) end(closing({ ambiguous: true }));
-      landed();
+      onAllEnded();
     }, graceMs);
     await promise;
-    clearTimeout(impatience);
+    clearTimeout(timer);
   }
 
   return { concurrency, send, close };
 }
 
 /** Rebuilds the redactor only when the secrets change: most messages have those of the message before. */
-function remembering<Message>(
+function cachedRedactor<Message>(
   secretsFor: (message: Message) => readonly string[],
 ): (message: Message) => (text: string) => string {
   let known: readonly string[] = [];
-  let hider = hiderOf(known);
+  let redact = redactor(known);
   return (message) => {
     const secrets = secretsFor(message);
     if (secrets.length !== known.length || secrets.some((secret, index) => secret !== known[index])) {
       known = secrets;
-      hider = hiderOf(secrets);
+      redact = redactor(secrets);
     }
-    return hider;
+    return redact;
   };
 }
 
@@ -102,10 +102,10 @@ export function closing({ ambiguous }: { ambiguous: boolean }): SendOutcome {
 }
 
 /** Returns the response with the secrets redacted. */
-export function concealed(response: HttpResult, hider: () => (text: string) => string): HttpResult {
+export function redacted(response: HttpResult, redact: () => (text: string) => string): HttpResult {
   if ('error' in response) {
     const { error, written } = response;
-    return { error: { ...error, message: hider()(error.message) }, written };
+    return { error: { ...error, message: redact()(error.message) }, written };
   }
-  return response.text === '' ? response : { ...response, text: hider()(response.text) };
+  return response.text === '' ? response : { ...response, text: redact()(response.text) };
 }

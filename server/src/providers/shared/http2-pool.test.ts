@@ -27,7 +27,7 @@ const request = {
   body: '{"a":1}',
 } as const;
 
-/** What is to be closed after each test. */
+/** Closed after each test. */
 const open: (() => unknown)[] = [];
 afterEach(async () => {
   for (const close of open.splice(0).reverse()) await close();
@@ -36,21 +36,21 @@ afterEach(async () => {
 type Peer = {
   address: string;
   sessions: ServerHttp2Session[];
-  /** Those that have not been answered, in order. */
+  /** The streams without a response, in order. */
   streams: ServerHttp2Stream[];
-  /** The most that were open at once on one session. */
+  /** The maximum of streams that were open at once on one session. */
   most: number;
-  /** Every request that came, by its path. */
+  /** The path of every request. */
   paths: string[];
 };
 
-/** A server on real sockets that keeps its streams for the test to answer, or answers at once. */
+/** A server on real sockets. The test responds to its streams, or `respond` does at once. */
 async function startPeer({
   settings = {},
-  answer,
+  respond,
 }: {
   settings?: Settings;
-  answer?: (stream: ServerHttp2Stream) => void;
+  respond?: (stream: ServerHttp2Stream) => void;
 } = {}): Promise<Peer> {
   const server: Http2Server = createServer({ settings });
   const peer: Peer = { address: '', sessions: [], streams: [], most: 0, paths: [] };
@@ -69,8 +69,8 @@ async function startPeer({
         count -= 1;
       });
       stream.resume();
-      if (answer === undefined) peer.streams.push(stream);
-      else answer(stream);
+      if (respond === undefined) peer.streams.push(stream);
+      else respond(stream);
     });
   });
   await once(server.listen(0, '127.0.0.1'), 'listening');
@@ -98,13 +98,13 @@ function ok(stream: ServerHttp2Stream, body = 'ok'): void {
 }
 
 const streams = (peer: Peer, count: number) => expect.poll(() => peer.streams.length).toBe(count);
-const statuses = (answers: HttpResult[]) =>
-  answers.map((answer) => ('error' in answer ? answer.error.code : answer.status));
+const statuses = (responses: HttpResult[]) =>
+  responses.map((response) => ('error' in response ? response.error.code : response.status));
 
-test('a request arrives as it was given, and its answer comes back', async () => {
+test('a request arrives unchanged, and its response is returned', async () => {
   const got: unknown[] = [];
   const peer = await startPeer({
-    answer: (stream) => {
+    respond: (stream) => {
       const chunks: Buffer[] = [];
       stream.on('data', (chunk: Buffer) => chunks.push(chunk));
       stream.on('end', () => {
@@ -113,59 +113,59 @@ test('a request arrives as it was given, and its answer comes back', async () =>
       });
     },
   });
-  const answer = await poolTo(`${peer.address}/base`).request(request);
-  expect(answer).toEqual({ status: 200, headers: expect.objectContaining({ 'apns-id': 'y' }), text: 'ä' });
+  const response = await poolTo(`${peer.address}/base`).request(request);
+  expect(response).toEqual({ status: 200, headers: expect.objectContaining({ 'apns-id': 'y' }), text: 'ä' });
   expect(peer.paths).toEqual(['/base/3/device/0']);
   expect(got[1]).toBe('{"a":1}');
 });
 
 describe('sessions', () => {
-  test('one carries many requests at once, and the next ones, too', async () => {
-    const peer = await startPeer({ answer: ok });
+  test('one session carries many concurrent requests, and later ones', async () => {
+    const peer = await startPeer({ respond: ok });
     const pool = poolTo(peer.address);
     for (let round = 0; round < 3; round += 1) {
-      const answers = await Promise.all(Array.from({ length: 100 }, () => pool.request(request)));
-      expect(new Set(statuses(answers))).toEqual(new Set([200]));
+      const responses = await Promise.all(Array.from({ length: 100 }, () => pool.request(request)));
+      expect(new Set(statuses(responses))).toEqual(new Set([200]));
     }
     expect(peer.sessions).toHaveLength(1);
     expect(peer.most).toBeGreaterThan(1);
   });
 
-  test('never have more streams open than the other side wants, and no more than four are opened', async () => {
+  test('keep to the server’s limit of streams, and at most four are opened', async () => {
     const peer = await startPeer({ settings: { maxConcurrentStreams: 1 } });
     const pool = poolTo(peer.address);
-    const answers = Promise.all(Array.from({ length: 12 }, () => pool.request(request)));
+    const responses = Promise.all(Array.from({ length: 12 }, () => pool.request(request)));
     await streams(peer, 1);
-    expect(peer.sessions).toHaveLength(1); // another only when this one has answered, and been full all the same
-    let answered = 0;
-    while (answered < 12) {
+    expect(peer.sessions).toHaveLength(1); // another only after this one has responded and is still full
+    let done = 0;
+    while (done < 12) {
       await expect.poll(() => peer.streams.length).toBeGreaterThan(0);
       for (const stream of peer.streams.splice(0)) {
         ok(stream);
-        answered += 1;
+        done += 1;
       }
     }
-    expect(statuses(await answers)).toEqual(Array(12).fill(200));
+    expect(statuses(await responses)).toEqual(Array(12).fill(200));
     expect(peer.most).toBe(1);
     expect(peer.sessions.length).toBeGreaterThan(1);
     expect(peer.sessions.length).toBeLessThanOrEqual(4);
   });
 
-  test('take more as soon as the other side lets them', async () => {
+  test('use a higher limit of the server at once', async () => {
     const peer = await startPeer({ settings: { maxConcurrentStreams: 1 } });
     const pool = poolTo(peer.address);
-    const answers = Promise.all(Array.from({ length: 10 }, () => pool.request(request)));
+    const responses = Promise.all(Array.from({ length: 10 }, () => pool.request(request)));
     await streams(peer, 1);
     peer.sessions[0]?.settings({ maxConcurrentStreams: 1000 });
     await streams(peer, 10);
     for (const stream of peer.streams) ok(stream);
-    expect(statuses(await answers)).toEqual(Array(10).fill(200));
+    expect(statuses(await responses)).toEqual(Array(10).fill(200));
     expect(peer.sessions).toHaveLength(1);
   });
 });
 
-describe('sessions of which the other side changes its mind', () => {
-  test('have no more streams than it wants from then on', async () => {
+describe('sessions whose server changes its limit', () => {
+  test('keep to the new limit', async () => {
     const peer = await startPeer({ settings: { maxConcurrentStreams: 100 } });
     const pool = poolTo(peer.address);
     const first = Promise.all([1, 2, 3].map(() => pool.request(request)));
@@ -175,7 +175,7 @@ describe('sessions of which the other side changes its mind', () => {
     const then = Promise.all([4, 5].map(() => pool.request(request)));
     for (const stream of peer.streams.splice(0)) ok(stream);
     expect(statuses(await first)).toEqual([200, 200, 200]);
-    for (let answered = 0; answered < 2; answered += 1) {
+    for (let done = 0; done < 2; done += 1) {
       await expect.poll(() => peer.streams.length).toBeGreaterThan(0);
       for (const session of peer.sessions)
         expect(peer.streams.filter((one) => one.session === session).length).toBeLessThanOrEqual(1);
@@ -185,7 +185,7 @@ describe('sessions of which the other side changes its mind', () => {
     expect(statuses(await then)).toEqual([200, 200]);
   });
 
-  test('take nothing while it wants nothing, as a server does that does not yet know who is there', async () => {
+  test('send nothing while the limit is 0, as before a server knows its client', async () => {
     const peer = await startPeer({ settings: { maxConcurrentStreams: 0 } });
     const pool = poolTo(peer.address);
     const asked = pool.request(request);
@@ -200,19 +200,19 @@ describe('sessions of which the other side changes its mind', () => {
 });
 
 describe('GOAWAY', () => {
-  test('in two steps, the first of which names no stream: nothing new is begun, and nothing is done twice', async () => {
+  test('in two steps, the first without a stream id: no new stream, no duplicate', async () => {
     const peer = await startPeer();
     const pool = poolTo(peer.address);
     const [first, second] = [pool.request(request), pool.request({ ...request, path: '/second' })];
     await streams(peer, 2);
     const [one] = peer.streams.splice(0);
     peer.sessions[0]?.goaway(constants.NGHTTP2_NO_ERROR, 2 ** 31 - 1);
-    // A session that was told so takes nothing more, though what it has may still be answered.
+    // The session accepts no more requests, though those it has may still get a response.
     const third = pool.request({ ...request, path: '/third' });
     await streams(peer, 1);
     expect(peer.streams[0]?.session).toBe(peer.sessions[1]);
     peer.sessions[0]?.goaway(constants.NGHTTP2_NO_ERROR, 1);
-    await streams(peer, 2); // the second request, which the last word left out
+    await streams(peer, 2); // the second request, which the GOAWAY left out
     expect(peer.paths).toEqual(['/3/device/0', '/second', '/third', '/second']);
     if (one !== undefined) ok(one, 'from the old one');
     for (const stream of peer.streams) ok(stream);
@@ -220,15 +220,15 @@ describe('GOAWAY', () => {
     expect(statuses(await Promise.all([second, third]))).toEqual([200, 200]);
   });
 
-  test('over and over again under load: every request is answered, and none is processed twice', async () => {
+  test('repeatedly under load: every request gets a response, and none is processed twice', async () => {
     const processed = new Map<string, number>();
     let taken = 0;
     const peer = await startPeer({
-      answer: (stream) => {
+      respond: (stream) => {
         const path = peer.paths.at(-1) ?? '';
         const { session } = stream;
         taken += 1;
-        // What comes after the twentieth of a session is left unprocessed by the GOAWAY that follows.
+        // The GOAWAY leaves requests after the twentieth of a session unprocessed.
         const last = 2 * 20 - 1;
         if (session === undefined || (stream.id ?? 0) > last) return;
         processed.set(path, (processed.get(path) ?? 0) + 1);
@@ -237,22 +237,22 @@ describe('GOAWAY', () => {
       },
     });
     const pool = poolTo(peer.address, { connectMs: 5_000, replyMs: 5_000 });
-    // As many as are repeated often enough: a request is given to three sessions at most.
-    const answers = [];
+    // Few enough for the retries: a request is sent on at most three sessions.
+    const responses = [];
     for (let round = 0; round < 10; round += 1) {
       const sends = Array.from({ length: 50 }, (_, n) =>
         pool.request({ ...request, path: `/${round}/${n}` }),
       );
-      answers.push(...(await Promise.all(sends)));
+      responses.push(...(await Promise.all(sends)));
     }
-    expect(new Set(statuses(answers))).toEqual(new Set([200]));
+    expect(new Set(statuses(responses))).toEqual(new Set([200]));
     expect(processed.size).toBe(500);
     expect(new Set(processed.values())).toEqual(new Set([1]));
     expect(taken).toBeGreaterThan(500);
     expect(peer.sessions.length).toBeGreaterThanOrEqual(25);
   });
 
-  test('while requests are under way: those it names are answered, the others go to a new session', async () => {
+  test('with requests in flight: those it covers get a response, the others move to a new session', async () => {
     const peer = await startPeer();
     const pool = poolTo(peer.address);
     const [first, second] = [pool.request(request), pool.request({ ...request, path: '/second' })];
@@ -273,7 +273,7 @@ describe('GOAWAY', () => {
     await expect.poll(() => peer.sessions[0]?.destroyed).toBe(true);
   });
 
-  test('with an error: what it names may have been processed, what it does not name is repeated', async () => {
+  test('with an error: requests it covers may have been processed, the others are retried', async () => {
     const peer = await startPeer();
     const pool = poolTo(peer.address);
     const [first, second] = [pool.request(request), pool.request(request)];
@@ -291,7 +291,7 @@ describe('GOAWAY', () => {
 });
 
 test.each([constants.NGHTTP2_INTERNAL_ERROR, constants.NGHTTP2_CANCEL])(
-  'a stream that is reset with code %i before its answer is whole may have been processed; the others are not touched',
+  'a stream that is reset with code %i before its response is complete is ambiguous; others continue',
   async (code) => {
     const peer = await startPeer();
     const pool = poolTo(peer.address);
@@ -299,7 +299,7 @@ test.each([constants.NGHTTP2_INTERNAL_ERROR, constants.NGHTTP2_CANCEL])(
     await streams(peer, 2);
     const [one, two] = peer.streams.splice(0);
     one?.respond({ ':status': 200 });
-    one?.write('half of an ans');
+    one?.write('half of a resp');
     one?.close(code);
     expect(await broken).toMatchObject({ error: {}, written: true });
     if (two !== undefined) ok(two);
@@ -308,10 +308,10 @@ test.each([constants.NGHTTP2_INTERNAL_ERROR, constants.NGHTTP2_CANCEL])(
   },
 );
 
-test('a refused stream is repeated, but not for ever', async () => {
+test('a refused stream is retried, with a limit', async () => {
   let refusals = 1;
   const peer = await startPeer({
-    answer: (stream) => {
+    respond: (stream) => {
       refusals -= 1;
       if (refusals >= 0) stream.close(constants.NGHTTP2_REFUSED_STREAM);
       else ok(stream);
@@ -326,30 +326,30 @@ test('a refused stream is repeated, but not for ever', async () => {
 });
 
 describe('a connection that breaks', () => {
-  test('ends what is under way, as possibly processed; the next request has a new one', async () => {
+  test('ends the requests in flight as ambiguous; the next request opens a new one', async () => {
     const peer = await startPeer();
     const relay = await startRelay(peer.address);
     const pool = poolTo(relay.address);
     const lost = Promise.all([pool.request(request), pool.request(request)]);
     await streams(peer, 2);
-    const [answered] = peer.streams.splice(0);
-    answered?.respond({ ':status': 200 });
-    answered?.write('half of an ans');
-    await expect.poll(() => relay.passed()).toContain('half of an ans');
+    const [done] = peer.streams.splice(0);
+    done?.respond({ ':status': 200 });
+    done?.write('half of a resp');
+    await expect.poll(() => relay.passed()).toContain('half of a resp');
     relay.cut();
-    for (const answer of await lost) expect(answer).toMatchObject({ error: {}, written: true });
+    for (const response of await lost) expect(response).toMatchObject({ error: {}, written: true });
     const next = pool.request(request);
     await streams(peer, 1);
     for (const stream of peer.streams) ok(stream);
     expect(await next).toMatchObject({ status: 200 });
   });
 
-  test('without a word is found out by a ping, when it is idle as when an answer is late', async () => {
-    const peer = await startPeer({ answer: ok });
+  test('silently is detected by a ping, when idle and when a response is late', async () => {
+    const peer = await startPeer({ respond: ok });
     const relay = await startRelay(peer.address);
     const idle = poolTo(relay.address, { connectMs: 100 }, { pingAfterMs: 20 });
     expect(await idle.request(request)).toMatchObject({ status: 200 });
-    // It outlives several pings that are answered.
+    // It survives several pings with a response.
     const pings = relay.bytes();
     await expect.poll(() => relay.bytes() - pings).toBeGreaterThan(3 * 17);
     expect(peer.sessions).toHaveLength(1);
@@ -369,8 +369,8 @@ describe('a connection that breaks', () => {
   });
 });
 
-describe('no answer', () => {
-  test('within the time for it: the stream is given up, the session is not', async () => {
+describe('no response', () => {
+  test('in time: the stream is cancelled, the session continues', async () => {
     const peer = await startPeer();
     const pool = poolTo(peer.address, { replyMs: 100 });
     const asked = pool.request(request);
@@ -386,9 +386,9 @@ describe('no answer', () => {
     expect(peer.sessions).toHaveLength(1);
   });
 
-  test('that ends: an answer byte by byte is not waited for', async () => {
+  test('that ends: a response that trickles in times out', async () => {
     const peer = await startPeer({
-      answer: (stream) => {
+      respond: (stream) => {
         stream.respond({ ':status': 200 });
         const timer = setInterval(() => stream.write('x'), 10);
         stream.once('close', () => clearInterval(timer));
@@ -398,7 +398,7 @@ describe('no answer', () => {
     expect(await pool.request(request)).toMatchObject({ error: { code: 'ETIMEDOUT' }, written: true });
   });
 
-  test('because nobody listens, or nobody speaks HTTP/2: nothing was written', async () => {
+  test('because no server listens, or it does not speak HTTP/2: nothing was written', async () => {
     const silent = await startTcp(() => {});
     const strange = await startTcp((socket) => socket.end('HTTP/1.1 400 Bad Request\r\n\r\n'));
     expect(await poolTo('http://127.0.0.1:1').request(request)).toMatchObject({
@@ -409,8 +409,8 @@ describe('no answer', () => {
       error: { code: 'ETIMEDOUT' },
       written: false,
     });
-    const answers = await Promise.all([1, 2, 3].map(() => poolTo(strange).request(request)));
-    for (const answer of answers) expect(answer).toMatchObject({ error: {}, written: false });
+    const responses = await Promise.all([1, 2, 3].map(() => poolTo(strange).request(request)));
+    for (const response of responses) expect(response).toMatchObject({ error: {}, written: false });
     expect(await poolTo('nonsense').request(request)).toMatchObject({
       error: { code: 'ERR_INVALID_URL' },
       written: false,
@@ -420,22 +420,26 @@ describe('no answer', () => {
   test('because no stream became free in time: nothing was written', async () => {
     const peer = await startPeer({ settings: { maxConcurrentStreams: 1 } });
     const pool = poolTo(peer.address, { connectMs: 100, replyMs: 300 });
-    const answers = await Promise.all([pool.request(request), pool.request(request), pool.request(request)]);
-    expect(answers).toMatchObject([{ written: true }, {}, { written: false }]);
-    expect(new Set(statuses(answers))).toEqual(new Set(['ETIMEDOUT']));
+    const responses = await Promise.all([
+      pool.request(request),
+      pool.request(request),
+      pool.request(request),
+    ]);
+    expect(responses).toMatchObject([{ written: true }, {}, { written: false }]);
+    expect(new Set(statuses(responses))).toEqual(new Set(['ETIMEDOUT']));
   });
 
-  test('because the guard refuses the address', async () => {
+  test('because the guard rejects the address', async () => {
     const transport = createTransport({ egress: createEgressGuard(), timeouts: limits });
-    const peer = await startPeer({ answer: ok });
+    const peer = await startPeer({ respond: ok });
     const pool = new Http2Pool(transport.at(peer.address), transport.timeouts);
     expect(await pool.request(request)).toMatchObject({ error: { code: 'EGRESS_REFUSED' }, written: false });
     expect(peer.sessions).toEqual([]);
     await transport.close();
   });
 
-  test('because a header cannot be one', async () => {
-    const peer = await startPeer({ answer: ok });
+  test('because a header is invalid', async () => {
+    const peer = await startPeer({ respond: ok });
     const pool = poolTo(peer.address);
     const headers = { authorization: 'a\nb: c' };
     expect(await pool.request({ ...request, headers })).toMatchObject({ error: {}, written: false });
@@ -445,7 +449,7 @@ describe('no answer', () => {
 });
 
 describe('closing', () => {
-  test('lets what is under way finish, and takes nothing more', async () => {
+  test('finishes the requests in flight, and rejects new ones', async () => {
     const peer = await startPeer();
     const pool = poolTo(peer.address);
     const asked = pool.request(request);
@@ -458,7 +462,7 @@ describe('closing', () => {
     await expect.poll(() => peer.sessions[0]?.destroyed).toBe(true);
   });
 
-  test('breaks off what takes longer than the grace', async () => {
+  test('aborts requests that take longer than the grace period', async () => {
     const peer = await startPeer();
     const pool = poolTo(peer.address, { replyMs: 60_000 });
     const asked = pool.request(request);
@@ -467,8 +471,8 @@ describe('closing', () => {
     expect(await asked).toMatchObject({ error: {}, written: true });
   });
 
-  test('does not wait for a peer that has died', async () => {
-    const peer = await startPeer({ answer: ok });
+  test('does not wait for a dead peer', async () => {
+    const peer = await startPeer({ respond: ok });
     const relay = await startRelay(peer.address);
     const pool = poolTo(relay.address);
     await pool.request(request);
@@ -491,7 +495,7 @@ async function startTcp(listener: (socket: Socket) => void): Promise<string> {
 }
 
 /**
- * Passes bytes on, until it is frozen: then it swallows them, as a network does that has forgotten a
+ * Forwards bytes until it is frozen. Then it drops them, like a network that has forgotten a
  * connection.
  */
 async function startRelay(target: string) {
@@ -521,10 +525,10 @@ async function startRelay(target: string) {
   });
   return {
     address,
-    /** How much came from the client, and what went to it. */
+    /** The bytes from the client, and those sent to it. */
     bytes: () => bytes,
     passed: () => passed,
-    /** How many connections the client, or the test, has ended. */
+    /** The number of connections that the client or the test has closed. */
     closed: () => closed,
     cut() {
       for (const socket of sockets) socket.destroy();

@@ -1,10 +1,10 @@
 import { connect } from 'node:http2';
-import { described, type Exchange, Http2Session } from './http2-session.ts';
+import { type Exchange, Http2Session, toHttpError } from './http2-session.ts';
 import type { Endpoint, HttpError, HttpRequest, HttpResult, Timeouts } from './transport.ts';
 
 const MAX_SESSIONS = 4;
 /** A request that the server did not process moves to another session at most this often. */
-const MAX_REPEATS = 2;
+const MAX_RETRIES = 2;
 const PING_AFTER_MS = 60_000; // firewalls and load balancers drop connections after some idle minutes
 const REOPEN_AFTER_MS = 1_000; // delay after a failed connect while other sessions work
 
@@ -21,7 +21,8 @@ export class Http2Pool implements Pick<Endpoint, 'request'> {
   readonly #pingAfterMs: number;
   /** Sessions that accept requests. */
   readonly #sessions = new Set<Http2Session>();
-  /** Sessions that only finish the requests they have. */\n  readonly #draining = new Set<Http2Session>();
+  /** Sessions that only finish the requests they have. */
+  readonly #draining = new Set<Http2Session>();
   readonly #waiting = new Set<Exchange>();
   #opening = false;
   #reopenAt = 0;
@@ -39,15 +40,16 @@ export class Http2Pool implements Pick<Endpoint, 'request'> {
 
   /** Sends a request. Never rejects, and ends within the timeouts. */
   request(request: HttpRequest): Promise<HttpResult> {
-    if (this.#path === undefined) return Promise.resolve(unsent('ERR_INVALID_URL', 'this is not a web address'));
+    if (this.#path === undefined)
+      return Promise.resolve(unsent('ERR_INVALID_URL', 'this is not a web address'));
     if (this.#closed) return Promise.resolve(unsent('CLOSED', 'the connection is being closed'));
     return new Promise((resolve) => {
-      const exchange: Exchange = { request, path: `${this.#path}${request.path}`, repeats: 0, resolve };
-      const session = this.#waiting.size === 0 ? this.#freest() : undefined;
+      const exchange: Exchange = { request, path: `${this.#path}${request.path}`, retries: 0, resolve };
+      const session = this.#waiting.size === 0 ? this.#leastBusy() : undefined;
       if (session === undefined) {
         this.#wait(exchange);
         this.#next();
-      } else session.carry(exchange); // needs no queue timer
+      } else session.send(exchange); // needs no queue timer
     });
   }
 
@@ -59,11 +61,11 @@ export class Http2Pool implements Pick<Endpoint, 'request'> {
     for (const exchange of this.#waiting)
       this.#leave(exchange, unsent('CLOSED', 'the connection is being closed'));
     const sessions = [...this.#sessions, ...this.#draining];
-    const impatience = setTimeout(() => {
+    const timer = setTimeout(() => {
       for (const session of sessions) session.destroy();
     }, graceMs);
     await Promise.all(sessions.map((session) => session.end()));
-    clearTimeout(impatience);
+    clearTimeout(timer);
   }
 
   /** Queues the request for as long as opening a session and one response may take. */
@@ -85,22 +87,22 @@ export class Http2Pool implements Pick<Endpoint, 'request'> {
   /** Assigns queued requests to the least busy session with room; opens another session if none has. */
   #next(): void {
     for (const exchange of this.#waiting) {
-      const session = this.#freest();
+      const session = this.#leastBusy();
       if (session === undefined) break;
       this.#leave(exchange);
-      session.carry(exchange);
+      session.send(exchange);
     }
     if (this.#waiting.size === 0 || this.#opening || this.#closed) return;
     // A session allows few streams, or one, until it knows the client. Judge its room only after its first
     // response.
     const [...sessions] = this.#sessions;
-    if (sessions.length >= MAX_SESSIONS || sessions.some(({ proven }) => !proven)) return;
+    if (sessions.length >= MAX_SESSIONS || sessions.some(({ hasResponded }) => !hasResponded)) return;
     if (sessions.length > 0 && performance.now() < this.#reopenAt) return;
     this.#opening = true;
     void this.#open();
   }
 
-  #freest(): Http2Session | undefined {
+  #leastBusy(): Http2Session | undefined {
     let best: Http2Session | undefined;
     for (const session of this.#sessions)
       if (session.room > 0 && (best === undefined || session.streams < best.streams)) best = session;
@@ -125,9 +127,9 @@ export class Http2Pool implements Pick<Endpoint, 'request'> {
           this.#draining.delete(it);
           this.#next();
         },
-        unprocessed: (exchange, error) => this.#again(exchange, error),
+        unprocessed: (exchange, error) => this.#retry(exchange, error),
       });
-      await session.greeted(Math.max(0, connectMs - (performance.now() - startedAt)));
+      await session.settingsReceived(Math.max(0, connectMs - (performance.now() - startedAt)));
       if (this.#closed) session.destroy();
       else this.#sessions.add(session);
     } catch (error) {
@@ -137,15 +139,15 @@ export class Http2Pool implements Pick<Endpoint, 'request'> {
     if (failure !== undefined) {
       this.#reopenAt = performance.now() + REOPEN_AFTER_MS;
       // Queued requests wait for the other sessions; they fail only if there are none.
-      const response = { error: described(failure), written: false };
+      const response = { error: toHttpError(failure), written: false };
       if (this.#sessions.size === 0) for (const exchange of this.#waiting) this.#leave(exchange, response);
     }
     this.#next();
   }
 
-  #again(exchange: Exchange, error: HttpError): void {
-    exchange.repeats += 1;
-    if (this.#closed || exchange.repeats > MAX_REPEATS) {
+  #retry(exchange: Exchange, error: HttpError): void {
+    exchange.retries += 1;
+    if (this.#closed || exchange.retries > MAX_RETRIES) {
       exchange.resolve({ error, written: false });
       return;
     }

@@ -18,13 +18,13 @@ const MAX_RESPONSE_BYTES = 64 * 1024;
 export type Exchange = {
   request: HttpRequest;
   path: string;
-  repeats: number;
+  retries: number;
   timer?: NodeJS.Timeout;
   resolve: (response: HttpResult) => void;
 };
 
 /** Callbacks of the pool, called on events of a session. */
-export type Watcher = {
+export type SessionListener = {
   /** The session may have room now. */
   changed(): void;
   /** The session accepts no more requests. */
@@ -41,7 +41,7 @@ export class Http2Session {
   /** The `:scheme` and `:authority` headers of every request. */
   readonly #origin: readonly string[];
   readonly #limits: Timeouts;
-  readonly #watcher: Watcher;
+  readonly #listener: SessionListener;
   readonly #idle: NodeJS.Timeout;
   readonly #ended: Promise<void>;
   #pinging = false;
@@ -50,23 +50,23 @@ export class Http2Session {
   #failure: Error | undefined;
   streams = 0;
   /** Whether the server has ever responded on it. */
-  proven = false;
+  hasResponded = false;
 
   constructor(
     { http2, socket, url }: { http2: ClientHttp2Session; socket: Socket; url: URL },
     limits: Timeouts,
     pingAfterMs: number,
-    watcher: Watcher,
+    listener: SessionListener,
   ) {
     this.#http2 = http2;
     this.#socket = socket;
     const port = url.port || (url.protocol === 'https:' ? '443' : '80');
     this.#origin = [':scheme', url.protocol.slice(0, -1), ':authority', `${url.hostname}:${port}`];
     this.#limits = limits;
-    this.#watcher = watcher;
+    this.#listener = listener;
     this.#idle = setTimeout(() => this.#ping(), pingAfterMs).unref();
     http2.on('error', (error) => (this.#failure ??= error));
-    http2.on('remoteSettings', () => watcher.changed());
+    http2.on('remoteSettings', () => listener.changed());
     http2.on('goaway', (code, lastStream) => {
       // The first of two GOAWAY frames may carry the highest stream id instead of the last one (RFC 9113,
       // 6.8).
@@ -79,7 +79,7 @@ export class Http2Session {
     this.#ended = new Promise((resolve) => {
       http2.once('close', () => {
         clearTimeout(this.#idle);
-        watcher.ended(this);
+        listener.ended(this);
         resolve();
       });
     });
@@ -96,7 +96,7 @@ export class Http2Session {
    * Resolves when the server has sent its settings, which proves that it speaks HTTP/2. Otherwise rejects and
    * destroys the session.
    */
-  async greeted(timeoutMs: number): Promise<void> {
+  async settingsReceived(timeoutMs: number): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
     const timer = setTimeout(() => {
       this.#failure ??= Object.assign(new Error('the server did not begin to speak HTTP/2 in time'), {
@@ -109,12 +109,12 @@ export class Http2Session {
     clearTimeout(timer);
     if (this.#ending || this.#http2.closed || this.#http2.destroyed) {
       this.destroy();
-      throw this.#failure ?? brokenOff();
+      throw this.#failure ?? connectionClosed();
     }
   }
 
   /** Writes the request and resolves it with the response. */
-  carry(exchange: Exchange): void {
+  send(exchange: Exchange): void {
     const { method, headers, body } = exchange.request;
     let stream: ClientHttp2Stream;
     try {
@@ -127,10 +127,10 @@ export class Http2Session {
       stream = this.#http2.request(list);
     } catch (error) {
       // The session has ended (or used up its stream ids), or the request is invalid.
-      if (/^ERR_HTTP2_(GOAWAY_SESSION|INVALID_SESSION|OUT_OF_STREAMS)$/.test(described(error).code)) {
+      if (/^ERR_HTTP2_(GOAWAY_SESSION|INVALID_SESSION|OUT_OF_STREAMS)$/.test(toHttpError(error).code)) {
         void this.end();
-        this.#watcher.unprocessed(exchange, described(error));
-      } else exchange.resolve({ error: described(error), written: false });
+        this.#listener.unprocessed(exchange, toHttpError(error));
+      } else exchange.resolve({ error: toHttpError(error), written: false });
       return;
     }
     this.#listen(stream, exchange);
@@ -142,7 +142,7 @@ export class Http2Session {
     this.#idle.refresh();
     let status = 0;
     let headers: Record<string, string> = {};
-    const pieces: Buffer[] = [];
+    const chunks: Buffer[] = [];
     let bytes = 0;
     let whole = false;
     let failure: Error | undefined;
@@ -154,13 +154,13 @@ export class Http2Session {
     }, this.#limits.replyMs);
     // Not once(): its removal of listeners takes longer than the listeners themselves.
     stream.on('response', (given) => {
-      this.proven = true;
+      this.hasResponded = true;
       status = Number(given[constants.HTTP2_HEADER_STATUS]);
-      headers = plain(given);
+      headers = joinHeaders(given);
     });
-    stream.on('data', (piece: Buffer) => {
-      if (bytes < MAX_RESPONSE_BYTES) pieces.push(piece);
-      bytes += piece.length;
+    stream.on('data', (chunk: Buffer) => {
+      if (bytes < MAX_RESPONSE_BYTES) chunks.push(chunk);
+      bytes += chunk.length;
     });
     stream.on('end', () => (whole = status !== 0));
     stream.on('error', (error) => (failure = error));
@@ -171,19 +171,19 @@ export class Http2Session {
       const { id = Number.POSITIVE_INFINITY, rstCode } = stream;
       // A lost connection also ends its streams, but with an error code.
       if (whole && !late && rstCode === constants.NGHTTP2_NO_ERROR)
-        exchange.resolve({ status, headers, text: textOf(pieces) });
+        exchange.resolve({ status, headers, text: textOf(chunks) });
       else if (rstCode === constants.NGHTTP2_REFUSED_STREAM || id > this.#lastProcessed)
-        this.#watcher.unprocessed(exchange, {
+        this.#listener.unprocessed(exchange, {
           code: 'REFUSED_STREAM',
           message: 'the server did not process the request',
         });
       else
         exchange.resolve({
-          error: late ? tooLate() : described(this.#failure ?? failure ?? brokenOff()),
+          error: late ? timedOut() : toHttpError(this.#failure ?? failure ?? connectionClosed()),
           written: true,
         });
       if (this.#ending && this.streams === 0) this.destroy();
-      this.#watcher.changed();
+      this.#listener.changed();
     });
   }
 
@@ -206,7 +206,7 @@ export class Http2Session {
   /** Accepts no more requests, and ends when those in flight have finished. */
   end(): Promise<void> {
     this.#ending = true;
-    this.#watcher.draining(this);
+    this.#listener.draining(this);
     if (this.streams === 0) this.destroy();
     return this.#ended;
   }
@@ -218,14 +218,14 @@ export class Http2Session {
   }
 }
 
-function textOf(pieces: readonly Buffer[]): string {
-  const [only] = pieces;
+function textOf(chunks: readonly Buffer[]): string {
+  const [only] = chunks;
   if (only === undefined) return '';
-  const all = pieces.length === 1 ? only : Buffer.concat(pieces);
+  const all = chunks.length === 1 ? only : Buffer.concat(chunks);
   return all.toString('utf8', 0, MAX_RESPONSE_BYTES);
 }
 
-function plain(given: IncomingHttpHeaders): Record<string, string> {
+function joinHeaders(given: IncomingHttpHeaders): Record<string, string> {
   const headers: Record<string, string> = {};
   for (const name of Object.keys(given)) {
     const value = given[name];
@@ -235,16 +235,16 @@ function plain(given: IncomingHttpHeaders): Record<string, string> {
   return headers;
 }
 
-function tooLate(): HttpError {
+function timedOut(): HttpError {
   return { code: 'ETIMEDOUT', message: 'the response took too long' };
 }
 
-function brokenOff(): Error {
+function connectionClosed(): Error {
   return Object.assign(new Error('the connection was closed'), { code: 'ECONNRESET' });
 }
 
 /** Returns an error in the form of an `HttpResult`. */
-export function described(error: unknown): HttpError {
+export function toHttpError(error: unknown): HttpError {
   const { code = 'UNKNOWN', message } = error as NodeJS.ErrnoException;
   return { code, message };
 }

@@ -6,7 +6,7 @@ describe('a signature', () => {
   const [body, key] = [Buffer.from('{"a":1}'), 'secret'];
   const good = createHmac('sha256', key).update(body).digest('hex');
 
-  test('is the whole of it, and nothing more', () => {
+  test('must match completely', () => {
     expect(hasSignature(body, key, good)).toBe(true);
     for (const other of [
       '',
@@ -23,14 +23,14 @@ describe('a signature', () => {
       expect([other, hasSignature(body, key, other)]).toEqual([other, false]);
   });
 
-  test('is of these bytes, with this key', () => {
+  test('depends on the bytes and the key', () => {
     expect(hasSignature(Buffer.from('{"a":2}'), key, good)).toBe(false);
     expect(hasSignature(body, 'secreT', good)).toBe(false);
     expect(hasSignature(body, '', good)).toBe(false);
   });
 });
 
-test('a time is recent within so long before now, and five minutes after it for clocks that differ', () => {
+test('a time is recent within the limit, and up to five minutes ahead', () => {
   const nowMs = 1_800_000_000_000;
   const at = (ms: number) => isRecent(String((nowMs + ms) / 1000), nowMs, 60_000);
   expect([-61_000, -60_000, 0, 300_000, 301_000].map(at)).toEqual([false, true, true, true, false]);

@@ -22,7 +22,7 @@ export function objectOf(text: string): Record<string, unknown> | undefined {
 }
 
 /** Returns the value of a header; empty if it is missing or sent more than once. */
-export function textOf(header: string | string[] | undefined): string {
+export function headerText(header: string | string[] | undefined): string {
   return typeof header === 'string' ? header : '';
 }
 
@@ -34,14 +34,14 @@ export function membersOf(value: unknown): Readonly<Record<string, unknown>> {
 }
 
 /** Returns the value if it is a text that is not empty. */
-export function wordOf(value: unknown): string | undefined {
+export function nonEmptyText(value: unknown): string | undefined {
   return typeof value === 'string' && value !== '' ? value : undefined;
 }
 
 /**
  * Returns the time that a vendor gives in unix seconds; `nowMs` if it is missing, invalid or in the future.
  */
-export function timeOfSeconds(seconds: unknown, nowMs: number): Date {
+export function dateOfSeconds(seconds: unknown, nowMs: number): Date {
   const ms = Number(seconds) * 1000;
   return new Date(typeof seconds === 'number' && ms > 0 && ms <= nowMs ? ms : nowMs);
 }
@@ -49,7 +49,7 @@ export function timeOfSeconds(seconds: unknown, nowMs: number): Date {
 /** Whether a time in unix seconds is at most `withinMs` old, and at most five minutes ahead of our clock. */
 export function isRecent(seconds: string, nowMs: number, withinMs: number): boolean {
   const ms = Number(seconds) * 1000;
-  return /^\d{1,12}$/.test(seconds) && ms <= nowMs + CLOCKS_APART_MS && ms >= nowMs - withinMs;
+  return /^\d{1,12}$/.test(seconds) && ms <= nowMs + CLOCK_SKEW_MS && ms >= nowMs - withinMs;
 }
 
 /**
@@ -57,5 +57,5 @@ export function isRecent(seconds: string, nowMs: number, withinMs: number): bool
  * documentation does not say that a retry is signed again. A repeated report changes nothing; the limit
  * protects the suppression lists from old bounces.
  */
-export const REPEATED_FOR_MS = 25 * 3_600_000;
-const CLOCKS_APART_MS = 5 * 60_000;
+export const MAX_REPORT_AGE_MS = 25 * 3_600_000;
+const CLOCK_SKEW_MS = 5 * 60_000;

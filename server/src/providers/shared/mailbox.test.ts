@@ -1,6 +1,6 @@
 import { addressParser, decodeWords } from 'postal-mime';
 import { expect, test } from 'vitest';
-import { messageId, named, written } from './mailbox.ts';
+import { formatMailbox, messageId, normalizeMailbox } from './mailbox.ts';
 
 test.each([
   ['Ada', '"Ada" <ada@example.com>'],
@@ -11,11 +11,11 @@ test.each([
   [' ', 'ada@example.com'],
   [null, 'ada@example.com'],
 ])('a mailbox named %j', (name, wanted) => {
-  expect(written({ email: 'ada@example.com', name })).toBe(wanted);
+  expect(formatMailbox({ email: 'ada@example.com', name })).toBe(wanted);
 });
 
-test('a long name is one that mail programs read, without a broken character', () => {
-  const header = written({ email: 'ada@exämple.com', name: '😀ä'.repeat(300) });
+test('a long name stays readable for mail programs, without a broken character', () => {
+  const header = formatMailbox({ email: 'ada@exämple.com', name: '😀ä'.repeat(300) });
   expect(header).toMatch(/^[\x20-\x7e]*$/);
   for (const word of header.split(' ').slice(0, -1)) expect(word.length).toBeLessThanOrEqual(75);
   const [mailbox] = addressParser(decodeWords(header));
@@ -23,9 +23,9 @@ test('a long name is one that mail programs read, without a broken character', (
   expect('😀ä'.repeat(300).startsWith(mailbox?.name ?? '-')).toBe(true);
 });
 
-test('a name is there or not', () => {
-  expect(named({ email: 'a@b.de', name: null })).toEqual({ email: 'a@b.de' });
-  expect(named({ email: 'a@b.de', name: ' A\n' })).toEqual({ email: 'a@b.de', name: 'A' });
+test('an empty name is left out', () => {
+  expect(normalizeMailbox({ email: 'a@b.de', name: null })).toEqual({ email: 'a@b.de' });
+  expect(normalizeMailbox({ email: 'a@b.de', name: ' A\n' })).toEqual({ email: 'a@b.de', name: 'A' });
 });
 
 test('the Message-ID is at the domain of the sender', () => {

@@ -33,7 +33,7 @@ export const NO_SENDER: Rejection = {
 };
 
 /** Returns the mailbox without an empty name. */
-export function named({ email, name }: Mailbox): { email: string; name?: string } {
+export function normalizeMailbox({ email, name }: Mailbox): { email: string; name?: string } {
   const shown = oneLine(name ?? '').trim();
   return shown === '' ? { email } : { email, name: neverEncoded(shown) };
 }
@@ -42,7 +42,7 @@ export function named({ email, name }: Mailbox): { email: string; name?: string 
  * Returns the mailbox as a header of an e-mail, in ASCII unless the local part is not: `"Ada L"
  * <ada@example.com>` (RFC 5322, RFC 2047).
  */
-export function written({ email, name }: Mailbox): string {
+export function formatMailbox({ email, name }: Mailbox): string {
   const address = withAsciiDomain(email);
   const shown = oneLine(name ?? '')
     .trim()

@@ -26,10 +26,10 @@ test.each([
     ],
   ],
   [1_000_000, [{ limit: 1000, windowMs: 1 }]],
-])('%d a second', (max_per_second, rates) => {
+])('%d per second', (max_per_second, rates) => {
   expect(rateOf({ max_per_second })).toEqual(rates);
 });
 
-test('no wish is no limit', () => {
+test('without the setting there is no limit', () => {
   expect(rateOf({})).toEqual([]);
 });

@@ -57,7 +57,8 @@ export function buildMime({
   const parts = [part('plain', text), part('html', html)];
   // Only addresses that need SMTPUTF8 contain UTF-8; all other bytes are ASCII.
   return Buffer.from(
-    `${head.buildHeaders()}\r\n\r\n--${separator}\r\n${parts.join(`\r\n--${separator}\r\n`)}\r\n--${separator}--\r\n`,
+    `${head.buildHeaders()}\r\n\r\n--${separator}\r\n` +
+      `${parts.join(`\r\n--${separator}\r\n`)}\r\n--${separator}--\r\n`,
   );
 }
 
@@ -119,5 +120,6 @@ function part(subtype: 'plain' | 'html', content: string): string {
   const encoding = readable ? 'quoted-printable' : 'base64';
   const { encode, wrap } = nodemailer().quotedPrintable;
   const body = readable ? wrap(encode(bytes)) : bytes.toString('base64').replace(/.{76}/g, '$&\r\n');
-  return `Content-Type: text/${subtype}; charset=utf-8\r\nContent-Transfer-Encoding: ${encoding}\r\n\r\n${body}`;
+  const type = `Content-Type: text/${subtype}; charset=utf-8`;
+  return `${type}\r\nContent-Transfer-Encoding: ${encoding}\r\n\r\n${body}`;
 }

@@ -22,18 +22,18 @@ test.each([
   expect(JSON.stringify(payload)).toBe(before);
 });
 
-test('without an override the payload is what it was', () => {
+test('without an override the payload is unchanged', () => {
   const payload = { a: 1 };
   expect(mergeOverride(payload, undefined, { locked: ['a'] })).toEqual({ payload });
 });
 
-describe('what is locked', () => {
+describe('a locked member', () => {
   const payload = { to: 'ada', list: [{ to: ['ada'], args: { id: 1 } }], deep: { to: { all: ['ada'] } } };
   const locked = ['to', 'list/0/to', 'list/0/args/id', 'deep/to/all', 'channel', 'deep/token'];
 
   test.each([
     ['replaced', { to: 'eve', list: [{ to: ['eve'] }], deep: { to: { all: ['eve'] } } }],
-    ['taken away', { to: null, list: null, deep: null }],
+    ['removed', { to: null, list: null, deep: null }],
     ['put into something of another kind', { to: {}, list: 'eve', deep: ['eve'] }],
     ['in something shorter', { list: [], deep: { to: [] } }],
     ['added to', { list: [{}, { to: ['eve'] }], deep: { to: { all: ['ada', 'eve'] } } }],
@@ -47,7 +47,7 @@ describe('what is locked', () => {
     expect(result.payload.deep).not.toHaveProperty('token');
   });
 
-  test('takes nothing from what stands beside it', () => {
+  test('leaves its neighbours unchanged', () => {
     expect(
       merge(payload, { list: [{ cc: ['bob'], args: { tag: 'x' } }], deep: { from: 'x' } }, locked),
     ).toEqual({
@@ -60,7 +60,7 @@ describe('what is locked', () => {
   });
 });
 
-describe('an override that is refused', () => {
+describe('an override that is rejected', () => {
   test.each(['__proto__', 'constructor', 'prototype'])('names %s, at any depth', (name) => {
     for (const text of [`{"${name}":{"x":1}}`, `{"a":[{"b":{"${name}":1}}]}`]) {
       expect(merge({}, JSON.parse(text))).toEqual({

@@ -29,7 +29,7 @@ function fitted(changes: Partial<NotificationContent>, maxBytes: number) {
 }
 
 describe('a message that is too big', () => {
-  test('keeps all while it fits', () => {
+  test('is unchanged while it fits', () => {
     const whole = { customAttributes: { a: 'b' } };
     const bytes = bytesOf(build(message(whole)));
     expect(fitted(whole, bytes)).toMatchObject({ customAttributes: { a: 'b' }, content: '<b>C</b>' });
@@ -50,7 +50,7 @@ describe('a message that is too big', () => {
     });
   });
 
-  test('has its text for its content once that is cut', () => {
+  test('has its cut text as content', () => {
     const { text, content } = fitted(
       { text: 'x'.repeat(500), content: `<b>${'x'.repeat(500)}</b>` },
       200,
@@ -62,7 +62,7 @@ describe('a message that is too big', () => {
     expect(content).toBe(text);
   });
 
-  test('is rejected when even no text is too much', () => {
+  test('is rejected if it is too big even without text', () => {
     expect(fitted({ title: 'T'.repeat(255) }, 200)).toEqual({
       kind: 'rejected',
       scope: 'message',
@@ -71,7 +71,7 @@ describe('a message that is too big', () => {
     });
   });
 
-  test('uses the room that there is, whatever the text, with few tries', () => {
+  test('uses the available room for any text, in few attempts', () => {
     fc.assert(
       fc.property(
         fc.string({ unit: 'binary', maxLength: 2_000 }),
@@ -89,7 +89,7 @@ describe('a message that is too big', () => {
           expect(tries).toBeLessThan(15);
           if (got === text) return;
           expect(got.isWellFormed()).toBe(text.isWellFormed());
-          // One character more would have been too much.
+          // One more character would be too much.
           const more = build(message({ text: cut(text, got.length + 2), content: null }));
           expect(bytesOf(more)).toBeGreaterThan(maxBytes - 12);
         },
@@ -109,7 +109,7 @@ test.each([
   expect(cut(text, length)).toBe(wanted);
 });
 
-test('a value of JSON never has more bytes than is said without writing it', () => {
+test('the bound is never below the size of the JSON', () => {
   const value = fc.jsonValue({ stringUnit: 'binary', maxDepth: 4 });
   const most = { '\u0000': '\ud800'.repeat(9), list: [-1.2345678901234567e-308, true, null] };
   fc.assert(

@@ -26,15 +26,15 @@ afterEach(() => transport.close());
 
 const get = { method: 'GET', path: '/x' } as const;
 
-test('a request arrives as it was given, and its answer comes back', async () => {
+test('a request arrives unchanged, and its response is returned', async () => {
   vendor.answer({ status: 201, headers: { 'X-Two': 'a' }, body: { ok: true } });
-  const answer = await transport.at(`${vendor.address}/base/`).request({
+  const response = await transport.at(`${vendor.address}/base/`).request({
     method: 'POST',
     path: '/v1/send?a=%20b',
     headers: { authorization: 'Bearer t', 'content-type': 'application/json' },
     body: '{"ä":1}',
   });
-  expect(answer).toMatchObject({ status: 201, headers: { 'x-two': 'a' }, text: '{"ok":true}' });
+  expect(response).toMatchObject({ status: 201, headers: { 'x-two': 'a' }, text: '{"ok":true}' });
   expect(vendor.requests).toMatchObject([
     {
       method: 'POST',
@@ -51,7 +51,7 @@ test('a request arrives as it was given, and its answer comes back', async () =>
 });
 
 describe('the egress guard', () => {
-  test('stands before what a customer names, and before the vendors', async () => {
+  test('applies to addresses of customers and to vendors', async () => {
     const closed = createTransport({ egress: createEgressGuard(), timeouts });
     vendor.answer({ status: 200 });
     for (const endpoint of [
@@ -67,7 +67,7 @@ describe('the egress guard', () => {
     await closed.close();
   });
 
-  test('lets pass where the operator has moved a vendor to, for that vendor alone', async () => {
+  test('permits the operator’s replacement of a vendor’s origin, for that vendor only', async () => {
     const moved = createTransport({
       egress: createEgressGuard(),
       origins: { PROVIDER_TWILIO_BASE_URL: `${vendor.address}/twilio` },
@@ -80,7 +80,7 @@ describe('the egress guard', () => {
       status: 200,
     });
     expect(vendor.requests.map(({ path }) => path)).toEqual(['/twilio/x']);
-    // The same address, named by a customer, also when a connection to it is open already.
+    // The same address from a customer, even if a connection to it is open.
     for (const endpoint of [
       moved.at(`${vendor.address}/twilio`),
       moved.vendor('PROVIDER_EXPO_BASE_URL', vendor.address),
@@ -90,14 +90,14 @@ describe('the egress guard', () => {
   });
 });
 
-test('a redirect is an answer like any other', async () => {
+test('a redirect is returned like any response', async () => {
   vendor.answer({ status: 302, headers: { location: 'http://169.254.169.254/' } });
   expect(await transport.at(vendor.address).request(get)).toMatchObject({ status: 302 });
   expect(vendor.requests).toHaveLength(1);
 });
 
-describe('no answer', () => {
-  test('is told, with whether the request may have arrived', async () => {
+describe('no response', () => {
+  test('is an error that states whether the request may have arrived', async () => {
     const gone = await startVendor();
     await gone.stop();
     expect(await transport.at(gone.address).request(get)).toMatchObject({
@@ -123,16 +123,16 @@ describe('no answer', () => {
     },
   );
 
-  test('because a header cannot be one, is an answer too', async () => {
+  test('because a header is invalid is an error, too', async () => {
     vendor.answer({ status: 200 });
-    const answer = await transport
+    const response = await transport
       .at(vendor.address)
       .request({ ...get, headers: { authorization: 'a\nb: c' } });
-    expect(answer).toMatchObject({ error: { code: 'UND_ERR_INVALID_ARG' }, written: false });
+    expect(response).toMatchObject({ error: { code: 'UND_ERR_INVALID_ARG' }, written: false });
     expect(vendor.requests).toEqual([]);
   });
 
-  test('after the transport was closed, and at once to what was under way', async () => {
+  test('is an error after the transport was closed, at once for requests in flight', async () => {
     vendor.answer('hang');
     const asked = transport.at(vendor.address).request(get);
     await expect.poll(() => vendor.requests.length).toBe(1);
@@ -143,8 +143,8 @@ describe('no answer', () => {
 });
 
 describe('a server that does not stop', () => {
-  const answers = {
-    /** As fast as it goes. */
+  const responses = {
+    /** As fast as possible. */
     endless: (response: ServerResponse) => {
       const chunk = Buffer.alloc(64 * 1024, 'x');
       const pump = () => {
@@ -153,7 +153,7 @@ describe('a server that does not stop', () => {
       response.on('drain', pump);
       pump();
     },
-    /** Often enough that no wait for the next byte is ever over. */
+    /** Often enough that the timeout between bytes never expires. */
     trickling: (response: ServerResponse) => {
       const timer = setInterval(() => response.write('x'), 20);
       response.on('close', () => clearInterval(timer));
@@ -161,7 +161,7 @@ describe('a server that does not stop', () => {
   };
 
   test.each(['endless', 'trickling'] as const)('%s, is left', async (kind) => {
-    const server = createServer((_request, response) => answers[kind](response));
+    const server = createServer((_request, response) => responses[kind](response));
     server.listen(0, '127.0.0.1');
     await once(server, 'listening');
     const left = new Promise((resolve) =>
@@ -172,16 +172,16 @@ describe('a server that does not stop', () => {
       timeouts: { connectMs: 100, replyMs: 200, idleMs: 1_000 },
     });
     const { port } = server.address() as AddressInfo;
-    const answer = await impatient.at(`http://127.0.0.1:${port}`).request(get);
-    if (kind === 'endless') expect(answer).toMatchObject({ status: 200, text: 'x'.repeat(1024 * 1024) });
-    else expect(answer).toMatchObject({ error: { code: 'ETIMEDOUT' }, written: true });
+    const response = await impatient.at(`http://127.0.0.1:${port}`).request(get);
+    if (kind === 'endless') expect(response).toMatchObject({ status: 200, text: 'x'.repeat(1024 * 1024) });
+    else expect(response).toMatchObject({ error: { code: 'ETIMEDOUT' }, written: true });
     await left;
     await impatient.close();
     server.close();
   });
 });
 
-test('a request that waited for a connection until its time was over was not written, and is not any more', async () => {
+test('a request that timed out while waiting for a connection is never written', async () => {
   vendor.answer({ status: 200 });
   const gate = Promise.withResolvers<void>();
   const slow: typeof open = {
@@ -207,7 +207,7 @@ test('a request that waited for a connection until its time was over was not wri
   await impatient.close();
 });
 
-test('a connection without work is closed when we say, not when the other side does', async () => {
+test('an idle connection is closed by our timeout, not by the server’s', async () => {
   const server = createServer((_request, response) => {
     response.writeHead(204, { connection: 'keep-alive', 'keep-alive': 'timeout=600' }).end();
   });
@@ -222,7 +222,7 @@ test('a connection without work is closed when we say, not when the other side d
   server.close();
 });
 
-test('connections are kept and used again', async () => {
+test('connections are kept alive and reused', async () => {
   const server = createServer((_request, response) => response.end('ok'));
   let connections = 0;
   server.on('connection', () => connections++);
@@ -231,13 +231,13 @@ test('connections are kept and used again', async () => {
   const endpoint = transport.at(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
   for (let count = 0; count < 20; count += 1)
     expect(await endpoint.request(get)).toMatchObject({ text: 'ok' });
-  // Two at times: a request may come before the connection knows that the answer before was the whole of it.
+  // Sometimes two: a request may start before the previous response is known to be complete.
   expect(connections).toBeLessThanOrEqual(2);
   server.close();
 });
 
 describe('an origin that cannot be reached', () => {
-  /** Takes connections and says nothing, like a host behind a firewall that swallows packets. */
+  /** Accepts connections and stays silent, like a host behind a firewall that drops packets. */
   async function startSilent() {
     const sockets: Socket[] = [];
     const server = createTcpServer((socket) => sockets.push(socket.on('error', () => {})));
@@ -255,15 +255,15 @@ describe('an origin that cannot be reached', () => {
     };
   }
 
-  test('makes requests in parallel fail together, not one after another', async () => {
+  test('fails concurrent requests together, not one after another', async () => {
     const silent = await startSilent();
     const patient = createTransport({ egress: open, timeouts: { ...timeouts, connectMs: 60_000 } });
     const endpoint = patient.at(silent.origin);
-    const answers = Promise.all(Array.from({ length: 20 }, () => endpoint.request(get)));
-    // All are being connected at the same time, while none of them has failed.
+    const responses = Promise.all(Array.from({ length: 20 }, () => endpoint.request(get)));
+    // All connect at the same time, before any has failed.
     await expect.poll(() => silent.sockets.length).toBe(20);
     for (const socket of silent.sockets) socket.destroy();
-    for (const answer of await answers) expect(answer).toMatchObject({ error: {}, written: false });
+    for (const response of await responses) expect(response).toMatchObject({ error: {}, written: false });
     expect(silent.sockets).toHaveLength(20);
     await patient.close();
     await silent.stop();
@@ -277,11 +277,11 @@ describe('an origin that cannot be reached', () => {
     for (let count = 0; count < 20; count += 1)
       expect(await patient.at(vendor.address).request(get)).toMatchObject({ status: 200 });
     await patient.close();
-    for (const answer of await waiting) expect(answer).toMatchObject({ error: { code: 'CLOSED' } });
+    for (const response of await waiting) expect(response).toMatchObject({ error: { code: 'CLOSED' } });
     await silent.stop();
   });
 
-  test('is not tried again within a second, and used again at once when it is back', async () => {
+  test('is not retried within a second, and used at once when it is back', async () => {
     const silent = await startSilent();
     const endpoint = transport.at(silent.origin.replace('https', 'http'));
     const port = Number(new URL(silent.origin).port);
@@ -293,13 +293,13 @@ describe('an origin that cannot be reached', () => {
     await once(back, 'listening');
     let connections = 0;
     back.on('connection', () => connections++);
-    // As the first failure: the same error, and nothing was written.
+    // The same error as the first failure, and nothing was written.
     const burst = await Promise.all(Array.from({ length: 20 }, () => endpoint.request(get)));
-    for (const answer of burst) expect(answer).toMatchObject(refused);
+    for (const response of burst) expect(response).toMatchObject(refused);
     expect(connections).toBe(0);
     await expect.poll(() => endpoint.request(get), { timeout: 10_000 }).toMatchObject({ text: 'ok' });
     const all = await Promise.all(Array.from({ length: 20 }, () => endpoint.request(get)));
-    for (const answer of all) expect(answer).toMatchObject({ text: 'ok' });
+    for (const response of all) expect(response).toMatchObject({ text: 'ok' });
     back.close();
   });
 
@@ -312,9 +312,9 @@ describe('an origin that cannot be reached', () => {
     const nameless = createTransport({ egress: createEgressGuard({ resolver }), timeouts });
     const endpoint = nameless.at('https://gone.example');
     for (let burst = 0; burst < 5; burst += 1) {
-      const answers = await Promise.all(Array.from({ length: 20 }, () => endpoint.request(get)));
-      for (const answer of answers)
-        expect(answer).toMatchObject({ error: { code: 'ENOTFOUND' }, written: false });
+      const responses = await Promise.all(Array.from({ length: 20 }, () => endpoint.request(get)));
+      for (const response of responses)
+        expect(response).toMatchObject({ error: { code: 'ENOTFOUND' }, written: false });
     }
     expect(lookups).toBe(1);
     await nameless.close();
@@ -325,7 +325,7 @@ describe('TLS', () => {
   const authorities = getCACertificates('default');
   afterEach(() => setDefaultCACertificates(authorities));
 
-  test('is spoken with servers that prove who they are, and with no others', async () => {
+  test('works with servers that prove their identity, and with no others', async () => {
     const file = (name: string) =>
       readFileSync(new URL(`../../../test/support/tls/${name}`, import.meta.url));
     const server = createHttpsServer(
@@ -341,17 +341,17 @@ describe('TLS', () => {
       written: false,
     });
     setDefaultCACertificates([...authorities, testAuthority]);
-    // The refusal is remembered for a second.
+    // The failure is remembered for a second.
     await expect.poll(() => endpoint.request(get), { timeout: 10_000 }).toMatchObject({ text: 'safe' });
     await transport.close();
     server.close();
   });
 
-  test('that is never set up is not waited for', async () => {
+  test('that is never established times out', async () => {
     vendor.answer('hang');
     const impatient = createTransport({ egress: open, timeouts: { ...timeouts, connectMs: 100 } });
-    const answer = await impatient.at(vendor.address.replace('http:', 'https:')).request(get);
-    expect(answer).toMatchObject({ error: {}, written: false });
+    const response = await impatient.at(vendor.address.replace('http:', 'https:')).request(get);
+    expect(response).toMatchObject({ error: {}, written: false });
     await impatient.close();
   });
 });

@@ -90,8 +90,8 @@ export function createTransport({
   timeouts?: Partial<Timeouts>;
 }): Transport {
   const limits = { ...DEFAULT_TIMEOUTS, ...timeouts };
-  const guarded = new Way(egress.connect, limits);
-  const open = new Way(createEgressGuard({ allow: '0.0.0.0/0,::/0' }).connect, limits);
+  const guarded = new HttpClient(egress.connect, limits);
+  const open = new HttpClient(createEgressGuard({ allow: '0.0.0.0/0,::/0' }).connect, limits);
   return {
     timeouts: limits,
     at: (base) => guarded.to(base),
@@ -106,7 +106,7 @@ export function createTransport({
 }
 
 /** The connections that were opened by one `connect` function, with the guard or without. */
-class Way {
+class HttpClient {
   readonly #connect: EgressGuard['connect'];
   readonly #timeouts: Timeouts;
   readonly #unreachable = new UnreachableHosts();
@@ -253,7 +253,7 @@ function exchange(
       clearTimeout(deadline);
       resolve(response);
     };
-    const whole = () => {
+    const finish = () => {
       const [only] = chunks;
       const read = chunks.length === 1 && only !== undefined ? only : Buffer.concat(chunks);
       settle({ status, headers: received, text: read.toString('utf8', 0, maxResponseBytes) });
@@ -262,8 +262,8 @@ function exchange(
     const deadline = setTimeout(
       () => {
         late = true;
-        sending?.abort(TOO_LATE);
-        settle({ error: isClosed() ? CLOSED : described(TOO_LATE), written: sending !== undefined });
+        sending?.abort(TIMED_OUT);
+        settle({ error: isClosed() ? CLOSED : toHttpError(TIMED_OUT), written: sending !== undefined });
       },
       connectMs + 2 * replyMs,
     );
@@ -280,33 +280,35 @@ function exchange(
       {
         onRequestStart(controller) {
           sending = controller;
-          if (late) controller.abort(TOO_LATE); // it waited for a connection too long
+          if (late) controller.abort(TIMED_OUT); // it waited for a connection too long
         },
         onResponseStart(_controller, code, given) {
           status = code; // informational responses (1xx) are overwritten
-          received = joined(given);
+          received = joinHeaders(given);
         },
         onResponseData(controller, chunk) {
           chunks.push(chunk);
           bytes += chunk.length;
           if (bytes < maxResponseBytes) return;
-          whole();
-          controller.abort(ENOUGH); // do not wait for the rest
+          finish();
+          controller.abort(TRUNCATED); // do not wait for the rest
         },
-        onResponseEnd: whole,
+        onResponseEnd: finish,
         // Nothing was sent before onRequestStart.
         onResponseError: (_controller, error) =>
-          settle({ error: isClosed() ? CLOSED : described(error), written: sending !== undefined }),
+          settle({ error: isClosed() ? CLOSED : toHttpError(error), written: sending !== undefined }),
       },
     );
   });
 }
 
-const TOO_LATE = Object.assign(new Error('the response took too long'), { code: 'ETIMEDOUT' });
-const ENOUGH = new Error('enough of the response was read');
+const TIMED_OUT = Object.assign(new Error('the response took too long'), { code: 'ETIMEDOUT' });
+const TRUNCATED = new Error('enough of the response was read');
 
 /** Joins repeated headers; copies the headers only if there are any. */
-function joined(headers: Readonly<Record<string, string | string[] | undefined>>): Record<string, string> {
+function joinHeaders(
+  headers: Readonly<Record<string, string | string[] | undefined>>,
+): Record<string, string> {
   const all = Object.values(headers);
   if (all.every((value) => typeof value === 'string')) return headers as Record<string, string>;
   return Object.fromEntries(
@@ -316,7 +318,7 @@ function joined(headers: Readonly<Record<string, string | string[] | undefined>>
   );
 }
 
-function described(error: unknown): HttpError {
+function toHttpError(error: unknown): HttpError {
   if (!(error instanceof Error)) return { code: 'UNKNOWN', message: String(error) };
   const { code } = error as NodeJS.ErrnoException;
   return { code: typeof code === 'string' ? code : 'UNKNOWN', message: error.message };

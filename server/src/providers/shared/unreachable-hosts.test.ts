@@ -6,7 +6,7 @@ const fails = (code: string) => async () => {
   throw new Error(code);
 };
 
-test('a success ends what a failure began, whatever older attempts find out afterwards', async () => {
+test('a success ends the block of a host, even if older attempts fail afterwards', async () => {
   const hosts = new UnreachableHosts();
   const slow = Promise.withResolvers<string>();
   const old = hosts.connect(HOST, () => slow.promise); // begins before the outage is known
@@ -22,7 +22,7 @@ test('a success ends what a failure began, whatever older attempts find out afte
   expect(await hosts.connect(HOST, async () => 'tried')).toBe('tried');
 });
 
-test('one host says nothing of another', async () => {
+test('hosts are independent', async () => {
   const hosts = new UnreachableHosts();
   await expect(hosts.connect(HOST, fails('down'))).rejects.toThrow('down');
   expect(await hosts.connect('https://other.example', async () => 'connected')).toBe('connected');

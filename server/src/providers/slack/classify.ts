@@ -1,7 +1,16 @@
-/** Classifies Slack's responses to a message. https://docs.slack.dev/reference/methods/chat.postMessage#errors */
+/**
+ * Classifies Slack's responses to a message.
+ * https://docs.slack.dev/reference/methods/chat.postMessage#errors
+ */
 
 import type { SendOutcome } from '../provider.ts';
-import { httpOutcome, rejected, rejectedForEither, retry, type Said } from '../shared/http-outcome.ts';
+import {
+  httpOutcome,
+  type ParsedResponse,
+  rejected,
+  rejectedForEither,
+  retry,
+} from '../shared/http-outcome.ts';
 import type { HttpResult } from '../shared/transport.ts';
 
 /** Returns the outcome of a response. The API responds with JSON, an incoming webhook with one word. */
@@ -55,27 +64,27 @@ const AMBIGUOUS = new Set(['fatal_error', 'internal_error']);
 /** The engine refreshes the installation's tokens and retries. */
 const TOKEN_EXPIRED = 'token_expired';
 
-function meaning(said: Said): SendOutcome | undefined {
-  const { ok, ts, error } = said.json as { ok?: unknown; ts?: unknown; error?: unknown };
-  if (said.status === 200 && ok === true)
+function meaning(response: ParsedResponse): SendOutcome | undefined {
+  const { ok, ts, error } = response.json as { ok?: unknown; ts?: unknown; error?: unknown };
+  if (response.status === 200 && ok === true)
     return typeof ts === 'string' ? { kind: 'sent', providerId: ts } : { kind: 'sent' };
-  if (said.status === 200 && said.text.trim() === 'ok') return { kind: 'sent' };
-  const code = wordOf(typeof error === 'string' ? error : said.text);
+  if (response.status === 200 && response.text.trim() === 'ok') return { kind: 'sent' };
+  const code = errorCodeOf(typeof error === 'string' ? error : response.text);
   if (code === undefined) return undefined;
-  const gone = { kind: 'token_gone', reason: said.reason, code } as const;
-  if (said.status === 429 || PASSING.has(code)) return retry(said, { code });
-  if (AMBIGUOUS.has(code)) return retry(said, { code, ambiguous: true });
-  if (code === TOKEN_EXPIRED) return retry(said, { code });
+  const gone = { kind: 'token_gone', reason: response.reason, code } as const;
+  if (response.status === 429 || PASSING.has(code)) return retry(response, { code });
+  if (AMBIGUOUS.has(code)) return retry(response, { code, ambiguous: true });
+  if (code === TOKEN_EXPIRED) return retry(response, { code });
   if (INSTALLATION_GONE.has(code)) return { ...gone, scope: 'installation' };
   if (TOKEN_GONE.has(code)) return { ...gone, scope: 'token' };
-  if (EITHER.has(code)) return rejectedForEither(said, code);
-  if (FORBIDDEN.has(code)) return rejected('message', said, code);
-  if (said.status >= 500) return undefined;
+  if (EITHER.has(code)) return rejectedForEither(response, code);
+  if (FORBIDDEN.has(code)) return rejected('message', response, code);
+  if (response.status >= 500) return undefined;
   // An error that is not in the lists above concerns the message.
-  return ok === false || said.status >= 400 ? rejected('message', said, code) : undefined;
+  return ok === false || response.status >= 400 ? rejected('message', response, code) : undefined;
 }
 
 /** Returns Slack's error code, if the text is one. */
-function wordOf(text: string): string | undefined {
+function errorCodeOf(text: string): string | undefined {
   return /^\s*([a-z][a-z_]{1,99})\s*$/.exec(text)?.[1];
 }

@@ -53,7 +53,7 @@ const TEXT = `*Your order has shipped*\nIt arrives on *Monday*.\n${LINK.replace(
 const HTML = { content: '<p>It arrives on <b>Monday</b>.</p>' };
 
 describe('what is posted', () => {
-  test('to a channel by the API: blocks, a text, and the ids for other apps', () => {
+  test('to a channel through the API: blocks, a text, and the ids for other apps', () => {
     const request = slack.build(byApi(HTML), CONFIG);
     expect(request).toMatchObject({
       method: 'POST',
@@ -76,7 +76,7 @@ describe('what is posted', () => {
     });
   });
 
-  test('at a webhook: the same without what only the API knows', () => {
+  test('to a webhook: the same without members of the API', () => {
     expect(slack.build(byWebhook(HTML), CONFIG)).toMatchObject({
       webhookUrl: `https://hooks.slack.com${PATH}`,
       path: '',
@@ -91,7 +91,7 @@ describe('what is posted', () => {
     expect(blocks).toEqual(BLOCKS.slice(0, 1));
   });
 
-  test('a text that is no HTML is left as it is, but calls nobody', () => {
+  test('a plain text is unchanged, but mentions no user', () => {
     const text = 'a <b and c> d & <!channel> *bold*';
     const { blocks } = payload(byApi({ content: text, text }));
     expect(blocks[1]?.text?.text).toBe('a &lt;b and c&gt; d &amp; &lt;!channel&gt; *bold*');
@@ -106,7 +106,7 @@ describe('what is posted', () => {
     },
   );
 
-  test('nothing is longer than Slack takes, and the link stays', () => {
+  test('all parts keep to Slack’s limits, and the link stays', () => {
     const text = '<&😀'.repeat(5000);
     const { blocks, text: whole } = payload(byApi({ title: 'ü😀'.repeat(100), content: text, text }));
     const [header, section, actions] = blocks;
@@ -118,7 +118,7 @@ describe('what is posted', () => {
     expect(whole.endsWith(`…\n${LINK.replace('&', '&amp;')}`)).toBe(true);
   });
 
-  test('an override replaces blocks, adds what we do not send, and does not change where it goes', () => {
+  test('an override replaces blocks, adds members, and does not change the destination', () => {
     const override: Override = {
       channel: 'C666',
       token: 'xoxb-stolen',
@@ -133,13 +133,13 @@ describe('what is posted', () => {
     expect(payload(byWebhook({ override }))).not.toHaveProperty('channel');
   });
 
-  test('both apps send alike', () => {
+  test('both apps send the same', () => {
     expect(slackbot.build(byApi(), { enabled: true })).toEqual(slack.build(byApi(), CONFIG));
     expect(slackbot.classify).toBe(slack.classify);
   });
 });
 
-describe('what the answer means', () => {
+describe('classify', () => {
   const gone = { kind: 'token_gone', scope: 'token' };
   const uninstalled = { kind: 'token_gone', scope: 'installation' };
   const either = { kind: 'rejected', scope: 'message', suspect: 'config' };
@@ -178,7 +178,7 @@ describe('what the answer means', () => {
       (word): [string, Record<string, unknown>] => [word, retry],
     ),
     ...['fatal_error', 'internal_error'].map((word): [string, Record<string, unknown>] => [word, doubt]),
-  ])('the API says %s', (error, expected) => {
+  ])('error %s of the API', (error, expected) => {
     const outcome = slack.classify({ status: 200, headers: {}, text: JSON.stringify({ ok: false, error }) });
     expect(outcome).toMatchObject({ ...expected, code: error, reason: `Slack responded with 200: ${error}` });
   });
@@ -203,23 +203,23 @@ describe('what the answer means', () => {
     [400, 'missing_text_or_fallback_or_attachments', message],
     [500, 'rollup_error', retry],
     [503, 'whatever', retry],
-  ])('a webhook says %d %s', (status, text, expected) => {
+  ])('%d %s from a webhook', (status, text, expected) => {
     expect(slack.classify({ status, headers: {}, text })).toMatchObject({
       ...expected,
       code: status === 503 ? '503' : text,
     });
   });
 
-  test('too often is until when Slack says', () => {
-    const answer = {
+  test('too many requests are retried when Slack permits', () => {
+    const response = {
       status: 429,
       headers: { 'retry-after': '30' },
       text: '{"ok":false,"error":"ratelimited"}',
     };
-    expect(slack.classify(answer)).toMatchObject({ ...retry, retryAfterMs: 30_000, code: 'ratelimited' });
+    expect(slack.classify(response)).toMatchObject({ ...retry, retryAfterMs: 30_000, code: 'ratelimited' });
   });
 
-  test('taken is "ok", in whichever form', () => {
+  test('success is "ok" in either form', () => {
     const classify = (text: string) => slack.classify({ status: 200, headers: {}, text });
     expect(classify('ok')).toEqual({ kind: 'sent' });
     expect(classify('{"ok":true,"channel":"C1","ts":"1503435956.000247"}')).toEqual({
@@ -250,7 +250,7 @@ describe('sending', () => {
     return outcome;
   }
 
-  test('by the API is one request with the token of the installation', async () => {
+  test('through the API is one request with the token of the installation', async () => {
     vendor.answer({ status: 200, body: { ok: true, ts: '1.2', channel: 'C024BE91L' } });
     expect(await send(byApi())).toEqual({ kind: 'sent', providerId: '1.2' });
     const body = JSON.stringify(payload(byApi()));
@@ -272,7 +272,7 @@ describe('sending', () => {
     ]);
   });
 
-  test('at a webhook is one request to its address, without any token', async () => {
+  test('to a webhook is one request to its URL, without a token', async () => {
     vendor.answer({ status: 200, body: 'ok' });
     const message = byWebhook({ to: { webhookUrl: `${vendor.address}${PATH}` } });
     expect(await send(message, '127.0.0.0/8')).toEqual({ kind: 'sent' });
@@ -282,7 +282,7 @@ describe('sending', () => {
     expect(vendor.requests[0]?.headers).not.toHaveProperty('authorization');
   });
 
-  test('at an address within our own network is not done, and the token is discarded', async () => {
+  test('to an address within our own network is rejected, and the token is discarded', async () => {
     vendor.answer({ status: 200, body: 'ok' });
     const outcome = await send(byWebhook({ to: { webhookUrl: `${vendor.address}${PATH}` } }));
     expect(outcome).toMatchObject({ kind: 'token_gone', scope: 'token', code: 'EGRESS_REFUSED' });
@@ -310,7 +310,7 @@ conforms(
     accepts: { status: 200, body: 'ok' },
     sent: { kind: 'sent' },
     secrets: ['canary-of-the-channel'],
-    // Whatever an address answers that a user saved, the integration is not to blame.
+    // The response of an address that a user saved never blames the integration.
     except: { 'a redirect': { kind: 'rejected', scope: 'message' } },
   },
   'by a webhook',

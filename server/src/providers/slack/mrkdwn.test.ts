@@ -42,18 +42,18 @@ describe('HTML as mrkdwn', () => {
     '<a href="mailto:<!channel>">x</a>',
     '<textarea>&lt;!channel&gt;</textarea>',
     '<table><tr><td>&lt;!channel&gt;</td></tr></table>',
-  ])('nobody is called by %s', (html) => {
+  ])('%s mentions no user', (html) => {
     expect(htmlToMrkdwn(html)).not.toContain('<!');
   });
 
-  test('ten megabytes and a thousand levels take no time', () => {
+  test('ten megabytes and a thousand levels are converted quickly', () => {
     const started = performance.now();
     expect(htmlToMrkdwn(`${'<div>'.repeat(1000)}x${'<p>word</p>'.repeat(1_000_000)}`)).not.toBe('');
     expect(performance.now() - started).toBeLessThan(2_000);
   });
 });
 
-test('the three characters that mean something are written out', () => {
+test('the three special characters are escaped', () => {
   expect(escapeMrkdwn('a < b && c > d <!here>')).toBe('a &lt; b &amp;&amp; c &gt; d &lt;!here&gt;');
 });
 

@@ -3,7 +3,7 @@
  * https://docs.slack.dev/authentication/installing-with-oauth
  */
 import type { SlackInstallation } from '../../contract/installation.ts';
-import { type Asked, ask } from '../shared/ask.ts';
+import { type JsonResponse, requestJson } from '../shared/request-json.ts';
 import type { Transport } from '../shared/transport.ts';
 
 /** The credentials of a Slack app. */
@@ -83,8 +83,8 @@ function access(
   { clientId, clientSecret }: SlackApp,
   form: Record<string, string>,
   secrets: string[],
-): Promise<Asked> {
-  return ask(transport.vendor('PROVIDER_SLACK_API_URL', 'https://slack.com/api'), {
+): Promise<JsonResponse> {
+  return requestJson(transport.vendor('PROVIDER_SLACK_API_URL', 'https://slack.com/api'), {
     method: 'POST',
     path: '/oauth.v2.access',
     headers: {
@@ -110,7 +110,7 @@ const PASSING = new Set([
 const RETRY_AFTER_MS = 30_000;
 
 function classify<Granted>(
-  { status, headers, json, said }: Asked,
+  { status, headers, json, summary }: JsonResponse,
   read: (json: Members) => Granted | undefined,
 ): GrantResult<Granted> {
   const failed = (reason: string): GrantResult<Granted> => ({
@@ -118,7 +118,7 @@ function classify<Granted>(
     reason,
     retryAfterMs: retryAfterMs(headers['retry-after']),
   });
-  if (status === 0) return failed(`Slack did not respond: ${said}`);
+  if (status === 0) return failed(`Slack did not respond: ${summary}`);
   const members = json as Members;
   const error = members.ok === false ? codeIn(members.error) : undefined;
   if (status === 429 || status >= 500) return failed(`Slack responded with ${status}`);
@@ -143,23 +143,24 @@ function codeIn(error: unknown): string {
  */
 function grantIn(json: Members): SlackGrant | undefined {
   const tokens = tokensIn(json);
-  const team = objectIn(json.team);
-  const enterprise = objectIn(json.enterprise);
-  const webhook = objectIn(json.incoming_webhook);
-  const workspace = idAndName(team) ?? idAndName(enterprise); // an organization-wide installation has no workspace
-  const installer = wordIn(objectIn(json.authed_user)?.id);
-  const appId = wordIn(json.app_id);
+  const team = membersIn(json.team);
+  const enterprise = membersIn(json.enterprise);
+  const webhook = membersIn(json.incoming_webhook);
+  // An organization-wide installation has no workspace.
+  const workspace = idAndName(team) ?? idAndName(enterprise);
+  const installer = textIn(membersIn(json.authed_user)?.id);
+  const appId = textIn(json.app_id);
   if (tokens === undefined || workspace === undefined || installer === undefined || appId === undefined)
     return undefined;
   const organisation = idAndName(enterprise);
   return {
     ...tokens,
-    ...words(json, ['bot_user_id', 'scope', 'token_type']),
+    ...textsIn(json, ['bot_user_id', 'scope', 'token_type']),
     app_id: appId,
     authed_user: {
       id: installer,
-      ...words(objectIn(json.authed_user), ['access_token', 'refresh_token', 'scope', 'token_type']),
-      ...lifetimeIn(objectIn(json.authed_user)),
+      ...textsIn(membersIn(json.authed_user), ['access_token', 'refresh_token', 'scope', 'token_type']),
+      ...lifetimeIn(membersIn(json.authed_user)),
     },
     team: workspace,
     ...(organisation === undefined ? {} : { enterprise: { name: organisation.id, ...organisation } }),
@@ -171,24 +172,24 @@ function grantIn(json: Members): SlackGrant | undefined {
 }
 
 function tokensIn(json: Members): RenewedTokens | undefined {
-  const token = wordIn(json.access_token);
+  const token = textIn(json.access_token);
   if (token === undefined) return undefined;
-  return { access_token: token, ...words(json, ['refresh_token']), ...lifetimeIn(json) };
+  return { access_token: token, ...textsIn(json, ['refresh_token']), ...lifetimeIn(json) };
 }
 
 function webhookIn(webhook: Members | undefined): Pick<SlackGrant, 'incoming_webhook'> {
-  const url = wordIn(webhook?.url);
-  const channel = wordIn(webhook?.channel);
-  const configuration = wordIn(webhook?.configuration_url);
+  const url = textIn(webhook?.url);
+  const channel = textIn(webhook?.channel);
+  const configuration = textIn(webhook?.configuration_url);
   if (url === undefined || channel === undefined || configuration === undefined) return {};
   return {
-    incoming_webhook: { url, channel, configuration_url: configuration, ...words(webhook, ['channel_id']) },
+    incoming_webhook: { url, channel, configuration_url: configuration, ...textsIn(webhook, ['channel_id']) },
   };
 }
 
 function idAndName(value: Members | undefined): { id: string; name?: string } | undefined {
-  const id = wordIn(value?.id);
-  return id === undefined ? undefined : { id, ...words(value, ['name']) };
+  const id = textIn(value?.id);
+  return id === undefined ? undefined : { id, ...textsIn(value, ['name']) };
 }
 
 function lifetimeIn(value: Members | undefined): { expires_in?: number } {
@@ -199,22 +200,22 @@ function lifetimeIn(value: Members | undefined): { expires_in?: number } {
 }
 
 /** Returns those of the members that are texts and not empty. */
-function words<Name extends string>(
+function textsIn<Name extends string>(
   value: Members | undefined,
   names: readonly Name[],
 ): { [One in Name]?: string } {
   const found = names.flatMap((name) => {
-    const word = wordIn(value?.[name]);
-    return word === undefined ? [] : [[name, word]];
+    const text = textIn(value?.[name]);
+    return text === undefined ? [] : [[name, text]];
   });
   return Object.fromEntries(found) as { [One in Name]?: string };
 }
 
-function wordIn(value: unknown): string | undefined {
+function textIn(value: unknown): string | undefined {
   return typeof value === 'string' && value !== '' && value.length <= 4096 ? value : undefined;
 }
 
-function objectIn(value: unknown): Members | undefined {
+function membersIn(value: unknown): Members | undefined {
   return typeof value === 'object' && value !== null ? (value as Members) : undefined;
 }
 

@@ -20,7 +20,7 @@ const request = (body: string, headers: Record<string, string> = {}, nowMs = 1_5
   nowMs,
 });
 
-test('the documented signature is right for five minutes', () => {
+test('the documented signature is valid for five minutes', () => {
   const { secret: signing_secret, time, body, signature } = EXAMPLE;
   const headers = { 'x-slack-request-timestamp': time, 'x-slack-signature': signature };
   const isSigned = (one: ReturnType<typeof request>, key: string | undefined = signing_secret) =>
@@ -47,7 +47,7 @@ test('the documented signature is right for five minutes', () => {
   expect(slackReceipts.isSigned(request(body, headers), { signing_secret: undefined })).toBe(false);
 });
 
-// As the reference of the events shows them.
+// From the reference of the events.
 const wrapped = (event: object, more: object = {}) => ({
   token: 'XXYYZZ',
   team_id: 'TXXXXXXXX',
@@ -94,7 +94,7 @@ test.each([
   expect(slackReceipts.read(request(JSON.stringify(said)))).toEqual({ gone: expected });
 });
 
-test('a challenge is for the sender, and what is no event cannot be read', () => {
+test('a challenge is returned, and other bodies cannot be read', () => {
   const read = (said: unknown) => slackReceipts.read(request(JSON.stringify(said)));
   expect(read({ type: 'url_verification', token: 't', challenge: 'c' })).toEqual({ challenge: 'c' });
   expect(read({ type: 'url_verification' })).toBeUndefined();

@@ -1,7 +1,7 @@
 /** What Slack reports of an app. https://docs.slack.dev/apis/events-api */
 
 import type { GoneChat, ReceiptReader } from '../provider.ts';
-import { hasSignature, isRecent, membersOf, objectOf, textOf, wordOf } from '../shared/inbound.ts';
+import { hasSignature, headerText, isRecent, membersOf, nonEmptyText, objectOf } from '../shared/inbound.ts';
 
 // Slack signs a retry again.
 const TOLERANCE_MS = 5 * 60_000;
@@ -12,15 +12,15 @@ const TOLERANCE_MS = 5 * 60_000;
  */
 export const slackReceipts: ReceiptReader<{ signing_secret?: string | undefined }> = {
   isSigned({ headers, body, nowMs }, { signing_secret: key }) {
-    const time = textOf(headers['x-slack-request-timestamp']);
-    const signature = /^v0=([0-9a-f]{64})$/.exec(textOf(headers['x-slack-signature']))?.[1];
+    const time = headerText(headers['x-slack-request-timestamp']);
+    const signature = /^v0=([0-9a-f]{64})$/.exec(headerText(headers['x-slack-signature']))?.[1];
     if (key === undefined || signature === undefined || !isRecent(time, nowMs, TOLERANCE_MS)) return false;
     return hasSignature(Buffer.concat([Buffer.from(`v0:${time}:`), body]), key, signature);
   },
   read({ body, nowMs }) {
     const said = objectOf(body.toString());
     if (said?.type === 'url_verification') {
-      const challenge = wordOf(said.challenge);
+      const challenge = nonEmptyText(said.challenge);
       return challenge === undefined ? undefined : { challenge };
     }
     if (typeof said?.type !== 'string') return undefined;
@@ -31,7 +31,7 @@ export const slackReceipts: ReceiptReader<{ signing_secret?: string | undefined 
 
 function goneIn(said: Readonly<Record<string, unknown>>, nowMs: number): GoneChat[] {
   const event = membersOf(said.event);
-  const app = wordOf(said.api_app_id);
+  const app = nonEmptyText(said.api_app_id);
   if (app === undefined) return [];
   // To the second: what was saved within it was saved before, more likely than since.
   const endsMs = typeof said.event_time === 'number' ? said.event_time * 1000 + 999 : nowMs;
@@ -50,7 +50,7 @@ function goneIn(said: Readonly<Record<string, unknown>>, nowMs: number): GoneCha
     case 'channel_deleted':
     case 'group_archive':
     case 'group_deleted': {
-      const channelId = wordOf(event.channel);
+      const channelId = nonEmptyText(event.channel);
       return channelId === undefined ? [] : gone({ channelId });
     }
     default:
@@ -66,7 +66,7 @@ function placesOf(said: Readonly<Record<string, unknown>>): string[] {
   const { authorizations } = said;
   const first = membersOf(Array.isArray(authorizations) ? authorizations[0] : undefined);
   const whole = said.is_enterprise_install === true || first.is_enterprise_install === true;
-  const enterprise = wordOf(said.enterprise_id) ?? wordOf(first.enterprise_id);
-  const team = wordOf(said.team_id);
+  const enterprise = nonEmptyText(said.enterprise_id) ?? nonEmptyText(first.enterprise_id);
+  const team = nonEmptyText(said.team_id);
   return [...new Set([team, whole ? enterprise : undefined].filter((place) => place !== undefined))];
 }

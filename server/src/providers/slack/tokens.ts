@@ -53,9 +53,9 @@ export const chatTokens: TargetedTokens<ChatToken> = {
   hosts: [urlMember('webhook.url')],
   hasPublicIds: true,
   savedAgain:
-    'A token is identified by the channel in `oauth`, or else by the URL in `webhook`; several users can have the same ' +
-    'token. Saving it again updates its record, or creates a new one if it was discarded. With `oauth`, the ' +
-    'id of the active record consists of the installation and the channel.',
+    'A token is identified by the channel in `oauth`, or else by the URL in `webhook`; several users can ' +
+    'have the same token. Saving it again updates its record, or creates a new one if it was discarded. ' +
+    'With `oauth`, the id of the active record consists of the installation and the channel.',
   identity({ oauth, webhook }) {
     if (oauth === undefined) return { text: webhook?.url ?? '' };
     const id = `${oauth.installation_id}-${oauth.channel_id}`;

@@ -1,6 +1,6 @@
 /**
- * SMTP in the table of faults: what stands there in the words of HTTP, brought about as a mail server does
- * it.
+ * Runs SMTP through the table of faults. The table is in terms of HTTP; here a mail server causes each
+ * fault.
  */
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { beforeAll, describe, expect, test } from 'vitest';
@@ -14,7 +14,7 @@ import { createEgressGuard } from '../../lib/egress.ts';
 import { createTransport, type Timeouts } from '../shared/transport.ts';
 import { smtp } from './index.ts';
 
-/** What the server does, or what is there instead of one; undefined where SMTP knows nothing like it. */
+/** The fault of the server, or a replacement of it; undefined if SMTP has no such fault. */
 type Act = Partial<Record<Stage, Step>> | Parameters<typeof startNoVendor>[0] | undefined;
 
 const ACTS: Record<FaultName, Act> = {
@@ -35,7 +35,7 @@ const ACTS: Record<FaultName, Act> = {
   '500': { END: '451 4.3.0 local error' },
   '503': { END: '421 4.3.2 shutting down' },
   '503 with Retry-After in seconds': undefined,
-  '502': undefined, // a relay answers for itself
+  '502': undefined, // a relay responds itself
   '504': undefined,
   'a redirect': { RCPT: '551 5.1.6 not here, try <ann@example.net>' },
   'garbage body': { END: '\u0000\ufffd{"' },
@@ -44,9 +44,9 @@ const ACTS: Record<FaultName, Act> = {
 };
 
 const EXCEPT: Partial<Record<FaultName, Expected>> = {
-  // It is the project's own server: its certificate is the project's to repair.
+  // It is the project's own server, so the project has to repair its certificate.
   'bad TLS': { kind: 'rejected', scope: 'config' },
-  // The address is given up, and nothing is sent to where the server says.
+  // The address is suppressed, and the redirect is not followed.
   'a redirect': { kind: 'rejected', scope: 'address' },
 };
 
@@ -54,12 +54,12 @@ const PATIENT: Timeouts = { connectMs: 5_000, replyMs: 5_000, idleMs: 5_000 };
 const LIMITS: Partial<Record<FaultName, Partial<Timeouts>>> = {
   'timeout before the write': { connectMs: 200 },
   'timeout after the write': { replyMs: 200 },
-  'slow body': { connectMs: 400, replyMs: 100 }, // the whole has twice connectMs and five times replyMs
+  'slow body': { connectMs: 400, replyMs: 100 }, // the deadline is twice connectMs plus five times replyMs
 };
 
 beforeAll(() => setDefaultCACertificates([...getCACertificates('default'), testAuthority]));
 
-describe('smtp ends as the table of faults says, and works again afterwards:', { concurrent: true }, () => {
+describe('smtp has the outcomes of the table of faults, and recovers:', { concurrent: true }, () => {
   const rows = Object.entries(ACTS).filter(([, act]) => act !== undefined) as [FaultName, Act][];
   test.each(rows)('%s', async (fault, act = {}) => {
     const expected = EXCEPT[fault] ?? FAULTS[fault];

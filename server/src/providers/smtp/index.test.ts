@@ -31,7 +31,7 @@ async function standIn(options: Parameters<typeof startSmtpStandIn>[0] = {}) {
 function connect(
   config: Partial<Config>,
   timeouts: Partial<Timeouts> = {},
-  /** What is to be done when the test is over; tests that run at the same time have an end each. */
+  /** Runs when the test ends; concurrent tests have one each. */
   atEnd: (cleanup: () => Promise<void>) => void = (cleanup) => cleanups.push(cleanup),
 ): Sender<EmailMessage> {
   const sender = smtp.connect(
@@ -75,7 +75,7 @@ function email(changes: Partial<EmailMessage> = {}): EmailMessage {
 }
 
 describe('the message', () => {
-  test('arrives exactly as it was meant', async () => {
+  test('arrives unchanged', async () => {
     const server = await standIn();
     const sender = connect({
       port: server.port,
@@ -119,7 +119,7 @@ describe('the message', () => {
     });
   });
 
-  test('is byte for byte the same when it is sent again', async () => {
+  test('is identical when it is retried', async () => {
     const server = await standIn();
     const sender = connect({ port: server.port });
     await sender.send(email());
@@ -184,7 +184,7 @@ describe('the message', () => {
     },
   );
 
-  test('cannot be ended early, nor another begun, by its content', async () => {
+  test('cannot be ended by its content, and its content cannot begin another', async () => {
     const server = await standIn();
     const text =
       'a\r\n.\r\nMAIL FROM:<evil@example.net>\r\nb\r.\rc\n.\n--=_01990000-0000-7000-8000-000000000001--\r\nd';
@@ -196,7 +196,7 @@ describe('the message', () => {
     expect(parsed?.html?.trim()).toBe(text.replace(/\r\n?/g, '\n'));
   });
 
-  test('of 10 MiB in any script arrives whole', async () => {
+  test('of 10 MiB in any script arrives complete', async () => {
     const server = await standIn();
     const html = 'नमस्ते '.repeat(500_000);
     expect(await connect({ port: server.port }).send(email({ html }))).toMatchObject({ kind: 'sent' });
@@ -206,7 +206,7 @@ describe('the message', () => {
     expect(lines.filter((line) => line.length > 998)).toEqual([]);
   });
 
-  test('that is larger than the server takes is refused without being sent', async () => {
+  test('that is larger than the server accepts is rejected without being sent', async () => {
     const server = await standIn({ maxSize: 10_000 });
     const outcome = await connect({ port: server.port }).send(email({ html: 'x'.repeat(20_000) }));
     expect(outcome).toMatchObject({
@@ -219,17 +219,17 @@ describe('the message', () => {
 });
 
 describe('addresses', () => {
-  test('of international domains go out in ASCII', async () => {
+  test('of international domains are sent in ASCII', async () => {
     const server = await standIn();
     await connect({ port: server.port }).send(email({ to: { email: 'ann@bücher.example' } }));
-    // smtp-server shows the envelope decoded, so look at the message and at what was built.
+    // smtp-server decodes the envelope, so the message and the built request are checked.
     const [received] = await server.waitFor(1);
     expect(received?.raw.toString()).toContain('\r\nTo: ann@xn--bcher-kva.example\r\n');
     const { envelope } = smtp.build(email({ to: { email: 'ann@bücher.example' } }), plainConfig);
     expect(envelope.to).toBe('ann@xn--bcher-kva.example');
   });
 
-  test('that are not ASCII themselves go out by SMTPUTF8', async () => {
+  test('with a local part that is not ASCII are sent with SMTPUTF8', async () => {
     const server = await standIn();
     await connect({ port: server.port }).send(email({ to: { email: 'jörg@bücher.example', name: 'Jörg' } }));
     const [received] = await server.waitFor(1);
@@ -237,7 +237,7 @@ describe('addresses', () => {
     expect((await received?.parsed())?.to).toEqual([{ address: 'jörg@bücher.example', name: 'Jörg' }]);
   });
 
-  test('that a server without SMTPUTF8 refuses are address errors', async () => {
+  test('that a server without SMTPUTF8 rejects are address errors', async () => {
     const server = await startSmtpScript({ RCPT: '501 5.5.4 Bad address syntax' });
     cleanups.push(server.stop);
     expect(
@@ -258,7 +258,7 @@ describe('addresses', () => {
     'a\u0000@b.de',
     'a@b c',
     'a b@c.de',
-  ])('%j is no address, and no server is asked', async (address) => {
+  ])('%j is not an address, and no server is called', async (address) => {
     expect(await connect({}).send(email({ to: { email: address } }))).toMatchObject({
       kind: 'rejected',
       scope: 'address',
@@ -275,7 +275,7 @@ describe('security', () => {
     expect(await sender.send(email())).toMatchObject({ kind: 'sent' });
   });
 
-  test('an address will do as host where the certificate is for the address', async () => {
+  test('an IP address is a valid host if the certificate is for it', async () => {
     const server = await standIn({ security: 'ssl' });
     expect(
       await connect({ host: '127.0.0.1', port: server.port, security: 'ssl' }).send(email()),
@@ -284,7 +284,7 @@ describe('security', () => {
     });
   });
 
-  test('left out: encrypted as soon as the server offers it', async () => {
+  test('default: encrypted if the server offers it', async () => {
     const server = await standIn({ security: 'starttls' });
     setDefaultCACertificates(publicAuthorities);
     expect(await connect({ port: server.port }).send(email())).toMatchObject({
@@ -295,7 +295,7 @@ describe('security', () => {
     expect(await connect({ port: server.port }).send(email())).toMatchObject({ kind: 'sent' });
   });
 
-  test('starttls: a server that does not offer it gets nothing', async () => {
+  test('starttls: a server that does not offer it receives nothing', async () => {
     const server = await standIn({ security: 'none', account });
     const outcome = await connect({ port: server.port, security: 'starttls', ...account }).send(email());
     expect(outcome).toMatchObject({
@@ -348,7 +348,7 @@ describe('security', () => {
     },
   );
 
-  test('ssl towards a server that speaks plainly is a config error', async () => {
+  test('ssl with a server without TLS is a config error', async () => {
     const server = await standIn();
     expect(await connect({ port: server.port, security: 'ssl' }).send(email())).toMatchObject({
       kind: 'rejected',
@@ -356,7 +356,7 @@ describe('security', () => {
     });
   });
 
-  test('a wrong password is a config error that does not repeat it', async () => {
+  test('a wrong password is a config error whose reason does not contain it', async () => {
     const server = await standIn({ account });
     server.fail({ at: 'auth', how: { reply: '535 5.7.8 belfry/hunter22 is not the password' } });
     const outcome = await connect({ port: server.port, username: 'belfry', password: 'hunter22' }).send(
@@ -371,7 +371,7 @@ describe('security', () => {
     ['as AUTH LOGIN sends it', Buffer.from('two  blanks').toString('base64')],
     ['with blanks that get lost in a reason', 'two  blanks'],
     ['where a reason is cut off', `${'x'.repeat(285)}two  blanks`],
-  ])('a password that the server repeats %s came out in the reason', async (_how, said) => {
+  ])('a password that the server echoes %s is not in the reason', async (_how, said) => {
     const server = await standIn({ account });
     server.fail({ at: 'auth', how: { reply: `535 5.7.8 ${said}` } });
     const config = { port: server.port, username: 'user', password: 'two  blanks' };
@@ -382,7 +382,7 @@ describe('security', () => {
       expect(reason).not.toContain(form);
   });
 
-  test('the password is masked for other eyes', () => {
+  test('the password is masked', () => {
     const config = { host: 'h', port: 25, username: 'u', password: 'hunter22', from: { email: 'a@b.de' } };
     expect(maskSecrets(smtp.config, config)).toEqual({ ...config, password: '••••••' });
   });
@@ -401,7 +401,7 @@ describe('failures', () => {
     ...(['AUTH', 'MAIL', 'RCPT', 'DATA', 'END'] as const).map((stage): [Stage, string, object] => [
       stage,
       'what?',
-      { ...retry, ambiguous: stage === 'END', suspect: 'config', code: 'EPROTOCOL' }, // nobody's address is at fault
+      { ...retry, ambiguous: stage === 'END', suspect: 'config', code: 'EPROTOCOL' }, // no address is to blame
     ]),
     ['EHLO', '421 4.3.2 too busy', retry],
     ['EHLO', '502 not implemented', { kind: 'sent' }], // HELO does
@@ -453,7 +453,7 @@ describe('failures', () => {
     [...REPLIES, ...BREAKS].map((row) => [pipelining, ...row] as const),
   );
 
-  // Those with a large message keep the process busy for longer than others would wait for an answer.
+  // Large messages keep the process busy for longer than the timeouts of other tests.
   const isLarge = ([, stage]: (typeof table)[number]) => stage === 'BODY';
   describe.each([
     ['large', table.filter(isLarge), false],
@@ -465,11 +465,11 @@ describe('failures', () => {
       atEnd(server.stop);
       const sender = connect(
         { port: server.port, username: 'user', password: 'secret' },
-        // Short only for the wait that is to run out, so that a busy machine does not end another one.
+        // Only the tested timeout is short, so that a busy machine does not hit another one.
         step !== 'hang' ? {} : stage === 'GREETING' ? { connectMs: 250 } : { replyMs: 400 },
         atEnd,
       );
-      // Larger than the buffers between the two, so that BODY is met before the whole of it is out.
+      // Larger than the socket buffers, so that BODY occurs before the whole message is sent.
       const body = isLarge(row) ? 'x'.repeat(20 * 1024 * 1024) : 'x';
       expect(await sender.send(email({ text: body }))).toMatchObject(expected);
     });
@@ -485,7 +485,7 @@ describe('failures', () => {
     expect(await sender.send(email())).toMatchObject({ ...retry, ambiguous: stage === 'END' });
   });
 
-  test('a port that nobody listens on', async () => {
+  test('a port without a server', async () => {
     const server = await standIn();
     await server.stop();
     expect(await connect({ port: server.port }).send(email())).toEqual({
@@ -506,7 +506,7 @@ describe('failures', () => {
     });
   });
 
-  test('a host that does not exist is looked up once for all messages that wait for it', async () => {
+  test('a host that does not exist is looked up once for all waiting messages', async () => {
     let lookups = 0;
     const resolver = async () => {
       lookups += 1;
@@ -523,7 +523,7 @@ describe('failures', () => {
     expect(lookups).toBe(1);
   });
 
-  test('a host inside is not connected to', async () => {
+  test('a host within our own network is not connected to', async () => {
     const server = await standIn();
     const sender = smtp.connect(
       { host: '127.0.0.1', port: server.port, username: '', password: '', from: { email: 'a@b.de' } },
@@ -538,7 +538,7 @@ describe('failures', () => {
     expect(server.connections().opened).toBe(0);
   });
 
-  test('one refused recipient does not disturb the others', async () => {
+  test('one rejected recipient does not affect the others', async () => {
     const server = await standIn();
     server.fail({
       at: 'rcpt',
@@ -593,7 +593,7 @@ describe('golden classifications', () => {
 });
 
 describe('connections', () => {
-  test('are kept and shared', async () => {
+  test('are kept alive and shared', async () => {
     const server = await standIn();
     const sender = connect({ port: server.port });
     await Promise.all(Array.from({ length: 200 }, (_, n) => sender.send(email({ deliveryId: `d${n}` }))));
@@ -604,7 +604,7 @@ describe('connections', () => {
     expect(server.connections().opened).toBe(before);
   });
 
-  test('without work are closed', async () => {
+  test('are closed when idle', async () => {
     const server = await standIn();
     const sender = connect({ port: server.port }, { idleMs: 50 });
     await sender.send(email());
@@ -612,19 +612,19 @@ describe('connections', () => {
     expect(await sender.send(email())).toMatchObject({ kind: 'sent' });
   });
 
-  test('that the server closed meanwhile are replaced without an e-mail suffering', async () => {
+  test('that the server closed are replaced without a failure', async () => {
     const server = await standIn();
     const sender = connect({ port: server.port });
     expect(await sender.send(email())).toMatchObject({ kind: 'sent' });
     await server.stop();
     expect(await sender.send(email())).toMatchObject({ kind: 'retry', ambiguous: false });
     await server.restart();
-    // That it was gone is remembered for a second.
+    // The failure is remembered for a second.
     await expect.poll(() => sender.send(email()), { timeout: 10_000 }).toMatchObject({ kind: 'sent' });
     expect(server.received).toHaveLength(2);
   });
 
-  test('closing lets what is under way finish, and takes nothing more', async () => {
+  test('closing finishes the sends in flight, and rejects new ones', async () => {
     const server = await standIn();
     const sender = connect({ port: server.port });
     const sends = Array.from({ length: 40 }, (_, n) => sender.send(email({ deliveryId: `d${n}` })));
@@ -634,7 +634,7 @@ describe('connections', () => {
     expect(await sender.send(email())).toMatchObject({ kind: 'retry', ambiguous: false });
   });
 
-  test('closing does not wait for a server that has stopped answering', async () => {
+  test('closing does not wait for a server that has stopped responding', async () => {
     const server = await startSmtpScript({ END: 'hang' });
     cleanups.push(server.stop);
     const sender = connect({ port: server.port });

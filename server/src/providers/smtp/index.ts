@@ -64,8 +64,8 @@ const config = Type.Object(
     security: Type.Optional(
       oneOf(['none', 'ssl', 'starttls'], {
         description:
-          'ssl: TLS from the start. starttls: send only if the server supports STARTTLS. none: no encryption. ' +
-          'Default: TLS on port 465, on other ports STARTTLS if the server offers it',
+          'ssl: TLS from the start. starttls: send only if the server supports STARTTLS. ' +
+          'none: no encryption. Default: TLS on port 465, on other ports STARTTLS if the server offers it',
       }),
     ),
     max_per_second: maxPerSecond,
@@ -138,9 +138,9 @@ function connect(config: Config, { egress, timeouts }: SenderDeps): Sender<Email
 
   async function close({ graceMs = 10_000 }: { graceMs?: number } = {}): Promise<void> {
     closed = true;
-    const impatience = setTimeout(() => pool.close({ force: true }), graceMs);
+    const timer = setTimeout(() => pool.close({ force: true }), graceMs);
     await Promise.all(inFlight);
-    clearTimeout(impatience);
+    clearTimeout(timer);
     pool.close();
   }
 
@@ -176,7 +176,7 @@ function logIn(config: Config, limits: Timeouts, socket: Socket): Promise<Findin
   const connection = new SMTPConnection({ ...poolOptions(config, limits), connection: socket });
   const { username: user, password: pass } = config;
   return new Promise<Finding[]>((resolve, reject) => {
-    const leave = (findings: Finding[]) => {
+    const quit = (findings: Finding[]) => {
       connection.quit();
       resolve(findings);
     };
@@ -184,12 +184,12 @@ function logIn(config: Config, limits: Timeouts, socket: Socket): Promise<Findin
     connection.once('end', () => reject(new Error('the mail server closed the connection')));
     connection.connect((error) => {
       if (error) reject(error);
-      else if (user === '') leave([]);
-      else if (!connection.allowsAuth) leave([noLogin(connection)]);
+      else if (user === '') quit([]);
+      else if (!connection.allowsAuth) quit([noLogin(connection)]);
       else
         connection.login({ credentials: { user, pass } }, (error) => {
-          if (refused) reject(refused);
-          else leave([]);
+          if (error) reject(error);
+          else quit([]);
         });
     });
   });
@@ -199,7 +199,7 @@ function noLogin({ secure }: { secure: boolean }): Finding {
   const where = secure ? '' : ' without encryption: set security to starttls or ssl';
   return {
     field: 'username',
-    problem: `cannot be used: the mail server offers no login${where}; or leave it empty to send without login`,
+    problem: `cannot be used: the mail server offers no login${where}; or leave it empty`,
   };
 }
 
@@ -271,7 +271,7 @@ function exchange(
     messageId: () => messageId,
     getEnvelope: () => ({ from: envelope.from, to: [envelope.to], size: raw.length }),
     createReadStream: () =>
-      Readable.from(pieces(raw), { objectMode: false }).once('end', () => (written = true)),
+      Readable.from(chunks(raw), { objectMode: false }).once('end', () => (written = true)),
   };
   const mail = {
     message,
@@ -289,12 +289,12 @@ function exchange(
  * Small enough that the stream ends when the socket has accepted nearly the whole message, not when it is
  * offered to it.
  */
-const PIECE_BYTES = 64 * 1024;
+const CHUNK_BYTES = 64 * 1024;
 
-function pieces(raw: Buffer): Buffer | Iterable<Buffer> {
-  if (raw.length <= PIECE_BYTES) return raw;
-  return Array.from({ length: Math.ceil(raw.length / PIECE_BYTES) }, (_, n) =>
-    raw.subarray(n * PIECE_BYTES, (n + 1) * PIECE_BYTES),
+function chunks(raw: Buffer): Buffer | Iterable<Buffer> {
+  if (raw.length <= CHUNK_BYTES) return raw;
+  return Array.from({ length: Math.ceil(raw.length / CHUNK_BYTES) }, (_, n) =>
+    raw.subarray(n * CHUNK_BYTES, (n + 1) * CHUNK_BYTES),
   );
 }
 
@@ -328,11 +328,11 @@ function build(message: EmailMessage, { from, reply_to: replyTo }: Config): Smtp
 function withoutPassword(reply: SmtpReply, { username, password }: Config): SmtpReply {
   if (password.length < 4) return reply; // shorter ones may be parts of words
   const forms = [base64(`\0${username}\0${password}`), base64(password), password];
-  const hide = (text: string) => forms.reduce((left, form) => left.replaceAll(form, '••••••'), text);
-  if ('response' in reply) return { response: hide(reply.response) };
+  const redact = (text: string) => forms.reduce((left, form) => left.replaceAll(form, '••••••'), text);
+  if ('response' in reply) return { response: redact(reply.response) };
   const { error, written } = reply;
-  const hidden = { ...error, message: hide(error.message) };
-  if (error.response !== undefined) hidden.response = hide(error.response);
+  const hidden = { ...error, message: redact(error.message) };
+  if (error.response !== undefined) hidden.response = redact(error.response);
   return { error: hidden, written };
 }
 

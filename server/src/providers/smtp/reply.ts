@@ -1,6 +1,6 @@
 import type { SendOutcome } from '../provider.ts';
 import { hasForeignLocalPart } from '../shared/mime.ts';
-import { tidy } from '../shared/vendor-words.ts';
+import { tidy } from '../shared/vendor-text.ts';
 
 /**
  * The result of an SMTP transaction: the server's reply to the message, or an error. `written` is whether the
@@ -29,7 +29,7 @@ export function classify(reply: SmtpReply): SendOutcome {
   if (error.code === 'ETLS' || isTlsFailure(error)) return classifyTls(error, written);
   const { response = '', responseCode = 0 } = error;
   if (responseCode >= 400 && responseCode < 600) return classifyResponse(error, responseCode);
-  return response === '' ? classifyBreak(error, written) : classifyNonsense(response, written);
+  return response === '' ? classifyNoReply(error, written) : classifyInvalidReply(response, written);
 }
 
 /** Classifies an error reply. The server has replied, so the outcome is never ambiguous. */
@@ -65,7 +65,8 @@ function classifyResponse(error: SmtpError, status: number): SendOutcome {
   if (enhanced === '5.3.4') return rejected('message'); // too big
   if (enhanced === '5.6.7') return rejected('message'); // the recipient needs SMTPUTF8, also after MAIL FROM
   if (error.command === 'MAIL FROM') return rejected(status === 552 ? 'message' : 'config');
-  if (ADDRESS_STATUS.has(enhanced) || status === 556) return rejected('address'); // 556: the domain accepts no mail
+  // 556: the domain accepts no mail.
+  if (ADDRESS_STATUS.has(enhanced) || status === 556) return rejected('address');
   if (error.command !== 'RCPT TO') return isAboutSender(enhanced, reason) ? forEither() : rejected('message');
   if (hasForeignLocalPart(error.rejected?.[0] ?? '')) return rejected('address'); // the server lacks SMTPUTF8
   // Without an enhanced code, such a status in reply to RCPT TO means the recipient.
@@ -83,6 +84,7 @@ const ADDRESS_STATUS = new Set(['5.1.0', '5.1.1', '5.1.2', '5.1.3', '5.1.6', '5.
 const BARE_ADDRESS_STATUS = new Set([550, 551, 553]);
 /** Common wordings for: the account or the sender address may not send through this server. */
 const RELAY_DENIED =
+  // language-ignore: a single regular expression
   /relay|authenticat|client host|not (?:allowed|permitted|authori[sz]ed) to send|5\.7\.[018]\b.*access denied/i;
 
 /**
@@ -126,6 +128,7 @@ function classifyTls(error: SmtpError, written: boolean): SendOutcome {
 export function isTlsFailure({ code, originalCode, message }: SmtpError): boolean {
   const cause = originalCode ?? code ?? '';
   return (
+    // language-ignore: a single regular expression
     /^(?:ERR_TLS_|ERR_SSL_|CERT_|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_|HOSTNAME_MISMATCH|INVALID_CA|EPROTO$)/.test(
       cause,
     ) || /\bcertificate\b|SSL routines/i.test(code === 'ETLS' ? message : '')
@@ -133,13 +136,13 @@ export function isTlsFailure({ code, originalCode, message }: SmtpError): boolea
 }
 
 /** Classifies a reply that is not SMTP. It is no rejection, and the server may have accepted the message. */
-function classifyNonsense(response: string, written: boolean): SendOutcome {
+function classifyInvalidReply(response: string, written: boolean): SendOutcome {
   const reason = `the mail server responded with something that is not SMTP: ${tidy(response)}`;
   return { kind: 'retry', reason, code: 'EPROTOCOL', ambiguous: written, suspect: 'config' };
 }
 
 /** Classifies a failure without a reply. It is ambiguous only if the whole message had been sent. */
-function classifyBreak(error: SmtpError, written: boolean): SendOutcome {
+function classifyNoReply(error: SmtpError, written: boolean): SendOutcome {
   const code = error.originalCode ?? error.code ?? 'UNKNOWN';
   if (error.code === 'EENVELOPE') {
     const scope = /recipient/i.test(error.message) ? 'address' : 'config';
@@ -151,7 +154,7 @@ function classifyBreak(error: SmtpError, written: boolean): SendOutcome {
   const suspect = SUSPECT_CONFIG.has(code) ? { suspect: 'config' as const } : {};
   return {
     kind: 'retry',
-    reason: BREAKS[code] ?? `no response from the mail server: ${tidy(error.message)}`,
+    reason: NETWORK_ERRORS[code] ?? `no response from the mail server: ${tidy(error.message)}`,
     code,
     ambiguous: written,
     ...suspect,
@@ -160,7 +163,7 @@ function classifyBreak(error: SmtpError, written: boolean): SendOutcome {
 
 const SUSPECT_CONFIG = new Set(['ENOTFOUND', 'ECONNREFUSED']);
 
-const BREAKS: Record<string, string> = {
+const NETWORK_ERRORS: Record<string, string> = {
   ENOTFOUND: 'the host name of the mail server does not resolve',
   EAI_AGAIN: 'the name server did not respond',
   ECONNREFUSED: 'the mail server refused the connection',

@@ -1,7 +1,7 @@
 /** Receives webhooks of Stripe, which start workflows. https://docs.stripe.com/webhooks */
 import { type Static, Type } from 'typebox';
 import { type Integration, type Receiver, secret } from '../provider.ts';
-import { hasSignature, objectOf, textOf } from '../shared/inbound.ts';
+import { hasSignature, headerText, objectOf } from '../shared/inbound.ts';
 
 const config = Type.Object(
   {
@@ -24,7 +24,7 @@ const TOLERANCE_MS = 5 * 60_000;
 
 const receives: Receiver<Static<typeof config>> = {
   isSigned({ headers, body, nowMs }, { webhook_signing_secret: key }) {
-    const parts = textOf(headers['stripe-signature'])
+    const parts = headerText(headers['stripe-signature'])
       .split(',')
       .map((part) => part.split('=', 2));
     const time = parts.find(([name]) => name?.trim() === 't')?.[1] ?? '';

@@ -29,7 +29,7 @@ function built(message: TeamsMessage): Message & { bytes: number; card: Record<s
   return { ...json, bytes: Buffer.byteLength(request.body), card: json.attachments[0]?.content ?? {} };
 }
 
-/** What the library that renders cards has against one. */
+/** The errors that the library for cards finds in a card. */
 function faultsOf(card: object): string[] {
   const parsed = new AdaptiveCard();
   const context = new SerializationContext(new Version(1, 4));
@@ -39,7 +39,7 @@ function faultsOf(card: object): string[] {
   return [...found, ...validationEvents.map(({ message }) => message)];
 }
 
-describe('what is posted', () => {
+describe('the message', () => {
   test('a full message is a card with a button', () => {
     const { type, attachments, card } = built(post({ content: '<p>It arrives on <b>Monday</b>.</p>' }));
     expect({ type, attachments }).toEqual({
@@ -77,18 +77,18 @@ describe('what is posted', () => {
     expect(faultsOf(card)).toEqual([]);
   });
 
-  test('a bare one is its title', () => {
+  test('a message without content is its title', () => {
     const { card } = built(post(bareContent()));
     expect(card.body).toMatchObject([{ text: 'Your order has shipped' }]);
     expect(card).not.toHaveProperty('actions');
     expect(faultsOf(card)).toEqual([]);
   });
 
-  test('the library does find faults', () => {
+  test('the library finds errors', () => {
     expect(faultsOf({ type: 'AdaptiveCard', version: '1.4', body: [{ type: 'TextBlok' }] })).not.toEqual([]);
   });
 
-  test('lines stay lines, and a text makes no links that hide where they lead', () => {
+  test('lines stay lines, and a text makes no links that hide their address', () => {
     const { card } = built(post({ text: 'one\r\ntwo\nsee [bank](https://evil.example.com)' }));
     expect(card.body).toMatchObject([{}, { text: 'one\n\ntwo\n\nsee [bank]\\(https://evil.example.com)' }]);
   });
@@ -106,7 +106,7 @@ describe('what is posted', () => {
     expect(built(post({ override: { attachments } })).attachments).toEqual(attachments);
   });
 
-  test('an override that is a card takes the place of ours', () => {
+  test('an override that is a card replaces ours', () => {
     const override: Override = {
       type: 'AdaptiveCard',
       version: '1.2',
@@ -119,12 +119,12 @@ describe('what is posted', () => {
     expect(faultsOf(card)).toEqual([]);
   });
 
-  test('a card with names that mean something to the language is refused', () => {
+  test('a card with names that could change prototypes is rejected', () => {
     const override = JSON.parse('{"type":"AdaptiveCard","body":[{"__proto__":{"x":1}}]}');
     expect(teams.build(post({ override }), {})).toMatchObject({ kind: 'rejected', code: 'bad_override' });
   });
 
-  test('a long text is cut to what Teams takes, a card that is too large is refused', () => {
+  test('a long text is cut to Teams’s limit, a card that is too large is rejected', () => {
     const { bytes, card } = built(post({ text: 'ü😀'.repeat(50_000) }));
     expect(bytes).toBeLessThanOrEqual(28 * 1024);
     expect(bytes).toBeGreaterThan(28 * 1024 - 16);
@@ -134,7 +134,7 @@ describe('what is posted', () => {
   });
 });
 
-describe('what the answer means', () => {
+describe('classify', () => {
   const gone = { kind: 'token_gone', scope: 'token' };
   const message = { kind: 'rejected', scope: 'message' };
   const retry = { kind: 'retry', ambiguous: false };
@@ -192,7 +192,7 @@ describe('sending', () => {
     return outcome;
   }
 
-  test('is one request to the address, with its query', async () => {
+  test('is one request to the URL, with its query', async () => {
     vendor.answer({ status: 202 });
     const message = post({ webhookUrl: `${vendor.address}/workflows/1/invoke?api-version=1&sig=a%2Bb` });
     expect(await send(message)).toEqual({ kind: 'sent' });
@@ -215,7 +215,7 @@ describe('sending', () => {
     ]);
   });
 
-  test('an address within our own network is a token to discard', async () => {
+  test('a token with an address within our own network is discarded', async () => {
     vendor.answer({ status: 202 });
     expect(await send(post({ webhookUrl: vendor.address }), '')).toMatchObject({
       kind: 'token_gone',
@@ -232,10 +232,10 @@ conforms('teams', {
   sent: { kind: 'sent' },
   secrets: ['canary-of-the-channel', 'canary-of-a-signature'],
   except: {
-    // 202 is the whole answer of a workflow.
+    // A workflow responds with 202 and no body.
     'garbage body': { kind: 'sent' },
     'a page as body': { kind: 'sent' },
-    // Whatever an address answers that a user saved, the integration is not to blame.
+    // The response of an address that a user saved never blames the integration.
     'a redirect': { kind: 'rejected', scope: 'message' },
   },
 });

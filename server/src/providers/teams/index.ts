@@ -1,6 +1,6 @@
 /**
  * Microsoft Teams, through incoming webhooks.
- * https://learn.microsoft.com/en-us/microsoftteams/platform/webhooks-and-connectors/how-to/add-incoming-webhook
+ * https://learn.microsoft.com/microsoftteams/platform/webhooks-and-connectors/how-to/add-incoming-webhook
  */
 import { type Static, Type } from 'typebox';
 import { urlMember } from '../../lib/named-host.ts';
@@ -17,10 +17,10 @@ import type {
   VerifyDeps,
 } from '../provider.ts';
 import { destinationOutcome, secretsOfAddress } from '../shared/destination.ts';
-import { httpOutcome, rejected, retry, type Said } from '../shared/http-outcome.ts';
+import { httpOutcome, type ParsedResponse, rejected, retry } from '../shared/http-outcome.ts';
 import { createHttpSender } from '../shared/http-sender.ts';
 import { mergeOverride } from '../shared/override.ts';
-import { reachable } from '../shared/reachable.ts';
+import { verifyReachable } from '../shared/reachable.ts';
 import { buildToFit } from '../shared/shrink.ts';
 import { part, serverAddress, tokenSchemas } from '../shared/tokens.ts';
 import type { HttpResult } from '../shared/transport.ts';
@@ -56,6 +56,7 @@ const tokenMembers = {
       url: Type.Optional(
         serverAddress(
           'The webhook URL of a Teams workflow. If not given, the default of the integration is used.',
+          // language-ignore: a URL
           'https://prod-01.westeurope.logic.azure.com/workflows/1a2b3c/triggers/manual/paths/invoke?sig=x1y2z3',
         ),
       ),
@@ -90,7 +91,8 @@ export const teams: Provider<'teams', typeof config, TeamsRequest | Rejection, H
   name: 'teams',
   title: 'Microsoft Teams',
   channel: 'teams',
-  docs: 'https://learn.microsoft.com/en-us/microsoftteams/platform/webhooks-and-connectors/how-to/add-incoming-webhook',
+  // language-ignore: a URL
+  docs: 'https://learn.microsoft.com/microsoftteams/platform/webhooks-and-connectors/how-to/add-incoming-webhook',
   overrideKey: 'teams',
   guide: () => import('./guide.ts'),
   config,
@@ -115,7 +117,7 @@ function target({ webhook }: TeamsToken): TokenTarget {
 
 /** Verifies only that the host may be called, because any request would post a message. */
 async function verify({ webhook }: Static<typeof config>, { egress }: VerifyDeps): Promise<Finding[]> {
-  return webhook === undefined ? [] : reachable(egress, 'webhook.url', webhook.url);
+  return webhook === undefined ? [] : verifyReachable(egress, 'webhook.url', webhook.url);
 }
 
 const MAX_BYTES = 28 * 1024;
@@ -133,12 +135,12 @@ function assemble(message: TeamsMessage): TeamsRequest | Rejection {
   const { override, webhookUrl } = message;
   // An override may be a whole card, which then replaces ours.
   const isCard = override?.type === 'AdaptiveCard';
-  const merged = mergeOverride<object>(isCard ? {} : around(cardOf(message)), override, { locked: [] });
+  const merged = mergeOverride<object>(isCard ? {} : messageWith(cardOf(message)), override, { locked: [] });
   if ('kind' in merged) return merged;
-  return { webhookUrl, body: JSON.stringify(isCard ? around(merged.payload) : merged.payload) };
+  return { webhookUrl, body: JSON.stringify(isCard ? messageWith(merged.payload) : merged.payload) };
 }
 
-function around(card: object): object {
+function messageWith(card: object): object {
   return { type: 'message', attachments: [{ contentType: CARD_TYPE, contentUrl: null, content: card }] };
 }
 
@@ -179,21 +181,22 @@ function classify(response: HttpResult): SendOutcome {
 const SWITCHED_OFF_RETRY_MS = 3_600_000;
 
 /** Classifies a response. Success is 202, or 200 with `1`. A connector reports errors as 200 with a text. */
-function meaning(said: Said): SendOutcome | undefined {
-  const { status, text } = said;
+function meaning(response: ParsedResponse): SendOutcome | undefined {
+  const { status, text } = response;
   if (status === 202 || (status === 200 && text.trim() === '1')) return { kind: 'sent' };
-  const { reason } = said;
-  const inWords = /HTTP error (\d{3})/i.exec(text.slice(0, 10_000))?.[1];
-  const real = status === 200 && inWords !== undefined ? Number(inWords) : status;
-  const code = String(real);
-  if (real === 429) return retry(said, { code });
-  if (real >= 500 || real === 408) return status === 200 ? retry(said, { code }) : undefined;
+  const { reason } = response;
+  const statusInText = /HTTP error (\d{3})/i.exec(text.slice(0, 10_000))?.[1];
+  const actualStatus = status === 200 && statusInText !== undefined ? Number(statusInText) : status;
+  const code = String(actualStatus);
+  if (actualStatus === 429) return retry(response, { code });
+  if (actualStatus >= 500 || actualStatus === 408)
+    return status === 200 ? retry(response, { code }) : undefined;
   if (/WorkflowTriggerIsNotEnabled/i.test(text))
-    return retry(said, { code: 'WorkflowTriggerIsNotEnabled', retryAfterMs: SWITCHED_OFF_RETRY_MS });
-  if (real === 404 || real === 410 || real === 401 || real === 403 || NO_WEBHOOK.test(text))
+    return retry(response, { code: 'WorkflowTriggerIsNotEnabled', retryAfterMs: SWITCHED_OFF_RETRY_MS });
+  if ([401, 403, 404, 410].includes(actualStatus) || NO_WEBHOOK.test(text))
     return { kind: 'token_gone', scope: 'token', reason, code };
-  if (real >= 400 || /Bad payload received|Summary or Text is required/i.test(text))
-    return rejected('message', said, code);
+  if (actualStatus >= 400 || /Bad payload received|Summary or Text is required/i.test(text))
+    return rejected('message', response, code);
   return undefined;
 }
 
@@ -219,13 +222,13 @@ function connect({ webhook }: Static<typeof config>, { transport }: SenderDeps):
     ...sender,
     async send(message) {
       const outcome = await sender.send(message);
-      return message.webhookUrl === webhook?.url ? ofProject(outcome) : destinationOutcome(outcome);
+      return message.webhookUrl === webhook?.url ? configOutcome(outcome) : destinationOutcome(outcome);
     },
   };
 }
 
 /** Blames the config, not a user's token, if the project's own webhook is gone. */
-function ofProject(outcome: SendOutcome): SendOutcome {
+function configOutcome(outcome: SendOutcome): SendOutcome {
   if (outcome.kind !== 'token_gone') return outcome;
   const { reason, code } = outcome;
   return { kind: 'rejected', scope: 'config', reason, ...(code === undefined ? {} : { code }) };

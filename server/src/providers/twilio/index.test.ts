@@ -28,7 +28,7 @@ function form(message: SmsMessage): URLSearchParams {
   return new URLSearchParams(String(request.body));
 }
 
-describe('what is sent', () => {
+describe('the message', () => {
   test('title, text and link, to a number without spaces', () => {
     expect(twilio.build(sms(), CONFIG)).toEqual({
       method: 'POST',
@@ -44,7 +44,7 @@ describe('what is sent', () => {
     });
   });
 
-  test('a bare message is its title', () => {
+  test('a message without content is its title', () => {
     expect([...form(sms(bareContent()))]).toEqual([
       ['To', '+15005550001'],
       ['From', '+14155550100'],
@@ -52,7 +52,7 @@ describe('what is sent', () => {
     ]);
   });
 
-  test('what is too long is cut before the link, and no character is broken', () => {
+  test('a long text is cut before the link, without a broken character', () => {
     const body = form(sms({ text: '😀'.repeat(2000) })).get('Body') ?? '';
     expect(body.length).toBeGreaterThan(1597);
     expect(body.length).toBeLessThanOrEqual(1600);
@@ -61,7 +61,7 @@ describe('what is sent', () => {
     expect(form(sms({ text: 'x'.repeat(2000), actionUrl: null })).get('Body')).toHaveLength(1600);
   });
 
-  test('a link that leaves no room for words is sent alone, and one that does not fit is refused', () => {
+  test('a link that leaves no room for text is sent alone, and one that does not fit is rejected', () => {
     const link = (length: number) => `https://example.com/${'x'.repeat(length - 20)}`;
     expect(form(sms({ actionUrl: link(1600) })).get('Body')).toBe(link(1600));
     expect(twilio.build(sms({ actionUrl: link(1601) }), CONFIG)).toMatchObject({
@@ -71,7 +71,7 @@ describe('what is sent', () => {
     });
   });
 
-  test('an override becomes parameters: a list repeats its name, an object is JSON, null takes away; the recipient stays', () => {
+  test('an override becomes parameters: a list repeats, an object is JSON, null removes; the recipient stays', () => {
     const override: Override = {
       To: '+19995550000',
       From: '+14155550111',
@@ -94,13 +94,13 @@ describe('what is sent', () => {
     expect([...form(sms({ override: { Body: null, To: null } })).keys()].sort()).toEqual(['From', 'To']);
   });
 
-  test('a messaging service of the override takes the place of the number', () => {
+  test('a messaging service of the override replaces the number', () => {
     const parameters = form(sms({ override: { MessagingServiceSid: 'MG1' } }));
     expect(parameters.get('MessagingServiceSid')).toBe('MG1');
     expect(parameters.has('From')).toBe(false);
   });
 
-  test('an override that is too long is refused', () => {
+  test('an override that is too long is rejected', () => {
     expect(twilio.build(sms({ override: { Body: 'x'.repeat(1601) } }), CONFIG)).toMatchObject({
       kind: 'rejected',
       scope: 'message',
@@ -109,7 +109,7 @@ describe('what is sent', () => {
   });
 });
 
-describe('what the answer means', () => {
+describe('classify', () => {
   const address = { kind: 'rejected', scope: 'address' };
   const config = { kind: 'rejected', scope: 'config' };
   const either = { kind: 'rejected', scope: 'message', suspect: 'config' };
@@ -148,10 +148,10 @@ describe('what the answer means', () => {
     if (status < 500) expect(outcome).toMatchObject({ code: String(code) });
   });
 
-  test('a message is known by its sid, and without one it is not known whether there is any', () => {
-    const answer = (text: string) => twilio.classify({ status: 201, headers: {}, text });
-    expect(answer('{"sid":"SM1","status":"queued"}')).toEqual({ kind: 'sent', providerId: 'SM1' });
-    expect(answer('{"status":"queued"}')).toMatchObject({ kind: 'retry', ambiguous: true });
+  test('a success has a sid, and without one it is ambiguous', () => {
+    const classify = (text: string) => twilio.classify({ status: 201, headers: {}, text });
+    expect(classify('{"sid":"SM1","status":"queued"}')).toEqual({ kind: 'sent', providerId: 'SM1' });
+    expect(classify('{"status":"queued"}')).toMatchObject({ kind: 'retry', ambiguous: true });
   });
 });
 

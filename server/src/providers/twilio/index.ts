@@ -11,18 +11,28 @@ import {
   secret,
   type VerifyDeps,
 } from '../provider.ts';
-import { ask, notChecked, segment } from '../shared/ask.ts';
-import { httpOutcome, rejected, rejectedForEither, retry, type Said } from '../shared/http-outcome.ts';
+import {
+  httpOutcome,
+  type ParsedResponse,
+  rejected,
+  rejectedForEither,
+  retry,
+} from '../shared/http-outcome.ts';
 import { createHttpSender } from '../shared/http-sender.ts';
 import { maxPerSecond, rateOf } from '../shared/max-per-second.ts';
 import { mergeOverride } from '../shared/override.ts';
+import { notVerified, requestJson, segment } from '../shared/request-json.ts';
 import { cut } from '../shared/shrink.ts';
 import type { HttpRequest, HttpResult } from '../shared/transport.ts';
 import { twilioReceipts } from './receipts.ts';
 
 const config = Type.Object(
   {
-    account_sid: Type.String({ minLength: 1, maxLength: 100, description: 'The account SID: AC and 32 digits' }),
+    account_sid: Type.String({
+      minLength: 1,
+      maxLength: 100,
+      description: 'The account SID: AC and 32 digits',
+    }),
     api_key: Type.String({
       minLength: 1,
       maxLength: 100,
@@ -39,7 +49,7 @@ const config = Type.Object(
       secret({
         minLength: 1,
         maxLength: 100,
-        description: "The auth token of the account. Used only to verify delivery-status callbacks",
+        description: 'The auth token of the account. Used only to verify delivery-status callbacks',
       }),
     ),
     max_per_second: maxPerSecond,
@@ -83,17 +93,17 @@ export const twilio: Provider<'sms', typeof config, HttpRequest | Rejection, Htt
  */
 async function verify(config: Config, { transport }: VerifyDeps): Promise<Finding[]> {
   const { account_sid } = config;
-  const response = await ask(transport.vendor('PROVIDER_TWILIO_BASE_URL', ORIGIN), {
+  const response = await requestJson(transport.vendor('PROVIDER_TWILIO_BASE_URL', ORIGIN), {
     method: 'GET',
     path: `${messagesPath(account_sid)}?PageSize=1`,
     headers: { authorization: basicAuth(config) },
   });
   if (response.status === 200 || response.status === 403) return [];
   if (response.status === 401)
-    return [{ field: 'api_key', problem: `was rejected by Twilio: ${response.said}` }];
+    return [{ field: 'api_key', problem: `was rejected by Twilio: ${response.summary}` }];
   if (response.status === 404)
-    return [{ field: 'account_sid', problem: `is not known to Twilio: ${response.said}` }];
-  return [notChecked('Twilio', response)];
+    return [{ field: 'account_sid', problem: `is not known to Twilio: ${response.summary}` }];
+  return [notVerified('Twilio', response)];
 }
 
 function messagesPath(accountSid: string): string {
@@ -174,22 +184,22 @@ function classify(response: HttpResult): SendOutcome {
   return httpOutcome(response, 'Twilio', meaning);
 }
 
-function meaning(said: Said): SendOutcome | undefined {
-  const { status, json } = said;
+function meaning(response: ParsedResponse): SendOutcome | undefined {
+  const { status, json } = response;
   const { sid, code: number } = json as { sid?: unknown; code?: unknown };
   if (status === 201 || status === 200)
     return typeof sid === 'string' ? { kind: 'sent', providerId: sid } : undefined;
-  if (typeof number !== 'number') return status === 404 ? rejected('config', said) : undefined;
+  if (typeof number !== 'number') return status === 404 ? rejected('config', response) : undefined;
   const code = String(number);
-  if (ADDRESS.has(number)) return rejected('address', said, code);
-  if (CONFIG.has(number)) return rejected('config', said, code);
-  if (EITHER.has(number)) return rejectedForEither(said, code);
-  if (number === QUEUE_FULL) return retry(said, { code, retryAfterMs: QUEUE_FULL_RETRY_MS });
-  if (status === 401) return rejected('config', said, code);
-  if (status === 403) return rejectedForEither(said, code); // a missing permission, maybe for this number only
-  if (status === 429) return retry(said, { code });
+  if (ADDRESS.has(number)) return rejected('address', response, code);
+  if (CONFIG.has(number)) return rejected('config', response, code);
+  if (EITHER.has(number)) return rejectedForEither(response, code);
+  if (number === QUEUE_FULL) return retry(response, { code, retryAfterMs: QUEUE_FULL_RETRY_MS });
+  if (status === 401) return rejected('config', response, code);
+  if (status === 403) return rejectedForEither(response, code); // maybe for this number only
+  if (status === 429) return retry(response, { code });
   return status >= 400 && status < 500 && status !== 408 && status !== 425
-    ? rejected('message', said, code)
+    ? rejected('message', response, code)
     : undefined;
 }
 

@@ -35,7 +35,7 @@ const DOCUMENTED = {
   signature: 'RSOYDt4T1cUTdK1PDd93/VVr8B8=',
 };
 
-test('the documented signature is right, and nothing that differs from it', () => {
+test('the documented signature is valid, and others are not', () => {
   const { url, fields, token, signature } = DOCUMENTED;
   const isSigned = (one: ReportRequest, auth_token = token) => twilioReceipts.isSigned(one, { auth_token });
   expect(isSigned(request(url, fields, signature))).toBe(true);
@@ -51,12 +51,12 @@ test('the documented signature is right, and nothing that differs from it', () =
     expect(isSigned(one, key)).toBe(false);
 });
 
-// Made by Twilio's own library (6.2.0), which says what each is good for.
+// Created with Twilio's own library (6.2.0), which defines when each is valid.
 test.each([
   ['', DOCUMENTED.signature, ['', ':443', ':8443', ':4433']],
   [':443', 'kvajT1Ptam85bY51eRf/AJRuM3w=', ['', ':443']],
   [':8443', 'ZOaJEsozlsUyzk5k5fpaCxTxXDA=', [':8443']],
-])('signed with the port %j as %s it is right where one of %j is called', (_, signature, called) => {
+])('a signature with the port %j as %s is valid for calls to one of %j', (_, signature, called) => {
   const { url, fields, token } = DOCUMENTED;
   for (const port of ['', ':443', ':8443', ':4433']) {
     const one = request(url.replace('.com', `.com${port}`), fields, signature);
@@ -64,14 +64,14 @@ test.each([
   }
 });
 
-test('without an auth token the address has to be one of ours, with it that is not enough', () => {
+test('without an auth token the URL has to be one of ours, with one that is not enough', () => {
   const one = request('https://notify.example.com/', 'MessageStatus=delivered');
   expect(twilioReceipts.isSigned(one, {})).toBe(false);
   expect(twilioReceipts.isSigned({ ...one, reference: 'r' }, {})).toBe(true);
   expect(twilioReceipts.isSigned({ ...one, reference: 'r' }, { auth_token: 'x' })).toBe(false);
 });
 
-test('a Twilio that others wrote calls the address of a message, and signs as we verify', async () => {
+test('a third-party Twilio calls the URL of a message, with a valid signature', async () => {
   const got: ReportRequest[] = [];
   const server = createServer(async (incoming, response) => {
     const chunks: Buffer[] = [];
@@ -101,12 +101,12 @@ test('a Twilio that others wrote calls the address of a message, and signs as we
     expect(outcome.kind).toBe('sent');
     await sender.close();
     const sid = outcome.kind === 'sent' ? (outcome.providerId ?? '') : '';
-    const told = await fetch(`${emulated.address}/_twilio/simulate/message-status`, {
+    const response = await fetch(`${emulated.address}/_twilio/simulate/message-status`, {
       method: 'POST',
       headers: { authorization: `Basic ${btoa('SK1:s')}` },
       body: new URLSearchParams({ MessageSid: sid, Status: 'undelivered' }),
     });
-    expect(told.status).toBe(200);
+    expect(response.status).toBe(200);
     const last = got.at(-1) as ReportRequest;
     expect(last.url).toBe(receiptUrl);
     expect(twilioReceipts.isSigned(last, { auth_token: 'canary' })).toBe(true);
@@ -134,7 +134,11 @@ test.each([
   [
     'undelivered',
     '30004',
-    { kind: 'bounced', reason: 'the recipient or the carrier blocks these messages', ...suppress('rejected') },
+    {
+      kind: 'bounced',
+      reason: 'the recipient or the carrier blocks these messages',
+      ...suppress('rejected'),
+    },
   ],
   ['undelivered', '30005', { kind: 'bounced', reason: 'the number does not exist', ...suppress('bounced') }],
   [
@@ -164,7 +168,7 @@ test.each([
   });
 });
 
-test('what is no status cannot be read', () => {
+test('a body without a status cannot be read', () => {
   for (const body of ['', '{}', 'MessageSid=SM1'])
     expect(twilioReceipts.read(request('https://x/', body))).toBeUndefined();
   expect(twilioReceipts.read(request('https://x/', 'SmsStatus=delivered'))).toEqual({

@@ -1,7 +1,10 @@
-/** Delivery-status callbacks of Twilio. https://www.twilio.com/docs/messaging/guides/track-outbound-message-status */
+/**
+ * Delivery-status callbacks of Twilio.
+ * https://www.twilio.com/docs/messaging/guides/track-outbound-message-status
+ */
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { Receipt, ReceiptReader } from '../provider.ts';
-import { textOf } from '../shared/inbound.ts';
+import { headerText } from '../shared/inbound.ts';
 
 /**
  * Status callbacks. They are signed with the account's auth token, which is optional in the config. Without
@@ -11,9 +14,9 @@ export const twilioReceipts: ReceiptReader<{ auth_token?: string }> = {
   isSigned({ headers, body, url, reference }, { auth_token: key }) {
     if (body.length > MAX_FORM_BYTES) return false;
     if (key === undefined) return reference !== undefined;
-    const given = Buffer.from(textOf(headers['x-twilio-signature']), 'base64');
+    const given = Buffer.from(headerText(headers['x-twilio-signature']), 'base64');
     const fields = signedFields(new URLSearchParams(body.toString()));
-    return writings(url).some((one) => {
+    return urlVariants(url).some((one) => {
       const wanted = createHmac('sha1', key)
         .update(one + fields)
         .digest();
@@ -34,7 +37,7 @@ export const twilioReceipts: ReceiptReader<{ auth_token?: string }> = {
 const MAX_FORM_BYTES = 64 * 1024;
 
 /** Returns the URL with and without port, because Twilio may sign either, whichever it called. */
-function writings(url: string): string[] {
+function urlVariants(url: string): string[] {
   const [origin = '', scheme = '', host = '', port] =
     /^(https?:\/\/)(\[[^\]]*\]|[^/?#:]*)(:\d+)?/i.exec(url) ?? [];
   const rest = url.slice(origin.length);
@@ -63,8 +66,8 @@ function receiptOf(status: string, form: URLSearchParams, at: Date): Receipt | u
   if (kind === undefined) return undefined; // not final
   if (kind === 'delivered') return { kind, at };
   const code = form.get('ErrorCode') ?? '';
-  const reason = form.get('ErrorMessage') ?? WORDS.get(code);
-  const why = WHY_NEVER_AGAIN.get(code);
+  const reason = form.get('ErrorMessage') ?? REASONS.get(code);
+  const why = SUPPRESSIONS.get(code);
   const to = form.get('To');
   return {
     kind,
@@ -84,7 +87,7 @@ const KINDS: ReadonlyMap<string, 'delivered' | 'bounced' | 'dropped'> = new Map(
   ['canceled', 'dropped'],
 ]);
 
-const WHY_NEVER_AGAIN: ReadonlyMap<string, NonNullable<Receipt['suppress']>['reason']> = new Map([
+const SUPPRESSIONS: ReadonlyMap<string, NonNullable<Receipt['suppress']>['reason']> = new Map([
   ['21610', 'unsubscribed'],
   ['30004', 'rejected'],
   ['30005', 'bounced'],
@@ -92,7 +95,7 @@ const WHY_NEVER_AGAIN: ReadonlyMap<string, NonNullable<Receipt['suppress']>['rea
 ]);
 
 /** Reasons by error code: callbacks carry the code only. https://www.twilio.com/docs/api/errors */
-const WORDS: ReadonlyMap<string, string> = new Map([
+const REASONS: ReadonlyMap<string, string> = new Map([
   ['21610', 'the recipient has replied STOP'],
   ['30001', 'the message queue is full'],
   ['30002', 'the account is suspended'],

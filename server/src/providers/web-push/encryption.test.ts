@@ -34,7 +34,7 @@ function browser() {
   return { keys: { p256dh, auth }, read };
 }
 
-test('the example of RFC 8291 comes out byte for byte', () => {
+test('the example of RFC 8291 is reproduced byte for byte', () => {
   const { d, point } = VECTOR.sender;
   const [x, y] = [bytes(point).toString('base64url', 1, 33), bytes(point).toString('base64url', 33)];
   const privateKey = createPrivateKey({ format: 'jwk', key: { kty: 'EC', crv: 'P-256', x, y, d } });
@@ -45,7 +45,7 @@ test('the example of RFC 8291 comes out byte for byte', () => {
   expect(body.toString('base64url')).toBe(VECTOR.body);
 });
 
-test('what is encrypted is read by another implementation, whatever its length', () => {
+test('another implementation decrypts texts of any length', () => {
   const { keys, read } = browser();
   const recipient = usable(keys);
   for (const text of ['', 'a', 'ü😀'.repeat(100), 'x'.repeat(3993)]) {
@@ -55,7 +55,7 @@ test('what is encrypted is read by another implementation, whatever its length',
   }
 });
 
-test('each message has a salt and a key pair of its own, also to the same browser', () => {
+test('each message has its own salt and key pair, also to the same browser', () => {
   const { keys, read } = browser();
   const recipient = usable(keys);
   const bodies = Array.from({ length: 100 }, () => encrypt(Buffer.from('same'), recipient));
@@ -64,7 +64,7 @@ test('each message has a salt and a key pair of its own, also to the same browse
   for (const body of bodies) expect(read(body)).toBe('same');
 });
 
-test('only the browser with the secret reads it', () => {
+test('only the browser with the secret can decrypt it', () => {
   const [one, other] = [browser(), browser()];
   const body = encrypt(Buffer.from('secret'), usable(one.keys));
   expect(() => other.read(body)).toThrow();
@@ -88,6 +88,6 @@ test.each([
   ['the point at infinity', { p256dh: Buffer.alloc(65).toString('base64url'), auth: VECTOR.auth }],
   ['a compressed point', { p256dh: bytes(VECTOR.p256dh).toString('base64url', 0, 33), auth: VECTOR.auth }],
   ['words', { p256dh: 'not a key', auth: 'nor this' }],
-])('with %s nothing can be encrypted, and that is said', (_, keys) => {
+])('keys with %s are rejected', (_, keys) => {
   expect(readRecipient(keys)).toBeUndefined();
 });

@@ -10,7 +10,7 @@ export const guide: Guide = {
     [
       'JSON',
       '2641 bytes, which every push service accepts; with `custom_attributes` 3993, which nearly all accept',
-      'the text is cut to 1000 characters, then `custom_attributes` are left out, then the text is cut further',
+      'the text is cut to 1000 characters, then `custom_attributes` are left out, then the text is cut more',
     ],
     ['time to live', '28 days', 'the override is rejected'],
   ],
@@ -18,10 +18,7 @@ export const guide: Guide = {
     ['201', response(201, '', { location: 'https://push.example/m/1' })],
     ['404', response(404)],
     ['410', response(410)],
-    [
-      '403, the browser subscribed with other keys',
-      response(403, 'the VAPID credentials do not correspond'),
-    ],
+    ['403, the browser subscribed with other keys', response(403, 'the VAPID credentials do not correspond')],
     ['401', response(401)],
     ['403', response(403)],
     ['400 with errno 110 (Mozilla)', response(400, { errno: 110 })],

@@ -39,7 +39,7 @@ function built(message: WebPushMessage): PushRequest & { json: Record<string, un
   return { ...request, json: JSON.parse(request.payload), bytes: Buffer.byteLength(request.payload) };
 }
 
-describe('what is pushed', () => {
+describe('the payload', () => {
   test('a full message has exactly the members that service workers read', () => {
     expect(webPush.build(push({ content: '<p>It arrives on <b>Monday</b>.</p>' }), CONFIG)).toEqual({
       endpoint: 'https://push.example.com/send/abc?x=1',
@@ -62,7 +62,7 @@ describe('what is pushed', () => {
     });
   });
 
-  test('a bare one has them as null', () => {
+  test('an empty message has them as null', () => {
     const { json, headers } = built(push(bareContent()));
     expect(json).toEqual({
       id: '0198c0de-0000-7000-8000-00000000000a',
@@ -76,11 +76,11 @@ describe('what is pushed', () => {
     expect(headers.topic).toMatch(/^[\w-]{32}$/);
   });
 
-  test('where clicks are tracked it says where to tell of one, which is the first to go where there is no room', () => {
+  test('the tracking URL is included, and dropped first if there is no room', () => {
     const trackingUrl = 'https://notify.example/t/c/abc';
     const whole = built(push({ trackingUrl }));
     expect(whole.json).toEqual({ ...built(push()).json, tracking_url: trackingUrl });
-    // As long as it may be, but for the address.
+    // The maximum length without the URL.
     const text = 'x'.repeat(2744 - 103 - 20 - built(push({ text: '', content: '' })).bytes);
     const long = { text, content: text };
     expect(built(push({ ...long, trackingUrl }))).toEqual(built(push(long)));
@@ -89,13 +89,13 @@ describe('what is pushed', () => {
     expect(built(push({ ...longer, trackingUrl }))).toEqual(built(push(longer)));
   });
 
-  test('of messages with the same topic the push service keeps the newest, and of others each by itself', () => {
+  test('the push service keeps the newest message per topic, and every message without one', () => {
     const topic = (members: Partial<WebPushMessage>) => built(push(members)).headers.topic;
     expect(topic({ notificationId: 'other' })).toBe(topic({}));
     expect(topic({ topic: null, notificationId: 'a' })).not.toBe(topic({ topic: null, notificationId: 'b' }));
   });
 
-  test('an override is merged into what the service worker reads, but for three headers', () => {
+  test('an override is merged into the payload, except for three headers', () => {
     const override = {
       title: 'Shipped',
       icon: '/box.png',
@@ -119,7 +119,7 @@ describe('what is pushed', () => {
     expect(headers).toMatchObject({ urgency: 'high', topic: 'orders' });
   });
 
-  test('null takes a header away', () => {
+  test('null removes a header', () => {
     const { headers, ttlSeconds } = built(
       push({ override: { ttl: null, urgency: null, topic_header: null } }),
     );
@@ -137,7 +137,7 @@ describe('what is pushed', () => {
     ['topic_header must be', { topic_header: 'x'.repeat(33) }],
     ['topic_header must be', { topic_header: 'a b' }],
     ['must not name __proto__', JSON.parse('{"a":{"__proto__":{}}}')],
-  ])('an override is refused: %s (%j)', (problem, override) => {
+  ])('an override is rejected: %s (%j)', (problem, override) => {
     expect(webPush.build(push({ override }), CONFIG)).toMatchObject({
       kind: 'rejected',
       scope: 'message',
@@ -147,38 +147,38 @@ describe('what is pushed', () => {
   });
 });
 
-describe('what is too long', () => {
+describe('a message that is too big', () => {
   const AIM = 2641;
   const HARD = 3993;
   const long = { content: 'x'.repeat(10_000), text: 'ab😀'.repeat(2500) };
 
-  test('has its text cut, to what every browser can be sent', () => {
+  test('has its text cut to what every push service accepts', () => {
     const { json, bytes } = built(push({ ...long, customAttributes: null }));
     expect(bytes).toBeLessThanOrEqual(AIM);
     expect(bytes).toBeGreaterThan(AIM - 10);
     expect(json.content).toMatch(/^(?:ab😀)+(?:ab?)?…$/u);
   });
 
-  test('keeps its custom attributes if what is shown of the text leaves room for them', () => {
+  test('keeps its custom attributes if the displayed text leaves room for them', () => {
     const { json, bytes } = built(push(long));
     expect(json.custom_attributes).toEqual({ order: { id: 42 } });
-    expect(String(json.content).length).toBe(999); // the thousandth would be half a character
+    expect(String(json.content).length).toBe(999); // the thousandth would split a character
     expect(bytes).toBeLessThanOrEqual(HARD);
   });
 
-  test('loses custom attributes that no push service takes', () => {
+  test('loses custom attributes that no push service accepts', () => {
     const { json, bytes } = built(push({ ...long, customAttributes: { big: 'x'.repeat(4000) } }));
     expect(json.custom_attributes).toBeNull();
     expect(bytes).toBeLessThanOrEqual(AIM);
   });
 
-  test('is sent by what most push services take where the override leaves no choice', () => {
+  test('is sent up to the limit of most push services if the override requires it', () => {
     const { json, bytes } = built(push({ override: { data: 'x'.repeat(3300) } }));
     expect(bytes).toBeLessThanOrEqual(HARD);
     expect(json.data).toHaveLength(3300);
   });
 
-  test('is refused without a request if nothing helps', () => {
+  test('is rejected without a request if it cannot fit', () => {
     expect(webPush.build(push({ override: { data: 'x'.repeat(4000) } }), CONFIG)).toMatchObject({
       kind: 'rejected',
       scope: 'message',
@@ -187,7 +187,7 @@ describe('what is too long', () => {
   });
 });
 
-describe('what the answer means', () => {
+describe('classify', () => {
   const gone = { kind: 'token_gone', scope: 'token' };
   const either = { kind: 'rejected', scope: 'message', suspect: 'config' };
   const message = { kind: 'rejected', scope: 'message' };
@@ -220,13 +220,14 @@ describe('what the answer means', () => {
     expect({ retryAfterMs: undefined, ...outcome }).toMatchObject(expected);
   });
 
-  test('the id of a message is what the push service calls it', () => {
-    const answer = (headers: Record<string, string>) => webPush.classify({ status: 201, headers, text: '' });
-    expect(answer({ location: 'https://fcm.googleapis.com/0:17%a8' })).toEqual({
+  test('the provider id is the push service’s id of the message', () => {
+    const classify = (headers: Record<string, string>) =>
+      webPush.classify({ status: 201, headers, text: '' });
+    expect(classify({ location: 'https://fcm.googleapis.com/0:17%a8' })).toEqual({
       kind: 'sent',
       providerId: '0:17%a8',
     });
-    expect(answer({ 'apns-id': 'A-1' })).toEqual({ kind: 'sent', providerId: 'A-1' });
+    expect(classify({ 'apns-id': 'A-1' })).toEqual({ kind: 'sent', providerId: 'A-1' });
   });
 });
 
@@ -237,7 +238,7 @@ describe('sending', () => {
   });
 
   async function pushService(
-    answer: (body: Buffer) => { status: number; body?: string } = () => ({ status: 201 }),
+    respond: (body: Buffer) => { status: number; body?: string } = () => ({ status: 201 }),
   ) {
     const requests: { path: string; headers: NodeJS.Dict<string | string[]>; body: Buffer }[] = [];
     const server = createServer((request, response) => {
@@ -246,7 +247,7 @@ describe('sending', () => {
       request.on('end', () => {
         const body = Buffer.concat(chunks);
         requests.push({ path: request.url ?? '', headers: request.headers, body });
-        const { status, body: text = '' } = answer(body);
+        const { status, body: text = '' } = respond(body);
         response.writeHead(status).end(text);
       });
     });
@@ -276,7 +277,7 @@ describe('sending', () => {
     return { token, key, claims: JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString()) };
   };
 
-  test('one request to the endpoint, with everything the push service wants to know and nothing that it could read', async () => {
+  test('one request to the endpoint, with the required headers and an encrypted body', async () => {
     const { address, requests } = await pushService();
     const { sender } = open({ contact: 'https://belfry.example.com' });
     const endpoint = `${address}/send/abc?x=1`;
@@ -303,7 +304,7 @@ describe('sending', () => {
     expect(ann.read(request?.body ?? Buffer.alloc(0))).toMatchObject({ title: 'Your order has shipped' });
   });
 
-  test('the time to live is what is left, and nothing when it is over', async () => {
+  test('the time to live is the remaining time, and 0 after it', async () => {
     const { address, requests } = await pushService();
     const { sender, clock } = open();
     const ttl = async (members: Partial<WebPushMessage>) => {
@@ -317,7 +318,7 @@ describe('sending', () => {
     expect(await ttl({ override: { ttl: 0 } })).toBe('0');
   });
 
-  test('a signature serves an origin for twelve hours, and none serves two origins', async () => {
+  test('a signature is reused for one origin for twelve hours', async () => {
     const [one, other] = [await pushService(), await pushService()];
     const { sender, clock } = open();
     const header = async ({ address, requests }: typeof one) => {
@@ -335,7 +336,7 @@ describe('sending', () => {
     expect(later.claims.exp - clock.at / 1000).toBeLessThan(24 * 3600);
   });
 
-  test('our pair of keys is a new one for every message, also to the same browser', async () => {
+  test('every message has a new key pair, also to the same browser', async () => {
     const { address, requests } = await pushService();
     const { sender } = open();
     for (let count = 0; count < 3; count += 1) await sender.send(push({ endpoint: address }));
@@ -343,7 +344,7 @@ describe('sending', () => {
     expect(new Set(points).size).toBe(3);
   });
 
-  test('what is too large for a push service is sent once more, smaller', async () => {
+  test('a message that is too large for a push service is sent once more, smaller', async () => {
     const { address, requests } = await pushService((body) => ({ status: body.length > 2744 ? 413 : 201 }));
     const { sender } = open();
     const customAttributes = { big: 'x'.repeat(3000) };
@@ -355,7 +356,7 @@ describe('sending', () => {
     });
   });
 
-  test('what is too large even so is not sent a third time', async () => {
+  test('a message that is still too large is not sent a third time', async () => {
     const { address, requests } = await pushService(() => ({ status: 413 }));
     const { sender } = open();
     const message = push({ endpoint: address, customAttributes: { big: 'x'.repeat(2000) } });
@@ -379,7 +380,7 @@ describe('sending', () => {
     expect(requests).toHaveLength(0);
   });
 
-  test('keys of ours that are no pair are an error of the config, without a request', async () => {
+  test('VAPID keys that are not a pair reject the config, without a request', async () => {
     const { address, requests } = await pushService();
     const { sender } = open({ config: { ...CONFIG, public_key: createVapidKeys().public_key } });
     expect(await sender.send(push({ endpoint: address }))).toMatchObject({
@@ -389,7 +390,7 @@ describe('sending', () => {
     expect(requests).toHaveLength(0);
   });
 
-  test('a push service that anyone can run does not stop the integration', async () => {
+  test('an unknown push service cannot stop the integration', async () => {
     const { address } = await pushService(() => ({ status: 403, body: 'credentials do not correspond' }));
     const { sender } = open();
     const outcome = await sender.send(push({ endpoint: address }));
@@ -402,7 +403,7 @@ describe('sending', () => {
     });
   });
 
-  test('an endpoint within our own network is a subscription to discard', async () => {
+  test('a subscription with an endpoint within our own network is discarded', async () => {
     const { address, requests } = await pushService();
     const { sender } = open({ allow: '' });
     expect(await sender.send(push({ endpoint: address }))).toMatchObject({
@@ -412,12 +413,12 @@ describe('sending', () => {
     expect(requests).toHaveLength(0);
   });
 
-  test('a push service of others verifies who sends, reads the message, and says when the subscription is over', async () => {
+  test('a third-party push service verifies the sender, decrypts the message, and ends the subscription', async () => {
     const service = await startWebPushStandIn();
     cleanups.push(service.stop);
     const subscription = await service.subscribe(CONFIG.public_key);
     const { sender, clock } = open({ contact: 'mailto:ops@example.com' });
-    clock.at = Date.now(); // the service has a clock of its own
+    clock.at = Date.now(); // the service has its own clock
     const message = push({ endpoint: subscription.endpoint, keys: subscription.keys });
     expect(await sender.send(message)).toEqual({ kind: 'sent' });
     const [received] = await service.notifications(subscription.clientHash);
@@ -433,12 +434,12 @@ describe('sending', () => {
     expect(await sender.send(message)).toMatchObject({ kind: 'token_gone', scope: 'token' });
   });
 
-  test('a push service of others gets what was pushed before and after it was away, and nothing twice', async () => {
+  test('a third-party push service receives the pushes from before and after an outage, each once', async () => {
     const service = await startWebPushStandIn();
     cleanups.push(service.stop);
     const { endpoint, keys, clientHash } = await service.subscribe(CONFIG.public_key);
     const { sender, clock } = open({ contact: 'mailto:ops@example.com' });
-    clock.at = Date.now(); // the service has a clock of its own
+    clock.at = Date.now(); // the service has its own clock
     await expectRecovery(service.outages, () => sender.send(push({ endpoint, keys })));
     expect(await service.notifications(clientHash)).toHaveLength(2);
   });
@@ -451,7 +452,7 @@ conforms('web_push', {
   sent: { kind: 'sent', providerId: '1' },
   secrets: [CONFIG.private_key],
   except: {
-    // The body says nothing: the status is all there is.
+    // The status determines the outcome; there is no body.
     'garbage body': { kind: 'sent' },
     'a page as body': { kind: 'sent' },
     'a redirect': { kind: 'rejected', scope: 'message' },

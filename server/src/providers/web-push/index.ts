@@ -16,7 +16,7 @@ import {
   type WebPushMessage,
 } from '../provider.ts';
 import { destinationOutcome } from '../shared/destination.ts';
-import { httpOutcome, rejectedForEither, retry, type Said } from '../shared/http-outcome.ts';
+import { httpOutcome, type ParsedResponse, rejectedForEither, retry } from '../shared/http-outcome.ts';
 import { createHttpSender } from '../shared/http-sender.ts';
 import { mergeOverride } from '../shared/override.ts';
 import { buildToFit, cut } from '../shared/shrink.ts';
@@ -78,7 +78,7 @@ const tokenSchema = tokenSchemas('WebPushToken', {
     ...tokenMembers,
     // Part of every PushSubscription.toJSON().
     expirationTime: Type.Optional(
-      nullable(Type.Number({ description: 'The member of the browser's subscription; ignored.' })),
+      nullable(Type.Number({ description: "The member of the browser's subscription; ignored." })),
     ),
   },
   saved: tokenMembers,
@@ -120,7 +120,7 @@ async function verify(config: Config): Promise<Finding[]> {
 // Every push service accepts a body of 4096 bytes (RFC 8030, 7.2), except Mozilla's for browsers that it
 // reaches through Google: 2744.
 const MAX_BYTES = 4096 - OVERHEAD_BYTES;
-const AIM_BYTES = 2744 - OVERHEAD_BYTES;
+const SAFE_BYTES = 2744 - OVERHEAD_BYTES;
 const LAST_RESORT_BYTES = 1024;
 const SHOWN_CHARACTERS = 1000; // no system shows more
 const LONGEST_TTL_SECONDS = 28 * 86_400;
@@ -133,22 +133,22 @@ const URGENCIES: readonly unknown[] = ['very-low', 'low', 'normal', 'high'];
  */
 function build(message: WebPushMessage): PushRequest | Rejection {
   const whole = assemble(message);
-  if ('kind' in whole || bytesOf(whole) <= AIM_BYTES) return whole;
-  if (message.trackingUrl !== undefined) return build(untracked(message));
+  if ('kind' in whole || bytesOf(whole) <= SAFE_BYTES) return whole;
+  if (message.trackingUrl !== undefined) return build(withoutTracking(message));
   if (message.customAttributes !== null) {
     const shown = assemble({ ...message, text: cut(message.text, SHOWN_CHARACTERS) });
     if (!('kind' in shown) && bytesOf(shown) <= MAX_BYTES) return shown;
   }
-  const aimed = fitted(message, AIM_BYTES);
+  const aimed = fitted(message, SAFE_BYTES);
   return 'kind' in aimed && aimed.code === 'too_big' ? fitted(message, MAX_BYTES) : aimed;
 }
 
 function fitted(message: WebPushMessage, maxBytes: number): PushRequest | Rejection {
-  return buildToFit(untracked(message), { build: assemble, bytesOf, maxBytes });
+  return buildToFit(withoutTracking(message), { build: assemble, bytesOf, maxBytes });
 }
 
 /** Removes the tracking URL, the first thing to drop from a message that is too big. */
-function untracked({ trackingUrl: _, ...message }: WebPushMessage): WebPushMessage {
+function withoutTracking({ trackingUrl: _, ...message }: WebPushMessage): WebPushMessage {
   return message;
 }
 
@@ -240,24 +240,24 @@ function classify(response: HttpResult): SendOutcome {
   return httpOutcome(response, 'the push service', meaning);
 }
 
-function meaning(said: Said): SendOutcome | undefined {
-  const { status, headers, text } = said;
+function meaning(response: ParsedResponse): SendOutcome | undefined {
+  const { status, headers, text } = response;
   if (status >= 200 && status <= 204) {
     const id = headers['apns-id'] ?? headers.location?.split('/').at(-1);
     return id === undefined || id === '' ? { kind: 'sent' } : { kind: 'sent', providerId: id.slice(0, 255) };
   }
-  const { reason } = said;
-  const { errno } = said.json as { errno?: unknown };
+  const { reason } = response;
+  const { errno } = response.json as { errno?: unknown };
   const code = typeof errno === 'number' ? `${status} ${errno}` : String(status);
   if (status === 404 || status === 410) return { kind: 'token_gone', scope: 'token', reason, code };
   if ((status === 400 || status === 401 || status === 403) && OTHER_KEYS.test(text))
     return { kind: 'token_gone', scope: 'token', reason, code, suspect: 'config' };
   // Our keys are wrong, or the subscription is forged or was made with other keys.
-  if (status === 401 || status === 403) return rejectedForEither(said, code);
+  if (status === 401 || status === 403) return rejectedForEither(response, code);
   // The keys or their headers are wrong: `errno` of Mozilla, the error name of Google.
   if (status === 400 && (errno === 110 || errno === 111 || /UnauthorizedRegistration/i.test(text)))
-    return rejectedForEither(said, code);
-  if (status === 503 && errno === 202) return retry(said, { code, retryAfterMs: 0 }); // "try again at once"
+    return rejectedForEither(response, code);
+  if (status === 503 && errno === 202) return retry(response, { code, retryAfterMs: 0 }); // "try again"
   return undefined;
 }
 
@@ -268,6 +268,7 @@ const BAD_VAPID_KEYS = 'BAD_VAPID_KEYS';
  * Push services whose responses may blame our keys. Anyone can run another one and save a subscription at it.
  */
 const PUSH_SERVICES =
+  // language-ignore: a single regular expression
   /^https:\/\/(?:[\w-]+\.)*(?:push\.services\.mozilla\.com|googleapis\.com|push\.apple\.com|notify\.windows\.com)(?:\/|$)/;
 
 const CONCURRENCY = 128;
@@ -291,7 +292,7 @@ function connect(config: Config, { transport, clock, contact }: SenderDeps): Sen
   async function exchange(request: PushRequest, message: WebPushMessage): Promise<HttpResult> {
     const response = await push(request, message);
     if (!('status' in response) || response.status !== 413) return response;
-    const less = fitted(message, bytesOf(request) > AIM_BYTES ? AIM_BYTES : LAST_RESORT_BYTES);
+    const less = fitted(message, bytesOf(request) > SAFE_BYTES ? SAFE_BYTES : LAST_RESORT_BYTES);
     return 'kind' in less || bytesOf(less) >= bytesOf(request) ? response : push(less, message);
   }
 
@@ -325,13 +326,13 @@ function connect(config: Config, { transport, clock, contact }: SenderDeps): Sen
     ...sender,
     async send(message) {
       const outcome = await sender.send(message);
-      if (isOurs(outcome)) return outcome;
+      if (isBadVapidKeys(outcome)) return outcome;
       return PUSH_SERVICES.test(message.endpoint) ? pushServiceOutcome(outcome) : destinationOutcome(outcome);
     },
   };
 }
 
-function isOurs(outcome: SendOutcome): boolean {
+function isBadVapidKeys(outcome: SendOutcome): boolean {
   return outcome.kind === 'rejected' && outcome.code === BAD_VAPID_KEYS;
 }
 

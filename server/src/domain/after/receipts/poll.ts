@@ -48,7 +48,7 @@ async function poll(deps: Deps, job: PollJob, leaseId: string): Promise<void> {
   if (integration.unreadable !== undefined)
     return end(deps, { job, leaseId, again: afterFailure(job, deps.clock.now(), {}) });
   const ids = payload.sent.map(({ id }) => id);
-  const response = await polls.ask(ids, integration.config, deps);
+  const response = await polls.fetch(ids, integration.config, deps);
   if (response.kind === 'failed') {
     const wish = response.retryAfterMs === undefined ? {} : { retryAfterMs: response.retryAfterMs };
     const again = afterFailure(job, deps.clock.now(), wish);

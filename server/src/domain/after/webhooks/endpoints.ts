@@ -97,7 +97,7 @@ export class Endpoint {
   /** Defers the messages that wait behind hanging requests. After a response they continue to wait. */
   #afterPatience(): void {
     this.#patience = undefined;
-    if (this.#isHanging()) this.#limiter.sendAway();
+    if (this.#isHanging()) this.#limiter.rejectWaiting();
     else if (this.#limiter.waiting > 0) this.#patience = setTimeout(() => this.#afterPatience(), PATIENCE_MS);
   }
 

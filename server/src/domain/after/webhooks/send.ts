@@ -2,7 +2,7 @@ import { createHmac, createSecretKey } from 'node:crypto';
 import type { Event } from '../../../contract/event.ts';
 import type { Clock } from '../../../lib/clock.ts';
 import type { Endpoint, HttpResult, Transport } from '../../../providers/shared/transport.ts';
-import { tidy } from '../../../providers/shared/vendor-words.ts';
+import { tidy } from '../../../providers/shared/vendor-text.ts';
 import { SECRET_PREFIX } from './secrets.ts';
 
 /** How one attempt ended. */

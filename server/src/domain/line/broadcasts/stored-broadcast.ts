@@ -6,7 +6,7 @@ import {
 } from '../../../contract/broadcast.ts';
 import { timeOf } from '../../../lib/ids.ts';
 import { exactJson, type JsonText, joinTexts } from '../../../lib/json-text.ts';
-import { packJsonElsewhere, unpackJsonElsewhere } from '../../../lib/packed-json.ts';
+import { packJsonInThread, unpackJsonInThread } from '../../../lib/packed-json.ts';
 import { SUBSCRIBERS_PER_PAGE } from '../../people/topics/subscribers.ts';
 import type { Person } from '../../people/users/plan.ts';
 
@@ -75,10 +75,10 @@ export interface PackedBroadcast {
 export async function packBroadcast(stored: StoredBroadcast): Promise<PackedBroadcast> {
   const { messageJson, inAppJson, overridesJson, recipientsJson } = stored;
   return {
-    message: await packJsonElsewhere(messageJson),
-    inApp: inAppJson === null ? null : await packJsonElsewhere(inAppJson),
-    overrides: overridesJson === null ? null : await packJsonElsewhere(overridesJson),
-    recipients: recipientsJson === null ? null : await packJsonElsewhere(recipientsJson),
+    message: await packJsonInThread(messageJson),
+    inApp: inAppJson === null ? null : await packJsonInThread(inAppJson),
+    overrides: overridesJson === null ? null : await packJsonInThread(overridesJson),
+    recipients: recipientsJson === null ? null : await packJsonInThread(recipientsJson),
   };
 }
 
@@ -103,9 +103,9 @@ export interface BroadcastRow {
 export async function broadcastJson(row: BroadcastRow): Promise<JsonText> {
   const { id, category, topic } = row;
   const [messageJson, overridesJson, recipientsJson] = await Promise.all([
-    unpackJsonElsewhere(row.message),
-    row.overrides && unpackJsonElsewhere(row.overrides),
-    row.recipients && unpackJsonElsewhere(row.recipients),
+    unpackJsonInThread(row.message),
+    row.overrides && unpackJsonInThread(row.overrides),
+    row.recipients && unpackJsonInThread(row.recipients),
   ]);
   return joinBroadcast(id, { category, topic, messageJson, overridesJson, recipientsJson }, row);
 }

@@ -1,6 +1,6 @@
 import type { Queryable } from '../../../db/client.ts';
 import { bothDirections } from '../../../db/list-statements.ts';
-import { type Cursor, NEWEST, OLDEST, type Stretch } from '../../../lib/cursor.ts';
+import { type Cursor, NEWEST, OLDEST, type SearchedRows } from '../../../lib/cursor.ts';
 import { cursorOf, type ListedDelivery, type Place } from './list-cursor.ts';
 import { COLUMNS, type DeliveryRow, storedDelivery } from './wire.ts';
 
@@ -20,7 +20,7 @@ export async function listFailed(
     direction: Cursor['direction'];
     limit: number;
   },
-): Promise<Stretch<ListedDelivery>> {
+): Promise<SearchedRows<ListedDelivery>> {
   const rows = await db.query<DeliveryRow>(
     STATEMENTS[channel === undefined ? 'all' : 'onChannel'][direction],
     [

@@ -1,6 +1,6 @@
 import type { DeliveryStatus } from '../../../contract/delivery.ts';
 import { type Queryable, sql } from '../../../db/client.ts';
-import { type Cursor, OLDEST, type Stretch } from '../../../lib/cursor.ts';
+import { type Cursor, OLDEST, type SearchedRows } from '../../../lib/cursor.ts';
 import { notificationId } from '../../../lib/ids.ts';
 import { cursorOf, type ListedDelivery, type Place, readPlace } from './list-cursor.ts';
 import { listFailed } from './list-failed.ts';
@@ -31,7 +31,7 @@ export async function listDeliveries(
   broadcastId: string,
   filter: DeliveryFilter,
   { direction, id, limit }: Cursor,
-): Promise<Stretch<ListedDelivery>> {
+): Promise<SearchedRows<ListedDelivery>> {
   const from = await readPlace(deps.db, broadcastId, id, {
     withPage: filter.state !== 'failed',
     param: direction === 'older' ? 'starting_after' : 'ending_before',
@@ -67,7 +67,7 @@ class Search {
     this.#users = wanted.limit + 1;
   }
 
-  async from(place: Place | undefined): Promise<Stretch<ListedDelivery>> {
+  async from(place: Place | undefined): Promise<SearchedRows<ListedDelivery>> {
     let at: Partial<Place> = place ?? {};
     for (;;) {
       const { db } = this.#deps;

@@ -134,14 +134,14 @@ export class ChannelConnection {
   async close(options: { graceMs?: number } = {}): Promise<void> {
     this.#closed = true;
     clearTimeout(this.#patience);
-    this.#limiter.sendAway();
+    this.#limiter.rejectWaiting();
     await this.#sender.close(options);
   }
 
   #endPatience(): void {
     this.#patience = undefined;
     this.#stalled = this.#limiter.waiting > 0;
-    this.#limiter.sendAway();
+    this.#limiter.rejectWaiting();
   }
 
   #isHanging(host: string): boolean {

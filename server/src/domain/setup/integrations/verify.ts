@@ -1,6 +1,6 @@
 import { ClientError } from '../../../errors.ts';
 import { type Integration, secretsOf, type VerifyDeps } from '../../../providers/provider.ts';
-import { withoutSecrets } from '../../../providers/shared/vendor-words.ts';
+import { withoutSecrets } from '../../../providers/shared/vendor-text.ts';
 
 /** Checks a config with its provider. Throws `verification_failed` with all findings, without secrets. */
 export async function verifyIntegration(

@@ -1,7 +1,7 @@
 /** Prepares a vendor's response for display to people. */
 
 /** Parses a JSON object; returns an empty one if the text is not a JSON object. */
-export function objectIn(text: string): object {
+export function parseObject(text: string): object {
   if (text === '') return {}; // common, and an exception takes ten times as long
   try {
     const value: unknown = JSON.parse(text);
@@ -12,11 +12,11 @@ export function objectIn(text: string): object {
 }
 
 /** Returns the vendor's error message: the value itself, the one below `error`, or the first of `errors`. */
-export function wordsIn(value: unknown): string | undefined {
+export function errorMessageIn(value: unknown): string | undefined {
   if (typeof value === 'string') return value;
   if (typeof value !== 'object' || value === null) return undefined;
   const { error, errors, message, Message, error_description, reason } = value as Record<string, unknown>;
-  const below = wordsIn(error) ?? wordsIn(Array.isArray(errors) ? errors[0] : undefined);
+  const below = errorMessageIn(error) ?? errorMessageIn(Array.isArray(errors) ? errors[0] : undefined);
   const here = [message, Message, error_description, reason].find((one) => typeof one === 'string');
   const words = [below, here].filter((one) => one !== undefined);
   return words.length === 0 ? undefined : words.join(': ');
@@ -41,11 +41,11 @@ export function tidy(text: string, length = 300): string {
  */
 export function withoutSecrets(text: string, secrets: readonly string[]): string {
   if (text === '') return text;
-  return hiderOf(secrets)(text);
+  return redactor(secrets)(text);
 }
 
 /** Returns `withoutSecrets` for many texts: the encoded forms of the secrets are computed once. */
-export function hiderOf(secrets: readonly string[]): (text: string) => string {
+export function redactor(secrets: readonly string[]): (text: string) => string {
   const forms = secrets
     .filter((secret) => secret.length >= 4)
     .flatMap((secret) => [secret, JSON.stringify(secret).slice(1, -1), ...inBase64(secret)])

@@ -1,9 +1,9 @@
 import type { Finding } from '../provider.ts';
 import type { Endpoint, HttpRequest } from './transport.ts';
-import { objectIn, tidy, withoutSecrets, wordsIn } from './vendor-words.ts';
+import { errorMessageIn, parseObject, tidy, withoutSecrets } from './vendor-text.ts';
 
 /** A vendor's response to `requestJson`. `status` is 0 if there was no response. */
-export type Asked = {
+export type JsonResponse = {
   status: number;
   headers: Readonly<Record<string, string>>;
   /** The parsed body; an empty object if the body is not a JSON object. */
@@ -11,7 +11,7 @@ export type Asked = {
   /**
    * The vendor's error message, or the network error: one short line, without the credentials of the request.
    */
-  said: string;
+  summary: string;
   /** The code of the network error, if there was no response. */
   code?: string;
 };
@@ -20,21 +20,21 @@ export type Asked = {
  * Sends a request that changes nothing at the vendor, such as a verification of credentials. Never rejects.
  * `secrets` are those in the body; the ones in the `authorization` header are found here.
  */
-export async function ask(
+export async function requestJson(
   endpoint: Pick<Endpoint, 'request'>,
   { secrets = [], ...request }: HttpRequest & { secrets?: readonly string[] },
-): Promise<Asked> {
+): Promise<JsonResponse> {
   const response = await endpoint.request(request);
   const sent = [...secrets, ...(request.headers?.authorization?.split(/[ ,=]+/).slice(1) ?? [])];
-  const hide = (text: string) => withoutSecrets(text, sent);
+  const redact = (text: string) => withoutSecrets(text, sent);
   if ('error' in response) {
     const { code, message } = response.error;
-    return { status: 0, headers: {}, json: {}, said: tidy(hide(`${message} (${code})`)), code };
+    return { status: 0, headers: {}, json: {}, summary: tidy(redact(`${message} (${code})`)), code };
   }
-  const json = objectIn(response.text);
-  const said = tidy(hide(wordsIn(json) ?? response.text));
+  const json = parseObject(response.text);
+  const summary = tidy(redact(errorMessageIn(json) ?? response.text));
   const { status, headers } = response;
-  return { status, headers, json, said: said === '' ? `${status}` : `${status} ${said}` };
+  return { status, headers, json, summary: summary === '' ? `${status}` : `${status} ${summary}` };
 }
 
 /** Returns the text percent-encoded for use as one segment of a path. */
@@ -43,12 +43,12 @@ export function segment(text: string): string {
 }
 
 /** Whether the vendor rejected the credentials. */
-export function isRefusal({ status }: Asked): boolean {
+export function rejectsCredentials({ status }: JsonResponse): boolean {
   return status === 401 || status === 403;
 }
 
 /** The finding for a response that neither confirms nor disproves the config. */
-export function notChecked(vendor: string, { status, said }: Asked): Finding {
+export function notVerified(vendor: string, { status, summary }: JsonResponse): Finding {
   const why = status === 0 ? `${vendor} did not respond` : `${vendor} responded`;
-  return { field: '(root)', problem: `could not be verified: ${why}: ${said}` };
+  return { field: '(root)', problem: `could not be verified: ${why}: ${summary}` };
 }
