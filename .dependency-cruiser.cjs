@@ -120,6 +120,16 @@ module.exports = {
       to: { path: '(^|/)node_modules/(@types/)?pg(-|/)' },
     },
     {
+      name: 'a-provider-is-used-by-its-object',
+      comment: 'Other parts use providers/index.ts. The exceptions are the flows of installations.',
+      severity: 'error',
+      from: {
+        path: '^server/src/',
+        pathNot: [TESTS, '^server/src/(providers|domain/people/installations)/'],
+      },
+      to: { path: '^server/src/providers/(?!shared/)[^/]+/' },
+    },
+    {
       name: 'the-pages-know-the-sdk-only',
       severity: 'error',
       from: { path: '^(dashboard|inbox)/' },

@@ -318,6 +318,8 @@ export type Integration<Schema extends TObject = TObject> = {
   receives?: Receiver<Static<Schema>>;
   /** Reads the vendor's reports on messages that it has accepted, if it sends any. */
   receipts?: ReceiptReader<Static<Schema>>;
+  /** The same for an app that belongs to the server and not to a project. */
+  serverReceipts?: ServerReceipts;
   /** How the vendor is asked for such reports, where it sends none. */
   polls?: ReceiptPoll<Static<Schema>>;
 };
@@ -328,6 +330,8 @@ export type Receiver<Config> = {
   isSigned(request: ReceivedRequest, config: Config): boolean;
   /** What a signed request says; undefined when it cannot be read. */
   read(request: ReceivedRequest): ReceivedEvent | undefined;
+  /** A sentence for the description of its route. */
+  note?: string;
 };
 export type ReceivedRequest = {
   /** By their names in lower case. */
@@ -370,8 +374,14 @@ export type Receipt = {
   suppress?: { address: string; reason: 'rejected' | 'bounced' | 'complained' | 'unsubscribed' };
 };
 
-/** An installation of a chat app that is gone since then, or one channel of it. */
-export type GoneChat = { installationId: string; channelId?: string; code: string; goneAt: Date };
+/** An installation of a chat app, or one channel of it, that no longer exists since `goneAt`. */
+export type GoneChat = {
+  installationId: string;
+  channelId?: string;
+  code: string;
+  reason: string;
+  goneAt: Date;
+};
 
 /** All that one request of a vendor reports. */
 export type Report = {
@@ -404,10 +414,21 @@ export type ReceiptReader<Config> = {
    * that the request names.
    */
   certificateUrl?(request: ReportRequest, config: Config): string | undefined;
+  /** The setting that replaces the origin of `certificateUrl` and `confirmUrl`. */
+  originSetting?: OriginSetting;
   /** Whether the vendor has signed this request, lately, for the owner of this config. */
   isSigned(request: ReportRequest, config: Config): boolean;
   /** What a signed request says; undefined when it cannot be read. */
   read(request: ReportRequest): Report | undefined;
+};
+
+/** Reads a vendor's reports about an app whose secrets are settings of the server. */
+export type ServerReceipts = {
+  summary: string;
+  description: string;
+  reader: ReceiptReader<Record<string, unknown>>;
+  /** The config for `reader`. */
+  config(settings: Readonly<Record<string, unknown>>): Record<string, unknown>;
 };
 
 /** Asks a vendor for receipts, by the ids that it gave to messages (`providerId`). */

@@ -18,7 +18,7 @@ export class OutcomeWriter<Report> {
   readonly #commit: (reports: readonly Report[], isRetry: boolean) => Promise<void>;
   readonly #log: Logger;
   readonly #onUnblocked: () => void;
-  readonly #batcher: Batcher<Report, Written>;
+  readonly #batcher: Batcher<Report, WriteResult>;
   readonly #closing = new AbortController();
   /** When the current batch started, and whether it has failed more than once. */
   #beganMs: number | undefined;
@@ -61,7 +61,7 @@ export class OutcomeWriter<Report> {
     this.#closing.abort();
   }
 
-  async #write(reports: Report[]): Promise<Written[]> {
+  async #write(reports: Report[]): Promise<WriteResult[]> {
     try {
       await this.#commitUntilWritten(reports);
       return reports.map(() => ({ ok: true }));
@@ -69,7 +69,7 @@ export class OutcomeWriter<Report> {
       // A report that cannot be written must not affect the others: their messages would be sent again.
       if (reports.length === 1 || isDatabaseUnavailable(error))
         return reports.map(() => ({ ok: false, error }));
-      const written: Written[] = [];
+      const written: WriteResult[] = [];
       for (const report of reports) written.push(...(await this.#write([report])));
       return written;
     }
@@ -111,4 +111,4 @@ export class OutcomeWriter<Report> {
   }
 }
 
-type Written = { ok: true } | { ok: false; error: unknown };
+type WriteResult = { ok: true } | { ok: false; error: unknown };

@@ -127,7 +127,7 @@ test('those that unsubscribe users read what these have said and no more', async
 test('a chat that is gone reads its own tokens and installations', async () => {
   const discarder = { discard: async () => {} };
   const deps = { config: { BRAND: 'service' }, discarder };
-  const gone = { code: 'channel_archive', goneAt: new Date() };
+  const gone = { code: 'channel_archive', reason: 'The channel was archived', goneAt: new Date() };
   const read = async (
     of: { projectId?: string; provider: 'slack' | 'slackbot' },
     chat: { installationId: string; channelId?: string },

@@ -3,13 +3,11 @@ import type { FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { described, Id } from '../../contract/common.ts';
 import { EmptyObject } from '../../contract/integration.ts';
-import { type ReceivingProvider, receiveWebhook } from '../../domain/after/inbound/receive.ts';
+import { receiveWebhook } from '../../domain/after/inbound/receive.ts';
 import { ClientError } from '../../errors.ts';
 import { scanObject } from '../../lib/json-member.ts';
-import { eventsource } from '../../providers/eventsource/index.ts';
-import { github } from '../../providers/github/index.ts';
-import type { Receiver } from '../../providers/provider.ts';
-import { stripe } from '../../providers/stripe/index.ts';
+import { type IntegrationName, integrations } from '../../providers/index.ts';
+import type { Integration } from '../../providers/provider.ts';
 import { type App, publicRoute } from '../route.ts';
 import { countingStrangers } from './counting-strangers.ts';
 import { receiptRoutes } from './receipts.ts';
@@ -43,9 +41,8 @@ export async function inboundRoutes(app: App): Promise<void> {
       fastify: scope,
       limits: { ...app.limits, stranger: app.limits.unsignedHeldUp },
     };
-    for (const { name, docs, receives } of [github, stripe, eventsource])
-      if (receives)
-        inboundRoute(uncounted, app, { name: name as ReceivingProvider, docs, receiver: receives });
+    for (const integration of Object.values(integrations) as Integration[])
+      inboundRoute(uncounted, app, integration);
     receiptRoutes(uncounted, app);
     done();
   });
@@ -68,15 +65,9 @@ function hasManyFields(body: Buffer): boolean {
   return fields > MAX_FIELDS;
 }
 
-function inboundRoute(
-  app: App,
-  counting: App,
-  {
-    name,
-    docs,
-    receiver,
-  }: { name: ReceivingProvider; docs: string; receiver: Receiver<{ webhook_signing_secret?: string }> },
-): void {
+function inboundRoute(app: App, counting: App, { name, docs, receives: receiver }: Integration): void {
+  if (receiver === undefined) return;
+  const provider = name as IntegrationName;
   publicRoute(app, {
     method: 'POST',
     url: `/integrations/${name}/webhooks/incoming/:id`,
@@ -85,10 +76,7 @@ function inboundRoute(
     description:
       `Called by the vendor with the id of the integration: see ${docs}. The signature is verified with ` +
       'the signing secret of the integration. The body becomes an event `integration.received`; a ' +
-      'repetition within a day is recorded once.' +
-      (name === 'github'
-        ? ' GitHub does not sign delivery ids, so repetitions are recognized by their signature.'
-        : ''),
+      `repetition within a day is recorded once.${receiver.note === undefined ? '' : ` ${receiver.note}`}`,
     tags: ['Integrations'],
     params: ByIntegration,
     bodyLimit: BODY_LIMIT_BYTES,
@@ -104,7 +92,7 @@ function inboundRoute(
       const body = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0);
       const received = { headers: request.headers, body, nowMs: context.clock.now() };
       await countingStrangers(counting, request, reply, () =>
-        receiveWebhook(app.context, { provider: name, receiver }, params.id.toLowerCase(), received),
+        receiveWebhook(app.context, { provider, receiver }, params.id.toLowerCase(), received),
       );
       return {};
     },

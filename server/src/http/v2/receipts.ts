@@ -1,11 +1,10 @@
 import type { FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { described, Id } from '../../contract/common.ts';
-import { takeInReport, takeInServerReport } from '../../domain/after/receipts/take-in.ts';
+import { receiveReport, receiveServerReport } from '../../domain/after/receipts/receive-report.ts';
 import type { ErrorCode } from '../../errors.ts';
-import { type IntegrationName, integrations, wireNameOf } from '../../providers/index.ts';
+import { type IntegrationName, integrations } from '../../providers/index.ts';
 import type { Integration, ReportRequest } from '../../providers/provider.ts';
-import { slackReceipts } from '../../providers/slack/receipts.ts';
 import { type App, publicRoute } from '../route.ts';
 import { countingStrangers } from './counting-strangers.ts';
 
@@ -30,9 +29,10 @@ const ERRORS: readonly ErrorCode[] = [
 
 /** Registers the delivery-status webhooks of vendors. Wrong signatures count in the limits of `app`. */
 export function receiptRoutes(scope: App, app: App): void {
-  for (const integration of Object.values(integrations) as Integration[])
+  for (const integration of Object.values(integrations) as Integration[]) {
     reportRoute(scope, app, integration);
-  serverReportRoute(scope, app);
+    serverReportRoute(scope, app, integration);
+  }
 }
 
 function reportRoute(scope: App, app: App, { name, docs, channel, receipts: reader }: Integration): void {
@@ -52,31 +52,32 @@ function reportRoute(scope: App, app: App, { name, docs, channel, receipts: read
     errors: ['invalid_id', ...ERRORS],
     handler: ({ params, request, reply }) =>
       countingStrangers(app, request, reply, () =>
-        takeInReport(scope.context, reporting, params.id.toLowerCase(), reported(app, request)),
+        receiveReport(scope.context, reporting, params.id.toLowerCase(), reported(app, request)),
       ),
   });
 }
 
-/** Slack reports to one address for each app. The server's own app belongs to no project. */
-function serverReportRoute(scope: App, app: App): void {
-  const { name, wireName, docs } = integrations.slackbot;
-  const { BRAND, SLACKBOT_SIGNING_SECRET } = app.context.config;
+/** Reports about the server's own app have one address for all projects. */
+function serverReportRoute(
+  scope: App,
+  app: App,
+  { name, wireName = name, serverReceipts }: Integration,
+): void {
+  if (serverReceipts === undefined) return;
+  const { config } = app.context;
   publicRoute(scope, {
     ...COMMON,
     url: `/integrations/${wireName}/webhooks/incoming`,
-    operationId: 'receiveSlackbotReceipts',
-    summary: `Receive reports of Slack about ${wireNameOf(name, BRAND)}, the app of this server`,
-    description:
-      `Called by Slack: see ${docs}. The signature is verified with the setting ` +
-      '`SLACKBOT_SIGNING_SECRET` of the server. When the app is removed from a workspace, or a channel is ' +
-      'deleted, its tokens in all projects are discarded.',
+    operationId: `receive${name.charAt(0).toUpperCase()}${name.slice(1)}Receipts`,
+    summary: serverReceipts.summary.replace('<brand>', config.BRAND),
+    description: serverReceipts.description,
     errors: ERRORS,
     handler: ({ request, reply }) =>
       countingStrangers(app, request, reply, () =>
-        takeInServerReport(
+        receiveServerReport(
           scope.context,
-          { name: 'slackbot', reader: slackReceipts },
-          { signing_secret: SLACKBOT_SIGNING_SECRET },
+          { name: name as IntegrationName, reader: serverReceipts.reader },
+          serverReceipts.config({ ...config }),
           reported(app, request),
         ),
       ),

@@ -34,6 +34,7 @@ const receives: Receiver<Static<typeof config>> = {
     const signature = signatureOf(headers);
     return { event, deliveryId, payload, ...(signature === undefined ? {} : { signature }) };
   },
+  note: 'GitHub does not sign delivery ids, so repetitions are recognized by their signature.',
 };
 
 /** In lower case, so that it is the same text however it is written. */

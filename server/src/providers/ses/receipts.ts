@@ -12,6 +12,7 @@ import { MAX_REPORT_AGE_MS, membersOf, nonEmptyText, objectOf } from '../shared/
  * `topic_arn` nothing is taken, and nothing is fetched.
  */
 export const sesReceipts: ReceiptReader<{ topic_arn?: string }> = {
+  originSetting: 'PROVIDER_SNS_BASE_URL',
   certificateUrl({ body }, { topic_arn: topic }) {
     const envelope = envelopeIn(body);
     const url = textIn(envelope, 'SigningCertURL');

@@ -59,7 +59,12 @@ const wrapped = (event: object, more: object = {}) => ({
   ...more,
 });
 const goneAt = new Date(1_531_420_600_999);
-const gone = (more: object) => ({ installationId: 'AXXXXXXXXX-TXXXXXXXX', goneAt, ...more });
+const gone = (more: { code: string; channelId?: string; installationId?: string }) => ({
+  installationId: 'AXXXXXXXXX-TXXXXXXXX',
+  goneAt,
+  reason: `Slack reports ${more.code}`,
+  ...more,
+});
 
 test.each([
   [wrapped({ type: 'app_uninstalled' }), [gone({ code: 'app_uninstalled' })]],

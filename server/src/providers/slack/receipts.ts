@@ -37,8 +37,9 @@ function goneIn(said: Readonly<Record<string, unknown>>, nowMs: number): GoneCha
   const endsMs = typeof said.event_time === 'number' ? said.event_time * 1000 + 999 : nowMs;
   const goneAt = new Date(Math.min(endsMs, nowMs));
   const code = String(event.type);
+  const reason = `Slack reports ${code}`;
   const gone = (channel: { channelId?: string }) =>
-    placesOf(said).map((place) => ({ installationId: `${app}-${place}`, ...channel, code, goneAt }));
+    placesOf(said).map((place) => ({ installationId: `${app}-${place}`, ...channel, code, reason, goneAt }));
   switch (code) {
     case 'app_uninstalled':
       return gone({});

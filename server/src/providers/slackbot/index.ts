@@ -5,6 +5,7 @@ import type { HttpResult } from '../shared/transport.ts';
 import { classifySlackResponse } from '../slack/classify.ts';
 import { buildSlackMessage, type SlackRequest } from '../slack/message.ts';
 import { slackDownstreamHost, slackRates } from '../slack/rates.ts';
+import { slackReceipts } from '../slack/receipts.ts';
 import { connectSlack } from '../slack/sender.ts';
 import { chatTokens } from '../slack/tokens.ts';
 
@@ -30,4 +31,13 @@ export const slackbot: Provider<'slack', typeof config, SlackRequest | Rejection
   rates: slackRates,
   downstreamHost: slackDownstreamHost,
   connect: (_config, deps) => connectSlack(deps),
+  serverReceipts: {
+    summary: 'Receive reports of Slack about <brand>_slackbot, the app of this server',
+    description:
+      'Called by Slack: see https://api.slack.com/authentication/oauth-v2. The signature is verified with ' +
+      'the setting `SLACKBOT_SIGNING_SECRET` of the server. When the app is removed from a workspace, or a ' +
+      'channel is deleted, its tokens in all projects are discarded.',
+    reader: slackReceipts,
+    config: ({ SLACKBOT_SIGNING_SECRET }) => ({ signing_secret: SLACKBOT_SIGNING_SECRET }),
+  },
 };

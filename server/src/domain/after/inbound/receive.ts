@@ -3,19 +3,15 @@ import type { Database } from '../../../db/client.ts';
 import { ClientError } from '../../../errors.ts';
 import type { Clock } from '../../../lib/clock.ts';
 import type { Sealer } from '../../../lib/seal.ts';
+import type { IntegrationName } from '../../../providers/index.ts';
 import type { ReceivedRequest, Receiver } from '../../../providers/provider.ts';
 import { recordEvents } from '../../ground/events/record.ts';
 import { isFirstUse, runOnce } from '../../ground/requests/idempotency.ts';
 import { findIntegrationsById } from '../../setup/integrations/find.ts';
 
-/** The integrations whose vendors send webhooks that are signed with this. */
-export type ReceivingProvider = 'eventsource' | 'github' | 'stripe';
-
-type SigningConfig = { webhook_signing_secret?: string };
-
 const MAX_NAME = 255;
 // Compared with where there is no integration, so that this takes as long as a wrong signature.
-const NO_INTEGRATION: SigningConfig = { webhook_signing_secret: 'none' };
+const NO_INTEGRATION = { webhook_signing_secret: 'none' };
 
 /**
  * Receives a vendor's webhook for the integration with this id: records it as an event of the project, once,
@@ -25,7 +21,7 @@ const NO_INTEGRATION: SigningConfig = { webhook_signing_secret: 'none' };
  */
 export async function receiveWebhook(
   context: { db: Database; sealer: Sealer; clock: Clock },
-  { provider, receiver }: { provider: ReceivingProvider; receiver: Receiver<SigningConfig> },
+  { provider, receiver }: { provider: IntegrationName; receiver: Receiver<Record<string, unknown>> },
   id: string,
   request: ReceivedRequest,
 ): Promise<void> {

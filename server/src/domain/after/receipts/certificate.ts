@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache';
-import type { Transport } from '../../../providers/shared/transport.ts';
+import type { OriginSetting, Transport } from '../../../providers/shared/transport.ts';
 
 /**
  * Returns the certificate, in PEM, at an address of a vendor's; undefined if it cannot be fetched. It is
@@ -7,12 +7,13 @@ import type { Transport } from '../../../providers/shared/transport.ts';
  */
 export async function certificateAt(
   transport: Pick<Transport, 'vendor'>,
+  setting: OriginSetting,
   url: string,
 ): Promise<string | undefined> {
   const kept = keptBy(transport);
   const known = kept.get(url);
   if (known !== undefined) return known;
-  const fetching = fetchCertificate(transport, url);
+  const fetching = fetchCertificate(transport, setting, url);
   kept.set(url, fetching);
   if ((await fetching) === undefined) kept.set(url, fetching, { ttl: MISSING_MS });
   return fetching;
@@ -37,11 +38,12 @@ function keptBy(transport: object): Kept {
 
 async function fetchCertificate(
   transport: Pick<Transport, 'vendor'>,
+  setting: OriginSetting,
   url: string,
 ): Promise<string | undefined> {
   const { origin, pathname } = new URL(url);
   const response = await transport
-    .vendor('PROVIDER_SNS_BASE_URL', origin)
+    .vendor(setting, origin)
     .request({ method: 'GET', path: pathname, maxResponseBytes: MAX_BYTES });
   return 'error' in response || response.status !== 200 ? undefined : response.text;
 }

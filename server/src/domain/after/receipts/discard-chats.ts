@@ -1,9 +1,8 @@
 import { textArray, uuidArray } from '../../../db/arrays.ts';
 import { type Database, type Queryable, sql } from '../../../db/client.ts';
-import { tokenCollection, wireNameOf } from '../../../providers/index.ts';
+import { type IntegrationName, tokenCollection, wireNameOf } from '../../../providers/index.ts';
 import type { GoneChat } from '../../../providers/provider.ts';
 import { recordEvents } from '../../ground/events/record.ts';
-import type { SlackProvider } from '../../people/installations/app.ts';
 import { ALL_USERS } from '../../people/installations/record.ts';
 import type { TokenDiscarder } from '../../people/tokens/discard-gone.ts';
 import type { GoneToken } from '../../people/tokens/gone-token.ts';
@@ -15,13 +14,12 @@ interface Deps {
 }
 
 /**
- * Ends what Slack says is gone: an installation with the tokens that post by it, or the tokens of one
- * channel. Without a project, in all projects that have this installation. What was installed or saved since
- * then stays.
+ * Discards the tokens of chats that no longer exist: a removed app with all its tokens, or one channel.
+ * Without a project, in all projects that have this installation. What was installed or saved since stays.
  */
 export async function discardChats(
   { db, config, discarder }: Deps,
-  { projectId, provider }: { projectId?: string; provider: SlackProvider },
+  { projectId, provider }: { projectId?: string; provider: IntegrationName },
   gone: readonly GoneChat[],
 ): Promise<void> {
   if (gone.length === 0) return;
@@ -31,11 +29,11 @@ export async function discardChats(
   await discarder.discard(await tokensOf(db, { projectIds, provider }, gone));
 }
 
-/** Notes on the installations that they are of no use any more, with an event for each. */
+/** Marks the installations as broken, with an event for each. */
 async function breakInstallations(
   tx: Queryable,
   brand: string,
-  { projectId, provider }: { projectId: string | undefined; provider: SlackProvider },
+  { projectId, provider }: { projectId: string | undefined; provider: IntegrationName },
   gone: readonly GoneChat[],
 ): Promise<void> {
   if (gone.length === 0) return;
@@ -50,6 +48,7 @@ async function breakInstallations(
     ],
   );
   const name = wireNameOf(provider, brand);
+  const reasons = new Map(gone.map(({ installationId, reason }) => [installationId, reason]));
   await recordEvents(
     tx,
     broken.map(({ project_id, id, owner_id, broken_code: code }) => ({
@@ -58,7 +57,7 @@ async function breakInstallations(
       ...(owner_id === ALL_USERS ? {} : { userIds: [owner_id] }),
       details: {
         level: 'error' as const,
-        log: `Slack reports ${code}. Install the app again.`,
+        log: `${reasons.get(id)}. Install the app again.`,
         context: { provider: name, code },
         payload: { id, name },
       },
@@ -68,7 +67,7 @@ async function breakInstallations(
 
 async function projectsWith(
   db: Queryable,
-  provider: SlackProvider,
+  provider: IntegrationName,
   gone: readonly GoneChat[],
 ): Promise<string[]> {
   const ids = gone.map(({ installationId }) => installationId);
@@ -79,11 +78,11 @@ async function projectsWith(
 /** An installation stands for all its tokens; those of a channel are looked up. */
 async function tokensOf(
   db: Queryable,
-  { projectIds, provider }: { projectIds: readonly string[]; provider: SlackProvider },
+  { projectIds, provider }: { projectIds: readonly string[]; provider: IntegrationName },
   gone: readonly GoneChat[],
 ): Promise<GoneToken[]> {
   const channel = tokenCollection(provider).collection;
-  const why = ({ code, goneAt }: GoneChat) => ({ channel, code, goneAt, reason: `Slack reports ${code}` });
+  const why = ({ code, goneAt, reason }: GoneChat) => ({ channel, code, goneAt, reason });
   const installations = gone.flatMap((one) =>
     one.channelId !== undefined
       ? []
@@ -117,8 +116,7 @@ function publicIdOf({ installationId, channelId }: GoneChat): string {
 
 const NONE = '00000000-0000-0000-0000-000000000000';
 
-// Index installations_by_id. An event of Slack's may come late: an installation that was made since then has a
-// newer record.
+// Index installations_by_id. A report can arrive late: an installation made since then has a newer record.
 const breakThem = sql(
   'break_gone_installations',
   `update installations i

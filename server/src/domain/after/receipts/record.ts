@@ -46,7 +46,7 @@ function unsubscribedOf(named: readonly Named[], found: ReadonlyMap<string, Foun
   });
 }
 
-interface Delivery {
+interface ReportedDelivery {
   broadcastId: string;
   userId: string;
   notificationId: string;
@@ -55,10 +55,10 @@ interface Delivery {
 interface Named {
   receipt: Receipt;
   /** Not there for a message that is not ours. */
-  delivery: Delivery | undefined;
+  delivery: ReportedDelivery | undefined;
 }
 
-function deliveryOf({ reference }: Receipt): Delivery | undefined {
+function deliveryOf({ reference }: Receipt): ReportedDelivery | undefined {
   const referred = reference === undefined ? undefined : readReference(reference);
   return referred && { ...referred, notificationId: notificationId(referred.broadcastId, referred.userId) };
 }
@@ -73,7 +73,7 @@ function ranksOf(channel: string): readonly ReceiptKind[] {
     : RECEIPTS;
 }
 
-type Strongest = { delivery: Delivery; receipt: Receipt };
+type Strongest = { delivery: ReportedDelivery; receipt: Receipt };
 
 /**
  * One statement can touch a row once. In the order in which outcomes are written, so that the two wait for

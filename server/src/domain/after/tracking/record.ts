@@ -104,7 +104,7 @@ export async function recordHits(tx: Queryable, hits: readonly Hit[]): Promise<v
   const wanted = await wantedOf(tx, hits);
   if (wanted.length === 0) return;
   const deliveries = perDelivery(wanted);
-  const rows = await tx.query<Written>(writeHits, [
+  const rows = await tx.query<TrackedRow>(writeHits, [
     uuidArray(deliveries.map((one) => one.projectId)),
     uuidArray(deliveries.map((one) => one.userId)),
     uuidArray(deliveries.map((one) => one.notificationId)),
@@ -129,9 +129,9 @@ interface HitDelivery extends TrackedDelivery {
   clicks: readonly Extract<Hit, { kind: 'click' }>[];
 }
 
-type KnownDelivery = HitDelivery & { row: Written };
+type KnownDelivery = HitDelivery & { row: TrackedRow };
 
-interface Written {
+interface TrackedRow {
   notification_id: string;
   channel: string;
   provider: string | null;
@@ -207,7 +207,7 @@ function clickEvents({ projectId, broadcastId, userId, clicks, row }: KnownDeliv
   }));
 }
 
-function contextOf({ channel, provider }: Written): Record<string, string> {
+function contextOf({ channel, provider }: TrackedRow): Record<string, string> {
   return { channel, ...(provider === null ? {} : { provider }) };
 }
 

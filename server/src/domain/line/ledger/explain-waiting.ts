@@ -51,7 +51,9 @@ function pauseOf(channel: Delivery['channel'], rows: readonly Row[]): Paused | u
   return paused.toSorted((a, b) => a.until.getTime() - b.until.getTime())[0];
 }
 
-const OWN_TARGETS: ReadonlySet<string> = new Set(['mobile_push', 'slack', 'teams', 'web_push']);
+const OWN_TARGETS: ReadonlySet<string> = new Set(
+  [...delivering.values()].filter(({ tokens }) => tokens !== undefined).map(({ channel }) => channel),
+);
 
 interface Row {
   id: string;

@@ -5,7 +5,7 @@ import type { Clock } from '../../../lib/clock.ts';
 import type { Sealer } from '../../../lib/seal.ts';
 import type { IntegrationName } from '../../../providers/index.ts';
 import type { ReceiptReader, Report, ReportRequest } from '../../../providers/provider.ts';
-import type { Transport } from '../../../providers/shared/transport.ts';
+import type { OriginSetting, Transport } from '../../../providers/shared/transport.ts';
 import type { Bus, RealtimeMessage } from '../../ground/bus/messages.ts';
 import { readReceiptToken } from '../../ground/links/receipt-url.ts';
 import { runOnce } from '../../ground/requests/idempotency.ts';
@@ -41,7 +41,7 @@ export interface Reporting {
  * back, if any. Throws `invalid_signature` for what the vendor has not signed, and for an integration that
  * there is not: the response must not tell them apart.
  */
-export async function takeInReport(
+export async function receiveReport(
   deps: Deps,
   { name, channel, reader }: Reporting,
   id: string,
@@ -54,18 +54,18 @@ export async function takeInReport(
     if (!reader.isSigned(judged, config)) continue;
     const report = readOrThrow(reader, judged);
     const source = { projectId, integrationId: id, provider: name, channel };
-    if (report.gone) await discardChats(deps, { projectId, provider: name as 'slack' }, report.gone);
+    if (report.gone) await discardChats(deps, { projectId, provider: name }, report.gone);
     if (report.receipts) await record(deps, source, report, given.body);
-    if (report.confirmUrl !== undefined) await confirm(deps.transport, report.confirmUrl);
+    await confirm(deps.transport, reader, report);
     return report.challenge === undefined ? {} : { challenge: report.challenge };
   }
   throw new ClientError('invalid_signature');
 }
 
-/** The same of an app that is the server's own: what is reported of it is meant for every project. */
-export async function takeInServerReport(
+/** Receives a vendor's report about an app that belongs to the server. It counts for every project. */
+export async function receiveServerReport(
   deps: Deps,
-  { name, reader }: Pick<Reporting, 'reader'> & { name: 'slackbot' },
+  { name, reader }: Pick<Reporting, 'name' | 'reader'>,
   config: Record<string, unknown>,
   request: Omit<ReportRequest, 'nowMs'>,
 ): Promise<{ challenge?: string }> {
@@ -87,11 +87,11 @@ async function withProofs(
   const project = token ? await projects.byId(projectId) : undefined;
   const reference = token && project ? readReceiptToken(project.signingKeys, id, token) : undefined;
   const url = reader.certificateUrl?.(request, config);
-  const certificate = url === undefined ? undefined : await certificateAt(transport, url);
+  const certificate = url && (await certificateAt(transport, settingOf(reader), url));
   return {
     ...request,
     ...(reference === undefined ? {} : { reference }),
-    ...(certificate === undefined ? {} : { certificate }),
+    ...(certificate ? { certificate } : {}),
   };
 }
 
@@ -144,11 +144,21 @@ async function onceOnly(
   }
 }
 
-async function confirm(transport: Transport, confirmUrl: string): Promise<void> {
+async function confirm(
+  transport: Transport,
+  reader: Pick<Reporting['reader'], 'originSetting'>,
+  { confirmUrl }: Report,
+): Promise<void> {
+  if (confirmUrl === undefined) return;
   const { origin, pathname, search } = new URL(confirmUrl);
   const response = await transport
-    .vendor('PROVIDER_SNS_BASE_URL', origin)
+    .vendor(settingOf(reader), origin)
     .request({ method: 'GET', path: `${pathname}${search}` });
   if (!('error' in response) && response.status === 200) return;
   throw new ClientError('service_unavailable', ['The subscription could not be confirmed: try again later']);
+}
+
+function settingOf({ originSetting }: Pick<Reporting['reader'], 'originSetting'>): OriginSetting {
+  if (originSetting === undefined) throw new Error('The reader of reports names no setting for its origin');
+  return originSetting;
 }
