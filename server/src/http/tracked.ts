@@ -1,6 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type Kind, readTrackedToken, type TrackedDelivery } from '../domain/ground/links/links.ts';
-import { LinkKeys } from '../domain/setup/projects/link-keys.ts';
 import { sendPage } from './page.ts';
 import type { App } from './route.ts';
 
@@ -72,11 +71,10 @@ type Reader = (
  * for a project's key.
  */
 function tokenReader({ context, limits }: App): Reader {
-  const keys = new LinkKeys(context);
   return async (request, reply, kind, target) => {
     const given = (request.params as { token: string }).token.replace(PICTURE_END, '');
     const token = readTrackedToken(given);
-    const found = token && keys.of(token.projectId);
+    const found = token && context.projects.linkKeys(token.projectId);
     if (found instanceof Promise) limits.heldUp(request, reply);
     const signers = await found;
     if (token === undefined || !signers?.some(({ key }) => token.isSigned(key, kind, target))) {

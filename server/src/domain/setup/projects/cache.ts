@@ -26,10 +26,13 @@ export interface Project {
   readonly revokedTokens: ReadonlySet<string>;
 }
 
+type LinkKeys = Project['signingKeys'];
+
 // A change on another node is noticed within FRESH_MS even if its message was lost. Until STALE_MS an entry
 // is returned while it is refreshed, so that no request waits. Older entries are not used.
 const FRESH_MS = 5_000;
 const STALE_MS = 30_000;
+const OUTDATED = Number.NEGATIVE_INFINITY;
 // A token with an invalid signature may be signed with a key that is new. Clients that send such tokens cause
 // one or two statements in this time, which all waiting requests share.
 const REREAD_EVERY_MS = 1_000;
@@ -52,8 +55,8 @@ export class ProjectCache {
     this.#deps = { db, sealer, clock };
     this.#load = new Batcher({ run: (names) => this.#read(names), concurrency: 1, maxItems: 500 });
     this.#unsubscribe = bus.subscribe((message) => {
-      if (message.type === 'project_changed') this.#drop(message.projectId);
-      else if (message.type === 'missed') this.#dropAll();
+      if (message.type === 'project_changed') this.#outdate(message.projectId);
+      else if (message.type === 'missed') this.#outdateAll();
     });
   }
 
@@ -84,14 +87,27 @@ export class ProjectCache {
   }
 
   /**
+   * Returns the keys that verify a project's links, if it exists. While the database is unavailable, returns
+   * the keys that were read last, so that links in messages still work.
+   */
+  linkKeys(id: string): LinkKeys | undefined | Promise<LinkKeys | undefined> {
+    const known = this.#entries.get(id)?.project;
+    const project = this.byId(id);
+    if (!(project instanceof Promise)) return project?.signingKeys;
+    if (known === undefined) return project.then((found) => found?.signingKeys);
+    project.catch(() => {}); // the next call queries the database
+    return known.signingKeys;
+  }
+
+  /**
    * Returns the project for a token that no key of `known` has signed, since a key may just have been rolled:
    * from the cache if that is newer, else from the database. Returns `known` if a query within the last
    * second found nothing newer.
    */
   newerThan(known: Project): Project | undefined | Promise<Project | undefined> {
     const entry = this.#entries.get(known.id);
-    if (entry !== undefined && entry.project !== known) return entry.project;
-    const sinceMs = this.#deps.clock.now() - (entry?.foundUnchangedAt ?? Number.NEGATIVE_INFINITY);
+    if (entry !== undefined && entry.project !== known && entry.loadedAt !== OUTDATED) return entry.project;
+    const sinceMs = this.#deps.clock.now() - (entry?.foundUnchangedAt ?? OUTDATED);
     return sinceMs < REREAD_EVERY_MS ? known : this.#reread(known);
   }
 
@@ -139,7 +155,7 @@ export class ProjectCache {
       fingerprint,
       loadedAt,
       refreshing: false,
-      foundUnchangedAt: known?.project === project ? known.foundUnchangedAt : Number.NEGATIVE_INFINITY,
+      foundUnchangedAt: known?.project === project ? known.foundUnchangedAt : OUTDATED,
     });
     this.#idOfKey.set(row.api_key, row.id);
     this.#unknown.delete(row.id);
@@ -176,15 +192,16 @@ export class ProjectCache {
     };
   }
 
-  #drop(id: string): void {
+  #outdate(id: string): void {
     this.#changes += 1;
-    this.#entries.delete(id);
+    const entry = this.#entries.get(id);
+    if (entry !== undefined) outdate(entry);
     this.#unknown.delete(id); // it may just have been created on another node
   }
 
-  #dropAll(): void {
+  #outdateAll(): void {
     this.#changes += 1;
-    this.#entries.clear();
+    for (const entry of this.#entries.values()) outdate(entry);
     this.#unknown.clear();
   }
 
@@ -202,6 +219,12 @@ export class ProjectCache {
   }
 }
 
+/** Makes the next look-up read the project again. Until then the entry only verifies links. */
+function outdate(entry: Entry): void {
+  entry.loadedAt = OUTDATED;
+  entry.foundUnchangedAt = OUTDATED;
+}
+
 /** Returns an empty list if a former key cannot be opened because its SECRET_KEY is lost. */
 function ifOpened(open: () => ProjectKey): ProjectKey[] {
   try {
@@ -215,6 +238,7 @@ function ifOpened(open: () => ProjectKey): ProjectKey[] {
 interface Entry {
   project: Project;
   fingerprint: string;
+  /** OUTDATED after a change of the project. */
   loadedAt: number;
   refreshing: boolean;
   /** When a reread because of an invalid token last found nothing newer. */
