@@ -10,7 +10,7 @@ interface Thing {
   atMs: number;
 }
 
-/** What a resume from this event id tells, of all that stands in the database. */
+/** Returns what a resume from this event id delivers, of all rows. */
 function resumed(text: string, all: readonly Thing[]): Thing[] | 'resync' {
   const cursor = ResumeCursor.parse(text);
   if (cursor === undefined) throw new Error(`unreadable: ${text}`);
@@ -39,21 +39,21 @@ const happenings = (maxLength: number) =>
         .sort((a, b) => a.visibleMs - b.visibleMs),
     );
 
-test('after any interruption a resume tells exactly what was not delivered, or says that it cannot', () => {
+test('after any interruption a resume delivers exactly what is missing, or asks for a resync', () => {
   fc.assert(
     fc.property(happenings(400), fc.integer({ min: 0, max: 400 }), (things, leaves) => {
       const delivered = things.slice(0, leaves);
       const cursor = new ResumeCursor();
       for (const { key, atMs } of delivered) cursor.add(key, atMs);
       if (delivered.length === 0) return;
-      const told = resumed(String(cursor), things);
-      if (told === 'resync') expect(delivered.length).toBeGreaterThan(MAX_REMEMBERED);
-      else expect(new Set(told)).toEqual(new Set(things.slice(leaves)));
+      const missed = resumed(String(cursor), things);
+      if (missed === 'resync') expect(delivered.length).toBeGreaterThan(MAX_REMEMBERED);
+      else expect(new Set(missed)).toEqual(new Set(things.slice(leaves)));
     }),
   );
 });
 
-test('several interruptions tell everything once', () => {
+test('everything is delivered once over several interruptions', () => {
   fc.assert(
     fc.property(
       happenings(100),
@@ -62,7 +62,7 @@ test('several interruptions tell everything once', () => {
         const first = things[0];
         if (first === undefined) return;
         let text = '';
-        const told: Thing[] = [first];
+        const received: Thing[] = [first];
         const start = new ResumeCursor();
         start.add(first.key, first.atMs);
         text = String(start);
@@ -73,12 +73,12 @@ test('several interruptions tell everything once', () => {
           const cursor = ResumeCursor.parse(text) ?? new ResumeCursor();
           for (const thing of missed.toSorted((a, b) => a.atMs - b.atMs)) {
             cursor.add(thing.key, thing.atMs);
-            told.push(thing);
+            received.push(thing);
           }
           text = String(cursor);
         }
-        expect(told.length).toBe(things.length);
-        expect(new Set(told)).toEqual(new Set(things));
+        expect(received.length).toBe(things.length);
+        expect(new Set(received)).toEqual(new Set(things));
       },
     ),
   );

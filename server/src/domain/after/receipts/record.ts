@@ -231,16 +231,19 @@ const writeReceipts = sql(
       limit 1
     ) begun on true
     left join lateral (
-      select true as there from notifications n where n.user_id = g.user_id and n.id = g.notification_id limit 1
+      select true as there from notifications n
+      where n.user_id = g.user_id and n.id = g.notification_id
+      limit 1
     ) notified on true
     where begun.there or (b.pending > 0 and notified.there)
   ),
   written as (
     insert into deliveries as d (
-      user_id, notification_id, channel, broadcast_id, state, attempts, integration_id, provider, first_attempt_at, last_attempt_at,
-      receipt, receipt_at
+      user_id, notification_id, channel, broadcast_id, state, attempts, integration_id, provider,
+      first_attempt_at, last_attempt_at, receipt, receipt_at
     )
-    select user_id, notification_id, $7, broadcast_id, 'retrying', 0, $8, $9, now(), now(), receipt, receipt_at
+    select user_id, notification_id, $7, broadcast_id, 'retrying', 0, $8, $9, now(), now(),
+      receipt, receipt_at
     from known
     where receipt is not null
     order by user_id, notification_id

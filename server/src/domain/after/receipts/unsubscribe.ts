@@ -12,9 +12,9 @@ export interface Unsubscribed {
 }
 
 /**
- * Switches categories off on a channel for the users who have said so to a vendor, in the caller's
- * transaction and by one statement for all of them. What a user has decided since then stays: vendors repeat
- * what they report. A user who is gone is ignored.
+ * Switches categories off on a channel for users who unsubscribed at a vendor: by one statement, in the
+ * caller's transaction. A later decision of a user stays, because vendors repeat their reports. Ignores
+ * deleted users.
  */
 export async function unsubscribe(
   { db, bus }: { db: Queryable; bus: Bus },
@@ -61,7 +61,8 @@ const switchOff = sql(
     where (
       select true
       from preferences later
-      where later.user_id = g.user_id and later.category = g.category and later.channel = $4 and later.updated_at > g.at
+      where later.user_id = g.user_id and later.category = g.category and later.channel = $4
+        and later.updated_at > g.at
       limit 1
     ) is null
   ),

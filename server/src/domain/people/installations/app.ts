@@ -4,10 +4,10 @@ import { wireNameOf } from '../../../providers/index.ts';
 import type { SlackApp } from '../../../providers/slack/oauth.ts';
 import { findIntegrations } from '../../setup/integrations/find.ts';
 
-/** By whose app Slack is reached: the project's own, or the server's. */
+/** The project's own Slack app, or the server's. */
 export type SlackProvider = 'slack' | 'slackbot';
 
-/** The server's own Slack app, as its operator set it up. */
+/** The settings of the server's own Slack app. */
 export interface SlackbotSettings {
   readonly BRAND: string;
   readonly SLACKBOT_APP_ID: string | undefined;
@@ -21,7 +21,7 @@ interface Deps {
   config: SlackbotSettings;
 }
 
-/** The app with this id that the project may use, or why there is none. */
+/** Finds the app with this id, or returns why the project may not use it. */
 export async function findSlackApp(
   deps: Deps,
   { projectId, provider, appId }: { projectId: string; provider: SlackProvider; appId: string },

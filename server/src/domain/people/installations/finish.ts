@@ -8,9 +8,8 @@ import { type Installing, requireApp, type SlackDeps } from './start.ts';
 import { isStateOf } from './state.ts';
 
 /**
- * Exchanges the code that Slack sent the user back with, and saves what Slack grants for it. Throws 422 for
- * what Slack refuses, and 503 when it does not respond: the code may be used up then, and the user has to be
- * sent to Slack again.
+ * Exchanges the code with which Slack redirected the user, and saves the installation. Throws 422 if Slack
+ * rejects it, and 503 if Slack does not respond: the code may then be used up, and the user has to start again.
  */
 export async function finishInstallation(
   deps: SlackDeps & { db: Pick<Database, 'query' | 'transaction'> },

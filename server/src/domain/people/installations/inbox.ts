@@ -7,9 +7,7 @@ import { openRecord, sealRecord } from './record.ts';
 
 type InboxConfig = IntegrationConfig<'inbox'>;
 
-/**
- * Saves the look of a user's own inbox, which overrides that of the project. Returns it with all its keys.
- */
+/** Saves the theme of a user's inbox, which overrides the project's. Returns it with all its keys. */
 export async function saveInboxInstallation(
   { db, sealer }: { db: Pick<Database, 'transaction'>; sealer: Sealer },
   { projectId, userId }: { projectId: string; userId: string },
@@ -25,9 +23,7 @@ export async function saveInboxInstallation(
   return complete;
 }
 
-/**
- * The look of a user's inbox: that of the user, else that of the project, else all `null`.
- */
+/** Returns the theme of a user's inbox: the user's, else the project's, else all `null`. */
 export async function inboxConfigOf(
   deps: { db: Queryable; sealer: Sealer },
   { projectId, userId }: { projectId: string; userId: string },
@@ -50,12 +46,16 @@ function keyOf(projectId: string, userId: string) {
 // Primary key, both.
 const upsertInbox = sql(
   'save_inbox_installation',
-  `insert into installations (project_id, provider, id, owner_id, installed_by, sealed_record, created_at, updated_at)
+  `insert into installations (
+    project_id, provider, id, owner_id, installed_by, sealed_record, created_at, updated_at
+  )
   values ($1, 'inbox', '', $2, $2, $3, now(), now())
   on conflict (project_id, provider, id, owner_id) do update
   set sealed_record = excluded.sealed_record, updated_at = excluded.updated_at`,
 );
 const selectInbox = sql(
   'find_inbox_installation',
-  `select sealed_record from installations where project_id = $1 and provider = 'inbox' and id = '' and owner_id = $2`,
+  `select sealed_record
+  from installations
+  where project_id = $1 and provider = 'inbox' and id = '' and owner_id = $2`,
 );

@@ -4,22 +4,22 @@ import { CannotOpen, type Sealer } from '../../../lib/seal.ts';
 import type { SlackGrant } from '../../../providers/slack/oauth.ts';
 import type { SlackProvider } from './app.ts';
 
-/** Whose an installation is that serves all users of the project: Slack itself has vouched for it. */
+/** The owner of an installation that serves all users of the project, because Slack granted it to us. */
 export const ALL_USERS = '00000000-0000-0000-0000-000000000000';
 
-/** What an installation is found by. */
+/** The primary key of an installation. */
 export interface InstallationKey {
   projectId: string;
   provider: string;
-  /** `<app_id>-<team_id>`; the empty text for what a user has one of. */
+  /** `<app_id>-<team_id>`; empty where a user has only one. */
   id: string;
   ownerId: string;
 }
 
-/** Of a Slack installation: the record that clients know, with its id. */
+/** The record of a Slack installation as clients see it, with its id. */
 export type StoredInstallation = SlackInstallation & { id: string };
 
-/** An installation as it was read. */
+/** An installation as the database holds it. */
 export interface HeldInstallation {
   key: InstallationKey & { provider: SlackProvider };
   record: StoredInstallation | undefined;
@@ -28,31 +28,31 @@ export interface HeldInstallation {
   brokenCode: string | null;
 }
 
-/** The record with its id, which is made of the app and the workspace, or the organisation that it is for. */
+/** Adds the id, which consists of the app and its workspace or organization. */
 export function withId(record: SlackGrant & { id?: string }): StoredInstallation {
   const { is_enterprise_install: whole, enterprise, team } = record;
   const place = whole && enterprise !== undefined ? enterprise.id : team.id;
   return { ...record, id: record.id ?? `${record.app_id}-${place}` };
 }
 
-/** When the bot's token runs out; null for one that does not. */
+/** When the bot's token expires; null if it never does. */
 export function expiryOf({ expires_in: seconds }: { expires_in?: number }, nowMs: number): Date | null {
   return seconds === undefined ? null : new Date(nowMs + seconds * 1000);
 }
 
-/** Of the tokens that a record comes with. */
+/** Hashes the tokens of a record. */
 export function grantHash({ access_token, refresh_token }: SlackGrant): Buffer {
   return createHash('sha256')
     .update(refresh_token ?? access_token)
     .digest();
 }
 
-/** A record, sealed for its place alone. */
+/** Encrypts a record for its row: it cannot be opened in another one. */
 export function sealRecord(sealer: Sealer, key: InstallationKey, record: object): Buffer {
   return sealer.seal(JSON.stringify(record), installationPurpose(key));
 }
 
-/** A record as it was sealed; undefined when the key that sealed it is gone: it has to be saved again then. */
+/** Decrypts a record. Returns undefined if its key is lost; the record has to be saved again then. */
 export function openRecord<Kind extends object>(
   sealer: Sealer,
   key: InstallationKey,
@@ -66,7 +66,7 @@ export function openRecord<Kind extends object>(
   }
 }
 
-/** What a record is sealed for. */
+/** The purpose that a record is encrypted for. */
 export function installationPurpose({ projectId, provider, id, ownerId }: InstallationKey): string {
   return `project:${projectId}:installation:${provider}:${ownerId}:${id}`;
 }

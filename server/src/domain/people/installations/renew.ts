@@ -27,7 +27,7 @@ export interface RenewDeps {
   config: SlackbotSettings;
 }
 
-/** How it went: `busy` where another node is at it, `changed` where the installation is to be read again. */
+/** `busy`: another node is renewing it. `changed`: the caller has to read the installation again. */
 export type Renewed =
   | { kind: 'token'; token: string }
   | { kind: 'busy' }
@@ -35,22 +35,22 @@ export type Renewed =
   | { kind: 'retry'; reason: string; retryAfterMs: number }
   | { kind: 'config'; reason: string; code: string };
 
-// What Slack says of the app, not of the installation.
+// Errors about the app, not about the installation.
 const OF_THE_APP = new Set(['bad_client_secret', 'invalid_client_id']);
 const CONFIG_RETRY_MS = 5 * 60_000;
-// Keeping what Slack has given matters more than anything: the token that bought it is used up.
+// The refresh token is used up, so the new tokens must be stored: retry for this long.
 const KEEP_FOR_MS = 30_000;
-// What the lease has beyond the call and the keeping.
+// How much longer the lease is than the request and the storing.
 const LEASE_SPARE_MS = 15_000;
 
 /**
- * Renews the tokens of an installation that was just read. A lease on its row, and no transaction, keeps
- * others from it meanwhile: Slack is asked in between. The new pair is written only over the refresh token
- * that bought it, even if the lease has passed on by then.
+ * Renews the tokens of an installation. A lease on the row excludes other nodes during the request to Slack,
+ * without a transaction. The new tokens replace only the refresh token that they were exchanged for, even if
+ * the lease has expired.
  *
- * A response of Slack's that is lost takes the new pair with it. The next attempt finds the old refresh token
- * refused; the installation is broken then, which an event reports, and its last token is used until it runs
- * out.
+ * If Slack's response is lost, so are the new tokens. The next attempt fails, because the old refresh token is
+ * used up. The installation is then broken, which an event reports, and its access token is used until it
+ * expires.
  */
 export async function renewInstallation(deps: RenewDeps, held: HeldInstallation): Promise<Renewed> {
   const { key, record } = held;
@@ -80,7 +80,7 @@ export async function renewInstallation(deps: RenewDeps, held: HeldInstallation)
   }
 }
 
-/** Takes the lease, if the installation is still the one that was read. */
+/** Takes the lease if the installation is unchanged. */
 async function lease(
   { db, sealer, transport: { timeouts } }: RenewDeps,
   { key, expiresAt }: HeldInstallation,
@@ -103,7 +103,7 @@ async function giveBack(
   await db.query(endLease, [...columns(key), new Date(clock.now() + retryAfterMs), expiresAt]);
 }
 
-/** Replaces the old pair by the new one, and retries if that fails for a moment. */
+/** Stores the new tokens, with retries. */
 async function keep(
   deps: RenewDeps,
   key: InstallationKey,
@@ -116,10 +116,9 @@ async function keep(
     try {
       await deps.db.transaction(async (tx) => {
         const current = await lockRecord(tx, deps.sealer, key, used);
-        if (current === undefined) return; // installed again meanwhile: that counts
+        if (current === undefined) return; // it was installed again, which is newer
         const { refresh_token: _used, expires_in: _former, ...rest } = current;
-        // A pair without a new refresh token would be against Slack's own rules; the old one is worth a try
-        // then.
+        // Slack's documentation promises a new refresh token. Without one, keep the old one.
         const renewed = { refresh_token: used, ...rest, ...tokens };
         await tx.query(keepPair, [...columns(key), sealRecord(deps.sealer, key, renewed), expiresAt]);
       });
@@ -132,7 +131,7 @@ async function keep(
           about,
           'renewed tokens of Slack could not be stored; install the app again before the present one expires',
         );
-        return; // the caller can still post with what is in its hand
+        return; // the caller can still post with the new access token
       }
       deps.log.warn(about, 'renewed tokens of Slack could not be kept yet; trying again');
       await waitMs(pauseMs);
@@ -140,7 +139,7 @@ async function keep(
   }
 }
 
-/** Notes that Slack has refused the refresh token, unless it is another one by now. */
+/** Marks the installation as broken, unless its refresh token has changed. */
 async function markBroken(deps: RenewDeps, key: InstallationKey, used: string, code: string): Promise<void> {
   const { projectId, provider, id, ownerId } = key;
   const name = wireNameOf(provider, deps.config.BRAND);
@@ -163,7 +162,7 @@ async function markBroken(deps: RenewDeps, key: InstallationKey, used: string, c
   });
 }
 
-/** The record, locked, if it still has this refresh token. */
+/** Locks the record, and returns it if it still has this refresh token. */
 async function lockRecord(
   tx: Queryable,
   sealer: Sealer,
@@ -183,7 +182,7 @@ interface Row {
   sealed_record: Buffer;
 }
 
-// Primary key, all of them. The lease is measured by the database's clock, which all nodes share.
+// Primary key, all of them. The lease uses the database's clock, which all nodes share.
 const takeLease = sql(
   'lease_installation',
   `update installations
@@ -197,7 +196,8 @@ const endLease = sql(
   'end_installation_lease',
   `update installations
   set renewing_until = null, retry_at = $5
-  where project_id = $1 and provider = $2 and id = $3 and owner_id = $4 and expires_at is not distinct from $6`,
+  where project_id = $1 and provider = $2 and id = $3 and owner_id = $4
+    and expires_at is not distinct from $6`,
 );
 const lockInstallation = sql(
   'lock_installation_record',
@@ -209,7 +209,8 @@ const lockInstallation = sql(
 const keepPair = sql(
   'keep_renewed_tokens',
   `update installations
-  set sealed_record = $5, expires_at = $6, renewing_until = null, retry_at = null, broken_code = null, updated_at = now()
+  set sealed_record = $5, expires_at = $6, renewing_until = null, retry_at = null, broken_code = null,
+    updated_at = now()
   where project_id = $1 and provider = $2 and id = $3 and owner_id = $4`,
 );
 const breakInstallation = sql(

@@ -31,8 +31,8 @@ interface Installer {
 }
 
 /**
- * Saves what Slack has just granted. That it did proves that the user may speak for the workspace, so it
- * takes the place of what the project had of it, for all its users.
+ * Saves an installation that Slack has granted to us. Slack has verified the user, so the installation replaces
+ * the project's former one and serves all users of the project.
  */
 export async function saveGranted(
   deps: Deps,
@@ -49,9 +49,8 @@ export async function saveGranted(
 }
 
 /**
- * Saves an installation that a user states: for that user alone, since it is not verified. The same
- * tokens again change nothing about those that have been renewed since, and tokens that Slack granted here
- * stay what serves everybody.
+ * Saves an installation that a user's app sent. Nothing verifies it, so it serves this user alone. Tokens that
+ * were saved before stay as they were renewed since. Tokens that Slack granted to us keep serving all users.
  */
 export async function saveStated(
   deps: Deps,
@@ -149,11 +148,14 @@ const deleteInstallation = sql(
 );
 const upsertInstallation = sql(
   'save_installation',
-  `insert into installations (project_id, provider, id, owner_id, installed_by, sealed_record, grant_hash, expires_at, created_at, updated_at)
+  `insert into installations (
+    project_id, provider, id, owner_id, installed_by, sealed_record, grant_hash, expires_at, created_at,
+    updated_at
+  )
   values ($1, $2, $3, $4, $5, $6, $7, $8, now(), now())
   on conflict (project_id, provider, id, owner_id) do update
-  set installed_by = excluded.installed_by, sealed_record = excluded.sealed_record, grant_hash = excluded.grant_hash,
-    expires_at = excluded.expires_at, updated_at = excluded.updated_at,
+  set installed_by = excluded.installed_by, sealed_record = excluded.sealed_record,
+    grant_hash = excluded.grant_hash, expires_at = excluded.expires_at, updated_at = excluded.updated_at,
     renewing_until = null, retry_at = null, broken_code = null`,
 );
 const updateRecord = sql(

@@ -17,7 +17,7 @@ export interface SlackDeps {
   config: SlackbotSettings;
 }
 
-/** Who installs, by whose app, and what the project signs with. */
+/** The user who installs an app, and the project's keys. */
 export interface Installing {
   projectId: string;
   userId: string;
@@ -26,8 +26,8 @@ export interface Installing {
 }
 
 /**
- * Where to send a user who wants to connect Slack. Throws `validation_failed` for an app that the project
- * does not have.
+ * Returns the address to which the project's app redirects a user who wants to connect Slack. Throws
+ * `validation_failed` for an app that the project does not have.
  */
 export async function startInstallation(
   deps: SlackDeps,
@@ -47,7 +47,7 @@ export async function startInstallation(
   return { app_id: appId, auth_url: url, scopes };
 }
 
-/** The app with this id. Throws `validation_failed`, saying why, where the project may not use it. */
+/** Returns the app with this id. Throws `validation_failed` if the project may not use it. */
 export async function requireApp(
   deps: Pick<SlackDeps, 'db' | 'sealer' | 'config'>,
   wanted: { projectId: string; provider: SlackProvider; appId: string },

@@ -3,7 +3,7 @@ import type { Clock } from '../../../lib/clock.ts';
 import { signJwt, verifyJwt } from '../../../lib/jwt.ts';
 import type { Project } from '../../setup/projects/cache.ts';
 
-/** Who installs what: what a `state` is good for. */
+/** What a `state` is valid for. */
 export interface StateSubject {
   projectId: string;
   userId: string;
@@ -12,7 +12,7 @@ export interface StateSubject {
 
 const VALID_MS = 60 * 60_000; // users log in on the way, or wait for an administrator
 
-/** The `state` that goes to Slack and comes back with the user, signed with the project's signing key. */
+/** Returns the `state` that Slack sends back with the user, signed with the project's signing key. */
 export function signState(
   { clock }: { clock: Clock },
   signingKey: KeyObject,
@@ -22,7 +22,7 @@ export function signState(
   return signJwt({ ...claimsOf(subject), exp }, stateKey(signingKey));
 }
 
-/** Whether a `state` was signed here for this very subject, within the hour. */
+/** Verifies that a `state` was signed for this subject within the last hour. */
 export async function isStateOf(
   { clock }: { clock: Clock },
   signingKeys: Project['signingKeys'],
@@ -43,7 +43,7 @@ function claimsOf({ projectId, userId, appId }: StateSubject): Record<string, st
   return { project: projectId, user: userId, app: appId };
 }
 
-/** A key of its own, so that a state can never pass for a Project JWT, nor the reverse. */
+/** Derives a separate key, so that a state is never accepted as a Project JWT, or the reverse. */
 function stateKey(signingKey: KeyObject): KeyObject {
   return createSecretKey(createHmac('sha256', signingKey).update('installation state').digest());
 }

@@ -15,16 +15,16 @@ import { type RenewDeps, renewInstallation } from './renew.ts';
 /** The bot's token of an installation, or why there is none. */
 export type InstallationToken =
   | { kind: 'token'; token: string }
-  /** Not now: Slack is out of reach, or another node is renewing it. */
+  /** Slack is unavailable, or another node is renewing the token. */
   | { kind: 'retry'; reason: string; retryAfterMs: number }
-  /** Not before this server has the key that the installation was sealed with. */
+  /** This server lacks the key that the installation was encrypted with. */
   | { kind: 'unreadable'; reason: string }
-  /** Not before the app is installed again; `code` is Slack's, or ours. */
+  /** The app has to be installed again. `code` is Slack's or ours. */
   | { kind: 'gone'; reason: string; code: string }
-  /** Not before the project, or the operator, puts the app's credentials right. */
+  /** The project or the operator has to correct the app's credentials. */
   | { kind: 'config'; reason: string; code: string };
 
-/** A user's installation. */
+/** An installation, and the user whose messages it sends. */
 export interface InstallationOfUser {
   projectId: string;
   userId: string;
@@ -32,18 +32,18 @@ export interface InstallationOfUser {
   id: string;
 }
 
-// A token that is about to run out is renewed this long before: for that time a response of Slack's can be
-// lost, or Slack be down, and messages go out all the same. Of short lives it is the half.
+// Tokens are renewed this long before they expire, or at half of a shorter lifetime. Messages still go out if
+// Slack is unavailable in this time.
 const RENEW_BEFORE_MS = 60 * 60_000;
-// A token that would run out on its way is none.
+// A token must be valid for the time of a request.
 const LEEWAY_MS = 30_000;
-const WAIT_MS = 10_000; // for another node that is renewing it; a retry costs no more than that
+const WAIT_MS = 10_000; // for another node that is renewing it
 const POLL_MS = 100;
 
 /**
- * A token that the bot of an installation can post with: the user's own installation, or the one that serves
- * all users. Renews tokens that are about to run out, one caller at a time on all nodes. `expired` is the
- * token that Slack has just called expired.
+ * Returns the bot's token of the user's own installation or of the one that serves all users. Renews a token
+ * that is about to expire; one caller on all nodes does this at a time. `expired` is a token that Slack has
+ * just rejected as expired.
  */
 export async function installationToken(
   deps: RenewDeps,
@@ -57,7 +57,7 @@ export async function installationToken(
     if (judged.kind !== 'due') return judged;
     const renewed = await shareFlight(deps.db, held.key, () => renewInstallation(deps, held));
     if (renewed.kind === 'token') return renewed;
-    if (renewed.kind === 'changed') continue; // perhaps for the worse: the token at hand may be good no more
+    if (renewed.kind === 'changed') continue; // the present token may have become invalid
     if (judged.usable !== undefined) return { kind: 'token', token: judged.usable };
     if (renewed.kind === 'retry' || renewed.kind === 'config') return renewed;
     if (waitedMs >= WAIT_MS)
@@ -66,7 +66,6 @@ export async function installationToken(
   }
 }
 
-/** The app is not installed there. */
 export const NOT_INSTALLED: InstallationToken = {
   kind: 'gone',
   code: 'not_installed',
@@ -75,10 +74,7 @@ export const NOT_INSTALLED: InstallationToken = {
 
 type Judged = InstallationToken | { kind: 'due'; usable: string | undefined };
 
-/**
- * The verdict without a request: `due` if the token is to be renewed, and may still be usable
- * meanwhile.
- */
+/** Judges a token without a request. `due`: it has to be renewed, and `usable` may be used meanwhile. */
 export function judgeInstallation(
   clock: Clock,
   { record, expiresAt, retryAt, brokenCode }: HeldInstallation,
@@ -95,7 +91,7 @@ export function judgeInstallation(
   const leftMs = token === expired ? 0 : (expiresAt?.getTime() ?? Number.POSITIVE_INFINITY) - clock.now();
   const usable = leftMs > LEEWAY_MS ? token : undefined;
   if (brokenCode !== null) {
-    // An expired refresh token says nothing about the token that it once bought.
+    // The access token stays valid when its refresh token is rejected.
     return usable !== undefined && OF_REFRESH_TOKENS.has(brokenCode)
       ? { kind: 'token', token: usable }
       : { kind: 'gone', code: brokenCode, reason: `Slack does not renew the installation: ${brokenCode}` };
@@ -121,8 +117,8 @@ export function judgeInstallation(
 const OF_REFRESH_TOKENS: ReadonlySet<string> = new Set(['invalid_refresh_token', 'invalid_grant']);
 
 /**
- * The installation that a user's messages go by: the user's own before the one that serves all users, one
- * that works before either.
+ * Finds the installation for a user's messages: preferably one that works, then the user's own, then the one
+ * that serves all users.
  */
 async function findInstallation(
   { db, sealer }: { db: Queryable; sealer: Sealer },
@@ -142,7 +138,7 @@ async function findInstallation(
 
 const flights = new WeakMap<object, Map<string, Promise<unknown>>>();
 
-/** Runs the work once for all who ask for it meanwhile on this node. */
+/** Runs the work once for concurrent callers on this node. */
 function shareFlight<Result>(
   node: object,
   key: InstallationKey,

@@ -11,8 +11,8 @@ import {
 } from './token.ts';
 
 /**
- * The tokens of all these installations, as `installationToken` returns them: found by one statement, and each
- * renewed once if it is about to run out. The map's keys are the very objects that were given.
+ * Returns the tokens of installations as `installationToken` does, by one statement. Renews each at most once.
+ * The keys of the map are the given objects.
  */
 export async function installationTokens(
   deps: RenewDeps,
@@ -89,7 +89,8 @@ const selectInstallations = sql(
   cross join lateral (
     select owner_id, sealed_record, expires_at, retry_at, broken_code
     from installations
-    where project_id = w.project_id and provider = w.provider and id = w.id and owner_id = any (array[w.user_id, $5::uuid])
+    where project_id = w.project_id and provider = w.provider and id = w.id
+      and owner_id = any (array[w.user_id, $5::uuid])
     order by broken_code is not null, owner_id desc
     limit 1
   ) i`,

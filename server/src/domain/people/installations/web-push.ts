@@ -8,12 +8,12 @@ import { findIntegrations } from '../../setup/integrations/find.ts';
 import { getOrCreateIntegration } from '../../setup/integrations/save.ts';
 import type { ProjectKey } from '../../setup/projects/keys.ts';
 
-const AUTH_TOKEN_MS = 60 * 60_000; // long enough for a person to decide about the browser's question
+const AUTH_TOKEN_MS = 60 * 60_000; // time for the user to reply to the browser's prompt
 
 /**
- * What a browser needs to subscribe: the project's public VAPID key, of a pair that is made when there is
- * none, and a User JWT of the caller for whatever saves the subscription. It may be handed on in an address,
- * so it ends within the hour, and never after the token that it was asked for with.
+ * Returns what a browser needs to subscribe: the project's public VAPID key, which is created if there is none,
+ * and a User JWT with which the subscription is saved. Because the JWT may be passed in a URL, it expires within
+ * an hour, and never later than the caller's token.
  */
 export async function startWebPush(
   deps: {
@@ -24,20 +24,17 @@ export async function startWebPush(
     config: { readonly BRAND: string };
   },
   projectId: string,
-  token: AskingToken,
+  token: CallerToken,
 ): Promise<{ auth_token: string; public_key: string }> {
-  // Nearly always there is one, and no lock is needed.
+  // The common case needs no lock.
   const [found] = await findIntegrations(deps, projectId, 'web_push');
   const { config } =
     found ?? (await getOrCreateIntegration(deps, { projectId, provider: 'web_push', make: createVapidKeys }));
   return { auth_token: await authToken(deps, token), public_key: config.public_key };
 }
 
-/**
- * The token that the caller has, and the key that signed it: the new one is signed with the same, so that it
- * ends with it.
- */
-interface AskingToken {
+/** The caller's token and its key. The new token is signed with the same key, so that it ends with it. */
+interface CallerToken {
   claims: Claims;
   expiresAtMs: number;
   key: ProjectKey;
@@ -45,7 +42,7 @@ interface AskingToken {
 
 function authToken(
   { clock }: { clock: Clock },
-  { claims: { api_key, user_external_id, user_email }, expiresAtMs, key }: AskingToken,
+  { claims: { api_key, user_external_id, user_email }, expiresAtMs, key }: CallerToken,
 ): Promise<string> {
   const nowMs = clock.now();
   const iat = Math.floor(nowMs / 1000);

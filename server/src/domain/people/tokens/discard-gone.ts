@@ -17,14 +17,13 @@ interface Deps {
 
 const LINGER_MS = 50;
 const MAX_TOKENS = 1_000;
-// While the database is away they are kept. What is lost after that is reported again with the next message
-// to the token.
+// How long they are kept while the database is unavailable. The next message to a lost one reports it again.
 const KEEP_TRYING_MS = 120_000;
 const RETRY_EVERY_MS = 250;
 
 /**
- * Discards the tokens that providers say are gone, in batches: a transaction for up to a thousand, whoever
- * reports them. One that was saved after it was gone is there again, and stays.
+ * Discards tokens that providers report as gone: up to a thousand in a transaction. A token that was saved
+ * after that stays.
  */
 export class TokenDiscarder {
   readonly #deps: Deps;
@@ -186,12 +185,13 @@ const lockOwners = sql(
     for update of o
   ) locked`,
 );
-// Primary keys, all of them; the tokens in one order, for chat tokens are locked by nothing else.
+// Primary keys, all of them. Locks in a fixed order, because only this locks tokens of chats.
 const discardTokens = sql(
   'discard_gone_tokens',
   `with locked as (
     select t.user_id, t.id, gone.place
-    from unnest($1::uuid[], $2::uuid[], $3::timestamptz[]) with ordinality as gone (user_id, id, gone_at, place)
+    from unnest($1::uuid[], $2::uuid[], $3::timestamptz[]) with ordinality
+      as gone (user_id, id, gone_at, place)
     join tokens t on t.user_id = gone.user_id and t.id = gone.id
     where t.discarded_at is null
       and (gone.gone_at is null or greatest(t.created_at, t.updated_at, t.saved_at) <= gone.gone_at)

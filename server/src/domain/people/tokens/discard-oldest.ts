@@ -19,9 +19,9 @@ export interface Discarded {
 }
 
 /**
- * Discards the oldest active tokens of the user on the channel, `savedId` not among them, as many as are too
- * many. The last that a transaction does: a transaction that waits here holds locks that the one before does not need. So after the turn nothing is waited for, and a token that another transaction has locked is
- * passed over: it moves, or goes anyway, or was just saved.
+ * Discards the oldest active tokens of the user on the channel that exceed the limit, except `savedId`. Call it
+ * last in a transaction: a transaction that waits here holds no lock that the one before it needs. It skips
+ * tokens that another transaction has locked, because they are being moved, discarded or saved.
  */
 export async function discardOldest(
   tx: Queryable,
@@ -76,7 +76,8 @@ const discardDevices = sql(
     select o.channel, o.hash
     from stale
     join token_owners o
-      on o.project_id = $6 and o.channel = $2 and o.hash = stale.hash and o.user_id = $1 and o.token_id = stale.id
+      on o.project_id = $6 and o.channel = $2 and o.hash = stale.hash and o.user_id = $1
+        and o.token_id = stale.id
     for update of o skip locked
   ),
   freed as (

@@ -114,9 +114,7 @@ async function share(tx: Queryable, save: Save): Promise<Owner[] | undefined> {
   return makeRoom(tx, save, 'shared', id, [saved(save, publicId ?? id)]);
 }
 
-/**
- * Makes room for a token that is active from now on, and records the events of all; returns the discarded ones.
- */
+/** Discards the tokens that exceed the limit, and records the events of all. Returns the discarded ones. */
 async function makeRoom(
   tx: Queryable,
   save: Save,
@@ -176,7 +174,8 @@ const moveOwner = sql(
   set user_id = $4, token_id = $5
   where project_id = $1 and channel = $2 and hash = $3`,
 );
-const INSERT_TOKEN = `insert into tokens (user_id, id, project_id, channel, public_id, hash, sealed_data, created_at)
+const INSERT_TOKEN = `
+  insert into tokens (user_id, id, project_id, channel, public_id, hash, sealed_data, created_at)
   values ($1, $2, $3, $4, $5, $6, $7, now())`;
 const insertToken = sql('insert_token', INSERT_TOKEN);
 // Unique index tokens_unique.
