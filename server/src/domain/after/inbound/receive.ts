@@ -10,14 +10,14 @@ import { isFirstUse, runOnce } from '../../ground/requests/idempotency.ts';
 import { findIntegrationsById } from '../../setup/integrations/find.ts';
 
 const MAX_NAME = 255;
-// Compared with where there is no integration, so that this takes as long as a wrong signature.
+// Verified where there is no integration, so that it takes as long as a wrong signature.
 const NO_INTEGRATION = { webhook_signing_secret: 'none' };
 
 /**
- * Receives a vendor's webhook for the integration with this id: records it as an event of the project, once,
- * however often it is delivered within a day, and under whatever delivery id where the vendor does not sign
- * that. Throws `invalid_signature` for one that the vendor has not signed, and for an integration that there
- * is not: the response must not tell them apart.
+ * Receives a vendor's webhook for the integration with this id, and records it as an event of the project.
+ * Repetitions within a day are recorded once; where the vendor does not sign delivery ids, also those under
+ * another id. Throws `invalid_signature` for a wrong signature and for an unknown integration alike, so that
+ * callers cannot find out which ids exist.
  */
 export async function receiveWebhook(
   context: { db: Database; sealer: Sealer; clock: Clock },
@@ -25,7 +25,7 @@ export async function receiveWebhook(
   id: string,
   request: ReceivedRequest,
 ): Promise<void> {
-  // Projects choose ids of their own: the right one is the one whose secret it is.
+  // Ids are unique only within a project, so the secret decides.
   const candidates = await findIntegrationsById(context, provider, id);
   const found = candidates.find(({ config }) => receiver.isSigned(request, config));
   if (candidates.length === 0) receiver.isSigned(request, NO_INTEGRATION);
@@ -38,12 +38,12 @@ export async function receiveWebhook(
     projectId: found.projectId,
     scope: `${scope}:${provider}:${found.id}`,
     key,
-    // A delivery that is repeated may differ in what it says of deliveries.
+    // A repetition may differ in its data about the delivery.
     requestHash: createHash('sha256').update(key).digest(),
   });
   await runOnce(context, keyed(deliveryId, 'inbound'), async (tx) => {
     const done = { status: 201, body: '{}' };
-    // A copied request can come again under another id. Its response is that of the first.
+    // An attacker can repeat a request under another id. It gets the same response.
     if (signature !== undefined) {
       const isNew = await isFirstUse({ tx, clock: context.clock }, keyed(signature, 'inbound-signature'));
       if (!isNew) return done;

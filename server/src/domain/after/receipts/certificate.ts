@@ -2,8 +2,8 @@ import { LRUCache } from 'lru-cache';
 import type { OriginSetting, Transport } from '../../../providers/shared/transport.ts';
 
 /**
- * Returns the certificate, in PEM, at an address of a vendor's; undefined if it cannot be fetched. It is
- * cached, and for a while so is its absence: the request that names it is not verified yet.
+ * Returns the certificate in PEM at a vendor's URL, or undefined if it cannot be fetched. Caches both,
+ * because the request that names the URL is not verified yet.
  */
 export async function certificateAt(
   transport: Pick<Transport, 'vendor'>,
@@ -19,7 +19,7 @@ export async function certificateAt(
   return fetching;
 }
 
-// A vendor has one for each region, and changes it once a year or so.
+// A vendor has one per region, and changes it about once a year.
 const KEPT = 50;
 const STORED_MS = 24 * 3_600_000;
 const MISSING_MS = 10_000;

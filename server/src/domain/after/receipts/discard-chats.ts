@@ -75,7 +75,7 @@ async function projectsWith(
   return rows.map((row) => row.project_id);
 }
 
-/** An installation stands for all its tokens; those of a channel are looked up. */
+/** Returns the tokens to discard. An installation stands for all its tokens. */
 async function tokensOf(
   db: Queryable,
   { projectIds, provider }: { projectIds: readonly string[]; provider: IntegrationName },
@@ -109,7 +109,7 @@ async function tokensOf(
   return [...installations, ...tokens];
 }
 
-/** The public id that the provider's `tokens.identity` makes. */
+/** Returns the public id as the provider's `tokens.identity` does. */
 function publicIdOf({ installationId, channelId }: GoneChat): string {
   return `${installationId}-${channelId}`;
 }

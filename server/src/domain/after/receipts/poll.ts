@@ -11,16 +11,13 @@ import type { TokenDiscarder } from '../../people/tokens/discard-gone.ts';
 import type { GoneToken } from '../../people/tokens/gone-token.ts';
 import { recordReceipts } from './record.ts';
 
-// What could not be asked for within a day is not to be had any more.
+// Vendors keep the status for a day.
 const LIFETIME_MS = 24 * 3_600_000;
 
 type Deps = Context & { discarder: Pick<TokenDiscarder, 'discard'> };
 type PollJob = Job<'poll_receipts'>;
 
-/**
- * Polls providers that send no reports for the delivery status of messages: a request for each job, few at a
- * time.
- */
+/** Polls providers that send no reports for the delivery status of messages, with one request per job. */
 export function pollHandler(deps: Deps): Handler<'poll_receipts'> {
   return {
     slots: 4,
@@ -43,7 +40,7 @@ async function poll(deps: Deps, job: PollJob, leaseId: string): Promise<void> {
   const integration = integrations.find(
     ({ id, provider }) => id === payload.integration_id && provider === payload.provider,
   );
-  // Deleted meanwhile: there are no credentials to poll with.
+  // The integration was deleted, so there are no credentials.
   if (polls === undefined || integration === undefined) return complete(deps.db, leaseId, [job.id]);
   if (integration.unreadable !== undefined)
     return end(deps, { job, leaseId, again: afterFailure(job, deps.clock.now(), {}) });
@@ -58,7 +55,7 @@ async function poll(deps: Deps, job: PollJob, leaseId: string): Promise<void> {
     );
     return end(deps, { job, leaseId, again });
   }
-  // Before the job ends, and again should it run twice: a token that is gone stays so.
+  // Before the end of the job. It may run twice, which does no harm.
   await deps.discarder.discard(goneOf(job, integration.channel, response.receipts));
   const receipts = receiptsOf(job, response.receipts, new Date(deps.clock.now()));
   const again = nextRound(job, polls, response.receipts, deps.clock.now());
@@ -108,7 +105,7 @@ function receiptsOf({ payload }: PollJob, polled: Polled, at: Date): Receipt[] {
   });
 }
 
-/** The tokens of devices that are gone; not of one that has said since then that it is there. */
+/** Returns the tokens of devices that are gone, unless they were saved again since. */
 function goneOf({ payload, projectId }: PollJob, channel: string, polled: Polled): GoneToken[] {
   const goneAt = new Date(payload.sent_ms);
   return payload.sent.flatMap(({ id, user_id: userId, token_id: tokenId }) => {
@@ -120,7 +117,7 @@ function goneOf({ payload, projectId }: PollJob, channel: string, polled: Polled
   });
 }
 
-/** Those that are not known yet are asked for later, until it is no use any more. */
+/** Returns the job that polls for the remaining messages, until the last round. */
 function nextRound(
   job: PollJob,
   { afterMs }: Pick<ReceiptPoll<never>, 'afterMs'>,

@@ -37,9 +37,9 @@ export interface Reporting {
 }
 
 /**
- * Receives a vendor's report for the integration with this id, and returns the text that the vendor wants
- * back, if any. Throws `invalid_signature` for what the vendor has not signed, and for an integration that
- * there is not: the response must not tell them apart.
+ * Receives a vendor's report for the integration with this id. Returns the challenge that the vendor expects,
+ * if any. Throws `invalid_signature` for a wrong signature and for an unknown integration alike, so that
+ * callers cannot find out which ids exist.
  */
 export async function receiveReport(
   deps: Deps,
@@ -48,7 +48,7 @@ export async function receiveReport(
   request: Omit<ReportRequest, 'nowMs'>,
 ): Promise<{ challenge?: string }> {
   const given = { ...request, nowMs: deps.clock.now() };
-  // Projects choose ids of their own: the right one is the one whose secret it is.
+  // Ids are unique only within a project, so the secret decides.
   for (const { projectId, config } of await findIntegrationsById(deps, name, id)) {
     const judged = await withProofs(deps, reader, { projectId, id, config }, given);
     if (!reader.isSigned(judged, config)) continue;
@@ -76,7 +76,7 @@ export async function receiveServerReport(
   return challenge === undefined ? {} : { challenge };
 }
 
-/** The request with what its signature is judged by, as far as that has to be looked up. */
+/** Adds what the signature is verified with: the reference in the URL, and the certificate. */
 async function withProofs(
   { projects, transport }: Pick<Deps, 'projects' | 'transport'>,
   reader: ReceiptReader<Record<string, unknown>>,
@@ -103,7 +103,7 @@ function readOrThrow(reader: ReceiptReader<Record<string, unknown>>, request: Re
 
 const MAX_ONCE_CHARACTERS = 255;
 
-/** All of it or nothing, so that a vendor that gets no success can repeat all of it. */
+/** Records all receipts or none, because vendors repeat the whole request. */
 async function record(
   deps: Deps,
   source: ReceiptSource,
@@ -122,7 +122,7 @@ async function record(
   for (const message of held) deps.bus.publish(message);
 }
 
-/** Accepts a text that is valid for one request once; the same request again does no harm. */
+/** Rejects another request with the same text `once`. The same request has no further effect. */
 async function onceOnly(
   deps: Deps,
   { projectId, provider, integrationId }: ReceiptSource,

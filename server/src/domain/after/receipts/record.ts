@@ -11,7 +11,7 @@ import type { AddressKeys } from '../../ground/suppressions/address-keys.ts';
 import { type NewSuppression, suppressAddresses } from '../../ground/suppressions/suppress.ts';
 import { type Unsubscribed, unsubscribe } from './unsubscribe.ts';
 
-/** Whose receipts they are: of what was sent by this integration. */
+/** The integration that sent the messages. */
 export interface ReceiptSource {
   projectId: string;
   integrationId: string;
@@ -20,10 +20,9 @@ export interface ReceiptSource {
 }
 
 /**
- * Writes down what a vendor reports, in the caller's transaction and by one statement for all deliveries: the
- * receipt beside each, its event, and which addresses are to get nothing any more. A receipt that says no
- * more than is known already changes nothing. One that comes before the outcome of the sending itself is
- * written down like any other: the outcome will not touch it.
+ * Records a vendor's receipts in the caller's transaction: the receipts of all deliveries by one statement,
+ * their events and suppressions. A receipt that adds nothing changes nothing. A receipt may precede the
+ * outcome of the send, which leaves it unchanged.
  */
 export async function recordReceipts(
   { tx, bus, addressKeys }: { tx: Queryable; bus: Bus; addressKeys: AddressKeys },
@@ -54,7 +53,7 @@ interface ReportedDelivery {
 
 interface Named {
   receipt: Receipt;
-  /** Not there for a message that is not ours. */
+  /** Undefined for a message that Belfry did not send. */
   delivery: ReportedDelivery | undefined;
 }
 
@@ -64,8 +63,8 @@ function deliveryOf({ reference }: Receipt): ReportedDelivery | undefined {
 }
 
 /**
- * What counts of several receipts for one delivery. Of a user's devices one is enough; of an address, the
- * worst.
+ * Ranks the receipts of one delivery, the decisive one first. One device of a user is enough; of addresses,
+ * the worst receipt counts.
  */
 function ranksOf(channel: string): readonly ReceiptKind[] {
   return channel === 'mobile_push'
@@ -76,8 +75,8 @@ function ranksOf(channel: string): readonly ReceiptKind[] {
 type Strongest = { delivery: ReportedDelivery; receipt: Receipt };
 
 /**
- * One statement can touch a row once. In the order in which outcomes are written, so that the two wait for
- * each other and not in a circle.
+ * Returns one receipt per delivery, because a statement can update a row only once. Sorts them as outcomes
+ * are written, to avoid deadlocks.
  */
 function strongestOf(channel: string, named: readonly Named[]): Strongest[] {
   const ranks: readonly string[] = [...ranksOf(channel), 'unsubscribed'];
@@ -98,7 +97,7 @@ interface Found {
   news: boolean;
 }
 
-/** Writes the receipts; returns the deliveries that are the project's. */
+/** Writes the receipts. Returns the deliveries of the project. */
 async function write(
   tx: Queryable,
   { projectId, integrationId, provider, channel }: ReceiptSource,
@@ -127,7 +126,7 @@ const EVENT_TYPES = {
   delivered: 'delivery.delivered',
 } as const;
 
-// One row of events for so many users at most.
+// The most users of one event row.
 const MAX_USERS = 1_000;
 
 function eventsOf(
@@ -167,9 +166,8 @@ function detailsOf(receipt: Receipt, context: { channel: string; provider: strin
 const MAX_REASON_CHARACTERS = 500;
 
 /**
- * The reason without addresses: events outlive users. A receiving server may name others, too:
- * whom a mail was forwarded to. All words are looked at, each once: to look for addresses themselves takes
- * long where there is none.
+ * Returns the reason without addresses, because events outlive users. A mail server may also name the address
+ * of a forward. It checks each word once; a search for addresses takes long in hostile texts.
  */
 function anonymous({ suppress }: Receipt, reason: string): string {
   const address = suppress !== undefined && isAddress(suppress.address) ? suppress.address : undefined;
@@ -178,9 +176,7 @@ function anonymous({ suppress }: Receipt, reason: string): string {
   return oneLine(redacted, MAX_REASON_CHARACTERS);
 }
 
-/**
- * Only with what is news: an address that was corrected since is not suppressed again by a repeated report.
- */
+/** Ignores repeated reports, so that an address that was allowed again stays allowed. */
 function suppressionsOf(
   { projectId, provider, channel }: ReceiptSource,
   named: readonly Named[],
@@ -208,10 +204,9 @@ function isAddress(text: string): boolean {
   return text.length <= 320 && text.isWellFormed() && !text.includes('\0');
 }
 
-// Primary keys of broadcasts, notifications and deliveries; looked up one by one, for the tables are large
-// and the receipts few. A receipt can come before the outcome: then the row is made here, as one whose
-// attempt is not written down yet. Not where nothing of the broadcast is pending, which is when every
-// delivery has its row.
+// Primary keys of broadcasts, notifications and deliveries, looked up one by one, because receipts are few.
+// If the receipt precedes the outcome, this inserts the row, without an attempt. That is only possible while
+// the broadcast has pending deliveries; afterwards, every delivery has a row.
 const writeReceipts = sql(
   'record_receipts',
   `with given as (

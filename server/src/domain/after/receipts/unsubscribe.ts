@@ -4,7 +4,7 @@ import type { Bus } from '../../ground/bus/messages.ts';
 import { recordEvents } from '../../ground/events/record.ts';
 import { storedKey } from '../../ground/links/stored-key.ts';
 
-/** That a user wants nothing of a category any more, and since when. */
+/** A user who unsubscribed from a category, and when. */
 export interface Unsubscribed {
   userId: string;
   category: string | null;
@@ -36,7 +36,7 @@ export async function unsubscribe(
     channel,
     projectId,
   ]);
-  // A row for each user: what a user unsubscribed from is erased with the user (users/purge.ts).
+  // One row per user, because it is erased with the user (erasure/purge-users.ts).
   await recordEvents(
     db,
     changed.map(({ user_id, category }) => ({
@@ -49,7 +49,7 @@ export async function unsubscribe(
   if (changed[0]?.news) bus.publish({ type: 'project_changed', projectId });
 }
 
-// Primary keys, looked up one by one; written in their order, in which all write them (preferences/save.ts).
+// Primary keys, looked up one by one. Written in their order, as preferences/save.ts does.
 const switchOff = sql(
   'unsubscribe_users',
   `with switched_off as materialized (

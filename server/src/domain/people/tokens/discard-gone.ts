@@ -40,7 +40,7 @@ export class TokenDiscarder {
     });
   }
 
-  /** Takes the tokens over; what cannot be written down is logged. */
+  /** Adds tokens to the next batch. Logs tokens that it cannot discard. */
   add(gone: readonly GoneToken[]): void {
     this.discard(gone).catch((error: unknown) => {
       this.#deps.log.warn(
@@ -55,7 +55,7 @@ export class TokenDiscarder {
     await Promise.all(gone.map((one) => this.#batcher.add(one)));
   }
 
-  /** Writes down what was taken over; a database that is away is not waited for any more. */
+  /** Discards the remaining tokens, without waiting for an unavailable database. */
   async close(): Promise<void> {
     this.#closing = true;
     await this.#batcher.drained();
@@ -88,7 +88,7 @@ export class TokenDiscarder {
 
 type Installation = GoneToken & { installationId: string };
 
-/** The installations that are gone, each once. */
+/** Returns the installations that are gone, without duplicates. */
 function installationsOf(gone: readonly GoneToken[]): Installation[] {
   const found = new Map<string, Installation>();
   for (const one of gone) {
@@ -101,7 +101,7 @@ function installationsOf(gone: readonly GoneToken[]): Installation[] {
   return [...found.values()];
 }
 
-/** Of two reports the one that discards more. */
+/** Returns the one of two reports that discards more. */
 function later(held: GoneToken | undefined, one: GoneToken): GoneToken {
   if (held === undefined) return one;
   if (held.goneAt === undefined || one.goneAt === undefined) return held.goneAt === undefined ? held : one;
@@ -114,10 +114,10 @@ interface Place {
   id: string;
 }
 
-/** Discards some of the tokens of an installation; returns where to continue, if there are more. */
+/** Discards a page of an installation's tokens. Returns where to continue, if there are more. */
 async function discardPage(deps: Deps, installation: Installation, from: Place): Promise<Place | undefined> {
   const { projectId, channel, installationId } = installation;
-  // What begins with `<id>-` is, in the order of bytes, before what begins with `<id>.`.
+  // In byte order, texts that start with `<id>-` are before those that start with `<id>.`.
   const range = [projectId, `${installationId}-`, `${installationId}.`, channel];
   const tokens = await deps.db.query<Place>(selectOfInstallation, [
     ...range,
@@ -141,7 +141,7 @@ async function discardBatch({ db, bus }: Deps, gone: readonly GoneToken[]): Prom
   const users = uuidArray(tokens.map(({ userId }) => userId));
   const ids = uuidArray(tokens.map(({ tokenId }) => tokenId));
   const done = await db.transaction(async (tx) => {
-    // The owners first, as in save.ts: no token is saved or moved while it is judged.
+    // Locks the owners first, as save.ts does, so that no token is saved or moved meanwhile.
     await tx.query(lockOwners, [users, ids]);
     const rows = await tx.query<Discarded>(discardTokens, [users, ids, tokens.map(({ goneAt }) => goneAt)]);
     await recordEvents(
@@ -213,8 +213,8 @@ const discardTokens = sql(
   )
   select project_id, user_id, channel, id, public_id, place from done`,
 );
-// Index tokens_of_installation. Slack's own ids have no hyphen: with one it is a channel of another
-// installation, whose id begins like this.
+// Index tokens_of_installation. Slack's ids have no hyphen: a second one belongs to another installation with
+// the same prefix.
 const selectOfInstallation = sql(
   'tokens_of_gone_installation',
   `select t.public_id, t.user_id, t.id

@@ -3,16 +3,15 @@ import type { NewEvent } from '../../ground/events/record.ts';
 import { discarded } from './events.ts';
 
 /**
- * How many active tokens a user has on a channel: more than a user has browsers and devices, yet so few that
- * a message to the user stays a few requests, to whatever addresses the tokens name. Clients that save
- * another one with every page leave the old ones behind.
+ * The most active tokens of a user on a channel. It exceeds the devices of a user, and bounds the requests of
+ * a message. Clients that save a new token with each page replace their old ones.
  */
 export const MAX_ACTIVE_TOKENS = 100;
 
-// Each save discards up to this many of the tokens from before there was a limit.
+// The most tokens that one save discards, for users from before there was a limit.
 const BATCH = 1000;
 
-/** The discarded tokens: to be recorded with the caller's events, and published after the commit. */
+/** The caller records the events, and publishes the messages after the commit. */
 export interface Discarded {
   tokenIds: string[];
   events: NewEvent[];
@@ -52,8 +51,7 @@ interface Gone {
   public_id: string | null;
 }
 
-// One save of a user and channel at a time, until its commit: each sees what the one before has left, and the
-// limit is exact.
+// Serializes the saves of a user and channel until the commit, so that the limit is exact.
 const takeTurn = sql(
   'take_turn_to_discard_tokens',
   "select pg_advisory_xact_lock(hashtextextended('tokens ' || $1::uuid || ' ' || $2::text, 0))",
@@ -66,7 +64,7 @@ const STALE = `select t.id, t.hash
     order by t.id desc
     offset $4
     limit $5`;
-// Primary keys of token_owners and tokens, or index tokens_listed. The owners first, as in save.ts.
+// Primary keys of token_owners and tokens, or index tokens_listed. Locks the owners first, as save.ts does.
 const discardDevices = sql(
   'discard_oldest_devices',
   `with stale as (

@@ -4,9 +4,8 @@ import { recordEvents } from '../../ground/events/record.ts';
 import { discarded } from './events.ts';
 
 /**
- * Discards a token of the user for good and closes its connections. Returns the id that clients know it by
- * and when that was: of a token that was discarded before, then. Undefined for a token that the user does not
- * have on this channel.
+ * Discards a token of the user and closes its connections. Returns its public id and when it was discarded,
+ * which may be earlier. Returns undefined if the user has no such token on this channel.
  */
 export async function discardToken(
   { db, bus }: { db: Pick<Database, 'transaction'>; bus: Bus },
@@ -18,7 +17,7 @@ export async function discardToken(
     if (token === undefined) return undefined;
     const shownId = token.public_id ?? token.id;
     if (token.discarded_at !== null) return { id: shownId, at: token.discarded_at, now: false };
-    // The owner first, as in `saveToken`: the token cannot move meanwhile.
+    // Deletes the owner first, as `saveToken` locks it first, so that the token cannot move meanwhile.
     await tx.query(deleteOwner, [projectId, channel, token.hash, userId, token.id]);
     const [done] = await tx.query<{ discarded_at: Date }>(markDiscarded, [userId, channel, token.id]);
     if (done !== undefined) {

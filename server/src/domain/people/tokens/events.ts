@@ -6,12 +6,12 @@ interface Subject {
   channel: string;
 }
 
-/** The event of a token that was saved: which one, but not what it is. */
+/** Returns the event of a saved token. It has the id, but not the token. */
 export function saved(subject: Subject, tokenId: string): NewEvent {
   return event('token.saved', subject, tokenId);
 }
 
-/** The event of a token that was discarded; `why`, where that was not by a request. */
+/** Returns the event of a discarded token. `why` is given unless a request discarded it. */
 export function discarded(
   subject: Subject,
   tokenId: string,

@@ -5,8 +5,8 @@ import { openToken } from './sealed.ts';
 import { tokenHash } from './token-hash.ts';
 
 /**
- * The owner of an active inbox token, and whether that user is deleted; undefined for a token that is unknown
- * or discarded.
+ * Returns the owner of an active inbox token, and whether that user is deleted. Returns undefined for a token
+ * that is unknown or discarded.
  */
 export async function findInboxToken(
   { db, sealer }: { db: Queryable; sealer: Sealer },

@@ -1,9 +1,9 @@
-/** A token, as far as is needed to discard it. */
+/** What is needed to discard a token. */
 export interface TokenRef {
   projectId: string;
   userId: string;
   tokenId: string;
-  /** As tokens have it: `mobile_push/apns`. */
+  /** As in `tokens.channel`: `mobile_push/apns`. */
   channel: string;
   installationId?: string;
 }

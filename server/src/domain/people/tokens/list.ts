@@ -17,7 +17,7 @@ export interface TokenRow {
   discarded_at: Date | null;
 }
 
-/** Up to `limit` of the user's active tokens of a channel beyond the cursor, nearest first. */
+/** Returns up to `limit` of the user's active tokens of a channel after the cursor. */
 export async function listTokens(
   db: Queryable,
   userId: string,
@@ -27,7 +27,7 @@ export async function listTokens(
   return db.query<TokenRow>(LIST[direction], [userId, id, limit, channel]);
 }
 
-/** A token of the user, active or discarded, by the id of its record. */
+/** Returns a token of the user, active or discarded, by the id of its record. */
 export async function getToken(
   db: Queryable,
   userId: string,
@@ -39,8 +39,8 @@ export async function getToken(
 }
 
 /**
- * The id of the record that clients know by `shownId`; undefined where the user has none such on this
- * channel. A UUID is the record's own id, whether there is one or not.
+ * Returns the record id of a public id. Returns undefined if the user has no such token on this channel. A
+ * UUID is returned as it is, even if no record has it.
  */
 export async function recordId(
   db: Queryable,
@@ -58,7 +58,7 @@ export async function recordId(
   return row?.id;
 }
 
-/** The wire form of a token, as JSON text; undefined when it was sealed with a key that is gone. */
+/** Returns the token as JSON, or undefined if its key is lost. */
 export function tokenJson(sealer: Sealer, row: TokenRow): string | undefined {
   const { user_id, id, public_id, sealed_data, created_at, updated_at, discarded_at } = row;
   const json = openToken(sealer, user_id, id, sealed_data);
@@ -82,7 +82,7 @@ const selectToken = sql(
   'get_token',
   `select ${COLUMNS} from tokens where user_id = $1 and id = $2 and channel = $3`,
 );
-// Unique index tokens_unique: its condition is implied by the last one.
+// Unique index tokens_unique, whose condition follows from the last one.
 const selectId = sql(
   'find_token_by_public_id',
   `select id

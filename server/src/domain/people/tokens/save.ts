@@ -9,13 +9,13 @@ import { discarded, saved } from './events.ts';
 import { openToken, sealToken } from './sealed.ts';
 import { tokenHash } from './token-hash.ts';
 
-// For a token that others save and discard at the same moment: each round one of them succeeds.
+// For concurrent saves and discards of one token. One of them succeeds in each round.
 const MAX_ROUNDS = 10;
 
 /**
- * Saves a token of the user and returns what is stored. Saving the same token again makes no second record. A
- * device that another user had moves to this one: the other record is discarded, and its connections are
- * notified. A new token replaces the user's oldest of the collection when there are too many.
+ * Saves a token of the user and returns the stored one. The same token has one record. A device of another
+ * user moves to this user: the other record is discarded, and its connections are notified. A new token
+ * replaces the user's oldest one in the collection if there are too many.
  */
 export async function saveToken(
   { db, bus, sealer }: { db: Pick<Database, 'transaction'>; bus: Bus; sealer: Sealer },
@@ -62,9 +62,9 @@ interface Owner {
 }
 
 /**
- * Makes the user the owner; returns the records that were discarded for it, and undefined when the owner
- * vanished meanwhile. The row of token_owners is locked first, here as in `discardToken`, so that all who
- * touch a token queue up at the same door.
+ * Makes the user the owner. Returns the discarded records, or undefined if the owner was deleted meanwhile.
+ * Like `discardToken`, it locks the row of token_owners first, so that all changes of a token wait for the
+ * same lock.
  */
 async function claim(tx: Queryable, save: Save): Promise<Owner[] | undefined> {
   const { projectId, userId, channel, hash } = save;
@@ -92,8 +92,8 @@ async function claim(tx: Queryable, save: Save): Promise<Owner[] | undefined> {
 }
 
 /**
- * Saves a token that others may have as well; returns as `claim` does: undefined when the user's record
- * vanished meanwhile.
+ * Saves a token that several users may have. Returns the discarded records, or undefined if the user's record
+ * was deleted meanwhile.
  */
 async function share(tx: Queryable, save: Save): Promise<Owner[] | undefined> {
   const { userId, channel, publicId, hash } = save;
@@ -108,7 +108,7 @@ async function share(tx: Queryable, save: Save): Promise<Owner[] | undefined> {
     await update(tx, save, record);
     return [];
   }
-  // It stays discarded, and leaves the id that Slack makes to the new record (ADR 20).
+  // It stays discarded, and the new record gets its public id (ADR 20).
   await tx.query(releasePublicId, [userId, record.id]);
   await tx.query(insertToken, rowOf(save, id));
   return makeRoom(tx, save, 'shared', id, [saved(save, publicId ?? id)]);
@@ -132,10 +132,7 @@ interface Stored {
   sealed_data: Buffer;
 }
 
-/**
- * Writes what is new about a record that the caller has locked; where nothing is, only that it was saved: the
- * device has it still.
- */
+/** Updates a record that the caller has locked. If nothing changed, it updates only the time of the save. */
 async function update(tx: Queryable, save: Save, { id, sealed_data }: Stored): Promise<void> {
   const { sealer, userId, publicId, json } = save;
   if (openToken(sealer, userId, id, sealed_data) === json) {
@@ -150,8 +147,8 @@ function rowOf({ sealer, userId, projectId, channel, publicId, hash, json }: Sav
   return [userId, id, projectId, channel, publicId, hash, sealToken(sealer, userId, id, json)];
 }
 
-// Primary key of token_owners: of two users who save a token at once, the second waits here for the first
-// one's commit.
+// Primary key of token_owners. If two users save a token at once, the second waits for the first one's
+// commit.
 const insertOwner = sql(
   'insert_token_owner',
   `insert into token_owners (project_id, channel, hash, user_id, token_id)
@@ -159,7 +156,7 @@ const insertOwner = sql(
   on conflict do nothing
   returning user_id`,
 );
-// Primary keys. Locks the owner's row alone: see `claim`.
+// Primary keys. Locks only the owner's row: see `claim`.
 const lockOwner = sql(
   'lock_token_owner',
   `select o.user_id, o.token_id, t.sealed_data

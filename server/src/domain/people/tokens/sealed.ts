@@ -1,13 +1,13 @@
 import { CannotOpen, type Sealer } from '../../../lib/seal.ts';
 
-/** A stored token's own members, sealed for its record alone. */
+/** Encrypts the members of a token for its record. */
 export function sealToken(sealer: Sealer, userId: string, id: string, json: string): Buffer {
   return sealer.seal(json, tokenPurpose(userId, id));
 }
 
 /**
- * A stored token's own members as JSON text; undefined when the key that sealed them is not at hand. Such a
- * token must not hold up the others. It is not a missing one either: the key may come back.
+ * Decrypts the members of a token, as JSON. Returns undefined if this server lacks the key. Such a token must
+ * not delay others, and is not discarded, because the key may be added again.
  */
 export function openToken(sealer: Sealer, userId: string, id: string, sealed: Buffer): string | undefined {
   try {
@@ -18,7 +18,7 @@ export function openToken(sealer: Sealer, userId: string, id: string, sealed: Bu
   }
 }
 
-/** What a token's members are sealed for. */
+/** The purpose that a token is encrypted for. */
 export function tokenPurpose(userId: string, id: string): string {
   return `user:${userId}:token:${id}`;
 }
