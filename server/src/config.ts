@@ -187,16 +187,16 @@ export function readConfig(environment: Readonly<Record<string, string | undefin
   return values as Config;
 }
 
-// The environment holds much that is not ours. A name is taken for a misspelt setting when it starts like a
-// family of ours, or when it is one letter away from one of ours that is long enough for that not to be
-// chance.
+// An unknown name is a misspelt setting if it has the prefix of a group of settings, or if it differs from a
+// setting of at least 7 letters by one letter. The names that the guides use for clients are none.
 const FAMILIES = /^(RATE_LIMIT_|TRUSTED_|EGRESS_|BELFRY_|SLACKBOT_|PROVIDER_\w+_(BASE|API|AUTHORIZE)_URL$)/;
+const OF_CLIENTS = new Set(['BELFRY_API_KEY', 'BELFRY_API_SECRET', 'BELFRY_PROJECT_JWT', 'BELFRY_URL']);
 
 function unknownSettings(environment: Readonly<Record<string, string | undefined>>): string[] {
   const known = Object.keys(SETTINGS);
   const problems: string[] = [];
   for (const name of Object.keys(environment)) {
-    if (name in SETTINGS) continue;
+    if (name in SETTINGS || OF_CLIENTS.has(name)) continue;
     const meant = known.find((candidate) => candidate.length >= 7 && oneEditApart(candidate, name));
     if (meant !== undefined) problems.push(`${name} is not a setting; did you mean ${meant}?`);
     else if (FAMILIES.test(name)) problems.push(`${name} is not a setting; see docs/reference/settings.md`);
