@@ -30,8 +30,9 @@ export function sendJson(reply: FastifyReply, status: number, body: string | Buf
  * look for.
  */
 export function replyChecker(operationId: string, schema: object): (answer: unknown) => void {
-  const check = problemsIn(schema);
+  let check: ReturnType<typeof problemsIn> | undefined;
   return (answer) => {
+    check ??= problemsIn(schema); // few of the schemas are used in a test
     const text = toJson(answer).toString();
     const problems = check(text === '' ? undefined : JSON.parse(text));
     if (problems.length > 0)
