@@ -1,5 +1,42 @@
 import { defineConfig } from 'vitest/config';
 
+const common = {
+  root: 'server',
+  // Processes, not threads: tests send signals and measure their process.
+  pool: 'forks' as const,
+  // The least number of cores. Projects ignore the value of the root, and their default is one on two cores.
+  maxWorkers: 2,
+  testTimeout: 20_000,
+  hookTimeout: 60_000, // a hook starts a service with its database, on a busy machine
+};
+
+// Unit tests, and tests that change or measure their process: its clock, its memory, the named statements of
+// its modules.
+const ALONE = [
+  'src/**/*.test.ts',
+  'test/database/backup.test.ts',
+  'test/database/sql-rules.test.ts',
+  'test/deliveries/node-clock.test.ts',
+  'test/inbox/realtime.test.ts',
+];
+
 export default defineConfig({
-  test: { projects: ['server'] },
+  test: {
+    globalSetup: ['server/test/support/global-setup.ts'],
+    projects: [
+      // The groups run one after the other: a process is shared only with the next file in the queue.
+      { test: { ...common, name: 'alone', include: ALONE, sequence: { groupOrder: 1 } } },
+      {
+        test: {
+          ...common,
+          name: 'server',
+          include: ['test/**/*.test.ts'],
+          exclude: ALONE,
+          // Files share a process, which compiles and warms up the server once instead of for each of them.
+          isolate: false,
+          sequence: { groupOrder: 0 },
+        },
+      },
+    ],
+  },
 });

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { Type } from 'typebox';
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Queryable, sql } from '../../src/db/client.ts';
 import { purgeIdempotencyKeys, STORED_MS } from '../../src/domain/ground/requests/idempotency.ts';
 import { Acceptor } from '../../src/domain/line/accept/acceptor.ts';
@@ -84,11 +84,13 @@ function markRoutes(app: App): void {
 
 type Idempotency = typeof import('../../src/domain/ground/requests/idempotency.ts');
 
-/** Another instance of the module stands for another process: nothing in memory is shared. */
+/** Another instance of the module stands for another process: they share nothing in memory. */
 async function otherProcess(): Promise<Idempotency> {
-  vi.resetModules();
-  return (await import('../../src/domain/ground/requests/idempotency.ts')) as Idempotency;
+  instances += 1;
+  const url = `../../src/domain/ground/requests/idempotency.ts?instance=${instances}`;
+  return (await import(/* @vite-ignore */ url)) as Idempotency;
 }
+let instances = 0;
 
 /** The key as the server makes it of a request. */
 function keyOf(module: Idempotency, scope: string, path: string, key: string, body: object) {

@@ -7,6 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { sql } from '../../src/db/client.ts';
 import { belfry, type Ended, ended, Output } from '../support/cli.ts';
+import { NODE_COMPILE_CACHE } from '../support/compile-cache.ts';
 import { startTestService, type TestService, until } from '../support/service.ts';
 
 const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
@@ -221,6 +222,7 @@ describe.skipIf(!hasScript)('on a terminal', () => {
     const env = {
       PATH: process.env.PATH,
       HOME: process.env.HOME,
+      NODE_COMPILE_CACHE,
       TERM: 'xterm-256color',
       ...settings,
       ...more,

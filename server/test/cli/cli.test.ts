@@ -11,6 +11,7 @@ import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { decodeJwt } from '../../src/lib/jwt.ts';
 import { belfry, type Ended, ended, Output } from '../support/cli.ts';
+import { NODE_COMPILE_CACHE } from '../support/compile-cache.ts';
 import { createTestDatabase, type TestDatabase } from '../support/database.ts';
 
 // Each test starts several processes, one after the other: 2 s each on a busy machine.
@@ -648,6 +649,7 @@ describe('examples', () => {
       env: {
         PATH: process.env.PATH,
         HOME: process.env.HOME,
+        NODE_COMPILE_CACHE,
         ...settings,
         BELFRY: `${process.execPath} ${fileURLToPath(new URL('../../src/main.ts', import.meta.url))}`,
       },

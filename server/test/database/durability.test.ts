@@ -5,20 +5,26 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { checkDurability } from '../../src/cli/doctor/durability.ts';
 import { readConfig } from '../../src/config.ts';
 import { type Database, openDatabase, sql } from '../../src/db/client.ts';
+import { type EmbeddedPostgres, startEmbedded } from '../../src/db/embedded.ts';
 import { createLogger } from '../../src/lib/log.ts';
 import { open } from '../../src/open.ts';
 import { belfry, ended } from '../support/cli.ts';
-import { createTestDatabase, type TestDatabase } from '../support/database.ts';
+import { createDatabaseOn, type TestDatabase } from '../support/database.ts';
 
 let dataDir: string;
+let server: EmbeddedPostgres; // its own, because the shared one has fsync off
 let database: TestDatabase;
 let admin: Database;
 beforeAll(async () => {
   dataDir = await mkdtemp(join(tmpdir(), 'belfry-durability-'));
+  server = await startEmbedded({ dataDir: join(dataDir, 'server'), role: 'server', log: () => {} });
 });
-afterAll(() => rm(dataDir, { recursive: true, force: true }));
+afterAll(async () => {
+  await server.stop();
+  await rm(dataDir, { recursive: true, force: true });
+});
 beforeEach(async () => {
-  database = await createTestDatabase();
+  database = await createDatabaseOn(server.connection);
   admin = openDatabase(database.connection, { size: 1, name: 'admin' });
 });
 afterEach(async () => {

@@ -140,7 +140,9 @@ test('a user that may not create tables can start on a schema that is up to date
   await opened.close();
   const { db, findings } = await checkDatabase(config);
   await db?.close();
-  expect(findings.filter(({ status }) => status !== 'ok')).toEqual([
+  // The server of the tests has fsync off, and doctor warns of that, too.
+  const found = findings.filter(({ check, status }) => check !== 'durability' && status !== 'ok');
+  expect(found).toEqual([
     expect.objectContaining({ status: 'warning', message: `user ${guest} may not create tables` }),
   ]);
 });

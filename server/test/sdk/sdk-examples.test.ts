@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { NODE_COMPILE_CACHE } from '../support/compile-cache.ts';
 import { startTestService, type TestService } from '../support/service.ts';
 
 const folder = fileURLToPath(new URL('../../../sdk/examples/', import.meta.url));
@@ -20,6 +21,7 @@ test.each(readdirSync(folder))('%s works as it stands', async (name) => {
   const { stdout, stderr } = await promisify(execFile)(process.execPath, [join(folder, name)], {
     timeout: 15_000,
     env: {
+      NODE_COMPILE_CACHE,
       BELFRY_URL: `${service.address}/v2`,
       BELFRY_PROJECT_JWT: jwt,
       BELFRY_API_KEY: apiKey,

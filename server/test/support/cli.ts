@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
+import { NODE_COMPILE_CACHE } from './compile-cache.ts';
 
 const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 
@@ -14,7 +15,7 @@ export interface Ended {
 /** A `belfry …` as users run it: a process of its own, with these settings and none of the test run's. */
 export function belfry(args: readonly string[], settings: Record<string, string> = {}): ChildProcess {
   return spawn(process.execPath, [MAIN, ...args], {
-    env: { PATH: process.env.PATH, HOME: process.env.HOME, TZ: 'UTC', ...settings },
+    env: { PATH: process.env.PATH, HOME: process.env.HOME, TZ: 'UTC', NODE_COMPILE_CACHE, ...settings },
     // With the channel through which the launcher tells that it is gone: it must keep no command from ending.
     stdio: ['pipe', 'pipe', 'pipe', 'ipc'],
   });

@@ -5,19 +5,24 @@ import type { ConnectionSettings } from '../../src/db/client.ts';
 import { TEMPLATE } from './template.ts';
 
 export interface TestDatabase {
-  /** What `openDatabase` and `pg.Client` take. */
+  /** For `openDatabase` and `pg.Client`. */
   readonly connection: ConnectionSettings;
   /** The same as a URL, for `DATABASE_URL` of a service in a process of its own. */
   readonly url: string;
-  /** Removes the database, whoever is still connected. With KEEP_TEST_DATABASES=1 it stays. */
+  /** Drops the database and its connections. With KEEP_TEST_DATABASES=1 it stays. */
   drop(): Promise<void>;
 }
 
-/** A database of this release's schema, empty, for one test file; it takes about 50 ms. */
+/** Creates an empty database with the schema of this release, for one test file. */
 export async function createTestDatabase(): Promise<TestDatabase> {
-  const server = inject('testServer');
+  // Copying the files takes half as long as writing the pages to the log, the default.
+  return createDatabaseOn(inject('testServer'), `template ${TEMPLATE} strategy file_copy`);
+}
+
+/** Creates a database on another server. */
+export async function createDatabaseOn(server: ConnectionSettings, options = ''): Promise<TestDatabase> {
   const database = `test_${randomUUID().replaceAll('-', '')}`;
-  await run(server, `create database ${database} template ${TEMPLATE}`);
+  await run(server, `create database ${database} ${options}`);
   const connection = { ...server, database };
   return {
     connection,
@@ -39,7 +44,7 @@ async function run(server: ConnectionSettings, statement: string): Promise<void>
   }
 }
 
-/** The socket's folder goes into the query: a path is no host name. */
+/** The socket's folder goes into the query, because a path is not a host name. */
 function urlOf({ host = '', port, user = '', password, database }: ConnectionSettings): string {
   const secret = typeof password === 'string' ? `:${encodeURIComponent(password)}` : '';
   const login = `${encodeURIComponent(user)}${secret}`;

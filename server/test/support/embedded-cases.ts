@@ -8,6 +8,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import pg from 'pg';
 import type { EmbeddedConnection, EmbeddedOptions } from '../../src/db/embedded.ts';
+import { NODE_COMPILE_CACHE } from './compile-cache.ts';
 
 export const isRoot = process.getuid?.() === 0;
 export const NOBODY = { uid: 65534, gid: 65534 };
@@ -134,7 +135,7 @@ export function startParent(
   const command = [...through, process.execPath, PARENT, JSON.stringify({ role: 'server', ...options })];
   const child = spawn(command[0] ?? '', command.slice(1), {
     ...user,
-    env: { ...process.env, ...how.env },
+    env: { NODE_COMPILE_CACHE, ...process.env, ...how.env },
     cwd: '/',
     stdio: ['ignore', 'pipe', 'inherit'],
   });

@@ -15,10 +15,10 @@ declare module 'vitest' {
   }
 }
 
-/** Starts one PostgreSQL for the whole run and migrates the template; answers what takes both away again. */
+/** Starts one PostgreSQL for the whole run and migrates the template. Returns the teardown. */
 export default async function setUp(project: TestProject): Promise<() => Promise<void>> {
   const dataDir = await mkdtemp(join(tmpdir(), 'belfry-test-'));
-  const server = await startRoomy(dataDir);
+  const server = await startServer(dataDir);
   try {
     await makeTemplate(server.connection);
   } catch (error) {
@@ -34,26 +34,29 @@ export default async function setUp(project: TestProject): Promise<() => Promise
   };
 }
 
-// A service takes up to 20, and a file may run five of them beside those of another. The usual 60 are refused
-// on a busy machine alone.
-const MAX_CONNECTIONS = 300;
+const SETTINGS = [
+  'max_connections = 300', // a service takes up to 20, and a file may run five of them beside other files
+  // Without it, a database is dropped in 50 ms instead of a second: PostgreSQL flushes all of them then. Tests
+  // of durability start a server of their own.
+  'fsync = off',
+];
 
-async function startRoomy(dataDir: string): Promise<EmbeddedPostgres> {
+async function startServer(dataDir: string): Promise<EmbeddedPostgres> {
   const start = () => startEmbedded({ dataDir, role: 'server', log: () => {} });
   const first = await start();
   try {
-    await withClient(first.connection, (client) =>
-      client.query(`alter system set max_connections = ${MAX_CONNECTIONS}`),
-    );
+    await withClient(first.connection, async (client) => {
+      for (const setting of SETTINGS) await client.query(`alter system set ${setting}`);
+    });
   } finally {
     await first.stop();
   }
-  return start(); // it counts from a start on
+  return start(); // max_connections takes effect at a start
 }
 
 async function makeTemplate(server: ConnectionSettings): Promise<void> {
   await withClient(server, (client) => client.query(`create database ${TEMPLATE}`));
-  // No connection may be left on it: PostgreSQL clones a database only while nobody uses it.
+  // PostgreSQL clones a database only while it has no connections.
   await withClient({ ...server, database: TEMPLATE }, (client) => migrate(client));
 }
 

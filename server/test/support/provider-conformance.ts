@@ -3,8 +3,7 @@
  * class table, never reject its promise, always end, repeat no secret, and work again when the vendor does.
  * Over plain connections as inside TLS.
  */
-import { getCACertificates, setDefaultCACertificates } from 'node:tls';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { systemClock } from '../../src/lib/clock.ts';
 import { createEgressGuard } from '../../src/lib/egress.ts';
 import type { Sender, SenderDeps, SendOutcome } from '../../src/providers/provider.ts';
@@ -16,7 +15,7 @@ import {
 } from '../../src/providers/shared/transport.ts';
 import { type Expected, FAULT_NAMES, FAULTS, type FaultName } from './fault-table.ts';
 import { type Exchange, startNoVendor, startScriptedVendor } from './scripted-vendor.ts';
-import { testAuthority } from './smtp-stand-in.ts';
+import { distrustTestAuthority, trustTestAuthority } from './test-authority.ts';
 import { startVendor, type VendorAnswer, type VendorRequest } from './vendor-stand-in.ts';
 
 export interface Subject<Message> {
@@ -114,7 +113,8 @@ const WAYS: [string, boolean][] = [
  */
 export function conforms<Message>(provider: string, subject: Subject<Message>, how = ''): void {
   const name = how === '' ? provider : `${provider}, ${how}`;
-  beforeAll(() => setDefaultCACertificates([...getCACertificates('default'), testAuthority]));
+  beforeAll(trustTestAuthority);
+  afterAll(distrustTestAuthority);
   describe(`${name}, whatever its vendor does,`, { concurrent: true }, () => {
     describe.each(WAYS)('ends as the table of faults says, and works again afterwards: %s,', (_way, tls) => {
       test.each(FAULT_NAMES)('%s', async (fault) => {

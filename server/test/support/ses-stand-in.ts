@@ -26,6 +26,7 @@ export async function startSesStandIn(): Promise<{
 }> {
   const server = await startLocal({ host: '127.0.0.1', port: 0 });
   const address = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  await fetch(`${address}/clear-store`, { method: 'POST' }); // all servers of a process have one store
   return {
     address,
     outages: outagesOf(server),

@@ -44,10 +44,6 @@ export type SmtpStandIn = {
   restart(): Promise<void>;
 };
 
-/** The authority that signed the stand-in's certificate, in PEM; its path is for NODE_EXTRA_CA_CERTS. */
-const testAuthorityPath = new URL('tls/ca.crt', import.meta.url).pathname;
-export const testAuthority = readFileSync(testAuthorityPath, 'utf8');
-
 /** Starts a mail server on loopback. With `account`, mail is taken only after logging in with it. */
 export async function startSmtpStandIn({
   port = 0,

@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { NODE_COMPILE_CACHE } from './compile-cache.ts';
 import { createTestDatabase } from './database.ts';
 import { noVendors } from './no-vendors.ts';
 import { projectWith, type TestProject } from './service.ts';
@@ -34,6 +35,7 @@ export async function startMeasuredServer(
     env: {
       PATH: process.env.PATH,
       HOME: process.env.HOME,
+      NODE_COMPILE_CACHE,
       DATA_DIR: dataDir,
       DATABASE_URL: database.url,
       PORT: '0',

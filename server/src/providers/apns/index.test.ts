@@ -328,7 +328,7 @@ describe('a sender', () => {
     transport = createTransport({
       egress,
       origins,
-      timeouts: { connectMs: 1000, replyMs: 2000, idleMs: 1000, ...timeouts },
+      timeouts: { connectMs: 10_000, replyMs: 10_000, idleMs: 1000, ...timeouts },
     });
     sender = apns.connect(config, { egress, clock, transport });
   }

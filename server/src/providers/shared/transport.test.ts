@@ -3,9 +3,8 @@ import { readFileSync } from 'node:fs';
 import { createServer, type ServerResponse } from 'node:http';
 import { createServer as createHttpsServer } from 'node:https';
 import { type AddressInfo, createServer as createTcpServer, type Socket } from 'node:net';
-import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { testAuthority } from '../../../test/support/smtp-stand-in.ts';
+import { distrustTestAuthority, trustTestAuthority } from '../../../test/support/test-authority.ts';
 import { startVendor, type VendorStandIn } from '../../../test/support/vendor-stand-in.ts';
 import { createEgressGuard } from '../../lib/egress.ts';
 import { createTransport, type Transport } from './transport.ts';
@@ -322,8 +321,7 @@ describe('an origin that cannot be reached', () => {
 });
 
 describe('TLS', () => {
-  const authorities = getCACertificates('default');
-  afterEach(() => setDefaultCACertificates(authorities));
+  afterEach(distrustTestAuthority);
 
   test('works with servers that prove their identity, and with no others', async () => {
     const file = (name: string) =>
@@ -340,7 +338,7 @@ describe('TLS', () => {
       error: { code: expect.stringMatching(/UNABLE_TO|SELF_SIGNED/) },
       written: false,
     });
-    setDefaultCACertificates([...authorities, testAuthority]);
+    trustTestAuthority();
     // The failure is remembered for a second.
     await expect.poll(() => endpoint.request(get), { timeout: 10_000 }).toMatchObject({ text: 'safe' });
     await transport.close();

@@ -2,13 +2,12 @@
  * Runs SMTP through the table of faults. The table is in terms of HTTP; here a mail server causes each
  * fault.
  */
-import { getCACertificates, setDefaultCACertificates } from 'node:tls';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { emailMessage } from '../../../test/support/email-message.ts';
 import { type Expected, FAULTS, type FaultName } from '../../../test/support/fault-table.ts';
 import { startNoVendor } from '../../../test/support/scripted-vendor.ts';
 import { type Stage, type Step, startSmtpScript } from '../../../test/support/smtp-script.ts';
-import { testAuthority } from '../../../test/support/smtp-stand-in.ts';
+import { distrustTestAuthority, trustTestAuthority } from '../../../test/support/test-authority.ts';
 import { systemClock } from '../../lib/clock.ts';
 import { createEgressGuard } from '../../lib/egress.ts';
 import { createTransport, type Timeouts } from '../shared/transport.ts';
@@ -57,7 +56,8 @@ const LIMITS: Partial<Record<FaultName, Partial<Timeouts>>> = {
   'slow body': { connectMs: 400, replyMs: 100 }, // the deadline is twice connectMs plus five times replyMs
 };
 
-beforeAll(() => setDefaultCACertificates([...getCACertificates('default'), testAuthority]));
+beforeAll(trustTestAuthority);
+afterAll(distrustTestAuthority);
 
 describe('smtp has the outcomes of the table of faults, and recovers:', { concurrent: true }, () => {
   const rows = Object.entries(ACTS).filter(([, act]) => act !== undefined) as [FaultName, Act][];

@@ -1,9 +1,9 @@
-import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import type { Static } from 'typebox';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { emailMessage } from '../../../test/support/email-message.ts';
 import { type Stage, type Step, startSmtpScript } from '../../../test/support/smtp-script.ts';
-import { startSmtpStandIn, testAuthority } from '../../../test/support/smtp-stand-in.ts';
+import { startSmtpStandIn } from '../../../test/support/smtp-stand-in.ts';
+import { distrustTestAuthority, trustTestAuthority } from '../../../test/support/test-authority.ts';
 import { systemClock } from '../../lib/clock.ts';
 import { createEgressGuard, type EgressGuard } from '../../lib/egress.ts';
 import type { EmailMessage, Sender, SenderDeps, SendOutcome } from '../provider.ts';
@@ -19,8 +19,8 @@ afterEach(async () => {
   for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
 });
 
-const publicAuthorities = getCACertificates('default');
-beforeEach(() => setDefaultCACertificates([...publicAuthorities, testAuthority]));
+beforeEach(trustTestAuthority);
+afterEach(distrustTestAuthority);
 
 async function standIn(options: Parameters<typeof startSmtpStandIn>[0] = {}) {
   const server = await startSmtpStandIn(options);
@@ -286,12 +286,12 @@ describe('security', () => {
 
   test('default: encrypted if the server offers it', async () => {
     const server = await standIn({ security: 'starttls' });
-    setDefaultCACertificates(publicAuthorities);
+    distrustTestAuthority();
     expect(await connect({ port: server.port }).send(email())).toMatchObject({
       kind: 'rejected',
       scope: 'config',
     });
-    setDefaultCACertificates([...publicAuthorities, testAuthority]);
+    trustTestAuthority();
     expect(await connect({ port: server.port }).send(email())).toMatchObject({ kind: 'sent' });
   });
 
@@ -309,7 +309,7 @@ describe('security', () => {
   test.each(['ssl', 'starttls'] as const)(
     '%s: a certificate by an unknown authority is refused',
     async (security) => {
-      setDefaultCACertificates(publicAuthorities);
+      distrustTestAuthority();
       const server = await standIn({ security });
       expect(await connect({ port: server.port, security }).send(email())).toMatchObject({
         kind: 'rejected',
