@@ -1,5 +1,5 @@
 // biome-ignore-all lint/performance/noBarrelFile: this is the list of providers.
-/** The only list of providers, a line each, by the name that an integration is stored under. */
+/** The list of providers, one line each, by the name that an integration is stored under. */
 export { apns } from './apns/index.ts';
 export { eventsource } from './eventsource/index.ts';
 export { expo } from './expo/index.ts';

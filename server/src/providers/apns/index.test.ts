@@ -60,7 +60,8 @@ describe('build', () => {
         'apns-collapse-id': '0190a6b2-0000-7000-8000-000000000001',
         'content-type': 'application/json',
       },
-      body: '{"aps":{"alert":{"title":"Hello"},"badge":3,"sound":"default","mutable-content":1},"id":"0190a6b2-0000-7000-8000-000000000001"}',
+      body: '{"aps":{"alert":{"title":"Hello"},"badge":3,"sound":"default","mutable-content":1},' +
+        '"id":"0190a6b2-0000-7000-8000-000000000001"}',
     });
   });
 
@@ -294,7 +295,7 @@ describe('the provider token', () => {
     expect(changes).toEqual(Array.from({ length: 10 }, (_, n) => (5 + 40 * n) * MINUTE));
   });
 
-  test('that is rejected as expired is renewed once for all senders, and never twice in 20 minutes', async () => {
+  test('that APNs rejects as expired is renewed once for all, never twice in 20 minutes', async () => {
     const clock = at(START + 10 * MINUTE);
     const token = providerToken(config, { clock, owner: {} });
     if (token === undefined) throw new Error('the key is not for APNs');

@@ -65,7 +65,7 @@ describe('build', () => {
     expect(message).not.toHaveProperty('sound');
   });
 
-  test('of a message that is too large, attributes are dropped, then text is cut, then it is rejected', () => {
+  test('a message that is too large loses its attributes, then text, then it is rejected', () => {
     const large = { ...full, customAttributes: { a: 'x'.repeat(5000) } };
     expect(expo.build(large, config)).not.toHaveProperty('data.custom_attributes');
     const text = 'ä'.repeat(5000);

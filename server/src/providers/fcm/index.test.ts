@@ -125,7 +125,7 @@ describe('build', () => {
     },
   );
 
-  test('of a message that is too large, attributes are dropped, then text is cut, then it is rejected', () => {
+  test('a message that is too large loses its attributes, then text, then it is rejected', () => {
     const large = { ...full, customAttributes: { a: 'x'.repeat(5000) } };
     expect(messageOf(fcm.build(large, config))).not.toHaveProperty('data.custom_attributes');
     const cut = messageOf(fcm.build({ ...full, text: 'ä'.repeat(5000) }, config));

@@ -133,7 +133,8 @@ test('the request arrives as it was built', async () => {
 
 const DATE = 'Wed, 01 Jul 2026 12:00:00 GMT';
 const limited =
-  'Domain mg.example.com is not allowed to send: request limit exceeded, try again after Wed, 01 Jul 2026 12:05:00 GMT';
+  'Domain mg.example.com is not allowed to send: request limit exceeded, ' +
+  'try again after Wed, 01 Jul 2026 12:05:00 GMT';
 
 test.each([
   [200, { id: '<1@x>' }, {}, { kind: 'sent', providerId: '1@x' }],

@@ -80,7 +80,7 @@ describe('the request', () => {
   });
 });
 
-test('the request arrives as it was built, signed with the project’s secret at the time of sending', async () => {
+test('the request arrives as it was built, signed with the secret when it is sent', async () => {
   const mailer = await startVendor();
   const egress = createEgressGuard({ allow: '127.0.0.1/32' });
   const transport = createTransport({ egress });

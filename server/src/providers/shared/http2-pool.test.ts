@@ -252,7 +252,7 @@ describe('GOAWAY', () => {
     expect(peer.sessions.length).toBeGreaterThanOrEqual(25);
   });
 
-  test('with requests in flight: those it covers get a response, the others move to a new session', async () => {
+  test('in flight: requests that it covers get a response, the others move to a new session', async () => {
     const peer = await startPeer();
     const pool = poolTo(peer.address);
     const [first, second] = [pool.request(request), pool.request({ ...request, path: '/second' })];

@@ -401,7 +401,8 @@ describe('failures', () => {
     ...(['AUTH', 'MAIL', 'RCPT', 'DATA', 'END'] as const).map((stage): [Stage, string, object] => [
       stage,
       'what?',
-      { ...retry, ambiguous: stage === 'END', suspect: 'config', code: 'EPROTOCOL' }, // no address is to blame
+      // No address is to blame.
+      { ...retry, ambiguous: stage === 'END', suspect: 'config', code: 'EPROTOCOL' },
     ]),
     ['EHLO', '421 4.3.2 too busy', retry],
     ['EHLO', '502 not implemented', { kind: 'sent' }], // HELO does

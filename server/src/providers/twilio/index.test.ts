@@ -71,7 +71,7 @@ describe('the message', () => {
     });
   });
 
-  test('an override becomes parameters: a list repeats, an object is JSON, null removes; the recipient stays', () => {
+  test('an override becomes parameters: lists repeat, objects are JSON, null removes; `To` stays', () => {
     const override: Override = {
       To: '+19995550000',
       From: '+14155550111',

@@ -14,6 +14,7 @@ const VECTOR = {
   auth: 'BTBZMqHH6r4Tts7J_aSIgg',
   salt: 'DGv6ra1nlYgDCS1FRnbzlw',
   body:
+    // language-ignore: quoted from the RFC
     'DGv6ra1nlYgDCS1FRnbzlwAAEABBBP4z9KsN6nGRTbVYI_c7VJSPQTBtkgcy27mlmlMoZIIgDll6e3vCYLocInmYWAmS6TlzAC8wEqKK6PBru3jl7A_' +
     'yl95bQpu6cVPTpK4Mqgkf1CXztLVBSt2Ks3oZwbuwXPXLWyouBWLVWGNWQexSgSxsj_Qulcy4a-fN',
 };

@@ -202,6 +202,7 @@ describe('classify', () => {
     [403, '{"reason":"BadJwtToken"}', { ...either, code: '403' }],
     [
       403,
+      // language-ignore: quoted from a push service
       'the VAPID credentials in the authorization header do not correspond to the credentials used to create the subscriptions.',
       { ...gone, suspect: 'config' },
     ],
@@ -413,7 +414,7 @@ describe('sending', () => {
     expect(requests).toHaveLength(0);
   });
 
-  test('a third-party push service verifies the sender, decrypts the message, and ends the subscription', async () => {
+  test('a third-party push service verifies the sender, decrypts, and ends the subscription', async () => {
     const service = await startWebPushStandIn();
     cleanups.push(service.stop);
     const subscription = await service.subscribe(CONFIG.public_key);
@@ -434,7 +435,7 @@ describe('sending', () => {
     expect(await sender.send(message)).toMatchObject({ kind: 'token_gone', scope: 'token' });
   });
 
-  test('a third-party push service receives the pushes from before and after an outage, each once', async () => {
+  test('a third-party push service receives the pushes around an outage, each once', async () => {
     const service = await startWebPushStandIn();
     cleanups.push(service.stop);
     const { endpoint, keys, clientHash } = await service.subscribe(CONFIG.public_key);
