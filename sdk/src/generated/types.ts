@@ -710,7 +710,7 @@ export type GithubIntegration = {
 };
 
 export type GithubIntegrationConfig = {
-    /** The secret that was given when the webhook was made: GitHub's requests are verified with it */
+    /** The secret of the webhook in GitHub. It verifies GitHub's requests */
     webhook_signing_secret: string;
 };
 
@@ -1455,7 +1455,7 @@ export type SlackbotIntegration = {
 };
 
 export type SlackbotIntegrationConfig = {
-    /** Whether users may connect Slack by the server's own app */
+    /** Whether users may connect Slack through the server's own app */
     enabled: boolean;
 };
 

@@ -1,10 +1,10 @@
 /**
- * The contract that every provider satisfies: what it is called, what it is configured with, and a sender
- * that returns an outcome for each message. The delivery engine knows nothing else of a vendor.
+ * The contract of a provider: its name, its config, and a sender that returns an outcome for each message.
+ * The delivery engine knows nothing else about a vendor.
  *
- * A provider's file holds four things: `config` (its routes, its form and its reference page are made from
- * it), a pure `build` (message and config → the vendor's request), a pure `classify` (the vendor's response or
- * the transport's error → an outcome), and `connect`, which owns the sockets between the two.
+ * A provider consists of `config` (its routes, its form and its reference page are generated from it), a pure
+ * `build` (message and config → the vendor's request), a pure `classify` (the vendor's response or the
+ * transport's error → an outcome), and `connect`, which owns the sockets between the two.
  */
 import type { KeyObject } from 'node:crypto';
 import { type Static, type TObject, type TString, Type } from 'typebox';
@@ -18,18 +18,18 @@ import type { OriginSetting, Timeouts, Transport } from './shared/transport.ts';
 export type Channel = 'in_app' | 'email' | 'sms' | 'mobile_push' | 'web_push' | 'slack' | 'teams';
 
 /**
- * How one send ended. A failure of the vendor, the network or the address is a value; a sender that rejects
- * its promise has a bug. A `reason` is shown to the project in events and in `errors` of the broadcast, so it
- * never holds a credential; `code` is the vendor's own word for it (`550 5.1.1`, `BadDeviceToken`).
+ * The outcome of one send. A failure of the vendor, the network or the address is a value; a rejected promise
+ * is a bug of the sender. `reason` is shown to the project in events and in `errors` of the broadcast, so it
+ * never contains a credential. `code` is the vendor's own error code (`550 5.1.1`, `BadDeviceToken`).
  */
 export type SendOutcome =
-  /** The vendor has taken the message. */
+  /** The vendor has accepted the message. */
   | { kind: 'sent'; providerId?: string }
   /**
-   * Nothing is wrong with the message: try again. `ambiguous` when the vendor may have taken it already (the
-   * connection broke after the request was written), for channels where a repeat costs money. `retryAfterMs`
-   * is the vendor's wish, or ours where the cause is known to last. `suspect: 'config'` says whom to blame if
-   * it never works (a host name that does not resolve).
+   * A temporary failure: retry. `ambiguous`: the vendor may have accepted the message already (the connection
+   * broke after the request was written), which matters on channels where a duplicate costs money.
+   * `retryAfterMs` is the delay that the vendor requests, or ours if the cause is known to last. `suspect:
+   * 'config'`: if retries never succeed, the config is probably wrong (a host name that does not resolve).
    */
   | {
       kind: 'retry';
@@ -40,12 +40,12 @@ export type SendOutcome =
       suspect?: 'config';
     }
   /**
-   * Trying again cannot help. `message`: this message only. `address`: nothing will ever reach this e-mail
-   * address or phone number, suppress it. `config`: nothing will leave by this integration until someone
-   * repairs it, so stop its other sends and try the channel's next integration. Only for what no recipient
-   * can cause. `suspect: 'config'`, beside `message`: a wrong setting causes it, but a single recipient can
-   * as well (a country that is not enabled). The next integration is tried; this one stops only when one user
-   * after another meets it.
+   * A permanent failure. `message`: concerns this message only. `address`: this e-mail address or phone
+   * number can never be reached; suppress it. `config`: the integration cannot send until someone repairs it;
+   * stop its other sends and try the channel's next integration. Only for failures that no recipient can
+   * cause. `suspect: 'config'`, with `message`: caused by a wrong setting or by a single recipient (a country
+   * that is not enabled). The next integration is tried; this one stops only if it happens for one user after
+   * another.
    */
   | {
       kind: 'rejected';
@@ -55,9 +55,9 @@ export type SendOutcome =
       suspect?: 'config';
     }
   /**
-   * The device or chat destination is gone: discard the token, or with `scope: 'installation'` every token of
-   * its installation. Not when the token was saved again after `goneAt`. `suspect: 'config'` when a wrong
-   * setting looks the same (a development token at the production gateway): many of these in a row blame the
+   * The device or chat destination no longer exists: discard the token, or with `scope: 'installation'` every
+   * token of its installation, unless it was saved again after `goneAt`. `suspect: 'config'`: a wrong setting
+   * looks the same (a development token at the production gateway), so many of these in a row blame the
    * config.
    */
   | {
@@ -69,17 +69,20 @@ export type SendOutcome =
       suspect?: 'config';
     };
 
-/** A message that is not worth sending, or a vendor that will not take it. */
+/** A permanent failure, found before or after the request to the vendor. */
 export type Rejection = Extract<SendOutcome, { kind: 'rejected' }>;
 
-/** Whether what was built is no request. */
+/** Whether `build` returned a rejection instead of a request. */
 export function isRejection(built: object): built is Rejection {
   return 'kind' in built && built.kind === 'rejected';
 }
 
 /** An e-mail for one recipient, rendered: the same for every e-mail provider. */
 export type EmailMessage = {
-  /** Stable over retries: the Message-ID is made of it, the only aid e-mail has against repeats. */
+  /**
+   * The same for every retry. The Message-ID contains it, which is the only protection of e-mail against
+   * duplicates.
+   */
   deliveryId: string;
   /** What the vendor is to name in its receipts: 43 characters of base64url. */
   reference: string;
@@ -88,21 +91,21 @@ export type EmailMessage = {
   html: string;
   text: string;
   /**
-   * List-Unsubscribe and the like, made by the renderer; addresses, Date and Message-ID are the provider's.
+   * List-Unsubscribe and similar headers from the renderer. The provider adds addresses, Date and Message-ID.
    */
   headers: Readonly<Record<string, string>>;
-  /** When the delivery became due; the Date header, so that a repeat is byte for byte the same message. */
+  /** When the delivery became due: the Date header, so that a retry sends an identical message. */
   date: Date;
   /** The category cannot be switched off: a vendor's own unsubscribe links and lists must not apply to it. */
   critical: boolean;
-  /** Made when it is asked for: most providers send what was rendered. */
+  /** Returns the notification. Computed on demand, because most providers send the rendered e-mail. */
   notification(): NotificationRecord;
-  /** By what a mailer of the project's own can tell who calls it. */
+  /** The header and keys of the signature with which the project's own mailer verifies the caller. */
   signing: { header: string; keys: readonly KeyObject[] };
   override?: Override;
 };
 
-/** A notification and who gets it, as they stand in our own API. */
+/** A notification and its recipient, with the members of our API. */
 export type NotificationRecord = {
   id: string;
   title: string;
@@ -129,13 +132,12 @@ export type NotificationRecord = {
 };
 
 /**
- * What the broadcast says for this provider alone: merged into the vendor's own payload (see override.ts).
+ * The broadcast's members for this provider only, merged into the vendor's payload (see shared/override.ts).
  */
 export type Override = Readonly<Record<string, unknown>>;
 
 /**
- * A notification for one user, as every channel but e-mail takes it. Each provider brings it into the
- * vendor's form.
+ * A notification for one user on any channel except e-mail. Each provider converts it to the vendor's format.
  */
 export type NotificationContent = {
   /** Stable over retries. */
@@ -145,7 +147,7 @@ export type NotificationContent = {
   /** The notification's id, as clients know it. */
   notificationId: string;
   title: string;
-  /** As it was written, HTML or not; and the same as plain text. */
+  /** The content as it was written (HTML or not); `text` is the same as plain text. */
   content: string | null;
   text: string;
   actionUrl: string | null;
@@ -154,42 +156,42 @@ export type NotificationContent = {
   customAttributes: Readonly<Record<string, unknown>> | null;
   /** Not sent after this. */
   expiresAt: Date;
-  /** Clients without a token report a click with a POST to this address. */
+  /** Clients without a token report a click with a POST to this URL. */
   trackingUrl?: string;
   override?: Override;
 };
 
-/** A text message to a phone number in international form: `+15005550001`. */
+/** A text message to a phone number in international format: `+15005550001`. */
 export type SmsMessage = NotificationContent & {
   to: string;
-  /** Where the vendor can report on this message, if it takes an address with each. */
+  /** The URL for delivery-status callbacks about this message, for vendors that accept one per message. */
   receiptUrl?: string;
 };
 
-/** A push to one device. The number on the app's icon is counted when it is sent. */
+/** A push to one device. `badge` is counted when the push is sent. */
 export type PushMessage = NotificationContent & {
   token: { deviceToken: string; appId?: string; installationId?: string };
   badge: { unread: number; unseen: number };
 };
 
-/** A push to one browser, by its subscription. */
+/** A push to the subscription of one browser. */
 export type WebPushMessage = NotificationContent & {
   endpoint: string;
   keys: { auth: string; p256dh: string };
 };
 
 /**
- * A message to a channel of a workspace: by the address of an incoming webhook, or with the token of an
+ * A message to a channel of a workspace, through an incoming webhook or with the access token of an
  * installation.
  */
 export type SlackMessage = NotificationContent & {
   to: { webhookUrl: string } | { channelId: string; accessToken: string };
 };
 
-/** A message to a channel of Teams, by the address of its webhook. */
+/** A message to a channel of Teams, through its webhook. */
 export type TeamsMessage = NotificationContent & { webhookUrl: string };
 
-/** What a sender takes on each channel. */
+/** The message type of each channel. */
 export type MessageOf = {
   email: EmailMessage;
   sms: SmsMessage;
@@ -202,18 +204,21 @@ export type MessageOf = {
 /** A message on any channel. */
 export type Message = MessageOf[keyof MessageOf];
 
-/** The members of a message that say where it goes, on the channels where tokens say it. */
+/** The members of a message that contain its destination, on channels that send to tokens. */
 export type MessageAddress = Readonly<Record<string, unknown>>;
 
-/** How a token says where its messages go. */
+/** The destination of a token. */
 export type TokenTarget = {
-  /** Left out where the integration's own destination is meant (`ownAddress`). */
+  /** Undefined for the integration's own destination (`ownAddress`). */
   address?: MessageAddress;
-  /** An installation whose access token is needed: the address then is the one that `withAccess` returns. */
+  /** The installation whose access token is required. `withAccess` returns the address for it. */
   installation?: { id: string; withAccess(accessToken: string): MessageAddress };
-  /** Integrations with this `app_id` are tried first: the keys of others may not be valid for the token. */
+  /**
+   * Integrations with this `app_id` are tried first, because the keys of others may not be valid for the
+   * token.
+   */
   appId?: string;
-  /** Every integration sends to the same place, so that failover cannot help. */
+  /** Every integration sends to the same destination, so failover cannot help. */
   isFixed?: boolean;
   /** Texts that identify the recipient and must not appear in events. */
   secrets: readonly string[];
@@ -222,34 +227,34 @@ export type TokenTarget = {
 /** The members of a token, as its route has validated them. */
 export type TokenMembers = Readonly<Record<string, unknown>>;
 
-/** The tokens that belong to an integration: their routes, and how they are stored. */
+/** The tokens of an integration: their routes, and how they are stored. */
 export type TokenCollection<Token = TokenMembers> = {
-  /** As in `tokens.channel`. Each integration has its own. */
+  /** The value of `tokens.channel`, unique per integration. */
   collection: string;
-  /** Part of the routes, `/channels/<path>/tokens`, if it is not `collection`: with `<brand>` in it. */
+  /** The path in `/channels/<path>/tokens`, if it differs from `collection`. May contain `<brand>`. */
   path?: string;
   /**
-   * A device has one user at a time: the one who saved it last. Shared tokens, of chats, may have several
+   * A device has one user at a time, the user who saved it last. Shared tokens (of chats) may have several
    * users.
    */
   kind: 'device' | 'shared';
-  /** The request that saves a token, the response to that, and its record. */
+  /** The schemas of the request that saves a token, of its response, and of the record. */
   save: TObject;
   saved: TObject;
   token: TObject;
   /** The members that name a host to send to. */
   hosts?: readonly NamedHost[];
-  /** Ids may be made of the token; saving rejects unknown headers, cookies and parameters. */
+  /** Ids may be derived from the token. Saving rejects unknown headers, cookies and parameters. */
   hasPublicIds?: boolean;
-  /** The meaning of saving a token again, where it is not that of all devices or all shared tokens. */
+  /** What saving a token again does, if it differs from other devices or shared tokens. */
   savedAgain?: string;
-  /** What makes two tokens the same. */
+  /** Returns the identity of a token: two tokens with the same identity are the same token. */
   identity(token: Token): TokenIdentity;
-  /** The members that are stored and returned, nullable ones as `null`; all of them if left out. */
+  /** Returns the members to store and return, nullable ones as `null`. By default all members. */
   stored?(token: Token): TokenMembers;
 };
 
-/** A text, or the public id, for tokens that make their own. */
+/** The identity of a token: a text, or the public id of tokens that derive their own. */
 export type TokenIdentity = { text: string } | { publicId: string };
 
 /** Tokens that messages are sent to. */
@@ -258,85 +263,85 @@ export type TargetedTokens<Token = TokenMembers> = TokenCollection<Token> & {
   target(token: Token): TokenTarget;
 };
 
-/** A live connection to one vendor with one configuration, shared by all messages of an integration. */
+/** A live connection to one vendor with one config, shared by all messages of an integration. */
 export type Sender<Message> = {
-  /** How many sends are worth having in flight at once; more only wait inside. */
+  /** The useful number of sends in flight; more would only wait inside. */
   readonly concurrency: number;
-  /** Sends one message. Never rejects, and always ends: each wait inside it has a limit. */
+  /** Sends one message. Never rejects, and always ends, because each wait inside it has a limit. */
   send(message: Message): Promise<SendOutcome>;
   /**
-   * Ends the connections. Sends under way have `graceMs` (10 s if not given) to finish; these and later ones
+   * Closes the connections. Sends in flight have `graceMs` (10 s by default) to finish; these and later ones
    * resolve with a `retry`.
    */
   close(options?: { graceMs?: number }): Promise<void>;
 };
 
-/** What a sender may use of the world. */
+/** The dependencies of a sender. */
 export type SenderDeps = {
   egress: EgressGuard;
   clock: Clock;
   transport: Transport;
   timeouts?: Partial<Timeouts>;
   /**
-   * The contact for vendors in case of trouble: an `https:` or `mailto:` address of the server's operator.
+   * The contact for vendors in case of problems: an `https:` or `mailto:` address of the server's operator.
    */
   contact?: string;
 };
 
-/** What every integration has, also the ones that send nothing themselves (the inbox widget). */
+/** The members of every integration, including those that send nothing (the inbox widget). */
 export type Integration<Schema extends TObject = TObject> = {
-  /** What it is stored under, and the path segment of its routes: `/integrations/<name>`. */
+  /** The key in the database, and the path segment of its routes: `/integrations/<name>`. */
   name: string;
-  /** What people call it: `Amazon SES`. */
+  /** The name for people: `Amazon SES`. */
   title: string;
-  /** The path segment where the brand word is part of it, written `<brand>`. */
+  /** The path segment if it contains the brand name, written as `<brand>`. */
   wireName?: string;
-  /** What it delivers on; none for those that only take events in. */
+  /** The channel that it delivers on; undefined for integrations that only receive events. */
   channel?: Channel;
   /** The vendor's own documentation. */
   docs: string;
-  /** The vendor's origins, by the settings with which the operator replaces them. */
+  /** The vendor's origins, by the setting that replaces each. */
   origins?: Readonly<Record<OriginSetting, string>>;
-  /** JSON Schema of the configuration, `description` being the help beside each field. */
+  /** The JSON Schema of the config. `description` is the help text of each field. */
   config: Schema;
   /**
-   * The members of the config that name a host to connect to; a private one is rejected when the config is
+   * The members of the config that name a host to connect to. A private host is rejected when the config is
    * saved.
    */
   hosts?: readonly NamedHost[];
-  /** The config as it is stored and echoed, where that differs from what may be sent. */
+  /** Returns the config to store and return, if it differs from the request. */
   complete?(config: Static<Schema>): Static<Schema>;
   /**
-   * Tries the config out, as far as that costs nothing and sends nothing: first what can be seen of keys
-   * without asking, then what the vendor says. Not there where there is nothing to try. Never rejects, and
-   * ends within the transport's timeouts.
+   * Verifies the config as far as possible without costs and without sending: first the keys themselves, then
+   * with the vendor. Undefined if nothing can be verified. Never rejects, and ends within the transport's
+   * timeouts.
    */
   verify?(config: Static<Schema>, deps: VerifyDeps): Promise<Finding[]>;
-  /** The tokens that users save for it. */
+  /** The tokens that users save for this integration. */
   tokens?: TokenCollection;
   /** Reads the vendor's webhooks, if it has any. */
   receives?: Receiver<Static<Schema>>;
-  /** Reads the vendor's reports on messages that it has accepted, if it sends any. */
+  /** Reads the vendor's delivery-status webhooks, if it sends any. */
   receipts?: ReceiptReader<Static<Schema>>;
-  /** The same for an app that belongs to the server and not to a project. */
+  /** Reads delivery-status webhooks for an app that belongs to the server, not to a project. */
   serverReceipts?: ServerReceipts;
-  /** How the vendor is asked for such reports, where it sends none. */
+  /** Fetches delivery statuses from a vendor that sends no webhooks for them. */
   polls?: ReceiptPoll<Static<Schema>>;
 };
 
-/** Reads webhooks of a vendor. All of it is pure. */
+/** Reads a vendor's webhooks. Pure. */
 export type Receiver<Config> = {
-  /** Whether the vendor has signed this request, with the config's secret. Compares in constant time. */
+  /** Whether the request has a valid signature for the config's secret. Compares in constant time. */
   isSigned(request: ReceivedRequest, config: Config): boolean;
   /** What a signed request says; undefined when it cannot be read. */
   read(request: ReceivedRequest): ReceivedEvent | undefined;
-  /** A sentence for the description of its route. */
+  /** A sentence for the description of the route in OpenAPI. */
   note?: string;
 };
 export type ReceivedRequest = {
-  /** By their names in lower case. */
+  /** Names are in lower case. */
   headers: Readonly<Record<string, string | string[] | undefined>>;
-  /** Byte for byte as it came. */
+  /** The unmodified bytes of the body. */
   body: Buffer;
   nowMs: number;
 };
@@ -346,35 +351,35 @@ export type ReceivedEvent = {
   /** The same for every delivery of one event. */
   deliveryId: string;
   /**
-   * The signature, where the vendor signs neither the delivery's id nor a time: by it a replay under another
-   * id is recognized.
+   * The signature, if the vendor signs neither the delivery id nor a time. It identifies a replay under
+   * another id.
    */
   signature?: string;
   payload: Record<string, unknown>;
 };
 
 /**
- * The delivery status of a message that the vendor has accepted. Of several reports on one message, the one
- * that comes first in this list counts.
+ * The delivery statuses of a message that the vendor accepted. If a message has several, the first in this
+ * list counts.
  */
 export const RECEIPTS = ['complained', 'bounced', 'dropped', 'delivered'] as const;
 export type ReceiptKind = (typeof RECEIPTS)[number];
 
 /** A vendor's report on one message. */
 export type Receipt = {
-  /** `unsubscribed`: its recipient wants no more like this one. */
+  /** `unsubscribed`: the recipient unsubscribed from messages like this one. */
   kind: ReceiptKind | 'unsubscribed';
-  /** What the message carried as `reference`; not there on messages that are not ours. */
+  /** The `reference` of the message; undefined for messages that this server did not send. */
   reference?: string;
   at: Date;
-  /** The vendor's own word for it, and its words. */
+  /** The vendor's error code, and its message. */
   code?: string;
   reason?: string;
-  /** The e-mail address or phone number that nothing is to be sent to any more, and why. */
+  /** The e-mail address or phone number to suppress, and why. */
   suppress?: { address: string; reason: 'rejected' | 'bounced' | 'complained' | 'unsubscribed' };
 };
 
-/** An installation of a chat app, or one channel of it, that no longer exists since `goneAt`. */
+/** An installation of a chat app, or one of its channels, that has not existed since `goneAt`. */
 export type GoneChat = {
   installationId: string;
   channelId?: string;
@@ -383,68 +388,65 @@ export type GoneChat = {
   goneAt: Date;
 };
 
-/** All that one request of a vendor reports. */
+/** The content of one delivery-status webhook. */
 export type Report = {
   receipts?: readonly Receipt[];
   gone?: readonly GoneChat[];
-  /** A text that the vendor wants back. */
+  /** A text to return to the vendor. */
   challenge?: string;
-  /** An address of the vendor's: asking for it says that its reports are wanted. */
+  /** A URL of the vendor; a request for it confirms the subscription. */
   confirmUrl?: string;
-  /** Where the signature is not over the body: a text that is good for one request. */
+  /** A text that is valid for one request, if the signature does not cover the body. */
   once?: string;
 };
 
-/** A request by which a vendor reports. */
+/** A delivery-status request of a vendor. */
 export type ReportRequest = ReceivedRequest & {
-  /** As the vendor has called it. */
+  /** The URL that the vendor called. */
   url: string;
-  /**
-   * The reference in the address, where the address is one that we have made for one message (`receiptUrl`).
-   */
+  /** The reference in the URL, if the URL was created for one message (`receiptUrl`). */
   reference?: string;
-  /** In PEM, from the address that `certificateUrl` named. */
+  /** The certificate in PEM, from `certificateUrl`. */
   certificate?: string;
 };
 
-/** Reads a vendor's reports on messages. All of it is pure. */
+/** Reads a vendor's delivery-status webhooks. Pure. */
 export type ReceiptReader<Config> = {
   /**
-   * The address of the certificate that verifies the signature: on a host of the vendor's, never any other
-   * that the request names.
+   * Returns the URL of the certificate that verifies the signature. It is on a host of the vendor, never on
+   * another host that the request names.
    */
   certificateUrl?(request: ReportRequest, config: Config): string | undefined;
   /** The setting that replaces the origin of `certificateUrl` and `confirmUrl`. */
   originSetting?: OriginSetting;
-  /** Whether the vendor has signed this request, lately, for the owner of this config. */
+  /** Whether the vendor signed this request recently, for the owner of this config. */
   isSigned(request: ReportRequest, config: Config): boolean;
   /** What a signed request says; undefined when it cannot be read. */
   read(request: ReportRequest): Report | undefined;
 };
 
-/** Reads a vendor's reports about an app whose secrets are settings of the server. */
+/** Reads a vendor's delivery-status webhooks for an app whose secrets are settings of the server. */
 export type ServerReceipts = {
   summary: string;
   description: string;
   reader: ReceiptReader<Record<string, unknown>>;
-  /** The config for `reader`. */
+  /** Returns the config for `reader`. */
   config(settings: Readonly<Record<string, unknown>>): Record<string, unknown>;
 };
 
-/** Asks a vendor for receipts, by the ids that it gave to messages (`providerId`). */
+/** Fetches delivery statuses from a vendor, by the ids that it assigned to messages (`providerId`). */
 export type ReceiptPoll<Config> = {
   /**
-   * How long after sending it is asked the first time, and how often again; what is not known then never will
-   * be.
+   * The delays of the polls, counted from sending. A status that the last poll does not return stays unknown.
    */
   afterMs: readonly number[];
-  /** In one request. */
+  /** The maximum number of ids per request. */
   maxIds: number;
-  /** Never rejects, and ends within the transport's timeouts. */
+  /** Fetches the statuses. Never rejects, and ends within the transport's timeouts. */
   fetch(ids: readonly string[], config: Config, deps: { transport: Transport }): Promise<PolledReceipts>;
 };
 
-/** By the ids that were asked for; one that is not there is not known yet. */
+/** The statuses by id. An id without a status is not known yet. */
 export type PolledReceipts =
   | { kind: 'received'; receipts: ReadonlyMap<string, PolledReceipt> }
   | { kind: 'failed'; reason: string; retryAfterMs?: number };
@@ -452,27 +454,27 @@ export type PolledReceipt = {
   kind: ReceiptKind;
   code?: string;
   reason?: string;
-  /** The device is gone: its token is to be discarded. */
+  /** The device no longer exists: discard its token. */
   tokenGone?: boolean;
 };
 
 /**
- * Why a config will not work, or that it could not be tried: `problem` continues `Param '<field>' …`. Secrets
- * are taken out later.
+ * A reason why a config does not work or could not be verified: `problem` continues `Param '<field>' …`.
+ * Secrets are removed later.
  */
 export type Finding = { field: string; problem: string };
 
-/** What trying a config out may use of the world. */
+/** The dependencies of `verify`. */
 export type VerifyDeps = { egress: EgressGuard; clock: Clock; transport: Transport };
 
-/** At most `limit` in any window of `windowMs`. */
+/** At most `limit` sends in any window of `windowMs`. */
 export type Rate = { limit: number; windowMs: number };
 
-/** The vendor's rate limits. All of them hold; the engine keeps them. */
+/** The vendor's rate limits, all of which apply. The engine enforces them. */
 export type Rates<Message, Config> = {
-  /** Over one integration. */
+  /** The limits of one integration. */
   integration?(config: Config): readonly Rate[];
-  /** To one destination of many: a channel of a workspace, the address of a webhook. */
+  /** The limits of one destination: a channel of a workspace, the URL of a webhook. */
   destination?: { key(message: Message): string; rates: readonly Rate[] };
 };
 
@@ -484,36 +486,37 @@ export type Provider<
   Reply = unknown,
 > = Integration<Schema> & {
   channel: C;
-  /** Pure: the request that carries this message; or a `Rejection`, where the vendor need not be asked. */
+  /** Returns the vendor's request for a message, or a `Rejection` if no request is needed. Pure. */
   build(message: MessageOf[C], config: Static<Schema>): Request;
-  /** Pure: what the vendor's reply, or the transport's error, means. */
+  /** Returns the outcome of the vendor's reply or the transport's error. Pure. */
   classify(reply: Reply): SendOutcome;
-  /** The member of a broadcast's `overrides.providers` that is merged into its payload. */
+  /** The member of a broadcast's `overrides.providers` that is merged into the payload. */
   overrideKey?: string;
-  /** The rest of its reference page. */
+  /** Loads the rest of the reference page. */
   guide(): Promise<{ guide: Guide<Reply> }>;
-  /** Left out where the vendor names no rate. */
+  /** Undefined if the vendor documents no limit. */
   rates?: Rates<MessageOf[C], Static<Schema>>;
-  /** The tokens that it sends to, where it sends to tokens. */
+  /** The tokens to send to, if it sends to tokens. */
   tokens?: TargetedTokens;
-  /** The destination in the config for users who have no token. Pure. */
+  /** Returns the config's destination for users without a token. Pure. */
   ownAddress?(config: Static<Schema>): MessageAddress | undefined;
   /**
-   * Who receives the message, where the message determines it and not the config: a push service, the host of
-   * a webhook, a workspace. Each has its own circuit breaker. Not a secret.
+   * Returns the host that receives the message, if the message determines it and not the config: a push
+   * service, the host of a webhook, a workspace. Each has its own circuit breaker. Not a secret.
    */
   downstreamHost?(message: MessageOf[C]): string;
   /**
-   * Opens no socket before the first send. `config` has been validated against the schema when it was saved.
+   * Creates a sender, which opens no socket before the first send. `config` was validated when it was saved.
    */
   connect(config: Static<Schema>, deps: SenderDeps): Sender<MessageOf[C]>;
 };
 
-/** A provider of any channel; `channel` says of which. */
+/** A provider of any channel. */
 export type AnyProvider = { [C in keyof MessageOf]: Provider<C> }[keyof MessageOf];
 
 /**
- * A string of a config that logs, events and pages mask; `format: password` says so in OpenAPI's own word.
+ * The schema of a secret string in a config, which logs, events and pages mask (`format: password` in
+ * OpenAPI).
  */
 export function secret(options: {
   description: string;
@@ -524,7 +527,7 @@ export function secret(options: {
   return Type.String({ ...options, format: 'password' });
 }
 
-/** A copy of a config with every secret in it replaced by dots, for eyes that need not see them. */
+/** Returns a copy of a config with every secret replaced by dots. */
 export function maskSecrets<Schema extends TObject>(
   schema: Schema,
   config: Static<Schema>,
@@ -541,7 +544,7 @@ export function maskSecrets<Schema extends TObject>(
   return masked;
 }
 
-/** Every secret that a config holds. */
+/** Returns every secret in a config. */
 export function secretsOf(schema: TObject, config: Readonly<Record<string, unknown>>): string[] {
   return Object.entries(config).flatMap(([key, value]) => {
     const field: unknown = schema.properties[key];

@@ -60,7 +60,8 @@ describe('build', () => {
         'apns-collapse-id': '0190a6b2-0000-7000-8000-000000000001',
         'content-type': 'application/json',
       },
-      body: '{"aps":{"alert":{"title":"Hello"},"badge":3,"sound":"default","mutable-content":1},' +
+      body:
+        '{"aps":{"alert":{"title":"Hello"},"badge":3,"sound":"default","mutable-content":1},' +
         '"id":"0190a6b2-0000-7000-8000-000000000001"}',
     });
   });

@@ -1,5 +1,5 @@
 /**
- * Webhooks of GitHub, which start workflows.
+ * Receives webhooks of GitHub, which start workflows.
  * https://docs.github.com/en/webhooks/using-webhooks/validating-webhook-deliveries
  */
 import { type Static, Type } from 'typebox';
@@ -11,8 +11,7 @@ const config = Type.Object(
     webhook_signing_secret: secret({
       minLength: 1,
       maxLength: 100,
-      description:
-        "The secret that was given when the webhook was made: GitHub's requests are verified with it",
+      description: "The secret of the webhook in GitHub. It verifies GitHub's requests",
     }),
   },
   { additionalProperties: false, examples: [{ webhook_signing_secret: 'secret' }] },
@@ -34,10 +33,10 @@ const receives: Receiver<Static<typeof config>> = {
     const signature = signatureOf(headers);
     return { event, deliveryId, payload, ...(signature === undefined ? {} : { signature }) };
   },
-  note: 'GitHub does not sign delivery ids, so repetitions are recognized by their signature.',
+  note: 'GitHub does not sign delivery ids, so replays are recognized by their signature.',
 };
 
-/** In lower case, so that it is the same text however it is written. */
+/** Returns the signature in lower case, its only canonical form. */
 function signatureOf(headers: ReceivedRequest['headers']): string | undefined {
   return /^sha256=([0-9a-f]{64})$/i.exec(headerText(headers['x-hub-signature-256']))?.[1]?.toLowerCase();
 }

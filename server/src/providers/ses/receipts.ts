@@ -1,5 +1,5 @@
 /**
- * What SES reports, by way of a topic of SNS.
+ * Delivery-status events of SES, published to a topic of SNS.
  * https://docs.aws.amazon.com/sns/latest/dg/sns-verify-signature-of-message.html
  * https://docs.aws.amazon.com/ses/latest/dg/event-publishing-retrieving-sns-contents.html
  */
@@ -8,8 +8,8 @@ import type { Receipt, ReceiptReader } from '../provider.ts';
 import { MAX_REPORT_AGE_MS, membersOf, nonEmptyText, objectOf } from '../shared/inbound.ts';
 
 /**
- * Every AWS account can have SNS sign anything, so the topic counts, too: without
- * `topic_arn` nothing is taken, and nothing is fetched.
+ * Any AWS account can make SNS sign any text, so the topic must match too: without `topic_arn` no event is
+ * accepted and no certificate is fetched.
  */
 export const sesReceipts: ReceiptReader<{ topic_arn?: string }> = {
   originSetting: 'PROVIDER_SNS_BASE_URL',
@@ -23,13 +23,13 @@ export const sesReceipts: ReceiptReader<{ topic_arn?: string }> = {
     const signed = signedText(envelope);
     const digest = DIGESTS.get(textIn(envelope, 'SignatureVersion'));
     if (certificate === undefined || signed === undefined || digest === undefined) return false;
-    if (!isOfTopic(envelope, topic) || !isLately(textIn(envelope, 'Timestamp'), nowMs)) return false;
+    if (!isOfTopic(envelope, topic) || !isRecent(textIn(envelope, 'Timestamp'), nowMs)) return false;
     try {
       const { publicKey } = new X509Certificate(certificate);
       const signature = Buffer.from(textIn(envelope, 'Signature'), 'base64');
       return verify(digest, Buffer.from(signed), publicKey, signature);
     } catch {
-      return false; // no certificate, or of another kind of key
+      return false; // an invalid certificate or key type
     }
   },
   read({ body, nowMs }) {
@@ -41,11 +41,12 @@ export const sesReceipts: ReceiptReader<{ topic_arn?: string }> = {
       }
       case 'Notification': {
         const event = objectOf(textIn(envelope, 'Message'));
-        // A topic can be published to by others, and says so itself when it is set up: that is nothing to us.
+        // Ignores other texts: the topic may have other publishers, and SES publishes a test message on
+        // setup.
         return { receipts: event === undefined ? [] : receiptsOf(event, nowMs) };
       }
       case 'UnsubscribeConfirmation':
-        return {}; // confirming it would subscribe again
+        return {}; // its URL would subscribe again
       default:
         return undefined;
     }
@@ -72,8 +73,8 @@ function isOfTopic(envelope: Members, topic: string | undefined): boolean {
 }
 
 /**
- * `arn:aws:sns:<region>:<account>:<name>`: the certificate and the addresses of a topic are those of its
- * region.
+ * Returns the SNS host of a topic's region, which serves its certificate and its URLs. A topic is
+ * `arn:aws:sns:<region>:<account>:<name>`.
  */
 function hostOf(topic: string): string | undefined {
   const [, , partition = '', region = ''] =
@@ -84,8 +85,7 @@ function hostOf(topic: string): string | undefined {
 
 function isCertificateOf(text: string, topic = ''): boolean {
   const host = hostOf(topic);
-  // As it is written, not as a parser understands it: no port, no user, no query, no other path that the host
-  // may have.
+  // Matches the text instead of a parsed URL: no port, user or query, and no other path on the host.
   return (
     host !== undefined &&
     new RegExp(
@@ -105,12 +105,15 @@ function isConfirmationOf(text: string, topic: string): boolean {
   );
 }
 
-function isLately(timestamp: string, nowMs: number): boolean {
+function isRecent(timestamp: string, nowMs: number): boolean {
   const ms = Date.parse(timestamp);
   return ms >= nowMs - MAX_REPORT_AGE_MS && ms <= nowMs + 5 * 60_000;
 }
 
-/** What SNS signs: names and values in lines of their own, by the alphabet; which, says the type. */
+/**
+ * Returns the text that SNS signs: names and values on separate lines, in alphabetical order. The names
+ * depend on the type.
+ */
 function signedText(envelope: Members): string | undefined {
   const type = textIn(envelope, 'Type');
   const names = type === 'Notification' ? OF_NOTIFICATIONS : OF_CONFIRMATIONS;
@@ -128,12 +131,12 @@ const OF_NOTIFICATIONS = ['Message', 'MessageId', 'Subject', 'Timestamp', 'Topic
 const OF_CONFIRMATIONS = ['Message', 'MessageId', 'SubscribeURL', 'Timestamp', 'Token', 'TopicArn', 'Type'];
 
 /**
- * A receipt, and one more for each further address: an e-mail of ours has one, but an override may add
- * others.
+ * Returns one receipt per suppressed address, or one without any. Our e-mails have one recipient, but an
+ * override may add others.
  */
 function receiptsOf(event: Members, nowMs: number): Receipt[] {
   const mail = membersOf(event.mail);
-  // One of our EmailTags; there are none if the identity itself publishes to the topic.
+  // Our EmailTags are missing if the identity, not the configuration set, publishes to the topic.
   const tags = membersOf(mail.tags).reference;
   const reference = Array.isArray(tags) ? nonEmptyText(tags[0]) : undefined;
   const meaning = meaningOf(event);
@@ -178,7 +181,7 @@ function meaningOf(event: Members): Meaning | undefined {
       };
     }
     default:
-      return undefined; // on its way still, or about what the recipient did
+      return undefined; // not final, or an action of the recipient
   }
 }
 
@@ -193,9 +196,9 @@ function bounce(about: Members): Meaning {
 
 function complaint(about: Members): Meaning | undefined {
   const code = nonEmptyText(about.complaintFeedbackType);
-  if (code === 'not-spam') return undefined; // the recipient takes it back
+  if (code === 'not-spam') return undefined; // the recipient withdrew the complaint
   const addresses = addressesOf(listOf(about.complainedRecipients));
-  const listed = about.complaintSubType === 'OnAccountSuppressionList'; // SES has not even tried
+  const listed = about.complaintSubType === 'OnAccountSuppressionList'; // SES did not send it
   const kind = listed ? 'dropped' : 'complained';
   return { kind, about, addresses, why: 'complained', ...(code === undefined ? {} : { code }) };
 }
@@ -208,7 +211,7 @@ function addressesOf(recipients: readonly Members[]): string[] {
   return recipients.flatMap(({ emailAddress }) => bareAddress(nonEmptyText(emailAddress)) ?? []);
 }
 
-/** Without the name that may stand before it. */
+/** Returns the address without the name before it. */
 function bareAddress(text: string | undefined): string | undefined {
   return text === undefined ? undefined : (/<([^<>]+)>\s*$/.exec(text)?.[1] ?? text);
 }

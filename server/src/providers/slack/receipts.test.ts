@@ -96,12 +96,12 @@ test.each([
     ),
     [gone({ code: 'app_uninstalled' }), gone({ code: 'app_uninstalled', installationId: 'AXXXXXXXXX-E1' })],
   ],
-])('%j', (said, expected) => {
-  expect(slackReceipts.read(request(JSON.stringify(said)))).toEqual({ gone: expected });
+])('%j', (payload, expected) => {
+  expect(slackReceipts.read(request(JSON.stringify(payload)))).toEqual({ gone: expected });
 });
 
 test('a challenge is returned, and other bodies cannot be read', () => {
-  const read = (said: unknown) => slackReceipts.read(request(JSON.stringify(said)));
+  const read = (payload: unknown) => slackReceipts.read(request(JSON.stringify(payload)));
   expect(read({ type: 'url_verification', token: 't', challenge: 'c' })).toEqual({ challenge: 'c' });
   expect(read({ type: 'url_verification' })).toBeUndefined();
   expect(read({ type: 'app_rate_limited', team_id: 'T1' })).toEqual({});

@@ -1,4 +1,4 @@
-/** Slack, by the app of this server's operator. https://api.slack.com/authentication/oauth-v2 */
+/** Slack, through the app of the server's operator. https://api.slack.com/authentication/oauth-v2 */
 import { Type } from 'typebox';
 import type { Provider, Rejection } from '../provider.ts';
 import type { HttpResult } from '../shared/transport.ts';
@@ -11,7 +11,7 @@ import { chatTokens } from '../slack/tokens.ts';
 
 const config = Type.Object(
   {
-    enabled: Type.Boolean({ description: "Whether users may connect Slack by the server's own app" }),
+    enabled: Type.Boolean({ description: "Whether users may connect Slack through the server's own app" }),
   },
   { additionalProperties: false, examples: [{ enabled: true }] },
 );
