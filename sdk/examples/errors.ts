@@ -1,4 +1,4 @@
-// What can go wrong, and how to tell it apart.
+// The errors of the SDK and how to distinguish them.
 // prints: 422 validation_failed
 // prints: Param 'title' is missing
 // prints: aborted
@@ -16,15 +16,15 @@ try {
   });
 } catch (error) {
   if (!(error instanceof BelfryError)) throw error;
-  console.log(error.status, error.code); // error.requestId is what to look for in the server's log
+  console.log(error.status, error.code); // error.requestId identifies it in the server's log
   for (const { message } of error.errors) console.log(message);
 }
 
-// Aborting rejects with the signal's own reason, as it does with fetch.
+// An aborted call rejects with the reason of the signal, as with fetch.
 await belfry.users.list({}, { signal: AbortSignal.abort() }).catch((error: Error) => {
   console.log(error.name === 'AbortError' ? 'aborted' : error);
 });
 
-// Nobody listens there: no answer at all.
+// No server listens there, so there is no response.
 const nowhere = new ProjectClient({ baseUrl: 'http://127.0.0.1:1/v2', token: 'any', maxRetries: 0 });
 await nowhere.users.list().catch((error: BelfryError) => console.log(error.code));

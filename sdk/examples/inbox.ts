@@ -8,7 +8,7 @@ import { createUserToken, ProjectClient, UserClient } from '@belfry/sdk';
 const { BELFRY_URL: baseUrl = 'http://127.0.0.1:3000/v2', BELFRY_PROJECT_JWT = '' } = process.env;
 const { BELFRY_API_KEY: apiKey = '', BELFRY_API_SECRET: apiSecret = '' } = process.env;
 
-// On your server. A function instead of a token is asked before every attempt: fetch a fresh one there.
+// On your server. In a browser, a function that fetches a fresh token: it is called before every attempt.
 const token = () => createUserToken({ apiKey, apiSecret, externalId: 'ada' });
 
 const inbox = new UserClient({ baseUrl, token });
@@ -17,11 +17,11 @@ console.log(`${count} unread`);
 
 const belfry = new ProjectClient({ baseUrl, token: BELFRY_PROJECT_JWT });
 const events = inbox.notifications.stream({
-  // Once the stream stands, something happens, so that this example has something to show.
+  // Sends something as soon as the stream is open, so that this example has something to show.
   onOpen: () => void belfry.broadcasts.create({ title: 'Hello, Ada', recipients: [{ external_id: 'ada' }] }),
 });
 for await (const event of events) {
-  if (event.name === 'resync') continue; // too much was missed: list the notifications anew
+  if (event.name === 'resync') continue; // events were missed: list the notifications again
   const title = event.data.notification?.title;
   console.log(title === undefined ? event.name : `${event.name}: ${title}`);
   if (event.name === 'notifications/new') await inbox.notifications.read(event.data.id);

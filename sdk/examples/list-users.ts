@@ -1,4 +1,4 @@
-// Goes through all users, a page at a time, and then looks at a single page.
+// Loops over all users, and then reads a single page.
 // prints: all users: 3
 // prints: newest: user-3, user-2
 import { ProjectClient } from '@belfry/sdk';

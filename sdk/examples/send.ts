@@ -1,4 +1,4 @@
-// Sends a notification to two users, who need not exist yet, and waits until it has gone out.
+// Sends a notification to two users, which need not exist yet, and waits until it is processed.
 // prints: processed: 2 addressed, 0 failed
 import { setTimeout } from 'node:timers/promises';
 import { ProjectClient } from '@belfry/sdk';
@@ -14,8 +14,7 @@ let broadcast = await belfry.broadcasts.create(
     category: 'orders',
     recipients: [{ external_id: '42' }, { email: 'ada@example.com', first_name: 'Ada' }],
   },
-  // Not needed for retries, which the client makes safe by itself: it makes running this program twice send
-  // once.
+  // Makes running this program twice send only once. Retries of the client need no key.
   { idempotencyKey: 'order-1042-on-its-way' },
 );
 while (broadcast.status.status !== 'processed') {

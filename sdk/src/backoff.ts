@@ -1,12 +1,12 @@
 const FIRST_MS = 500;
 const LONGEST_MS = 8_000;
-// Those who were told the same `Retry-After` at the same moment would otherwise come back at the same moment.
+// Clients that got the same `Retry-After` at the same moment would otherwise retry at the same moment.
 const SPREAD = 0.1;
 const LONGEST_SPREAD_MS = 1_000;
 
 /**
- * How long to wait before attempt `attempt` + 1: what the server asked for and a little more, else twice as
- * long each time, with jitter.
+ * The time to wait before attempt `attempt` + 1: what the server asked for and a little more, or else twice
+ * as long each time, with jitter.
  */
 export function backoffMs(
   attempt: number,
@@ -19,7 +19,7 @@ export function backoffMs(
   return whole / 2 + (Math.random() * whole) / 2;
 }
 
-/** Resolves after so long; rejects with the reason of the signal when that is sooner. */
+/** Resolves after this time. Rejects with the reason of the signal if it aborts before. */
 export function sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
   return new Promise((resolve, reject) => {
     if (signal?.aborted) {

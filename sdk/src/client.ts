@@ -3,7 +3,7 @@ import type { ClientOptions, RequestOptions, StreamOptions } from './options.ts'
 import { PageRequest } from './page-request.ts';
 import { type ApiRequest, createTransport, type Transport } from './transport.ts';
 
-/** What both clients have in common: requests by method and path. */
+/** The base of both clients: requests by method and path. */
 export class Client {
   readonly #transport: Transport;
 
@@ -12,8 +12,8 @@ export class Client {
   }
 
   /**
-   * Calls the API by method and path, as every method of this client does: for what a newer server has and
-   * this version does not.
+   * Calls the API by method and path, with the same retries and errors as the other methods. For operations
+   * that a newer server has and this version does not.
    */
   request<Reply = unknown>(request: ApiRequest, options?: RequestOptions): Promise<Reply> {
     return this.#transport.send(request, options) as Promise<Reply>;
@@ -28,9 +28,9 @@ export class Client {
   }
 }
 
-/** A value as one part of a path. Throws for one that would make another path of it. */
+/** Encodes a value as one segment of a path. Throws if it would change the path. */
 export function segment(value: string): string {
-  // An empty id would ask for the list, and dots for what is above.
+  // An empty id would address the list, and dots the path above.
   if (typeof value !== 'string' || value === '' || value === '.' || value === '..')
     throw new TypeError(`${JSON.stringify(value)} cannot be part of a path: an id or a key was expected`);
   return encodeURIComponent(value);

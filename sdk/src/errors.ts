@@ -1,31 +1,23 @@
-/** One problem that the server found. */
-export interface ErrorDetail {
-  /** What went wrong, for programs. */
-  code?: string;
-  /** What went wrong, for people; names the field. */
-  message: string;
-  suggestion?: string;
-  help_link?: string;
-}
+import type { ErrorDetail } from './generated/types.ts';
 
 /**
- * A call that did not succeed. Either the server refused it, and `status` says how, or there was no answer,
- * and `status` is `undefined`: `code` is `network_error` then, or `timeout`.
+ * A call failed. If the server responded with an error, `status` is its HTTP status. If there was no
+ * response, `status` is `undefined` and `code` is `network_error` or `timeout`.
  */
 export class BelfryError extends Error {
   override readonly name = 'BelfryError';
-  /** The HTTP status of the answer, if there was one. */
+  /** The HTTP status of the response, if there was one. */
   readonly status: number | undefined;
   /**
-   * The code of the first problem: `validation_failed`, `not_found`, …; `network_error`, `timeout`,
-   * `invalid_response` are the client's own.
+   * The code of the first problem, such as `validation_failed` or `not_found`. The client adds
+   * `network_error`, `timeout` and `invalid_response`.
    */
   readonly code: string;
-  /** All problems that the server named. */
+  /** All problems that the server reported. */
   readonly errors: readonly ErrorDetail[];
-  /** What the server calls this request in its log. */
+  /** The id of this request in the log of the server. */
   readonly requestId: string | undefined;
-  /** How long the server wants to be left alone. */
+  /** How long the server asks to wait, from `Retry-After`. */
   readonly retryAfterMs: number | undefined;
 
   constructor(
@@ -48,24 +40,21 @@ export class BelfryError extends Error {
   }
 }
 
-/** The error that an answer of the server amounts to. Reads its body. */
-export async function errorOfAnswer(what: string, response: Response): Promise<BelfryError> {
+/** Makes an error of a response. Reads its body. */
+export async function errorOfResponse(what: string, response: Response): Promise<BelfryError> {
   const errors = problemsIn(await response.text().catch(() => ''));
   const { status } = response;
-  const said = errors.map(({ message }) => message).join('; ');
-  return new BelfryError(
-    `${what}: ${status}${said === '' ? ` ${response.statusText}`.trimEnd() : ` ${said}`}`,
-    {
-      code: errors[0]?.code ?? `http_${status}`,
-      status,
-      errors,
-      requestId: response.headers.get('x-request-id') ?? undefined,
-      retryAfterMs: retryAfterMs(response.headers.get('retry-after'), Date.now()),
-    },
-  );
+  const text = errors.map(({ message }) => message).join('; ') || response.statusText;
+  return new BelfryError(`${what}: ${status} ${text}`.trimEnd(), {
+    code: errors[0]?.code ?? `http_${status}`,
+    status,
+    errors,
+    requestId: response.headers.get('x-request-id') ?? undefined,
+    retryAfterMs: retryAfterMs(response.headers.get('retry-after'), Date.now()),
+  });
 }
 
-/** `Retry-After` in milliseconds: it is either seconds or a date. */
+/** `Retry-After`, which is in seconds or a date, in milliseconds. */
 function retryAfterMs(header: string | null, nowMs: number): number | undefined {
   if (header === null) return undefined;
   if (/^\s*\d+(\.\d+)?\s*$/.test(header)) return Math.ceil(Number(header) * 1000);
@@ -73,7 +62,7 @@ function retryAfterMs(header: string | null, nowMs: number): number | undefined 
   return Number.isNaN(at) ? undefined : Math.max(0, at - nowMs);
 }
 
-/** What stands between the server and us may answer by itself, in its own words. */
+/** The problems in a body. Proxies respond in other forms. */
 function problemsIn(body: string): ErrorDetail[] {
   try {
     const { errors } = JSON.parse(body) as { errors?: unknown };

@@ -1,6 +1,6 @@
 import type { Event, Notification } from './generated/types.ts';
 
-/** Something that happened to the notifications of a user. */
+/** A change of the notifications of a user. */
 export interface NotificationEvent {
   id: string;
   name:
@@ -16,19 +16,19 @@ export interface NotificationEvent {
     | 'notifications/archive/all';
   timestamp: string;
   data: {
-    /** The notification, or, where the name ends in `/all`, the user. */
+    /** The id of the notification; of the user if the name ends in `/all`. */
     id: string;
     /** The `clientId` of the client that made the change. */
     client_id?: string;
     /**
-     * The notification as it is now. It is left out where there is nothing new to it, and where its text is
-     * very large: get it by its id then.
+     * The notification as it is now. Missing if nothing in it changed, or if its text is very large: then get
+     * it by its id.
      */
     notification?: Notification;
   };
 }
 
-/** Too much was missed to be told: fetch anew what you show, and go on listening. */
+/** Some missed events are no longer available: list again what you show, and continue with the stream. */
 export interface ResyncEvent {
   name: 'resync';
 }

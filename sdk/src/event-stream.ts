@@ -2,22 +2,22 @@ import { backoffMs, sleep } from './backoff.ts';
 import { BelfryError } from './errors.ts';
 import type { StreamOptions } from './options.ts';
 import { StreamParser } from './sse.ts';
-import { mayPass, networkError, type PreparedRequest, type Transport, withTimeout } from './transport.ts';
+import { isTemporary, networkError, type PreparedRequest, type Transport, withTimeout } from './transport.ts';
 
 const TIMEOUT_MS = 30_000;
-const IDLE_TIMEOUT_MS = 45_000; // three signs of life missed
-// Until the server has said what it wants.
+const IDLE_TIMEOUT_MS = 45_000; // three missed heartbeats
+// Used until the server sends `retry`.
 const RETRY_MS = 2_000;
 const LONGEST_RETRY_MS = 30_000;
 
 /**
- * What happens, as it happens: loop over it with `for await`. A connection that breaks is made again, and
- * goes on after the last event that the loop was given. It ends with `break` or the signal; an answer that
- * will not change, such as 401, is thrown.
+ * Events as they happen: loop over them with `for await`. A broken connection is restored and continues after
+ * the last event of the loop. `break` or the signal ends the stream. An error that a retry does not solve,
+ * such as 401, is thrown.
  */
 export class EventStream<Event> implements AsyncIterable<Event> {
   /**
-   * Where the event stands that the loop was given last. Kept somewhere, it lets another stream go on there
+   * The position of the last event of the loop. Store it to continue there with another stream, for example
    * after a restart.
    */
   lastEventId: string | undefined;
@@ -45,16 +45,16 @@ export class EventStream<Event> implements AsyncIterable<Event> {
       }
       if (signal?.aborted) return;
       state.failures += 1;
-      if (error !== undefined && (!mayPass(error) || state.failures > maxRetries)) throw error;
+      if (error !== undefined && (!isTemporary(error) || state.failures > maxRetries)) throw error;
       const retryAfterMs = error instanceof BelfryError ? error.retryAfterMs : undefined;
       const pace = { firstMs: state.retryMs, longestMs: Math.max(LONGEST_RETRY_MS, state.retryMs) };
       const retryInMs = backoffMs(state.failures, retryAfterMs, pace);
       onDisconnect?.({ error, retryInMs });
-      await sleep(retryInMs, signal).catch(() => {}); // aborted: the loop sees it
+      await sleep(retryInMs, signal).catch(() => {}); // aborted: the loop ends
     }
   }
 
-  /** The events of one connection, until it ends or breaks. */
+  /** The events of one connection until it ends or breaks. */
   async *#connect(state: { failures: number; retryMs: number }): AsyncGenerator<Event, void, undefined> {
     const { signal, timeoutMs = TIMEOUT_MS, idleTimeoutMs = IDLE_TIMEOUT_MS, onOpen } = this.#options;
     const { what, init } = this.#request;
@@ -87,7 +87,7 @@ function bodyOf(what: string, response: Response): ReadableStream<Uint8Array> {
   const type = response.headers.get('content-type') ?? '';
   if (response.body !== null && type.startsWith('text/event-stream')) return response.body;
   const { status } = response;
-  throw new BelfryError(`${what}: ${status}, but the answer is no event stream`, {
+  throw new BelfryError(`${what}: ${status}, but the response is not an event stream`, {
     code: 'invalid_response',
     status,
   });
@@ -101,9 +101,7 @@ function parseEvent<Event>(what: string, data: string): Event {
   }
 }
 
-/**
- * The text of a body as it comes. Fails when nothing comes for so long: a connection can die without a word.
- */
+/** The text of a body as it arrives. Fails after a time without data: a connection can die silently. */
 async function* texts(
   what: string,
   body: ReadableStream<Uint8Array>,
@@ -114,8 +112,8 @@ async function* texts(
   const decoder = new TextDecoder();
   try {
     for (;;) {
-      // Only while it is waited for: a loop that takes its time over an event is no silence of the server.
-      const idle = withTimeout(`${what}: a sign of life`, idleTimeoutMs, signal);
+      // The time runs only while this waits for data, not while the loop handles an event.
+      const idle = withTimeout(`${what}: heartbeat`, idleTimeoutMs, signal);
       const ended = new Promise<never>((_resolve, reject) => {
         idle.signal.addEventListener('abort', () => reject(idle.signal.reason), { once: true });
       });
@@ -128,6 +126,6 @@ async function* texts(
       yield decoder.decode(value, { stream: true });
     }
   } finally {
-    await reader.cancel().catch(() => {}); // it may be broken already
+    await reader.cancel().catch(() => {}); // it may be broken
   }
 }

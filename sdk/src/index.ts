@@ -1,6 +1,6 @@
-// biome-ignore-all lint/performance/noBarrelFile: the face of the package; bundlers drop what is not used (sideEffects: false)
-// biome-ignore-all lint/performance/noReExportAll: types alone, which cost nothing
-export { BelfryError, type ErrorDetail } from './errors.ts';
+// biome-ignore-all lint/performance/noBarrelFile: the entry of the package, without side effects
+// biome-ignore-all lint/performance/noReExportAll: only types, which cost nothing
+export { BelfryError } from './errors.ts';
 export type { NotificationEvent, ResyncEvent } from './event-of.ts';
 export type { EventStream } from './event-stream.ts';
 export { ProjectClient } from './generated/project-client.ts';

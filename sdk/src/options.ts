@@ -1,35 +1,34 @@
-/** How a client reaches its server, and how patient it is. */
+/** How a client reaches its server, and its timeouts. */
 export interface ClientOptions {
   /**
-   * The Project JWT or User JWT, or a function that answers the one to use: it is asked before every attempt,
-   * so it is the place to renew a token that has expired.
+   * The Project JWT or User JWT, or a function that returns it. The function is called before every attempt,
+   * so it can renew an expired token.
    */
   token: string | (() => string | Promise<string>);
   /** The address of the API, with its version: `https://notify.example.com/v2`. */
   baseUrl: string;
-  /** How often a call is tried again after a failure that may pass; 0 for never. @default 3 */
+  /** How often a call is retried after a temporary failure; 0 for never. @default 3 */
   maxRetries?: number | undefined;
-  /** How long one attempt may take. @default 30000 */
+  /** The time for one attempt. @default 30000 */
   timeoutMs?: number | undefined;
-  /** How long a call may take with all attempts and the waits between them. @default 60000 */
+  /** The time for all attempts of a call and the waits between them. @default 60000 */
   totalTimeoutMs?: number | undefined;
   /** Sent with every request. */
   headers?: Readonly<Record<string, string>> | undefined;
   /**
-   * Names this client: what it changes comes back in streams with this `client_id`, so that it can skip its
-   * own echo.
+   * Names this client. Streams mark its changes with this `client_id`, so that it can skip them.
    */
   clientId?: string | undefined;
-  /** Used instead of the global `fetch`: for a proxy, a log, or measurements. */
+  /** Replaces the global `fetch`, for a proxy, a log or metrics. */
   fetch?: typeof fetch | undefined;
 }
 
-/** What one call does otherwise than its client. */
+/** Options of one call. They take precedence over those of the client. */
 export interface RequestOptions {
-  /** Ends the call; it then rejects with the reason of the signal. */
+  /** Aborts the call, which rejects with the reason of the signal. */
   signal?: AbortSignal | undefined;
   /**
-   * For a POST. Without one, a new one is made for each call, so that its attempts have one effect together.
+   * For a POST. By default each call has a new key, so that all its attempts have one effect.
    */
   idempotencyKey?: string | undefined;
   maxRetries?: number | undefined;
@@ -41,27 +40,27 @@ export interface RequestOptions {
 /** A query whose members may also be `undefined`. */
 export type Query<Members> = { [Name in keyof Members]: Members[Name] | undefined };
 
-/** What one stream does otherwise than its client. */
+/** Options of one stream. They take precedence over those of the client. */
 export interface StreamOptions {
   /** Ends the stream, and the loop over it, without an error. */
   signal?: AbortSignal | undefined;
-  /** Where to go on: the `lastEventId` of an earlier stream. */
+  /** Continues after this event: the `lastEventId` of an earlier stream. */
   lastEventId?: string | undefined;
   /**
-   * The connection counts as dead when nothing has come for so long; servers send a sign of life every 15 s.
+   * The connection is restored after this time without data. Servers send a heartbeat every 15 s.
    * @default 45000
    */
   idleTimeoutMs?: number | undefined;
   /** How many attempts in a row may fail before the stream does. @default Infinity */
   maxRetries?: number | undefined;
-  /** How long one attempt to connect may take. @default that of the client */
+  /** The time for one attempt to connect. @default that of the client */
   timeoutMs?: number | undefined;
   headers?: Readonly<Record<string, string>> | undefined;
-  /** Called each time the connection stands. */
+  /** Called each time the connection is open. */
   onOpen?: (() => void) | undefined;
   /**
-   * Called each time it is lost or cannot be made, with what went wrong if anything did, and when it is tried
-   * again.
+   * Called each time the connection is lost or cannot be opened, with the error, if any, and the time until
+   * the next attempt.
    */
   onDisconnect?: ((event: { error: unknown; retryInMs: number }) => void) | undefined;
 }

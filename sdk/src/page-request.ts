@@ -1,13 +1,13 @@
 import type { RequestOptions } from './options.ts';
 import type { Transport } from './transport.ts';
 
-/** A page of a list, newest first, as the API has it. */
+/** A page of a list in the API, newest first. */
 export interface PageData<Item> {
   data: Item[];
   links: { first: string; next: string | null; prev: string | null };
 }
 
-/** A page with the way to its neighbours. */
+/** A page with links to its neighbours. */
 export interface Page<Item> extends PageData<Item> {
   /** Requests the page of older records; `undefined` on the last page. */
   next(): PageRequest<Item> | undefined;
@@ -16,8 +16,8 @@ export interface Page<Item> extends PageData<Item> {
 }
 
 /**
- * A list that was asked for. Awaited, it is one page. Looped over with `for await`, it is every record from
- * there on, fetched a page at a time. Nothing is requested before either.
+ * A list. `await` returns one page. `for await` returns every record from there on, and fetches a page at a
+ * time. Nothing is requested before.
  */
 export class PageRequest<Item> implements Promise<Page<Item>>, AsyncIterable<Item> {
   readonly [Symbol.toStringTag] = 'PageRequest';
@@ -34,10 +34,10 @@ export class PageRequest<Item> implements Promise<Page<Item>>, AsyncIterable<Ite
     this.#options = options;
   }
 
-  // biome-ignore lint/suspicious/noThenProperty: this is what makes it a promise
+  // biome-ignore lint/suspicious/noThenProperty: makes it a promise
   then<Result = Page<Item>, Failure = never>(
     onPage?: ((page: Page<Item>) => Result | PromiseLike<Result>) | null,
-    // biome-ignore lint/suspicious/noExplicitAny: as every promise has it
+    // biome-ignore lint/suspicious/noExplicitAny: as in the type of every promise
     onError?: ((error: any) => Failure | PromiseLike<Failure>) | null,
   ): Promise<Result | Failure> {
     this.#page ??= this.#fetch();
@@ -45,7 +45,7 @@ export class PageRequest<Item> implements Promise<Page<Item>>, AsyncIterable<Ite
   }
 
   catch<Failure = never>(
-    // biome-ignore lint/suspicious/noExplicitAny: as every promise has it
+    // biome-ignore lint/suspicious/noExplicitAny: as in the type of every promise
     onError?: ((error: any) => Failure | PromiseLike<Failure>) | null,
   ): Promise<Page<Item> | Failure> {
     return this.then(null, onError);
@@ -56,23 +56,22 @@ export class PageRequest<Item> implements Promise<Page<Item>>, AsyncIterable<Ite
   }
 
   /**
-   * Every record from here on: towards older ones, or, where the list was asked for with `ending_before`,
-   * towards newer ones.
+   * Every record from here on: older ones, or newer ones if the query has `ending_before`.
    */
   async *[Symbol.asyncIterator](): AsyncGenerator<Item, void, undefined> {
-    for await (const { data } of this.pages()) yield* this.#goesUp ? data.toReversed() : data;
+    for await (const { data } of this.pages()) yield* this.#isAscending ? data.toReversed() : data;
   }
 
-  /** The same, a page at a time. */
+  /** The same as pages. */
   async *pages(): AsyncGenerator<Page<Item>, void, undefined> {
     let page: Page<Item> | undefined = await this;
     while (page !== undefined) {
       yield page;
-      page = await (this.#goesUp ? page.prev() : page.next());
+      page = await (this.#isAscending ? page.prev() : page.next());
     }
   }
 
-  get #goesUp(): boolean {
+  get #isAscending(): boolean {
     const { ending_before: cursor } = this.#query as { ending_before?: string | null };
     return cursor !== undefined && cursor !== null;
   }
@@ -88,8 +87,8 @@ export class PageRequest<Item> implements Promise<Page<Item>>, AsyncIterable<Ite
   }
 
   /**
-   * Of a link only the cursor is used. Its address is the one that the server takes itself to have, which a
-   * proxy may know better, and a token should go nowhere but to the address that it was given for.
+   * Uses only the cursor of a link. Behind a proxy its address may be wrong, and the token must only go to
+   * `baseUrl`.
    */
   #neighbour(link: string | null): PageRequest<Item> | undefined {
     if (link === null) return undefined;

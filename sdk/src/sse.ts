@@ -1,16 +1,16 @@
-/** A block of an event stream: what the HTML standard calls dispatching an event. */
+/** A block of an event stream, which the HTML standard dispatches as an event. */
 export interface StreamBlock {
   /** The name of the event; `message` if it has none. */
   event: string;
-  /** `undefined` where the block had no data, only an id or a time to wait. */
+  /** `undefined` if the block has only an id or a time to wait. */
   data: string | undefined;
-  /** The last id that came, with this block or before. */
+  /** The last id in this block or before. */
   lastEventId: string;
 }
 
-/** Reads Server-Sent Events (HTML standard, 9.2.6) from text that comes in pieces. */
+/** Parses Server-Sent Events (HTML standard, 9.2.6) from text that arrives in pieces. */
 export class StreamParser {
-  /** How long the server wants clients to wait before they connect again. */
+  /** The time that clients wait before they reconnect, from the server. */
   retryMs: number | undefined;
   #lastEventId: string;
   #rest = '';
@@ -23,12 +23,12 @@ export class StreamParser {
     this.#lastEventId = lastEventId;
   }
 
-  /** The blocks that this piece completes. */
+  /** Returns the blocks that this piece completes. */
   push(piece: string): StreamBlock[] {
     if (piece === '') return [];
     const text = this.#rest + (this.#isFirst ? piece.replace(/^\uFEFF/, '') : piece);
     this.#isFirst = false;
-    // A CR at the end may be the first half of a line break: it waits for what comes next.
+    // A CR at the end may be the first half of a line break, so it stays for the next piece.
     const lines = text.split(/\r\n|\n|\r(?!$)/);
     this.#rest = lines.pop() ?? '';
     return lines.flatMap((line) => this.#line(line) ?? []);

@@ -1,8 +1,8 @@
 import { backoffMs, sleep } from './backoff.ts';
-import { BelfryError, errorOfAnswer } from './errors.ts';
+import { BelfryError, errorOfResponse } from './errors.ts';
 import type { ClientOptions, RequestOptions } from './options.ts';
 
-/** A request to the API: the path below `baseUrl`, and what goes with it. */
+/** A request to the API. The path is below `baseUrl`. */
 export interface ApiRequest {
   method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   path: string;
@@ -11,19 +11,20 @@ export interface ApiRequest {
   body?: unknown;
 }
 
-/** A way to the server: makes requests, and makes them again. */
+/** Sends requests to the server, with retries. */
 export interface Transport {
   /**
-   * Answers the body of a success, `undefined` where it has none. Rejects with a `BelfryError`, or with the
-   * reason of the signal.
+   * Resolves with the body of a success, or `undefined` if it has none. Rejects with a `BelfryError`, or with
+   * the reason of the signal.
    */
   send(request: ApiRequest, options?: RequestOptions): Promise<unknown>;
-  /** One attempt, and the response before its body: `what` names the request in errors. */
+  /** Makes one attempt and resolves with the response before its body. */
   attempt(prepared: PreparedRequest, limits: AttemptLimits): Promise<Response>;
   prepare(request: ApiRequest, options?: RequestOptions): PreparedRequest;
 }
 
 export interface PreparedRequest {
+  /** The name of the request in errors: `GET /users`. */
   what: string;
   url: string;
   init: RequestInit & { headers: Headers };
@@ -38,16 +39,13 @@ const MAX_RETRIES = 3;
 const TIMEOUT_MS = 30_000;
 const TOTAL_TIMEOUT_MS = 60_000;
 
-// 409 is not among them: the server makes a twin that is under way wait, and answers 409 for another request
-// under the same key.
-const PASSING = new Set([408, 425, 429, 500, 502, 503, 504]);
+// Not 409: the server uses it if the key belongs to another request.
+const TEMPORARY = new Set([408, 425, 429, 500, 502, 503, 504]);
 
-/**
- * The way to the server that these options describe. Throws for an address or headers that cannot be used.
- */
+/** Creates the transport of a client. Throws if its address cannot be used. */
 export function createTransport(options: ClientOptions): Transport {
   const base = options.baseUrl.replace(/\/+$/, '');
-  new URL(base); // told now rather than at the first call
+  new URL(base); // throws now and not at the first call
   const callFetch = options.fetch ?? ((...parameters: Parameters<typeof fetch>) => fetch(...parameters));
 
   function prepare(request: ApiRequest, { headers, idempotencyKey }: RequestOptions = {}): PreparedRequest {
@@ -64,8 +62,8 @@ export function createTransport(options: ClientOptions): Transport {
         headers: all,
         ...(request.body === undefined ? {} : { body: JSON.stringify(request.body) }),
         cache: 'no-store',
-        credentials: 'omit', // the token is all there is to it, and the server refuses cookies
-        redirect: 'manual', // an API that moved is told of, not followed: a POST would arrive as a GET
+        credentials: 'omit', // the token is enough, and the server rejects cookies
+        redirect: 'manual', // a redirected POST would arrive as a GET
       },
     };
   }
@@ -79,10 +77,10 @@ export function createTransport(options: ClientOptions): Transport {
       throw networkError(prepared.what, error, limits.signal);
     });
     if (response.ok) return response;
-    throw await errorOfAnswer(prepared.what, response);
+    throw await errorOfResponse(prepared.what, response);
   }
 
-  /** One attempt within its time, body and all. */
+  /** One attempt with its body, within the timeout. */
   async function attemptWhole(
     prepared: PreparedRequest,
     { signal, timeoutMs }: AttemptLimits,
@@ -112,7 +110,7 @@ export function createTransport(options: ClientOptions): Transport {
           timeoutMs: Math.min(timeoutMs, deadline - performance.now()),
         });
       } catch (error) {
-        if (number > maxRetries || !mayPass(error) || request.method === 'PATCH') throw error;
+        if (number > maxRetries || !isTemporary(error) || request.method === 'PATCH') throw error;
         const waitMs = backoffMs(number, error.retryAfterMs);
         if (performance.now() + waitMs >= deadline) throw error;
         await sleep(waitMs, signal);
@@ -123,17 +121,14 @@ export function createTransport(options: ClientOptions): Transport {
   return { send, attempt, prepare };
 }
 
-/**
- * Whether it may be otherwise the next time. Everything that is sent may be sent again: what POSTs carry a
- * key for.
- */
-export function mayPass(error: unknown): error is BelfryError {
+/** Returns whether a retry can help. Every request may be repeated, because POSTs have a key. */
+export function isTemporary(error: unknown): error is BelfryError {
   if (!(error instanceof BelfryError)) return false;
   if (error.status === undefined) return true;
-  return PASSING.has(error.status) && error.code !== 'invalid_response';
+  return TEMPORARY.has(error.status) && error.code !== 'invalid_response';
 }
 
-/** A signal that is aborted with the caller's, or by itself after so long. */
+/** A signal that aborts with the signal of the caller, or after a time. */
 export function withTimeout(what: string, timeoutMs: number, outer: AbortSignal | undefined) {
   const controller = new AbortController();
   const aborted = () => controller.abort(outer?.reason);
@@ -142,22 +137,22 @@ export function withTimeout(what: string, timeoutMs: number, outer: AbortSignal 
   let timedOut: BelfryError | undefined;
   const timer = setTimeout(
     () => {
-      timedOut = new BelfryError(`${what}: no answer within ${timeoutMs} ms`, { code: 'timeout' });
+      timedOut = new BelfryError(`${what}: no response within ${timeoutMs} ms`, { code: 'timeout' });
       controller.abort(timedOut);
     },
     Math.max(0, timeoutMs),
   );
   return {
     signal: controller.signal,
-    /** Ends the connection, too. */
+    /** Also closes the connection. */
     abort: () => controller.abort(),
-    /** The clock stops; the caller's signal goes on. */
+    /** Stops the time. The signal of the caller still counts. */
     stop: () => clearTimeout(timer),
     clear() {
       clearTimeout(timer);
       outer?.removeEventListener('abort', aborted);
     },
-    /** Why it really ended. */
+    /** The reason of the abort, or else this error. */
     reasonOr: (error: unknown): unknown => (outer?.aborted ? outer.reason : (timedOut ?? error)),
   };
 }
@@ -171,7 +166,7 @@ async function readJson(what: string, response: Response, signal: AbortSignal): 
     return JSON.parse(text);
   } catch (cause) {
     const { status } = response;
-    throw new BelfryError(`${what}: ${status}, but the answer is not JSON: is baseUrl right?`, {
+    throw new BelfryError(`${what}: ${status}, but the response is not JSON: is baseUrl right?`, {
       code: 'invalid_response',
       status,
       cause,
@@ -179,19 +174,19 @@ async function readJson(what: string, response: Response, signal: AbortSignal): 
   }
 }
 
-/** `fetch` says little by itself ("fetch failed"): the cause knows more. */
+/** An error of `fetch`. Its message says little ("fetch failed"), but its cause has the reason. */
 export function networkError(what: string, error: unknown, signal: AbortSignal | undefined): unknown {
   if (signal?.aborted) return signal.reason;
   const { message, cause } = error as { message?: unknown; cause?: { code?: unknown; message?: unknown } };
   const why = cause?.code ?? cause?.message ?? message ?? error;
-  return new BelfryError(`${what}: no answer (${String(why)})`, { code: 'network_error', cause: error });
+  return new BelfryError(`${what}: no response (${String(why)})`, { code: 'network_error', cause: error });
 }
 
-/** Members that are `undefined` or `null` are left out, a list comes once for each of its values. */
+/** Omits members that are `undefined` or `null`, and repeats a member for each value of an array. */
 function queryText({ method, query, path }: ApiRequest): string {
   const parameters = new URLSearchParams();
   for (const [name, value] of Object.entries(query ?? {})) {
-    // An id that the caller has not got would otherwise turn "delete this one" into "delete all".
+    // A missing id would otherwise turn "delete this one" into "delete all".
     if (value === undefined && method === 'DELETE')
       throw new TypeError(`${method} ${path}: ${name} is undefined; leave it out to mean all`);
     for (const one of [value].flat())
@@ -200,7 +195,7 @@ function queryText({ method, query, path }: ApiRequest): string {
   return parameters.size === 0 ? '' : `?${parameters}`;
 }
 
-/** Not `crypto.randomUUID`, which browsers have on https pages only. */
+/** Not `crypto.randomUUID`, which browsers only have on https pages. */
 function newKey(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');

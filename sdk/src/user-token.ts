@@ -1,28 +1,28 @@
-/** Whom a User JWT speaks for; external_id wins where both are given. */
+/** The user of a User JWT. With both, the external id decides. */
 export interface UserTokenOptions {
-  /** The project's API key, `pk_…`. */
+  /** The API key of the project, `pk_…`. */
   apiKey: string;
-  /** The project's API secret, `sk_…`: it stays on your server. */
+  /** The API secret of the project, `sk_…`. Keep it on your server. */
   apiSecret: string;
   externalId?: string;
   email?: string;
-  /** How long the token is good for. @default 3600 */
+  /** How long the token is valid. @default 3600 */
   expiresInSeconds?: number | undefined;
 }
 
-/** Makes a User JWT (HS256), on a server: whoever has the API secret can speak for every user. */
+/** Creates a User JWT (HS256). For servers only: the API secret gives access to every user. */
 export async function createUserToken(options: UserTokenOptions): Promise<string> {
   const { apiKey, apiSecret, externalId, email, expiresInSeconds = 3600 } = options;
   if (externalId === undefined && email === undefined)
     throw new TypeError('createUserToken needs externalId or email');
-  // An id that turned out undefined, null or blank must not leave a token that speaks for whoever has the
-  // e-mail address.
+  // An id that is undefined, null or blank by mistake must not create a token for the user with this e-mail
+  // address.
   for (const name of ['externalId', 'email'] as const) {
     if (!(name in options)) continue;
     const value: unknown = options[name];
     if (typeof value !== 'string' || value.trim() === '')
       throw new TypeError(
-        `createUserToken: ${name} is ${JSON.stringify(value)}; give a text, or leave it out`,
+        `createUserToken: ${name} is ${JSON.stringify(value)}; pass a string or leave it out`,
       );
   }
   const nowSeconds = Math.floor(Date.now() / 1000);

@@ -43,53 +43,49 @@ import { Worker } from './queue/worker.ts';
 
 /** A running Belfry. */
 export interface Service {
-  /** Where it listens: `http://127.0.0.1:3000`. */
+  /** The address at which it listens: `http://127.0.0.1:3000`. */
   readonly address: string;
   readonly credentials: CredentialsFile | undefined;
   readonly context: Opened;
-  /** Takes no more requests, lets what runs end, and stops everything, the embedded database too. */
+  /** Rejects new requests, drains running work, and stops everything, including the embedded database. */
   stop(): Promise<void>;
 }
 
 export interface ServiceOptions {
   log: Logger;
   clock?: Clock;
-  /** How long providers are waited for; tests shorten it. */
+  /** Timeouts of providers; tests shorten them. */
   timeouts?: Partial<Timeouts>;
-  /** How often the worker looks for what nobody has told it of; tests shorten it. */
+  /** How often the worker polls for jobs that it was not notified of; tests shorten it. */
   pollMs?: number;
-  /** Judges every reply by its schema: for tests. */
+  /** Validates every response against its schema; for tests. */
   checkReplies?: boolean;
-  /** The database is gone for good: the process has to end. */
+  /** Called when the database is lost permanently, so the process has to end. */
   onLost?: (error: StartError) => void;
 }
 
 type HttpServer = Awaited<ReturnType<typeof createServer>>;
 
-// Fan-outs hold a connection each for a transaction; outcomes, claims and the lease need one now and then.
+// Each fan-out holds a connection for its transaction; outcomes, claims and leases need one sometimes.
 const WORKER_POOL_SIZE = 10;
-// How long requests and running work may go on after a stop was asked for; those who stop us (systemd,
-// Docker, Kubernetes) wait 10 s and more. E-mails that are on their way then get another second, what has not
-// begun is left to the next start.
+// How long requests and jobs may run after a stop was requested: systemd, Docker and Kubernetes wait 10 s or
+// longer. Messages in flight then get another second. Jobs that have not begun wait for the next start.
 const GRACE_MS = 7_000;
-const HURRY_MS = 1_000;
-// A node that pauses an integration, and is gone before it has found out that it works again, leaves that to
-// the others.
+const LAST_SENDS_MS = 1_000;
+// A node that has paused an integration may stop before it has resumed it: the other nodes take the pause
+// over.
 const ADOPT_PAUSES_EVERY_MS = 30_000;
 const MAINTENANCE_EVERY_MS = 10 * 60_000;
 
-/**
- * Puts the parts together and starts them. Throws `StartError` when that cannot be, with everything stopped
- * again.
- */
+/** Starts all parts of the service. If one fails, stops the others and throws a `StartError`. */
 export async function startService(config: Config, options: ServiceOptions): Promise<Service> {
   const context = await open(config, { role: 'server', ...options });
   const undo: (() => Promise<void>)[] = [() => context.close()];
   const stop = async () => {
-    // What one part fails at must not leave the others running, least of all the database.
+    // The failure of one part must not keep the others running, least of all the database.
     const failures: unknown[] = [];
     for (const step of undo.splice(0).reverse()) await step().catch((error: unknown) => failures.push(error));
-    if (failures.length > 0) throw new AggregateError(failures, 'not everything could be stopped in order');
+    if (failures.length > 0) throw new AggregateError(failures, 'some parts failed to stop');
   };
   try {
     if (context.alone) await rescueAll(context.db);
@@ -107,7 +103,7 @@ export async function startService(config: Config, options: ServiceOptions): Pro
     });
     const server = await startServer({ ...context, discarder }, acceptor, options, undo);
     startMaintenance(context, undo);
-    // Begun before the requests are waited for: both have their time at the same time.
+    // Starts before the requests are drained, so that both drain at the same time.
     undo.push(async () => void stopWorker());
     await beginWork();
     const address = config.PUBLIC_URL ?? localAddress(server);
@@ -119,14 +115,14 @@ export async function startService(config: Config, options: ServiceOptions): Pro
   }
 }
 
-/** The worker, and how it is stopped. */
+/** The worker with its start and stop. */
 interface RunningWorker {
   worker: Worker;
   start(): Promise<void>;
   stop(): Promise<void>;
 }
 
-/** The context, and what discards tokens for the worker and for vendors that report. */
+/** The context with the discarder of tokens, for the worker and for reports of vendors. */
 type Discarding = Opened & { discarder: TokenDiscarder };
 
 function startWorker(
@@ -134,7 +130,7 @@ function startWorker(
   { timeouts, pollMs }: ServiceOptions,
   undo: (() => Promise<void>)[],
 ): RunningWorker {
-  // A pool of its own: a flood of requests must not take the connections with which their work gets done.
+  // A separate pool, so that a flood of requests cannot take the connections of the worker.
   const db = context.pool('worker', WORKER_POOL_SIZE);
   const workerContext = { ...context, db };
   const onTokensGone = (gone: readonly GoneToken[]) => context.discarder.add(gone);
@@ -209,12 +205,12 @@ function startWorker(
   });
   relay.start();
   undo.push(() => relay.stop());
-  const hurry = async () => {
-    await dispatcher.close({ graceMs: HURRY_MS });
-    await context.transport.close(); // the messages of webhooks, which are sent again
+  const abort = async () => {
+    await dispatcher.close({ graceMs: LAST_SENDS_MS });
+    await context.transport.close(); // ends the sends of webhooks, which are retried
   };
   const stop = async () => {
-    await worker.stop(GRACE_MS, hurry);
+    await worker.stop(GRACE_MS, abort);
     recorder.close();
     messages.close();
   };
@@ -229,7 +225,7 @@ function startWorker(
       clearInterval(adopting);
       await pauses.close();
     },
-    () => dispatcher.close({ graceMs: HURRY_MS }),
+    () => dispatcher.close({ graceMs: LAST_SENDS_MS }),
     stop,
   );
   const start = async () => {
@@ -239,16 +235,16 @@ function startWorker(
   return { worker, start, stop };
 }
 
-/** For the operator: which integration of which project is paused, and why. */
+/** Logs for the operator which integration of which project is paused, and why. */
 function logIntegration(log: Logger, { type, projectId, details }: IntegrationEvent): void {
   const { code, log: reason, payload } = details;
   const facts = { projectId, integration: payload, code, reason };
   if (type === 'integration.paused')
-    log.warn(facts, 'integration paused: its provider refuses it or does not answer');
+    log.warn(facts, 'integration paused: its provider rejects it or does not respond');
   else log.info(facts, 'integration works again');
 }
 
-/** Where vendors turn to: what the operator says, else where the server is. */
+/** The contact for vendors: the operator's, else the server's own address. */
 function contactOf({ OPERATOR_CONTACT, PUBLIC_URL }: Config): string | undefined {
   return OPERATOR_CONTACT ?? (PUBLIC_URL?.startsWith('https:') ? PUBLIC_URL : undefined);
 }
@@ -284,12 +280,12 @@ async function startServer(
     () => hits.close(),
   );
   undo.push(async () => {
-    // What stays open goes first: the server's close waits for every connection.
+    // Streams first, because the server's close waits for every connection.
     await Promise.all([webSockets.close(), streams.close(), eventStreams.close()]);
-    // Who is still sending a request then, or still reading an answer, is cut off.
-    const impatience = setTimeout(() => server.server.closeAllConnections(), GRACE_MS);
+    // Cuts off clients that are still sending a request or reading a response.
+    const cutOff = setTimeout(() => server.server.closeAllConnections(), GRACE_MS);
     await server.close();
-    clearTimeout(impatience);
+    clearTimeout(cutOff);
     hub.close();
     follower.close();
   });
@@ -301,7 +297,7 @@ async function startServer(
   return server;
 }
 
-/** Small housekeeping that nobody waits for. */
+/** Purges expired rows in the background. */
 function startMaintenance(context: Opened, undo: (() => Promise<void>)[]): void {
   let running = Promise.resolve();
   const closing = new AbortController();
@@ -326,7 +322,7 @@ async function purge(context: Opened, signal: AbortSignal): Promise<void> {
   ];
   for (const one of purges) {
     await one().catch((error: unknown) => {
-      context.log.warn({ err: error }, 'what ran out could not be deleted; it is tried again later');
+      context.log.warn({ err: error }, 'expired rows could not be purged; retried later');
     });
   }
 }

@@ -7,7 +7,7 @@ import type { OriginSetting } from './providers/shared/transport.ts';
 const OWN_SETTINGS = {
   DATA_DIR: {
     default: './data',
-    help: 'Where the embedded database, the credentials and the sealing key are kept.',
+    help: 'The directory of the embedded database, the credentials and the sealing key.',
     read: (text: string) => resolve(text.replace(/^~(?=$|\/)/, homedir())),
   },
   HOST: {
@@ -22,28 +22,41 @@ const OWN_SETTINGS = {
   },
   MAX_CONNECTIONS: {
     default: '20000',
-    help: 'How many connections may be open at once, WebSockets and streams included; 0 for no limit. One more is closed at once, without a response, and counted in `/metrics`. Each takes a file descriptor and about 15 kB.',
+    help:
+      'The most open connections, including WebSockets and streams; 0 for no limit. ' +
+      'Further ones are closed at once, without a response, and counted in `/metrics`. ' +
+      'Each takes a file descriptor and about 15 kB.',
     read: (text: string) => integer(text, 0, 10_000_000),
   },
   DATABASE_URL: {
     default: '',
-    help: 'A PostgreSQL 15 or newer to use instead of the embedded one: `postgres://user:password@host:5432/database`.',
+    help:
+      'A PostgreSQL 15 or newer to use instead of the embedded one: ' +
+      '`postgres://user:password@host:5432/database`.',
     read: (text: string) => optional(text, (value) => url(value, ['postgres:', 'postgresql:'])),
     secret: true,
   },
   PUBLIC_URL: {
     default: '',
-    help: 'The address under which clients and mail readers reach the server, for links in answers and e-mails. Default: `http://HOST:PORT`, and for answers the host of the request.',
+    help:
+      'The address at which clients and recipients reach the server, for links in responses and e-mails. ' +
+      'Default: `http://HOST:PORT`, and in responses the host of the request.',
     read: (text: string) => optional(text, (value) => url(value, ['http:', 'https:']).replace(/\/+$/, '')),
   },
   OPERATOR_CONTACT: {
     default: '',
-    help: 'Where push services write to when what this server sends troubles them: an `https:` or `mailto:` address. Apple takes no push to its browsers without one. Default: PUBLIC_URL where that is https.',
+    help:
+      'The contact for push services that have a problem with this server: ' +
+      'an `https:` or `mailto:` address. Apple requires one for pushes to its browsers. ' +
+      'Default: PUBLIC_URL, if that is https.',
     read: (text: string) => optional(text, (value) => url(value, ['https:', 'mailto:'])),
   },
   SECRET_KEY: {
     default: '',
-    help: 'The key that seals secrets at rest: 32 bytes as 64 hexadecimal or 44 base64 characters. Several, separated by commas: the first seals, all open. Default: a key file in DATA_DIR, made at the first start.',
+    help:
+      'The key that seals secrets at rest: 32 bytes as 64 hexadecimal or 44 base64 characters. ' +
+      'Several are separated by commas: the first seals, and all can open. ' +
+      'Default: a key file in DATA_DIR, created at the first start.',
     read: (text: string) =>
       text
         .split(',')
@@ -54,18 +67,25 @@ const OWN_SETTINGS = {
   },
   BRAND: {
     default: 'service',
-    help: 'The brand word in header names (`X-<BRAND>-…`) and in the path segment `<brand>_slackbot`. The word `service` is always understood too.',
+    help:
+      'The brand word in header names (`X-<BRAND>-…`) and in the path segment `<brand>_slackbot`. ' +
+      'The word `service` is always accepted as well.',
     read: (text: string) =>
       matching(text.toLowerCase(), /^[a-z][a-z0-9]{0,30}$/, 'a word of letters and digits'),
   },
   EGRESS_ALLOW: {
     default: '',
-    help: 'Address ranges that integrations may reach although they are private, as CIDR separated by commas: `10.0.0.0/8,127.0.0.1/32`.',
+    help:
+      'Private address ranges that integrations may reach, as CIDR separated by commas: ' +
+      '`10.0.0.0/8,127.0.0.1/32`.',
     read: networks,
   },
   TRUSTED_PROXIES: {
     default: '',
-    help: 'The proxies in front of the server, as CIDR separated by commas: `10.0.0.0/8,fd00::/8`. Of these alone `X-Forwarded-For` is believed, where requests are counted or logged by address. Default: none, the address is that of the connection.',
+    help:
+      'The proxies in front of the server, as CIDR separated by commas: `10.0.0.0/8,fd00::/8`. ' +
+      'Only their `X-Forwarded-For` determines the address by which requests are limited and logged. ' +
+      'Default: none, so the address is that of the connection.',
     read: networks,
   },
   RATE_LIMIT_READS: {
@@ -80,17 +100,22 @@ const OWN_SETTINGS = {
   },
   RATE_LIMIT_IP: {
     default: '500',
-    help: 'Requests per minute and address of callers without a valid credential; 0 switches the limit off.',
+    help: 'Requests per minute and address without a valid credential; 0 switches the limit off.',
     read: (text: string) => integer(text, 0, 1_000_000_000),
   },
   REQUEST_BODIES_MIB: {
     default: '',
-    help: 'Memory for request bodies in progress, in MiB, of which one credential gets half. Beyond it requests of more than 64 KiB are a 429 or 503. Default: an eighth of the heap limit (`--max-old-space-size`).',
+    help:
+      'Memory for the bodies of running requests, in MiB, of which one credential gets half. ' +
+      'When it is used up, requests of more than 64 KiB get a 429 or 503. ' +
+      'Default: an eighth of the heap limit (`--max-old-space-size`).',
     read: (text: string) => optional(text, (value) => integer(value, 1, 1_000_000)),
   },
   SLACKBOT_APP_ID: {
     default: '',
-    help: "The id of the server's own Slack app, by which projects connect workspaces that have no app of theirs: `<brand>_slackbot`.",
+    help:
+      "The id of the server's own Slack app, for projects without a Slack app of their own: " +
+      '`<brand>_slackbot`.',
     read: (text: string) =>
       optional(text, (value) => matching(value, /^[0-9A-Z]{1,50}$/, 'the id of a Slack app')),
   },
@@ -108,23 +133,29 @@ const OWN_SETTINGS = {
   },
   SLACKBOT_SIGNING_SECRET: {
     default: '',
-    help: "The signing secret of the server's own Slack app: what Slack reports is verified with it.",
+    help: "The signing secret of the server's own Slack app, which verifies reports from Slack.",
     read: (text: string) => optional(text, (value) => matching(value, /^\S{32}$/, '32 characters')),
     secret: true,
   },
   EVENTS_RETENTION_DAYS: {
     default: '90',
-    help: 'How many days events are kept; 0 keeps them for ever. Webhooks are sent, and streams resume with, what is kept.',
+    help:
+      'How many days events are kept; 0 keeps them forever. ' +
+      'Webhooks and streams can only deliver events that are kept.',
     read: (text: string) => integer(text, 0, 36_500),
   },
   NOTIFICATIONS_RETENTION_DAYS: {
     default: '365',
-    help: 'How many days a processed broadcast is kept, with its notifications and deliveries; 0 keeps them for ever.',
+    help:
+      'How many days a processed broadcast is kept, with its notifications and deliveries; ' +
+      '0 keeps them forever.',
     read: (text: string) => integer(text, 0, 36_500),
   },
   LOG_LEVEL: {
     default: 'info',
-    help: 'What is logged: `trace`, `debug` (each request), `info`, `warn`, `error`, `fatal` or `silent`.',
+    help:
+      'The lowest level that is logged: ' +
+      '`trace`, `debug` (each request), `info`, `warn`, `error`, `fatal` or `silent`.',
     read: (text: string) =>
       oneOf(text, ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const),
   },
@@ -137,30 +168,30 @@ interface Setting {
   secret?: boolean;
 }
 
-/** The settings that providers bring along. */
+/** The settings that follow from providers. */
 const ORIGIN_SETTINGS = Object.fromEntries(
   Object.entries(vendorOrigins).map(([name, origin]) => [
     name,
     {
       default: '',
-      help: `Replaces ${origin}, for a proxy or a stand-in for tests. May be a private address.`,
+      help: `Replaces ${origin}, for a proxy or a test server. May be a private address.`,
       read: (text: string) => optional(text, (value) => url(value, ['http:', 'https:']).replace(/\/+$/, '')),
     },
   ]),
 );
 
 /**
- * Every setting of the server: name, default, meaning, and how its text is read. This is the only file that
- * reads the environment; the reference page is generated from here.
+ * Every setting of the server: its name, default, meaning and parser. This is the only file that reads the
+ * environment, and the source of the reference page.
  */
 export const SETTINGS: Readonly<Record<string, Setting>> = { ...OWN_SETTINGS, ...ORIGIN_SETTINGS };
 
-/** The settings, read. */
+/** The parsed settings. */
 export type Config = {
   readonly [Name in keyof typeof OWN_SETTINGS]: ReturnType<(typeof OWN_SETTINGS)[Name]['read']>;
 } & { readonly [Name in OriginSetting]?: string | undefined };
 
-/** Thrown when settings cannot be used; names every one that is wrong. */
+/** Settings are invalid; lists all of them. */
 export class InvalidSettings extends Error {
   readonly problems: readonly string[];
 
@@ -170,7 +201,7 @@ export class InvalidSettings extends Error {
   }
 }
 
-/** Reads all settings from the environment. Throws `InvalidSettings` with every malformed or unknown one. */
+/** Reads all settings from the environment. Throws `InvalidSettings` with every invalid or unknown one. */
 export function readConfig(environment: Readonly<Record<string, string | undefined>> = process.env): Config {
   const problems = unknownSettings(environment);
   const values: Record<string, unknown> = {};
@@ -187,8 +218,8 @@ export function readConfig(environment: Readonly<Record<string, string | undefin
   return values as Config;
 }
 
-// An unknown name is a misspelt setting if it has the prefix of a group of settings, or if it differs from a
-// setting of at least 7 letters by one letter. The names that the guides use for clients are none.
+// An unknown name is a misspelled setting if it has the prefix of a group of settings, or if it differs from
+// a setting of at least 7 letters by one letter. The variables of clients in the guides are not settings.
 const FAMILIES = /^(RATE_LIMIT_|TRUSTED_|EGRESS_|BELFRY_|SLACKBOT_|PROVIDER_\w+_(BASE|API|AUTHORIZE)_URL$)/;
 const OF_CLIENTS = new Set(['BELFRY_API_KEY', 'BELFRY_API_SECRET', 'BELFRY_PROJECT_JWT', 'BELFRY_URL']);
 
@@ -204,7 +235,7 @@ function unknownSettings(environment: Readonly<Record<string, string | undefined
   return problems;
 }
 
-/** Whether one letter added, left out, changed or swapped with its neighbour makes `a` into `b`. */
+/** Whether `a` and `b` differ by one letter that is added, missing, changed or swapped with the next. */
 function oneEditApart(a: string, b: string): boolean {
   if (Math.abs(a.length - b.length) > 1) return false;
   let start = 0;

@@ -7,25 +7,24 @@ import { issueToken } from './domain/setup/projects/tokens.ts';
 import { verifyJwt } from './lib/jwt.ts';
 import type { Opened } from './open.ts';
 
-/** `<DATA_DIR>/credentials.json`: what a newcomer, and the command line, need to use this server. */
+/** `<DATA_DIR>/credentials.json`: the credentials for first steps and for the command line. */
 export interface CredentialsFile extends Credentials {
   base_url: string;
   legacy_base_url: string;
 }
 
-/** The file in a data directory; undefined when there is none that can be read. */
+/** The file in a data directory; undefined if it cannot be read. */
 export function readCredentials(dataDir: string): CredentialsFile | undefined {
   try {
     return JSON.parse(readFileSync(pathIn(dataDir), 'utf8')) as CredentialsFile;
   } catch {
-    return undefined; // missing or damaged comes to the same: it is made anew
+    return undefined; // missing or damaged: in both cases it is written again
   }
 }
 
 /**
- * Sees to it that the file is there and names the address at which the server listens now; the first time
- * with the project `default` made for it. Answers `undefined` when the operator has other projects and
- * removed the file.
+ * Writes the file with the server's current address; the first time it creates the project `default`. Returns
+ * `undefined` if the operator has other projects and has removed the file.
  */
 export async function writeCredentials(
   context: Opened,
@@ -45,25 +44,21 @@ export async function writeCredentials(
 }
 
 /**
- * Whose token the file holds. Several servers can share a database, each with a data directory and a file of
- * its own: the token of one is not to be revoked because another server has lost its file. An embedded
- * database has one server, wherever its directory is moved.
+ * The place for which the file's token is issued. Servers that share a database have separate files, and a
+ * server that has lost its file must not revoke the token of another. An embedded database has one server,
+ * wherever its directory is moved.
  */
 function placeOf({ config: { DATA_DIR, DATABASE_URL } }: Opened): string {
   return DATABASE_URL === undefined ? 'credentials.json' : `${hostname()}:${pathIn(DATA_DIR)}`;
 }
 
-/**
- * DATABASE_URL may lead to another database than when the file was written: what it says is of no use there.
- */
+/** Whether the credentials are of this database: DATABASE_URL may have changed since they were written. */
 async function isOfThisDatabase(context: Opened, credentials: CredentialsFile): Promise<boolean> {
   const project = await findProject(context, String(credentials.project_id));
   return project !== undefined && project.apiKey === credentials.api_key;
 }
 
-/**
- * Writes the current keys of a project into the file, if the file is of that project. Returns whether it is.
- */
+/** Writes the current keys of a project into the file, if it is that project's. Returns whether it is. */
 export async function renewCredentials(context: Opened, projectId: string): Promise<boolean> {
   const { DATA_DIR } = context.config;
   const before = readCredentials(DATA_DIR);
@@ -73,10 +68,7 @@ export async function renewCredentials(context: Opened, projectId: string): Prom
   return true;
 }
 
-/**
- * The same credentials where their keys are the project's current ones; else with the current secret, and a
- * new token.
- */
+/** The same credentials if their keys are current; else with the current secret and a new token. */
 async function withCurrentKeys(context: Opened, credentials: CredentialsFile): Promise<CredentialsFile> {
   const { project_id: projectId, api_secret: knownSecret, project_jwt: knownToken } = credentials;
   const project = await context.projects.byId(projectId);
@@ -84,7 +76,7 @@ async function withCurrentKeys(context: Opened, credentials: CredentialsFile): P
   const api_secret = project.apiSecrets[0].key.export().toString();
   const verdict = await verifyJwt(knownToken, project.signingKey, context.clock.now());
   const isRolled = !verdict.ok && verdict.reason === 'signature';
-  // The former token is valid as long as the former key: whoever rolled the key has chosen that.
+  // The former token stays valid as long as the former key, as chosen when the key was rolled.
   const issued = isRolled
     ? await issueToken(context, { projectId, name: 'credentials.json', issuedFor: placeOf(context) })
     : undefined;
@@ -92,7 +84,7 @@ async function withCurrentKeys(context: Opened, credentials: CredentialsFile): P
   return { ...credentials, api_secret, project_jwt: issued?.token ?? knownToken };
 }
 
-/** Whole or not at all, and never readable by others, not even while it is written. */
+/** Replaces the file atomically. Other users can never read it, not even while it is written. */
 function replace(path: string, text: string): void {
   const draft = `${path}.${process.pid}`;
   rmSync(draft, { force: true });

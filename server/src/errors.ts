@@ -1,7 +1,6 @@
 /**
- * Every error that a client can be told: code, status and message, written once. The reference page is
- * generated from here. Statuses and codes are those of the contract and of the decisions about what it leaves
- * open.
+ * Every error of the API: code, status and default message. The reference page is generated from here.
+ * Statuses and codes follow the contract and, where it is silent, our decisions.
  */
 const TABLE = {
   invalid_json: { status: 400, message: 'The request body is not valid JSON' },
@@ -22,7 +21,7 @@ const TABLE = {
   method_not_allowed: { status: 405, message: 'The path does not support this method' },
   idempotency_conflict: {
     status: 409,
-    message: 'The Idempotency-Key was used for another request',
+    message: 'The Idempotency-Key was used for another request; use a new key',
   },
   payload_too_large: { status: 413, message: 'The request body is too large' },
   unsupported_media_type: { status: 415, message: 'The request body must be JSON' },
@@ -33,13 +32,13 @@ const TABLE = {
   validation_failed: { status: 422, message: 'The request is not valid' },
   verification_failed: { status: 422, message: 'The provider does not accept the configuration' },
   rate_limit_exceeded: { status: 429, message: 'Too many requests' },
-  internal_error: { status: 500, message: 'Something went wrong on our side' },
-  service_unavailable: { status: 503, message: 'The service cannot reach its database right now' },
+  internal_error: { status: 500, message: 'The server failed because of an internal error' },
+  service_unavailable: { status: 503, message: 'The service cannot reach its database; try again later' },
 } as const;
 
 export type ErrorCode = keyof typeof TABLE;
 
-/** One problem as the client reads it. */
+/** One problem in an error response. */
 export interface Problem {
   code: ErrorCode;
   message: string;
@@ -47,10 +46,7 @@ export interface Problem {
   help_link?: string;
 }
 
-/**
- * An answer to a client that is not a success. Throw it anywhere below a route; the error handler turns it
- * into the reply.
- */
+/** An error for the client. Throw it anywhere below a route; the error handler turns it into the response. */
 export class ClientError extends Error {
   readonly code: ErrorCode;
   readonly problems: readonly Problem[];
@@ -61,11 +57,11 @@ export class ClientError extends Error {
     messages: readonly string[] = [],
     headers: Readonly<Record<string, string>> = {},
   ) {
-    const said = messages.length > 0 ? messages : [TABLE[code].message];
-    super(said.join('; '));
+    const texts = messages.length > 0 ? messages : [TABLE[code].message];
+    super(texts.join('; '));
     this.code = code;
     this.headers = headers;
-    this.problems = said.map((message) => ({ code, message }));
+    this.problems = texts.map((message) => ({ code, message }));
   }
 
   get status(): number {
@@ -73,7 +69,7 @@ export class ClientError extends Error {
   }
 }
 
-/** All errors with status and default message, for the reference page and the API description. */
+/** All errors with their status and default message, for the reference page and the API description. */
 export function allErrors(): { code: ErrorCode; status: number; message: string }[] {
   return Object.entries(TABLE).map(([code, entry]) => ({ code: code as ErrorCode, ...entry }));
 }

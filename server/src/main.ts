@@ -5,5 +5,5 @@ try {
   await createProgram().parseAsync();
 } catch (error) {
   if (!(error instanceof CommanderError)) throw error;
-  process.exitCode = error.exitCode === 0 ? 0 : 2; // asked for help, or used wrongly: commander has printed it
+  process.exitCode = error.exitCode === 0 ? 0 : 2; // help or a usage error, which commander has printed
 }

@@ -1,6 +1,6 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 
-/** All that `/metrics` shows. One registry for the process, as the process is what is measured. */
+/** All metrics of `/metrics`. They describe the process, so there is one registry for it. */
 export const registry = new Registry();
 
 collectDefaultMetrics({ register: registry });
@@ -9,7 +9,7 @@ const registers = [registry];
 
 export const broadcastsAccepted = new Counter({
   name: 'belfry_broadcasts_accepted_total',
-  help: 'Broadcasts that were answered 201.',
+  help: 'Broadcasts that were accepted.',
   registers,
 });
 
@@ -21,7 +21,7 @@ export const notificationsCreated = new Counter({
 
 export const deliveries = new Counter({
   name: 'belfry_deliveries_total',
-  help: 'Outcomes of deliveries, by channel.',
+  help: 'Delivery outcomes by channel.',
   labelNames: ['channel', 'outcome'] as const,
   registers,
 });
@@ -42,14 +42,14 @@ export const queueJobs = new Gauge({
 
 export const queueAge = new Gauge({
   name: 'belfry_queue_oldest_ready_seconds',
-  help: 'How long the oldest job that could run has been waiting, by kind.',
+  help: 'How long the oldest ready job has been waiting, by kind.',
   labelNames: ['kind'] as const,
   registers,
 });
 
 export const integrationsPaused = new Gauge({
   name: 'belfry_integrations_paused',
-  help: 'Integrations that are paused because their provider refuses them or does not answer, of all projects, by provider.',
+  help: 'Integrations that are paused because their provider rejects them or does not respond, by provider.',
   labelNames: ['provider'] as const,
   registers,
 });
@@ -76,7 +76,7 @@ export const databaseConnections = new Gauge({
 
 export const httpSeconds = new Histogram({
   name: 'belfry_http_request_duration_seconds',
-  help: 'Requests by operation and status, from the last byte of the head to the end of the answer.',
+  help: 'Requests by operation and status, from the end of the request headers to the end of the response.',
   labelNames: ['operation', 'status'] as const,
   buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
   registers,

@@ -44,26 +44,25 @@ import { CannotOpen, createSealer, keyPath, loadKey, loadOrCreateKey, type Seale
 import type { Timeouts } from './providers/shared/transport.ts';
 import { createTransport } from './providers/shared/transport.ts';
 
-/** The domain's context on an open database of this release's schema, and its end. */
+/** The domain's context with an open, migrated database. */
 export interface Opened extends Context {
   readonly bus: PostgresBus;
-  /** Tells this process from others on the same database. */
+  /** Identifies this process among others on the same database. */
   readonly nodeId: string;
-  /** Whether this process alone works on the database. */
+  /** Whether no other process uses the database. */
   readonly alone: boolean;
-  /** Opens another pool on the same database; `close` closes it too. */
+  /** Opens another pool on the same database, which `close` closes as well. */
   pool(name: string, size: number): Database;
   close(): Promise<void>;
 }
 
-// With both pools of a server well below the 60 connections of the embedded one, and below the 100 that a
-// PostgreSQL has by default.
+// Both pools of a server together stay well below the 60 connections of the embedded database.
 const POOL_SIZE = 12;
 
 /**
- * Opens the database: the one of DATABASE_URL, or the embedded one in DATA_DIR, started as a `server` (which
- * may only one process be) or shared as a `client` (a command). Throws `StartError`, in one line that says
- * what to do, when that cannot be.
+ * Opens and migrates the database: that of DATABASE_URL, or the embedded one in DATA_DIR. Only one process
+ * may be its `server`; a `client` (a command) may share it. Throws a `StartError` whose message says what to
+ * do.
  */
 export async function open(
   config: Config,
@@ -145,18 +144,19 @@ export async function open(
 
 function makeDataDir(dataDir: string): void {
   try {
-    // Whatever the umask: who may write here may put a key of their own in the place of ours.
+    // With this mode, because a user who may write here could replace the key.
     mkdirSync(dataDir, { recursive: true, mode: 0o755 });
   } catch (error) {
     throw new StartError(
-      `DATA_DIR ${dataDir} cannot be made (${codeOf(error)}): choose a directory that this user may write to`,
+      `DATA_DIR ${dataDir} cannot be created (${codeOf(error)}): ` +
+        'choose a directory that this user may write to',
     );
   }
 }
 
 /**
- * The sealer with the keys of the settings, or of the data directory. A key is made only for a database in
- * which nothing is sealed yet. A server that could open nothing does not start.
+ * The sealer with the keys of the settings or of the data directory. A key is created only for a database
+ * without sealed secrets. A server that could open none of them does not start.
  */
 async function sealerFor(
   db: Database,
@@ -175,24 +175,28 @@ async function sealerFor(
     case 'other_keys':
       return unusable(
         role,
-        `the secrets in the database cannot be opened (${fit.problem}): start with the SECRET_KEY, or the secret.key in DATA_DIR, that they were sealed with; to change it, give both: SECRET_KEY=<new>,<old>`,
+        `the secrets in the database cannot be opened (${fit.problem}): ` +
+          'start with the SECRET_KEY, or the secret.key in DATA_DIR, that sealed them; ' +
+          'to change it, set both: SECRET_KEY=<new>,<old>',
         sealer,
       );
     case 'claimed':
       return unusable(
         role,
-        `another server has set up this database with the key ${fit.keyId}, this one has ${sealer.keyIds[0]}: give both the same SECRET_KEY, or copy the secret.key of the other server to ${keyPath(DATA_DIR)}`,
+        `another server has set up this database with the key ${fit.keyId}, this one has ` +
+          `${sealer.keyIds[0]}: give both the same SECRET_KEY, or copy the secret.key of the other server ` +
+          `to ${keyPath(DATA_DIR)}`,
         sealer,
       );
     case 'fits':
       for (const problem of fit.problems) log.error(`Some projects cannot be used: ${problem}`);
       return sealer;
     case 'unclaimed':
-      throw new Error('the key of the database could not be noted');
+      throw new Error('the key of the database could not be recorded');
   }
 }
 
-/** The integrations and webhooks that send nothing, because their key is gone. The others work. */
+/** Logs the integrations and webhooks that cannot send because their key is missing. */
 async function reportUnreadable(deps: { db: Database; sealer: Sealer; log: Logger }): Promise<void> {
   for (const line of describeUnreadable(await unreadableIntegrations(deps)))
     deps.log.error(`${line}. Add the key to SECRET_KEY, or save the integrations again`);
@@ -201,12 +205,14 @@ async function reportUnreadable(deps: { db: Database; sealer: Sealer; log: Logge
 }
 
 function missingKey(dataDir: string, needed: readonly string[]): string {
-  return `${keyPath(dataDir)} is missing, and the secrets in the database were sealed with the key ${needed.join(', ')}: put your copy of the file back, or set SECRET_KEY`;
+  return (
+    `${keyPath(dataDir)} is missing, and the secrets in the database were sealed with ` +
+    `the key ${needed.join(', ')}: ` +
+    'restore your copy of the file, or set SECRET_KEY'
+  );
 }
 
-/**
- * Refuses a server. A command gets a sealer that seals nothing, and opens what it can: many need no secret.
- */
+/** Throws for a server. A command gets a sealer that only opens, because many need no secret. */
 function unusable(role: 'server' | 'client', problem: string, sealer?: Sealer): Sealer {
   if (role === 'server') throw new StartError(problem);
   const refuse = () => {
@@ -234,12 +240,9 @@ const OTHERS_READ = 0o044;
 const OTHERS_WRITE = 0o002;
 const STICKY = 0o1000;
 
-/**
- * Tells of what other users of the machine could read or replace. Not an error: containers mount keys as they
- * please.
- */
+/** Warns of files that other users could read or replace. Not an error, because containers mount keys so. */
 function warnOfOthers({ DATA_DIR }: Config, log: Logger): void {
-  if (process.platform === 'win32') return; // has no such modes
+  if (process.platform === 'win32') return; // without such modes
   const modeOf = (path: string) => statSync(path, { throwIfNoEntry: false })?.mode ?? 0;
   const folder = modeOf(DATA_DIR);
   if ((folder & OTHERS_WRITE) !== 0 && (folder & STICKY) === 0)
@@ -251,7 +254,7 @@ function warnOfOthers({ DATA_DIR }: Config, log: Logger): void {
   }
 }
 
-/** Where the database is, started or shared as for `open`, whatever is in it: for backup and restore. */
+/** Starts or shares the database as `open` does, with any contents: for backup and restore. */
 export async function connect(
   config: Config,
   { role, log, onLost }: { role: 'server' | 'client'; log: Logger; onLost?: (error: StartError) => void },
@@ -268,10 +271,7 @@ export async function connect(
   return { connection: server.connection, stop: () => server.stop(), embedded: true };
 }
 
-/**
- * Brings the database to this release's schema and closes it; returns the versions that were applied. Needs
- * no key.
- */
+/** Migrates the database and closes it. Returns the versions that it applied. Needs no key. */
 export async function migrateDatabase(config: Config, log: Logger): Promise<number[]> {
   makeDataDir(config.DATA_DIR);
   const { connection, stop } = await connect(config, { role: 'client', log });
@@ -282,22 +282,19 @@ export async function migrateDatabase(config: Config, log: Logger): Promise<numb
   }
 }
 
-/** Brings the database to this release's schema, and reads how it commits where nobody says otherwise. */
+/** Migrates the database, and reads the durability that it has by default. */
 async function prepare(
   connection: ConnectionSettings,
 ): Promise<{ migrated: number[]; durability: Durability }> {
   const db = openDatabase(connection, { size: 1, name: 'belfry start' });
   try {
-    return { migrated: await bringUpToDate(db), durability: await readDurability(db) };
+    return { migrated: await migrated(db), durability: await readDurability(db) };
   } finally {
     await db.close();
   }
 }
 
-/**
- * Logs how the server's connections commit. Refuses one that would lose what was accepted, although we asked
- * for another.
- */
+/** Logs the durability of the server's connections. Throws if accepted broadcasts could be lost. */
 function reportDurability(durability: Durability, log: Logger): void {
   log.info(durability, `The database commits with ${describeDurability(durability)}`);
   for (const { message, advice } of risksOf(durability)) {
@@ -306,7 +303,7 @@ function reportDurability(durability: Durability, log: Logger): void {
   }
 }
 
-async function bringUpToDate(db: Database): Promise<number[]> {
+async function migrated(db: Database): Promise<number[]> {
   const facts = await readFacts(db).catch((error: unknown) => {
     const { message, advice } = connectionObstacle(error);
     throw new StartError(`the database of DATABASE_URL ${message}: ${advice}`, { cause: error });

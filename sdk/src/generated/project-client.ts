@@ -812,7 +812,7 @@ export class ProjectClient extends Client {
   readonly users = {
     /**
      * Create or update a user.
-     * Updates the user with this `external_id`, or else with this `email`, or creates one. Members in the body replace stored values, missing members stay, and `null` clears. A user who was deleted less than seven days ago is restored. Requires a Project JWT.
+     * Updates the user with this `external_id`, or else with this `email`, or creates one. Members in the body replace stored values, missing members stay, and `null` clears. A user deleted less than seven days ago is restored. Requires a Project JWT.
      *
      * `PUT /users`
      */

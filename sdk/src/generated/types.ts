@@ -62,7 +62,7 @@ export type Broadcast = {
     action_url: string | null;
     category: string | null;
     topic: string | null;
-    /** As given. */
+    /** Data of your own. */
     custom_attributes: {
         [key: string]: unknown;
     } | null;
@@ -86,15 +86,15 @@ export type BroadcastError = {
 };
 
 export type BroadcastInput = {
-    /** What the notification says first; the subject of an e-mail. */
+    /** The title of the notification, and the subject of an e-mail. */
     title: string;
-    /** The text; HTML is rendered by the inbox and in e-mails. */
+    /** The text. The inbox and e-mails render HTML. */
     content?: string | null;
-    /** Where a click leads. */
+    /** The address that a click opens. */
     action_url?: string | null;
     category?: string | null;
     topic?: string | null;
-    /** Handed through to the clients as it is. */
+    /** Data of your own. Clients get it unchanged. */
     custom_attributes?: {
         [key: string]: unknown;
     } | null;
@@ -126,29 +126,29 @@ export type BroadcastProcessedMessage = {
 };
 
 export type BroadcastStatus = {
-    /** `processed`: every delivery that was due immediately has had its first attempt, or was deferred. Retries, deferred and scheduled deliveries continue after that; `summary` and `errors` are correct at any time. */
+    /** `processed`: every delivery that was due at once has had its first attempt, or was deferred. Retries, deferred and scheduled deliveries continue after that. `summary` and `errors` are correct at any time. */
     status: 'enqueued' | 'processing' | 'processed';
     summary: BroadcastSummary;
-    /** Unusable recipients, then the deliveries that have failed for good so far; at most 1000 of those. */
+    /** Recipients that could not be used, then up to 1000 deliveries that failed. */
     errors: Array<BroadcastError> | null;
 };
 
 export type BroadcastSummary = {
-    /** Recipients that could not be used, and users whom at least one channel has failed to reach for good, so far. */
+    /** Recipients that could not be used, and users for whom a delivery failed on at least one channel, so far. */
     failures: number;
-    /** Users addressed so far, each counted once, and recipients that could not be used. Subscribers of a topic are counted as their turn comes, until the broadcast is `processed`. */
+    /** Users addressed so far, each counted once, and recipients that could not be used. Subscribers of a topic are added until the broadcast is `processed`. */
     total: number;
-    /** Deliveries that have not ended yet, on all channels together: not attempted, retried, deferred, or scheduled for later. Counted from when the broadcast is `processing`. */
+    /** Deliveries on all channels that have not ended: not attempted, retried, deferred or scheduled. Counted from `processing` on. */
     pending: number;
 };
 
 export type CategoryChannel = {
     channel: Channel;
-    /** Goes out so many seconds later; at most 400 days. */
+    /** Delay of this channel in seconds, at most 400 days. */
     delay?: number;
-    /** Goes out if this condition holds then, after the delay: CEL over `user`, `notification` and `input` (the broadcast), where Liquid outputs may stand for values. `null` is no condition. */
+    /** A condition in CEL, checked after the delay. The notification is sent on this channel if it holds. It can use `user`, `notification` and `input` (the broadcast), also as Liquid outputs. */
     if?: string | null;
-    /** When this category goes out on this channel, instead of what the project has; see `/channels/delivery_windows`. */
+    /** Delivery windows of the category on this channel, instead of those of the project. */
     windows?: Array<DeliveryWindow>;
 };
 
@@ -167,13 +167,13 @@ export type CategoryDeletedPayload = {
 };
 
 export type CategoryDeliveryConfig = {
-    /** The category of the broadcasts that this is about. */
+    /** The `category` of broadcasts. */
     key: string;
-    /** Nothing of this category goes out. */
+    /** Sends nothing of this category. */
     disabled?: boolean;
-    /** Users cannot switch it off, and it carries no unsubscribe link: for login codes and the like. Opt-outs and delivery windows do not apply to it; suppressed addresses stay suppressed. */
+    /** Users cannot switch it off, and e-mails have no unsubscribe link, as for login codes. Preferences and delivery windows do not apply. Suppressed addresses stay suppressed. */
     critical?: boolean;
-    /** The only channels that the category goes out on, each named once. */
+    /** The category is sent only on these channels, each listed once. */
     channels: Array<CategoryChannel>;
 };
 
@@ -183,19 +183,19 @@ export type CategoryDeliveryConfigList = {
 };
 
 export type CategoryPreference = {
-    /** `uncategorized` stands for what has no category, unless the project has configured a category of that name. */
+    /** The key of a category. `uncategorized` means notifications without one, unless the project configured a category with that key. */
     key: string;
     label: string | null;
-    /** The category is critical: it is always on, and cannot be switched off. */
+    /** The category is critical and cannot be switched off. */
     required?: boolean;
     channels: Array<ChannelPreference>;
 };
 
 export type CategoryPreferenceInput = {
-    /** `uncategorized` stands for what has no category, unless the project has configured a category of that name. */
+    /** The key of a category. `uncategorized` means notifications without one, unless the project configured a category with that key. */
     key: string;
     readonly label?: string | null;
-    /** The category is critical: it is always on, and cannot be switched off. */
+    /** The category is critical and cannot be switched off. */
     readonly required?: boolean;
     channels?: Array<ChannelPreferenceInput>;
 };
@@ -211,17 +211,17 @@ export type CategorySavedMessage = {
 };
 
 export type CategorySubscription = {
-    /** A category; `*` stands for every category that is not named, and for what has none. */
+    /** A category. `*` means every category that is not listed, and broadcasts without one. */
     slug: string;
-    /** Why, in your words. */
+    /** A reason of your own. */
     reason?: string;
     status: 'subscribed' | 'unsubscribed';
 };
 
 export type CategorySubscriptionInput = {
-    /** A category; `*` stands for every category that is not named, and for what has none. */
+    /** A category. `*` means every category that is not listed, and broadcasts without one. */
     slug: string;
-    /** Why, in your words. */
+    /** A reason of your own. */
     reason?: string;
     status?: 'subscribed' | 'unsubscribed';
 };
@@ -230,7 +230,7 @@ export type Channel = 'in_app' | 'slack' | 'web_push' | 'mobile_push' | 'teams' 
 
 export type ChannelDeliveryWindows = {
     channel: 'slack' | 'web_push' | 'mobile_push' | 'teams' | 'email' | 'sms';
-    /** When messages go out. What comes at another time is held until the next window opens. */
+    /** The hours in which messages are sent. Other messages are deferred until the next window opens. */
     windows: Array<DeliveryWindow>;
 };
 
@@ -240,7 +240,7 @@ export type ChannelOverride = {
     action_url?: string | null;
 };
 
-/** Other texts for a channel. */
+/** Texts for single channels, instead of those of the broadcast. */
 export type ChannelOverrides = {
     in_app?: ChannelOverride;
     mobile_push?: ChannelOverride;
@@ -300,7 +300,7 @@ export type ChatTokenWebhook = {
 };
 
 export type ClickInput = {
-    /** Where it was clicked; `in_app` when left out. */
+    /** Where it was clicked; `in_app` if omitted. */
     channel?: 'in_app' | 'mobile_push' | 'web_push';
 };
 
@@ -312,33 +312,33 @@ export type Delivery = {
     user_id: string;
     channel: Channel;
     state: DeliveryState;
-    /** Why it was skipped, failed or is tried again, in a word: ours, or that of the provider. `integration_paused`: its time has come, and it waits for an integration that is paused. */
+    /** The reason for its state as a word of Belfry or of the provider. `integration_paused`: it is due and waits for a paused integration. */
     code: string | null;
-    /** The same in words, for people. */
+    /** The reason for its state, for people. */
     reason: string | null;
-    /** Who was asked last; the inbox has the name of the service. */
+    /** The provider of the last attempt. For the inbox it is the name of the service. */
     provider: string | null;
     integration_id: string | null;
-    /** What the provider calls the message; of several the first that was accepted. */
+    /** The id of the message at the provider; of several, the first accepted one. */
     provider_id: string | null;
-    /** How often it was tried. Counted anew where it is sent anew. */
+    /** How many attempts were made. A replay starts at zero. */
     attempts: number;
-    /** How often it was begun anew by request. */
+    /** How often it was replayed. */
     replays: number;
     targets: DeliveryTargets | null;
-    /** While it is `scheduled` or `retrying`: when it is attempted next. A delivery window, or a limit of the provider, may make it later. */
+    /** The time of the next attempt, while it is `scheduled` or `retrying`. A delivery window or a rate limit can defer it. */
     due_at: string | null;
     first_attempt_at: string | null;
-    /** When the state was reached, or the last attempt was made. */
+    /** The time of the last attempt, or at which it reached its state. */
     last_attempt_at: string | null;
-    /** What the provider reported later. It does not change the state. */
+    /** What the provider reported afterwards. It does not change the state. */
     receipt: 'delivered' | 'bounced' | 'complained' | 'dropped' | null;
     receipt_at: string | null;
-    /** When it was opened first, where the project has opens tracked. */
+    /** When it was first opened, if the project tracks opens. */
     opened_at: string | null;
     /** How often it was opened. */
     opens: number;
-    /** When it, or a link in it, was clicked first, where the project has clicks tracked. */
+    /** When it, or a link in it, was first clicked, if the project tracks clicks. */
     clicked_at: string | null;
     /** How often it was clicked. */
     clicks: number;
@@ -419,16 +419,16 @@ export type DeliveryOpenedMessage = {
 };
 
 export type DeliveryReplay = {
-    /** How many are sent anew. */
+    /** How many deliveries are replayed. */
     replayed: number;
 };
 
 export type DeliveryReplayInput = {
-    /** `failed` as if left out. `skipped` asks anew whether they are wanted and can be delivered, and needs `user_ids`. */
+    /** `failed` if omitted. `skipped` checks preferences and addresses again, and requires `user_ids`. */
     state?: 'failed' | 'skipped';
-    /** Only those on this channel. */
+    /** Only deliveries on this channel. */
     channel?: Channel;
-    /** Only those to these users. */
+    /** Only deliveries to these users. */
     user_ids?: Array<string>;
 };
 
@@ -485,17 +485,18 @@ export type DeliverySkippedMessage = {
     };
 };
 
-/** `scheduled`: it waits for its time or its turn, and was not tried. `retrying`: it was tried, or is sent anew, and is tried again. Final: `sent`: a provider took it, or the inbox has it. `failed`: nobody took it. `skipped`: the channel was not used for it. */
+/** `scheduled`: waits for its first attempt. `retrying`: an attempt failed and will be retried, or the delivery is replayed. Final states are `sent` (a provider accepted it, or the inbox shows it), `failed` and `skipped` (not sent on this channel). */
 export type DeliveryState = 'scheduled' | 'retrying' | 'sent' | 'failed' | 'skipped';
 
-/** What became of the user's devices, browsers or chats, where it goes to more than one. */
+/** The results for the devices, browsers or chats of the user, if there are several. */
 export type DeliveryTargets = {
-    /** So many have got it. */
+    /** Targets for which a provider accepted the message. */
     accepted: number;
-    /** So many are no more. */
+    /** Targets that no longer exist. */
     gone: number;
+    /** Targets that failed. */
     failed: number;
-    /** What providers call the messages that were accepted, in that order; without those that they have not named. */
+    /** The ids of the accepted messages at the providers, as far as they have one. */
     provider_ids: Array<string>;
 };
 
@@ -509,18 +510,18 @@ export type DeliveryTargetsPayload = {
 };
 
 export type DeliveryWindow = {
-    /** The days on which the window begins; every day when left out. */
+    /** The days on which the window begins. Every day if omitted. */
     days?: Array<'monday' | 'tuesday' | 'wednesday' | 'thursday' | 'friday' | 'saturday' | 'sunday'>;
-    /** When it begins, by the clock of the user’s time zone. */
+    /** The time at which it begins, in the time zone of the user. */
     from: string;
-    /** When it ends, ten minutes after `from` or later; on the next day, where that is not later than `from`. */
+    /** The time at which it ends, at least ten minutes after `from`. On the next day if it is not later than `from`. */
     to: string;
 };
 
 export type DeliveryWindows = {
-    /** Of the users whose own is not known. An IANA name; `UTC` when left out. */
+    /** The time zone of users without one of their own. An IANA name; `UTC` if omitted. */
     time_zone?: string;
-    /** Each channel once. On those that are not named, messages go out at any time. */
+    /** Each channel once. On other channels messages are sent at any time. */
     channels: Array<ChannelDeliveryWindows>;
 };
 
@@ -544,18 +545,18 @@ export type Empty = {
 };
 
 export type ErrorDetail = {
-    /** What went wrong, for programs. */
+    /** The kind of problem, for programs. */
     code?: string;
-    /** What went wrong, for people; names the field. */
+    /** The problem in words, with the name of the field. */
     message: string;
-    /** How to put it right. */
+    /** How to correct it. */
     suggestion?: string;
     /** Where to read more. */
     help_link?: string;
 };
 
 export type Errors = {
-    /** All problems that were found. */
+    /** All problems of the request. */
     errors: Array<ErrorDetail>;
 };
 
@@ -892,13 +893,13 @@ export type InstallationBrokenMessage = {
 };
 
 export type InstallationFinishInput = {
-    /** The id of the Slack app: the integration's, or the server's own. */
+    /** The id of the Slack app: that of the integration or of the server. */
     app_id: string;
-    /** From the query that Slack sent the user back with. */
+    /** The `code` of the query with which Slack sent the user back. */
     code: string;
-    /** Where Slack sends the user back to; one of those of the app. */
+    /** The address to which Slack sends the user back. The Slack app must list it. */
     redirect_url?: string;
-    /** The `state` of the same query. When it is given, it has to be from an installation that this user has started within the hour: nobody can slip the user a workspace of their own then. */
+    /** The `state` of the same query. It must belong to an installation that this user started within the last hour, so that another person cannot connect a foreign workspace. */
     state?: string;
 };
 
@@ -914,19 +915,19 @@ export type InstallationSavedMessage = {
 
 export type InstallationStart = {
     app_id: string;
-    /** Where to send the user. Its `state` comes back beside the `code`. */
+    /** The address to which your app sends the user. Its `state` comes back with the `code`. */
     auth_url: string;
     scopes: Array<string>;
 };
 
 export type InstallationStartInput = {
-    /** The id of the Slack app: the integration's, or the server's own. */
+    /** The id of the Slack app: that of the integration or of the server. */
     app_id: string;
-    /** Returned instead of Slack's own address, with the same query. */
+    /** Returned instead of the address of Slack, with the same query. */
     auth_url?: string;
-    /** What the app may do besides posting. */
+    /** Scopes that the app needs besides posting. */
     extra_scopes?: Array<string>;
-    /** Where Slack sends the user back to; one of those of the app. */
+    /** The address to which Slack sends the user back. The Slack app must list it. */
     redirect_url?: string;
 };
 
@@ -986,18 +987,18 @@ export type IntegrationSavedMessage = {
     };
 };
 
-/** Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel. */
+/** Only while it is paused, because its provider rejects the config or repeatedly did not respond. Its messages wait, or use the next integration of the channel. */
 export type IntegrationState = {
     status: 'paused';
     /** When it was paused. */
     since: string;
-    /** From then on one message at a time tries whether it works again. Saving it again ends the pause at once. */
+    /** From then on, one message at a time tests whether it works again. Saving the integration ends the pause at once. */
     until: string;
-    /** The error that paused it, in a word of the provider or ours. */
+    /** The error that paused it, as a word of Belfry or of the provider. */
     code?: string;
-    /** The same in words, for people. */
+    /** The error that paused it, for people. */
     reason: string;
-    /** Where only one of its hosts or workspaces is concerned: which. Messages to others go on. */
+    /** The only host or workspace that is affected. Messages to others are sent. */
     party?: string;
 };
 
@@ -1047,7 +1048,7 @@ export type MailgunIntegrationList = {
 export type Notification = {
     id: string;
     user_id: string;
-    /** `unread`: seen, but not read. Archived wins over read, read over seen. */
+    /** `unread` means seen but not read. An archived notification is `archived`, read or not. */
     status: 'unseen' | 'unread' | 'read' | 'archived';
     title: string;
     content: string | null;
@@ -1196,43 +1197,43 @@ export type PreferencesUpdatedMessage = {
 };
 
 export type ProviderOverrides = {
-    /** Merged into the provider's own payload. */
+    /** Merged into the request to this provider. */
     apns?: {
         [key: string]: unknown;
     };
-    /** Merged into the provider's own payload. */
+    /** Merged into the request to this provider. */
     expo?: {
         [key: string]: unknown;
     };
-    /** Merged into the provider's own payload. */
+    /** Merged into the request to this provider. */
     fcm?: {
         [key: string]: unknown;
     };
-    /** Merged into the provider's own payload. */
+    /** Merged into the request to this provider. */
     mailgun?: {
         [key: string]: unknown;
     };
-    /** Merged into the provider's own payload. */
+    /** Merged into the request to this provider. */
     sendgrid?: {
         [key: string]: unknown;
     };
-    /** Merged into the provider's own payload. */
+    /** Merged into the request to this provider. */
     ses?: {
         [key: string]: unknown;
     };
-    /** Merged into the provider's own payload. */
+    /** Merged into the request to this provider. */
     slack?: {
         [key: string]: unknown;
     };
-    /** Merged into the provider's own payload. */
+    /** Merged into the request to this provider. */
     teams?: {
         [key: string]: unknown;
     };
-    /** Merged into the provider's own payload. */
+    /** Merged into the request to this provider. */
     twilio?: {
         [key: string]: unknown;
     };
-    /** Merged into the provider's own payload. */
+    /** Merged into the request to this provider. */
     web_push?: {
         [key: string]: unknown;
     };
@@ -1350,24 +1351,24 @@ export type SesIntegrationList = {
 };
 
 export type SlackInstallation = {
-    /** `<app_id>-<team_id>`, which is what it is if not given; of a whole organisation `<app_id>-<enterprise_id>`. */
+    /** `<app_id>-<team_id>`, or `<app_id>-<enterprise_id>` for a whole organisation. Belfry fills it in if omitted. */
     id?: string;
-    /** The bot's token. */
+    /** The token of the bot. */
     access_token: string;
-    /** The id of the Slack app: the integration's, or the server's own. */
+    /** The id of the Slack app: that of the integration or of the server. */
     app_id: string;
     authed_user: SlackInstallationUser;
-    /** The user that the app posts as. */
+    /** The Slack user as which the app posts. */
     bot_user_id?: string;
     enterprise?: SlackInstallationEnterprise;
-    /** Until the bot's token runs out, from now. */
+    /** Seconds until the token of the bot expires. */
     expires_in?: number;
     incoming_webhook?: SlackInstallationWebhook;
-    /** Whether it is of a whole organisation. */
+    /** Whether the app is installed in a whole organisation. */
     is_enterprise_install?: boolean;
-    /** What renews the bot's token; good for one time. */
+    /** Renews the token of the bot, once. */
     refresh_token?: string;
-    /** What the bot's token permits. */
+    /** The scopes of the token of the bot. */
     scope?: string;
     team: SlackInstallationTeam;
     /** The kind of the token. */
@@ -1397,28 +1398,28 @@ export type SlackInstallationTeam = {
 };
 
 export type SlackInstallationUser = {
-    /** Who installed the app. */
+    /** The Slack user who installed the app. */
     id: string;
-    /** The user's own token. */
+    /** The token of the user. */
     access_token?: string;
-    /** What renews the user's token. */
+    /** Renews the token of the user. */
     refresh_token?: string;
     /** The kind of the token. */
     token_type?: string;
-    /** What the user's token permits. */
+    /** The scopes of the token of the user. */
     scope?: string;
-    /** Until the user's token runs out. */
+    /** Seconds until the token of the user expires. */
     expires_in?: number;
 };
 
 export type SlackInstallationWebhook = {
-    /** Where the channel is posted to. */
+    /** The address at which messages are posted. */
     url: string;
     /** The name of the channel. */
     channel: string;
     /** The id of the channel. */
     channel_id?: string;
-    /** Where it is configured. */
+    /** The page where it is configured. */
     configuration_url: string;
 };
 
@@ -1524,9 +1525,9 @@ export type StripeIntegrationList = {
 
 export type Subscription = {
     id: string;
-    /** What users subscribe to, and broadcasts are about. */
+    /** The subject that users subscribe to: the `topic` of broadcasts. */
     topic: string;
-    /** `*` first, then by name. */
+    /** `*` is first, then the order is alphabetical. */
     categories: Array<CategorySubscription>;
 };
 
@@ -1541,9 +1542,9 @@ export type SubscriptionDeletedMessage = {
 };
 
 export type SubscriptionInput = {
-    /** What users subscribe to, and broadcasts are about. */
+    /** The subject that users subscribe to: the `topic` of broadcasts. */
     topic: string;
-    /** Each named once, and `subscribed` unless it says otherwise. Without any, or with none in it, the user subscribes to all of the topic. */
+    /** Each category once; its status is `subscribed` if omitted. Without categories the user subscribes to the whole topic. */
     categories?: Array<CategorySubscriptionInput>;
 };
 
@@ -1575,16 +1576,16 @@ export type SubscriptionSavedMessage = {
 export type Suppression = {
     id: string;
     kind: SuppressionKind;
-    /** Lower case; `null` for a phone number, and when all that is known of its user was erased. */
+    /** In lower case. `null` for a phone number, and after the data of its user was erased. */
     email: string | null;
-    /** Without spaces; `null` for an e-mail address, and when all that is known of its user was erased. */
+    /** Without spaces. `null` for an e-mail address, and after the data of its user was erased. */
     phone_number: string | null;
     reason: SuppressionReason;
-    /** Who said so; `null` where a request did. */
+    /** The provider that reported it; `null` if it came by a request. */
     provider: string | null;
-    /** What the provider said. */
+    /** What the provider reported. */
     detail: string | null;
-    /** What you want to remember about it. */
+    /** A note of your own. */
     note: string | null;
     created_at: string;
     updated_at: string;
@@ -1606,12 +1607,12 @@ export type SuppressionInput = ({
     phone_number: unknown;
     email?: null;
 }) & {
-    /** An e-mail address, in whatever case. */
+    /** An e-mail address. Case does not matter. */
     email?: string | null;
-    /** In international form: +15005550001. */
+    /** A phone number in international form, such as +15005550001. */
     phone_number?: string | null;
     reason?: SuppressionReason;
-    /** What you want to remember about it. */
+    /** A note of your own. */
     note?: string | null;
     readonly id?: string;
     readonly kind?: SuppressionKind;
@@ -1637,7 +1638,7 @@ export type SuppressionList = {
     links: PageLinks;
 };
 
-/** `manual`: by a request. `rejected`: the provider does not take the address. `bounced`: what was sent came back. `unsubscribed`: the recipient told the provider to stop. `complained`: the recipient called it spam. Of several the last in this order. */
+/** `manual`: by a request. `rejected`: a provider rejected the address. `bounced`: a message bounced. `unsubscribed`: the recipient unsubscribed at the provider. `complained`: the recipient marked a message as spam. If there are several, the last one in this order. */
 export type SuppressionReason = 'manual' | 'rejected' | 'bounced' | 'unsubscribed' | 'complained';
 
 export type SuppressionUpdatedMessage = {
@@ -1712,7 +1713,7 @@ export type TokenSavedMessage = {
     };
 };
 
-/** Everybody who is subscribed to the broadcast's `topic` and, within it, to its category. Who is named besides gets one notification all the same; and who is named gets it, subscribed or not. */
+/** All users who are subscribed to the `topic` of the broadcast and to its category. Users that are also named as recipients get one notification, subscribed or not. */
 export type TopicRecipients = {
     topic: {
         subscribers: true;
@@ -1720,9 +1721,9 @@ export type TopicRecipients = {
 };
 
 export type Tracking = {
-    /** E-mails load a transparent picture from the server when they are opened. */
+    /** Records opens: e-mails load a transparent image from the server. */
     opens: boolean;
-    /** Links of e-mails lead over the server, web push has a `tracking_url`, and the clicks that clients report are recorded. */
+    /** Records clicks: links of e-mails lead through the server, web push messages have a `tracking_url`, and clients can report clicks. */
     clicks: boolean;
 };
 
@@ -1765,21 +1766,21 @@ export type TwilioIntegrationList = {
 };
 
 export type UnreadCount = {
-    /** How many are neither read nor archived: exact up to 5,000, which also stands for more. */
+    /** How many notifications are neither read nor archived. 5,000 means 5,000 or more. */
     count: number;
 };
 
-/** Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. Save it again, or start the server with that key. */
+/** Only if `config` is `null`: it was sealed with a key that this server does not have, so the integration sends nothing. Save it again, or start the server with that key. */
 export type UnreadableConfig = {
     code: 'config_unreadable';
-    /** Which key is missing, and what to do. */
+    /** The missing key, and what to do. */
     message: string;
 };
 
-/** Only there when the secret was sealed with a key that this server does not have: it sends nothing to the webhook. Messages are tried again for a day. Start the server with that key, or rotate the secret. */
+/** Only if the secret was sealed with a key that this server does not have, so nothing is sent to the webhook. Messages are retried for a day. Start the server with that key, or rotate the secret. */
 export type UnreadableSecret = {
     code: 'secret_unreadable';
-    /** Which key is missing, and what to do. */
+    /** The missing key, and what to do. */
     message: string;
 };
 
@@ -1818,9 +1819,9 @@ export type UserDeletedMessage = {
 };
 
 export type UserDeliveryWindows = {
-    /** The user’s own. An IANA name; when left out, `custom_attributes.time_zone` of the user, and without one the project’s. */
+    /** The time zone of the user. An IANA name; if omitted, `custom_attributes.time_zone` of the user, or else that of the project. */
     time_zone?: string;
-    /** Each channel once. On those that are not named, messages go out at any time. */
+    /** Each channel once. On other channels messages are sent at any time. */
     channels: Array<ChannelDeliveryWindows>;
 };
 
@@ -1829,7 +1830,7 @@ export type UserInput = ({
 } | {
     email: unknown;
 }) & {
-    /** The user's id in your system; not blank. */
+    /** The id of the user in your system. Not blank. */
     external_id?: string | null;
     /** The user's e-mail address. */
     email?: string | null;
@@ -1838,7 +1839,7 @@ export type UserInput = ({
     custom_attributes?: {
         [key: string]: unknown;
     } | null;
-    /** In international form: +15005550001. */
+    /** Phone numbers in international form, such as +15005550001. */
     phone_numbers?: Array<string>;
     readonly id?: string;
     readonly created_at?: string | null;
@@ -1856,7 +1857,7 @@ export type UserPreferences = {
     categories: Array<CategoryPreference>;
 };
 
-/** Of a user at most 7000 preferences are kept, of a category on a channel each. */
+/** A user has at most 7000 preferences, each for a category on a channel. */
 export type UserPreferencesInput = {
     categories?: Array<CategoryPreferenceInput>;
 };
@@ -1866,17 +1867,17 @@ export type UserRecipient = ({
 } | {
     email: unknown;
 }) & {
-    /** The user's id in your system; not blank. */
+    /** The id of the user in your system. Not blank. */
     external_id?: string | null;
     /** The user's e-mail address. */
     email?: string | null;
     first_name?: string | null;
     last_name?: string | null;
-    /** Anything you want to keep about the user. */
+    /** Data of your own about the user. */
     custom_attributes?: {
         [key: string]: unknown;
     } | null;
-    /** In international form: +15005550001. */
+    /** Phone numbers in international form, such as +15005550001. */
     phone_numbers?: Array<string>;
 };
 
@@ -1899,9 +1900,9 @@ export type UserUpdatedMessage = {
 };
 
 export type WebPushInstallationStart = {
-    /** A User JWT of the same user that is good for an hour at most, for a page or worker that is to save the subscription. */
+    /** A User JWT of the same user for the page or worker that saves the subscription. It is valid for at most an hour. */
     auth_token: string;
-    /** The project's public VAPID key in base64url: the `applicationServerKey` of `pushManager.subscribe`. */
+    /** The public VAPID key of the project in base64url: `applicationServerKey` of `pushManager.subscribe`. */
     public_key: string;
 };
 
@@ -1957,15 +1958,15 @@ export type WebPushTokenList = {
 
 export type Webhook = {
     id: string;
-    /** Where the events are sent to: http or https, without a user name or password in it. */
+    /** The address that receives the events: http or https, without a user name or password. */
     url: string;
     description: string | null;
-    /** Which events are sent: types, or families such as `delivery.*`. Empty: all. */
+    /** The events to send: types, or families such as `delivery.*`. An empty list means all. */
     event_types: Array<EventFilter>;
     disabled: boolean;
-    /** Why it was disabled, where that was not by a request. */
+    /** Why Belfry disabled it; `null` if a request did. */
     disabled_reason: string | null;
-    /** Since when no message was accepted; `null` after one was. */
+    /** Since when every message failed; `null` after a success. */
     failing_since: string | null;
     error?: UnreadableSecret;
     created_at: string;
@@ -1982,12 +1983,12 @@ export type WebhookDeletedMessage = {
 };
 
 export type WebhookDelivery = {
-    /** The event's id, and the `webhook-id` of the message. */
+    /** The id of the event, and the `webhook-id` of the message. */
     id: string;
     type: EventType;
     status: WebhookDeliveryStatus;
     attempts: number;
-    /** The HTTP status of the last answer. */
+    /** The HTTP status of the last response. */
     response_status: number | null;
     /** Why the last attempt failed. */
     reason: string | null;
@@ -2012,16 +2013,16 @@ export type WebhookDisabledMessage = {
     };
 };
 
-/** A member that is given replaces what is stored, an absent one stays. */
+/** Members in the body replace stored values, missing members stay. */
 export type WebhookInput = {
-    /** Which webhook to change; a new one is made without. */
+    /** The webhook to change. If omitted, a new one is created. */
     id?: string;
-    /** Where the events are sent to: http or https, without a user name or password in it. */
+    /** The address that receives the events: http or https, without a user name or password. */
     url: string;
     description?: string | null;
-    /** Which events are sent: types, or families such as `delivery.*`. Empty: all. */
+    /** The events to send: types, or families such as `delivery.*`. An empty list means all. */
     event_types?: Array<EventFilter>;
-    /** Nothing is sent while it is disabled. Enabled again, it is sent what happens from then on. */
+    /** A disabled webhook gets no messages. When it is enabled again, it gets the events from then on. */
     disabled?: boolean;
     readonly disabled_reason?: string | null;
     readonly failing_since?: string | null;
@@ -2040,13 +2041,13 @@ export type WebhookReplayInput = ({
 } | {
     since: unknown;
 }) & {
-    /** This event, whatever its type. */
+    /** This event, of any type. */
     event_id?: string;
-    /** The events from this time on … */
+    /** Events from this time on. */
     since?: string;
-    /** … and before this one; now if left out. */
+    /** Events before this time; now if omitted. */
     until?: string;
-    /** `failed` (as if left out): those that were given up. `all`: every event of its types, also such as were accepted, or came while the webhook was disabled. */
+    /** `failed` (if omitted): messages that failed for good. `all`: every event of the chosen types, also events that were accepted or happened while the webhook was disabled. */
     status?: 'failed' | 'all';
 };
 
@@ -2060,9 +2061,9 @@ export type WebhookSavedMessage = {
 };
 
 export type WebhookSecret = {
-    /** Verifies messages by the rules of Standard Webhooks (https://www.standardwebhooks.com). */
+    /** Verifies messages according to Standard Webhooks (https://www.standardwebhooks.com). */
     secret: string;
-    /** The secret before the last rotation; messages are signed with both. */
+    /** The secret before the last rotation. Messages are signed with both. */
     former_secret?: string;
     former_secret_until?: string;
 };
@@ -2117,89 +2118,89 @@ export type WorkflowRunStepMessage = {
 };
 
 export type ListQuery = {
-    /** How many records a page has. */
+    /** The maximum number of records on a page. */
     limit?: number;
-    /** The id of the last record of a page: answers the page after it. */
+    /** The id of the last record of a page. Returns the page after it. */
     starting_after?: string | null;
-    /** The id of the first record of a page: answers the page before it. */
+    /** The id of the first record of a page. Returns the page before it. */
     ending_before?: string | null;
 };
 
 export type ListBroadcastDeliveriesQuery = {
-    /** How many records a page has. */
+    /** The maximum number of records on a page. */
     limit?: number;
-    /** The id of the last record of a page: answers the page after it. */
+    /** The id of the last record of a page. Returns the page after it. */
     starting_after?: string | null;
-    /** The id of the first record of a page: answers the page before it. */
+    /** The id of the first record of a page. Returns the page before it. */
     ending_before?: string | null;
-    /** Only those in this state. */
+    /** Only deliveries in this state. */
     state?: DeliveryState;
-    /** Only those on this channel. */
+    /** Only deliveries on this channel. */
     channel?: Channel;
 };
 
 export type ListTokensQuery = {
-    /** How many records a page has. */
+    /** The maximum number of records on a page. */
     limit?: number;
-    /** The id of the last record of a page: answers the page after it. */
+    /** The id of the last record of a page. Returns the page after it. */
     starting_after?: string | null;
-    /** The id of the first record of a page: answers the page before it. */
+    /** The id of the first record of a page. Returns the page before it. */
     ending_before?: string | null;
 };
 
 export type ListCategoryDeliveryConfigsQuery = {
-    /** How many records a page has. */
+    /** The maximum number of records on a page. */
     limit?: number;
-    /** The key of the last record of a page: answers the page after it. */
+    /** The key of the last record of a page. Returns the page after it. */
     starting_after?: string | null;
-    /** The key of the first record of a page: answers the page before it. */
+    /** The key of the first record of a page. Returns the page before it. */
     ending_before?: string | null;
 };
 
 export type SaveIntegrationQuery = {
-    /** Which one, where the project has several of this provider. */
+    /** The integration, if the project has several of this provider. */
     id?: string;
-    /** Tries the config out before it is saved: keys that can be no keys, and what the provider refuses, are a 422, and so is a provider that does not answer. Providers that nothing can be asked of take every config. */
+    /** Tests the config before it is saved. Malformed keys, a rejection by the provider, or a provider that does not respond are a 422. Providers without a way to test accept every config. */
     verify?: boolean;
 };
 
 export type DeleteIntegrationQuery = {
-    /** Which one, where the project has several of this provider. */
+    /** The integration, if the project has several of this provider. */
     id?: string;
 };
 
 export type ListUsersQuery = {
-    /** How many records a page has. */
+    /** The maximum number of records on a page. */
     limit?: number;
-    /** The id of the last record of a page: answers the page after it. */
+    /** The id of the last record of a page. Returns the page after it. */
     starting_after?: string | null;
-    /** The id of the first record of a page: answers the page before it. */
+    /** The id of the first record of a page. Returns the page before it. */
     ending_before?: string | null;
-    /** Only users whose external_id (as it is written) or e-mail address (in whatever case) is this, or begins with it. Of more than a thousand such external_ids or addresses, the first in alphabetical order: ask for more of it. */
+    /** Only users whose `external_id` (with the same case) or e-mail address (in any case) begins with this. Of more than a thousand matches, the first in alphabetical order are found. */
     query?: string;
 };
 
 export type ListSuppressionsQuery = {
-    /** How many records a page has. */
+    /** The maximum number of records on a page. */
     limit?: number;
-    /** The id of the last record of a page: answers the page after it. */
+    /** The id of the last record of a page. Returns the page after it. */
     starting_after?: string | null;
-    /** The id of the first record of a page: answers the page before it. */
+    /** The id of the first record of a page. Returns the page before it. */
     ending_before?: string | null;
     /** Only addresses of this kind. */
     kind?: SuppressionKind;
-    /** Only those with this reason. */
+    /** Only suppressions with this reason. */
     reason?: SuppressionReason;
-    /** Only this address, which is an e-mail address in whatever case, or a phone number in international form. It is found also when the record does not show it any more. */
+    /** Only this e-mail address or phone number in international form. It is also found after the record stopped showing it. */
     query?: string;
 };
 
 export type ListEventsQuery = {
-    /** How many records a page has. */
+    /** The maximum number of records on a page. */
     limit?: number;
-    /** The id of the last record of a page: answers the page after it. */
+    /** The id of the last record of a page. Returns the page after it. */
     starting_after?: string | null;
-    /** The id of the first record of a page: answers the page before it. */
+    /** The id of the first record of a page. Returns the page before it. */
     ending_before?: string | null;
     /** Only events of these types: types separated by commas, or families such as `delivery.*`. */
     type?: string;
@@ -2215,34 +2216,34 @@ export type StreamEventsQuery = {
 };
 
 export type ListWebhookDeliveriesQuery = {
-    /** How many records a page has. */
+    /** The maximum number of records on a page. */
     limit?: number;
-    /** The id of the last record of a page: answers the page after it. */
+    /** The id of the last record of a page. Returns the page after it. */
     starting_after?: string | null;
-    /** The id of the first record of a page: answers the page before it. */
+    /** The id of the first record of a page. Returns the page before it. */
     ending_before?: string | null;
-    /** Only those in this state. */
+    /** Only messages in this state. */
     status?: WebhookDeliveryStatus;
 };
 
 export type ListNotificationsQuery = {
-    /** How many records a page has. */
+    /** The maximum number of records on a page. */
     limit?: number;
-    /** The id of the last record of a page: answers the page after it. */
+    /** The id of the last record of a page. Returns the page after it. */
     starting_after?: string | null;
-    /** The id of the first record of a page: answers the page before it. */
+    /** The id of the first record of a page. Returns the page before it. */
     ending_before?: string | null;
-    /** Only those that are unread (seen or not), read, or archived. Left out: all that are not archived. */
+    /** Only notifications that are unread (seen or not), read or archived. If omitted, all that are not archived. */
     status?: 'unread' | 'read' | 'archived';
-    /** Only those of this category; `uncategorized` selects those without one. */
+    /** Only notifications of this category. `uncategorized` selects those without one. */
     category?: string;
-    /** Only those of this topic. */
+    /** Only notifications of this topic. */
     topic?: string;
 };
 
 export type NotificationsQuery = {
-    /** Only those of this category; `uncategorized` selects those without one. */
+    /** Only notifications of this category. `uncategorized` selects those without one. */
     category?: string;
-    /** Only those of this topic. */
+    /** Only notifications of this topic. */
     topic?: string;
 };

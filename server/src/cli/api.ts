@@ -2,14 +2,14 @@ import { readConfig } from '../config.ts';
 import { type CredentialsFile, readCredentials } from '../credentials.ts';
 import { CommandError } from './command.ts';
 
-/** A running server, and the token that it is spoken to with. */
+/** A running server, and the token for requests to it. */
 export interface Target {
   /** Ends with `/v2`. */
   baseUrl: string;
   jwt: string;
 }
 
-/** An answer that is not a success. */
+/** An error response. */
 export class ApiError extends CommandError {
   readonly status: number;
   readonly retryAfterMs: number | undefined;
@@ -21,25 +21,26 @@ export class ApiError extends CommandError {
   }
 }
 
-/** What the server's last start wrote down; `instead` says which options make up for it. */
+/** The credentials that the server wrote; `instead` names the options that replace them. */
 export function credentials(instead: string): CredentialsFile {
   const { DATA_DIR } = readConfig();
   const found = readCredentials(DATA_DIR);
   if (found !== undefined) return found;
   throw new CommandError(
-    `there is no ${DATA_DIR}/credentials.json: start the server first (npm start), set DATA_DIR, or give ${instead}`,
+    `there is no ${DATA_DIR}/credentials.json: ` +
+      `start the server first (npm start), set DATA_DIR, or use ${instead}`,
   );
 }
 
-/** The address of the API on a server that is named with or without `/v2`. */
+/** The address of the API; `url` may end with `/v2`. */
 export function baseUrlOf(url: string): string {
   if (!URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol)) {
-    throw new CommandError(`${url} is no address of a server: give one such as http://127.0.0.1:3000`);
+    throw new CommandError(`${url} is not the address of a server: use one such as http://127.0.0.1:3000`);
   }
   return `${url.replace(/\/+$/, '').replace(/\/v2$/, '')}/v2`;
 }
 
-/** Sends a request and answers the response of a success; throws a `CommandError` with all that is wrong. */
+/** Sends a request and returns the response. Throws a `CommandError` with all problems that it reports. */
 export async function request(
   { baseUrl, jwt }: Target,
   path: string,
@@ -65,7 +66,7 @@ async function problemsIn(response: Response): Promise<[string, ...string[]]> {
   const text = await response.text();
   const [first, ...more] = messagesIn(text).map((message) => `${message} (${response.status})`);
   return first === undefined
-    ? [`${response.url} answered ${response.status}, and not as a Belfry does: check the address`]
+    ? [`${response.url} responded with ${response.status}, and not as Belfry does: check the address`]
     : [first, ...more];
 }
 
@@ -75,7 +76,7 @@ function messagesIn(text: string): string[] {
     if (!Array.isArray(errors)) return [];
     return errors.map((error: unknown) => String((error as { message?: unknown } | null)?.message));
   } catch {
-    return []; // something else listens there, and the caller says so
+    return []; // another program; the caller reports it
   }
 }
 
@@ -83,15 +84,28 @@ function unreachable(baseUrl: string, error: unknown): string {
   const address = baseUrl.replace(/\/v2$/, '');
   const code = codeOf(error);
   if (code === 'ECONNREFUSED')
-    return `no server is running at ${address}: start it with npm start, or name another with --url`;
-  return `the server at ${address} cannot be reached (${code}): check the address, or name another with --url`;
+    return `no server is running at ${address}: start it with npm start, or use another with --url`;
+  return `the server at ${address} cannot be reached (${code}): check the address, or use another with --url`;
 }
 
-/** The system's word for what went wrong: fetch wraps it, and names all addresses it tried. */
+/** The code of the system's error, which fetch wraps. */
 function codeOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const { code } = error as NodeJS.ErrnoException;
   if (typeof code === 'string') return code;
   const inner: unknown = error instanceof AggregateError ? error.errors[0] : error.cause;
   return inner === undefined ? error.message : codeOf(inner);
+}
+
+/** The options for the server of a command. */
+export interface ServerOptions {
+  url?: string;
+  jwt?: string;
+}
+
+/** The server and Project JWT of the options, by default those of the credentials that the server wrote. */
+export function projectTarget({ url, jwt }: ServerOptions): Target {
+  if (url !== undefined && jwt !== undefined) return { baseUrl: baseUrlOf(url), jwt };
+  const file = credentials('--url and --jwt');
+  return { baseUrl: url === undefined ? file.base_url : baseUrlOf(url), jwt: jwt ?? file.project_jwt };
 }

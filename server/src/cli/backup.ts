@@ -7,7 +7,7 @@ import { movedText, progress } from './progress.ts';
 import { untilStopped } from './until-stopped.ts';
 import { withConnection } from './with-connection.ts';
 
-/** `belfry backup`: also while the server runs. An existing file is replaced only with `force`. */
+/** `belfry backup`: works while the server runs, and replaces an existing file only with `force`. */
 export async function backupCommand(
   file: string,
   { force = false, json }: { force?: boolean; json?: boolean },
@@ -21,22 +21,19 @@ export async function backupCommand(
     }),
   )
     .catch((error: unknown) => {
-      if (signal.aborted) throw new CommandError('the backup was stopped: nothing is left of it');
-      // Another program made it while the backup was being written.
+      if (signal.aborted) throw new CommandError('the backup was stopped: no file was written');
+      // Another program created it meanwhile.
       throw (error as NodeJS.ErrnoException).code === 'EEXIST' ? fileExists(file) : error;
     })
     .finally(() => shown.end());
   const { SECRET_KEY, DATA_DIR } = readConfig();
   const key = SECRET_KEY.length > 0 ? 'SECRET_KEY' : `${DATA_DIR}/secret.key`;
   if (json) return printJson({ file, schema, tables, rows, key });
-  print(`${file} holds the whole database: ${rows} rows, schema ${schema}.`);
-  print(`Keep ${key} too, elsewhere: the secrets in the backup are sealed with it.`);
+  print(`${file} contains the whole database: ${rows} rows, schema ${schema}.`);
+  print(`Keep a copy of ${key} in another place: it seals the secrets in the backup.`);
 }
 
-/**
- * Throws where there is something that the backup must not replace: a device, such as /dev/stdout, would be
- * lost.
- */
+/** Throws for anything that the backup must not replace, such as the device /dev/stdout. */
 function checkPlace(file: string, force: boolean): void {
   const present = lstatSync(file, { throwIfNoEntry: false });
   if (present === undefined) return;

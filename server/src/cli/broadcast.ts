@@ -3,7 +3,7 @@ import { ApiError, request, type Target } from './api.ts';
 import { CommandError } from './command.ts';
 import { colored, type Format, plain, print } from './output.ts';
 
-/** A broadcast, as far as the command line shows it. */
+/** The members of a broadcast that the command line shows. */
 export interface Broadcast {
   id: string;
   title: string;
@@ -19,33 +19,34 @@ const FIRST_POLL_MS = 50;
 const LONGEST_POLL_MS = 1_000;
 
 /**
- * Waits until a broadcast is processed; `onLook` is called with each state on the way. Throws a
- * `CommandError` when that takes too long.
+ * Polls a broadcast until it is processed, and calls `onPoll` each time. Throws a `CommandError` at the
+ * timeout.
  */
 export async function waitUntilProcessed(
   target: Target,
   id: string,
   timeoutMs: number,
-  onLook: (broadcast: Broadcast) => void = () => {},
+  onPoll: (broadcast: Broadcast) => void = () => {},
 ): Promise<Broadcast> {
   const deadline = performance.now() + timeoutMs;
   for (let pauseMs = FIRST_POLL_MS; ; pauseMs = Math.min(pauseMs * 1.5, LONGEST_POLL_MS)) {
-    const { broadcast, retryAfterMs } = await lookAt(target, id);
-    if (broadcast !== undefined) onLook(broadcast);
+    const { broadcast, retryAfterMs } = await poll(target, id);
+    if (broadcast !== undefined) onPoll(broadcast);
     if (broadcast?.status.status === 'processed') return broadcast;
     const waitMs = Math.max(retryAfterMs, pauseMs);
     if (performance.now() + waitMs > deadline) {
       const state = broadcast?.status.status ?? 'in an unknown state';
       throw new CommandError(
-        `broadcast ${id} is still ${state} after ${timeoutMs / 1000} s: it continues by itself; wait longer with --timeout 10m`,
+        `broadcast ${id} is still ${state} after ${timeoutMs / 1000} s, and continues: ` +
+          'wait longer with --timeout 10m',
       );
     }
     await sleep(waitMs);
   }
 }
 
-/** The broadcast as it is now. A server that is busy, or restarts its database, does not end the waiting. */
-async function lookAt(target: Target, id: string): Promise<{ broadcast?: Broadcast; retryAfterMs: number }> {
+/** Reads the broadcast. A server that is busy, or restarts its database, does not end the wait. */
+async function poll(target: Target, id: string): Promise<{ broadcast?: Broadcast; retryAfterMs: number }> {
   try {
     const response = await request(target, `/broadcasts/${id}`);
     return { broadcast: (await response.json()) as Broadcast, retryAfterMs: 0 };
@@ -61,7 +62,7 @@ const FORMATS: Record<Broadcast['status']['status'], Format> = {
   processed: 'green',
 };
 
-/** Prints the state of a broadcast in a line, and each of its errors in one. */
+/** Prints the state of a broadcast, then each of its errors, in a line each. */
 export function printStatus({ status: { status, summary, errors } }: Broadcast): void {
   const { total, failures, pending } = summary;
   const failed = `${failures} failed`;

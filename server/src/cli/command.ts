@@ -1,10 +1,7 @@
 import { InvalidSettings } from '../config.ts';
 import { StartError } from '../db/embedded/start-error.ts';
 
-/**
- * What a command cannot do, in one line (or one for each problem) that says what to do instead. It ends the
- * process with exit code 1.
- */
+/** A command failed. Each problem is a line that says what to do. The exit code is 1. */
 export class CommandError extends Error {
   readonly problems: readonly string[];
 
@@ -14,12 +11,10 @@ export class CommandError extends Error {
   }
 }
 
-/** The same where the command was given wrongly: exit code 2, as for what commander finds wrong. */
+/** A command was used wrongly. The exit code is 2, as for errors that commander finds. */
 export class UsageError extends CommandError {}
 
-/**
- * Runs a command's action; what the user can put right is told in one line without a stack, exit code 1 or 2.
- */
+/** Runs an action. Errors that the user can correct are printed without a stack; the exit code is 1 or 2. */
 export async function reportErrors(action: () => Promise<void>): Promise<void> {
   try {
     await action();

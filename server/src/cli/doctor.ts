@@ -6,12 +6,9 @@ import { checkProjects } from './doctor/projects.ts';
 import { checkPublicUrl, checkServer } from './doctor/server.ts';
 import { colored, print, printJson } from './output.ts';
 
-const NEEDED_NODE = 24; // the oldest that runs our TypeScript as it is
+const NEEDED_NODE = 24; // the oldest that runs TypeScript
 
-/**
- * `belfry doctor`: looks at everything that Belfry needs, changes nothing, starts nothing. Exit code 1 if
- * something does not work.
- */
+/** `belfry doctor`: checks everything that Belfry needs, without changes. Exit code 1 if something fails. */
 export async function doctor({ json }: { json?: boolean }): Promise<void> {
   const findings = await examine();
   const sound = findings.every(({ status }) => status !== 'problem');
@@ -51,17 +48,17 @@ function checkNode(): Finding {
     : problem(
         'node',
         `${node} is too old`,
-        `install Node ${NEEDED_NODE} or newer, or start through npm, which brings it`,
+        `install Node ${NEEDED_NODE} or newer, or start with npm, which installs it`,
       );
 }
 
-/** The settings, or everything that is wrong with them: then nothing else can be looked at. */
+/** The settings, or all their problems: then nothing else can be checked. */
 function readSettings(): { config?: Config; findings: Finding[] } {
   try {
-    return { config: readConfig(), findings: [ok('settings', 'all are known and well formed')] };
+    return { config: readConfig(), findings: [ok('settings', 'all are known and valid')] };
   } catch (error) {
     if (!(error instanceof InvalidSettings)) throw error;
-    const advice = 'correct it; docs/reference/settings.md lists them. The rest was not looked at';
+    const advice = 'correct it; docs/reference/settings.md lists them. The rest was not checked';
     return { findings: error.problems.map((message) => problem('settings', message, advice)) };
   }
 }

@@ -1,7 +1,4 @@
-/**
- * One block of an event stream: an event, or only news about the stream itself (an `id` or a `retry` without
- * data).
- */
+/** One block of an event stream: an event, or an `id` or `retry` for the stream without data. */
 export interface StreamEvent {
   id?: string;
   retryMs?: number;
@@ -9,7 +6,7 @@ export interface StreamEvent {
   data?: string;
 }
 
-/** The blocks of a body of type text/event-stream. `onBytes` is called for all that comes, heartbeats too. */
+/** The blocks of a text/event-stream. `onBytes` is called for all bytes, including heartbeats. */
 export async function* readEvents(
   body: ReadableStream<Uint8Array>,
   onBytes: () => void,
@@ -37,7 +34,7 @@ function addField(event: StreamEvent, line: string): void {
 
 async function* linesOf(body: ReadableStream<Uint8Array>, onBytes: () => void): AsyncGenerator<string> {
   const decoder = new TextDecoder();
-  // A line can be megabytes in many pieces: they are put together once, when its end has come.
+  // The pieces of a line, which may have megabytes, are joined once at its end.
   let pieces: string[] = [];
   for await (const bytes of body) {
     onBytes();

@@ -1,9 +1,8 @@
 import { isId } from '../lib/ids.ts';
-import { request } from './api.ts';
+import { projectTarget, request, type ServerOptions } from './api.ts';
 import { UsageError } from './command.ts';
 import { follow, note } from './follow.ts';
 import { colored, type Format, plain, print, printJsonLine } from './output.ts';
-import { projectTarget, type ServerOptions } from './target.ts';
 
 export interface EventsOptions extends ServerOptions {
   type: string[];
@@ -22,14 +21,11 @@ interface Event {
   context?: Record<string, unknown>;
 }
 
-/**
- * `belfry events`: the last events of the project, the oldest first; with --follow also those that come,
- * until Ctrl-C.
- */
+/** `belfry events`: the last events of the project, oldest first; with --follow new ones, until Ctrl-C. */
 export async function events(options: EventsOptions): Promise<void> {
   const { type, after, json } = options;
   if (after !== undefined && !options.follow)
-    throw new UsageError('--after needs --follow: it is the event to resume behind');
+    throw new UsageError('--after needs --follow, which resumes after that event');
   if (after !== undefined && !isId(after)) throw new UsageError(`--after ${after} is not the id of an event`);
   const types = type.length === 0 ? '' : `type=${encodeURIComponent(type.join(','))}`;
   if (!options.follow) return list(options, types);
@@ -40,7 +36,7 @@ export async function events(options: EventsOptions): Promise<void> {
     ...(after === undefined ? {} : { lastEventId: after }),
     onBegin: async () => note('following… (Ctrl-C ends)'),
     async onEvent({ name, data }) {
-      if (name === 'resync') return note('more happened meanwhile than can be shown: use belfry events');
+      if (name === 'resync') return note('some events are no longer in the stream: use belfry events');
       show(JSON.parse(data) as Event, json);
     },
   });
@@ -59,7 +55,7 @@ const FORMATS: Record<NonNullable<Event['level']>, Format | undefined> = {
   warn: 'yellow',
   error: 'red',
 };
-// As wide as the longest names of types: what comes later still stands below.
+// Wide enough for most types, so that the columns align.
 const TYPE_WIDTH = 24;
 
 function show(event: Event, json: boolean | undefined): void {

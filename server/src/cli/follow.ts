@@ -16,15 +16,12 @@ export interface Followed {
   onEvent(event: StreamEvent & { data: string }, target: Target): Promise<void>;
 }
 
-// The server sends something every 15 s: a connection that is silent for so long is dead, although nobody
-// closed it.
+// The server sends a heartbeat every 15 s: a connection that is silent for so long is dead.
 const SILENCE_MS = 45_000;
 const FIRST_RETRY_MS = 500;
 const LONGEST_RETRY_MS = 10_000;
 
-/**
- * Follows a stream until Ctrl-C. A lost connection is made again, and what came meanwhile is received then.
- */
+/** Follows a stream until Ctrl-C. Reconnects after a loss, and then receives the events since. */
 export async function follow(followed: Followed): Promise<void> {
   const stop = untilStopped();
   let { lastEventId = '' } = followed;
@@ -34,7 +31,7 @@ export async function follow(followed: Followed): Promise<void> {
       const target = await followed.target();
       const events = await connect(target, followed.path, lastEventId, stop);
       failures = 0;
-      if (begun) note('connected again');
+      if (begun) note('reconnected');
       else await followed.onBegin(target);
       begun = true;
       for await (const event of events) {
@@ -44,16 +41,16 @@ export async function follow(followed: Followed): Promise<void> {
       }
     } catch (error) {
       if (stop.aborted) return;
-      if (!begun || !mayPass(error)) throw error;
+      if (!begun || !isTemporary(error)) throw error;
     }
     if (stop.aborted) return;
-    if (failures === 0) note('the connection is lost; connecting again…');
+    if (failures === 0) note('the connection was lost; reconnecting…');
     const pauseMs = Math.min(FIRST_RETRY_MS * 2 ** failures, LONGEST_RETRY_MS);
-    await sleep(pauseMs, undefined, { signal: stop }).catch(() => {}); // Ctrl-C ends the pause, too
+    await sleep(pauseMs, undefined, { signal: stop }).catch(() => {}); // Ctrl-C ends the pause
   }
 }
 
-/** The events of a new connection. The iteration throws a `CommandError` when the connection breaks. */
+/** The events of a new connection. The iteration throws a `CommandError` if the connection breaks. */
 async function connect(
   target: Target,
   path: string,
@@ -87,12 +84,12 @@ async function* untilBroken(body: Response['body'], timer: NodeJS.Timeout): Asyn
   }
 }
 
-function mayPass(error: unknown): boolean {
+function isTemporary(error: unknown): boolean {
   if (error instanceof ApiError) return error.status === 429 || error.status >= 500;
   return error instanceof CommandError;
 }
 
-/** What is said about the connection is no part of the output. */
+/** Prints a note about the connection on standard error. */
 export function note(text: string): void {
   console.error(text);
 }

@@ -3,17 +3,17 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { SETTINGS } from '../config.ts';
+import { EVENT_MEANINGS } from '../contract/event.ts';
 import { allErrors } from '../errors.ts';
 import { openapiDocument } from '../http/openapi-document.ts';
-import { eventsPage } from './reference/events-page.ts';
 import { code, page, table } from './reference/markdown.ts';
 import { providerPages } from './reference/provider-pages.ts';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 
 /**
- * Writes every file of the repository that is made from code and prints those that were out of date. With
- * `check` it writes nothing, and the process ends with exit code 1 if there are any.
+ * Writes the generated files of the repository, and prints those that were out of date. With `check` it
+ * writes nothing, and the exit code is 1 if there are any.
  */
 export async function generate({ check = false }: { check?: boolean }): Promise<void> {
   const document = await openapiDocument();
@@ -47,7 +47,8 @@ function settingsPage(): string {
   });
   return page(
     'Settings',
-    'Settings are environment variables. One that is malformed, or whose name is nearly that of a setting, is named at start.',
+    'Settings are environment variables. ' +
+      'The start fails for an invalid value, and for a name that is nearly that of a setting.',
     table(['Setting', 'Default', 'Meaning'], rows),
   );
 }
@@ -60,8 +61,21 @@ function errorsPage(): string {
   ]);
   return page(
     'Errors',
-    'Every answer that is not a success is `{"errors": [{"code", "message"}, …]}` and names all problems at once. A `message` may be more exact than the one below; the `code` is what programs go by.',
+    'Every error response is `{"errors": [{"code", "message"}, …]}` and lists all problems of the request. ' +
+      'A `message` may be more specific than the one below. Programs should use the `code`.',
     table(['Code', 'Status', 'Message'], rows),
+  );
+}
+
+function eventsPage(): string {
+  const rows = Object.entries(EVENT_MEANINGS).map(([type, meaning]) => [code(type), meaning]);
+  return page(
+    'Events',
+    'Everything that happens in a project is recorded as an event of one of these types. ' +
+      '`GET /v2/events` lists events; the [stream and webhooks](../guides/webhooks.md) deliver them. ' +
+      'A filter accepts types, separated by commas, and families such as `delivery.*`. ' +
+      'The types of workflows are reserved: this version has no workflows.',
+    table(['Type', 'Meaning'], rows),
   );
 }
 
@@ -69,7 +83,7 @@ function read(path: string): string | undefined {
   try {
     return readFileSync(path, 'utf8');
   } catch {
-    return undefined; // not made yet, which is as stale as it gets
+    return undefined; // missing, so out of date
   }
 }
 

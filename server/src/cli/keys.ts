@@ -5,18 +5,17 @@ import { removeKey } from '../domain/setup/projects/remove-key.ts';
 import { rollKey } from '../domain/setup/projects/roll-key.ts';
 import type { Opened } from '../open.ts';
 import { CommandError } from './command.ts';
-import { linked } from './linked.ts';
 import { type Cell, print, printJson, printMembers, printTable } from './output.ts';
 import { projectNamed } from './project-named.ts';
 import { checkServers } from './reseal.ts';
-import { withContext } from './with-context.ts';
+import { linked, withContext } from './with-context.ts';
 
 interface ForProject {
   project?: string;
   json?: boolean;
 }
 
-/** The kinds of keys, as the command line names them. */
+/** The kinds of keys by their names on the command line. */
 export const KEY_KINDS: Readonly<Record<'api-secret' | 'signing-key', KeyKind>> = {
   'api-secret': 'api_secret',
   'signing-key': 'signing_key',
@@ -47,19 +46,19 @@ const STATES: Record<ProjectKeyInfo['state'], Cell> = {
   ended: { text: 'ended', format: 'dim' },
 };
 
-/** `belfry project keys roll`: a new key; the former ones stay valid for the overlap. */
+/** `belfry project keys roll`: creates a key. Former ones stay valid for the overlap. */
 export async function rollKeyCommand(
   kindName: keyof typeof KEY_KINDS,
   { project, overlap: overlapMs, json }: ForProject & { overlap: number },
 ): Promise<void> {
   const kind = KEY_KINDS[kindName];
-  const { rolled, name, told, file } = await withContext(async (context) => {
+  const { rolled, name, notified, file } = await withContext(async (context) => {
     const { id, name } = await projectNamed(context, project);
     await checkServers(context);
-    const told = await linked(context);
+    const notified = await linked(context);
     const rolled = await rollKey(context, { projectId: id, kind, overlapMs });
-    if (rolled === undefined) throw new CommandError(`project ${name} is gone`);
-    return { rolled, name, told, file: await renewedFile(context, id) };
+    if (rolled === undefined) throw new CommandError(`project ${name} was deleted`);
+    return { rolled, name, notified, file: await renewedFile(context, id) };
   });
   const { apiSecret, formerValidUntil, tokensEnding } = rolled;
   const until = formerValidUntil.toISOString();
@@ -78,13 +77,10 @@ export async function rollKeyCommand(
   print(`\nProject ${name} has a new ${kindName.replace('-', ' ')}.`);
   for (const note of notes) print(note);
   if (renewed) print('credentials.json has the new keys.');
-  if (!told) print('Running servers use it within seconds.');
+  if (!notified) print('Running servers use it within seconds.');
 }
 
-/**
- * The key is rolled already, and its secret shown nowhere else: a file that cannot be written must not hide
- * it.
- */
+/** The new secret is printed only now, so a file that cannot be written must not prevent that. */
 async function renewedFile(
   context: Opened,
   projectId: string,
@@ -92,7 +88,9 @@ async function renewedFile(
   try {
     return { renewed: await renewCredentials(context, projectId) };
   } catch (error) {
-    const problem = `the key is rolled, but credentials.json could not be written (${(error as Error).message}): the next start of the server renews it`;
+    const problem =
+      `the key was rolled, but credentials.json could not be written (${(error as Error).message}): ` +
+      'the next start of the server renews it';
     return { renewed: false, problem };
   }
 }
@@ -109,7 +107,7 @@ function tokenNotes(tokensEnding: number, until: string): string[] {
   ];
 }
 
-/** `belfry project keys remove`: a former key that has ended. */
+/** `belfry project keys remove`: removes a former key that has ended. */
 export async function removeKeyCommand(id: string, { project, json }: ForProject): Promise<void> {
   const removed = await withContext(async (context) => {
     const { id: projectId } = await projectNamed(context, project);
@@ -123,7 +121,7 @@ export async function removeKeyCommand(id: string, { project, json }: ForProject
       `key ${id} is still valid: end it first, with belfry project keys roll --overlap 0`,
     );
   if (json) printJson({ id, removed: true });
-  else print(`Key ${id} is removed. Links that it has signed do not work any more.`);
+  else print(`Key ${id} was removed. Links that it signed no longer work.`);
 }
 
 function toRecord({ id, kind, state, createdAt, validUntil, lastUsedAt }: ProjectKeyInfo) {

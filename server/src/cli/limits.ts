@@ -1,30 +1,29 @@
 import { readConfig } from '../config.ts';
 import { type LimitChange, limitProject } from '../domain/setup/projects/limit.ts';
 import { CommandError } from './command.ts';
-import { linked } from './linked.ts';
 import { print, printJson, printMembers } from './output.ts';
 import { projectNamed } from './project-named.ts';
-import { withContext } from './with-context.ts';
+import { linked, withContext } from './with-context.ts';
 
-/** `belfry project limits`: shows the rate limits of a project, changed before if it is asked for. */
+/** `belfry project limits`: changes the rate limits of a project if requested, and shows them. */
 export async function limitsCommand(
   project: string | undefined,
   { json, ...change }: LimitChange & { json?: boolean },
 ): Promise<void> {
   const { RATE_LIMIT_READS, RATE_LIMIT_WRITES } = readConfig();
-  const { own, told } = await withContext(async (context) => {
+  const { own, notified } = await withContext(async (context) => {
     const { id } = await projectNamed(context, project);
-    const told = Object.keys(change).length === 0 || (await linked(context));
-    return { own: await limitProject(context, id, change), told };
+    const notified = Object.keys(change).length === 0 || (await linked(context));
+    return { own: await limitProject(context, id, change), notified };
   });
-  if (own === undefined) throw new CommandError('the project is gone');
+  if (own === undefined) throw new CommandError('the project was deleted');
   const { reads = RATE_LIMIT_READS, writes = RATE_LIMIT_WRITES } = own;
   if (json) return printJson({ reads, writes, own });
   const shown = (limit: number, isOwn: boolean) =>
-    `${limit === 0 ? 'no limit' : `${limit} per minute and credential`}${isOwn ? '' : ', as of the server'}`;
+    `${limit === 0 ? 'no limit' : `${limit} per minute and credential`}${isOwn ? '' : ' (of the server)'}`;
   printMembers({
     reads: shown(reads, own.reads !== undefined),
     writes: shown(writes, own.writes !== undefined),
   });
-  if (!told) print('\nRunning servers know it within seconds.');
+  if (!notified) print('\nRunning servers apply it within seconds.');
 }

@@ -4,7 +4,7 @@ import { systemClock } from '../lib/clock.ts';
 import { ApiError, baseUrlOf, credentials, request, type Target } from './api.ts';
 import { follow, note } from './follow.ts';
 import { colored, plain, print } from './output.ts';
-import type { UserName } from './user-name.ts';
+import type { UserName } from './parse.ts';
 
 export interface ListenOptions {
   url?: string;
@@ -25,11 +25,11 @@ interface Notification {
 }
 
 const TOKEN_MS = 3_600_000;
-// Of so many notifications the titles are remembered, to say which one was read.
+// Remembered, to name the notifications that are read later.
 const MAX_TITLES = 1_000;
 const MAX_LINES = 20;
 
-/** `belfry listen`: prints what arrives in a user's inbox until Ctrl-C. */
+/** `belfry listen`: prints the changes of a user's inbox until Ctrl-C. */
 export function listen(user: UserName, options: ListenOptions): Promise<void> {
   const titles = new Map<string, string>();
   return follow({
@@ -71,7 +71,7 @@ interface Screen {
 
 async function show(name: string, data: string, { target, titles, options }: Screen): Promise<void> {
   if (options.json) return print(data);
-  if (name === 'resync') return note('more came meanwhile than can be shown here: look into the inbox');
+  if (name === 'resync') return note('some changes are no longer in the stream: read the inbox');
   const frame = JSON.parse(data) as Frame;
   const { id } = frame.data;
   const time = new Date(frame.timestamp).toLocaleTimeString('en-GB');
@@ -102,9 +102,9 @@ const CHANGES: Record<string, string> = {
 };
 
 function arrival(time: string, id: string, notification: Notification | undefined): string {
-  if (notification === undefined) return `${colored('dim', time)}  ${id} (gone already)`;
+  if (notification === undefined) return `${colored('dim', time)}  ${id} (deleted)`;
   const { title, content, action_url: link } = notification;
-  // The text part of its e-mail is what a terminal wants, too.
+  // The text part of an e-mail also suits a terminal.
   const { text } = prepareEmail({ title, content, actionUrl: null });
   const lines = text.split('\n');
   const shown = lines.length > MAX_LINES ? [...lines.slice(0, MAX_LINES), '…'] : lines;
@@ -117,7 +117,7 @@ function arrival(time: string, id: string, notification: Notification | undefine
   ].join('\n');
 }
 
-/** A notification whose content is too long for a frame. It may have been deleted since. */
+/** Reads a notification that is too long for a frame. Undefined if it was deleted. */
 async function fetchNotification(target: Target, id: string): Promise<Notification | undefined> {
   try {
     return (await (await request(target, `/notifications/${id}`)).json()) as Notification;

@@ -4,14 +4,14 @@ import { createLogger } from '../lib/log.ts';
 import { migrateDatabase } from '../open.ts';
 import { print, printJson } from './output.ts';
 
-/** `belfry migrate`: what every start does too, for those who want it done before. */
+/** `belfry migrate`: migrates the database before a start, which would do the same. */
 export async function migrateCommand({ json }: { json?: boolean }): Promise<void> {
   const applied = await migrateDatabase(readConfig(), createLogger({ level: 'silent' }));
   const newest = migrations().at(-1)?.version ?? 0;
   if (json) return printJson({ schema: newest, applied });
   print(
     applied.length === 0
-      ? `The database has schema ${newest} already: nothing to do.`
-      : `The database has schema ${newest} now; applied: ${applied.join(', ')}.`,
+      ? `The database already has schema ${newest}.`
+      : `The database now has schema ${newest}; applied: ${applied.join(', ')}.`,
   );
 }

@@ -1,9 +1,6 @@
 import { styleText } from 'node:util';
 
-/**
- * Prints lines on standard output. A reader that has seen enough (`| head`) ends the process, as it does with
- * any program.
- */
+/** Prints a line on standard output. A reader that closes the pipe (`| head`) ends the process. */
 export function print(text: string): void {
   if (!watched) {
     watched = true;
@@ -21,36 +18,32 @@ export function printJson(value: unknown): void {
   print(JSON.stringify(value, null, 2));
 }
 
-/** One value as a line of JSON, for commands that go on. */
+/** Prints a value as one line of JSON, for streams. */
 export function printJsonLine(value: unknown): void {
   print(JSON.stringify(value));
 }
 
 export type Format = 'bold' | 'dim' | 'red' | 'green' | 'yellow' | 'cyan';
 
-/**
- * Text in a colour where standard output is a terminal and NO_COLOR is not set; elsewhere the text as it is.
- */
+/** Text in a colour, if standard output is a terminal and NO_COLOR is not set. */
 export function colored(format: Format, text: string): string {
   return styleText(format, text, { stream: process.stdout });
 }
 
-/** A cell of a table, with a colour. It is padded by its text. */
+/** A cell of a table with a colour. */
 export interface Cell {
   text: string;
   format: Format;
 }
 
-/** Names and values, the values one below the other. */
+/** Prints names and aligned values. */
 export function printMembers(members: Record<string, unknown>): void {
   const width = Math.max(...Object.keys(members).map(widthOf));
   for (const [name, value] of Object.entries(members))
     print(`${colored('dim', padded(name, width))}  ${value ?? '-'}`);
 }
 
-/**
- * Records as columns, with the names of the first one's members as heads; `none` where there are no records.
- */
+/** Prints records as a table with the member names of the first as heads, or `none` without records. */
 export function printTable(rows: readonly Record<string, string | Cell>[], none: string): void {
   const [first] = rows;
   if (first === undefined) {
@@ -78,23 +71,20 @@ function padded(text: string, width: number): string {
   return text + ' '.repeat(Math.max(0, width - widthOf(text)));
 }
 
-// What terminals show two columns wide: most of East Asia's scripts, their full-width forms, and emoji.
-const WIDE =
-  /[\p{Script=Han}\p{Script=Hangul}\p{Script=Hiragana}\p{Script=Katakana}\p{Emoji_Presentation}\u3000-\u303f\uff01-\uff60]/u;
+// Terminals show most East Asian scripts, full-width forms and emoji two columns wide.
+const SCRIPTS = ['Han', 'Hangul', 'Hiragana', 'Katakana'].map((name) => `\\p{Script=${name}}`).join('');
+const WIDE = new RegExp(`[${SCRIPTS}\\p{Emoji_Presentation}\\u3000-\\u303f\\uff01-\\uff60]`, 'u');
 const characters = new Intl.Segmenter();
 
-/** How many columns of a terminal a text takes. */
+/** The number of terminal columns of a text. */
 function widthOf(text: string): number {
   let width = 0;
   for (const { segment } of characters.segment(text)) width += WIDE.test(segment) ? 2 : 1;
   return width;
 }
 
-/**
- * Text that somebody else wrote, safe for a terminal: without the control characters that could move its
- * cursor or rewrite its lines.
- */
+/** Foreign text without the control characters that could move a terminal's cursor or rewrite its lines. */
 export function plain(text: string): string {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is being removed
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are removed
   return text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, '');
 }

@@ -1,15 +1,14 @@
 import { readFileSync } from 'node:fs';
 import { Argument, Command, Option } from 'commander';
 import { reportErrors } from './command.ts';
-import { parseDuration, parseExpiry, parseOverlap } from './expiry.ts';
-import { parseCount, parseLimit } from './parse-limit.ts';
-import { parseUserName } from './user-name.ts';
+import { parseCount, parseDuration, parseExpiry, parseLimit, parseOverlap, parseUserName } from './parse.ts';
 
-/** The command line, as a table of contents: each verb has a file beside this one. */
+/** The command line. Each command has its own file. */
 export function createProgram(): Command {
   const belfry = new Command('belfry')
     .description(
-      'A self-hosted notification delivery service. Settings come from the environment: see docs/reference/settings.md.',
+      'A self-hosted notification delivery service. ' +
+        'Settings are environment variables: see docs/reference/settings.md.',
     )
     .version(version(), '--version', 'print the release')
     .helpOption('-h, --help', 'explain the command')
@@ -30,7 +29,7 @@ export function createProgram(): Command {
 
 function serverCommands(belfry: Command): void {
   command(belfry, 'start', 'belfry start')
-    .description('run the server, with the embedded database unless DATABASE_URL names another')
+    .description('run the server, with the embedded database unless DATABASE_URL is set')
     .action(verb(async () => (await import('./start.ts')).start));
 
   command(
@@ -44,7 +43,7 @@ function serverCommands(belfry: Command): void {
     .option('--to <user>', 'an external id or an e-mail address; may be repeated', collect, [])
     .option('--title <text>', 'the title')
     .option('--content <text>', 'the content: HTML or plain text')
-    .option('--action-url <url>', 'where a click leads')
+    .option('--action-url <url>', 'the address that a click opens')
     .option('--category <name>', 'the category, for preferences and filters')
     .option('--topic <name>', 'the topic')
     .option('--data <json>', 'custom attributes, a JSON object')
@@ -78,20 +77,24 @@ function serverCommands(belfry: Command): void {
     'belfry events --follow --type delivery.failed --type broadcast.processed --json',
   )
     .description('show the last events of the project, or follow them')
-    .option('--type <type>', 'only of this type, or of a family as delivery.*; may be repeated', collect, [])
-    .option('--follow', 'show what happens from now on, until Ctrl-C')
-    .option('--after <event id>', 'with --follow: begin after this event')
-    .addOption(new Option('--limit <number>', 'without --follow: how many').argParser(parseCount).default(20))
+    .option('--type <type>', 'a type, or a family such as delivery.*; may be repeated', collect, [])
+    .option('--follow', 'show new events until Ctrl-C')
+    .option('--after <event id>', 'with --follow: start after this event')
+    .addOption(
+      new Option('--limit <number>', 'without --follow: the number of events')
+        .argParser(parseCount)
+        .default(20),
+    )
     .addOption(server())
     .addOption(projectJwt())
     .addOption(new Option('--json', 'print each event as a line of JSON'))
     .action(verb(async () => (await import('./events.ts')).events));
 
   command(belfry, 'listen', 'belfry listen ada', 'belfry listen ada@example.com --json')
-    .description("show what arrives in a user's inbox, as it happens")
+    .description("show changes of a user's inbox as they happen")
     .addArgument(new Argument('<user>', 'an external id or an e-mail address').argParser(parseUserName))
     .addOption(server())
-    .option('--jwt <token>', 'a User JWT (belfry token user), if <DATA_DIR>/credentials.json is not at hand')
+    .option('--jwt <token>', 'a User JWT (belfry token user), instead of <DATA_DIR>/credentials.json')
     .addOption(new Option('--json', 'print each frame as a line of JSON'))
     .action(verb(async () => (await import('./listen.ts')).listen));
 }
@@ -112,11 +115,11 @@ function projectCommands(belfry: Command): void {
   const limit = (name: string) =>
     new Option(
       `--${name} <number>`,
-      `${name} per minute and credential: 0 for no limit, "default" for the server's`,
+      `${name} per minute and credential: 0 for no limit, "default" for that of the server`,
     ).argParser(parseLimit);
   command(project, 'limits', 'belfry project limits shop --reads 1000 --writes default')
-    .description('show the rate limits of a project, or give it limits of its own')
-    .argument('[project]', 'its name or id; not needed if there is only one')
+    .description('show or change the rate limits of a project')
+    .argument('[project]', 'its name or id; optional if there is only one')
     .addOption(limit('reads'))
     .addOption(limit('writes'))
     .addOption(json())
@@ -129,7 +132,7 @@ function keyCommands(project: Command): void {
     'list and roll the API secret and the signing key of a project',
   );
   command(keys, 'list', 'belfry project keys list --project shop')
-    .description('list the keys: since when and until when they are valid, and when they were last used')
+    .description('list the keys with their validity and last use')
     .addOption(ofProject())
     .addOption(json())
     .action(verb(async () => (await import('./keys.ts')).listKeysCommand));
@@ -139,14 +142,18 @@ function keyCommands(project: Command): void {
     'belfry project keys roll api-secret --project shop --overlap 24h',
     'belfry project keys roll signing-key --overlap 0',
   )
-    .description('make a new key; the former one is valid for the overlap, then it ends')
+    .description('create a new key; the former one stays valid for the overlap')
     .addArgument(
-      new Argument('<key>', 'the API secret signs User JWTs, the signing key Project JWTs and links').choices(
-        ['api-secret', 'signing-key'],
-      ),
+      new Argument('<key>', 'API secret: for User JWTs; signing key: for Project JWTs and links').choices([
+        'api-secret',
+        'signing-key',
+      ]),
     )
     .addOption(
-      new Option('--overlap <duration>', 'how long former keys stay valid, as 24h or 7d; 0 ends them at once')
+      new Option(
+        '--overlap <duration>',
+        'how long former keys stay valid, such as 24h or 7d; 0 ends them at once',
+      )
         .argParser(parseOverlap)
         .default(86_400_000, '24h'),
     )
@@ -154,7 +161,7 @@ function keyCommands(project: Command): void {
     .addOption(json())
     .action(verb(async () => (await import('./keys.ts')).rollKeyCommand));
   command(keys, 'remove', 'belfry project keys remove 3f1a90c2b7de --project shop')
-    .description('remove a key that has ended: links in messages that it has signed stop working')
+    .description('remove a key that has ended; links in messages that it signed stop working')
     .argument('<id>', 'its id, from project keys list')
     .addOption(ofProject())
     .addOption(json())
@@ -166,12 +173,12 @@ function tokenCommands(belfry: Command): void {
   command(token, 'issue', 'belfry token issue --project shop --name billing --expires 90d')
     .description('issue a Project JWT and print it, once')
     .addOption(ofProject())
-    .requiredOption('--name <name>', 'what it is for, to tell it from others')
+    .requiredOption('--name <name>', 'a name for the list of tokens')
     .addOption(expires('never'))
     .addOption(json())
     .action(verb(async () => (await import('./token.ts')).issueTokenCommand));
   command(token, 'list', 'belfry token list --project shop')
-    .description('list the Project JWTs that were issued')
+    .description('list the issued Project JWTs')
     .addOption(ofProject())
     .addOption(json())
     .action(verb(async () => (await import('./token.ts')).listTokensCommand));
@@ -181,7 +188,7 @@ function tokenCommands(belfry: Command): void {
     .addOption(json())
     .action(verb(async () => (await import('./token.ts')).revokeTokenCommand));
   command(token, 'user', 'belfry token user --external-id ada --expires 12h')
-    .description('sign a User JWT, to try the inbox with')
+    .description('sign a User JWT, for tests of the inbox')
     .addOption(ofProject())
     .option('--external-id <id>', "the user's id in your system")
     .option('--email <address>', "the user's e-mail address")
@@ -192,12 +199,12 @@ function tokenCommands(belfry: Command): void {
 
 function databaseCommands(belfry: Command): void {
   command(belfry, 'doctor', 'belfry doctor')
-    .description('check settings, data, database, network and the running server, and report what is wrong')
+    .description('check settings, data, database, network and the running server, and report problems')
     .addOption(json())
     .action(verb(async () => (await import('./doctor.ts')).doctor));
 
   command(belfry, 'migrate', 'belfry migrate')
-    .description('bring the database to the schema of this release')
+    .description('migrate the database to the schema of this release')
     .addOption(json())
     .action(verb(async () => (await import('./migrate.ts')).migrateCommand));
 
@@ -207,14 +214,14 @@ function databaseCommands(belfry: Command): void {
     .action(verb(async () => (await import('./reseal.ts')).resealCommand));
 
   command(belfry, 'backup', 'belfry backup belfry.backup')
-    .description('write everything in the database into a file')
+    .description('write the whole database into a file')
     .argument('<file>')
     .option('--force', 'replace the file if it exists')
     .addOption(json())
     .action(verb(async () => (await import('./backup.ts')).backupCommand));
 
   command(belfry, 'restore', 'belfry restore belfry.backup')
-    .description('read a backup into an empty database')
+    .description('restore a backup into an empty database')
     .argument('<file>')
     .addOption(json())
     .action(verb(async () => (await import('./restore.ts')).restoreCommand));
@@ -227,12 +234,12 @@ function repositoryCommands(belfry: Command): void {
 
   belfry
     .command('generate', { hidden: true })
-    .description('write the files of the repository that are made from code')
-    .option('--check', 'only name those that are not up to date')
+    .description('write the generated files of the repository')
+    .option('--check', 'only list those that are out of date')
     .action(verb(async () => (await import('./generate.ts')).generate));
 }
 
-/** A command whose help ends with examples. */
+/** Creates a command whose help ends with examples. */
 function command(parent: Command, name: string, ...lines: [string, ...string[]]): Command {
   return parent.command(name).addHelpText('after', examples(...lines));
 }
@@ -243,25 +250,21 @@ function examples(...lines: [string, ...string[]]): string {
 }
 
 const timeout = (standard: string, ms: number) =>
-  new Option('--timeout <duration>', 'how long to wait, as 90s or 5m')
+  new Option('--timeout <duration>', 'how long to wait, such as 90s or 5m')
     .argParser(parseDuration)
     .default(ms, standard);
 const json = () => new Option('--json', 'print JSON, for scripts');
-const ofProject = () =>
-  new Option('--project <name or id>', 'which project; not needed if there is only one');
+const ofProject = () => new Option('--project <name or id>', 'the project; optional if there is only one');
 const server = () =>
-  new Option('--url <address>', 'the server, if not the one of <DATA_DIR>/credentials.json');
+  new Option('--url <address>', 'the server, by default that of <DATA_DIR>/credentials.json');
 const projectJwt = () =>
-  new Option('--jwt <token>', 'the Project JWT, if not the one of <DATA_DIR>/credentials.json');
+  new Option('--jwt <token>', 'the Project JWT, by default that of <DATA_DIR>/credentials.json');
 const expires = (standard: string) =>
-  new Option('--expires <when>', 'until when it is valid: 30d, 12h, 2027-01-31 or never')
+  new Option('--expires <when>', 'when it expires: 30d, 12h, 2027-01-31 or never')
     .argParser(parseExpiry)
     .default(parseExpiry(standard), standard);
 
-/**
- * An action whose file is loaded when it is called: what the server needs would cost every other command half
- * a second.
- */
+/** Loads the file of a command when it runs: loading the server would delay the others by half a second. */
 function verb<Args extends unknown[]>(load: () => Promise<(...args: Args) => Promise<void>>) {
   return (...args: Args) => reportErrors(async () => (await load())(...args));
 }

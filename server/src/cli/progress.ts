@@ -4,15 +4,14 @@ const SHOW_EVERY_MS = 100;
 const LINE_EVERY_MS = 10_000;
 
 /**
- * How far a long command has come, on standard error: one line that changes on a terminal, elsewhere a line
- * now and then.
+ * The progress of a long command on standard error: a changing line on a terminal, else a line every 10 s.
  */
 export interface Progress {
   show(text: string): void;
   end(): void;
 }
 
-/** Starts to show progress. What is said in quick succession is shown only now and then. */
+/** Starts to show progress, at limited intervals. */
 export function progress(stream: NodeJS.WriteStream = process.stderr): Progress {
   const everyMs = stream.isTTY ? SHOW_EVERY_MS : LINE_EVERY_MS;
   let shownAt = stream.isTTY ? Number.NEGATIVE_INFINITY : performance.now();
@@ -36,7 +35,7 @@ export function progress(stream: NodeJS.WriteStream = process.stderr): Progress 
   };
 }
 
-/** How far a backup or a restore has come, in words. */
+/** Describes the progress of a backup or a restore. */
 export function movedText({ table, at, of, bytes }: Progressed): string {
   return `${table} (table ${at} of ${of}), ${(bytes / 1e6).toFixed(1)} MB`;
 }

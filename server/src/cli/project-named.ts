@@ -3,7 +3,7 @@ import type { Opened } from '../open.ts';
 import { CommandError, UsageError } from './command.ts';
 import { plain } from './output.ts';
 
-/** The project that a command names by its name or id; without a name the only one there is. */
+/** The project with this name or id; without one the only project. */
 export async function projectNamed(context: Opened, name: string | undefined): Promise<ProjectSummary> {
   if (name === undefined) return onlyProject(context);
   const project = await findProject(context, name);
@@ -18,7 +18,7 @@ async function onlyProject(context: Opened): Promise<ProjectSummary> {
     throw new CommandError('there is no project yet: start the server, or use belfry project create <name>');
   if (projects.length > 1) {
     const names = projects.map(({ name }) => plain(name)).join(', ');
-    throw new UsageError(`there are ${projects.length} projects: name one of ${names}`);
+    throw new UsageError(`there are ${projects.length} projects: choose one of ${names}`);
   }
   return only;
 }

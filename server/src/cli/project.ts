@@ -9,7 +9,7 @@ import { withContext } from './with-context.ts';
 
 const MAX_NAME = 255;
 
-/** `belfry project create`: the project's keys, told this once. */
+/** `belfry project create`: prints the project's keys, once. */
 export async function createProjectCommand(name: string, { json }: { json?: boolean }): Promise<void> {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: a name is shown in tables and logs
   if (name.trim() === '' || name.length > MAX_NAME || /[\u0000-\u001f\u007f]/.test(name)) {
@@ -19,7 +19,7 @@ export async function createProjectCommand(name: string, { json }: { json?: bool
   }
   const config = readConfig();
   const made = await withContext(({ db, sealer, clock }) =>
-    // Both or none: the keys of a project without its token would be lost with the error.
+    // In one transaction, because an error would lose the keys of a project without its token.
     db.transaction(async (tx) => {
       const project = await createProject({ db: tx, sealer }, name);
       if (project === undefined) return undefined;
@@ -27,11 +27,11 @@ export async function createProjectCommand(name: string, { json }: { json?: bool
         { db: tx, sealer, clock },
         { projectId: project.id, name: 'project create' },
       );
-      if (token === undefined) throw new Error(`the new project ${project.id} is not there`);
+      if (token === undefined) throw new Error(`the new project ${project.id} does not exist`);
       return { ...project, token: token.token };
     }),
   );
-  if (made === undefined) throw new CommandError(`there is a project ${name} already: choose another name`);
+  if (made === undefined) throw new CommandError(`project ${name} already exists: choose another name`);
   const address = addressOf(config);
   const members = {
     project_id: made.id,
@@ -57,10 +57,10 @@ export async function listProjectsCommand({ json }: { json?: boolean }): Promise
     created_at: createdAt.toISOString(),
   }));
   if (json) printJson(records);
-  else printTable(records, 'There is no project yet: the first start of the server makes "default".');
+  else printTable(records, 'There is no project yet: the first start of the server creates "default".');
 }
 
-/** Where the server of these settings is reached; with PORT=0 only its last start knows. */
+/** The address of the server with these settings; with PORT=0 that of its last start. */
 function addressOf({ PUBLIC_URL, HOST, PORT, DATA_DIR }: Config): string {
   const last = readCredentials(DATA_DIR)?.legacy_base_url;
   if (PUBLIC_URL !== undefined) return PUBLIC_URL;

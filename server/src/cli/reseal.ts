@@ -7,8 +7,8 @@ import { progress } from './progress.ts';
 import { withContext } from './with-context.ts';
 
 /**
- * `belfry reseal`: all secrets under the first key of SECRET_KEY. Exit code 1 if an older key at hand is
- * still in use afterwards, or if a running server does not have the first one: then nothing is sealed.
+ * `belfry reseal`: seals all secrets with the first key of SECRET_KEY. Exit code 1 if an older key is still
+ * in use afterwards, or if a running server does not have the first key: then nothing is sealed.
  */
 export async function resealCommand({ json }: { json?: boolean }): Promise<void> {
   const { columns, keyIds } = await withContext(async (context) => {
@@ -27,21 +27,22 @@ export async function resealCommand({ json }: { json?: boolean }): Promise<void>
   report(columns, keys);
 }
 
-/** Throws where a running server could not open what is sealed now: it would fail requests and deliveries. */
+/** Throws if a running server does not have the first key: its requests and deliveries would fail. */
 export async function checkServers({ db, sealer }: Opened): Promise<void> {
   const [keyId] = sealer.keyIds;
   const nodes = await nodesWithoutKey(db, keyId);
   if (nodes.length > 0)
     throw new CommandError(
-      `SECRET_KEY of running servers does not have the key ${keyId}: add it on ${nodes.join(', ')}, restart them, then run this again`,
+      `SECRET_KEY of running servers does not have the key ${keyId}: ` +
+        `add it on ${nodes.join(', ')}, restart them, then repeat the command`,
     );
 }
 
 interface KeyUse {
   id: string;
-  /** `missing`: secrets name it, and SECRET_KEY does not have it. */
+  /** `missing`: in use, but not in SECRET_KEY. */
   state: 'current' | 'former' | 'missing';
-  /** How many secrets it seals. */
+  /** The number of secrets that it seals. */
   secrets: number;
 }
 
@@ -79,16 +80,16 @@ function report(columns: readonly ResealedColumn[], keys: readonly KeyUse[]): vo
     })),
     '',
   );
-  print('\nBackups that were made before still need the key of their time.');
+  print('\nOlder backups still need the key of their time.');
 }
 
 function adviceOn(state: KeyUse['state'], secrets: number): string | Cell {
   if (state === 'current') return '';
   if (state === 'missing')
-    return { text: 'add it to SECRET_KEY and run this again, or set what it seals anew', format: 'red' };
+    return { text: 'add it to SECRET_KEY and repeat the command, or replace what it seals', format: 'red' };
   if (secrets === 0) return { text: 'can be removed from SECRET_KEY', format: 'green' };
   return {
-    text: 'still in use: start every server with the new key first, then run this again',
+    text: 'still in use: start every server with the new key first, then repeat the command',
     format: 'yellow',
   };
 }

@@ -8,7 +8,7 @@ import { print, printJson } from './output.ts';
 import { movedText, progress } from './progress.ts';
 import { withConnection } from './with-connection.ts';
 
-/** `belfry restore`: into an empty database, all or nothing. */
+/** `belfry restore`: restores everything or nothing, into an empty database. */
 export async function restoreCommand(file: string, { json }: { json?: boolean }): Promise<void> {
   const shown = progress();
   const { rows, schema, tables } = await withConnection(file, async (connection) => {
@@ -17,9 +17,9 @@ export async function restoreCommand(file: string, { json }: { json?: boolean })
     return restore({ connection, onProgress }, handle.createReadStream());
   }).finally(() => shown.end());
   if (json) return printJson({ file, schema, tables, rows });
-  print(`${rows} rows of schema ${schema} are restored.`);
+  print(`Restored ${rows} rows of schema ${schema}.`);
   const { SECRET_KEY, DATA_DIR } = readConfig();
   const key = join(DATA_DIR, 'secret.key');
   if (SECRET_KEY.length === 0 && !existsSync(key))
-    print(`Before the next start, put the secret.key of the backed-up server there: ${key}`);
+    print(`Before the next start, copy the secret.key of the backed-up server to ${key}`);
 }

@@ -1,11 +1,10 @@
 import { readFile } from 'node:fs/promises';
 import { buffer } from 'node:stream/consumers';
-import { request } from './api.ts';
+import { projectTarget, request, type ServerOptions } from './api.ts';
 import { type Broadcast, printStatus, waitUntilProcessed } from './broadcast.ts';
 import { CommandError, UsageError } from './command.ts';
 import { print, printJson } from './output.ts';
-import { projectTarget, type ServerOptions } from './target.ts';
-import { parseUserName, type UserName } from './user-name.ts';
+import { parseUserName, type UserName } from './parse.ts';
 
 export interface SendOptions extends ServerOptions {
   to: string[];
@@ -21,7 +20,7 @@ export interface SendOptions extends ServerOptions {
   json?: boolean;
 }
 
-/** `belfry send`: one broadcast through the API, as any program would send it. */
+/** `belfry send`: sends one broadcast through the API. */
 export async function send(from: string | undefined, options: SendOptions): Promise<void> {
   const body = await bodyOf(from, options);
   const target = projectTarget(options);
@@ -49,19 +48,17 @@ async function bodyOf(from: string | undefined, options: SendOptions): Promise<s
   const source = file ?? from;
   if (source !== undefined) {
     if (flags.length + to.length > 0 || (file !== undefined && from !== undefined)) {
-      throw new UsageError('give the broadcast either as JSON (- or --file) or by flags, not both');
+      throw new UsageError('describe the broadcast either by JSON (- or --file) or by flags, not both');
     }
     if (file === undefined && from !== '-') {
       throw new UsageError(
-        `${from} is no argument of send: give - to read JSON from standard input, or --file`,
+        `${from} is not an argument of send: use - to read JSON from standard input, or --file`,
       );
     }
     return source === '-' ? buffer(process.stdin) : contentOf(source);
   }
   if (title === undefined || to.length === 0) {
-    throw new UsageError(
-      'a broadcast needs --title and at least one --to; or give it as JSON with - or --file',
-    );
+    throw new UsageError('a broadcast needs --title and at least one --to; or use JSON, with - or --file');
   }
   return JSON.stringify({
     title,
@@ -74,7 +71,7 @@ async function bodyOf(from: string | undefined, options: SendOptions): Promise<s
   });
 }
 
-/** Everybody that --to names. Throws a `UsageError` with each name that cannot be meant. */
+/** The recipients of --to. Throws a `UsageError` with every invalid one. */
 function recipientsOf(to: readonly string[]): UserName[] {
   const problems: string[] = [];
   const recipients = to.flatMap((text) => {
@@ -103,6 +100,6 @@ function parseData(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    throw new UsageError('--data is not JSON: give an object such as \'{"order": 42}\'');
+    throw new UsageError('--data is not JSON: use an object such as \'{"order": 42}\'');
   }
 }

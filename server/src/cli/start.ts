@@ -3,18 +3,17 @@ import { readConfig } from '../config.ts';
 import { isDatabaseUnavailable } from '../db/client.ts';
 import { StartError } from '../db/embedded/start-error.ts';
 import { createLogger } from '../lib/log.ts';
-import { giveBackMemory } from './give-back-memory.ts';
-import { letGarbageGather } from './let-garbage-gather.ts';
+import { collectLessOften, returnUnusedMemory } from './memory.ts';
 
-// npm, the launcher and a terminal may each pass the same Ctrl-C on: within this time it counts once.
+// npm, the launcher and a terminal may each pass on the same Ctrl-C, which then counts once.
 const SAME_SIGNAL_MS = 1_000;
 
-/** `belfry start`: runs until SIGTERM or SIGINT, or until the launcher is gone. */
+/** `belfry start`: runs until SIGTERM or SIGINT, or until the launcher ends. */
 export async function start(): Promise<void> {
   const config = readConfig();
   const log = createLogger({ level: config.LOG_LEVEL });
   const stopped = Promise.withResolvers<number>();
-  // Signals that come while it starts count: it stops as soon as it can.
+  // Signals during the start count, too: it stops as soon as it can.
   listenForStop(stopped.resolve);
   const service = await startService(config, {
     log,
@@ -25,8 +24,8 @@ export async function start(): Promise<void> {
   }).catch((error: unknown) => {
     throw inWords(error);
   });
-  giveBackMemory();
-  letGarbageGather();
+  returnUnusedMemory();
+  collectLessOften();
   greet(service);
   const code = await stopped.promise;
   console.log('Stopping…');
@@ -34,12 +33,12 @@ export async function start(): Promise<void> {
   process.exit(code);
 }
 
-/** What fails for a reason outside of Belfry is one line; a fault of ours keeps its stack. */
+/** Turns errors with an outside cause into one line; others are bugs, and keep their stack. */
 function inWords(error: unknown): unknown {
   if (!(error instanceof Error) || error instanceof StartError) return error;
   const { code, path, message } = error as NodeJS.ErrnoException;
   if (path !== undefined)
-    return new StartError(`${path} cannot be used (${code}): check its rights and the room on its disk`);
+    return new StartError(`${path} cannot be used (${code}): check its permissions and the free disk space`);
   if (isDatabaseUnavailable(error) || code === '42501')
     return new StartError(`the database cannot be used (${message || code}): try belfry doctor`);
   return error;
@@ -49,14 +48,14 @@ function listenForStop(stop: (code: number) => void): void {
   let firstAt: number | undefined;
   const onSignal = () => {
     const now = Date.now();
-    if (firstAt !== undefined && now - firstAt > SAME_SIGNAL_MS) process.exit(1); // asked again: at once, then
+    if (firstAt !== undefined && now - firstAt > SAME_SIGNAL_MS) process.exit(1); // the second signal
     firstAt ??= now;
     stop(0);
   };
   process.on('SIGINT', onSignal);
   process.on('SIGTERM', onSignal);
   process.on('SIGHUP', onSignal);
-  // The launcher holds the other end of this channel: when it is killed, nobody would stop us any more.
+  // The launcher has the other end of this channel: after its end, no signal would stop this process.
   if (process.channel) {
     process.channel.unref();
     process.on('disconnect', () => stop(0));
@@ -85,7 +84,7 @@ function greet({ address, credentials, context }: Service): void {
       `  curl -X POST ${address}/v2/broadcasts \\`,
       `    -H "Authorization: Bearer $(node -p "require('${DATA_DIR}/credentials.json').project_jwt")" \\`,
       "    -H 'Content-Type: application/json' \\",
-      `    -d '{"title": "Hello from Belfry", "content": "It works.", "recipients": [{"external_id": "ada"}]}'`,
+      `    -d '{"title": "Hello from Belfry", "recipients": [{"external_id": "ada"}]}'`,
     );
   }
   lines.push('');

@@ -1,10 +1,9 @@
 import { isId } from '../lib/ids.ts';
-import { ApiError, request, type Target } from './api.ts';
+import { ApiError, projectTarget, request, type ServerOptions, type Target } from './api.ts';
 import { type Broadcast, printStatus, waitUntilProcessed } from './broadcast.ts';
 import { CommandError, UsageError } from './command.ts';
 import { type Cell, plain, print, printJson, printMembers, printTable } from './output.ts';
 import { progress } from './progress.ts';
-import { projectTarget, type ServerOptions } from './target.ts';
 
 export interface StatusOptions extends ServerOptions {
   follow?: boolean;
@@ -13,12 +12,11 @@ export interface StatusOptions extends ServerOptions {
 }
 
 const PAGE = 100;
-// What a credential may ask for within a minute, by default, has room for it.
+// Within the default rate limit of a minute.
 const MAX_PAGES = 100;
 
 /**
- * `belfry status`: the delivery status of a broadcast, in total and by channel. Exit code 1 if something
- * failed.
+ * `belfry status`: the delivery status of a broadcast, in total and by channel. Exit code 1 after failures.
  */
 export async function status(id: string, options: StatusOptions): Promise<void> {
   if (!isId(id)) throw new UsageError(`${id} is not the id of a broadcast: belfry send prints it`);

@@ -4,18 +4,17 @@ import { isEmailAddress } from '../lib/email-address.ts';
 import { isExternalId } from '../lib/external-id.ts';
 import { isId } from '../lib/ids.ts';
 import { CommandError, UsageError } from './command.ts';
-import type { Expiry } from './expiry.ts';
-import { linked } from './linked.ts';
 import { type Cell, print, printJson, printMembers, printTable } from './output.ts';
+import type { Expiry } from './parse.ts';
 import { projectNamed } from './project-named.ts';
-import { withContext } from './with-context.ts';
+import { linked, withContext } from './with-context.ts';
 
 interface ForProject {
   project?: string;
   json?: boolean;
 }
 
-/** `belfry token issue`: a Project JWT, told this once. */
+/** `belfry token issue`: prints a Project JWT, once. */
 export async function issueTokenCommand({
   project,
   name,
@@ -25,7 +24,7 @@ export async function issueTokenCommand({
   const { token, issued } = await withContext(async (context) => {
     const { id } = await projectNamed(context, project);
     const made = await issueToken(context, { projectId: id, name, expiresAt: endOf(expires) });
-    if (made === undefined) throw new CommandError('the project is gone');
+    if (made === undefined) throw new CommandError('the project was deleted');
     return made;
   });
   const members = { ...toRecord(issued), project_jwt: token };
@@ -35,7 +34,7 @@ export async function issueTokenCommand({
   print('\nKeep project_jwt now: it is not shown again.');
 }
 
-/** `belfry token list`: never the tokens themselves, which nobody has. */
+/** `belfry token list`: without the tokens themselves, which are not stored. */
 export async function listTokensCommand({ project, json }: ForProject): Promise<void> {
   const tokens = await withContext(async (context) =>
     listTokens(context, (await projectNamed(context, project)).id),
@@ -58,14 +57,15 @@ export async function listTokensCommand({ project, json }: ForProject): Promise<
 export async function revokeTokenCommand(jti: string, { json }: { json?: boolean }): Promise<void> {
   const unknown = new CommandError(`there is no token ${jti}: see belfry token list --project <name>`);
   if (!isId(jti)) throw unknown;
-  const { revoked, told } = await withContext(async (context) => {
-    const told = await linked(context);
-    return { revoked: await revokeToken(context, jti), told };
+  const { revoked, notified } = await withContext(async (context) => {
+    const notified = await linked(context);
+    return { revoked: await revokeToken(context, jti), notified };
   });
   if (revoked === undefined) throw unknown;
   if (json) return printJson(toRecord(revoked));
   print(
-    `Token ${revoked.name} (${jti}) is revoked${told ? '' : '; running servers know it within seconds'}.`,
+    `Token ${revoked.name} (${jti}) was revoked` +
+      `${notified ? '' : '; running servers reject it within seconds'}.`,
   );
 }
 
@@ -78,7 +78,7 @@ export async function userTokenCommand({
   json,
 }: ForProject & { externalId?: string; email?: string; expires: Expiry }): Promise<void> {
   if (externalId === undefined && email === undefined)
-    throw new UsageError('say whose token it is: --external-id <id> or --email <address>');
+    throw new UsageError('choose the user with --external-id <id> or --email <address>');
   // An empty shell variable must not turn a token by id into one by address.
   if (externalId !== undefined && !isExternalId(externalId)) throw new UsageError('--external-id is blank');
   if (email !== undefined && !isEmailAddress(email))
@@ -100,7 +100,7 @@ function endOf(expires: Expiry): Date | undefined {
   return expires === 'never' ? undefined : expires;
 }
 
-/** When the token ends: by its own expiry, or earlier because the key ends that signed it. */
+/** The end of the token: its own expiry, or the end of its key if that is earlier. */
 function shownExpiry({ expiresAt, keyEndsAt }: Pick<IssuedToken, 'expiresAt' | 'keyEndsAt'>): string | Cell {
   const own = expiresAt?.toISOString() ?? 'never';
   if (keyEndsAt === null || (expiresAt !== null && expiresAt <= keyEndsAt)) return own;

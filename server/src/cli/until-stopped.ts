@@ -1,7 +1,4 @@
-/**
- * Aborts on Ctrl-C, SIGTERM, and when the launcher is gone. The launcher and the terminal may both pass on a
- * signal: any number is one.
- */
+/** Aborts on Ctrl-C, SIGTERM, and when the launcher ends. Repeated signals count once. */
 export function untilStopped(): AbortSignal {
   const stopping = new AbortController();
   const stop = () => stopping.abort();
@@ -9,6 +6,6 @@ export function untilStopped(): AbortSignal {
   process.on('SIGTERM', stop);
   process.on('SIGHUP', stop);
   process.on('disconnect', stop);
-  process.channel?.unref(); // which the listener for its end had made a reason to stay
+  process.channel?.unref(); // the listener above would keep the process alive
   return stopping.signal;
 }

@@ -6,10 +6,7 @@ import { createLogger } from '../lib/log.ts';
 import { connect } from '../open.ts';
 import { CommandError } from './command.ts';
 
-/**
- * Runs a command that moves the whole database from or to `file`, on a database of any schema, and tells what
- * stands in its way.
- */
+/** Runs a command that moves a database of any schema from or to `file`, and describes its failure. */
 export async function withConnection<Result>(
   file: string,
   work: (connection: ConnectionSettings) => Promise<Result>,
@@ -35,7 +32,7 @@ function inWords(error: unknown, file: string): unknown {
   // The same codes come from files and from sockets: ENOENT is a missing file, or a missing unix socket.
   if (syscall !== undefined && FILE_CALLS.has(syscall))
     return new CommandError(
-      `${file} cannot be used (${code}): check the path, its rights and the room on its disk`,
+      `${file} cannot be used (${code}): check the path, its permissions and the free disk space`,
     );
   if (isDatabaseUnavailable(error))
     return new CommandError(`the database cannot be reached (${code ?? error.message}): try belfry doctor`);

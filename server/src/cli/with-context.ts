@@ -5,10 +5,7 @@ import { CannotOpen } from '../lib/seal.ts';
 import { type Opened, open } from '../open.ts';
 import { CommandError } from './command.ts';
 
-/**
- * Runs a command on an open database and closes it, whatever happens. Log lines go nowhere: a command's
- * output is its answer.
- */
+/** Runs a command with an open database, and closes it. Nothing is logged. */
 export async function withContext<Result>(work: (context: Opened) => Promise<Result>): Promise<Result> {
   const context = await open(readConfig(), { role: 'client', log: createLogger({ level: 'silent' }) });
   try {
@@ -24,6 +21,24 @@ function inWords(error: unknown): unknown {
   if (error instanceof CannotOpen)
     return new CommandError(`${error.message}: run the command with the settings of the server`);
   if (isDatabaseUnavailable(error))
-    return new CommandError(`the database is not to be had (${(error as Error).message}): try belfry doctor`);
+    return new CommandError(
+      `the database cannot be reached (${(error as Error).message}): try belfry doctor`,
+    );
   return error;
+}
+
+const TIMEOUT_MS = 5_000;
+
+/**
+ * Waits for the connection to the running servers, and returns whether there is one. Without it, changes that
+ * this process publishes reach them only within seconds.
+ */
+export async function linked({ bus }: Opened): Promise<boolean> {
+  const late = Promise.withResolvers<false>();
+  const timer = setTimeout(() => late.resolve(false), TIMEOUT_MS);
+  try {
+    return await Promise.race([bus.listening().then(() => true), late.promise]);
+  } finally {
+    clearTimeout(timer);
+  }
 }

@@ -16,8 +16,7 @@ import {
   Timestamp,
 } from './common.ts';
 
-// The shapes of a broadcast, from the contract's tables "Broadcast" and "overrides". Lengths count
-// characters, as JSON Schema does.
+// A broadcast as in the tables "Broadcast" and "overrides" of the contract. Lengths count characters.
 
 const label = () => Type.String({ maxLength: 255, pattern: '^[A-Za-z0-9_\\.\\-/:]+$' });
 
@@ -29,7 +28,7 @@ const NamedRecipient = Type.Object(
     email: Type.Optional(nullable(EmailAddress)),
     first_name: Type.Optional(nullable(storedString({ maxLength: 255 }))),
     last_name: Type.Optional(nullable(storedString({ maxLength: 255 }))),
-    custom_attributes: Type.Optional(nullable(freeObject('Anything you want to keep about the user.'))),
+    custom_attributes: Type.Optional(nullable(freeObject('Data of your own about the user.'))),
     phone_numbers: Type.Optional(PhoneNumbers),
   },
   {
@@ -38,7 +37,8 @@ const NamedRecipient = Type.Object(
     anyOf: [given('external_id'), given('email')],
     'x-problem': 'must have external_id or email',
     description:
-      'A user, named by external_id or email; `null` for one of them says nothing. Who is not known yet is created; members that are given replace what is stored.',
+      'A user with this `external_id`, or else with this `email`. A user that does not exist is created. ' +
+      'Other members replace stored values.',
   },
 );
 
@@ -48,12 +48,12 @@ const TopicSubscribers = Type.Object(
     title: 'TopicRecipients',
     additionalProperties: false,
     description:
-      "Everybody who is subscribed to the broadcast's `topic` and, within it, to its category. Who is named besides gets one notification all the same; " +
-      'and who is named gets it, subscribed or not.',
+      'All users who are subscribed to the `topic` of the broadcast and to its category. Users that are ' +
+      'also named as recipients get one notification, subscribed or not.',
   },
 );
 
-// In this order: nearly all are named, and then the other is not looked at.
+// Nearly all recipients are users, so this form is tried first.
 const RecipientSchema = Type.Union([NamedRecipient, TopicSubscribers], { title: 'Recipient' });
 
 const ChannelOverride = Type.Object(
@@ -65,7 +65,7 @@ const ChannelOverride = Type.Object(
   { title: 'ChannelOverride', additionalProperties: false },
 );
 
-const providerOverride = () => freeObject("Merged into the provider's own payload.");
+const providerOverride = () => freeObject('Merged into the request to this provider.');
 
 const OverridesSchema = Type.Object(
   {
@@ -80,7 +80,11 @@ const OverridesSchema = Type.Object(
           slack: Type.Optional(ChannelOverride),
           teams: Type.Optional(ChannelOverride),
         },
-        { title: 'ChannelOverrides', additionalProperties: false, description: 'Other texts for a channel.' },
+        {
+          title: 'ChannelOverrides',
+          additionalProperties: false,
+          description: 'Texts for single channels, instead of those of the broadcast.',
+        },
       ),
     ),
     providers: Type.Optional(
@@ -97,20 +101,22 @@ const members = {
   title: Type.String({
     minLength: 1,
     maxLength: 255,
-    description: 'What the notification says first; the subject of an e-mail.',
+    description: 'The title of the notification, and the subject of an e-mail.',
   }),
   content: Type.Optional(
     nullable(
       Type.String({
         maxLength: 10_485_760,
-        description: 'The text; HTML is rendered by the inbox and in e-mails.',
+        description: 'The text. The inbox and e-mails render HTML.',
       }),
     ),
   ),
-  action_url: Type.Optional(nullable(Type.String({ maxLength: 2048, description: 'Where a click leads.' }))),
+  action_url: Type.Optional(
+    nullable(Type.String({ maxLength: 2048, description: 'The address that a click opens.' })),
+  ),
   category: Type.Optional(nullable(label())),
   topic: Type.Optional(nullable(label())),
-  custom_attributes: Type.Optional(nullable(freeObject('Handed through to the clients as it is.'))),
+  custom_attributes: Type.Optional(nullable(freeObject('Data of your own. Clients get it unchanged.'))),
   recipients: nullable(Type.Array(RecipientSchema, { minItems: 1, maxItems: 1000 })),
   overrides: Type.Optional(nullable(OverridesSchema)),
 };
@@ -120,15 +126,18 @@ export const BroadcastSummary = Type.Object(
   {
     failures: Type.Integer({
       description:
-        'Recipients that could not be used, and users whom at least one channel has failed to reach for good, so far.',
+        'Recipients that could not be used, and users for whom a delivery failed on at least one channel, ' +
+        'so far.',
     }),
     total: Type.Integer({
       description:
-        'Users addressed so far, each counted once, and recipients that could not be used. Subscribers of a topic are counted as their turn comes, until the broadcast is `processed`.',
+        'Users addressed so far, each counted once, and recipients that could not be used. Subscribers of ' +
+        'a topic are added until the broadcast is `processed`.',
     }),
     pending: Type.Integer({
       description:
-        'Deliveries that have not ended yet, on all channels together: not attempted, retried, deferred, or scheduled for later. Counted from when the broadcast is `processing`.',
+        'Deliveries on all channels that have not ended: not attempted, retried, deferred or scheduled. ' +
+        'Counted from `processing` on.',
     }),
   },
   { title: 'BroadcastSummary' },
@@ -138,13 +147,14 @@ const BroadcastStatusSchema = Type.Object(
   {
     status: oneOf(['enqueued', 'processing', 'processed'], {
       description:
-        '`processed`: every delivery that was due immediately has had its first attempt, or was deferred. Retries, deferred and scheduled deliveries continue after that; `summary` and `errors` are correct at any time.',
+        '`processed`: every delivery that was due at once has had its first attempt, or was deferred. ' +
+        'Retries, deferred and scheduled deliveries continue after that. `summary` and `errors` are ' +
+        'correct at any time.',
     }),
     summary: BroadcastSummary,
     errors: nullable(
       Type.Array(Type.Object({ message: Type.String() }, { title: 'BroadcastError' }), {
-        description:
-          'Unusable recipients, then the deliveries that have failed for good so far; at most 1000 of those.',
+        description: 'Recipients that could not be used, then up to 1000 deliveries that failed.',
       }),
     ),
   },
@@ -159,7 +169,7 @@ const example = {
   recipients: [{ external_id: '42', email: 'ada@example.com', first_name: 'Ada' }],
 };
 
-/** What POST /broadcasts takes. What the answer has beyond it may come back with a copy, and is ignored. */
+/** The body of `POST /broadcasts`. Members that only a response has are ignored. */
 export const NewBroadcastSchema = Type.Object(
   {
     ...members,
@@ -174,7 +184,7 @@ export const NewBroadcastSchema = Type.Object(
   },
 );
 
-/** A broadcast as the API answers it. */
+/** A broadcast in responses. */
 export const BroadcastSchema = Type.Object(
   {
     id: Id,
@@ -183,7 +193,7 @@ export const BroadcastSchema = Type.Object(
     action_url: nullable(Type.String()),
     category: nullable(Type.String()),
     topic: nullable(Type.String()),
-    custom_attributes: nullable(freeObject('As given.')),
+    custom_attributes: nullable(freeObject('Data of your own.')),
     recipients: nullable(Type.Array(RecipientSchema)),
     overrides: nullable(OverridesSchema),
     created_at: Timestamp,
@@ -208,7 +218,7 @@ export const BroadcastSchema = Type.Object(
 export type Recipient = Static<typeof RecipientSchema>;
 export type NamedRecipient = Static<typeof NamedRecipient>;
 
-/** Whether a recipient stands for the subscribers of the broadcast's topic. */
+/** Returns whether a recipient means the subscribers of the topic. */
 export function isSubscribers(recipient: Recipient): recipient is Static<typeof TopicSubscribers> {
   return 'topic' in recipient;
 }

@@ -4,18 +4,18 @@ import { CHANNELS, Channel } from './channel.ts';
 import { described, nullable, page, pageQuery } from './common.ts';
 import { Windows } from './delivery-windows.ts';
 
-/** The characters of a category's name; shared by all that name one. */
+/** The characters of a category's key. */
 export const CATEGORY_PATTERN = '^[A-Za-z0-9_.\\-:\\/]+$';
 export const MAX_CATEGORY_CHARACTERS = 255;
 
 const KEY = new RegExp(CATEGORY_PATTERN);
 
-/** Whether a text can be the name of a category. */
+/** Returns whether a text can be the key of a category. */
 export function isCategoryKey(text: string): boolean {
   return text.length <= MAX_CATEGORY_CHARACTERS && KEY.test(text);
 }
 
-// Longer than any notice that is worth being sent, and far within what a timestamp can hold.
+// Longer than any useful delay, and far within the range of a timestamp.
 const MAX_DELAY_SECONDS = 400 * 86_400;
 
 const CategoryChannel = Type.Object(
@@ -25,7 +25,7 @@ const CategoryChannel = Type.Object(
       Type.Integer({
         minimum: 0,
         maximum: MAX_DELAY_SECONDS,
-        description: 'Goes out so many seconds later; at most 400 days.',
+        description: 'Delay of this channel in seconds, at most 400 days.',
       }),
     ),
     if: Type.Optional(
@@ -33,7 +33,8 @@ const CategoryChannel = Type.Object(
         Type.String({
           maxLength: MAX_CONDITION_CHARACTERS,
           description:
-            'Goes out if this condition holds then, after the delay: CEL over `user`, `notification` and `input` (the broadcast), where Liquid outputs may stand for values. `null` is no condition.',
+            'A condition in CEL, checked after the delay. The notification is sent on this channel if it ' +
+            'holds. It can use `user`, `notification` and `input` (the broadcast), also as Liquid outputs.',
           examples: ['{{notification.unseen}} == true', "user.custom_attributes.plan == 'premium'"],
         }),
       ),
@@ -41,34 +42,34 @@ const CategoryChannel = Type.Object(
     windows: Type.Optional(
       described(
         Windows,
-        'When this category goes out on this channel, instead of what the project has; see `/channels/delivery_windows`.',
+        'Delivery windows of the category on this channel, instead of those of the project.',
       ),
     ),
   },
   { title: 'CategoryChannel', additionalProperties: false },
 );
 
-/** Where, when and on what condition the broadcasts of a category go out. */
+/** The channels, delays and conditions of a category. */
 export const CategoryConfig = Type.Object(
   {
     key: Type.String({
       minLength: 3,
       maxLength: MAX_CATEGORY_CHARACTERS,
       pattern: CATEGORY_PATTERN,
-      description: 'The category of the broadcasts that this is about.',
+      description: 'The `category` of broadcasts.',
       examples: ['orders/shipped'],
     }),
-    disabled: Type.Optional(Type.Boolean({ description: 'Nothing of this category goes out.' })),
+    disabled: Type.Optional(Type.Boolean({ description: 'Sends nothing of this category.' })),
     critical: Type.Optional(
       Type.Boolean({
         description:
-          'Users cannot switch it off, and it carries no unsubscribe link: for login codes and the like. Opt-outs and delivery windows ' +
-          'do not apply to it; suppressed addresses stay suppressed.',
+          'Users cannot switch it off, and e-mails have no unsubscribe link, as for login codes. ' +
+          'Preferences and delivery windows do not apply. Suppressed addresses stay suppressed.',
       }),
     ),
     channels: Type.Array(CategoryChannel, {
       maxItems: CHANNELS.length,
-      description: 'The only channels that the category goes out on, each named once.',
+      description: 'The category is sent only on these channels, each listed once.',
     }),
   },
   {
@@ -96,11 +97,11 @@ const keyCursor = (description: string) =>
     }),
   );
 
-/** A config has no id, so its key is a cursor; that of `links` stays good when the config is gone. */
+/** A config has no id, so its key is a cursor. The cursors in `links` survive the deletion of a config. */
 export const CategoryPageQuery = Type.Object({
   ...pageQuery,
-  starting_after: keyCursor('The key of the last record of a page: answers the page after it.'),
-  ending_before: keyCursor('The key of the first record of a page: answers the page before it.'),
+  starting_after: keyCursor('The key of the last record of a page. Returns the page after it.'),
+  ending_before: keyCursor('The key of the first record of a page. Returns the page before it.'),
 });
 export type CategoryPageQuery = Static<typeof CategoryPageQuery>;
 

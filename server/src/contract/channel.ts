@@ -1,6 +1,6 @@
 import { oneOf } from './common.ts';
 
-/** Every channel that a notification can go out on. */
+/** Every channel on which a notification can be sent. */
 export const CHANNELS = ['in_app', 'slack', 'web_push', 'mobile_push', 'teams', 'email', 'sms'] as const;
 
 /** One of them. */

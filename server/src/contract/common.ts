@@ -14,12 +14,12 @@ export const Timestamp = Type.String({ format: 'date-time', examples: [exampleTi
 /** An object whose members are up to the client. */
 export const FreeObject = Type.Unsafe<Record<string, unknown>>({ type: 'object', additionalProperties: {} });
 
-/** The reply of an operation that answers 204. */
-export const NoContent = Type.Null({ description: 'Done; there is nothing to answer.' });
+/** The response of an operation without content. */
+export const NoContent = Type.Null({ description: 'Done.' });
 
-/** The same, or `null`. A member that may also be missing is `Type.Optional(nullable(…))`. */
+/** The schema or `null`. A member that may also be missing is `Type.Optional(nullable(…))`. */
 export function nullable<Schema extends TSchema>(schema: Schema): TUnsafe<Static<Schema> | null> {
-  // `type: [x, null]` rather than a union: a wrong value then is one problem, not one for each branch.
+  // `type: [x, null]` and not a union: a wrong value is then one problem, not one for each branch.
   const plain = schema as Schema & { type?: unknown; enum?: unknown[]; const?: unknown };
   if (typeof plain.type !== 'string' || plain.const !== undefined) {
     return Type.Unsafe<Static<Schema> | null>({ anyOf: [schema, { type: 'null' }] });
@@ -28,14 +28,12 @@ export function nullable<Schema extends TSchema>(schema: Schema): TUnsafe<Static
   return Type.Unsafe<Static<Schema> | null>({ ...plain, ...choices, type: [plain.type, 'null'] });
 }
 
-/**
- * A member of answers that a request may carry back, where programs save what they have read; it is ignored.
- */
+/** A member of responses that requests may repeat, because programs save what they read. It is ignored. */
 export function readOnly<Schema extends TSchema>(schema: Schema): TUnsafe<Static<Schema>> {
   return Type.Unsafe<Static<Schema>>({ ...schema, readOnly: true });
 }
 
-/** In an object's `anyOf`: this member is there and not `null`. */
+/** For `anyOf` of an object: requires this member, which must not be `null`. */
 export function given(name: string): TSchema {
   return Type.Object({ [name]: Type.Unsafe<string>({ not: { type: 'null' } }) });
 }
@@ -49,8 +47,8 @@ export function oneOf<const Words extends readonly string[]>(
 }
 
 /**
- * A string that goes into a text column. PostgreSQL cannot store U+0000, and a surrogate without its other
- * half is no character: both are refused here, by name, instead of being changed or failing below.
+ * A string for a text column. PostgreSQL cannot store U+0000, and half of a surrogate pair is no character,
+ * so both are rejected here.
  */
 export function storedString(
   options: { minLength?: number; maxLength?: number; description?: string; examples?: string[] } = {},
@@ -58,12 +56,12 @@ export function storedString(
   return Type.String({ ...options, format: 'text' });
 }
 
-/** A user's id in the project's own system. */
+/** The id of a user in the system of the project. */
 export const ExternalId = Type.String({
   minLength: 1,
   maxLength: MAX_EXTERNAL_ID_CHARACTERS,
   format: 'external-id',
-  description: "The user's id in your system; not blank.",
+  description: 'The id of the user in your system. Not blank.',
 });
 
 /** The e-mail address of a user. */
@@ -73,32 +71,35 @@ export const EmailAddress = Type.String({
   description: "The user's e-mail address.",
 });
 
-/** A phone number as people write it: up to the 15 digits of E.164. */
+/** A phone number as people write it, with up to the 15 digits of E.164. */
 export const PhoneNumber = Type.String({
   maxLength: 32,
   pattern: '^\\+[0-9]([ ().-]*[0-9]){2,14}[ ().-]*$',
   'x-problem': 'must be a phone number in international form, such as +15005550001',
-  description: 'In international form: +15005550001.',
+  description: 'A phone number in international form, such as +15005550001.',
 });
 
 /** The phone numbers of a user. */
 export const PhoneNumbers = Type.Array(PhoneNumber, {
   maxItems: 20,
-  description: 'In international form: +15005550001.',
+  description: 'Phone numbers in international form, such as +15005550001.',
 });
 
 const cursor = (description: string) =>
   Type.Optional(Type.Unsafe<string | null>({ type: ['string', 'null'], format: 'cursor', description }));
 
-/**
- * The query members of every list; spread them to add filters: `Type.Object({ ...pageQuery, status: … })`.
- */
+/** The query of every list. Spread it to add filters: `Type.Object({ ...pageQuery, status: … })`. */
 export const pageQuery = {
   limit: Type.Optional(
-    Type.Integer({ minimum: 1, maximum: 100, default: 50, description: 'How many records a page has.' }),
+    Type.Integer({
+      minimum: 1,
+      maximum: 100,
+      default: 50,
+      description: 'The maximum number of records on a page.',
+    }),
   ),
-  starting_after: cursor('The id of the last record of a page: answers the page after it.'),
-  ending_before: cursor('The id of the first record of a page: answers the page before it.'),
+  starting_after: cursor('The id of the last record of a page. Returns the page after it.'),
+  ending_before: cursor('The id of the first record of a page. Returns the page before it.'),
 };
 
 export const PageQuery = Type.Object(pageQuery);
@@ -132,26 +133,26 @@ export function described<Schema extends TSchema>(
   return Type.Unsafe<Static<Schema>>({ ...schema, ...named, description });
 }
 
-/** What a page is on the wire. */
+/** A page in a response. */
 export interface Page<Item> {
   data: Item[];
   links: { first: string; next: string | null; prev: string | null };
 }
 
-/** The body of every answer that is not a success. */
+/** The body of every error response. */
 export const Errors = Type.Object(
   {
     errors: Type.Array(
       Type.Object(
         {
-          code: Type.Optional(Type.String({ description: 'What went wrong, for programs.' })),
-          message: Type.String({ description: 'What went wrong, for people; names the field.' }),
-          suggestion: Type.Optional(Type.String({ description: 'How to put it right.' })),
+          code: Type.Optional(Type.String({ description: 'The kind of problem, for programs.' })),
+          message: Type.String({ description: 'The problem in words, with the name of the field.' }),
+          suggestion: Type.Optional(Type.String({ description: 'How to correct it.' })),
           help_link: Type.Optional(Type.String({ description: 'Where to read more.' })),
         },
         { title: 'ErrorDetail' },
       ),
-      { description: 'All problems that were found.' },
+      { description: 'All problems of the request.' },
     ),
   },
   { title: 'Errors' },

@@ -2,7 +2,7 @@ import { type Static, Type } from 'typebox';
 import { CHANNELS } from './channel.ts';
 import { described, oneOf } from './common.ts';
 
-/** In the order of ISO 8601: Monday is the first. */
+/** In the order of ISO 8601, which starts with Monday. */
 export const WEEKDAYS = [
   'monday',
   'tuesday',
@@ -13,7 +13,7 @@ export const WEEKDAYS = [
   'sunday',
 ] as const;
 
-/** The channels that can disturb somebody; the inbox cannot. */
+/** The channels that can disturb a user. The inbox cannot. */
 const DISTURBING = CHANNELS.filter((channel) => channel !== 'in_app') as Exclude<
   (typeof CHANNELS)[number],
   'in_app'
@@ -28,37 +28,39 @@ const Window = Type.Object(
         minItems: 1,
         maxItems: WEEKDAYS.length,
         uniqueItems: true,
-        description: 'The days on which the window begins; every day when left out.',
+        description: 'The days on which the window begins. Every day if omitted.',
       }),
     ),
     from: Type.String({
       pattern: '^([01][0-9]|2[0-3]):[0-5][0-9]$',
       'x-problem': 'must be a time of day such as 08:00',
-      description: 'When it begins, by the clock of the user’s time zone.',
+      description: 'The time at which it begins, in the time zone of the user.',
       examples: ['08:00'],
     }),
     to: Type.String({
       pattern: '^(([01][0-9]|2[0-3]):[0-5][0-9]|24:00)$',
       'x-problem': 'must be a time of day such as 21:00, or 24:00',
       description:
-        'When it ends, ten minutes after `from` or later; on the next day, where that is not later than `from`.',
+        'The time at which it ends, at least ten minutes after `from`. On the next day if it is not later ' +
+        'than `from`.',
       examples: ['21:00'],
     }),
   },
   { title: 'DeliveryWindow', additionalProperties: false },
 );
 
-/** Stretches of the week. */
+/** Parts of the week. */
 export const Windows = Type.Array(Window, {
   minItems: 1,
   maxItems: MAX_WINDOWS,
-  description: 'When messages go out. What comes at another time is held until the next window opens.',
+  description:
+    'The hours in which messages are sent. Other messages are deferred until the next window opens.',
 });
 export type Windows = Static<typeof Windows>;
 
 const TimeZone = Type.String({
   maxLength: 64,
-  description: 'An IANA name.',
+  description: 'A time zone by its IANA name.',
   examples: ['Europe/Berlin'],
 });
 
@@ -69,7 +71,7 @@ const channels = Type.Array(
   ),
   {
     maxItems: DISTURBING.length,
-    description: 'Each channel once. On those that are not named, messages go out at any time.',
+    description: 'Each channel once. On other channels messages are sent at any time.',
   },
 );
 
@@ -89,24 +91,25 @@ const examples = [
   },
 ];
 
-/** When a project's messages go out. */
+/** The delivery windows of a project. */
 export const ProjectDeliveryWindows = Type.Object(
   {
     time_zone: Type.Optional(
-      described(TimeZone, 'Of the users whose own is not known. An IANA name; `UTC` when left out.'),
+      described(TimeZone, 'The time zone of users without one of their own. An IANA name; `UTC` if omitted.'),
     ),
     channels,
   },
   { title: 'DeliveryWindows', additionalProperties: false, examples },
 );
 
-/** When messages reach a user: their own word, which goes before the project's and a category's. */
+/** The delivery windows of a user. They take precedence over those of the project and of categories. */
 export const UserDeliveryWindows = Type.Object(
   {
     time_zone: Type.Optional(
       described(
         TimeZone,
-        'The user’s own. An IANA name; when left out, `custom_attributes.time_zone` of the user, and without one the project’s.',
+        'The time zone of the user. An IANA name; if omitted, `custom_attributes.time_zone` of the user, ' +
+          'or else that of the project.',
       ),
     ),
     channels,

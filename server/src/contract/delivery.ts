@@ -4,20 +4,21 @@ import { described, exampleId, Id, nullable, oneOf, page, pageQuery, Timestamp }
 
 const exampleDelivery = '0197a3c4-5b6e-7a01-8513-7708190a1b2c.email';
 
-/** What a delivery can be in. The last three are final. */
+/** The states of a delivery. The last three are final. */
 export const DELIVERY_STATES = ['scheduled', 'retrying', 'sent', 'failed', 'skipped'] as const;
 export type DeliveryStatus = (typeof DELIVERY_STATES)[number];
 const DeliveryState = oneOf(DELIVERY_STATES, {
   title: 'DeliveryState',
   description:
-    '`scheduled`: it waits for its time or its turn, and was not tried. `retrying`: it was tried, or is sent anew, and is tried again. Final: `sent`: a provider took ' +
-    'it, or the inbox has it. `failed`: nobody took it. `skipped`: the channel was not used for it.',
+    '`scheduled`: waits for its first attempt. `retrying`: an attempt failed and will be retried, or the ' +
+    'delivery is replayed. Final states are `sent` (a provider accepted it, or the inbox shows it), ' +
+    '`failed` and `skipped` (not sent on this channel).',
 });
 
-/** What a provider can report after it has taken a message. */
+/** What a provider can report about an accepted message. */
 export const RECEIPTS = ['delivered', 'bounced', 'complained', 'dropped'] as const;
 
-/** A notification on one channel, and what became of it. */
+/** A notification on one channel, with its outcome. */
 export const Delivery = Type.Object(
   {
     id: Type.String({ description: '`<notification_id>.<channel>`', examples: [exampleDelivery] }),
@@ -29,62 +30,61 @@ export const Delivery = Type.Object(
     code: nullable(
       Type.String({
         description:
-          'Why it was skipped, failed or is tried again, in a word: ours, or that of the provider. `integration_paused`: its time has come, and it waits for an integration that is paused.',
+          'The reason for its state as a word of Belfry or of the provider. `integration_paused`: it is ' +
+          'due and waits for a paused integration.',
       }),
     ),
-    reason: nullable(Type.String({ description: 'The same in words, for people.' })),
+    reason: nullable(Type.String({ description: 'The reason for its state, for people.' })),
     provider: nullable(
-      Type.String({ description: 'Who was asked last; the inbox has the name of the service.' }),
+      Type.String({
+        description: 'The provider of the last attempt. For the inbox it is the name of the service.',
+      }),
     ),
     integration_id: nullable(Id),
     provider_id: nullable(
       Type.String({
-        description: 'What the provider calls the message; of several the first that was accepted.',
+        description: 'The id of the message at the provider; of several, the first accepted one.',
       }),
     ),
-    attempts: Type.Integer({ description: 'How often it was tried. Counted anew where it is sent anew.' }),
-    replays: Type.Integer({ description: 'How often it was begun anew by request.' }),
+    attempts: Type.Integer({ description: 'How many attempts were made. A replay starts at zero.' }),
+    replays: Type.Integer({ description: 'How often it was replayed.' }),
     targets: nullable(
       Type.Object(
         {
-          accepted: Type.Integer({ description: 'So many have got it.' }),
-          gone: Type.Integer({ description: 'So many are no more.' }),
-          failed: Type.Integer(),
+          accepted: Type.Integer({ description: 'Targets for which a provider accepted the message.' }),
+          gone: Type.Integer({ description: 'Targets that no longer exist.' }),
+          failed: Type.Integer({ description: 'Targets that failed.' }),
           provider_ids: Type.Array(Type.String(), {
-            description:
-              'What providers call the messages that were accepted, in that order; without those that they have not named.',
+            description: 'The ids of the accepted messages at the providers, as far as they have one.',
           }),
         },
         {
           title: 'DeliveryTargets',
-          description:
-            "What became of the user's devices, browsers or chats, where it goes to more than one.",
+          description: 'The results for the devices, browsers or chats of the user, if there are several.',
         },
       ),
     ),
     due_at: nullable(
       described(
         Timestamp,
-        'While it is `scheduled` or `retrying`: when it is attempted next. A delivery window, or a limit of the provider, may make it later.',
+        'The time of the next attempt, while it is `scheduled` or `retrying`. A delivery window or a rate ' +
+          'limit can defer it.',
       ),
     ),
     first_attempt_at: nullable(Timestamp),
     last_attempt_at: nullable(
-      described(Timestamp, 'When the state was reached, or the last attempt was made.'),
+      described(Timestamp, 'The time of the last attempt, or at which it reached its state.'),
     ),
     receipt: nullable(
-      oneOf(RECEIPTS, { description: 'What the provider reported later. It does not change the state.' }),
+      oneOf(RECEIPTS, {
+        description: 'What the provider reported afterwards. It does not change the state.',
+      }),
     ),
     receipt_at: nullable(Timestamp),
-    opened_at: nullable(
-      described(Timestamp, 'When it was opened first, where the project has opens tracked.'),
-    ),
+    opened_at: nullable(described(Timestamp, 'When it was first opened, if the project tracks opens.')),
     opens: Type.Integer({ description: 'How often it was opened.' }),
     clicked_at: nullable(
-      described(
-        Timestamp,
-        'When it, or a link in it, was clicked first, where the project has clicks tracked.',
-      ),
+      described(Timestamp, 'When it, or a link in it, was first clicked, if the project tracks clicks.'),
     ),
     clicks: Type.Integer({ description: 'How often it was clicked.' }),
   },
@@ -123,7 +123,7 @@ export type Delivery = Static<typeof Delivery>;
 export const DeliveryPage = page(Delivery);
 
 const UUID = '[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}';
-/** A delivery's id, or what links have in its place: where it stands as well. */
+/** The id of a delivery, or a cursor of `links`, which also has its position. */
 const cursor = (description: string) =>
   Type.Optional(
     Type.Unsafe<string | null>({
@@ -136,25 +136,25 @@ const cursor = (description: string) =>
 
 export const DeliveryListQuery = Type.Object({
   limit: pageQuery.limit,
-  starting_after: cursor('The id of the last record of a page: answers the page after it.'),
-  ending_before: cursor('The id of the first record of a page: answers the page before it.'),
-  state: Type.Optional(described(DeliveryState, 'Only those in this state.')),
-  channel: Type.Optional(described(Channel, 'Only those on this channel.')),
+  starting_after: cursor('The id of the last record of a page. Returns the page after it.'),
+  ending_before: cursor('The id of the first record of a page. Returns the page before it.'),
+  state: Type.Optional(described(DeliveryState, 'Only deliveries in this state.')),
+  channel: Type.Optional(described(Channel, 'Only deliveries on this channel.')),
 });
 export type DeliveryListQuery = Static<typeof DeliveryListQuery>;
 
-/** Which deliveries of a broadcast are to be sent anew. */
+/** The deliveries of a broadcast to replay. */
 export const ReplayDeliveries = Type.Object(
   {
     state: Type.Optional(
       oneOf(['failed', 'skipped'], {
         description:
-          '`failed` as if left out. `skipped` asks anew whether they are wanted and can be delivered, and needs `user_ids`.',
+          '`failed` if omitted. `skipped` checks preferences and addresses again, and requires `user_ids`.',
       }),
     ),
-    channel: Type.Optional(described(Channel, 'Only those on this channel.')),
+    channel: Type.Optional(described(Channel, 'Only deliveries on this channel.')),
     user_ids: Type.Optional(
-      Type.Array(Id, { minItems: 1, maxItems: 1_000, description: 'Only those to these users.' }),
+      Type.Array(Id, { minItems: 1, maxItems: 1_000, description: 'Only deliveries to these users.' }),
     ),
   },
   {
@@ -166,6 +166,6 @@ export const ReplayDeliveries = Type.Object(
 export type ReplayDeliveries = Static<typeof ReplayDeliveries>;
 
 export const ReplayedDeliveries = Type.Object(
-  { replayed: Type.Integer({ description: 'How many are sent anew.' }) },
+  { replayed: Type.Integer({ description: 'How many deliveries are replayed.' }) },
   { title: 'DeliveryReplay', examples: [{ replayed: 3 }] },
 );

@@ -13,8 +13,8 @@ import { Tracking } from './tracking.ts';
 export const EVENT_MEANINGS = {
   'broadcast.created': 'A broadcast was accepted.',
   'broadcast.processed':
-    'Every delivery of a broadcast that was due at once has had its first attempt. Recorded once; `payload` ' +
-    'has the counts at that moment.',
+    'Every delivery of a broadcast that was due at once has had its first attempt. Recorded once; ' +
+    '`payload` has the counts at that moment.',
   'notification.created':
     'A user has a new notification. The inbox does not show it, or not yet, if the category or the user ' +
     'decided so.',
@@ -40,8 +40,8 @@ export const EVENT_MEANINGS = {
   'delivery.opened':
     'The recipient opened the e-mail for the first time. Scanners and proxies look like recipients.',
   'delivery.clicked':
-    'The recipient opened a link of the e-mail (`payload.url`), or clicked the notification in the inbox or ' +
-    'as a push message. Recorded up to 100 times for each delivery.',
+    'The recipient opened a link of the e-mail (`payload.url`), or clicked the notification in the inbox ' +
+    'or as a push message. Recorded up to 100 times for each delivery.',
   'delivery.dropped': 'The provider reports that it accepted the message and did not send it.',
   'token.saved': 'A channel token of a user was created or saved again.',
   'token.discarded': 'A channel token was discarded.',

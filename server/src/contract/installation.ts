@@ -1,7 +1,7 @@
 import { type Static, type TProperties, Type } from 'typebox';
 import { nullable, storedString } from './common.ts';
 
-/** What is inside an installation: nothing but these members. */
+/** An object with these members only. */
 function part<Members extends TProperties>(title: string, members: Members) {
   return Type.Object(members, { title, additionalProperties: false });
 }
@@ -27,16 +27,19 @@ const webAddress = (description: string, example: string) =>
     examples: [example],
   });
 
-const appId = text("The id of the Slack app: the integration's, or the server's own.", 'A012ABCD0A0');
+const appId = text('The id of the Slack app: that of the integration or of the server.', 'A012ABCD0A0');
 const redirectUrl = Type.Optional(
-  address('Where Slack sends the user back to; one of those of the app.', 'https://app.example.com/slack'),
+  address(
+    'The address to which Slack sends the user back. The Slack app must list it.',
+    'https://app.example.com/slack',
+  ),
 );
 
 export const StartInstallation = part('InstallationStartInput', {
   app_id: appId,
   auth_url: Type.Optional(
     webAddress(
-      "Returned instead of Slack's own address, with the same query.",
+      'Returned instead of the address of Slack, with the same query.',
       'https://slack.example.com/authorize',
     ),
   ),
@@ -48,7 +51,7 @@ export const StartInstallation = part('InstallationStartInput', {
         'x-problem': 'must be a scope of Slack, such as channels:read',
         examples: ['channels:read'],
       }),
-      { maxItems: 100, description: 'What the app may do besides posting.' },
+      { maxItems: 100, description: 'Scopes that the app needs besides posting.' },
     ),
   ),
   redirect_url: redirectUrl,
@@ -59,7 +62,7 @@ export const StartedInstallation = Type.Object(
   {
     app_id: Type.String({ examples: ['A012ABCD0A0'] }),
     auth_url: Type.String({
-      description: 'Where to send the user. Its `state` comes back beside the `code`.',
+      description: 'The address to which your app sends the user. Its `state` comes back with the `code`.',
       examples: [
         'https://slack.com/oauth/v2/authorize?client_id=1234567890.1234567890&scope=chat%3Awrite&state=…',
       ],
@@ -72,14 +75,17 @@ export type StartedInstallation = Static<typeof StartedInstallation>;
 
 export const FinishInstallation = part('InstallationFinishInput', {
   app_id: appId,
-  code: text('From the query that Slack sent the user back with.', '1234567890.1234567890.0a1b2c3d'),
+  code: text(
+    'The `code` of the query with which Slack sent the user back.',
+    '1234567890.1234567890.0a1b2c3d',
+  ),
   redirect_url: redirectUrl,
   state: Type.Optional(
     storedString({
       maxLength: 2048,
       description:
-        'The `state` of the same query. When it is given, it has to be from an installation that this user has started within the hour: ' +
-        'nobody can slip the user a workspace of their own then.',
+        'The `state` of the same query. It must belong to an installation that this user started within ' +
+        'the last hour, so that another person cannot connect a foreign workspace.',
     }),
   ),
 });
@@ -97,44 +103,48 @@ export const SlackInstallation = part('SlackInstallation', {
       maxLength: 255,
       pattern: '^[A-Z0-9]+-.*$',
       description:
-        '`<app_id>-<team_id>`, which is what it is if not given; of a whole organisation `<app_id>-<enterprise_id>`.',
+        '`<app_id>-<team_id>`, or `<app_id>-<enterprise_id>` for a whole organisation. Belfry fills it in ' +
+        'if omitted.',
       examples: ['A012ABCD0A0-T9TK3CUKW'],
     }),
   ),
-  access_token: text("The bot's token.", 'xoxb-0123456789-abcdef'),
+  access_token: text('The token of the bot.', 'xoxb-0123456789-abcdef'),
   app_id: appId,
   authed_user: part('SlackInstallationUser', {
-    id: text('Who installed the app.', 'U1234'),
-    access_token: optionalText("The user's own token."),
-    refresh_token: optionalText("What renews the user's token."),
+    id: text('The Slack user who installed the app.', 'U1234'),
+    access_token: optionalText('The token of the user.'),
+    refresh_token: optionalText('Renews the token of the user.'),
     token_type: optionalText('The kind of the token.', 'user'),
-    scope: optionalText("What the user's token permits.", 'chat:write'),
-    expires_in: Type.Optional(seconds("Until the user's token runs out.")),
+    scope: optionalText('The scopes of the token of the user.', 'chat:write'),
+    expires_in: Type.Optional(seconds('Seconds until the token of the user expires.')),
   }),
-  bot_user_id: optionalText('The user that the app posts as.', 'U0KRQLJ9H'),
+  bot_user_id: optionalText('The Slack user as which the app posts.', 'U0KRQLJ9H'),
   enterprise: Type.Optional(
     part('SlackInstallationEnterprise', {
       id: text('The organisation.', 'E12345678'),
       name: text('Its name.'),
     }),
   ),
-  expires_in: Type.Optional(seconds("Until the bot's token runs out, from now.")),
+  expires_in: Type.Optional(seconds('Seconds until the token of the bot expires.')),
   incoming_webhook: Type.Optional(
     part('SlackInstallationWebhook', {
       url: text(
-        'Where the channel is posted to.',
+        'The address at which messages are posted.',
         'https://hooks.slack.com/services/T9TK3CUKW/B0LJ2KD5H/x1y2z3',
       ),
       channel: text('The name of the channel.', '#general'),
       channel_id: optionalText('The id of the channel.', 'C024BE91L'),
-      configuration_url: text('Where it is configured.', 'https://example.slack.com/services/B0LJ2KD5H'),
+      configuration_url: text(
+        'The page where it is configured.',
+        'https://example.slack.com/services/B0LJ2KD5H',
+      ),
     }),
   ),
   is_enterprise_install: Type.Optional(
-    Type.Boolean({ description: 'Whether it is of a whole organisation.' }),
+    Type.Boolean({ description: 'Whether the app is installed in a whole organisation.' }),
   ),
-  refresh_token: optionalText("What renews the bot's token; good for one time."),
-  scope: optionalText("What the bot's token permits.", 'chat:write,incoming-webhook'),
+  refresh_token: optionalText('Renews the token of the bot, once.'),
+  scope: optionalText('The scopes of the token of the bot.', 'chat:write,incoming-webhook'),
   team: part('SlackInstallationTeam', {
     id: text('The workspace.', 'T9TK3CUKW'),
     name: optionalText('Its name.', 'Example'),
@@ -152,14 +162,16 @@ export const StartedWebPush = Type.Object(
     auth_token: Type.String({
       minLength: 8,
       description:
-        'A User JWT of the same user that is good for an hour at most, for a page or worker that is to save the subscription.',
+        'A User JWT of the same user for the page or worker that saves the subscription. It is valid for ' +
+        'at most an hour.',
       examples: ['eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.e30.c2lnbmF0dXJl'],
     }),
     public_key: Type.String({
       minLength: 8,
       maxLength: 128,
       description:
-        "The project's public VAPID key in base64url: the `applicationServerKey` of `pushManager.subscribe`.",
+        'The public VAPID key of the project in base64url: `applicationServerKey` of ' +
+        '`pushManager.subscribe`.',
       examples: ['BDd3_hVL9fZi9Ybo2UUzA284WG5FZR30_95YeZJsiApwXKpNcF1rRPF3foIiBHXRdJI2Qhumhf6_LFTeZaNndIo'],
     }),
   },

@@ -1,9 +1,9 @@
 import { type Static, type TObject, type TSchema, Type } from 'typebox';
 import { described, Id, nullable, oneOf, page, Timestamp } from './common.ts';
 
-const id = Type.Optional(described(Id, 'Which one, where the project has several of this provider.'));
+const id = Type.Optional(described(Id, 'The integration, if the project has several of this provider.'));
 
-/** Which of several integrations of one provider is meant. */
+/** Selects one of several integrations of a provider. */
 export const IntegrationQuery = Type.Object({ id }, { additionalProperties: false });
 
 export const SaveIntegrationQuery = Type.Object(
@@ -13,7 +13,8 @@ export const SaveIntegrationQuery = Type.Object(
       Type.Boolean({
         default: false,
         description:
-          'Tries the config out before it is saved: keys that can be no keys, and what the provider refuses, are a 422, and so is a provider that does not answer. Providers that nothing can be asked of take every config.',
+          'Tests the config before it is saved. Malformed keys, a rejection by the provider, or a provider ' +
+          'that does not respond are a 422. Providers without a way to test accept every config.',
       }),
     ),
   },
@@ -22,29 +23,30 @@ export const SaveIntegrationQuery = Type.Object(
 
 const at = (description: string) => Type.Unsafe<string>({ ...Timestamp, description });
 
-/** Why no messages leave by an integration. */
+/** Why an integration sends no messages. */
 export const IntegrationState = Type.Object(
   {
     status: oneOf(['paused']),
     since: at('When it was paused.'),
     until: at(
-      'From then on one message at a time tries whether it works again. Saving it again ends the pause at once.',
+      'From then on, one message at a time tests whether it works again. Saving the integration ends the ' +
+        'pause at once.',
     ),
     code: Type.Optional(
-      Type.String({ description: 'The error that paused it, in a word of the provider or ours.' }),
+      Type.String({ description: 'The error that paused it, as a word of Belfry or of the provider.' }),
     ),
-    reason: Type.String({ description: 'The same in words, for people.' }),
+    reason: Type.String({ description: 'The error that paused it, for people.' }),
     party: Type.Optional(
       Type.String({
-        description:
-          'Where only one of its hosts or workspaces is concerned: which. Messages to others go on.',
+        description: 'The only host or workspace that is affected. Messages to others are sent.',
       }),
     ),
   },
   {
     title: 'IntegrationState',
     description:
-      'Only while it is paused: its provider refuses it, or did not answer many times in a row. Its messages wait, or go over the next integration of the channel.',
+      'Only while it is paused, because its provider rejects the config or repeatedly did not respond. Its ' +
+      'messages wait, or use the next integration of the channel.',
   },
 );
 export type IntegrationState = Static<typeof IntegrationState>;
@@ -74,19 +76,20 @@ export function anyIntegrationPage(records: ReturnType<typeof integrationRecord>
 const Unreadable = Type.Object(
   {
     code: Type.Literal('config_unreadable'),
-    message: Type.String({ description: 'Which key is missing, and what to do.' }),
+    message: Type.String({ description: 'The missing key, and what to do.' }),
   },
   {
     title: 'UnreadableConfig',
     additionalProperties: false,
     description:
-      'Only there when `config` is `null`: it was sealed with a key that this server does not have, and the integration sends nothing. ' +
-      'Save it again, or start the server with that key.',
+      'Only if `config` is `null`: it was sealed with a key that this server does not have, so the ' +
+      'integration sends nothing. Save it again, or start the server with that key.',
     examples: [
       {
         code: 'config_unreadable',
         message:
-          'The config was sealed with the key 1f3a5c7e, which this server does not have: add it to SECRET_KEY, or save the integration again',
+          'The config was sealed with the key 1f3a5c7e, which this server does not have: add it to ' +
+          'SECRET_KEY, or save the integration again',
       },
     ],
   },

@@ -16,13 +16,13 @@ const filter = {
   category: Type.Optional(
     storedString({
       maxLength: 255,
-      description: 'Only those of this category; `uncategorized` selects those without one.',
+      description: 'Only notifications of this category. `uncategorized` selects those without one.',
     }),
   ),
-  topic: Type.Optional(storedString({ maxLength: 255, description: 'Only those of this topic.' })),
+  topic: Type.Optional(storedString({ maxLength: 255, description: 'Only notifications of this topic.' })),
 };
 
-/** Which notifications an operation on many is about. */
+/** Selects the notifications of a bulk operation. */
 export const NotificationFilter = Type.Object(filter);
 export type NotificationFilter = Static<typeof NotificationFilter>;
 
@@ -31,7 +31,8 @@ export const NotificationListQuery = Type.Object({
   status: Type.Optional(
     oneOf(['unread', 'read', 'archived'], {
       description:
-        'Only those that are unread (seen or not), read, or archived. Left out: all that are not archived.',
+        'Only notifications that are unread (seen or not), read or archived. If omitted, all that are not ' +
+        'archived.',
     }),
   ),
   ...filter,
@@ -43,7 +44,7 @@ export const Notification = Type.Object(
     id: Id,
     user_id: Id,
     status: oneOf(['unseen', 'unread', 'read', 'archived'], {
-      description: '`unread`: seen, but not read. Archived wins over read, read over seen.',
+      description: '`unread` means seen but not read. An archived notification is `archived`, read or not.',
     }),
     title: Type.String(),
     content: nullable(Type.String()),
@@ -90,7 +91,7 @@ export const UnreadCount = Type.Object(
   {
     count: Type.Integer({
       minimum: 0,
-      description: 'How many are neither read nor archived: exact up to 5,000, which also stands for more.',
+      description: 'How many notifications are neither read nor archived. 5,000 means 5,000 or more.',
     }),
   },
   { title: 'UnreadCount' },

@@ -4,7 +4,7 @@ import { CHANNELS, Channel } from './channel.ts';
 import { nullable, readOnly } from './common.ts';
 
 const MAX_CATEGORIES = 1_000;
-/** Users may name categories as they like; what they say is kept, and read as a whole. */
+/** Users can name any category, and all preferences of a user are read at once. */
 export const MAX_PREFERENCES = MAX_CATEGORIES * CHANNELS.length;
 
 const key = Type.String({
@@ -12,12 +12,13 @@ const key = Type.String({
   maxLength: MAX_CATEGORY_CHARACTERS,
   pattern: CATEGORY_PATTERN,
   description:
-    '`uncategorized` stands for what has no category, unless the project has configured a category of that name.',
+    'The key of a category. `uncategorized` means notifications without one, unless the project configured ' +
+    'a category with that key.',
   examples: ['orders/shipped'],
 });
 const label = nullable(Type.String({ maxLength: 255 }));
 const required = Type.Boolean({
-  description: 'The category is critical: it is always on, and cannot be switched off.',
+  description: 'The category is critical and cannot be switched off.',
 });
 
 const example = {
@@ -28,7 +29,7 @@ const example = {
   ],
 };
 
-/** On which channels a user gets which categories. */
+/** The categories that a user gets on each channel. */
 export const Preferences = Type.Object(
   {
     categories: Type.Array(
@@ -49,7 +50,7 @@ export const Preferences = Type.Object(
 );
 export type Preferences = Static<typeof Preferences>;
 
-/** What of them is to be changed: what is not named stays as it is. */
+/** The preferences to change. Others stay. */
 export const SavePreferences = Type.Object(
   {
     categories: Type.Optional(
@@ -80,7 +81,7 @@ export const SavePreferences = Type.Object(
   {
     title: 'UserPreferencesInput',
     additionalProperties: false,
-    description: `Of a user at most ${MAX_PREFERENCES} preferences are kept, of a category on a channel each.`,
+    description: `A user has at most ${MAX_PREFERENCES} preferences, each for a category on a channel.`,
     examples: [{ categories: [example] }],
   },
 );

@@ -7,24 +7,25 @@ export type Located = Pick<
 
 // A request can be wrong in a thousand places. A hundred messages say enough, and keep the response small.
 export const MAX_MESSAGES = 100;
-/** What is looked at to find them: one message can stand for several errors of a union's branches. */
+/** The most errors that are read. One message can stand for several errors of the branches of a union. */
 export const MAX_ERRORS = 5_000;
 
 /**
- * The validator's errors as sentences: `Param 'recipients.0.email' is missing`. A union is one problem, not
- * one for each of its branches. A schema may say it in its own words as `x-problem`:
+ * Turns the errors of the validator into sentences: `Param 'recipients.0.email' is missing`. A union is one
+ * problem, not one for each of its branches. A schema can have its own words as `x-problem`:
  * `needs an external_id or an email`.
  */
 export function problemsOf(errors: readonly Located[]): string[] {
-  const told = new Set<string>();
-  for (const error of withoutUnions(withoutBranches(errors.slice(0, MAX_ERRORS)))) told.add(sentence(error));
-  const messages = [...told];
+  const sentences = new Set<string>();
+  for (const error of withoutUnions(withoutBranches(errors.slice(0, MAX_ERRORS))))
+    sentences.add(sentence(error));
+  const messages = [...sentences];
   if (messages.length <= MAX_MESSAGES) return messages;
   const more = errors.length > MAX_ERRORS ? 'many' : messages.length - MAX_MESSAGES;
   return [...messages.slice(0, MAX_MESSAGES), `… and ${more} more problems`];
 }
 
-/** Replaces the errors of a union's branches by those of the branch that was meant, where one can tell. */
+/** Replaces the errors of the branches of a union by those of the branch that was probably meant. */
 function withoutBranches(errors: readonly Located[]): Located[] {
   const kept: Located[] = [];
   for (const error of errors) {
@@ -52,7 +53,7 @@ function isNoObject({ keyword, parentSchema }: Located): boolean {
   return keyword === 'type' && parentSchema?.type === 'object';
 }
 
-/** Which schema was asked of which value. */
+/** Identifies a value and the schema that it was checked against. */
 function placeOf({ instancePath, schemaPath }: Located): string {
   return `${instancePath} ${schemaPath.slice(0, schemaPath.lastIndexOf('/'))}`;
 }
@@ -157,7 +158,7 @@ function complaint(error: Located): string {
       return `must not hold the same item twice (${params.j} and ${params.i})`;
     case 'anyOf':
     case 'oneOf':
-      return 'has none of the forms that are allowed here';
+      return 'has none of the allowed forms';
     default:
       return message ?? 'is not valid';
   }
@@ -200,7 +201,7 @@ function nameOf({ instancePath }: Located, member?: string): string {
   return nameOfPath(parts);
 }
 
-/** A path within a body as it is named in errors: `recipients.0.email`. */
+/** A path within a body as in error messages: `recipients.0.email`. */
 export function nameOfPath(parts: readonly (string | number)[]): string {
   return parts.length === 0 ? '(root)' : parts.map((part) => shorten(String(part))).join('.');
 }

@@ -14,13 +14,11 @@ import {
   Timestamp,
 } from './common.ts';
 
-/** What kinds of addresses there are. */
+/** The kinds of addresses. */
 export const SUPPRESSION_KINDS = ['email', 'phone'] as const;
 export type SuppressionKind = (typeof SUPPRESSION_KINDS)[number];
 
-/**
- * Why nothing is sent to an address, the weakest first: a stronger reason takes the place of a weaker one.
- */
+/** Why an address is suppressed, weakest first. A stronger reason replaces a weaker one. */
 export const SUPPRESSION_REASONS = ['manual', 'rejected', 'bounced', 'unsubscribed', 'complained'] as const;
 export type SuppressionReason = (typeof SUPPRESSION_REASONS)[number];
 
@@ -30,39 +28,39 @@ const kind = oneOf(SUPPRESSION_KINDS, { title: 'SuppressionKind' });
 const reason = oneOf(SUPPRESSION_REASONS, {
   title: 'SuppressionReason',
   description:
-    '`manual`: by a request. `rejected`: the provider does not take the address. `bounced`: what was sent came back. ' +
-    '`unsubscribed`: the recipient told the provider to stop. `complained`: the recipient called it spam. ' +
-    'Of several the last in this order.',
+    '`manual`: by a request. `rejected`: a provider rejected the address. `bounced`: a message bounced. ' +
+    '`unsubscribed`: the recipient unsubscribed at the provider. `complained`: the recipient marked a ' +
+    'message as spam. If there are several, the last one in this order.',
 });
 const email = Type.Unsafe<string | null>({
   type: ['string', 'null'],
   format: 'email',
-  description: 'An e-mail address, in whatever case.',
+  description: 'An e-mail address. Case does not matter.',
 });
 const phoneNumber = nullable(PhoneNumber);
 const note = nullable(
   storedString({
     maxLength: MAX_NOTE_CHARACTERS,
-    description: 'What you want to remember about it.',
+    description: 'A note of your own.',
     examples: ['asked us by phone'],
   }),
 );
 
-/** This member is given, and not the other. */
+/** Requires this member and excludes the other. */
 const only = (name: string, other: string) =>
   Type.Object({
     [name]: Type.Unsafe<string>({ not: { type: 'null' } }),
     [other]: Type.Optional(Type.Null()),
   });
 
-/** What PUT /suppressions takes. */
+/** The body of `PUT /suppressions`. */
 export const SaveSuppression = Type.Object(
   {
     email: Type.Optional(email),
     phone_number: Type.Optional(phoneNumber),
     reason: Type.Optional(reason),
     note: Type.Optional(note),
-    // Programs save what they have read.
+    // Programs save what they read.
     id: Type.Optional(readOnly(Id)),
     kind: Type.Optional(readOnly(kind)),
     provider: Type.Optional(readOnly(nullable(Type.String()))),
@@ -76,33 +74,34 @@ export const SaveSuppression = Type.Object(
     anyOf: [only('email', 'phone_number'), only('phone_number', 'email')],
     'x-problem': 'needs either an email or a phone_number',
     description:
-      'The reason is `manual` unless it says otherwise; a stronger one that is stored stays. A note that is given replaces the stored one, ' +
-      'an absent one stays, `null` clears.',
+      'The reason is `manual` if omitted. A stronger stored reason stays. A note replaces the stored one, ' +
+      '`null` clears it.',
     examples: [{ email: 'ada@example.com', note: 'asked us by phone' }],
   },
 );
 export type SaveSuppression = Static<typeof SaveSuppression>;
 
-/** An address that nothing is sent to. */
+/** An address that gets no messages. */
 export const Suppression = Type.Object(
   {
     id: Id,
     kind,
     email: nullable(
       Type.String({
-        description:
-          'Lower case; `null` for a phone number, and when all that is known of its user was erased.',
+        description: 'In lower case. `null` for a phone number, and after the data of its user was erased.',
       }),
     ),
     phone_number: nullable(
       Type.String({
         description:
-          'Without spaces; `null` for an e-mail address, and when all that is known of its user was erased.',
+          'Without spaces. `null` for an e-mail address, and after the data of its user was erased.',
       }),
     ),
     reason,
-    provider: nullable(Type.String({ description: 'Who said so; `null` where a request did.' })),
-    detail: nullable(Type.String({ description: 'What the provider said.' })),
+    provider: nullable(
+      Type.String({ description: 'The provider that reported it; `null` if it came by a request.' }),
+    ),
+    detail: nullable(Type.String({ description: 'What the provider reported.' })),
     note,
     created_at: Timestamp,
     updated_at: Timestamp,
@@ -132,13 +131,13 @@ export const SuppressionPage = page(Suppression);
 export const SuppressionListQuery = Type.Object({
   ...pageQuery,
   kind: Type.Optional(described(kind, 'Only addresses of this kind.')),
-  reason: Type.Optional(described(reason, 'Only those with this reason.')),
+  reason: Type.Optional(described(reason, 'Only suppressions with this reason.')),
   query: Type.Optional(
     storedString({
       maxLength: 320,
       description:
-        'Only this address, which is an e-mail address in whatever case, or a phone number in international form. It is found also when ' +
-        'the record does not show it any more.',
+        'Only this e-mail address or phone number in international form. It is also found after the record ' +
+        'stopped showing it.',
     }),
   ),
 });

@@ -11,7 +11,7 @@ export const PublicTokenIdInPath = Type.Object({
 const publicCursor = (cursor: object) =>
   Type.Optional(Type.Unsafe<string | null>({ ...cursor, format: 'text', maxLength: 511 }));
 
-/** The query of a list whose ids are not all UUIDs. */
+/** The query of a list whose ids are not always UUIDs. */
 export const PublicTokenPageQuery = Type.Object({
   limit: pageQuery.limit,
   starting_after: publicCursor(pageQuery.starting_after),

@@ -2,38 +2,38 @@ import { type Static, Type } from 'typebox';
 import { CATEGORY_PATTERN, MAX_CATEGORY_CHARACTERS } from './category.ts';
 import { exampleId, Id, oneOf, page, storedString } from './common.ts';
 
-/** A topic's name is made as a category's is. */
+/** The name of a topic has the form of a category's key. */
 const MAX_TOPIC_CHARACTERS = MAX_CATEGORY_CHARACTERS;
 const NAME = new RegExp(CATEGORY_PATTERN);
 
-/** Whether a text can be the name of a topic. */
+/** Returns whether a text can be the name of a topic. */
 export function isTopic(text: string): boolean {
   return text.length <= MAX_TOPIC_CHARACTERS && NAME.test(text);
 }
 
-/** Stands for all categories of a topic, and for what has none. */
+/** Means all categories of a topic, and notifications without one. */
 export const EVERY_CATEGORY = '*';
 
-/** How many categories can be named at once. */
+/** The most categories in one request. */
 const MAX_CATEGORIES_AT_ONCE = 100;
 
 const topic = Type.String({
   minLength: 1,
   maxLength: MAX_TOPIC_CHARACTERS,
   pattern: CATEGORY_PATTERN,
-  description: 'What users subscribe to, and broadcasts are about.',
+  description: 'The subject that users subscribe to: the `topic` of broadcasts.',
   examples: ['orders/1042'],
 });
 const slug = Type.String({
   minLength: 1,
   maxLength: MAX_CATEGORY_CHARACTERS,
   pattern: '^(\\*|[A-Za-z0-9_.\\-:\\/]+)$',
-  description: 'A category; `*` stands for every category that is not named, and for what has none.',
+  description: 'A category. `*` means every category that is not listed, and broadcasts without one.',
   examples: ['comments'],
 });
 const reason = storedString({
   maxLength: 255,
-  description: 'Why, in your words.',
+  description: 'A reason of your own.',
   examples: ['mentioned in a comment'],
 });
 const status = oneOf(['subscribed', 'unsubscribed']);
@@ -43,7 +43,7 @@ const exampleCategories = [
   { slug: 'comments', reason: 'muted', status: 'unsubscribed' },
 ];
 
-/** What a user has said about a topic. */
+/** The subscription of a user to a topic. */
 export const Subscription = Type.Object(
   {
     id: Id,
@@ -51,7 +51,7 @@ export const Subscription = Type.Object(
     categories: Type.Array(
       Type.Object({ slug, reason: Type.Optional(reason), status }, { title: 'CategorySubscription' }),
       {
-        description: '`*` first, then by name.',
+        description: '`*` is first, then the order is alphabetical.',
       },
     ),
   },
@@ -64,7 +64,7 @@ export type Subscription = Static<typeof Subscription>;
 
 export const SubscriptionPage = page(Subscription);
 
-/** What is to be changed about it: a category that is not named stays as it is. */
+/** The categories to change. Others stay. */
 export const SaveSubscription = Type.Object(
   {
     topic,
@@ -77,7 +77,8 @@ export const SaveSubscription = Type.Object(
         {
           maxItems: MAX_CATEGORIES_AT_ONCE,
           description:
-            'Each named once, and `subscribed` unless it says otherwise. Without any, or with none in it, the user subscribes to all of the topic.',
+            'Each category once; its status is `subscribed` if omitted. Without categories the user ' +
+            'subscribes to the whole topic.',
         },
       ),
     ),

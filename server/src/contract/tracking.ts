@@ -1,22 +1,23 @@
 import { type Static, Type } from 'typebox';
 import { oneOf } from './common.ts';
 
-/** Whether it is recorded what recipients do with what they get. */
+/** Whether opens and clicks are recorded. */
 export const Tracking = Type.Object(
   {
     opens: Type.Boolean({
-      description: 'E-mails load a transparent picture from the server when they are opened.',
+      description: 'Records opens: e-mails load a transparent image from the server.',
     }),
     clicks: Type.Boolean({
       description:
-        'Links of e-mails lead over the server, web push has a `tracking_url`, and the clicks that clients report are recorded.',
+        'Records clicks: links of e-mails lead through the server, web push messages have a ' +
+        '`tracking_url`, and clients can report clicks.',
     }),
   },
   { title: 'Tracking', additionalProperties: false, examples: [{ opens: false, clicks: true }] },
 );
 export type Tracking = Static<typeof Tracking>;
 
-/** Where clients report clicks; those of e-mails are noticed by themselves. */
+/** The channels for which clients report clicks. Those of e-mails need no report. */
 export const CLICKED_CHANNELS = ['in_app', 'mobile_push', 'web_push'] as const;
 export type ClickedChannel = (typeof CLICKED_CHANNELS)[number];
 
@@ -24,7 +25,7 @@ export type ClickedChannel = (typeof CLICKED_CHANNELS)[number];
 export const Click = Type.Object(
   {
     channel: Type.Optional(
-      oneOf(CLICKED_CHANNELS, { description: 'Where it was clicked; `in_app` when left out.' }),
+      oneOf(CLICKED_CHANNELS, { description: 'Where it was clicked; `in_app` if omitted.' }),
     ),
   },
   { title: 'ClickInput', additionalProperties: false, examples: [{ channel: 'mobile_push' }] },

@@ -25,11 +25,11 @@ const members = {
   phone_numbers: Type.Optional(PhoneNumbers),
 };
 
-/** What PUT /users takes. */
+/** The body of `PUT /users`. */
 export const SaveUser = Type.Object(
   {
     ...members,
-    // Programs save what they have read.
+    // Programs save what they read.
     id: Type.Optional(readOnly(Id)),
     created_at: Type.Optional(readOnly(nullable(Timestamp))),
     updated_at: Type.Optional(readOnly(nullable(Timestamp))),
@@ -45,7 +45,8 @@ export const SaveUser = Type.Object(
       { external_id: '42', email: 'ada@example.com', first_name: 'Ada', custom_attributes: { plan: 'pro' } },
     ],
     description:
-      'A member that is given replaces what is stored, an absent one stays, `null` clears. The user is the one with this external_id, else the one with this email, else a new one.',
+      'The user with this `external_id`, or else with this `email`, or else a new one. Members in the body ' +
+      'replace stored values, missing members stay, and `null` clears.',
   },
 );
 export type SaveUser = Static<typeof SaveUser>;
@@ -92,8 +93,8 @@ export const UserListQuery = Type.Object({
     storedString({
       maxLength: 255,
       description:
-        'Only users whose external_id (as it is written) or e-mail address (in whatever case) is this, or begins with it. Of more than ' +
-        'a thousand such external_ids or addresses, the first in alphabetical order: ask for more of it.',
+        'Only users whose `external_id` (with the same case) or e-mail address (in any case) begins with ' +
+        'this. Of more than a thousand matches, the first in alphabetical order are found.',
     }),
   ),
 });

@@ -31,15 +31,15 @@ const OPTIONS: Options = {
   },
 };
 
-/** Says whether a value is valid; if not, `errors` says why. */
+/** Returns whether a value is valid. If not, `errors` has the reasons. */
 export interface Validator {
   (value: unknown): boolean;
   errors: ErrorObject[];
 }
 
 /**
- * Returns a validator for a part of the request. It compiles the schema at its first use: compiling all of
- * them takes as long as the rest of a start. Only values in the URL are converted: there everything is text.
+ * Returns a validator for a part of the request. It compiles the schema at its first use, because compiling
+ * all of them takes as long as the rest of a start. Only values in the URL are converted: there all is text.
  */
 export function validatorFor(part: string | undefined, schema: object): Validator {
   let compiled: Validator | undefined;
@@ -70,7 +70,7 @@ function compile(part: string | undefined, schema: object): Validator {
   return validator;
 }
 
-// Numbers as people write them: the validator's own conversion takes `0x10`, `1e1` and ` 10` for some, too.
+// Only numbers as people write them. The conversion of the validator also accepts `0x10`, `1e1` and ` 10`.
 const READINGS: Record<string, (text: string) => unknown> = {
   integer: (text) => (/^-?\d{1,15}$/.test(text) ? Number(text) : text),
   boolean: (text) => (text === 'true' ? true : text === 'false' ? false : text),
@@ -82,7 +82,7 @@ export function problemsIn(schema: object): (value: unknown) => string[] {
   return (value) => (validate(value) ? [] : problemsOf(validate.errors));
 }
 
-/** What a pattern is matched by: itself, but for those that take forever to say no. */
+/** Compiles a pattern, or its equivalent in linear time. */
 function matcher(pattern: string, flags: string): RegExp {
   return new RegExp(LINEAR_EQUIVALENTS.get(pattern) ?? pattern, flags);
 }
@@ -120,8 +120,8 @@ function withFormats(ajv: Ajv): Ajv {
 }
 
 /**
- * Lengths are in characters, as JSON Schema has them, but not counted one by one where the number of UTF-16
- * units decides: for 10 MiB of content the counting takes longer than reading it.
+ * Lengths are in characters, as in JSON Schema. They are only counted if the number of UTF-16 units does not
+ * decide, because counting 10 MiB of content takes longer than parsing it.
  */
 function withLengths(ajv: Ajv): Ajv {
   const error: KeywordErrorDefinition = {
@@ -150,7 +150,7 @@ function withLengths(ajv: Ajv): Ajv {
   return ajv;
 }
 
-/** Whether a text has more characters than `limit`. Looks only as far as it takes to know. */
+/** Returns whether a text has more characters than `limit`. Reads no further than needed. */
 function hasMoreCharacters(text: string, limit: number): boolean {
   if (text.length <= limit) return false;
   // So many pairs of surrogates, each one character of two units, would make it fit.

@@ -18,50 +18,51 @@ const url = Type.String({
   maxLength: 2_048,
   format: 'uri',
   pattern: '^https?://[^\\s/?#@\\\\]+([/?#][^\\s]*)?$',
-  description: 'Where the events are sent to: http or https, without a user name or password in it.',
+  description: 'The address that receives the events: http or https, without a user name or password.',
   examples: ['https://shop.example/webhooks/belfry'],
 });
 const eventTypes = Type.Array(oneOf(EVENT_FILTERS, { title: 'EventFilter' }), {
   maxItems: 100,
   uniqueItems: true,
-  description: 'Which events are sent: types, or families such as `delivery.*`. Empty: all.',
+  description: 'The events to send: types, or families such as `delivery.*`. An empty list means all.',
 });
 
 const UnreadableSecret = Type.Object(
   {
     code: Type.Literal('secret_unreadable'),
-    message: Type.String({ description: 'Which key is missing, and what to do.' }),
+    message: Type.String({ description: 'The missing key, and what to do.' }),
   },
   {
     title: 'UnreadableSecret',
     additionalProperties: false,
     description:
-      'Only there when the secret was sealed with a key that this server does not have: it sends nothing to the webhook. Messages are tried ' +
-      'again for a day. Start the server with that key, or rotate the secret.',
+      'Only if the secret was sealed with a key that this server does not have, so nothing is sent to the ' +
+      'webhook. Messages are retried for a day. Start the server with that key, or rotate the secret.',
     examples: [
       {
         code: 'secret_unreadable',
         message:
-          'The secret was sealed with the key 1f3a5c7e, which this server does not have: add it to SECRET_KEY, or rotate the secret',
+          'The secret was sealed with the key 1f3a5c7e, which this server does not have: add it to ' +
+          'SECRET_KEY, or rotate the secret',
       },
     ],
   },
 );
 
-/** What PUT /webhooks takes. */
+/** The body of `PUT /webhooks`. */
 export const SaveWebhook = Type.Object(
   {
-    id: Type.Optional(described(Id, 'Which webhook to change; a new one is made without.')),
+    id: Type.Optional(described(Id, 'The webhook to change. If omitted, a new one is created.')),
     url,
     description: Type.Optional(nullable(storedString({ maxLength: 1_000 }))),
     event_types: Type.Optional(eventTypes),
     disabled: Type.Optional(
       Type.Boolean({
         description:
-          'Nothing is sent while it is disabled. Enabled again, it is sent what happens from then on.',
+          'A disabled webhook gets no messages. When it is enabled again, it gets the events from then on.',
       }),
     ),
-    // Programs save what they have read.
+    // Programs save what they read.
     disabled_reason: Type.Optional(readOnly(nullable(Type.String()))),
     failing_since: Type.Optional(readOnly(nullable(Timestamp))),
     error: Type.Optional(readOnly(UnreadableSecret)),
@@ -71,13 +72,13 @@ export const SaveWebhook = Type.Object(
   {
     title: 'WebhookInput',
     additionalProperties: false,
-    description: 'A member that is given replaces what is stored, an absent one stays.',
+    description: 'Members in the body replace stored values, missing members stay.',
     examples: [{ url: 'https://shop.example/webhooks/belfry', event_types: ['delivery.failed', 'user.*'] }],
   },
 );
 export type SaveWebhook = Static<typeof SaveWebhook>;
 
-/** Where a project has its events sent to. */
+/** An address that receives the events of a project. */
 export const Webhook = Type.Object(
   {
     id: Id,
@@ -86,11 +87,9 @@ export const Webhook = Type.Object(
     event_types: eventTypes,
     disabled: Type.Boolean(),
     disabled_reason: nullable(
-      Type.String({ description: 'Why it was disabled, where that was not by a request.' }),
+      Type.String({ description: 'Why Belfry disabled it; `null` if a request did.' }),
     ),
-    failing_since: nullable(
-      described(Timestamp, 'Since when no message was accepted; `null` after one was.'),
-    ),
+    failing_since: nullable(described(Timestamp, 'Since when every message failed; `null` after a success.')),
     error: Type.Optional(UnreadableSecret),
     created_at: Timestamp,
     updated_at: Timestamp,
@@ -116,7 +115,7 @@ export type Webhook = Static<typeof Webhook>;
 export const WebhookPage = page(Webhook);
 
 const secret = Type.String({
-  description: 'Verifies messages by the rules of Standard Webhooks (https://www.standardwebhooks.com).',
+  description: 'Verifies messages according to Standard Webhooks (https://www.standardwebhooks.com).',
   examples: ['whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'],
 });
 
@@ -124,31 +123,32 @@ export const WebhookSecret = Type.Object(
   {
     secret,
     former_secret: Type.Optional(
-      Type.String({ description: 'The secret before the last rotation; messages are signed with both.' }),
+      Type.String({ description: 'The secret before the last rotation. Messages are signed with both.' }),
     ),
     former_secret_until: Type.Optional(Timestamp),
   },
   { title: 'WebhookSecret', examples: [{ secret: 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw' }] },
 );
 
-/** What a rotation answers: the secret itself is read where secrets are. */
+/** The response to a rotation. The new secret is read where secrets are. */
 export const RotatedSecret = Type.Object(
   { former_secret_until: Timestamp },
   { title: 'WebhookSecretRotation' },
 );
 
-/** Which messages are to be sent again. */
+/** The messages to replay. */
 export const ReplayWebhook = Type.Object(
   {
-    event_id: Type.Optional(described(Id, 'This event, whatever its type.')),
-    since: Type.Optional(Type.String({ format: 'date-time', description: 'The events from this time on …' })),
+    event_id: Type.Optional(described(Id, 'This event, of any type.')),
+    since: Type.Optional(Type.String({ format: 'date-time', description: 'Events from this time on.' })),
     until: Type.Optional(
-      Type.String({ format: 'date-time', description: '… and before this one; now if left out.' }),
+      Type.String({ format: 'date-time', description: 'Events before this time; now if omitted.' }),
     ),
     status: Type.Optional(
       oneOf(['failed', 'all'], {
         description:
-          '`failed` (as if left out): those that were given up. `all`: every event of its types, also such as were accepted, or came while the webhook was disabled.',
+          '`failed` (if omitted): messages that failed for good. `all`: every event of the chosen types, ' +
+          'also events that were accepted or happened while the webhook was disabled.',
       }),
     ),
   },
@@ -166,17 +166,17 @@ const WebhookDeliveryStatus = oneOf(['sent', 'retrying', 'failed'], { title: 'We
 
 export const WebhookDeliveryQuery = Type.Object({
   ...pageQuery,
-  status: Type.Optional(described(WebhookDeliveryStatus, 'Only those in this state.')),
+  status: Type.Optional(described(WebhookDeliveryStatus, 'Only messages in this state.')),
 });
 
-/** What became of an event on its way to a webhook. */
+/** The delivery of an event to a webhook. */
 export const WebhookDelivery = Type.Object(
   {
-    id: described(Id, "The event's id, and the `webhook-id` of the message."),
+    id: described(Id, 'The id of the event, and the `webhook-id` of the message.'),
     type: EventTypeName,
     status: WebhookDeliveryStatus,
     attempts: Type.Integer(),
-    response_status: nullable(Type.Integer({ description: 'The HTTP status of the last answer.' })),
+    response_status: nullable(Type.Integer({ description: 'The HTTP status of the last response.' })),
     reason: nullable(Type.String({ description: 'Why the last attempt failed.' })),
     duration_ms: nullable(Type.Integer()),
     last_attempt_at: nullable(Timestamp),

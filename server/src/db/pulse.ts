@@ -14,7 +14,7 @@ export class DatabaseSilent extends Error {
 
 // A probe is sent if a statement has waited this long and no other statement got a response.
 const SUSPICIOUS_MS = 3_000;
-// The time for `select 1` on a new connection. Both together bound the time that a caller waits in vain.
+// The time for `select 1` on a new connection. Both together limit the time that a caller waits for an error.
 const PROBE_MS = 2_000;
 const LOOK_EVERY_MS = 500;
 

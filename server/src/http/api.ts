@@ -17,6 +17,6 @@ export interface Api {
 export interface ApiLimits {
   /** Requests per minute of one caller whose project has no limits of its own; 0 for unlimited. */
   readonly requests: { reads: number; writes: number };
-  /** Request bodies, where the route has no limits of its own. */
+  /** Limits of request bodies for routes without their own. */
   readonly bodies: Record<Caller['kind'] | 'anyone', { bytes: number; keysAndValues: number }>;
 }

@@ -14,7 +14,7 @@ import type { Clock } from '../lib/clock.ts';
 import { type Claims, decodeJwt, type JwtVerdict, verifyJwt } from '../lib/jwt.ts';
 import { type NamedUser, readIssuer, readProjectClaims, readUserClaims } from './claims.ts';
 
-/** Who speaks with a Project JWT. */
+/** The caller of a request with a Project JWT. */
 export interface ProjectCaller {
   readonly kind: 'project';
   readonly project: Project;
@@ -22,7 +22,7 @@ export interface ProjectCaller {
   readonly credential: Credential;
 }
 
-/** Who speaks with a User JWT. */
+/** The caller of a request with a User JWT. */
 export interface UserCaller {
   readonly kind: 'user';
   readonly project: Project;
@@ -30,9 +30,9 @@ export interface UserCaller {
   readonly credential: Credential;
 }
 
-/** What a caller's token is worth. */
+/** The validity of a caller's token. */
 export interface Credential {
-  /** When it ends: by its own `exp`, or with the key that signed it. */
+  /** Its own `exp`, or the end of the key that signed it if that is earlier. */
   readonly expiresAtMs: number;
   /** The key that signed it. */
   readonly key: ProjectKey;
@@ -40,9 +40,7 @@ export interface Credential {
 
 export type Caller = ProjectCaller | UserCaller;
 
-/**
- * Finds out who sends a request. Throws the `ClientError` to answer if it is nobody that this server knows.
- */
+/** Returns the caller of a request. Throws a `ClientError` for invalid credentials. */
 export type Authenticator = (headers: IncomingHttpHeaders) => Caller | Promise<Caller>;
 
 export interface AuthenticatorDeps {
@@ -55,12 +53,12 @@ export interface AuthenticatorDeps {
   keyUses: Pick<KeyUses, 'note'>;
 }
 
-// A token has about 300 characters: with its entry about 1 kB, so 20 MB at most.
+// An entry takes about 1 kB, so all of them at most 20 MB.
 const MAX_TOKENS = 20_000;
 
 /**
- * An authenticator for the v2 `Authorization: Bearer <jwt>`. A token that was verified is remembered until it
- * expires or its project changes; the same token then costs one look-up.
+ * An authenticator for the v2 `Authorization: Bearer <jwt>`. A verified token is cached until it expires or
+ * its project changes.
  */
 export function createAuthenticator(deps: AuthenticatorDeps): Authenticator {
   const { projects, lastSeen, keyUses, clock } = deps;
@@ -71,8 +69,8 @@ export function createAuthenticator(deps: AuthenticatorDeps): Authenticator {
     const known = verified.get(token);
     if (known === undefined || known.credential.expiresAtMs <= clock.now())
       return verify(token).then(toCaller);
-    // Any change of the project (a token revoked, a secret renewed) makes another object of it. Where the
-    // database has to be asked for it, that may fail: the request is told so.
+    // Any change of the project, such as a revoked token or a new secret, creates a new object. Reading it
+    // from the database may fail, and the request fails then.
     const project = projects.byId(known.project.id);
     return project instanceof Promise
       ? project.then((found) => admit(token, known, found))
@@ -90,7 +88,8 @@ export function createAuthenticator(deps: AuthenticatorDeps): Authenticator {
     const issuer = readIssuer(claims);
     const isUser = 'apiKey' in issuer;
     const project = await (isUser ? projects.byApiKey(issuer.apiKey) : projects.byId(issuer.projectId));
-    // An unknown project and a wrong signature are the same error: which projects exist is nobody's business.
+    // An unknown project and a wrong signature are the same error, because the existence of projects is
+    // private.
     if (project === undefined) throw new ClientError('jwt_auth_failed');
     const fresh =
       (await verifyWith(token, isUser, project)) ?? (await verifyWithNewer(token, isUser, project));

@@ -1,26 +1,24 @@
 import { getHeapStatistics } from 'node:v8';
 import { ClientError } from '../errors.ts';
 
-// Bodies up to this size have a budget of their own, so that they are accepted while all memory for long ones
-// is taken.
+// Bodies up to this size have a separate budget, so that large ones cannot displace them.
 export const SMALL_BODY_BYTES = 64 * 1024;
-/** What a request is retried after: bodies of 10 MiB are done within a second. */
+/** The delay of a retry: requests of 10 MiB take less than a second. */
 const RETRY_AFTER_SECONDS = 1;
 
-/** Memory that a body takes, until every holder has released it. */
+/** The memory of a body, until every holder has released it. */
 export interface HeldBody {
   readonly bytes: number;
-  /** Takes more, up to `bytes` in all. Throws as `take` does. */
+  /** Reserves more, up to `bytes` in total. Throws like `take`. */
   grow(bytes: number): void;
-  /** A further part of the work holds it. */
+  /** Adds a holder. */
   hold(): void;
   release(): void;
 }
 
 /**
- * The memory for request bodies in flight. What does not fit is rejected before it is read: 429 if its
- * credential has its share already, else
- * 503. A body of whatever size fits where no other is.
+ * The memory for request bodies in flight. Bodies that do not fit are rejected before they are read: with 429
+ * if their credential has used its share, else with 503. A single body of any size always fits.
  */
 export class BodyBudget {
   readonly #small: Pool;
@@ -32,7 +30,7 @@ export class BodyBudget {
   }
 
   /**
-   * Takes memory for a body of `credential`, held once. Throws `rate_limit_exceeded` or
+   * Reserves memory for a body of `credential` with one holder. Throws `rate_limit_exceeded` or
    * `service_unavailable`.
    */
   take(credential: string, bytes: number): HeldBody {
@@ -75,7 +73,7 @@ class Held implements HeldBody {
   }
 }
 
-/** Bytes, of which one credential may have a share. */
+/** A number of bytes, of which one credential gets a share. */
 class Pool {
   readonly #bytes: number;
   readonly #share: number;
@@ -123,11 +121,10 @@ function refusal(lacking: 'credential' | 'server'): ClientError {
   );
 }
 
-/** The bytes of bodies that this process has the heap for. */
+/** The bytes of bodies for which this process has enough heap. */
 export function bodyBytesForHeap(): number {
   return Math.floor(getHeapStatistics().heap_size_limit / HEAP_PER_BYTE);
 }
 
-// Measured: a body of 10 MiB adds 70 MiB, seven times its size. It is there as bytes, value, stored text and
-// response, and in the thread once more.
+// Measured: a body of 10 MiB adds 70 MiB, as bytes, value, stored text and response, and in the thread.
 const HEAP_PER_BYTE = 8;

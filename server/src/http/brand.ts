@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { FastifyRequest } from 'fastify';
 
-// Understood whatever BRAND says: it is how the contract itself spells the brand.
+// The brand in the contract, which is always accepted.
 const CONTRACT_BRAND = 'service';
 
 /** The headers `x-<brand>-…` that clients may send. */
@@ -16,7 +16,7 @@ export const BRAND_HEADERS = [
   'client-id',
 ] as const;
 
-/** The brand words that are understood, the published one first. */
+/** The accepted brand words, with the published one first. */
 export function brandWords(brand: string): string[] {
   return brand === CONTRACT_BRAND ? [brand] : [brand, CONTRACT_BRAND];
 }
@@ -31,7 +31,7 @@ export function brandHeader(
   return Array.isArray(value) ? value[0] : value;
 }
 
-/** A route's address in every spelling of `<brand>`; one of them is published. */
+/** A route's path in every spelling of `<brand>`; one of them is published. */
 export function spellings(url: string, brand: string): { url: string; published: boolean }[] {
   if (!url.includes('<brand>')) return [{ url, published: true }];
   return brandWords(brand).map((word, index) => ({
@@ -41,8 +41,8 @@ export function spellings(url: string, brand: string): { url: string; published:
 }
 
 /**
- * Names every query parameter that is not `known`, every cookie, and every header of the brand that nobody
- * knows.
+ * Problems for every query parameter that is not `known`, every cookie, and every unknown header of the
+ * brand.
  */
 export function unknownParts(request: FastifyRequest, brand: string, known: readonly string[]): string[] {
   const problems = Object.keys(request.query as object)

@@ -12,8 +12,8 @@ export interface NamedUser {
 }
 
 /**
- * Reads the user of a User JWT whose signature is verified. A claim that is present but unusable is an error
- * that names it: falling back to the other claim would let the token speak for whoever has that one.
+ * Reads the user of a User JWT whose signature is verified. An invalid claim is an error, because with only
+ * the other claim the token could identify another user.
  */
 export function readUserClaims(claims: Claims): NamedUser {
   const named: NamedUser = {};
@@ -30,7 +30,7 @@ export function readUserClaims(claims: Claims): NamedUser {
     else problems.push("The claim 'user_email' must be an e-mail address");
   }
   if (problems.length === 0 && named.externalId === undefined && named.email === undefined)
-    problems.push('The token names no user: it needs a user_external_id or a user_email');
+    problems.push('The token has no user: it needs a user_external_id or a user_email');
   if (problems.length > 0) throw new ClientError('jwt_auth_failed', problems);
   return named;
 }
@@ -46,8 +46,8 @@ export function readProjectClaims({ role, jti }: Claims): { tokenId: string } {
 }
 
 /**
- * The project that a token names, before its signature is verified. A token with an `api_key`, of whatever
- * type, is a User JWT: its other claims never make it a Project JWT.
+ * The project of a token whose signature is not verified yet. A token with an `api_key` of any type is a User
+ * JWT, whatever its other claims are.
  */
 export function readIssuer({ api_key: apiKey, sub }: Claims): { apiKey: string } | { projectId: string } {
   if (apiKey !== undefined) {
@@ -57,7 +57,7 @@ export function readIssuer({ api_key: apiKey, sub }: Claims): { apiKey: string }
   }
   if (sub === undefined)
     throw new ClientError('jwt_auth_failed', [
-      'The token names no project: a User JWT needs an api_key, a Project JWT a sub',
+      'The token has no project: a User JWT needs an api_key, a Project JWT a sub',
     ]);
   if (typeof sub !== 'string' || sub === '')
     throw new ClientError('jwt_auth_failed', ["The claim 'sub' must be the id of the project"]);
@@ -68,13 +68,13 @@ const EXTERNAL_ID_PROBLEM =
   "The claim 'user_external_id' must be a whole number or a string that is not blank, of at most " +
   `${MAX_EXTERNAL_ID_CHARACTERS} characters, without U+0000 or half of a surrogate pair`;
 
-/** Numbers beyond the safe integers were changed by parsing: two users would share one id. */
+/** Rejects unsafe integers: parsing changes them, so that two users would share one id. */
 function textOf(value: unknown): string | undefined {
   if (Number.isSafeInteger(value)) return String(value);
   return typeof value === 'string' ? value : undefined;
 }
 
-/** Characters are counted as JSON Schema counts them, so that a token and a request take the same ids. */
+/** Counts characters as JSON Schema does, so that tokens and requests accept the same ids. */
 function isShort(text: string): boolean {
   return (
     text.length <= MAX_EXTERNAL_ID_CHARACTERS ||

@@ -3,10 +3,10 @@ import { isIP } from 'node:net';
 import { parseNetworks } from '../lib/networks.ts';
 
 /**
- * Finds out the address that a request comes from. What `X-Forwarded-For` says is believed only of the
- * proxies in `trusted`, CIDR blocks separated by commas: each has added the address that it was reached from,
- * so the list is read from its end, and the first address that is no such proxy's is the client's. What
- * stands before that, the client may have written itself.
+ * Determines the address of the client. `X-Forwarded-For` counts only from the proxies in `trusted`, CIDR
+ * blocks separated by commas. Each proxy appends the address of its peer, so the list is read from its end,
+ * and the first address that is not a trusted proxy is the client. The client may have written the addresses
+ * before.
  */
 export function clientAddress(trusted: string): (request: IncomingMessage) => string {
   const direct = ({ socket }: IncomingMessage) => socket.remoteAddress ?? '';
@@ -17,14 +17,14 @@ export function clientAddress(trusted: string): (request: IncomingMessage) => st
     const hops = String(request.headers['x-forwarded-for'] ?? '').split(',');
     for (let hop = hops.pop(); hop !== undefined && isTrusted(address); hop = hops.pop()) {
       const next = withoutPort(hop.trim());
-      if (isIP(next) === 0) break; // then it is the proxy's own doing, and the proxy's to answer for
+      if (isIP(next) === 0) break; // the proxy did not append an address
       address = next;
     }
     return address;
   };
 }
 
-/** Some proxies write the port, too. */
+/** Some proxies append the port. */
 function withoutPort(text: string): string {
   return /^\[(.+)\](?::\d+)?$/.exec(text)?.[1] ?? /^([\d.]+):\d+$/.exec(text)?.[1] ?? text;
 }

@@ -8,7 +8,7 @@ import type { KeyUses } from '../domain/setup/projects/key-uses.ts';
 import type { EventStreams } from './realtime/event-streams.ts';
 import type { Streams } from './realtime/stream.ts';
 
-/** What the HTTP part works with: the domain's context and what requests are handed to. */
+/** The context of the HTTP server: that of the domain, and the parts that process requests. */
 export interface HttpContext extends Context {
   readonly lastSeen: LastSeen;
   readonly keyUses: KeyUses;

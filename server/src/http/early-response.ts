@@ -41,7 +41,7 @@ function lingerAfterResponse(request: IncomingMessage, lingerMs: number): void {
     discardedBytes += chunk.length;
     if (discardedBytes > MAX_DISCARDED_BYTES) request.pause();
   });
-  // What Node calls after a response with `Connection: close`.
+  // Node calls this after a response with `Connection: close`.
   socket.destroySoon = () => {
     socket.end();
     const timer = setTimeout(() => socket.destroy(), lingerMs);

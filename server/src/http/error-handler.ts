@@ -6,7 +6,7 @@ import { ClientError, type ErrorCode } from '../errors.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** What made the answer a 5xx, for the log line of the request. */
+    /** The error behind a 5xx, for the log line of the request. */
     failure: unknown;
   }
 }
@@ -27,20 +27,20 @@ export function errorList({ problems }: ClientError): { errors: ClientError['pro
   return { errors: problems };
 }
 
-// What Fastify itself says no to, by its code.
+// Requests that Fastify rejects, by its code.
 const BY_FASTIFY: Record<string, ErrorCode> = {
   FST_ERR_CTP_BODY_TOO_LARGE: 'payload_too_large',
   FST_ERR_CTP_INVALID_MEDIA_TYPE: 'unsupported_media_type',
 };
-// Text that PostgreSQL cannot store, and JSON that is nested too deeply for it: the request's fault, found
-// out late.
+// Text that PostgreSQL cannot store, and JSON that is nested too deeply for it: invalid requests that only
+// the database detects.
 const UNSTORABLE: Record<string, string> = {
   '22021': 'The request contains a character that cannot be stored',
   '22P05': 'The request contains a character that cannot be stored',
   '54001': 'The request is nested too deeply',
 };
 
-/** What a client is told of an error. Whatever is not known to be its own fault is ours. */
+/** Turns an error into that of the response. Errors that the client did not cause are internal. */
 function toClientError(error: unknown): ClientError {
   if (error instanceof ClientError) return error;
   if (isDatabaseUnavailable(error)) return new ClientError('service_unavailable', [], { 'retry-after': '1' });
@@ -72,8 +72,8 @@ export function rejectExpectation(_request: IncomingMessage, response: ServerRes
   response.end(body);
 }
 
-/** Answers what is not even HTTP, or comes too slowly, where there is no request to answer to. */
-export function answerBadSocket(error: Error & { code?: string }, socket: Socket): void {
+/** Responds to invalid HTTP and to requests that arrive too slowly, for which Fastify has no request. */
+export function respondToBadSocket(error: Error & { code?: string }, socket: Socket): void {
   if (error.code === 'ECONNRESET' || socket.destroyed) return;
   if (!socket.writable) {
     socket.destroy();
@@ -87,7 +87,8 @@ export function answerBadSocket(error: Error & { code?: string }, socket: Socket
         : '400 Bad Request';
   const body = JSON.stringify(errorList(new ClientError('bad_request')));
   socket.end(
-    `HTTP/1.1 ${status}\r\nContent-Type: application/json; charset=utf-8\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
+    `HTTP/1.1 ${status}\r\nContent-Type: application/json; charset=utf-8\r\n` +
+      `Content-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
     () => socket.destroy(),
   );
 }

@@ -1,22 +1,5 @@
 import { exampleId, exampleTime } from '../contract/common.ts';
-
-/** The part of a JSON Schema that examples are made of. */
-interface Schema {
-  type?: string | string[];
-  properties?: Record<string, Schema>;
-  required?: string[];
-  items?: Schema;
-  anyOf?: Schema[];
-  enum?: unknown[];
-  const?: unknown;
-  default?: unknown;
-  format?: string;
-  pattern?: string;
-  minLength?: number;
-  minimum?: number;
-  readOnly?: boolean;
-  examples?: unknown[];
-}
+import type { Schema } from './openapi-schemas.ts';
 
 /**
  * An example of a schema: its own, or one that is made from the examples of its members. Leaves out optional

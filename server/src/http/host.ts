@@ -2,11 +2,10 @@ import type { IncomingMessage } from 'node:http';
 import type { FastifyInstance } from 'fastify';
 import { ClientError } from '../errors.ts';
 
-// A name or an address, as browsers and proxies write them: links in responses are made of it where
-// PUBLIC_URL is not set.
+// A name or an address. Links in responses contain it if PUBLIC_URL is not set.
 const HOST = /^(?:[a-z0-9_][a-z0-9._-]{0,252}|\[[0-9a-f:.]{2,45}\])(?::[0-9]{1,5})?$/i;
 
-/** What is wrong with a request's Host header (RFC 9112, 3.2); undefined if nothing is. */
+/** The problem with a request's Host header (RFC 9112, 3.2); undefined if it is valid. */
 export function hostProblem({ rawHeaders, httpVersion }: IncomingMessage): string | undefined {
   let host: string | undefined;
   for (let at = 0; at < rawHeaders.length; at += 2) {
@@ -21,7 +20,7 @@ export function hostProblem({ rawHeaders, httpVersion }: IncomingMessage): strin
     : 'The Host header is not a host name with an optional port';
 }
 
-/** Rejects requests with an unusable Host header before anything is made of it. */
+/** Rejects requests with an invalid Host header. */
 export function checkHost(fastify: FastifyInstance): void {
   fastify.addHook('onRequest', (request, _reply, done) => {
     const problem = hostProblem(request.raw);

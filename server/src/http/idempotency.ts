@@ -15,8 +15,8 @@ import { bearerToken } from './auth.ts';
 import type { CallContext, HttpContext } from './context.ts';
 
 /**
- * The request's Idempotency-Key, scoped to its caller and operation, or to the very token that the caller
- * has. Throws 422 for one that is too long or not visible.
+ * The request's Idempotency-Key, scoped to its operation and caller, or to the token of the caller. Throws
+ * 422 if it is too long or has invisible characters.
  */
 export function idempotencyKeyOf(
   request: FastifyRequest,
@@ -42,67 +42,62 @@ function tokenDigest({ headers }: FastifyRequest): string {
   return createHash('sha256').update(token).digest('base64url');
 }
 
-/** What is wrong with an Idempotency-Key; undefined where nothing is, or there is none. */
+/** The problem with an Idempotency-Key; undefined if it is valid or missing. */
 export function keyProblem(key: string | string[] | undefined): [string] | undefined {
   if (key === undefined || (typeof key === 'string' && /^[\x21-\x7e]{1,255}$/.test(key))) return undefined;
   return ["Header 'Idempotency-Key' must have 1 to 255 visible ASCII characters"];
 }
 
-/** How a call is answered under its key. */
-interface Keeping {
+/** How the response to a call is stored under its key. */
+interface Storing {
   key: IdempotencyKey;
   /** The status of success. */
   status: number;
-  /**
-   * In one transaction with what the call writes, or after a claim of the key and without a transaction
-   * around the call.
-   */
+  /** In one transaction with the call, or after a claim of the key and without a transaction. */
   mode: 'automatic' | 'claimed';
-  /** The body holds a secret, and is kept sealed. */
+  /** The body has a secret, and is stored sealed. */
   secret: boolean;
 }
 
 type Run = (context: CallContext, afterCommit: (effect: () => void) => void) => Promise<string | Buffer>;
 
-/**
- * Runs a call under its key, at most once, and answers what it answered or what is kept of the first time.
- */
-export async function answerIdempotently(
+/** Runs a call under its key at most once. Returns its result, or the stored result of the first time. */
+export async function runIdempotently(
   context: HttpContext,
-  { key, status, mode, secret }: Keeping,
+  { key, status, mode, secret }: Storing,
   run: Run,
 ): Promise<StoredResponse & { replayed: boolean }> {
   const purpose = storedResponsePurpose(key.projectId, key.scope, key.key);
-  const keep = (body: string | Buffer): StoredResponse => ({
+  const toStored = (body: string | Buffer): StoredResponse => ({
     status,
     body: secret ? context.sealer.seal(body, purpose).toString('base64') : body.toString(),
   });
-  const answered =
+  const stored =
     mode === 'automatic'
-      ? await inTransaction(context, key, run, keep)
-      : await runOnceClaimed(context, key, async () => keep(await run(context, (effect) => effect())));
-  // A refusal is never sealed.
-  if (!secret || answered.status >= 400) return answered;
-  return { ...answered, body: context.sealer.open(Buffer.from(answered.body, 'base64'), purpose).toString() };
+      ? await inTransaction(context, key, run, toStored)
+      : await runOnceClaimed(context, key, async () => toStored(await run(context, (effect) => effect())));
+  // Errors are never sealed.
+  if (!secret || stored.status >= 400) return stored;
+  return { ...stored, body: context.sealer.open(Buffer.from(stored.body, 'base64'), purpose).toString() };
 }
 
-/** Writes and answer in one transaction, messages and effects after it. */
+/** Runs the call and stores its response in one transaction. Messages and effects follow the commit. */
 async function inTransaction(
   context: HttpContext,
   key: IdempotencyKey,
   run: Run,
-  keep: (body: string | Buffer) => StoredResponse,
+  toStored: (body: string | Buffer) => StoredResponse,
 ): Promise<StoredResponse & { replayed: boolean }> {
   const effects: (() => void)[] = [];
   const afterCommit = (effect: () => void) => {
     effects.push(effect);
   };
-  const answered = await runOnce(context, key, async (tx) => {
-    return keep(await run(within(context, tx, afterCommit), afterCommit));
+  const stored = await runOnce(context, key, async (tx) => {
+    return toStored(await run(within(context, tx, afterCommit), afterCommit));
   });
-  // A refusal undid what the handler wrote: there is nothing to tell anybody.
-  if (!answered.replayed && answered.status < 400) for (const effect of effects) effect();
-  return answered;
+  // After an error the writes were rolled back, so there are no effects.
+  if (!stored.replayed && stored.status < 400) for (const effect of effects) effect();
+  return stored;
 }
 
 function within(context: HttpContext, tx: Queryable, afterCommit: (effect: () => void) => void): CallContext {

@@ -6,10 +6,10 @@ import { type BodyRules, parseBody } from './parse-body.ts';
 import { discardBody } from './read-body.ts';
 import type { App } from './route.ts';
 
-// Longer bodies are parsed by another thread: up to here that takes this one a few milliseconds.
+// Another thread parses longer bodies. This size takes a few milliseconds.
 const PARSED_HERE_BYTES = 512 * 1024;
 
-/** Bodies are JSON in UTF-8 and nothing else. */
+/** Accepts only bodies of JSON in UTF-8. */
 export function readJsonBodies({ fastify, readBody }: Pick<App, 'fastify' | 'readBody'>): void {
   const thread = new BodyThread();
   fastify.decorateRequest('bodyHash', undefined);
@@ -20,8 +20,8 @@ export function readJsonBodies({ fastify, readBody }: Pick<App, 'fastify' | 'rea
   fastify.addContentTypeParser(
     'application/json',
     async (request: FastifyRequest, payload: IncomingMessage) => {
-      if (request.is404) return undefined; // the body is not for anyone
-      // A deflated body could swell to any size.
+      if (request.is404) return undefined; // no route reads the body
+      // An inflated body could have any size.
       if ((request.headers['content-encoding'] ?? 'identity') !== 'identity') {
         await discardBody(payload);
         throw new ClientError('unsupported_media_type', [
@@ -34,7 +34,7 @@ export function readJsonBodies({ fastify, readBody }: Pick<App, 'fastify' | 'rea
         : parseElsewhere(request, body, thread);
     },
   );
-  // No body at all may be announced as anything: `curl -X POST -d ''` calls it a form.
+  // An empty body may have any content type: `curl -X POST -d ''` sends it as a form.
   fastify.addContentTypeParser('*', ({ headers, is404 }, _body, done) => {
     const { 'content-length': length, 'transfer-encoding': coding } = headers;
     const empty = length === '0' || (length === undefined && coding === undefined);
@@ -48,7 +48,7 @@ function rulesOf({ headers, routeOptions: { config } }: FastifyRequest): BodyRul
   return { limits, longArray, unwrap, hashed: headers['idempotency-key'] !== undefined };
 }
 
-// Of a route that has not said what it takes.
+// For routes without limits of their own.
 const NO_BODY = { keysAndValues: 100, inMember: 0, levels: 10 };
 
 function parseHere(request: FastifyRequest, body: Buffer): unknown {
@@ -60,7 +60,7 @@ function parseHere(request: FastifyRequest, body: Buffer): unknown {
 }
 
 async function parseElsewhere(request: FastifyRequest, body: Buffer, thread: BodyThread): Promise<unknown> {
-  // Its memory is taken until the thread is done, also when the client is gone.
+  // The memory is held until the thread is done, even if the client disconnects.
   request.heldBody?.hold();
   try {
     const { value, texts, hash } = await thread.parse(body, rulesOf(request));

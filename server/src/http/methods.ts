@@ -3,7 +3,7 @@ import { ClientError } from '../errors.ts';
 
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'];
 
-/** What is known of paths and their methods. */
+/** All paths with their methods. */
 export interface KnownPaths {
   /**
    * Call it when all routes are registered: from then on every known path responds 405 to the methods it does
@@ -39,7 +39,7 @@ export function refuseOtherMethods(fastify: FastifyInstance, prefix: string): Kn
           method: METHODS.filter((method) => !methods.has(method)),
           schema: { hide: true },
           onRequest: async () => {
-            // Before the body is read, and whoever asks: which methods a path has is no secret.
+            // Before the body is read, and without authentication: the methods of a path are public.
             throw error();
           },
           handler: () => {},
@@ -56,7 +56,7 @@ export function refuseOtherMethods(fastify: FastifyInstance, prefix: string): Kn
     refuse({ method, url }) {
       if (METHODS.includes(method) || method === 'OPTIONS') return;
       const path = url.split('?', 1)[0] ?? '';
-      // The path with the fewest parameters is the one that the router takes.
+      // The router chooses the path with the fewest parameters.
       const [refusal] = refusals
         .filter((one) => one.path.test(path))
         .sort((a, b) => a.path.source.split('[^').length - b.path.source.split('[^').length);
@@ -65,7 +65,7 @@ export function refuseOtherMethods(fastify: FastifyInstance, prefix: string): Kn
   };
 }
 
-/** What a route's pattern matches: `/v2/users/:user_id`, with or without a slash at the end. */
+/** The pattern of a path such as `/v2/users/:user_id`, with or without a slash at the end. */
 function pathPattern(url: string): RegExp {
   const parts = url
     .split('/')

@@ -4,10 +4,9 @@ import { createLogger } from '../lib/log.ts';
 import type { HttpContext } from './context.ts';
 import { createServer } from './server.ts';
 
-/** The API's description as the server publishes it, without a database or a setting. */
+/** The API description that the server publishes, without a database and settings. */
 export async function openapiDocument(): Promise<object> {
-  // While routes are registered nothing of the context is used but the settings and the clock: no request
-  // ever comes.
+  // Registering routes uses only the settings and the clock of the context.
   const context = {
     config: readConfig({}),
     clock: systemClock,

@@ -4,7 +4,7 @@ import { isDeepStrictEqual } from 'node:util';
 export interface Schema {
   title?: string;
   description?: string;
-  /** What the title means everywhere, where `description` says what it means at one place. */
+  /** The general description of the title, if `description` is for one place. */
   $comment?: string;
   $ref?: string;
   type?: string | string[];
@@ -13,6 +13,12 @@ export interface Schema {
   readOnly?: boolean;
   properties?: Record<string, Schema>;
   required?: string[];
+  const?: unknown;
+  default?: unknown;
+  format?: string;
+  pattern?: string;
+  minLength?: number;
+  minimum?: number;
   additionalProperties?: boolean | Schema;
   items?: Schema;
   anyOf?: Schema[];
@@ -38,7 +44,7 @@ export function referByTitle(schema: Schema, definitions: Record<string, Schema>
   });
 }
 
-/** A reference to the definition of a schema, and beside it what is true at this place alone. */
+/** A reference to the definition of a schema, with the members that apply only at this place. */
 function referTo(definitions: Record<string, Schema>, schema: Schema): Schema {
   const { title, $comment, readOnly, examples, ...rest } = schema;
   if (title === undefined) return schema;
@@ -62,6 +68,6 @@ function referTo(definitions: Record<string, Schema>, schema: Schema): Schema {
     ...(readOnly !== undefined && { readOnly }),
   };
   if (isNullable) return { ...here, anyOf: [reference, { type: 'null' }] };
-  // In the contract's dialect of JSON Schema nothing may stand beside $ref.
+  // The contract's dialect of JSON Schema does not allow members beside $ref.
   return Object.keys(here).length === 0 ? reference : { ...here, allOf: [reference] };
 }

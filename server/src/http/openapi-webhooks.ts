@@ -1,6 +1,7 @@
 import { Type } from 'typebox';
 import { described, exampleId, exampleTime, Timestamp } from '../contract/common.ts';
 import { EVENT_MEANINGS, EVENT_PAYLOADS, EVENT_TYPES, Event, type EventType } from '../contract/event.ts';
+import { pascalCase } from '../lib/pascal-case.ts';
 import type { Schema } from './openapi-schemas.ts';
 
 /** The `webhooks` of the API description: the message of every event type, with schemas by title. */
@@ -64,8 +65,4 @@ function message(type: EventType) {
 
 function header(name: string, description: string) {
   return { in: 'header', name, required: true, description, schema: { type: 'string' } };
-}
-
-function pascalCase(type: EventType): string {
-  return type.replace(/(?:^|[._])([a-z])/g, (_all, letter: string) => letter.toUpperCase());
 }

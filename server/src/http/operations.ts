@@ -6,7 +6,7 @@ import { IS_CURRENT } from '../domain/setup/integrations/pauses.ts';
 import { databaseConnections, integrationsPaused, queueAge, queueJobs, registry } from '../metrics.ts';
 import type { HttpContext } from './context.ts';
 
-// An answer that comes later is of no use to who asks whether to send requests here.
+// A later response is of no use to load balancers.
 const READY_TIMEOUT_MS = 2_000;
 
 /** `/healthz`: the process lives. `/readyz`: it can serve. `/metrics`: what it does, for Prometheus. */
@@ -35,7 +35,7 @@ export function operationsRoutes(fastify: FastifyInstance, context: HttpContext)
     databaseConnections.set({ state: 'idle' }, idle);
     databaseConnections.set({ state: 'waiting' }, waiting);
     await within(READY_TIMEOUT_MS, measured()).catch((error: unknown) => {
-      // The figures of the process are worth most when its database is not to be had.
+      // The metrics of the process matter most when its database is unavailable.
       context.log.warn({ err: error }, 'the queue could not be measured');
     });
     return reply.header('content-type', registry.contentType).send(await registry.metrics());
@@ -63,7 +63,7 @@ async function whyNotReady({ db, config }: HttpContext, newest: number): Promise
       return `the database has schema ${row?.version ?? 0}, this release needs ${newest}`;
     if (row.read_only) return 'the database is read-only (a replica, or configured so)';
   } catch {
-    return 'the database cannot be reached'; // why is for the log of whoever else needs it; this is asked every second
+    return 'the database cannot be reached'; // the reason is in the log of other requests
   }
   const failure = db.writeFailure();
   if (failure !== undefined) return `the database cannot write: ${failure}`;
@@ -72,7 +72,7 @@ async function whyNotReady({ db, config }: HttpContext, newest: number): Promise
 
 async function within<Result>(timeoutMs: number, work: Promise<Result>): Promise<Result> {
   const { promise, reject } = Promise.withResolvers<never>();
-  const timer = setTimeout(() => reject(new Error(`no answer within ${timeoutMs} ms`)), timeoutMs);
+  const timer = setTimeout(() => reject(new Error(`no response within ${timeoutMs} ms`)), timeoutMs);
   try {
     return await Promise.race([work, promise]);
   } finally {
@@ -101,7 +101,7 @@ interface Readiness {
   read_only: boolean;
 }
 
-// migrations is a handful of rows. Whether writes work is not tried: this is asked every second.
+// migrations has few rows. This does not test writes, because it runs every second.
 const selectReadiness = sql(
   'select_readiness',
   `select
@@ -110,12 +110,14 @@ const selectReadiness = sql(
   from migrations`,
 );
 
-// The whole table: finished jobs are deleted from it, so it holds only what is to be done.
+// The whole table, which contains only unfinished jobs.
 const measureQueue = sql(
   'measure_queue',
   `select
     kind,
-    case when lease_id is not null then 'leased' when due_at is not null then 'scheduled' else 'ready' end as state,
+    case
+      when lease_id is not null then 'leased' when due_at is not null then 'scheduled' else 'ready'
+    end as state,
     count(*) as jobs,
     extract(epoch from clock_timestamp() - min(enqueued_at))::float8 as age
   from jobs

@@ -5,27 +5,25 @@ import type { FastifyReply } from 'fastify';
 export interface Page {
   title: string;
   text: string;
-  /** What the button says, and the field that it sends. */
+  /** The label of the button, and the field that it sends. */
   button?: { label: string; name: string; value: string; quiet?: boolean };
 }
 
-/**
- * Answers a page that needs nothing else: it has to work for whoever blocks scripts, pictures and foreign
- * hosts.
- */
+/** Responds with a page that works without scripts, images and other hosts. */
 export function sendPage(reply: FastifyReply, status: number, page: Page): FastifyReply {
   return reply.code(status).headers(HEADERS).send(html(page));
 }
 
 function html({ title, text, button }: Page): string {
-  // A form without an action goes to the address of the page, wherever a proxy has put it.
+  // A form without an action is sent to the address of the page, also behind a proxy.
   const form =
     button === undefined
       ? ''
       : `<form method="post"><input type="hidden" name="${button.name}" value="${button.value}">` +
         `<button${button.quiet ? ' class="quiet"' : ''}>${escaped(button.label)}</button></form>`;
   return (
-    `<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">` +
+    `<!doctype html><html lang="en"><head><meta charset="utf-8">` +
+    `<meta name="viewport" content="width=device-width, initial-scale=1">` +
     `<title>${escaped(title)}</title><style>${STYLE}</style></head>` +
     `<body><main><h1>${escaped(title)}</h1><p>${escaped(text)}</p>${form}</main></body></html>\n`
   );
@@ -36,15 +34,33 @@ function escaped(text: string): string {
 }
 
 const STYLE = `
-:root { color-scheme: light dark; --page: #f4f5f7; --card: #fff; --text: #1c2430; --soft: #566172; --line: #dfe3e8; --button: #1c5fd4; --on-button: #fff }
-@media (prefers-color-scheme: dark) { :root { --page: #14171c; --card: #1e232b; --text: #edf0f4; --soft: #a6b0be; --line: #323a46; --button: #7eaaf7; --on-button: #10151d } }
+:root {
+  color-scheme: light dark;
+  --page: #f4f5f7; --card: #fff; --text: #1c2430; --soft: #566172; --line: #dfe3e8;
+  --button: #1c5fd4; --on-button: #fff;
+}
+@media (prefers-color-scheme: dark) {
+  :root {
+    --page: #14171c; --card: #1e232b; --text: #edf0f4; --soft: #a6b0be; --line: #323a46;
+    --button: #7eaaf7; --on-button: #10151d;
+  }
+}
 * { box-sizing: border-box }
-body { margin: 0; min-height: 100vh; display: grid; place-items: center; padding: 1.5rem; background: var(--page); color: var(--text); font: 1rem/1.55 system-ui, sans-serif }
-main { width: 100%; max-width: 26rem; padding: 2.25rem 2rem; background: var(--card); border: 1px solid var(--line); border-radius: .875rem }
+body {
+  margin: 0; min-height: 100vh; display: grid; place-items: center; padding: 1.5rem;
+  background: var(--page); color: var(--text); font: 1rem/1.55 system-ui, sans-serif;
+}
+main {
+  width: 100%; max-width: 26rem; padding: 2.25rem 2rem; border-radius: .875rem;
+  background: var(--card); border: 1px solid var(--line);
+}
 h1 { margin: 0 0 .5rem; font-size: 1.5rem; line-height: 1.25; text-wrap: balance }
 p { margin: 0; color: var(--soft); overflow-wrap: anywhere }
 form { margin: 1.75rem 0 0 }
-button { font: inherit; font-weight: 600; padding: .7rem 1.35rem; border: 1px solid var(--button); border-radius: .5rem; background: var(--button); color: var(--on-button); cursor: pointer }
+button {
+  font: inherit; font-weight: 600; padding: .7rem 1.35rem; border-radius: .5rem; cursor: pointer;
+  border: 1px solid var(--button); background: var(--button); color: var(--on-button);
+}
 button.quiet { background: none; border-color: var(--line); color: var(--text) }
 button:hover { filter: brightness(1.08) }
 button:focus-visible { outline: 3px solid var(--button); outline-offset: 3px }
@@ -53,7 +69,9 @@ const STYLE_HASH = createHash('sha256').update(STYLE).digest('base64');
 
 const HEADERS = {
   'content-type': 'text/html; charset=utf-8',
-  'content-security-policy': `default-src 'none'; style-src 'sha256-${STYLE_HASH}'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'`,
+  'content-security-policy':
+    `default-src 'none'; style-src 'sha256-${STYLE_HASH}'; form-action 'self'; ` +
+    "base-uri 'none'; frame-ancestors 'none'",
   'cache-control': 'no-store',
   'referrer-policy': 'no-referrer',
   'x-content-type-options': 'nosniff',

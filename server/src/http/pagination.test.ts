@@ -92,7 +92,7 @@ describe('a page', () => {
     expect(await pageOf([], { limit: 3 })).toEqual({ data: [], first, next: null, prev: null });
   });
 
-  test('after an id has what is older, before an id the page just before it, still newest first', async () => {
+  test('after an id has older records, before an id the newer ones next to it, newest first', async () => {
     const all = [1, 2, 3, 4, 5, 6, 7, 8, 9];
     expect(await pageOf(all, { limit: 3, starting_after: idOf(7) })).toMatchObject({
       data: [6, 5, 4],

@@ -3,23 +3,23 @@ import { createHash } from 'node:crypto';
 import { ClientError } from '../errors.ts';
 import { findJsonMember, type JsonLimits, jsonMember, scanObject } from '../lib/json-member.ts';
 
-/** How the body of a route is parsed. Plain data: a thread may be given it. */
+/** How the body of a route is parsed. Plain data, which can be sent to a thread. */
 export interface BodyRules {
   limits: JsonLimits;
-  /** The member that is a long array where the body is long, and has a limit of its own. */
+  /** The member that may be a long array, with a limit of its own. */
   longArray?: string | undefined;
-  /** The body may be the only member of an object, under this key. */
+  /** The body may be wrapped in an object, as its only member with this key. */
   unwrap?: string | undefined;
   /** Compute `hash`. */
   hashed: boolean;
 }
 
-/** A body, parsed. */
+/** A parsed body. */
 export interface ParsedBody {
   value: unknown;
   /** The text that `value` was parsed from. */
   json: Buffer | undefined;
-  /** The text of its member `longArray`, where the scan found it. */
+  /** The text of its member `longArray`, if the scan found it. */
   longArray: Buffer | undefined;
   /** SHA-256 of the bytes as they were sent. */
   hash: Buffer | undefined;
@@ -28,13 +28,13 @@ export interface ParsedBody {
 const BOM = Buffer.from('\ufeff');
 
 /**
- * Parses a body, which is JSON in UTF-8. Throws `payload_too_large` or `validation_failed` for one that
- * exceeds a limit, before anything is built of it, and `invalid_json`. A member named `__proto__` is kept:
- * JSON.parse makes it an own member like any other.
+ * Parses a body of JSON in UTF-8. Throws `payload_too_large` or `validation_failed` for one that exceeds a
+ * limit, before it is parsed, and `invalid_json`. A member named `__proto__` becomes an own member like any
+ * other.
  */
 export function parseBody(sent: Buffer, { limits, longArray, unwrap, hashed }: BodyRules): ParsedBody {
   const hash = hashed ? createHash('sha256').update(sent).digest() : undefined;
-  // A byte order mark means nothing in UTF-8, and some programs write it all the same (RFC 8259, 8.1).
+  // Some programs write a byte order mark, which has no meaning in UTF-8 (RFC 8259, 8.1).
   const json = sent.subarray(0, BOM.length).equals(BOM) ? sent.subarray(BOM.length) : sent;
   // v1 clients send the content type with no body.
   if (json.length === 0) return { value: undefined, json: undefined, longArray: undefined, hash };
@@ -61,10 +61,7 @@ function parse(json: Buffer): unknown {
   }
 }
 
-/**
- * Scans a body. The long array of one that is wrapped is found within its wrapper: `text` is then what was
- * wrapped.
- */
+/** Scans a body. If it is wrapped and has a long array, `text` is the text within the wrapper. */
 function scan(
   json: Buffer,
   { limits, longArray, unwrap }: Pick<BodyRules, 'limits' | 'longArray' | 'unwrap'>,
@@ -78,10 +75,7 @@ function scan(
   return { ...scanned, text: json, wrapped: false };
 }
 
-/**
- * A name that is no JSON ends the scan: JSON.parse then fails there, too, and all before it is within the
- * limits.
- */
+/** An invalid name ends the scan. JSON.parse also fails there, and the text before is within the limits. */
 function scanUnlessBroken(...how: Parameters<typeof scanObject>): ReturnType<typeof scanObject> {
   try {
     return scanObject(...how);
@@ -94,7 +88,7 @@ function scanUnlessBroken(...how: Parameters<typeof scanObject>): ReturnType<typ
 // A key with its brackets and some white space.
 const WRAPPER_BYTES = 256;
 
-/** The text of the only member of an object, if that is what a text is. */
+/** The text of the only member of an object; undefined for other texts. */
 function innerText(json: Buffer, key: string): Buffer | undefined {
   try {
     const found = findJsonMember(json, key);

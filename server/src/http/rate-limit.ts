@@ -9,60 +9,60 @@ import type { Caller } from './auth.ts';
 import { clientAddress } from './client-address.ts';
 
 /**
- * Counts requests and throws `rate_limit_exceeded` for one too many; a promise only where other nodes have to
- * be asked.
+ * Counts requests and throws `rate_limit_exceeded` above a limit. Returns a promise only if other nodes
+ * count, too.
  */
 export interface RateLimits {
-  /** A request with a valid credential: by its caller, apart for reads and writes. */
+  /** A request with a valid credential, by its caller, separately for reads and writes. */
   caller(
     caller: Caller,
     perMinute: ApiLimits['requests'],
     request: FastifyRequest,
     reply: FastifyReply,
   ): void | Promise<void>;
-  /** A request without one: by address. */
+  /** A request without one, by address. */
   stranger(request: FastifyRequest, reply: FastifyReply): void | Promise<void>;
   /**
-   * Who has a link that was signed here for a user: by user, for the mail providers of all of them send from
-   * few addresses.
+   * A request with a link that was signed for a user, by user, because mail providers send those of all users
+   * from few addresses.
    */
   linked(userId: string, reply: FastifyReply): void | Promise<void>;
   /**
-   * Refuses an address that is known to be over its limit, and counts nothing: before it is found out, at
-   * some cost, who asks.
+   * Rejects an address that is over its limit, and counts nothing. For use before an expensive
+   * authentication.
    */
-  heldUp(request: FastifyRequest, reply: FastifyReply): void;
+  checkStranger(request: FastifyRequest, reply: FastifyReply): void;
   /**
-   * A webhook that nobody has signed: by address and path, for a vendor sends for many projects from few
-   * addresses, of which one may have forgotten to tell it to stop. All paths together have as much as
-   * `WEBHOOKS_OF_ADDRESS` of them.
+   * A webhook without a valid signature, by address and path: a vendor sends the webhooks of many projects
+   * from few addresses, and one project may have deleted its integration. All paths of an address together
+   * may send `WEBHOOKS_OF_ADDRESS` times the limit of one.
    */
   unsigned(request: FastifyRequest, reply: FastifyReply): Promise<void>;
-  /** Refuses a webhook that would be refused by `unsigned`, and counts nothing. */
-  unsignedHeldUp(request: FastifyRequest, reply: FastifyReply): void;
-  /** The same as `stranger`, for one who was refused a WebSocket. */
+  /** Rejects a webhook that `unsigned` would reject, and counts nothing. */
+  checkUnsigned(request: FastifyRequest, reply: FastifyReply): void;
+  /** The same as `stranger`, for a rejected WebSocket. */
   refusedSocket(request: IncomingMessage): void | Promise<void>;
 }
 
 const WEBHOOKS_OF_ADDRESS = 20;
 
-/** The limits of the settings, or of the project where it has its own. */
+/** The limits of the project, or else those of the settings. */
 export function createRateLimits({ config, windows }: { config: Config; windows: RateWindows }): RateLimits {
   const addressOf = clientAddress(config.TRUSTED_PROXIES);
 
   function count(name: string, limit: number, reply?: FastifyReply): void | Promise<void> {
     if (limit === 0) return;
     const taken = windows.take(name, limit);
-    if (taken instanceof Promise) return taken.then((later) => tell(later, limit, reply));
-    tell(taken, limit, reply);
+    if (taken instanceof Promise) return taken.then((later) => enforce(later, limit, reply));
+    enforce(taken, limit, reply);
   }
 
-  function holdUp(name: string, limit: number, reply: FastifyReply): void {
+  function check(name: string, limit: number, reply: FastifyReply): void {
     const refusal = limit === 0 ? undefined : windows.refusal(name, limit);
-    if (refusal !== undefined) tell(refusal, limit, reply);
+    if (refusal !== undefined) enforce(refusal, limit, reply);
   }
 
-  /** What counts an unsigned webhook, with the limit of each. */
+  /** The counters of an unsigned webhook with their limits. */
   function unsignedCounts({ raw, url }: FastifyRequest): [name: string, limit: number][] {
     const from = network(addressOf(raw));
     const path = url.split('?', 1)[0]?.toLowerCase() ?? '';
@@ -87,14 +87,14 @@ export function createRateLimits({ config, windows }: { config: Config; windows:
     linked(userId, reply) {
       return count(`l${userId}`, config.RATE_LIMIT_IP, reply);
     },
-    heldUp({ raw }, reply) {
-      holdUp(`i${network(addressOf(raw))}`, config.RATE_LIMIT_IP, reply);
+    checkStranger({ raw }, reply) {
+      check(`i${network(addressOf(raw))}`, config.RATE_LIMIT_IP, reply);
     },
     async unsigned(request, reply) {
       for (const [name, limit] of unsignedCounts(request).reverse()) await count(name, limit, reply);
     },
-    unsignedHeldUp(request, reply) {
-      for (const [name, limit] of unsignedCounts(request)) holdUp(name, limit, reply);
+    checkUnsigned(request, reply) {
+      for (const [name, limit] of unsignedCounts(request)) check(name, limit, reply);
     },
     refusedSocket(request) {
       return count(`i${network(addressOf(request))}`, config.RATE_LIMIT_IP);
@@ -102,7 +102,7 @@ export function createRateLimits({ config, windows }: { config: Config; windows:
   };
 }
 
-function tell({ allowed, remaining, resetSeconds }: Taken, limit: number, reply?: FastifyReply): void {
+function enforce({ allowed, remaining, resetSeconds }: Taken, limit: number, reply?: FastifyReply): void {
   reply?.headers({
     'ratelimit-limit': limit,
     'ratelimit-remaining': remaining,
@@ -113,7 +113,7 @@ function tell({ allowed, remaining, resetSeconds }: Taken, limit: number, reply?
   throw new ClientError('rate_limit_exceeded', [message], { 'retry-after': String(resetSeconds) });
 }
 
-/** What one customer has: an IPv4 address, or the /64 that an IPv6 address lies in. */
+/** The address range of one customer: an IPv4 address, or the /64 of an IPv6 address. */
 export function network(address: string): string {
   if (!address.includes(':')) return address;
   const [head = '', tail] = (address.split('%', 1)[0] ?? '').toLowerCase().split('::');

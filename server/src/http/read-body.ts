@@ -9,9 +9,9 @@ import { ReadTurns } from './read-turns.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The memory that the body takes: until the response has ended, and the work too. */
+    /** The memory of the body, held until the response and the handler have ended. */
     heldBody: HeldBody | undefined;
-    /** What `close` is emitted of when the response has ended, or the client is gone. */
+    /** Emits `close` when the response has ended or the client has disconnected. */
     response: ServerResponse | undefined;
   }
 }
@@ -19,10 +19,7 @@ declare module 'fastify' {
 /** Reads the body of a request. */
 export type BodyReader = (request: FastifyRequest, payload: Readable) => Promise<Buffer>;
 
-/**
- * Reads bodies within the budget of the server; those of callers without a credential count for their
- * address.
- */
+/** Reads bodies within the budget of the server. Bodies without a credential count for their address. */
 export function bodyReader(
   { config }: { config: Config },
   addressOf: (request: IncomingMessage) => string,
@@ -42,10 +39,10 @@ export function bodyReader(
 }
 
 /**
- * Reads the body of a request within the budget. Memory for a large one is taken before it is read or,
- * without a Content-Length, as it grows. Small ones take memory when they are complete: until then a slow
- * sender holds little more than a socket. What does not fit is still received, but not kept, so that its
- * sender comes to read the response.
+ * Reads the body of a request within the budget. Memory for a large one is reserved before it is read or,
+ * without a Content-Length, as it grows. Memory for a small one is reserved when it is complete, so that slow
+ * senders hold little. Bodies that do not fit are received and discarded, so that the sender reads the
+ * response.
  */
 async function readBody(
   request: FastifyRequest,
@@ -76,7 +73,7 @@ function hold(request: FastifyRequest, body: HeldBody): void {
   else request.response?.once('close', () => body.release());
 }
 
-/** Receives what is left of a body, and keeps nothing. */
+/** Receives and discards the rest of a body. */
 export function discardBody(payload: Readable): Promise<void> {
   return received(payload, () => {}, DROPPED);
 }
@@ -90,7 +87,7 @@ async function orDiscard(payload: Readable, take: () => void): Promise<void> {
   }
 }
 
-/** Reads as many bytes as were announced, each copied once. */
+/** Reads a body of known length, and copies each byte once. */
 async function readLength(payload: Readable, length: number): Promise<Buffer> {
   const body = Buffer.allocUnsafeSlow(length);
   let at = 0;
@@ -101,7 +98,8 @@ async function readLength(payload: Readable, length: number): Promise<Buffer> {
 }
 
 /**
- * Reads what comes. `onLength` is called with the bytes so far, and may throw: the rest is then discarded.
+ * Reads a body of unknown length. `onLength` is called with the bytes so far. If it throws, the rest is
+ * discarded.
  */
 async function readChunks(
   payload: Readable,
@@ -127,12 +125,12 @@ async function readChunks(
   return chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks, length);
 }
 
-// For the process, as the event loop is what they share. What is dropped leaves most of it to others: 128
-// MB/s at most.
+// Shared by all requests of the process, as the event loop is. Discarding takes little of it: at most 128
+// MB/s.
 const KEPT = { turns: new ReadTurns({ bytesPerTurn: 1024 * 1024 }), fromBytes: 256 * 1024 };
 const DROPPED = { turns: new ReadTurns({ bytesPerTurn: 256 * 1024, pauseMs: 2 }), fromBytes: 0 };
 
-/** Hands over all that a stream has; rejects when it breaks off, or when `onChunk` throws. */
+/** Passes all chunks of a stream to `onChunk`. Rejects if the stream breaks off, or if `onChunk` throws. */
 function received(
   payload: Readable,
   onChunk: (chunk: Buffer) => void,

@@ -1,8 +1,8 @@
 import type { Readable } from 'node:stream';
 
 /**
- * Lets large bodies be received in turns. A hundred of them that arrive together would else be read within
- * one turn of the event loop, two megabytes of each, and every other request would wait.
+ * Receives large bodies in turns. Otherwise a hundred that arrive together would be read in one turn of the
+ * event loop, two megabytes of each, and all other requests would wait.
  */
 export class ReadTurns {
   readonly #bytesPerTurn: number;
@@ -11,17 +11,13 @@ export class ReadTurns {
   #bytes = 0;
   #scheduled = false;
 
-  /**
-   * Reads `bytesPerTurn`, about; between two turns the event loop goes round once, or goes on for `pauseMs`.
-   */
+  /** A turn reads about `bytesPerTurn`. Between two turns the event loop runs once, or for `pauseMs`. */
   constructor({ bytesPerTurn, pauseMs = 0 }: { bytesPerTurn: number; pauseMs?: number }) {
     this.#bytesPerTurn = bytesPerTurn;
     this.#pauseMs = pauseMs;
   }
 
-  /**
-   * To be called for each chunk: pauses the stream until it is its turn, if enough has been read in this one.
-   */
+  /** Call this for each chunk. Pauses the stream until a later turn if this one has read enough. */
   onChunk(stream: Readable, bytes: number): void {
     this.#bytes += bytes;
     if (this.#bytes > this.#bytesPerTurn) {
@@ -47,5 +43,5 @@ export class ReadTurns {
   }
 }
 
-// What Node reads of a socket before the stream can be paused.
+// The bytes that Node reads from a socket before the stream can be paused.
 const CHUNK_BYTES = 64 * 1024;

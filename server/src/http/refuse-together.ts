@@ -8,21 +8,21 @@ import { unknownParts } from './brand.ts';
 import { keyProblem } from './idempotency.ts';
 import { cursorsProblem } from './pagination.ts';
 
-/** What a route refuses. */
+/** The checks of a route. */
 export interface Refusals {
-  /** Refuses headers of the brand and query parameters that are not among the known ones. */
+  /** Rejects unknown headers of the brand and unknown query parameters. */
   strict: { brand: string; known: readonly string[] } | undefined;
-  /** What no schema says of the query and the body. */
+  /** Problems of the query and the body that no schema expresses. */
   alsoWrong:
     | ((given: { query: unknown; body: unknown }) => readonly string[] | Promise<readonly string[]>)
     | undefined;
-  /** An Idempotency-Key means something here. */
+  /** Whether the route uses an Idempotency-Key. */
   keyed: boolean;
 }
 
 /** The error for a part of a request that its schema rejects: every problem, each naming its field. */
 export function refusal(errors: readonly ErrorObject[], part: string): ClientError {
-  // A path holds ids: a malformed one is a wrong address rather than an invalid value.
+  // A malformed id in the path is a wrong address, and not an invalid value.
   if (part === 'params') return new ClientError('invalid_id');
   return new ClientError('validation_failed', problemsOf(errors));
 }
@@ -53,7 +53,7 @@ export function refuseTogether({ strict, alsoWrong, keyed }: Refusals): preHandl
   };
 }
 
-/** What is wrong with a request besides what its schemas say. */
+/** Problems of a request that its schemas do not express. */
 async function findMore(
   { query, body, headers }: FastifyRequest,
   { alsoWrong, keyed }: Pick<Refusals, 'alsoWrong' | 'keyed'>,

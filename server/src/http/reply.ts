@@ -1,24 +1,24 @@
 import type { FastifyReply } from 'fastify';
 import { problemsIn } from '../contract/validation.ts';
 
-/** A reply that is JSON text already: sent as it is. */
+/** A response that is JSON text, which is sent unchanged. */
 export interface RawJson {
   readonly [RAW]: string | Buffer;
 }
 const RAW: unique symbol = Symbol('json');
 
-/** Marks JSON text as a handler's answer. */
+/** Marks JSON text as the result of a handler. */
 export function rawJson(text: string | Buffer): RawJson {
   return { [RAW]: text };
 }
 
-/** What a handler answered, as the text to send; empty where there is nothing to say. */
-export function toJson(answer: unknown): string | Buffer {
-  if (answer === undefined || answer === null) return '';
-  return isRaw(answer) ? answer[RAW] : JSON.stringify(answer);
+/** The result of a handler as the text to send; empty if there is none. */
+export function toJson(result: unknown): string | Buffer {
+  if (result === undefined || result === null) return '';
+  return isRaw(result) ? result[RAW] : JSON.stringify(result);
 }
 
-/** Sends JSON text; nothing but the status where it is empty. */
+/** Sends JSON text, or only the status if it is empty. */
 export function sendJson(reply: FastifyReply, status: number, body: string | Buffer): FastifyReply {
   reply.code(status);
   if (body.length === 0) return reply.send();
@@ -26,20 +26,20 @@ export function sendJson(reply: FastifyReply, status: number, body: string | Buf
 }
 
 /**
- * A function that throws for an answer that is not what its route says: a bug, which tests should not have to
- * look for.
+ * Returns a function that throws if a result does not match the schema of its route, so that tests find such
+ * bugs.
  */
-export function replyChecker(operationId: string, schema: object): (answer: unknown) => void {
+export function replyChecker(operationId: string, schema: object): (result: unknown) => void {
   let check: ReturnType<typeof problemsIn> | undefined;
-  return (answer) => {
+  return (result) => {
     check ??= problemsIn(schema); // few of the schemas are used in a test
-    const text = toJson(answer).toString();
+    const text = toJson(result).toString();
     const problems = check(text === '' ? undefined : JSON.parse(text));
     if (problems.length > 0)
-      throw new Error(`${operationId} answers what its schema refuses: ${problems.join('; ')}`);
+      throw new Error(`the response of ${operationId} does not match its schema: ${problems.join('; ')}`);
   };
 }
 
-function isRaw(answer: unknown): answer is RawJson {
-  return typeof answer === 'object' && answer !== null && RAW in answer;
+function isRaw(result: unknown): result is RawJson {
+  return typeof result === 'object' && result !== null && RAW in result;
 }

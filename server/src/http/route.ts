@@ -12,7 +12,7 @@ import type { Api } from './api.ts';
 import type { Caller, Credential } from './auth.ts';
 import { brandHeader, spellings } from './brand.ts';
 import type { CallContext, HttpContext } from './context.ts';
-import { answerIdempotently, idempotencyKeyOf } from './idempotency.ts';
+import { idempotencyKeyOf, runIdempotently } from './idempotency.ts';
 import { OWN_ERRORS } from './openapi.ts';
 import { pageJson, pageLinks, paginate } from './pagination.ts';
 import type { RateLimits } from './rate-limit.ts';
@@ -32,10 +32,7 @@ export interface App {
   readonly checkReplies: boolean;
 }
 
-/**
- * A route: everything about it but who may call it. Validation, types and the API's description come from
- * here.
- */
+/** A route without its caller. Validation, types and the description of the API come from here. */
 export interface Route<
   Params extends TObject,
   Query extends TObject,
@@ -45,7 +42,7 @@ export interface Route<
 > {
   method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   /**
-   * Below the prefix, `:id` for a parameter, `<brand>` for the brand word:
+   * The path below the prefix. `:id` is a parameter, `<brand>` the brand word:
    * `/channels/slack/<brand>_slackbot/tokens`.
    */
   url: string;
@@ -62,27 +59,24 @@ export interface Route<
   unwrap?: string;
   /** The status of success and its body: `{ 200: User }`, `{ 204: NoContent }`. */
   reply: Reply;
-  /** The media type of the reply, where it is not JSON. */
+  /** The media type of the response, if it is not JSON. */
   produces?: string;
-  /** Bytes of body; if not given 1 MiB for projects, and 64 KiB for users and strangers. */
+  /** Bytes of the body. If omitted, 1 MiB for projects, and 64 KiB for users and strangers. */
   bodyLimit?: number;
   /**
-   * Keys and values of the body, each counted; if not given 10,000 for projects, and 500 for users and
+   * Keys and values of the body, each counted. If omitted, 10,000 for projects, and 500 for users and
    * strangers.
    */
   keysAndValues?: number;
-  /**
-   * The member of the body, an array, that makes it long where it is: it may hold 50,000 keys and values of
-   * its own.
-   */
+  /** The array in the body that can be long: it has its own limit of 50,000 keys and values. */
   longArray?: string;
   /**
-   * Problems that a schema cannot express and that the handler rejects. Called for a request that its schemas
-   * have rejected, so that all problems are reported at once; and before an Idempotency-Key is used, so that
-   * a corrected request may come under the same key. The argument is whatever was sent.
+   * Problems that the schemas cannot express and that the handler rejects. Called if the schemas reject a
+   * request, so that all problems are reported at once, and before an Idempotency-Key is used, so that a
+   * corrected request may have the same key. The argument is not validated.
    */
   alsoWrong?: (given: { query: unknown; body: unknown }) => readonly string[] | Promise<readonly string[]>;
-  /** Refuses unknown query parameters, any cookie and unknown `x-<brand>-*` headers, naming each. */
+  /** Rejects unknown query parameters, all cookies and unknown `x-<brand>-*` headers, and names each. */
   refuseUnknown?: boolean;
   /**
    * `automatic` (POST's default): the route's writes and its response are stored together, in one
@@ -91,21 +85,21 @@ export interface Route<
    */
   idempotency?: 'automatic' | 'claimed' | 'own' | 'none';
   /**
-   * Who is answered what is kept under a key: the `caller` (if not given), or only whoever has the same
-   * `token` as the first time; for replies that grant what that token does.
+   * Who gets the stored response of a key: the `caller` (if omitted), or only requests with the same `token`,
+   * for responses that grant the same rights as the token.
    */
   replayedTo?: 'caller' | 'token';
-  /** The reply holds a secret: where an answer is kept for repeats, it is kept sealed. */
+  /** The response has a secret, so it is sealed while it is stored under an Idempotency-Key. */
   secretReply?: boolean;
-  /** The errors that it can answer, where these do not follow from what it takes; for the description. */
+  /** Further errors for the description, which do not follow from parameters and body. */
   errors?: readonly ErrorCode[];
   /** Not part of the published description. */
   hidden?: boolean;
-  handler: (call: Call<Static<Params>, Static<Query>, Static<Body>> & Who) => Answer<Reply>;
+  handler: (call: Call<Static<Params>, Static<Query>, Static<Body>> & Who) => HandlerResult<Reply>;
 }
 
 type Replies = { 200: TSchema } | { 201: TSchema } | { 202: TSchema } | { 204: TNull };
-type Answer<Reply extends Replies> = Reply extends { 204: TNull }
+type HandlerResult<Reply extends Replies> = Reply extends { 204: TNull }
   ? Promise<void>
   : Promise<
       | (Reply extends
@@ -117,22 +111,22 @@ type Answer<Reply extends Replies> = Reply extends { 204: TNull }
       | RawJson
     >;
 
-/** What a handler is given. */
+/** The argument of a handler. */
 export interface Call<Params, Query, Body> {
   params: Params;
   query: Query;
   body: Body;
   /**
    * For the domain: `readUser(context, …)`. Under an Idempotency-Key its `db` is the transaction that also
-   * keeps the answer (`db.transaction` joins it), and its `bus` holds messages back until that is committed.
-   * So write and publish through this one only.
+   * stores the response (`db.transaction` joins it), and its `bus` defers messages until the commit. So write
+   * and publish only through this one.
    */
   context: CallContext;
-  /** Runs after the commit of what this call wrote; at once where there is no transaction around it. */
+  /** Runs after the commit of this call, or at once if it has no transaction. */
   afterCommit(effect: () => void): void;
-  /** With `idempotency: 'own'`: the key that the request names, if any. */
+  /** With `idempotency: 'own'`, the key of the request, if any. */
   idempotencyKey: IdempotencyKey | undefined;
-  /** The `x-<brand>-client-id` header: who asked, so that it can skip the echo of its own change. */
+  /** The `x-<brand>-client-id` header, by which a client recognises its own changes in streams. */
   clientId: string | undefined;
   /** One page of a list, see pagination.ts. */
   paginate<Row extends { id: string }, Item>(
@@ -140,7 +134,7 @@ export interface Call<Params, Query, Body> {
     list: (cursor: Cursor) => Promise<Row[] | SearchedRows<Row>>,
     item: (row: Row) => Item,
   ): Promise<Page<Item>>;
-  /** The response with a page whose records are JSON texts already. */
+  /** The response with a page of records that are JSON texts. */
   textPage(page: ListPage<JsonText>): RawJson;
   request: FastifyRequest;
   reply: FastifyReply;
@@ -149,7 +143,7 @@ export interface Call<Params, Query, Body> {
 type ProjectCall = { project: Project; tokenId: string; credential: Credential };
 type UserCall = { project: Project; user: { id: string }; credential: Credential };
 
-/** Registers a route for a Project JWT; its handler is given the `project`. */
+/** Registers a route for a Project JWT. Its handler gets the `project`. */
 export function projectRoute<
   Params extends TObject,
   Query extends TObject,
@@ -167,7 +161,7 @@ export function projectRoute<
   });
 }
 
-/** Registers a route for a User JWT; its handler is given the `user` and the `project`. */
+/** Registers a route for a User JWT. Its handler gets the `user` and the `project`. */
 export function userRoute<
   Params extends TObject,
   Query extends TObject,
@@ -185,7 +179,7 @@ export function userRoute<
   });
 }
 
-/** Registers a route that anyone may call; it is limited by address. */
+/** Registers a route without a credential, which is limited by address. */
 export function publicRoute<
   Params extends TObject,
   Query extends TObject,
@@ -205,15 +199,15 @@ export function publicRoute<
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Who sent it, from the `onRequest` hook of its route on. */
+    /** The caller, set by the `onRequest` hook of the route. */
     caller: Caller | undefined;
-    /** SHA-256 of the body, where the request has an Idempotency-Key. */
+    /** SHA-256 of the body, if the request has an Idempotency-Key. */
     bodyHash: Buffer | undefined;
     /** The text that `body` was parsed from, unless it is very long. */
     bodyJson: Buffer | undefined;
-    /** Then the texts of its members. */
+    /** The texts of its members, under the same condition. */
     bodyTexts: ReadonlyMap<string, Buffer> | undefined;
-    /** The text of the body's member `longArray`, where the body is long. */
+    /** The text of the body's member `longArray`, if the body is long. */
     longArray: Buffer | undefined;
   }
   interface FastifyContextConfig {
@@ -223,7 +217,7 @@ declare module 'fastify' {
     api?: Api;
     /** The path is a credential, so it is not logged. */
     secretPath?: boolean;
-    /** What the body may hold, and how it is parsed. */
+    /** The limits of the body, and how it is parsed. */
     limits?: JsonLimits;
     longArray?: string;
     unwrap?: string;
@@ -298,10 +292,10 @@ function register<
           }
         : {}),
       async handler(request, reply) {
-        // The work holds the body's memory, also when the client is gone and the response has ended before.
+        // The handler holds the memory of the body, even if the client disconnects before it ends.
         request.heldBody?.hold();
         try {
-          return await answer(app, route, { status, checkReply }, access.who(request), request, reply);
+          return await respond(app, route, { status, checkReply }, access.who(request), request, reply);
         } finally {
           request.heldBody?.release();
         }
@@ -310,8 +304,8 @@ function register<
   }
 }
 
-/** Runs the handler, under the request's Idempotency-Key if there is one, and sends what it answers. */
-async function answer<
+/** Runs the handler, under the request's Idempotency-Key if there is one, and sends its result. */
+async function respond<
   Params extends TObject,
   Query extends TObject,
   Body extends TSchema,
@@ -341,23 +335,23 @@ async function answer<
       request,
       reply,
     };
-    const answered = await route.handler({ ...call, ...who });
-    checkReply?.(answered);
-    return toJson(answered);
+    const result = await route.handler({ ...call, ...who });
+    checkReply?.(result);
+    return toJson(result);
   };
   if (key !== undefined && (mode === 'automatic' || mode === 'claimed')) {
     const problems = (await route.alsoWrong?.({ query: request.query, body: request.body })) ?? [];
     if (problems.length > 0) throw new ClientError('validation_failed', problems);
     const secret = route.secretReply === true;
-    const kept = await answerIdempotently(app.context, { key, status, mode, secret }, run);
-    if (kept.replayed) reply.header('idempotency-replayed', 'true');
-    return sendJson(reply, kept.status, kept.body);
+    const stored = await runIdempotently(app.context, { key, status, mode, secret }, run);
+    if (stored.replayed) reply.header('idempotency-replayed', 'true');
+    return sendJson(reply, stored.status, stored.body);
   }
   const body = await run(app.context, (effect) => effect());
   return reply.sent ? reply : sendJson(reply, status, body); // a stream took the connection over
 }
 
-/** The reply as the description has it. */
+/** The response in the description of the API. */
 function published(status: number, schema: TSchema, mediaType = 'application/json'): object {
   if (status === 204) return schema;
   const description =
@@ -406,10 +400,7 @@ function known(caller: Caller | undefined): Caller {
   return caller;
 }
 
-/**
- * The address that links in the reply start with. `X-Forwarded-*` is not believed: behind a proxy, set
- * PUBLIC_URL.
- */
+/** The start of links in responses. Ignores `X-Forwarded-*`: behind a proxy, set PUBLIC_URL. */
 function baseUrl(app: App, request: FastifyRequest): string {
   const { PUBLIC_URL, HOST, PORT } = app.context.config;
   return PUBLIC_URL ?? `http://${request.headers.host || `${HOST}:${PORT}`}`;

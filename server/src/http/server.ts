@@ -1,4 +1,4 @@
-import type { IncomingMessage } from 'node:http';
+import type { IncomingMessage, Server } from 'node:http';
 import Fastify, {
   type FastifyBaseLogger,
   type FastifyInstance,
@@ -9,13 +9,13 @@ import { validatorFor } from '../contract/validation.ts';
 import { OwnWindows } from '../domain/ground/requests/rate-windows.ts';
 import { ClientError } from '../errors.ts';
 import { newId } from '../lib/ids.ts';
-import { httpSeconds } from '../metrics.ts';
+import type { Logger } from '../lib/log.ts';
+import { connectionsRefused, httpSeconds } from '../metrics.ts';
 import { clientAddress } from './client-address.ts';
-import { limitConnections } from './connections.ts';
 import type { HttpContext } from './context.ts';
 import { allowOrigins, showToOrigins } from './cors.ts';
 import { closeAfterEarlyResponses } from './early-response.ts';
-import { answerBadSocket, handleError, rejectExpectation } from './error-handler.ts';
+import { handleError, rejectExpectation, respondToBadSocket } from './error-handler.ts';
 import { checkHost } from './host.ts';
 import { readJsonBodies } from './json-bodies.ts';
 import { refuseOtherMethods } from './methods.ts';
@@ -32,23 +32,23 @@ import { inboundRoutes } from './v2/inbound.ts';
 import { v2Routes } from './v2/index.ts';
 
 export interface ServerOptions {
-  /** Judges every reply by its route's schema: for tests. */
+  /** Validates every response against the schema of its route; for tests. */
   checkReplies?: boolean;
-  /** The limits that this server shares with others, such as the WebSockets and other nodes. */
+  /** The limits that the WebSockets and other nodes share with this server. */
   limits?: RateLimits;
-  /** Other limits of time: for tests. */
+  /** Other timeouts; for tests. */
   timeouts?: Partial<typeof TIMEOUTS>;
-  /** Registers more routes, with the same rules: for tests. */
+  /** Registers more routes; for tests. */
   routes?: (app: App) => void;
 }
 
-// The head of a connection's first request has to come within 10 s of connecting, and all of a request within
-// 2 min (10 MiB over a bad line): no one can hold sockets with trickles or silence. Who is still sending when
-// the response is there has 2 s to read it.
+// A connection must send the head of its first request within 10 s, and a whole request within 2 min (10 MiB
+// over a slow network), so that slow or silent clients cannot hold sockets. A client that is still sending
+// when the response starts has 2 s to read it.
 const TIMEOUTS = { headMs: 10_000, requestMs: 120_000, lingerMs: 2_000, checkEveryMs: 2_000 };
 
 /**
- * The HTTP server with all its routes, not yet listening. `close` answers what is under way, and closes the
+ * Creates the HTTP server with all routes, which does not listen yet. `close` drains requests and closes the
  * connections.
  */
 export async function createServer(
@@ -85,8 +85,7 @@ export async function createServer(
   });
   fastify.setValidatorCompiler(({ schema, httpPart }) => validatorFor(httpPart, schema as object));
   fastify.setSchemaErrorFormatter((errors, part) => refusal(errors as Parameters<typeof refusal>[0], part));
-  // Replies are made by JSON.stringify: a serializer made from a schema drops or bends what the schema does
-  // not foresee.
+  // JSON.stringify, because a serializer made from a schema drops or changes members that the schema lacks.
   fastify.setSerializerCompiler(() => JSON.stringify);
   await describeRoutes(fastify, v2.api.prefix);
   v2Routes(v2);
@@ -104,27 +103,27 @@ export async function createServer(
 function newFastify(context: HttpContext, timeouts: typeof TIMEOUTS): FastifyInstance {
   return Fastify({
     loggerInstance: context.log as FastifyBaseLogger,
-    logController: new LogController({ disableRequestLogging: true }), // `observe` writes one line a request
-    childLoggerFactory: (logger) => logger, // a logger for each request costs more than all else here
+    logController: new LogController({ disableRequestLogging: true }), // `observe` logs each request
+    childLoggerFactory: (logger) => logger, // a logger for each request would be the largest cost here
     requestIdHeader: false,
     genReqId: (request) => requestId(request.headers['x-request-id']),
-    // Links are built on PUBLIC_URL or the Host header, limits on what client-address.ts finds: nothing else
-    // that a proxy says is believed.
+    // Links use PUBLIC_URL or the Host header, and limits use client-address.ts. Other headers of proxies are
+    // ignored.
     trustProxy: false,
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 1024 },
     requestTimeout: timeouts.requestMs,
     http: {
-      requireHostHeader: false, // Node's own refusal has no body; see host.ts
+      requireHostHeader: false, // Node's own error has no body; see host.ts
       headersTimeout: timeouts.headMs,
       connectionsCheckingInterval: timeouts.checkEveryMs,
-      // Java's client, and curl with --http2, offer `Upgrade: h2c` with the first request: to be ignored (RFC
-      // 9110, 7.8), not refused.
+      // Java's client, and curl with --http2, offer `Upgrade: h2c` with the first request. RFC 9110, 7.8
+      // allows to ignore that.
       shouldUpgradeCallback: ({ headers }) => headers.upgrade?.toLowerCase() === 'websocket',
     },
     keepAliveTimeout: 72_000, // longer than the 60 s of common load balancers, so that they close first
     forceCloseConnections: 'idle',
-    return503OnClosing: false, // what still arrives while draining is answered, with `Connection: close`
-    clientErrorHandler: (error, socket) => answerBadSocket(error, socket),
+    return503OnClosing: false, // requests during the drain get a response with `Connection: close`
+    clientErrorHandler: (error, socket) => respondToBadSocket(error, socket),
     frameworkErrors: (error, request, reply) => {
       showToOrigins(request, reply); // no hook has run
       handleError(error, request, reply);
@@ -132,11 +131,26 @@ function newFastify(context: HttpContext, timeouts: typeof TIMEOUTS): FastifyIns
   });
 }
 
+const WARN_EVERY_MS = 60_000;
+
+/** Closes further connections at once, including WebSockets and streams; 0 means no limit. */
+function limitConnections(server: Server, { log, max }: { log: Logger; max: number }): void {
+  if (max === 0) return;
+  server.maxConnections = max;
+  let warnedMs = Number.NEGATIVE_INFINITY;
+  server.on('drop', () => {
+    connectionsRefused.inc();
+    if (performance.now() < warnedMs + WARN_EVERY_MS) return;
+    warnedMs = performance.now();
+    log.warn({ max }, 'connections are rejected: MAX_CONNECTIONS are open');
+  });
+}
+
 function requestId(given: string | string[] | undefined): string {
   return typeof given === 'string' && /^[\w.:=+/-]{1,128}$/.test(given) ? given : newId();
 }
 
-/** Gives every answer its request's id, and every request a line in the log and its place in the metrics. */
+/** Adds the request's id to every response, logs every request and counts it in the metrics. */
 function observe(
   fastify: FastifyInstance,
   { log }: HttpContext,
@@ -152,7 +166,7 @@ function observe(
   });
   fastify.addHook('onRequest', (request, reply, done) => {
     request.response = reply.raw;
-    // Nearly every response is private to whoever has the token; what is not overrides this.
+    // Nearly every response is private to the owner of the token. Others override this.
     reply
       .header('x-request-id', request.id)
       .header('cache-control', 'no-store')
@@ -174,17 +188,14 @@ function observe(
 }
 
 function levelOf(status: number): 'error' | 'warn' | 'info' | 'debug' {
-  if (status === 503) return 'warn'; // the database is away: an operator's matter, and there may be thousands of these
+  if (status === 503) return 'warn'; // the database is unavailable, which can cause thousands of these
   return status >= 500 ? 'error' : status >= 400 ? 'info' : 'debug';
 }
 
-/**
- * Without the query, which may hold what is nobody's business; where the path itself is a key, only its
- * pattern.
- */
+/** The path without the query, which may be private; only the pattern if the path contains a secret. */
 function loggablePath({ url, routeOptions }: FastifyRequest): string | undefined {
   if (routeOptions.config.secretPath) return routeOptions.url;
-  // Behind a method or a spelling that no route has, too.
+  // Also for a method or a spelling that no route has.
   return url
     .split('?', 1)[0]
     ?.slice(0, 300)
@@ -203,7 +214,7 @@ function lineOf(
     path: loggablePath(request),
     status,
     ms: Math.round(elapsedMs * 10) / 10,
-    // Of who has no valid credential, the address is all there is to go by.
+    // Only the address identifies a caller without a valid credential.
     ...(request.caller !== undefined
       ? { project_id: request.caller.project.id }
       : status >= 400

@@ -3,18 +3,18 @@ import { type Kind, readTrackedToken, type TrackedDelivery } from '../domain/gro
 import { sendPage } from './page.ts';
 import type { App } from './route.ts';
 
-// What is sent to a link is read by nobody.
+// The bodies of these requests are ignored.
 const BODY_LIMIT_BYTES = 16 * 1024;
 
 /**
- * Where tracked links lead: on to the address that was signed with them, and to no other; and the picture of
- * tracked opens. Both answer at once, whatever the database does.
+ * Tracked links, which redirect only to the address that was signed with them, and the image of tracked
+ * opens. Both respond at once, in any state of the database.
  */
 export async function trackedRoutes(app: App): Promise<void> {
   const { hits, clock } = app.context;
   const read = tokenReader(app);
   await app.fastify.register((scope, _options, done) => {
-    // Whatever the content type: browsers choose one for what they send by the way.
+    // Any content type, because browsers choose one for beacons.
     scope.removeAllContentTypeParsers();
     scope.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, _body, done) => done(null, undefined));
 
@@ -22,12 +22,12 @@ export async function trackedRoutes(app: App): Promise<void> {
       const target = targetOf(request);
       const delivery = await read(request, reply, 'c', target);
       if (delivery === undefined || !isWeb(target)) return sendPage(reply, 404, NOT_FOUND);
-      if (isMeant(request)) hits.note({ ...delivery, kind: 'click', url: target, atMs: clock.now() });
+      if (isByUser(request)) hits.note({ ...delivery, kind: 'click', url: target, atMs: clock.now() });
       return reply.code(302).headers(HEADERS).header('location', target).send();
     });
 
-    // A push has no page to lead to: its service worker tells of the click.
-    scope.post('/t/c/:token', hidden('tellClick'), async (request, reply) => {
+    // A push message has no link to follow, so its service worker reports the click.
+    scope.post('/t/c/:token', hidden('reportClick'), async (request, reply) => {
       const target = targetOf(request);
       const delivery = await read(request, reply, 'c', target);
       if (delivery === undefined) return sendPage(reply, 404, NOT_FOUND);
@@ -36,22 +36,22 @@ export async function trackedRoutes(app: App): Promise<void> {
       return reply.code(204).headers(HEADERS).send();
     });
 
-    scope.get('/t/o/:token', hidden('loadPicture'), (request, reply) => {
-      // The picture does not wait for it, and is the same for whoever asks.
+    scope.get('/t/o/:token', hidden('loadImage'), (request, reply) => {
+      // The image does not wait for this, and is always the same.
       read(request, reply, 'o', '').then(
         (delivery) => {
-          if (delivery !== undefined && isMeant(request))
+          if (delivery !== undefined && isByUser(request))
             hits.note({ ...delivery, kind: 'open', atMs: clock.now() });
         },
-        () => {}, // too many strangers, or no database to ask for the key: nothing to record
+        () => {}, // rate limited, or the key cannot be read: nothing to record
       );
-      return reply.headers(HEADERS).header('content-type', 'image/gif').send(PICTURE);
+      return reply.headers(HEADERS).header('content-type', 'image/gif').send(IMAGE);
     });
     done();
   });
 }
 
-/** Not in the description, and its addresses not in the log: whoever has one is taken for the recipient. */
+/** Not in the description, and its paths not in the log: the bearer of one counts as the recipient. */
 function hidden(operationId: string) {
   return { schema: { hide: true }, config: { operationId, secretPath: true }, bodyLimit: BODY_LIMIT_BYTES };
 }
@@ -64,18 +64,17 @@ type Reader = (
 ) => Promise<TrackedDelivery | undefined>;
 
 /**
- * Reads which delivery a request is about; undefined where that, with the target, was not signed here.
+ * Reads the delivery of a request. Undefined if the token and the target were not signed by this server.
  *
- * Who has a signed link is not counted against the limit of its address: all of an office may come from one,
- * and a signature is looked at in 5 µs. Who has none is, and where that was too often no database is asked
- * for a project's key.
+ * Signed links do not count in the limit of their address, because an office may share one, and a signature
+ * is verified in 5 µs. Others count, and above the limit no key is read from the database.
  */
 function tokenReader({ context, limits }: App): Reader {
   return async (request, reply, kind, target) => {
-    const given = (request.params as { token: string }).token.replace(PICTURE_END, '');
+    const given = (request.params as { token: string }).token.replace(IMAGE_SUFFIX, '');
     const token = readTrackedToken(given);
     const found = token && context.projects.linkKeys(token.projectId);
-    if (found instanceof Promise) limits.heldUp(request, reply);
+    if (found instanceof Promise) limits.checkStranger(request, reply);
     const signers = await found;
     if (token === undefined || !signers?.some(({ key }) => token.isSigned(key, kind, target))) {
       await limits.stranger(request, reply);
@@ -88,7 +87,7 @@ function tokenReader({ context, limits }: App): Reader {
 
 const NOT_FOUND = {
   title: 'This link does not work',
-  text: 'It is not complete, or was changed on its way. Please open it from the message again, or copy all of it.',
+  text: 'It is incomplete or was changed. Please open it from the message again, or copy all of it.',
 };
 
 const HEADERS = {
@@ -98,24 +97,24 @@ const HEADERS = {
   'x-robots-tag': 'noindex',
 };
 
-const PICTURE_END = /\.gif$/;
+const IMAGE_SUFFIX = /\.gif$/;
 /** One transparent pixel. */
-const PICTURE = Buffer.from('R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7', 'base64');
+const IMAGE = Buffer.from('R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7', 'base64');
 
-/** The address that a link leads to; empty where it has none, or several. */
+/** The target of a link; empty if it has none or several. */
 function targetOf({ query }: FastifyRequest): string {
   const { u } = query as { u?: unknown };
   return typeof u === 'string' ? u : '';
 }
 
-/** Signed addresses are no others; this is said once more where it counts. */
+/** Signed targets are always web addresses; checked again before the redirect. */
 function isWeb(target: string): boolean {
   const url = URL.parse(target);
   return url !== null && /^https?:$/.test(url.protocol) && url.href === target;
 }
 
-/** False for who only looks whether it is there, or loads it in case that somebody wants it. */
-function isMeant({ method, headers }: FastifyRequest): boolean {
+/** False for requests that check or prefetch a link. */
+function isByUser({ method, headers }: FastifyRequest): boolean {
   if (method === 'HEAD') return false;
   const purposes = [headers['sec-purpose'], headers.purpose, headers['x-purpose'], headers['x-moz']];
   return !purposes.some((purpose) => /prefetch|prerender|preview/i.test(String(purpose)));

@@ -4,7 +4,7 @@ import { savePreferences } from '../domain/setup/preferences/save.ts';
 import { type Page, sendPage } from './page.ts';
 import type { App } from './route.ts';
 
-// A form of one field. Mail providers may send it as multipart, which is hardly longer.
+// Enough for a form of one field, also as multipart.
 const BODY_LIMIT_BYTES = 16 * 1024;
 
 /**
@@ -15,14 +15,14 @@ const BODY_LIMIT_BYTES = 16 * 1024;
 export async function unsubscribePage(app: App): Promise<void> {
   const { fastify, context, limits } = app;
   await fastify.register((scope, _options, done) => {
-    // Whatever the content type: what counts is the address, and mail providers differ.
+    // Any content type, because mail providers differ and only the path matters.
     scope.removeAllContentTypeParsers();
     scope.addContentTypeParser('*', { parseAs: 'string' }, (_request, body, done) => done(null, body));
 
-    // Mail providers click for all their users from few addresses: who has a link is counted as its user, and
-    // only strangers by address.
+    // Valid links are limited by user and others by address, because mail providers send the requests of all
+    // users from few addresses.
     const read = async (request: FastifyRequest, reply: FastifyReply) => {
-      limits.heldUp(request, reply);
+      limits.checkStranger(request, reply);
       const { token } = request.params as { token: string };
       const link = await readUnsubscribeToken(context.projects, token);
       await (link === undefined ? limits.stranger(request, reply) : limits.linked(link.userId, reply));
@@ -53,8 +53,8 @@ export async function unsubscribePage(app: App): Promise<void> {
       async (request, reply) => {
         const link = await read(request, reply);
         if (link === undefined) return sendPage(reply, 404, NOT_FOUND);
-        // A link from before the category was critical. The status tells a mail program that nothing was
-        // changed. Nor is an opt-out dropped: it counts again when the category is no longer critical.
+        // The link is older than the setting `critical`. The status shows mail programs that nothing changed.
+        // An earlier opt-out stays, and applies again if the category is no longer critical.
         if (await isRequired(link)) return sendPage(reply, 422, required(link));
         const enabled =
           typeof request.body === 'string' && new URLSearchParams(request.body).get('again') === 'yes';
@@ -70,7 +70,7 @@ export async function unsubscribePage(app: App): Promise<void> {
 
 const NOT_FOUND: Page = {
   title: 'This link does not work',
-  text: 'It is not complete. Please open it from the e-mail again, or copy all of it.',
+  text: 'It is incomplete. Please open it from the e-mail again, or copy all of it.',
 };
 
 const UNSUBSCRIBE = { name: 'List-Unsubscribe', value: 'One-Click' };

@@ -151,7 +151,7 @@ describe('a Project JWT', () => {
       expect(await refusals({ role: value, jti: value })).toHaveLength(2);
     }
     expect(await refusals({ sub: undefined })).toEqual([
-      'The token names no project: a User JWT needs an api_key, a Project JWT a sub',
+      'The token has no project: a User JWT needs an api_key, a Project JWT a sub',
     ]);
   });
 

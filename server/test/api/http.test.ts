@@ -510,7 +510,10 @@ describe('an error below a route', () => {
   test('that nobody foresaw is 500 without a detail, and in the log with its stack but no secret', async () => {
     it.logged.length = 0;
     const answer = await failing('bug');
-    expect([answer.status, answer.messages]).toEqual([500, ['Something went wrong on our side']]);
+    expect([answer.status, answer.messages]).toEqual([
+      500,
+      ['The server failed because of an internal error'],
+    ]);
     const line = JSON.parse(it.logged.find((text) => text.includes('hunter2')) ?? '{}');
     expect(line).toMatchObject({
       level: 'error',

@@ -75,7 +75,7 @@ test('keys are rolled, listed and removed, and SECRET_KEY is replaced', async ()
   const byState = (state: string) => keys.find((key) => key.state === state)?.id ?? '';
   expect((await run(['project', 'keys', 'remove', byState('valid')])).err).toContain('is still valid');
   expect((await run(['project', 'keys', 'remove', byState('current')])).err).toContain('no former key');
-  expect((await run(['project', 'keys', 'remove', byState('ended')])).out).toContain('is removed');
+  expect((await run(['project', 'keys', 'remove', byState('ended')])).out).toContain('was removed');
 
   const resealed = await json<{ keys: object[] }>(['reseal'], `${NEW},${OLD}`);
   expect(resealed.keys).toEqual([
@@ -93,7 +93,7 @@ test('a token can be valid for ever, and a project has to be named where there a
   await Promise.all([run(['project', 'create', 'one'], NEW), run(['project', 'create', 'two'], NEW)]);
   const issue = ['token', 'issue', '--name', 'x', '--expires', 'never'];
   const unnamed = await run(issue, NEW);
-  expect(unnamed).toMatchObject({ code: 2, err: expect.stringMatching(/projects: name one of .*one/) });
+  expect(unnamed).toMatchObject({ code: 2, err: expect.stringMatching(/projects: choose one of .*one/) });
   const issued = await json([...issue, '--project', 'one'], NEW);
   expect(issued.expires_at).toBeNull();
   const user = ['token', 'user', '--project', 'two', '--external-id', 'ada', '--expires', 'never'];
@@ -116,7 +116,7 @@ test('a secret is shown although credentials.json cannot be written', async () =
   expect({ code, err }).toEqual({
     code: 1,
     err: expect.stringMatching(
-      /^belfry: the key is rolled, but credentials\.json could not be written .*\n$/,
+      /^belfry: the key was rolled, but credentials\.json could not be written .*\n$/,
     ),
   });
   const rolled = JSON.parse(out);

@@ -184,7 +184,7 @@ test('a backup that is stopped leaves no file behind', async () => {
   expect(await stopped.end).toEqual({
     code: 1,
     out: '',
-    err: 'belfry: the backup was stopped: nothing is left of it\n',
+    err: 'belfry: the backup was stopped: no file was written\n',
   });
   expect(await readdir(own)).toEqual([]);
 });
@@ -268,7 +268,7 @@ describe.skipIf(!hasScript)('on a terminal', () => {
       .filter((part) => part.trim() !== '')
       .map((part) => part.trim());
     expect(progress).toMatch(/^\w+ \(table \d+ of \d+\), \d+\.\d MB$/);
-    expect(rest.at(-1)).toMatch(/holds the whole database/);
+    expect(rest.at(-1)).toMatch(/contains the whole database/);
     expect(await ended(belfry(['backup', file, '--force'], settings))).toMatchObject({ code: 0, err: '' });
   });
 });

@@ -153,7 +153,7 @@ describe('projects and tokens', () => {
     expect(again).toEqual({
       code: 1,
       out: '',
-      err: 'belfry: there is a project shop already: choose another name\n',
+      err: 'belfry: project shop already exists: choose another name\n',
     });
   });
 
@@ -165,7 +165,7 @@ describe('projects and tokens', () => {
     expect(await status('/broadcasts', jwt)).toBe(200);
 
     const { code, out } = await run(['token', 'revoke', jti]);
-    expect({ code, out }).toEqual({ code: 0, out: `Token ci (${jti}) is revoked.\n` });
+    expect({ code, out }).toEqual({ code: 0, out: `Token ci (${jti}) was revoked.\n` });
     const deadline = performance.now() + 4_000; // without being told it goes on for 5 s
     while ((await status('/broadcasts', jwt)) !== 401) expect(performance.now()).toBeLessThan(deadline);
 
@@ -323,7 +323,7 @@ describe('send', () => {
     expect(refused).toEqual({
       code: 1,
       out: '',
-      err: `belfry: no server is running at http://127.0.0.1:${nowhere}: start it with npm start, or name another with --url\n`,
+      err: `belfry: no server is running at http://127.0.0.1:${nowhere}: start it with npm start, or use another with --url\n`,
     });
     const unknown = await run(args, { settings: { DATA_DIR: join(dataDir, 'nothing') } });
     expect(unknown.code).toBe(1);
@@ -381,7 +381,7 @@ describe('listen', () => {
       await send('meanwhile');
       await wire.mend();
       await out.until(/"title":"meanwhile"/);
-      expect(err.text).toMatch(/the connection is lost; connecting again…\nconnected again\n/);
+      expect(err.text).toMatch(/the connection was lost; reconnecting…\nreconnected\n/);
       await send('after');
       await out.until(/"title":"after"/);
       const frames = out.text
@@ -437,12 +437,12 @@ describe('doctor', () => {
       problems: [],
     });
     const fine = said(report, 'ok').join('\n');
-    expect(fine).toContain(`port: ${credentials.legacy_base_url} is held by Belfry`);
+    expect(fine).toContain(`port: ${credentials.legacy_base_url} is used by Belfry`);
     expect(fine).toContain('server: it runs and is ready');
     expect(fine).toMatch(
       new RegExp(`database: embedded, run by the Belfry with pid ${server.pid}: PostgreSQL 18`),
     );
-    expect(fine).toMatch(/secrets: all \d+ open/);
+    expect(fine).toMatch(/secrets: all \d+ can be opened/);
 
     const { code, out } = await run(['doctor']);
     expect(code).toBe(0);
@@ -454,7 +454,7 @@ describe('doctor', () => {
     const fresh = join(dataDir, 'fresh');
     const report = await doctor({ DATA_DIR: fresh, PORT: '0' });
     expect(report.ok).toBe(true);
-    expect(said(report, 'ok')).toContain('database: embedded (PostgreSQL 18): the first start makes it');
+    expect(said(report, 'ok')).toContain('database: embedded (PostgreSQL 18): the first start creates it');
     expect(existsSync(fresh)).toBe(false);
   });
 
@@ -479,9 +479,9 @@ describe('doctor', () => {
       expect(report.code).toBe(1);
       expect(said(report, 'problem')).toEqual([
         `data directory: ${key} has mode 0644: other users can read it`,
-        `port: ${port} of 127.0.0.1 is held by something that is not Belfry`,
+        `port: ${port} of 127.0.0.1 is used by another program`,
         expect.stringMatching(
-          /^secrets: \d+ of \d+ do not open; project default: a secret was sealed with the key/,
+          /^secrets: \d+ of \d+ cannot be opened; project default: a secret was sealed with the key/,
         ),
       ]);
     } finally {
@@ -554,7 +554,7 @@ describe('the database', () => {
         run(['doctor'], where(`postgres://x@127.0.0.1:${await freePort()}/x`)),
       ]);
       expect(owner.out).toMatch(/^✓ database +that of DATABASE_URL: PostgreSQL 18/m);
-      expect(owner.out).toMatch(/^✓ database +schema \d+, which is this release's$/m);
+      expect(owner.out).toMatch(/^✓ database +schema \d+, that of this release$/m);
       expect(owner.out).toMatch(/^✓ clock /m);
       expect(owner.code).toBe(0);
       expect(stranger.code).toBe(1);
@@ -591,7 +591,7 @@ describe('the database', () => {
     const { code, out } = await run(['migrate']);
     expect({ code, out }).toEqual({
       code: 0,
-      out: expect.stringMatching(/^The database has schema \d+ already/),
+      out: expect.stringMatching(/^The database already has schema \d+/),
     });
   });
 
@@ -605,7 +605,7 @@ describe('the database', () => {
     const restored = await run(['restore', file], { settings: into });
     expect(restored).toMatchObject({ code: 0, err: '' });
     expect(restored.out).toContain(
-      `put the secret.key of the backed-up server there: ${join(into.DATA_DIR, 'secret.key')}`,
+      `copy the secret.key of the backed-up server to ${join(into.DATA_DIR, 'secret.key')}`,
     );
     await copyFile(join(dataDir, 'secret.key'), join(into.DATA_DIR, 'secret.key'));
     const token = ['token', 'user', '--project', 'default', '--external-id', 'ada'];

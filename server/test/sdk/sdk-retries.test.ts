@@ -187,7 +187,7 @@ describe('ends', () => {
     proxy.requests.length = 0;
     const error = await failure(client({ timeoutMs: 200, maxRetries: 1 }).users.list());
     expect(error).toMatchObject({ code: 'timeout', status: undefined });
-    expect(error.message).toBe('GET /users: no answer within 200 ms');
+    expect(error.message).toBe('GET /users: no response within 200 ms');
   });
 
   test('all attempts together end by totalTimeoutMs', async () => {
@@ -203,7 +203,7 @@ describe('ends', () => {
     await gone.close();
     const error = await failure(client({ baseUrl: `${gone.url}/v2`, maxRetries: 1 }).users.list());
     expect(error).toMatchObject({ code: 'network_error', status: undefined, errors: [] });
-    expect(error.message).toBe('GET /users: no answer (ECONNREFUSED)');
+    expect(error.message).toBe('GET /users: no response (ECONNREFUSED)');
     expect(error.cause).toBeInstanceOf(TypeError);
   });
 

@@ -82,7 +82,7 @@ describe('calls', () => {
       const externalId = value as string;
       await expect(
         createUserToken({ apiKey, apiSecret, externalId, email: 'victim@example.com' }),
-      ).rejects.toThrow(/externalId is .*; give a text, or leave it out/);
+      ).rejects.toThrow(/externalId is .*; pass a string or leave it out/);
       await expect(
         createUserToken({ apiKey, apiSecret, externalId: 'a', email: externalId }),
       ).rejects.toThrow(/email is/);

@@ -62,7 +62,7 @@ describe('a start without the key', () => {
     );
     expect(existsSync(keyFile(config))).toBe(false);
     expect(refused?.message).toMatch(
-      /^\S*secret\.key is missing, and the secrets in the database were sealed with the key [0-9a-f]{8}: put your copy .*, or set SECRET_KEY$/,
+      /^\S*secret\.key is missing, and the .* sealed with the key [0-9a-f]{8}: restore .*, or set SECRET_KEY$/,
     );
     // It starts again with the key that was lost, wherever it is given.
     await started(node('lost', { SECRET_KEY: before.trim() }));

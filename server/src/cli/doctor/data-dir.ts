@@ -4,21 +4,20 @@ import { type Finding, ok, problem, reasonOf, warning } from './finding.ts';
 
 const CHECK = 'data directory';
 const MIB = 1024 * 1024;
-// The log of the embedded database grows to 4 GB under load (max_wal_size): with less free than that, load
-// can fill the disk.
+// Under load the log of the embedded database grows to 4 GB (max_wal_size), which must not fill the disk.
 const LOW_BYTES = 5 * 1024 * MIB;
 // The database stops when it cannot write its log.
 const FULL_BYTES = 512 * MIB;
 
-// From statfs(2): what else than a local disk a directory can lie on.
+// File systems other than local disks, from statfs(2).
 const FILE_SYSTEMS: Record<number, { name: string; advice: string }> = {
   16914836: {
     name: 'memory (tmpfs)',
-    advice: 'all is lost at a restart of the machine: choose a directory on a disk',
+    advice: 'a restart of the machine deletes all data: choose a directory on a disk',
   },
   2035054128: {
     name: "a container's own layer (overlay)",
-    advice: 'all is lost with the container: mount a volume there',
+    advice: 'the data is deleted with the container: mount a volume there',
   },
   26985: {
     name: 'NFS',
@@ -38,7 +37,7 @@ const FILE_SYSTEMS: Record<number, { name: string; advice: string }> = {
   },
 };
 
-/** The data directory: there, writable, closed to others, with room. Makes and changes nothing. */
+/** Checks that the data directory is writable and private, and that its disk has room. Changes nothing. */
 export function checkDataDir(dataDir: string): Finding[] {
   const present = nearestPresent(dataDir);
   try {
@@ -49,7 +48,7 @@ export function checkDataDir(dataDir: string): Finding[] {
     return [problem(CHECK, `${present} cannot be written (${reasonOf(error)})`, advice)];
   }
   const state =
-    present === dataDir ? `${dataDir} can be written` : `${dataDir} will be made at the first start`;
+    present === dataDir ? `${dataDir} can be written` : `${dataDir} will be created at the first start`;
   return [
     ok(CHECK, state),
     ...checkFile(dataDir, 'secret.key'),
@@ -62,12 +61,12 @@ function nearestPresent(dir: string): string {
   return existsSync(dir) || dirname(dir) === dir ? dir : nearestPresent(dirname(dir));
 }
 
-/** A file with secrets is nobody else's to read. */
+/** Checks that other users cannot read a file with secrets. */
 function checkFile(dataDir: string, name: string): Finding[] {
   const path = join(dataDir, name);
   const mode = statSync(path, { throwIfNoEntry: false })?.mode;
   if (mode === undefined || process.platform === 'win32') return [];
-  if ((mode & 0o077) === 0) return [ok(CHECK, `${name} is closed to other users`)];
+  if ((mode & 0o077) === 0) return [ok(CHECK, `other users cannot read ${name}`)];
   const octal = (mode & 0o777).toString(8).padStart(4, '0');
   return [problem(CHECK, `${path} has mode ${octal}: other users can read it`, `run: chmod 600 ${path}`)];
 }
@@ -85,6 +84,6 @@ function checkDisk(dir: string): Finding[] {
     );
   else findings.push(ok('disk', `${size} free`));
   const special = process.platform === 'linux' ? FILE_SYSTEMS[type] : undefined;
-  if (special !== undefined) findings.push(warning('disk', `${dir} lies on ${special.name}`, special.advice));
+  if (special !== undefined) findings.push(warning('disk', `${dir} is on ${special.name}`, special.advice));
   return findings;
 }

@@ -20,23 +20,20 @@ import { addressesOf, checkFamilies } from './families.ts';
 import { type Finding, ok, problem, warning } from './finding.ts';
 
 const CHECK = 'database';
-// Tokens name times: a difference larger than this makes them expire, or begin, at the wrong moment.
+// With a larger difference, tokens would expire or become valid at the wrong time.
 const MAX_CLOCK_MS = 2_000;
 
-/**
- * What was found out about the database, and the database itself where it can be asked more. The caller
- * closes it.
- */
+/** The findings about the database, and the open database for further checks. The caller closes it. */
 export interface DatabaseState {
   findings: Finding[];
   db?: Database;
-  /** Whether it has this release's schema. */
+  /** Whether it has the schema of this release. */
   current: boolean;
-  /** The Belfry server to which the embedded database belongs. */
+  /** The process id of the Belfry server that owns the embedded database. */
   serverPid?: number;
 }
 
-/** The database of DATABASE_URL, or the embedded one as it stands: none is started only to look at it. */
+/** Checks the database of DATABASE_URL, or the embedded one without starting it. */
 export async function checkDatabase(config: Config): Promise<DatabaseState> {
   const { DATABASE_URL: url } = config;
   if (url !== undefined) {
@@ -49,7 +46,7 @@ export async function checkDatabase(config: Config): Promise<DatabaseState> {
   try {
     return await checkEmbedded(config.DATA_DIR);
   } catch (error) {
-    const advice = 'look at the message; another user may own the files';
+    const advice = 'another user may own the files: check their permissions';
     return {
       findings: [problem(CHECK, error instanceof Error ? error.message : String(error), advice)],
       current: false,
@@ -57,7 +54,7 @@ export async function checkDatabase(config: Config): Promise<DatabaseState> {
   }
 }
 
-/** Whether the database is reached by each of IPv4 and IPv6 that its name has. */
+/** Checks IPv4 and IPv6 connections to the database, if its name has both. */
 async function familiesOf(connectionString: string): Promise<Finding[]> {
   const { host, port } = new pg.Client({ connectionString });
   if (host.startsWith('/')) return []; // a socket
@@ -67,15 +64,16 @@ async function familiesOf(connectionString: string): Promise<Finding[]> {
 async function checkEmbedded(dataDir: string): Promise<DatabaseState> {
   const major = Number.parseInt(packageVersion(findPackage()), 10);
   const link = join(dataDir, 'postgres');
-  if (!existsSync(link)) return state(ok(CHECK, `embedded (PostgreSQL ${major}): the first start makes it`));
+  if (!existsSync(link))
+    return state(ok(CHECK, `embedded (PostgreSQL ${major}): the first start creates it`));
   const cluster = join(realpathSync(link), 'data');
   const run = join(realpathSync(link), 'run');
   if (!existsSync(cluster))
-    return state(ok(CHECK, `embedded (PostgreSQL ${major}): the first start makes it`));
+    return state(ok(CHECK, `embedded (PostgreSQL ${major}): the first start creates it`));
   const made = readFileSync(join(cluster, 'PG_VERSION'), 'utf8').trim();
   if (made !== String(major)) {
     const advice =
-      'make a backup with the release that made it, and restore it with this one into an empty DATA_DIR';
+      'back it up with the release that made it, and restore it with this one into an empty DATA_DIR';
     return state(
       problem(
         CHECK,
@@ -98,24 +96,24 @@ async function checkEmbedded(dataDir: string): Promise<DatabaseState> {
   return found.role === 'server' ? { ...asked, serverPid: found.owner } : asked;
 }
 
-/** Why a database is not asked, and whether that is as it should be. */
+/** Why an embedded database is not checked, and whether that is a problem. */
 function notAsked(found: Found, cluster: string): Finding {
   switch (found.kind) {
     case 'none':
-      return ok(CHECK, 'embedded: it does not run, so only its files were looked at');
+      return ok(CHECK, 'embedded: it does not run, so only its files were checked');
     case 'stale':
       return ok(CHECK, 'embedded: it was killed and does not run; the next start recovers it');
     case 'owned':
       return warning(
         CHECK,
         `embedded: it is starting or stopping (pid ${found.pid})`,
-        'ask again in a moment',
+        'try again in a moment',
       );
     case 'orphan':
       return warning(
         CHECK,
         `embedded: it runs without its Belfry (pid ${found.pid})`,
-        'start Belfry: that puts it right',
+        'start Belfry, which corrects that',
       );
     case 'elsewhere':
       return problem(
@@ -133,7 +131,7 @@ function state(...findings: Finding[]): DatabaseState {
 async function ask(connection: ConnectionSettings, what: string): Promise<DatabaseState> {
   const db = openDatabase(connection, { size: 1, name: 'belfry doctor' });
   try {
-    await db.query(ping); // the first one connects, which would be taken for a difference of clocks
+    await db.query(ping); // connects, so that the connection does not count as a difference of clocks
     const askedAt = Date.now();
     const facts = await readFacts(db);
     const clockMs = facts.now_ms - (askedAt + Date.now()) / 2;
@@ -163,22 +161,22 @@ async function closed(db: Database, findings: Finding[]): Promise<DatabaseState>
 }
 
 function checkSchema(version: number): Finding {
-  if (version === newestSchema()) return ok(CHECK, `schema ${version}, which is this release's`);
-  if (version === 0) return ok(CHECK, 'no schema yet: the first start makes it');
+  if (version === newestSchema()) return ok(CHECK, `schema ${version}, that of this release`);
+  if (version === 0) return ok(CHECK, 'no schema yet: the first start creates it');
   return version < newestSchema()
     ? warning(
         CHECK,
         `schema ${version}, this release has ${newestSchema()}`,
-        'run: belfry migrate (the next start does it too)',
+        'run: belfry migrate (or start Belfry)',
       )
     : problem(
         CHECK,
-        `schema ${version} was made by a newer release than this, which knows ${newestSchema()}`,
+        `schema ${version} was made by a newer release; this one knows ${newestSchema()}`,
         'run the newer release',
       );
 }
 
-/** The right to create tables, which only a start that has to bring the schema up to date needs. */
+/** Checks the right to create tables, which only migrations need. */
 function checkCreation(facts: DatabaseFacts, version: number): Finding[] {
   const obstacle = obstacleToMigration(facts);
   if (obstacle === undefined) return [];
@@ -189,9 +187,10 @@ function checkCreation(facts: DatabaseFacts, version: number): Finding[] {
 function checkClock(differenceMs: number): Finding {
   const seconds = (Math.abs(differenceMs) / 1000).toFixed(1);
   if (Math.abs(differenceMs) <= MAX_CLOCK_MS)
-    return ok('clock', `the database's and this machine's agree within ${MAX_CLOCK_MS / 1000} s`);
-  const message = `the database's is ${seconds} s ${differenceMs > 0 ? 'ahead of' : 'behind'} this machine's`;
-  return problem('clock', message, 'set both by NTP: tokens and delays go by them');
+    return ok('clock', `the clocks of the database and this machine agree within ${MAX_CLOCK_MS / 1000} s`);
+  const direction = differenceMs > 0 ? 'ahead of' : 'behind';
+  const message = `the clock of the database is ${seconds} s ${direction} that of this machine`;
+  return problem('clock', message, 'set both by NTP: tokens and delays depend on them');
 }
 
 const ping = sql('doctor_ping', 'select 1');

@@ -4,7 +4,7 @@ import { type Finding, ok, warning } from './finding.ts';
 
 const CHECK = 'durability';
 
-/** Whether what is committed survives a crash, as the server's connections commit. */
+/** Checks whether commits of the server's connections survive a crash. */
 export async function checkDurability(connection: ConnectionSettings): Promise<Finding[]> {
   const plain = openDatabase(connection, { size: 1, name: 'belfry doctor' });
   const found = await readDurability(plain).finally(() => plain.close());

@@ -4,7 +4,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { checkFamilies } from './families.ts';
 
 const V4 = { address: '127.0.0.1', family: 4 };
-// Nothing listens there, or this machine has no IPv6: either way it is not reached.
+// Unreachable: nothing listens there, or this machine has no IPv6.
 const V6 = { address: '::1', family: 6 };
 
 async function listening(): Promise<number> {
@@ -14,7 +14,7 @@ async function listening(): Promise<number> {
   return (server.address() as AddressInfo).port;
 }
 
-test('a family that is broken is reported, although the other one works', async () => {
+test('a broken address family is reported although the other one works', async () => {
   const port = await listening();
   const findings = await checkFamilies('database', { name: 'db.example:5432', port, addresses: [V6, V4] });
   expect(findings).toEqual([
@@ -29,7 +29,7 @@ test('a family that is broken is reported, although the other one works', async 
   ]);
 });
 
-test('a family is reached when one of its addresses is, and one family alone is nothing to compare', async () => {
+test('one reachable address is enough for a family, and a single family is not compared', async () => {
   const port = await listening();
   const other = { address: '127.0.0.2', family: 4 };
   expect(await checkFamilies('x', { name: 'x', port, addresses: [V4] })).toEqual([]);

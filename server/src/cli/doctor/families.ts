@@ -4,26 +4,22 @@ import { type Finding, reasonOf, warning } from './finding.ts';
 
 const TIMEOUT_MS = 5_000;
 
-/** A host that is connected to, under one of the addresses of its name. */
+/** A host and port with the addresses of the host. */
 export interface Endpoint {
-  /** As it is shown: `db.example.com:5432`. */
+  /** For messages: `db.example.com:5432`. */
   name: string;
   port: number;
   addresses: readonly LookupAddress[];
 }
 
-/**
- * The addresses of a host as the operating system has them; none where the name does not exist: whoever
- * connects reports that.
- */
+/** The addresses of a host; none for an unknown name, which the connection reports. */
 export function addressesOf(host: string): Promise<LookupAddress[]> {
   return dns.lookup(host, { all: true, order: 'verbatim' }).catch(() => []);
 }
 
 /**
- * Tries every address of a host that has both IPv4 and IPv6 addresses. Programs take whichever connects
- * first, so a family that is broken shows only as a delay now and then. Returns a warning where one family
- * cannot be reached and the other can.
+ * Tries every address of a host with IPv4 and IPv6 addresses. Returns a warning if only one of the two can be
+ * reached: programs use the first that connects, so a broken one causes occasional delays.
  */
 export async function checkFamilies(check: string, { name, port, addresses }: Endpoint): Promise<Finding[]> {
   const families = Map.groupBy(addresses, ({ family }) => family);
@@ -31,19 +27,21 @@ export async function checkFamilies(check: string, { name, port, addresses }: En
   const results = await Promise.all(
     [...families].map(async ([family, members]) => ({ family, ...(await tryAll(members, port)) })),
   );
-  if (!results.some(({ reached }) => reached)) return []; // not reached at all: that is reported already
+  if (!results.some(({ reached }) => reached)) return []; // unreachable, which another check reports
   return results
     .filter(({ reached }) => !reached)
     .map(({ family, failures }) =>
       warning(
         check,
-        `${name} cannot be reached by IPv${family} (${failures.join(', ')}), only by IPv${family === 4 ? 6 : 4}`,
-        `mend the route, or remove the ${family === 4 ? 'A' : 'AAAA'} record: each new connection may wait for it`,
+        `${name} cannot be reached by IPv${family} (${failures.join(', ')}), ` +
+          `only by IPv${family === 4 ? 6 : 4}`,
+        `correct the route, or remove the ${family === 4 ? 'A' : 'AAAA'} record: ` +
+          'each new connection may wait for it',
       ),
     );
 }
 
-/** A family is reached when any of its addresses is. */
+/** Tries all addresses of a family; one is enough to reach it. */
 async function tryAll(
   members: readonly LookupAddress[],
   port: number,
@@ -57,7 +55,7 @@ async function tryAll(
   return { reached: failures.length < results.length, failures };
 }
 
-/** Why an address does not take a connection; undefined where it does. */
+/** Why an address does not accept a connection; undefined if it does. */
 function tryAddress(host: string, port: number): Promise<string | undefined> {
   return new Promise((resolve) => {
     const socket = connect({ host, port });

@@ -1,4 +1,4 @@
-/** What one look has found. */
+/** The result of one check. */
 export interface Finding {
   check: string;
   status: 'ok' | 'warning' | 'problem';
@@ -11,17 +11,17 @@ export function ok(check: string, message: string): Finding {
   return { check, status: 'ok', message };
 }
 
-/** Works, but will not for long, or not as somebody may expect. */
+/** It works, but may fail later or work in an unexpected way. */
 export function warning(check: string, message: string, advice: string): Finding {
   return { check, status: 'warning', message, advice };
 }
 
-/** Does not work. */
+/** It does not work. */
 export function problem(check: string, message: string, advice: string): Finding {
   return { check, status: 'problem', message, advice };
 }
 
-/** The system's word for an error, or its message. */
+/** The code of a system's error, or the message. */
 export function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const { code } = error as NodeJS.ErrnoException;

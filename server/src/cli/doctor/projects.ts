@@ -15,8 +15,7 @@ const CONNECT_TIMEOUT_MS = 5_000;
 const AT_ONCE = 20;
 
 /**
- * What the projects keep: secrets that have to open, and the servers of their integrations, which have to be
- * reached.
+ * Checks that the secrets of all projects can be opened, and the servers of their integrations be reached.
  */
 export async function checkProjects(
   config: Config,
@@ -46,7 +45,7 @@ export async function checkProjects(
   };
 }
 
-/** As the server makes it, but without making a key. */
+/** The sealer of the server, but without creating a key. */
 function sealerOf({ SECRET_KEY, DATA_DIR }: Config): Sealer | undefined {
   if (SECRET_KEY.length > 0) return createSealer(SECRET_KEY);
   const key = loadKey(DATA_DIR);
@@ -82,38 +81,35 @@ function checkSecrets(sealer: Sealer, projects: ProjectRow[], integrations: Open
     'reason' in opening ? [{ what, reason: opening.reason }] : [],
   );
   const [first] = closed;
-  if (first === undefined) return all.length === 0 ? [] : [ok('secrets', `all ${all.length} open`)];
-  const advice = 'add the key that they were sealed with to SECRET_KEY (several: separated by commas)';
+  if (first === undefined) return all.length === 0 ? [] : [ok('secrets', `all ${all.length} can be opened`)];
+  const advice = 'add the key that sealed them to SECRET_KEY (several: separated by commas)';
   return [
     problem(
       'secrets',
-      `${closed.length} of ${all.length} do not open; ${first.what}: ${first.reason}`,
+      `${closed.length} of ${all.length} cannot be opened; ${first.what}: ${first.reason}`,
       advice,
     ),
   ];
 }
 
-/** Integrations by which nothing leaves. */
+/** Paused integrations. */
 function checkPauses(integrations: IntegrationRow[], pauses: PauseRow[]): Finding[] {
   if (integrations.length === 0) return [];
   if (pauses.length === 0) return [ok('integrations', 'none is paused')];
   return pauses.map(({ provider, project, party, since, code, reason }) =>
     warning(
       'integrations',
-      `${provider}${party === '' ? '' : ` (${party})`} of project ${project} is paused since ${since.toISOString()}: ` +
-        `${reason}${code === null ? '' : ` (${code})`}`,
-      'correct its config and save it again, or wait until its provider answers again: messages wait meanwhile',
+      `${provider}${party === '' ? '' : ` (${party})`} of project ${project} is paused since ` +
+        `${since.toISOString()}: ${reason}${code === null ? '' : ` (${code})`}`,
+      'correct and save its config, or wait until its provider works: messages are deferred until then',
     ),
   );
 }
 
-/**
- * A connection to each mail server that an integration names, through the guard that sending goes through; to
- * nothing else.
- */
+/** Connects to the mail servers of integrations, and to nothing else, through the egress guard. */
 async function checkEgress({ EGRESS_ALLOW }: Config, integrations: OpenedRow[]): Promise<Finding[]> {
   const servers = [...Map.groupBy(integrations.flatMap(serverOf), ({ server }) => server).values()];
-  if (servers.length === 0) return [ok('egress', 'no integration names a mail server to reach')];
+  if (servers.length === 0) return [ok('egress', 'no integration has a mail server')];
   const guard = createEgressGuard({ allow: EGRESS_ALLOW });
   const findings: Finding[] = [];
   for (let from = 0; from < servers.length; from += AT_ONCE) {
@@ -163,9 +159,9 @@ async function reach(
 
 const ADVICE: Record<string, string> = {
   ENOTFOUND: 'the name does not exist: correct the host of the integration',
-  EAI_AGAIN: 'the name server does not answer: check DNS on this machine (/etc/resolv.conf)',
+  EAI_AGAIN: 'the name server does not respond: check DNS on this machine (/etc/resolv.conf)',
   ECONNREFUSED: 'nothing listens there: check the port of the integration',
-  ETIMEDOUT: 'no answer: a firewall may drop it (many networks block port 25; try 587)',
+  ETIMEDOUT: 'no response: a firewall may block it (many networks block port 25; try 587)',
 };
 
 interface ProjectRow {
@@ -203,7 +199,7 @@ const selectPauses = sql(
   order by p.since`,
 );
 
-// Both are whole tables: every secret is to be tried.
+// Whole tables, because every secret is tried.
 const selectProjects = sql(
   'doctor_projects',
   'select id, name, sealed_api_secret, sealed_signing_key from projects order by id',

@@ -8,7 +8,7 @@ import { type Finding, problem } from './finding.ts';
 
 const CHECK = 'secrets';
 
-/** Whether the server would start with the keys at hand. Says nothing where each secret is tried anyway. */
+/** Checks whether the server would start with these keys, where no other check tries the secrets. */
 export async function checkSealingKey(
   { DATA_DIR }: Config,
   { db, sealer }: { db: Queryable; sealer: Sealer | undefined },
@@ -19,8 +19,9 @@ export async function checkSealingKey(
     return [
       problem(
         CHECK,
-        `${keyPath(DATA_DIR)} is missing, and the secrets in the database were sealed with the key ${needed.join(', ')}`,
-        'put your copy of the file back, or set SECRET_KEY',
+        `${keyPath(DATA_DIR)} is missing, and the secrets in the database were sealed with ` +
+          `the key ${needed.join(', ')}`,
+        'restore your copy of the file, or set SECRET_KEY',
       ),
     ];
   }
@@ -35,14 +36,14 @@ export async function checkSealingKey(
   ];
 }
 
-/** The integrations whose configs need a key that is not at hand. */
+/** The integrations whose config needs a missing key. */
 export async function checkIntegrations(deps: { db: Queryable; sealer: Sealer }): Promise<Finding[]> {
   const lines = describeUnreadable(await unreadableIntegrations(deps));
   const advice = 'add the key to SECRET_KEY (several: separated by commas), or save the integrations again';
   return lines.map((line) => problem('integrations', line, advice));
 }
 
-/** The webhooks whose secrets need a key that is not at hand. */
+/** The webhooks whose secrets need a missing key. */
 export async function checkWebhooks(deps: { db: Queryable; sealer: Sealer }): Promise<Finding[]> {
   const lines = await describeUnreadableWebhooks(deps);
   const advice = 'add the key to SECRET_KEY (several: separated by commas), or rotate the secrets';

@@ -13,14 +13,14 @@ export interface ServerState {
 }
 
 /**
- * The port: free, held by a Belfry (which is asked how it is), or by something else. `serverPid` is whose the
- * embedded database is.
+ * Checks the port: free, used by Belfry, whose health is then checked, or by another program. `serverPid` is
+ * the owner of the embedded database.
  */
 export async function checkServer(config: Config, serverPid: number | undefined): Promise<ServerState> {
   const refusal = await tryPort(config);
   const address = refusal === 'EADDRINUSE' || config.PORT === 0 ? addressOf(config) : undefined;
-  const answer = address === undefined ? undefined : await probe(address);
-  if (address !== undefined && answer === 'belfry') {
+  const program = address === undefined ? undefined : await probe(address);
+  if (address !== undefined && program === 'belfry') {
     return {
       findings: [...ownership(config, address, serverPid), await checkHealth(address)],
       running: true,
@@ -28,7 +28,7 @@ export async function checkServer(config: Config, serverPid: number | undefined)
   }
   const findings = [checkPort(config, refusal)];
   if (serverPid !== undefined) {
-    const advice = 'set HOST and PORT as it was started with, or look at its log';
+    const advice = 'set the HOST and PORT that it was started with, or read its log';
     findings.push(
       warning(
         'server',
@@ -40,7 +40,7 @@ export async function checkServer(config: Config, serverPid: number | undefined)
   return { findings, running: false };
 }
 
-/** PUBLIC_URL: where it leads, and whether e-mails may name it. */
+/** Checks that PUBLIC_URL leads to Belfry, and that it suits links in e-mails. */
 export async function checkPublicUrl(
   { PUBLIC_URL }: Config,
   { running, sendsEmail }: { running: boolean; sendsEmail: boolean },
@@ -48,23 +48,23 @@ export async function checkPublicUrl(
   const check = 'public address';
   if (PUBLIC_URL === undefined) {
     if (!sendsEmail) return [];
-    const advice = 'set PUBLIC_URL to the address under which mail readers reach this server';
-    return [warning(check, 'not set, so links in e-mails lead to this machine alone', advice)];
+    const advice = 'set PUBLIC_URL to the address at which recipients reach this server';
+    return [warning(check, 'not set, so links in e-mails work on this machine only', advice)];
   }
   const findings: Finding[] = [];
   if (sendsEmail && !PUBLIC_URL.startsWith('https:')) {
     const advice =
-      'put a proxy with TLS before the server: mail programs offer to unsubscribe with one click only by https';
+      'put a proxy with TLS before the server: mail programs offer one-click unsubscribe only for https';
     findings.push(warning(check, `${PUBLIC_URL} is not https`, advice));
   }
-  if (!running) return [...findings, ok(check, `${PUBLIC_URL} is not asked while the server does not run`)];
-  const answer = await probe(PUBLIC_URL);
+  if (!running) return [...findings, ok(check, `${PUBLIC_URL} is not checked while the server does not run`)];
+  const program = await probe(PUBLIC_URL);
   const advice = 'check its name in DNS, the proxy before the server and its certificate';
-  if (answer === 'belfry')
+  if (program === 'belfry')
     findings.push(ok(check, `${PUBLIC_URL} leads to a Belfry`), ...(await familiesOf(check, PUBLIC_URL)));
-  else if (answer === 'other')
+  else if (program === 'other')
     findings.push(problem(check, `${PUBLIC_URL} leads to something that is not Belfry`, advice));
-  else findings.push(problem(check, `${PUBLIC_URL} cannot be reached from here (${answer.reason})`, advice));
+  else findings.push(problem(check, `${PUBLIC_URL} cannot be reached from here (${program.reason})`, advice));
   return findings;
 }
 
@@ -75,17 +75,17 @@ async function familiesOf(check: string, url: string): Promise<Finding[]> {
   return checkFamilies(check, { name: url, port: number, addresses: await addressesOf(host) });
 }
 
-/** Where the server should be; with PORT=0 its last start wrote it down, unless it wrote PUBLIC_URL. */
+/** The address of the server; with PORT=0 that of its last start, unless it wrote PUBLIC_URL. */
 function addressOf({ HOST, PORT, PUBLIC_URL, DATA_DIR }: Config): string | undefined {
   if (PORT === 0) return PUBLIC_URL === undefined ? readCredentials(DATA_DIR)?.legacy_base_url : undefined;
   const host = HOST === '0.0.0.0' || HOST === '::' ? '127.0.0.1' : HOST;
   return `http://${host.includes(':') ? `[${host}]` : host}:${PORT}`;
 }
 
-type Answer = 'belfry' | 'other' | { reason: string };
+type Probe = 'belfry' | 'other' | { reason: string };
 
-/** Who answers there; where nobody does, why. */
-async function probe(address: string): Promise<Answer> {
+/** The kind of program at an address, or why it cannot be reached. */
+async function probe(address: string): Promise<Probe> {
   let response: Response;
   try {
     response = await get(`${address}/v2/openapi.json`);
@@ -96,20 +96,20 @@ async function probe(address: string): Promise<Answer> {
     const document = (await response.json()) as { info?: { title?: unknown } } | null;
     return document?.info?.title === 'Belfry' ? 'belfry' : 'other';
   } catch {
-    return 'other'; // it answers, but not as we do
+    return 'other'; // it responds, but not as Belfry does
   }
 }
 
-/** The database tells whose the Belfry at the port is. */
+/** Checks by the database whether the Belfry at the port has this data directory. */
 function ownership(
   { DATABASE_URL, DATA_DIR }: Config,
   address: string,
   serverPid: number | undefined,
 ): Finding[] {
   if (DATABASE_URL !== undefined || serverPid !== undefined)
-    return [ok('port', `${address} is held by Belfry`)];
-  const advice = 'set DATA_DIR as that one was started with, or choose another port with PORT=…';
-  return [problem('port', `${address} is held by a Belfry with other data than ${DATA_DIR}`, advice)];
+    return [ok('port', `${address} is used by Belfry`)];
+  const advice = 'set the DATA_DIR of that one, or choose another port with PORT=…';
+  return [problem('port', `${address} is used by a Belfry with other data than ${DATA_DIR}`, advice)];
 }
 
 async function checkHealth(address: string): Promise<Finding> {
@@ -120,14 +120,14 @@ async function checkHealth(address: string): Promise<Finding> {
     return problem(
       'server',
       `it runs but is not ready: ${reason ?? response.status}`,
-      'look at its log, and at the database above',
+      'read its log, and the findings about the database',
     );
   } catch (error) {
-    return problem('server', `it does not say how it is (${reasonOf(error)})`, 'look at its log');
+    return problem('server', `it does not report its health (${reasonOf(error)})`, 'read its log');
   }
 }
 
-/** Opens the port for a moment, which alone tells whether it may be opened; answers the system's refusal. */
+/** Opens the port for a moment. Returns the error code if it cannot be opened. */
 async function tryPort({ HOST, PORT }: Config): Promise<string | undefined> {
   const server = createServer();
   try {
@@ -145,13 +145,13 @@ function checkPort({ HOST, PORT }: Config, refusal: string | undefined): Finding
     return ok('port', PORT === 0 ? 'PORT=0: any free one' : `${PORT} of ${HOST} is free`);
   const message =
     refusal === 'EADDRINUSE'
-      ? `${PORT} of ${HOST} is held by something that is not Belfry`
+      ? `${PORT} of ${HOST} is used by another program`
       : `${PORT} of ${HOST} cannot be opened (${refusal})`;
   return problem('port', message, ADVICE[refusal] ?? 'choose another HOST or PORT');
 }
 
 const ADVICE: Record<string, string> = {
-  EADDRINUSE: 'stop what listens there, or choose another port with PORT=…',
+  EADDRINUSE: 'stop that program, or choose another port with PORT=…',
   EACCES: 'choose a port above 1023 with PORT=…',
   EADDRNOTAVAIL: 'set HOST to an address of this machine',
   ENOTFOUND: 'set HOST to an address of this machine',

@@ -2,26 +2,25 @@ import { type Queryable, sql } from '../../db/client.ts';
 import { type Finding, ok, warning } from './finding.ts';
 
 const CHECK = 'tokens';
-const MOST_NAMED = 20;
+const MAX_NAMED = 20;
 
-/**
- * The Project JWTs without `exp`: one that leaks is of use to others until it is revoked, or its key ends.
- */
+/** The Project JWTs without `exp`: a leaked one stays valid until it is revoked or its key ends. */
 export async function checkTokens(db: Queryable): Promise<Finding[]> {
   const endless = await db.query<EndlessToken>(selectEndless);
   if (endless.length === 0) return [ok(CHECK, 'every Project JWT expires')];
   const names = endless
-    .slice(0, MOST_NAMED)
+    .slice(0, MAX_NAMED)
     .map(({ name, project, jti }) => `${name} of project ${project} (${jti})`);
-  const more = endless.length > MOST_NAMED ? ` and ${endless.length - MOST_NAMED} more` : '';
-  const message = `${endless.length} Project JWT${endless.length === 1 ? '' : 's'} without exp: ${names.join(', ')}${more}`;
-  // The one in credentials.json is made by the start, and stays in DATA_DIR with the key.
+  const more = endless.length > MAX_NAMED ? ` and ${endless.length - MAX_NAMED} more` : '';
+  const count = `${endless.length} Project JWT${endless.length === 1 ? '' : 's'}`;
+  const message = `${count} without exp: ${names.join(', ')}${more}`;
+  // Belfry's own one in credentials.json stays in DATA_DIR, as the key does.
   if (endless.every(({ ours }) => ours)) return [ok(CHECK, message)];
   return [
     warning(
       CHECK,
       message,
-      'issue others with belfry token issue --expires 90d, then revoke these with belfry token revoke <jti>',
+      'issue new ones with belfry token issue --expires 90d, and revoke these with belfry token revoke',
     ),
   ];
 }
@@ -33,7 +32,7 @@ interface EndlessToken {
   ours: boolean;
 }
 
-// The whole table. A token that was signed with a former key ends with it.
+// The whole table. A token that a former key has signed ends with that key.
 const selectEndless = sql(
   'doctor_endless_tokens',
   `select t.jti, t.name, p.name as project, t.issued_for is not null as ours

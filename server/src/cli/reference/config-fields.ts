@@ -1,7 +1,7 @@
-/** A field of a config, for people. */
+/** A field of a config, for its reference page. */
 export type ConfigField = { name: string; type: string; required: boolean; help: string };
 
-/** The parts of JSON Schema that configs are written in. */
+/** The parts of JSON Schema that configs use. */
 type Schema = {
   type?: string;
   format?: string;
@@ -12,7 +12,7 @@ type Schema = {
   properties?: Readonly<Record<string, Schema>>;
 };
 
-/** Every field of a config, those of objects in it by their path: `from.email`. */
+/** All fields of a config, including those of nested objects: `from.email`. */
 export function configFields(config: object, path = '', isRequired = true): ConfigField[] {
   const { properties = {}, required = [] } = config as Schema;
   return Object.entries(properties).flatMap(([own, schema]): ConfigField[] => {
@@ -24,7 +24,7 @@ export function configFields(config: object, path = '', isRequired = true): Conf
       required: isRequired && required.includes(own),
       help: schema.description ?? '',
     };
-    // Of an optional object its fields are required only where it is there.
+    // The fields of an optional object are required if the object is present.
     return [field, ...(inside === undefined ? [] : configFields(inside, name, true))];
   });
 }

@@ -59,7 +59,7 @@ const email: EmailMessage = {
   signing: { header: 'x-belfry-signature', keys: [createSecretKey(Buffer.from('example'))] },
 };
 
-/** The same notification as each channel is given it: what the reference pages show. */
+/** The notification of the reference pages, as each channel gets it. */
 export const EXAMPLE_MESSAGES: { readonly [Channel in keyof MessageOf]: MessageOf[Channel] } = {
   email,
   sms: { ...content, to: '+12025550143' },

@@ -6,7 +6,7 @@ test('the page of every provider shows the whole example message', async () => {
   const pages = await providerPages();
   for (const name of delivering.keys()) {
     const [, sent = ''] = (pages[name] ?? '').split('## What is sent');
-    // A form has the text alone, and an e-mail is encoded.
+    // A form has only the text, and an e-mail is encoded.
     const shown = sent.split('## Limits')[0] ?? '';
     const words = name === 'twilio' ? /Body="/ : /Your order has shipped/;
     expect([name, shown]).toEqual([name, expect.stringMatching(words)]);

@@ -6,7 +6,7 @@ import { configFields } from './config-fields.ts';
 import { EXAMPLE_MESSAGES } from './example-messages.ts';
 import { code, page, table } from './markdown.ts';
 
-/** The reference page of each integration, by its name, and `index`, the list of them. */
+/** The reference pages of all integrations by name, and their list as `index`. */
 export async function providerPages(): Promise<Record<string, string>> {
   const all = Object.values(integrations) as Integration[];
   const pages = await Promise.all(all.map(async (one) => [one.name, await pageOf(one)] as const));
@@ -21,7 +21,7 @@ function indexPage(all: readonly Integration[]): string {
   ]);
   return page(
     'Providers',
-    'Every kind of integration that a project can set up with `PUT /v2/integrations/<name>`, and its channel.',
+    'The integrations that a project can set up with `PUT /v2/integrations/<name>`.',
     table(['Name', 'Channel', 'What it is'], rows),
   );
 }
@@ -29,7 +29,7 @@ function indexPage(all: readonly Integration[]): string {
 async function pageOf(integration: Integration): Promise<string> {
   const route = code(`/v2/integrations/${routeOf(integration)}`);
   const { channel, docs, title } = integration;
-  const purpose = channel === undefined ? 'Takes events in.' : `Delivers on the channel ${code(channel)}.`;
+  const purpose = channel === undefined ? 'Receives events.' : `Delivers on the channel ${code(channel)}.`;
   const provider = delivering.get(integration.name);
   const sections = [
     configuration(integration),
@@ -67,7 +67,7 @@ function configuration({ config }: Integration): string {
   ].join('');
 }
 
-/** What is sent, as `build` makes it; and what an override changes of it. */
+/** The message that `build` makes, and what an override changes. */
 function message(
   { channel, build, config, overrideKey }: AnyProvider,
   { override, buildsMessage }: Guide<unknown>,
@@ -99,13 +99,15 @@ function bodyOf(built: { body?: unknown; raw?: unknown; payload?: unknown; messa
 } {
   const { body, raw, payload } = built;
   const text = [body, raw, payload].find((one) => typeof one === 'string' || Buffer.isBuffer(one));
-  const said = text === undefined ? JSON.stringify(built.message ?? built) : String(text);
+  const content = text === undefined ? JSON.stringify(built.message ?? built) : String(text);
   try {
-    return { language: 'json', text: JSON.stringify(JSON.parse(said), null, 2) };
+    return { language: 'json', text: JSON.stringify(JSON.parse(content), null, 2) };
   } catch {
-    const isForm = !said.includes('\n');
-    const shown = [...new URLSearchParams(said)].map(([name, value]) => `${name}=${JSON.stringify(value)}`);
-    return { language: 'text', text: isForm ? shown.join('\n') : said.replaceAll('\r\n', '\n') };
+    const isForm = !content.includes('\n');
+    const shown = [...new URLSearchParams(content)].map(
+      ([name, value]) => `${name}=${JSON.stringify(value)}`,
+    );
+    return { language: 'text', text: isForm ? shown.join('\n') : content.replaceAll('\r\n', '\n') };
   }
 }
 
@@ -120,14 +122,14 @@ function limits({ rates, config }: AnyProvider, guide: Guide<unknown>): string {
 }
 
 function rateRows(what: string, rates: readonly Rate[]): string[][] {
-  const said = rates.map(({ limit, windowMs }) => `${limit} in ${inWords(windowMs)}`).join('; ');
-  return said === '' ? [] : [[what, said, 'they wait, which is no attempt']];
+  const texts = rates.map(({ limit, windowMs }) => `${limit} in ${inWords(windowMs)}`).join('; ');
+  return texts === '' ? [] : [[what, texts, 'deferred, which is not an attempt']];
 }
 
 const OTHERWISE =
-  'All other responses have the meaning of their status: 401 and 403 blame the configuration, 408, 425, 429 ' +
-  'and 5xx are temporary, other 4xx blame the message. After 502, 504 or a broken connection the message may ' +
-  'have been accepted.';
+  'Other responses are classified by their status: 401 and 403 blame the configuration, ' +
+  '408, 425, 429 and 5xx are temporary, and other 4xx blame the message. ' +
+  'After 502, 504 or a broken connection the message may have been accepted.';
 
 function responses(provider: AnyProvider, { responses: all, otherwise = OTHERWISE }: Guide<unknown>): string {
   const rows = all.map(([description, reply]) => {
@@ -135,7 +137,7 @@ function responses(provider: AnyProvider, { responses: all, otherwise = OTHERWIS
     const given = 'code' in outcome && outcome.code !== undefined ? code(outcome.code) : '';
     return [description, given, blameOf(outcome), consequenceOf(outcome)];
   });
-  const head = ['Response', 'Code in events', 'Whose fault', 'What follows'];
+  const head = ['Response', 'Code in events', 'Blamed', 'Consequence'];
   return `## What responses mean\n\n${otherwise}\n\n${table(head, rows)}`;
 }
 
@@ -163,14 +165,17 @@ function consequenceOf(outcome: SendOutcome): string {
     case 'retry': {
       const { retryAfterMs: waitMs, ambiguous } = outcome;
       const when = waitMs === undefined ? '' : waitMs === 0 ? ' at once' : ` after ${inWords(waitMs)}`;
-      return `It is tried again${when}.${ambiguous ? ' The message may have been taken.' : ''}`;
+      return `Retried${when}.${ambiguous ? ' The message may have been accepted.' : ''}`;
     }
     case 'rejected':
       return outcome.suspect === undefined ? REJECTED[outcome.scope] : REJECTED.either;
     case 'token_gone': {
       const those = outcome.scope === 'token' ? 'The token is' : 'All tokens of the installation are';
       if (outcome.suspect !== undefined)
-        return `${those} discarded if the integration has reached others since: a wrong configuration looks the same.`;
+        return (
+          `${those} discarded if the integration has reached others since: ` +
+          'a wrong configuration has the same response.'
+        );
       return `${those} discarded${outcome.goneAt === undefined ? '' : ', unless saved again since'}.`;
     }
   }
@@ -181,13 +186,13 @@ const REJECTED = {
   address: 'The delivery fails, and the address is suppressed.',
   config: 'The delivery fails, and the integration is paused; the channel’s next integration is used.',
   either:
-    'The channel’s next integration is used; without one the delivery fails. The integration is paused when ' +
-    'it fails for ten users in a row.',
+    'The channel’s next integration is used; without one the delivery fails. ' +
+    'The integration is paused after failures for ten users in a row.',
 };
 
 function reports({ name, receives, receipts, polls, wireName = name }: Integration): string {
   const path = code(`POST /v2/integrations/${wireName}/webhooks/incoming/{id}`);
-  const said = [
+  const paragraphs = [
     ...(receives === undefined
       ? []
       : [`The vendor's webhooks are received at ${path}, with the integration's \`id\`, and verified.`]),
@@ -200,10 +205,11 @@ function reports({ name, receives, receipts, polls, wireName = name }: Integrati
     ...(polls === undefined
       ? []
       : [
-          `Belfry polls the vendor for the delivery status ${polls.afterMs.map(inWords).join(', then ')} after sending.`,
+          'Belfry polls the vendor for the delivery status ' +
+            `${polls.afterMs.map(inWords).join(', then ')} after sending.`,
         ]),
   ];
-  return said.length === 0 ? '' : `## Reports\n\n${said.join('\n')}\n`;
+  return paragraphs.length === 0 ? '' : `## Reports\n\n${paragraphs.join('\n')}\n`;
 }
 
 function inWords(ms: number): string {

@@ -6,7 +6,7 @@ import { restoreUser } from '../../domain/people/users/restore.ts';
 import type { ProjectCache } from '../../domain/setup/projects/cache.ts';
 import type { Sealer } from '../../lib/seal.ts';
 
-/** Who opens a socket. */
+/** The user of a socket. */
 export interface SocketCaller {
   projectId: string;
   userId: string;
@@ -14,15 +14,14 @@ export interface SocketCaller {
   connectionId: string | null;
 }
 
-/** Finds out whose socket it is; undefined for a key or a token that is unknown or no longer valid. */
+/** Returns the user of a socket; undefined for a key or a token that is unknown or no longer valid. */
 export type SocketAuthenticator = (given: {
   apiKey: string;
   token: string;
 }) => Promise<SocketCaller | undefined>;
 
 /**
- * An authenticator by API key and inbox token. To open a socket is a request of the user: it brings back one
- * who was deleted.
+ * An authenticator by API key and inbox token. It restores a deleted user, as every request of the user does.
  */
 export function createSocketAuthenticator({
   db,

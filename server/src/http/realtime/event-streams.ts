@@ -10,9 +10,9 @@ import type { Clock } from '../../lib/clock.ts';
 import { sockets } from '../../metrics.ts';
 import type { Credential } from '../auth.ts';
 import type { Every } from './pending.ts';
-import { answerHead, SseConnection, SseConnections } from './sse.ts';
+import { respondToHead, SseConnection, SseConnections } from './sse.ts';
 
-// Who has more has a program that forgets to close them.
+// A project with more has a program that does not close them.
 const MAX_STREAMS_PER_PROJECT = 100;
 
 export interface EventStreamOptions {
@@ -41,7 +41,7 @@ interface OpenStream {
   sse: SseConnection;
 }
 
-/** The streams of this node that tell projects of their events. */
+/** The event streams of projects on this node. */
 export class EventStreams {
   readonly #options: EventStreamOptions;
   readonly #connections: SseConnections;
@@ -59,15 +59,12 @@ export class EventStreams {
     });
   }
 
-  /**
-   * Takes the request over. Rejects, with nothing answered yet, when the database does not say where to
-   * begin.
-   */
+  /** Takes over the response. Rejects before it has started if the database cannot be read. */
   async open(reply: FastifyReply, caller: EventStreamCaller): Promise<void> {
     const { db, follower } = this.#options;
     const { projectId, tokenId, credential, types, lastEventId } = caller;
     const socket = reply.raw.socket;
-    if (socket === null || socket.destroyed || answerHead(reply)) return;
+    if (socket === null || socket.destroyed || respondToHead(reply)) return;
     const resumed = lastEventId ? await findPosition(db, projectId, lastEventId.toString()) : undefined;
     const position = resumed?.position ?? (await feedEnd(db));
     const sse = new SseConnection(reply, socket, credential.expiresAtMs);
@@ -84,13 +81,13 @@ export class EventStreams {
     );
     const stream = { projectId, tokenId, keyId: credential.key.id, sse };
     this.#enter(stream);
-    // A client that wants few types would otherwise come back with an event of long ago, and all since would
-    // have to be read again.
-    let told = position;
+    // Without this, a client that filters for rare types would resume from an old event, and all events since
+    // would be read again.
+    let marked = position;
     sse.onBeat = () => {
       const now = following.position();
-      if (now !== told) sse.mark(positionText(now));
-      told = now;
+      if (now !== marked) sse.mark(positionText(now));
+      marked = now;
       void this.#closeIfRevoked(stream);
     };
     this.#connections.hold(sse, socket, () => {
@@ -116,7 +113,7 @@ export class EventStreams {
     if (this.#open.delete(stream)) sockets.dec({ transport: 'sse' });
   }
 
-  /** The token, or the key that signed it. */
+  /** Closes the stream if its token or the key that signed it is no longer valid. */
   async #closeIfRevoked({ projectId, tokenId, keyId, sse }: OpenStream): Promise<void> {
     const { projects, clock } = this.#options;
     try {
@@ -127,7 +124,7 @@ export class EventStreams {
         isValidKey(project.signingKeys, keyId, clock.now());
       if (!isValid) sse.close();
     } catch {
-      // The database does not say; the next heartbeat asks again.
+      // The database is unavailable; the next heartbeat checks again.
     }
   }
 }

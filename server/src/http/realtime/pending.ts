@@ -1,15 +1,12 @@
 import type { Duplex } from 'node:stream';
 
 /**
- * What may wait for a slow reader. Beyond it the connection is closed: the reader comes back and asks for
- * what it missed.
+ * The most bytes that may wait for a slow reader. Above it the connection is closed, and the reader resumes
+ * with a new one.
  */
 export const MAX_PENDING_BYTES = 1024 * 1024;
 
-/**
- * Waits until a reader has taken what was written, where that is more than a little; `undefined` where it is
- * not.
- */
+/** Waits until the socket is drained if much is pending; else returns `undefined`. */
 export function whenDrained(socket: Duplex): Promise<void> | undefined {
   if (!socket.writableNeedDrain || socket.writableLength < MAX_PENDING_BYTES / 4) return undefined;
   return new Promise((resolve) => {
@@ -23,7 +20,7 @@ export function whenDrained(socket: Duplex): Promise<void> | undefined {
   });
 }
 
-/** Calls `tick` again and again until the answer is called. Tests give a clockwork of their own. */
+/** Calls `tick` repeatedly until the returned function is called. Tests use their own. */
 export type Every = (ms: number, tick: () => void) => () => void;
 
 export const realEvery: Every = (ms, tick) => {
@@ -33,8 +30,8 @@ export const realEvery: Every = (ms, tick) => {
 };
 
 /**
- * Visits every member once a period, a 25th of them at a time: a beat for ten thousand connections at once
- * would hold up everything else for as long as it takes.
+ * Visits every member once per period, a 25th of them at a time, because heartbeats for ten thousand
+ * connections at once would block the event loop.
  */
 export class Rounds<Member> {
   static readonly SLICES = 25;
@@ -50,7 +47,7 @@ export class Rounds<Member> {
     });
   }
 
-  /** The answer takes the member out again. */
+  /** Returns a function that removes the member. */
   add(member: Member): () => void {
     this.#added = (this.#added + 1) % Rounds.SLICES;
     const slice = this.#slices[this.#added];

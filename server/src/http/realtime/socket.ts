@@ -13,15 +13,13 @@ import { type Every, MAX_PENDING_BYTES, Rounds, realEvery, whenDrained } from '.
 
 // Common proxies drop connections on which nothing moved for 30 to 60 s.
 const PING_EVERY_MS = 25_000;
-// Clients have nothing to say. Enough for what a library may send by itself, too little to fill memory with.
+// Clients send no messages. Enough for what libraries send, and too little to fill memory.
 const MAX_INCOMING_BYTES = 4_096;
 const CLOSE_TIMEOUT_MS = 5_000;
 const SHUTDOWN_TIMEOUT_MS = 800;
 const MAX_TOKEN_CHARACTERS = 4_096;
 
-/**
- * What a client is told when its socket is closed, with the status code of RFC 6455 (4000 and up are ours).
- */
+/** The status codes (RFC 6455; 4000 and up are ours) and reasons of closed sockets. */
 export const CLOSINGS: Record<CloseReason, [code: number, reason: string]> = {
   token_discarded: [4001, 'the token was discarded'],
   user_deleted: [4004, 'the user was deleted'],
@@ -37,7 +35,7 @@ export interface SocketOptions {
   hub: Hub;
   authenticate: SocketAuthenticator;
   log: Logger;
-  /** Counts who was refused, by address; throws when it is too often. */
+  /** Counts rejected clients by address, and throws above the limit. */
   onRefused?: (request: IncomingMessage) => void | Promise<void>;
   every?: Every;
 }
@@ -60,8 +58,7 @@ export class Sockets {
     clientTracking: false,
     perMessageDeflate: false, // costs 300 kB a connection
     maxPayload: MAX_INCOMING_BYTES,
-    // A client that does not answer to the end of the connection is cut off then. The types lag behind the
-    // library here.
+    // Disconnects a client that does not respond to the closing. The types lack this option.
     ...{ closeTimeout: CLOSE_TIMEOUT_MS },
   });
   readonly #onUpgrade = (request: IncomingMessage, socket: Duplex, head: Buffer) =>
@@ -75,7 +72,7 @@ export class Sockets {
     options.server.on('upgrade', this.#onUpgrade);
   }
 
-  /** Tells all clients that the server goes away, and waits for them, but less than a second. */
+  /** Closes all sockets, and waits less than a second for the clients. */
   async close(): Promise<void> {
     this.#closing = true;
     this.#rounds.stop();
@@ -91,7 +88,7 @@ export class Sockets {
   }
 
   async #upgrade(request: IncomingMessage, stream: Duplex, head: Buffer): Promise<void> {
-    // Nobody listens to the connection until the handshake is done; a break is seen by `destroyed` below.
+    // The connection has no other listener until the handshake is done; `destroyed` below detects a break.
     stream.on('error', ignore);
     try {
       const caller = await this.#admit(request);
@@ -107,7 +104,7 @@ export class Sockets {
 
   async #admit(request: IncomingMessage): Promise<SocketCaller> {
     if (this.#closing)
-      throw new ClientError('service_unavailable', ['The server is going away'], { 'retry-after': '1' });
+      throw new ClientError('service_unavailable', ['The server is shutting down'], { 'retry-after': '1' });
     const badHost = hostProblem(request);
     if (badHost !== undefined) throw new ClientError('bad_request', [badHost]);
     const [path = '', query = ''] = (request.url ?? '').split('?', 2);
@@ -137,7 +134,7 @@ export class Sockets {
     return caller;
   }
 
-  /** The error, or that it was one too many: whoever guesses at tokens is held up here as everywhere. */
+  /** Returns the error, or that of the rate limit, so that tokens cannot be guessed here. */
   async #counted(error: unknown, request: IncomingMessage): Promise<unknown> {
     if (!(error instanceof ClientError) || error.status >= 500) return error;
     try {
@@ -152,7 +149,7 @@ export class Sockets {
     if (error instanceof ClientError) return error;
     if (isDatabaseUnavailable(error))
       return new ClientError('service_unavailable', [], { 'retry-after': '1' });
-    this.#options.log.error({ err: error }, 'a socket could not be opened');
+    this.#options.log.error({ err: error }, 'a WebSocket could not be opened');
     return new ClientError('internal_error');
   }
 
@@ -181,11 +178,11 @@ class Socket implements Connection {
   readonly userId: string;
   readonly tokenId: string;
   readonly exclusive: boolean;
-  /** Takes it out of the hub, so that nothing more is written. */
+  /** Removes it from the hub, so that nothing more is written. */
   onGone: () => void = () => {};
   readonly #webSocket: WebSocket;
   readonly #stream: Duplex;
-  #answered = true;
+  #hasPonged = true;
 
   constructor(webSocket: WebSocket, stream: Duplex, caller: SocketCaller) {
     this.projectId = caller.projectId;
@@ -195,7 +192,7 @@ class Socket implements Connection {
     this.#webSocket = webSocket;
     this.#stream = stream;
     webSocket.on('pong', () => {
-      this.#answered = true;
+      this.#hasPonged = true;
     });
     // A protocol error or a broken connection; `close` follows.
     webSocket.on('error', ignore);
@@ -211,7 +208,7 @@ class Socket implements Connection {
     else this.#stream.write(encoded(frame));
   }
 
-  begin(): void {} // the protocol has no place for where a client stands
+  begin(): void {} // the protocol has no cursor
 
   resync(): void {
     this.close('behind');
@@ -230,13 +227,13 @@ class Socket implements Connection {
     this.#webSocket.terminate();
   }
 
-  /** Asks whether the client is still there, and drops it if it has not answered the last time. */
+  /** Pings the client, or disconnects it if it did not respond to the last ping. */
   ping(): void {
-    if (!this.#answered) {
+    if (!this.#hasPonged) {
       this.cut();
       return;
     }
-    this.#answered = false;
+    this.#hasPonged = false;
     if (this.#webSocket.readyState === this.#webSocket.OPEN) this.#webSocket.ping();
   }
 }
@@ -270,7 +267,7 @@ function encodeTextFrame(text: string): Buffer {
   return bytes;
 }
 
-/** Answers a request for a WebSocket that is not granted, as any other request would be answered. */
+/** Responds to a rejected WebSocket like to any other request. */
 function refuse(stream: Duplex, error: ClientError): void {
   if (stream.destroyed) return;
   const body = JSON.stringify({ errors: error.problems });

@@ -6,51 +6,54 @@ import { type Every, MAX_PENDING_BYTES, Rounds, realEvery, whenDrained } from '.
 
 // Below the 20 s after which some mobile networks forget a connection on which nothing moves.
 const HEARTBEAT_EVERY_MS = 15_000;
-// How long a client waits before it connects again. Browsers have 3 s; ours adds what spreads a crowd after a
-// restart.
+// How long a client waits before it reconnects; the default of browsers is 3 s. The spread distributes the
+// clients after a restart.
 const RETRY_MS = 2_000;
 const RETRY_SPREAD_MS = 3_000;
 const SHUTDOWN_TIMEOUT_MS = 800;
 
-/** A connection that Server-Sent Events are written to. */
+/** A connection with Server-Sent Events. */
 export class SseConnection {
-  /** Nothing is to be written any more. */
+  /** Called when nothing more may be written. */
   onGone: () => void = () => {};
   /** Called with each heartbeat. */
   onBeat: () => void = () => {};
   readonly #expiresAtMs: number;
   readonly #socket: Socket;
-  readonly #takeOver: () => ServerResponse;
+  readonly #start: () => ServerResponse;
   #response: ServerResponse | undefined;
-  #takenBytes = -1;
+  #readBytes = -1;
 
   constructor(reply: FastifyReply, socket: Socket, expiresAtMs: number) {
     this.#socket = socket;
     this.#expiresAtMs = expiresAtMs;
-    this.#takeOver = () => takeOver(reply);
+    this.#start = () => sendHead(reply);
   }
 
-  /** Answers the request, and tells the client from where on it would resume. */
+  /** Starts the response, and sends the id from which the client would resume. */
   begin(id: string): void {
-    this.#response ??= this.#takeOver();
+    this.#response ??= this.#start();
     const retryMs = RETRY_MS + Math.floor(Math.random() * RETRY_SPREAD_MS);
-    // An id alone is no event, but a client that loses the connection before its first event comes back with
+    // An id alone is not an event, but a client that loses the connection before its first event resumes from
     // it.
     this.#write(`retry: ${retryMs}\nid: ${id}\n\n`);
   }
 
-  /** A reader that is too slow is closed: it comes back and asks for what it missed. `data` is one line. */
+  /**
+   * Sends an event whose `data` is one line. Closes the connection of a slow reader, which reconnects and
+   * resumes.
+   */
   event(id: string, name: string, data: string): void {
     if (this.#socket.writableLength > MAX_PENDING_BYTES) this.close();
     else this.#write(`id: ${id}\nevent: ${name}\ndata: ${data}\n\n`);
   }
 
-  /** Tells the client a place to resume from without telling it anything else. */
+  /** Sends only an id from which the client can resume. */
   mark(id: string): void {
     this.#write(`id: ${id}\n\n`);
   }
 
-  /** Tells the client that some of what it missed cannot be told. */
+  /** Notifies the client that some missed events are no longer available. */
   resync(id: string): void {
     this.#write(`id: ${id}\nevent: resync\ndata: {"name":"resync"}\n\n`);
   }
@@ -59,7 +62,7 @@ export class SseConnection {
     return whenDrained(this.#socket);
   }
 
-  /** Ends the stream: the client comes back by itself, with what it knows. There is no place for a reason. */
+  /** Ends the stream, without a reason. The client reconnects and resumes. */
   close(): void {
     this.onGone();
     if (this.#response === undefined) this.#socket.destroy();
@@ -70,29 +73,27 @@ export class SseConnection {
     this.#socket.destroy();
   }
 
-  /**
-   * Shows proxies and the client that the connection lives; ends it with the token, and with a client that
-   * takes nothing.
-   */
+  /** Sends a heartbeat. Ends the connection when its token expires, or if the client reads nothing. */
   beat(nowMs: number): void {
     if (nowMs >= this.#expiresAtMs) {
       this.close();
       return;
     }
-    const takenBytes = this.#socket.bytesWritten - this.#socket.writableLength;
-    if (this.#socket.writableLength > 0 && takenBytes === this.#takenBytes) this.cut();
-    this.#takenBytes = takenBytes;
+    const readBytes = this.#socket.bytesWritten - this.#socket.writableLength;
+    if (this.#socket.writableLength > 0 && readBytes === this.#readBytes) this.cut();
+    this.#readBytes = readBytes;
     this.#write(': \n\n');
     this.onBeat();
   }
 
-  // Past the response's own stream: it adds 3 µs to each event, and its body has no framing (see `takeOver`).
+  // Bypasses the stream of the response, which adds 3 µs to each event; the body has no framing (see
+  // `sendHead`).
   #write(text: string): void {
     if (this.#socket.writable) this.#socket.write(text);
   }
 }
 
-/** The connections of one kind of stream: their heartbeats, and their end. */
+/** The connections of one kind of stream, with their heartbeats. */
 export class SseConnections {
   readonly #clock: Clock;
   readonly #open = new Set<SseConnection>();
@@ -106,8 +107,8 @@ export class SseConnections {
   }
 
   /**
-   * Keeps the connection until it is closed, from whichever side; then `leave` is called. It may be called
-   * before, too.
+   * Keeps the connection until either side closes it, and then calls `leave`, which may also have been called
+   * before.
    */
   hold(connection: SseConnection, socket: Socket, leave: () => void): void {
     const leaveRounds = this.#rounds.add(connection);
@@ -141,17 +142,17 @@ export class SseConnections {
   }
 }
 
-/** Answers a HEAD request with the head of a stream, and says whether it was one. */
-export function answerHead(reply: FastifyReply): boolean {
+/** Responds to a HEAD request with the head of a stream. Returns whether it was one. */
+export function respondToHead(reply: FastifyReply): boolean {
   if (reply.request.method !== 'HEAD') return false;
-  takeOver(reply).end();
+  sendHead(reply).end();
   return true;
 }
 
 /**
  * Sends the head. Without a length or chunks, the body is whatever follows until the connection is closed.
  */
-function takeOver(reply: FastifyReply): ServerResponse {
+function sendHead(reply: FastifyReply): ServerResponse {
   const headers = reply.getHeaders();
   reply.hijack();
   const response = reply.raw;

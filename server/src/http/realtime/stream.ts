@@ -8,7 +8,7 @@ import { isValidKey } from '../../domain/setup/projects/keys.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { Credential } from '../auth.ts';
 import type { Every } from './pending.ts';
-import { answerHead, SseConnection, SseConnections } from './sse.ts';
+import { respondToHead, SseConnection, SseConnections } from './sse.ts';
 
 export interface StreamOptions {
   hub: Hub;
@@ -25,7 +25,7 @@ interface StreamCaller {
   lastEventId: string | string[] | undefined;
 }
 
-/** The event streams of this node that tell users of their notifications. */
+/** The notification streams of users on this node. */
 export class Streams {
   readonly #options: StreamOptions;
   readonly #connections: SseConnections;
@@ -35,18 +35,15 @@ export class Streams {
     this.#connections = new SseConnections(options);
   }
 
-  /**
-   * Takes the request over. Rejects, with nothing answered yet, when the database does not say where to
-   * begin.
-   */
+  /** Takes over the response. Rejects before it has started if the database cannot be read. */
   async open(
     reply: FastifyReply,
     { projectId, userId, credential, lastEventId }: StreamCaller,
   ): Promise<void> {
     const socket = reply.raw.socket;
-    if (socket === null || socket.destroyed || answerHead(reply)) return;
+    if (socket === null || socket.destroyed || respondToHead(reply)) return;
     const sse = new SseConnection(reply, socket, credential.expiresAtMs);
-    // An empty one is what a client sends that has not been told any; several are nobody's.
+    // A client without an id sends an empty one.
     const resumeFrom = lastEventId === '' ? undefined : lastEventId?.toString();
     const leaveHub = await this.#options.hub.addFrom(
       new NotificationStream(projectId, userId, sse),
@@ -62,7 +59,7 @@ export class Streams {
       const project = await projects.byId(projectId);
       if (project === undefined || !isValidKey(project.apiSecrets, keyId, clock.now())) sse.close();
     } catch {
-      // The database is away; the next heartbeat asks again.
+      // The database is unavailable; the next heartbeat checks again.
     }
   }
 

@@ -2,7 +2,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { ClientError } from '../../errors.ts';
 import type { App } from '../route.ts';
 
-/** Does the work and counts its wrong signatures by address. Too many of them are a 429. */
+/** Runs the work and counts wrong signatures by address. Too many of them are a 429. */
 export async function countingStrangers<Result>(
   { limits }: App,
   request: FastifyRequest,

@@ -39,7 +39,7 @@ export async function inboundRoutes(app: App): Promise<void> {
     const uncounted = {
       ...app,
       fastify: scope,
-      limits: { ...app.limits, stranger: app.limits.unsignedHeldUp },
+      limits: { ...app.limits, stranger: app.limits.checkUnsigned },
     };
     for (const integration of Object.values(integrations) as Integration[])
       inboundRoute(uncounted, app, integration);

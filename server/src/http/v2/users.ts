@@ -21,7 +21,7 @@ export function userRoutes(app: App): void {
     summary: 'Create or update a user',
     description:
       'Updates the user with this `external_id`, or else with this `email`, or creates one. Members in ' +
-      'the body replace stored values, missing members stay, and `null` clears. A user who was deleted ' +
+      'the body replace stored values, missing members stay, and `null` clears. A user deleted ' +
       'less than seven days ago is restored.',
     tags,
     body: SaveUser,
