@@ -18,14 +18,14 @@ export type JsonResponse = {
 
 /**
  * Sends a request that changes nothing at the vendor, such as a verification of credentials. Never rejects.
- * `secrets` are those in the body; the ones in the `authorization` header are found here.
+ * `secrets` are those in the body; the values of its headers count as secrets, too.
  */
 export async function requestJson(
   endpoint: Pick<Endpoint, 'request'>,
   { secrets = [], ...request }: HttpRequest & { secrets?: readonly string[] },
 ): Promise<JsonResponse> {
   const response = await endpoint.request(request);
-  const sent = [...secrets, ...(request.headers?.authorization?.split(/[ ,=]+/).slice(1) ?? [])];
+  const sent = [...secrets, ...secretsIn(request.headers)];
   const redact = (text: string) => withoutSecrets(text, sent);
   if ('error' in response) {
     const { code, message } = response.error;
@@ -35,6 +35,15 @@ export async function requestJson(
   const summary = tidy(redact(errorMessageIn(json) ?? response.text));
   const { status, headers } = response;
   return { status, headers, json, summary: summary === '' ? `${status}` : `${status} ${summary}` };
+}
+
+const PUBLIC_HEADERS: ReadonlySet<string> = new Set(['accept', 'content-type']);
+
+/** Returns the values of headers and, as vendors may repeat a part of them, the words after the scheme. */
+function secretsIn(headers: HttpRequest['headers'] = {}): string[] {
+  return Object.entries(headers)
+    .filter(([name]) => !PUBLIC_HEADERS.has(name.toLowerCase()))
+    .flatMap(([, value]) => [value, ...value.split(/[ ,=]+/).slice(1)]);
 }
 
 /** Returns the text percent-encoded for use as one segment of a path. */
